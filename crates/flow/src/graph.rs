@@ -1,0 +1,149 @@
+//! The flow graph: what moves bytes, before any node or socket is named.
+//!
+//! ```text
+//!   lane 0 of a chain repair, k = 3                       rows on every edge: 1
+//!
+//!   site 1              site 2              site 3              site 0 (requestor)
+//!   Local(b1) ──a1·b1──▶ + a2·b2 ──────────▶ + a3·b3 ──────────▶ Write(b0)
+//! ```
+//!
+//! A stage computes, for each slice, `outputs = matrix × inputs`: one matrix column per input row, one matrix
+//! row per output row, in the order in which `inputs` and `outputs` list them.
+
+use gf::{Field, Matrix};
+
+/// A participant of a flow (a node, or the client): an index that the caller binds to a real address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Site(pub u32);
+
+/// Index of a block in its stripe, 0 … n−1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Member(pub u16);
+
+/// One symbol (sub-block) of a stripe: symbol `index` (0 … α−1) of block `member`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Symbol {
+    /// The block.
+    pub member: Member,
+    /// The symbol within the block.
+    pub index: u16,
+}
+
+/// Index of a stage within its lane.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StageId(pub u16);
+
+/// Index of an edge within its lane.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EdgeId(pub u16);
+
+/// What a stage combines. Each input brings one or more rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// Symbols of a block that this site stores; one row for each, in this order.
+    Local {
+        /// The block.
+        member: Member,
+        /// Its symbols that are read.
+        symbols: Vec<u16>,
+    },
+    /// The rows of an incoming edge.
+    Edge(EdgeId),
+    /// Bytes that the client brings (a put): all α rows of `member`; the length is unknown until the end.
+    Source {
+        /// The block that the client's bytes are.
+        member: Member,
+    },
+}
+
+/// What a stage makes. Each output takes one or more rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// The rows of an outgoing edge.
+    Edge(EdgeId),
+    /// A block that this site writes; all its α symbols, in order.
+    Write {
+        /// The block.
+        member: Member,
+    },
+    /// Symbols handed, in order, to whoever drives the flow.
+    Read {
+        /// What the rows are.
+        symbols: Vec<Symbol>,
+    },
+}
+
+/// A place in a lane where rows are combined.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stage {
+    /// Who computes it.
+    pub site: Site,
+    /// Inputs; their rows, one after another, are the columns of `matrix`.
+    pub inputs: Vec<Input>,
+    /// Outputs; their rows, one after another, are the rows of `matrix`.
+    pub outputs: Vec<Output>,
+    /// Coefficients over the flow's field, (output rows) × (input rows).
+    pub matrix: Matrix,
+}
+
+/// A stream of partial sums between two stages. `rows` frames are sent for each slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Edge {
+    /// The sender.
+    pub from: StageId,
+    /// The receiver.
+    pub to: StageId,
+    /// Width of the stream.
+    pub rows: u16,
+}
+
+/// A graph valid for any slice. Which slices it carries is granted by the driver while it runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lane {
+    /// Stages in topological order: every edge goes from a lower to a higher index.
+    pub stages: Vec<Stage>,
+    /// Edges between them.
+    pub edges: Vec<Edge>,
+}
+
+/// How a stripe's blocks are cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Logical length of every block of the stripe; a member may be stored shorter, the rest is zero. Bytes.
+    pub block_bytes: u64,
+    /// Symbols per block (α).
+    pub alpha: u16,
+    /// Bytes of a slice of one symbol.
+    pub slice_bytes: u32,
+}
+
+/// A whole plan: one or more lanes over the same stripe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Flow {
+    /// The field of every matrix in it.
+    pub field: Field,
+    /// How blocks are cut.
+    pub geometry: Geometry,
+    /// The lanes. Together they may carry different slices of the same outputs.
+    pub lanes: Vec<Lane>,
+}
+
+impl Geometry {
+    /// Bytes of one symbol: ⌈block/α⌉, for α > 1 rounded up to whole chunks so that a chunk never spans two symbols.
+    pub fn symbol_bytes(&self) -> u64 {
+        let alpha = u64::from(self.alpha.max(1));
+        let even = self.block_bytes.div_ceil(alpha);
+        if alpha == 1 { even } else { even.next_multiple_of(gf::CHUNK_BYTES as u64) }
+    }
+
+    /// Number of slices of a symbol.
+    pub fn slices(&self) -> u64 {
+        self.symbol_bytes().div_ceil(u64::from(self.slice_bytes.max(1)))
+    }
+
+    /// Bytes of symbol `index` that a member of `stored_bytes` really has (the rest of the symbol is zero).
+    pub fn symbol_extent(&self, index: u16, stored_bytes: u64) -> u64 {
+        let symbol = self.symbol_bytes();
+        stored_bytes.saturating_sub(u64::from(index) * symbol).min(symbol)
+    }
+}
