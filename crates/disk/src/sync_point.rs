@@ -1,0 +1,41 @@
+/// Every place where the product waits for a disk, by what is made durable there. Tests switch each one off in turn
+/// and must then see something lost; a sync that nobody would miss has no reason to exist.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum SyncPoint {
+    /// Contents of a block's sidecar, before it gets its final name.
+    BlockSidecar,
+    /// Contents of a block, before it gets its final name.
+    BlockData,
+    /// Final names of a block and its sidecar.
+    BlockFolder,
+    /// Removal of an older copy of a block, before a newer one takes its names.
+    BlockReplaced,
+    /// Removal of a block.
+    BlockDeleted,
+    /// The folders of a new store.
+    FormatFolders,
+    /// Contents of a new store's identity file.
+    Format,
+    /// Final name of the identity file.
+    FormatFolder,
+    /// A commit of the embedded catalog.
+    Catalog,
+    /// Name of a new catalog file.
+    CatalogFolder,
+}
+
+impl SyncPoint {
+    /// All of them, so that a test can go through them.
+    pub const ALL: [SyncPoint; 10] = [
+        SyncPoint::BlockSidecar,
+        SyncPoint::BlockData,
+        SyncPoint::BlockFolder,
+        SyncPoint::BlockReplaced,
+        SyncPoint::BlockDeleted,
+        SyncPoint::FormatFolders,
+        SyncPoint::Format,
+        SyncPoint::FormatFolder,
+        SyncPoint::Catalog,
+        SyncPoint::CatalogFolder,
+    ];
+}
