@@ -1,1 +1,20 @@
-//! (being written)
+//! What the daemons say to each other: the control protocol (gRPC, [`proto`]) and the slice protocol (framed
+//! TCP, [`frame`]). Versioned, bounded, and checksummed; nothing that arrives here can panic a daemon.
+
+pub mod fault;
+pub mod frame;
+pub mod ids;
+pub mod limits;
+pub mod spec;
+
+pub use fault::{Cause, Fault};
+pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
+
+/// Version of both protocols; a peer that speaks another is refused.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The generated messages and services of `proto/stripeline.proto`.
+#[allow(missing_docs, clippy::all, unused_qualifications)]
+pub mod proto {
+    tonic::include_proto!("stripeline.v1");
+}

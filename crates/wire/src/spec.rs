@@ -1,0 +1,450 @@
+//! Flows on the wire: a proved [`flow::Flow`] bound to nodes, blocks and tokens becomes a
+//! [`proto::FlowPlan`]; its driver cuts it into one [`proto::Prepare`] for each node; the node reads that back,
+//! with every field checked, as [`StageSpec`]s.
+
+use crate::fault::{Cause, Fault};
+use crate::ids::{BlockId, FlowId, Token};
+use crate::{limits, proto};
+use flow::{Flow, Geometry, Input, Member, Output, Site, Symbol};
+use gf::{Field, Matrix};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// What every participant knows of a flow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowHeader {
+    /// Identity.
+    pub flow: FlowId,
+    /// Attempt, from 1.
+    pub attempt: u32,
+    /// The field of its matrices.
+    pub field: Field,
+    /// How blocks are cut.
+    pub geometry: Geometry,
+    /// Whether fingerprints travel with the slices and are checked.
+    pub verify: bool,
+    /// A stage ends this long after its driver's last sign of life.
+    pub lease_ms: u32,
+    /// A stage that waits longer for input says so.
+    pub stall_ms: u32,
+    /// Grants reach at most this far past the lowest undelivered slice.
+    pub window_slices: u32,
+}
+
+impl FlowHeader {
+    /// A first attempt with the usual limits.
+    pub fn new(field: Field, geometry: Geometry) -> FlowHeader {
+        let window = limits::WINDOW_BYTES / u64::from(geometry.slice_bytes.max(1));
+        FlowHeader {
+            flow: FlowId::random(),
+            attempt: 1,
+            field,
+            geometry,
+            verify: true,
+            lease_ms: limits::LEASE_MS,
+            stall_ms: limits::STALL_MS,
+            window_slices: u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES),
+        }
+    }
+}
+
+/// One stage as the node that runs it sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StageSpec {
+    /// Its lane.
+    pub lane: u32,
+    /// Its index in the lane.
+    pub stage: u32,
+    /// Inputs; their rows are the matrix's columns.
+    pub inputs: Vec<InputSpec>,
+    /// Outputs; their rows are the matrix's rows.
+    pub outputs: Vec<OutputSpec>,
+    /// Output rows × input rows.
+    pub matrix: Matrix,
+}
+
+/// An input, bound.
+#[derive(Clone, PartialEq, Debug)]
+pub enum InputSpec {
+    /// Symbols of a stored block.
+    Local {
+        /// The block.
+        block: BlockId,
+        /// Its generation; another generation is not this block.
+        generation: u64,
+        /// Bytes that are stored; the rest of the logical block is zero.
+        stored_bytes: u64,
+        /// Symbols read, a row each.
+        symbols: Vec<u16>,
+    },
+    /// An incoming edge.
+    Edge(EdgeEnd),
+    /// The client's bytes: `rows` symbols of a block.
+    Source {
+        /// α.
+        rows: u16,
+    },
+}
+
+/// An output, bound.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OutputSpec {
+    /// An outgoing edge.
+    Edge(EdgeEnd),
+    /// A block to write.
+    Write(proto::BlockWrite),
+    /// Rows for the driver.
+    Read {
+        /// What they are.
+        symbols: Vec<Symbol>,
+    },
+}
+
+/// One end of an edge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EdgeEnd {
+    /// The lane.
+    pub lane: u16,
+    /// The edge in the lane.
+    pub edge: u16,
+    /// Frames for each slice.
+    pub rows: u16,
+    /// The secret.
+    pub token: Token,
+    /// Whom to connect to; `None`: the other end connects to us.
+    pub dial: Option<SocketAddr>,
+    /// The node at the other end (0: the client).
+    pub peer: u32,
+}
+
+impl InputSpec {
+    /// Number of rows it brings.
+    pub fn rows(&self) -> usize {
+        match self {
+            InputSpec::Local { symbols, .. } => symbols.len(),
+            InputSpec::Edge(end) => usize::from(end.rows),
+            InputSpec::Source { rows } => usize::from(*rows),
+        }
+    }
+}
+
+impl OutputSpec {
+    /// Number of rows it takes, in a flow of `alpha` symbols a block.
+    pub fn rows(&self, alpha: u16) -> usize {
+        match self {
+            OutputSpec::Edge(end) => usize::from(end.rows),
+            OutputSpec::Write(_) => usize::from(alpha),
+            OutputSpec::Read { symbols } => symbols.len(),
+        }
+    }
+}
+
+/// Binds a flow to the world. Every member that a `Local` input names needs a block, every `Write` a
+/// [`proto::BlockWrite`].
+pub struct Binding {
+    /// Header of the plan.
+    pub header: FlowHeader,
+    /// The sites' addresses.
+    pub participants: Vec<proto::Participant>,
+    /// What `Local` inputs read.
+    pub blocks: BTreeMap<Member, proto::BlockRef>,
+    /// What `Write` outputs write.
+    pub writes: BTreeMap<Member, proto::BlockWrite>,
+    /// The scheme's name, for people.
+    pub scheme: String,
+    /// The wanted slices: first and count.
+    pub slices: (u64, u64),
+}
+
+/// Makes the plan that travels to the driver. Fresh tokens for every edge.
+pub fn encode_plan(flow: &Flow, binding: Binding) -> Result<proto::FlowPlan, Fault> {
+    let mut stages = Vec::new();
+    let mut edges = Vec::new();
+    for (lane_index, lane) in flow.lanes.iter().enumerate() {
+        let lane_number = lane_index as u32;
+        for (index, stage) in lane.stages.iter().enumerate() {
+            let inputs = stage.inputs.iter().map(|i| encode_input(i, &binding)).collect::<Result<_, _>>()?;
+            let outputs = stage.outputs.iter().map(|o| encode_output(o, &binding)).collect::<Result<_, _>>()?;
+            stages.push(proto::Stage {
+                lane: lane_number,
+                stage: index as u32,
+                site: stage.site.0,
+                inputs,
+                outputs,
+                matrix: Some(encode_matrix(&stage.matrix)),
+            });
+        }
+        for (index, edge) in lane.edges.iter().enumerate() {
+            edges.push(proto::Edge {
+                lane: lane_number,
+                edge: index as u32,
+                from: u32::from(edge.from.0),
+                to: u32::from(edge.to.0),
+                rows: u32::from(edge.rows),
+                token: Token::random().to_vec(),
+            });
+        }
+    }
+    Ok(proto::FlowPlan {
+        header: Some(encode_header(&binding.header)),
+        participants: binding.participants,
+        stages,
+        edges,
+        scheme: binding.scheme,
+        first_slice: binding.slices.0,
+        slice_count: binding.slices.1,
+        predicted: Vec::new(),
+    })
+}
+
+fn encode_input(input: &Input, binding: &Binding) -> Result<proto::StageInput, Fault> {
+    use proto::stage_input::Kind;
+    let kind = match input {
+        Input::Local { member, symbols } => {
+            let block = binding.blocks.get(member).ok_or_else(|| unbound("a block to read", *member))?;
+            Kind::Local(proto::LocalInput {
+                member: u32::from(member.0),
+                symbols: symbols.iter().map(|&s| u32::from(s)).collect(),
+                block: Some(block.clone()),
+            })
+        }
+        Input::Edge(edge) => Kind::Edge(u32::from(edge.0)),
+        Input::Source { member } => Kind::SourceMember(u32::from(member.0)),
+    };
+    Ok(proto::StageInput { kind: Some(kind) })
+}
+
+fn encode_output(output: &Output, binding: &Binding) -> Result<proto::StageOutput, Fault> {
+    use proto::stage_output::Kind;
+    let kind = match output {
+        Output::Edge(edge) => Kind::Edge(u32::from(edge.0)),
+        Output::Write { member } => {
+            Kind::Write(binding.writes.get(member).cloned().ok_or_else(|| unbound("a block to write", *member))?)
+        }
+        Output::Read { symbols } => Kind::Read(proto::SymbolRead {
+            symbols: symbols
+                .iter()
+                .map(|s| proto::SymbolRef { member: u32::from(s.member.0), index: u32::from(s.index) })
+                .collect(),
+        }),
+    };
+    Ok(proto::StageOutput { kind: Some(kind) })
+}
+
+fn unbound(what: &str, member: Member) -> Fault {
+    Fault::new(Cause::Bug, format!("the plan names no {what} for member {}", member.0))
+}
+
+fn encode_matrix(matrix: &Matrix) -> proto::Matrix {
+    let elements = (0..matrix.rows()).flat_map(|r| matrix.row(r)).flat_map(|e| e.to_le_bytes()).collect();
+    proto::Matrix { rows: matrix.rows() as u32, cols: matrix.cols() as u32, elements }
+}
+
+fn encode_header(h: &FlowHeader) -> proto::FlowHeader {
+    proto::FlowHeader {
+        flow: h.flow.to_vec(),
+        attempt: h.attempt,
+        field: field_number(h.field),
+        geometry: Some(proto::Geometry {
+            block_bytes: h.geometry.block_bytes,
+            alpha: u32::from(h.geometry.alpha),
+            slice_bytes: h.geometry.slice_bytes,
+        }),
+        verify: h.verify,
+        lease_ms: h.lease_ms,
+        stall_ms: h.stall_ms,
+        window_slices: h.window_slices,
+    }
+}
+
+/// The part of a plan that one site runs, or `None` if it runs nothing. Sites are the driver's business: it asks
+/// for each participant, itself included.
+pub fn prepare_for(plan: &proto::FlowPlan, site: Site) -> Result<Option<proto::Prepare>, Fault> {
+    let site_of_stage: BTreeMap<(u32, u32), u32> =
+        plan.stages.iter().map(|s| ((s.lane, s.stage), s.site)).collect();
+    let participants: BTreeMap<u32, &proto::Participant> =
+        plan.participants.iter().map(|p| (p.site, p)).collect();
+    let at = |lane: u32, stage: u32| -> Result<&proto::Participant, Fault> {
+        let site = site_of_stage.get(&(lane, stage)).ok_or_else(|| invalid("an edge ends at no stage"))?;
+        participants.get(site).copied().ok_or_else(|| invalid("a stage stands at no participant"))
+    };
+    let mut ends = Vec::new();
+    for edge in &plan.edges {
+        let (from, to) = (at(edge.lane, edge.from)?, at(edge.lane, edge.to)?);
+        // The sender connects, unless it is a node and the receiver a client, which nobody can connect to.
+        let receiver_dials = to.data_addr.is_empty();
+        for (here, peer, sender) in [(from, to, true), (to, from, false)] {
+            if here.site == site.0 {
+                let dials = sender != receiver_dials;
+                ends.push(proto::EdgeEnd {
+                    lane: edge.lane,
+                    edge: edge.edge,
+                    rows: edge.rows,
+                    token: edge.token.clone(),
+                    sender,
+                    dial: if dials { peer.data_addr.clone() } else { String::new() },
+                    peer_node: peer.node,
+                });
+            }
+        }
+    }
+    let stages: Vec<_> = plan.stages.iter().filter(|s| s.site == site.0).cloned().collect();
+    if stages.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(proto::Prepare { header: plan.header.clone(), stages, ends }))
+}
+
+/// Reads and checks a header.
+pub fn decode_header(h: &proto::FlowHeader) -> Result<FlowHeader, Fault> {
+    let g = h.geometry.as_ref().ok_or_else(|| invalid("no geometry"))?;
+    if !limits::slice_bytes_ok(g.slice_bytes) {
+        return Err(invalid(
+            "slice length: it must divide 32 KiB or be a multiple of it, from 1 KiB to 256 MiB",
+        ));
+    }
+    if g.block_bytes > limits::MAX_BLOCK_BYTES || !(1..=limits::MAX_ALPHA).contains(&g.alpha) {
+        return Err(invalid("block length or symbols per block"));
+    }
+    if h.attempt == 0 || h.lease_ms == 0 || h.stall_ms == 0 || h.window_slices == 0 {
+        return Err(invalid("attempt, lease, stall time and window are at least 1"));
+    }
+    Ok(FlowHeader {
+        flow: FlowId::from_slice(&h.flow).map_err(|_| invalid("flow id"))?,
+        attempt: h.attempt,
+        field: field_from_number(h.field)?,
+        geometry: Geometry { block_bytes: g.block_bytes, alpha: g.alpha as u16, slice_bytes: g.slice_bytes },
+        verify: h.verify,
+        lease_ms: h.lease_ms,
+        stall_ms: h.stall_ms,
+        window_slices: h.window_slices,
+    })
+}
+
+/// Reads and checks what a node is to run.
+pub fn decode_prepare(prepare: &proto::Prepare) -> Result<(FlowHeader, Vec<StageSpec>), Fault> {
+    let header = decode_header(prepare.header.as_ref().ok_or_else(|| invalid("no header"))?)?;
+    if prepare.stages.is_empty() || prepare.stages.len() > limits::MAX_STAGES_PER_NODE {
+        return Err(invalid("number of stages"));
+    }
+    let mut ends = BTreeMap::new();
+    for end in &prepare.ends {
+        if ends.insert((end.lane, end.edge, end.sender), decode_end(end)?).is_some() {
+            return Err(invalid("an edge end is given twice"));
+        }
+    }
+    let stages = prepare
+        .stages
+        .iter()
+        .map(|s| decode_stage(s, &header, &mut ends))
+        .collect::<Result<Vec<_>, Fault>>()?;
+    Ok((header, stages))
+}
+
+type Ends = BTreeMap<(u32, u32, bool), EdgeEnd>;
+
+fn decode_stage(s: &proto::Stage, header: &FlowHeader, ends: &mut Ends) -> Result<StageSpec, Fault> {
+    let alpha = header.geometry.alpha;
+    let mut inputs = Vec::with_capacity(s.inputs.len());
+    for input in &s.inputs {
+        use proto::stage_input::Kind;
+        inputs.push(match input.kind.as_ref().ok_or_else(|| invalid("an input of no kind"))? {
+            Kind::Local(local) => decode_local(local, alpha)?,
+            Kind::Edge(edge) => InputSpec::Edge(take_end(ends, s.lane, *edge, false)?),
+            Kind::SourceMember(_) => InputSpec::Source { rows: alpha },
+        });
+    }
+    let mut outputs = Vec::with_capacity(s.outputs.len());
+    for output in &s.outputs {
+        use proto::stage_output::Kind;
+        outputs.push(match output.kind.as_ref().ok_or_else(|| invalid("an output of no kind"))? {
+            Kind::Edge(edge) => OutputSpec::Edge(take_end(ends, s.lane, *edge, true)?),
+            Kind::Write(write) => {
+                BlockId::from_slice(&write.block).map_err(|_| invalid("block id"))?;
+                OutputSpec::Write(write.clone())
+            }
+            Kind::Read(read) => OutputSpec::Read {
+                symbols: read
+                    .symbols
+                    .iter()
+                    .map(|r| Ok(Symbol { member: Member(narrow(r.member)?), index: narrow(r.index)? }))
+                    .collect::<Result<_, Fault>>()?,
+            },
+        });
+    }
+    let matrix = decode_matrix(s.matrix.as_ref().ok_or_else(|| invalid("no matrix"))?, header.field)?;
+    let rows: usize = outputs.iter().map(|o| o.rows(alpha)).sum();
+    let cols: usize = inputs.iter().map(InputSpec::rows).sum();
+    if (matrix.rows(), matrix.cols()) != (rows, cols) || rows == 0 || cols == 0 {
+        return Err(invalid("the matrix does not fit the stage's inputs and outputs"));
+    }
+    Ok(StageSpec { lane: s.lane, stage: s.stage, inputs, outputs, matrix })
+}
+
+fn decode_local(local: &proto::LocalInput, alpha: u16) -> Result<InputSpec, Fault> {
+    let block = local.block.as_ref().ok_or_else(|| invalid("a local input without a block"))?;
+    let symbols = local.symbols.iter().map(|&s| narrow(s)).collect::<Result<Vec<u16>, _>>()?;
+    if symbols.iter().any(|&s| s >= alpha) || block.stored_bytes > limits::MAX_BLOCK_BYTES {
+        return Err(invalid("symbols or length of a local block"));
+    }
+    Ok(InputSpec::Local {
+        block: BlockId::from_slice(&block.block).map_err(|_| invalid("block id"))?,
+        generation: block.generation,
+        stored_bytes: block.stored_bytes,
+        symbols,
+    })
+}
+
+fn decode_end(end: &proto::EdgeEnd) -> Result<EdgeEnd, Fault> {
+    let dial = match end.dial.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| invalid("data address of a neighbour"))?),
+    };
+    if end.rows == 0 || end.rows > limits::MAX_ALPHA * 256 {
+        return Err(invalid("rows of an edge"));
+    }
+    Ok(EdgeEnd {
+        lane: narrow(end.lane)?,
+        edge: narrow(end.edge)?,
+        rows: narrow(end.rows)?,
+        token: Token::from_slice(&end.token).map_err(|_| invalid("token of an edge"))?,
+        dial,
+        peer: end.peer_node,
+    })
+}
+
+fn take_end(ends: &mut Ends, lane: u32, edge: u32, sender: bool) -> Result<EdgeEnd, Fault> {
+    ends.remove(&(lane, edge, sender)).ok_or_else(|| invalid("an edge without its end, or used twice"))
+}
+
+fn decode_matrix(m: &proto::Matrix, field: Field) -> Result<Matrix, Fault> {
+    let (rows, cols) = (u64::from(m.rows), u64::from(m.cols));
+    let fits = m.rows <= limits::MAX_MATRIX_SIDE && m.cols <= limits::MAX_MATRIX_SIDE;
+    if !fits || rows * cols > limits::MAX_MATRIX_ELEMENTS || m.elements.len() as u64 != rows * cols * 2 {
+        return Err(invalid("size of a matrix"));
+    }
+    let elements: Vec<u16> = m.elements.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
+    let rows: Vec<&[u16]> = elements.chunks(m.cols.max(1) as usize).collect();
+    Matrix::from_rows(field, &rows).map_err(|e| invalid(&e.to_string()))
+}
+
+fn narrow(value: u32) -> Result<u16, Fault> {
+    u16::try_from(value).map_err(|_| invalid("a number beyond 16 bits"))
+}
+
+fn invalid(what: &str) -> Fault {
+    Fault::new(Cause::Invalid, what)
+}
+
+/// The protocol's number of a field.
+pub fn field_number(field: Field) -> u32 {
+    field.bits()
+}
+
+/// The field of a protocol number.
+pub fn field_from_number(number: u32) -> Result<Field, Fault> {
+    match number {
+        8 => Ok(Field::Gf256),
+        _ => Err(invalid("a field that this version does not know")),
+    }
+}
