@@ -1,0 +1,239 @@
+//! A code: a generator matrix and what has been proved about it.
+
+use crate::{CodeError, registry, tolerance};
+use gf::{Field, Matrix};
+use std::{fmt, sync::Arc};
+
+/// Largest number of symbols in a stripe, nα. A dense square matrix over that many is 32 MiB; the largest array code
+/// in the papers (STAR, p = 31) has about a thousand.
+const MAX_STRIPE_SYMBOLS: usize = 4096;
+
+/// One symbol (sub-block) of a stripe: symbol `index` (0 … α−1) of block `block` (0 … n−1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SymbolId {
+    /// The block's index in its stripe.
+    pub block: u16,
+    /// The symbol within the block.
+    pub index: u16,
+}
+
+/// A linear code for a stripe of n blocks, k blocks' worth of data, α symbols to a block. Cheap to clone.
+#[derive(Clone)]
+pub struct Code(Arc<Parts>);
+
+struct Parts {
+    name: String,
+    n: usize,
+    k: usize,
+    alpha: usize,
+    /// nα × kα: each symbol of the stripe as a combination of the data symbols.
+    generator: Matrix,
+    /// nα × (n−k)α, the parity-check matrix transposed: see [`tolerance::checks`].
+    checks: Matrix,
+    tolerance: usize,
+}
+
+impl Code {
+    /// A code from its generator matrix (nα × kα; row bα+i is symbol i of block b). Its tolerance is proved here, by
+    /// trying every pattern of losses up to the first that is fatal.
+    ///
+    /// # Errors
+    /// [`CodeError::Size`], [`CodeError::Shape`], [`CodeError::RankDeficient`], and [`CodeError::TooManyPatterns`] when
+    /// the proof would take too long.
+    pub fn from_generator(
+        name: &str,
+        n: usize,
+        k: usize,
+        alpha: usize,
+        generator: Matrix,
+    ) -> Result<Self, CodeError> {
+        let mut parts = Parts::new(name, n, k, alpha, generator)?;
+        parts.tolerance = tolerance::prove(name, &parts.checks, n, alpha)?;
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// A code that survives any n−k losses by a theorem about its generator, which the caller states beside the call.
+    /// Where there are few patterns they are tried all the same.
+    pub(crate) fn from_mds_generator(
+        name: &str,
+        n: usize,
+        k: usize,
+        alpha: usize,
+        generator: Matrix,
+    ) -> Result<Self, CodeError> {
+        let mut parts = Parts::new(name, n, k, alpha, generator)?;
+        parts.tolerance = n - k;
+        if tolerance::is_quick(n, n - k) {
+            let proven = tolerance::prove(name, &parts.checks, n, alpha)?;
+            if proven != n - k {
+                return Err(CodeError::BrokenPromise { code: name.to_owned(), promised: n - k, proven });
+            }
+        }
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// The code of a name such as `rs-10+4`; [`families`](crate::families) lists what there is.
+    ///
+    /// # Errors
+    /// [`CodeError::Unknown`], [`CodeError::BadParameters`], [`CodeError::NameTooLong`].
+    pub fn parse(name: &str) -> Result<Self, CodeError> {
+        registry::parse(name)
+    }
+
+    /// The name, which [`Code::parse`] understands if it came from there.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Blocks in a stripe.
+    pub fn n(&self) -> usize {
+        self.0.n
+    }
+
+    /// Blocks' worth of data in a stripe.
+    pub fn k(&self) -> usize {
+        self.0.k
+    }
+
+    /// Symbols per block (α).
+    pub fn alpha(&self) -> usize {
+        self.0.alpha
+    }
+
+    /// The field of the coefficients.
+    pub fn field(&self) -> Field {
+        self.0.generator.field()
+    }
+
+    /// The generator matrix, nα × kα.
+    pub fn generator(&self) -> &Matrix {
+        &self.0.generator
+    }
+
+    /// Whether blocks 0 … k−1 are the data themselves.
+    pub fn is_systematic(&self) -> bool {
+        let data = self.k() * self.alpha();
+        (0..data).all(|row| unit_column(self.generator().row(row)) == Some(row))
+    }
+
+    /// Where each data symbol is stored as it is (the first place, if in several); `None` unless all of them are.
+    /// For a systematic code these are the symbols of blocks 0 … k−1; an array code may spread them over all blocks.
+    pub fn data_symbols(&self) -> Option<Vec<SymbolId>> {
+        let mut places = vec![None; self.k() * self.alpha()];
+        for row in (0..self.n() * self.alpha()).rev() {
+            if let Some(column) = unit_column(self.generator().row(row)) {
+                places[column] = Some(self.symbol_at(row));
+            }
+        }
+        places.into_iter().collect()
+    }
+
+    /// The largest f such that any f lost blocks can be recovered from the rest. Proved when the code was made.
+    pub fn tolerance(&self) -> usize {
+        self.0.tolerance
+    }
+
+    /// Whether any k blocks suffice (maximum distance separable).
+    pub fn is_mds(&self) -> bool {
+        self.tolerance() == self.n() - self.k()
+    }
+
+    /// The coefficients (kα of them) by which symbol `index` of block `member` is made of the data.
+    ///
+    /// # Panics
+    /// If there is no such symbol, as slices do; [`Code::rows`] checks.
+    pub fn symbol_row(&self, member: u16, index: u16) -> &[u16] {
+        assert!(usize::from(index) < self.alpha(), "symbol {index} of {}", self.alpha());
+        self.generator().row(usize::from(member) * self.alpha() + usize::from(index))
+    }
+
+    /// The rows of the given symbols, in this order: (symbols) × kα.
+    ///
+    /// # Errors
+    /// [`CodeError::NoSuchSymbol`].
+    pub fn rows(&self, symbols: &[SymbolId]) -> Result<Matrix, CodeError> {
+        let row = |&symbol: &SymbolId| {
+            let (block, index) = (usize::from(symbol.block), usize::from(symbol.index));
+            if block >= self.n() || index >= self.alpha() {
+                return Err(CodeError::NoSuchSymbol { code: self.name().to_owned(), symbol });
+            }
+            Ok(block * self.alpha() + index)
+        };
+        let rows = symbols.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.generator().select_rows(&rows)?)
+    }
+
+    /// All symbols of the given blocks, block by block.
+    ///
+    /// # Errors
+    /// [`CodeError::NoSuchBlock`].
+    pub fn symbols_of(&self, blocks: &[usize]) -> Result<Vec<SymbolId>, CodeError> {
+        let (n, alpha) = (self.n(), self.alpha());
+        if let Some(&block) = blocks.iter().find(|&&block| block >= n) {
+            return Err(CodeError::NoSuchBlock { code: self.name().to_owned(), n, block });
+        }
+        Ok(blocks
+            .iter()
+            .flat_map(|block| block * alpha..(block + 1) * alpha)
+            .map(|r| self.symbol_at(r))
+            .collect())
+    }
+
+    pub(crate) fn checks(&self) -> &Matrix {
+        &self.0.checks
+    }
+
+    /// The symbol of a generator row. `MAX_STRIPE_SYMBOLS` keeps both parts within 16 bits.
+    fn symbol_at(&self, row: usize) -> SymbolId {
+        SymbolId { block: (row / self.alpha()) as u16, index: (row % self.alpha()) as u16 }
+    }
+}
+
+impl Parts {
+    /// Checks sizes and rank; the tolerance is left to the caller.
+    fn new(name: &str, n: usize, k: usize, alpha: usize, generator: Matrix) -> Result<Self, CodeError> {
+        let code = || name.to_owned();
+        let limit = MAX_STRIPE_SYMBOLS;
+        if k == 0 || k > n || alpha == 0 || n.saturating_mul(alpha) > limit {
+            return Err(CodeError::Size { code: code(), n, k, alpha, limit });
+        }
+        let (rows, cols) = (generator.rows(), generator.cols());
+        if (rows, cols) != (n * alpha, k * alpha) {
+            let (expected_rows, expected_cols) = (n * alpha, k * alpha);
+            return Err(CodeError::Shape { code: code(), rows, cols, expected_rows, expected_cols });
+        }
+        let checks = tolerance::checks(&generator)?;
+        if rows - checks.cols() != cols {
+            return Err(CodeError::RankDeficient { code: code(), rank: rows - checks.cols(), needed: cols });
+        }
+        Ok(Self { name: code(), n, k, alpha, generator, checks, tolerance: 0 })
+    }
+}
+
+/// The column of the only nonzero element of `row`, if that is 1.
+fn unit_column(row: &[u16]) -> Option<usize> {
+    let column = row.iter().position(|&value| value != 0)?;
+    (row[column] == 1 && row[column + 1..].iter().all(|&value| value == 0)).then_some(column)
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Code({self})")
+    }
+}
+
+/// The name, with (n,k) as papers write it: `rs-10+4 (14,10)`.
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({},{})", self.name(), self.n(), self.k())
+    }
+}
+
+/// Codes are equal when their blocks are, whatever their names.
+impl PartialEq for Code {
+    fn eq(&self, other: &Self) -> bool {
+        self.alpha() == other.alpha() && self.generator() == other.generator()
+    }
+}
+
+impl Eq for Code {}

@@ -1,0 +1,122 @@
+//! What `stripeline codes inspect` shows of a code.
+
+use crate::{Code, CodeError};
+use gf::Matrix;
+use std::fmt;
+
+/// Everything there is to know about a code, ready to print or to serialise.
+#[derive(Clone, PartialEq, Debug)]
+pub struct InspectReport {
+    /// Its name.
+    pub name: String,
+    /// Blocks in a stripe.
+    pub n: usize,
+    /// Blocks' worth of data.
+    pub k: usize,
+    /// Symbols per block.
+    pub alpha: usize,
+    /// The field, as [`gf::Field`] prints it.
+    pub field: String,
+    /// Any so many losses are survived.
+    pub tolerance: usize,
+    /// Whether any k blocks suffice.
+    pub mds: bool,
+    /// Whether blocks 0 … k−1 are the data themselves.
+    pub systematic: bool,
+    /// Bytes stored per byte of data, n/k.
+    pub storage_overhead: f64,
+    /// The generator, nα × kα.
+    pub generator: Matrix,
+    /// For each block, what its repair reads when it alone is lost.
+    pub repairs: Vec<BlockRepair>,
+}
+
+/// The repair of one lost block when all others are there and none is preferred but by index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockRepair {
+    /// The lost block.
+    pub block: usize,
+    /// Blocks that are read; `None` if it cannot be repaired.
+    pub reads: Option<Vec<u16>>,
+    /// Symbols that are read; divided by α, blocks' worth of data.
+    pub symbols_read: usize,
+}
+
+impl Code {
+    /// All about this code.
+    ///
+    /// # Errors
+    /// None that a code can cause that was constructed; only what [`Code::decode`] might report.
+    pub fn describe(&self) -> Result<InspectReport, CodeError> {
+        Ok(InspectReport {
+            name: self.name().to_owned(),
+            n: self.n(),
+            k: self.k(),
+            alpha: self.alpha(),
+            field: self.field().to_string(),
+            tolerance: self.tolerance(),
+            mds: self.is_mds(),
+            systematic: self.is_systematic(),
+            storage_overhead: self.n() as f64 / self.k() as f64,
+            generator: self.generator().clone(),
+            repairs: (0..self.n()).map(|block| self.describe_repair(block)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn describe_repair(&self, block: usize) -> Result<BlockRepair, CodeError> {
+        let others: Vec<usize> = (0..self.n()).filter(|&other| other != block).collect();
+        match self.decode(&[block], &others) {
+            Ok(equation) => {
+                Ok(BlockRepair { block, reads: Some(equation.blocks()), symbols_read: equation.inputs.len() })
+            }
+            Err(CodeError::NotRecoverable { .. }) => Ok(BlockRepair { block, reads: None, symbols_read: 0 }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl fmt::Display for InspectReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let yes_no = |yes| if yes { "yes" } else { "no" };
+        writeln!(f, "{} ({},{})", self.name, self.n, self.k)?;
+        writeln!(f, "  field              {}", self.field)?;
+        writeln!(f, "  symbols per block  {}", self.alpha)?;
+        writeln!(f, "  systematic         {}", yes_no(self.systematic))?;
+        writeln!(
+            f,
+            "  survives any       {} losses{}",
+            self.tolerance,
+            if self.mds { " (MDS)" } else { "" }
+        )?;
+        writeln!(f, "  storage overhead   {:.2}x", self.storage_overhead)?;
+        writeln!(f, "  generator          {} x {}", self.generator.rows(), self.generator.cols())?;
+        for row in 0..self.generator.rows() {
+            write!(
+                f,
+                "    {:>4}",
+                if self.alpha == 1 {
+                    row.to_string()
+                } else {
+                    format!("{}.{}", row / self.alpha, row % self.alpha)
+                }
+            )?;
+            for value in self.generator.row(row) {
+                write!(f, " {value:>3}")?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f, "  repair of one lost block")?;
+        for repair in &self.repairs {
+            write!(f, "    {:>4}  ", repair.block)?;
+            match &repair.reads {
+                Some(reads) => {
+                    let blocks: Vec<String> = reads.iter().map(u16::to_string).collect();
+                    let worth = repair.symbols_read as f64 / self.alpha as f64;
+                    writeln!(f, "reads {worth:.2} blocks' worth from {}: {}", reads.len(), blocks.join(" "))?;
+                }
+                None => writeln!(f, "impossible")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! A code for tests: two symbols to a block and coefficients without any structure, so that nothing downstream can
+//! quietly rely on α = 1 or on a particular matrix. Not meant for data.
+
+use crate::{
+    Code, CodeError,
+    registry::{Family, Parameters},
+};
+use gf::{Field, Matrix};
+
+pub(crate) const FAMILY: Family = Family {
+    pattern: "random-a2-K+M-sSEED",
+    example: "random-a2-4+2-s1",
+    description: "test code: two symbols per block, random coefficients drawn from SEED; not for production data",
+    source: "a random linear code over GF(2^8), redrawn until any M losses are proved survivable",
+    prefix: "random-a2-",
+    build,
+};
+
+const ALPHA: usize = 2;
+
+/// Draws before giving up. One pattern in about 255 fails, so a draw of (14,10) passes one time in fifty.
+const MAX_DRAWS: usize = 1_000;
+
+/// The parity rows of each draw are the next bytes of the generator, row after row; names must mean the same for ever.
+fn build(parameters: &Parameters) -> Result<Code, CodeError> {
+    let (k, m, seed) = parameters.k_plus_m_seed()?;
+    let field = Field::Gf256;
+    let mut random = SplitMix64(seed);
+    for _ in 0..MAX_DRAWS {
+        let mut parity = Matrix::zero(field, m * ALPHA, k * ALPHA);
+        for row in 0..parity.rows() {
+            for col in 0..parity.cols() {
+                parity.set(row, col, random.next_byte().into());
+            }
+        }
+        let generator = Matrix::identity(field, k * ALPHA).stack(&parity)?;
+        let code = Code::from_generator(parameters.name, k + m, k, ALPHA, generator)?;
+        if code.tolerance() == m {
+            return Ok(code);
+        }
+    }
+    Err(CodeError::NoDraw { code: parameters.name.to_owned(), draws: MAX_DRAWS, losses: m })
+}
+
+/// Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next_byte(&mut self) -> u8 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 56) as u8
+    }
+}

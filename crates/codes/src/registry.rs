@@ -1,0 +1,139 @@
+//! Code names: which families there are and how their parameters are read.
+
+use crate::{Code, CodeError, cauchy, random, replication, rs};
+
+/// Longest name that is looked at; the longest useful one has some thirty bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Largest number of blocks in a stripe over GF(2^8): its elements must differ from block to block.
+const MAX_BLOCKS: usize = 256;
+
+/// A family of codes: what `stripeline codes list` shows, and how a name becomes a code.
+#[derive(Debug)]
+pub struct Family {
+    /// How names are made: capital letters stand for numbers.
+    pub pattern: &'static str,
+    /// A name of the family.
+    pub example: &'static str,
+    /// What it is, in a line.
+    pub description: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Start of all its names.
+    pub(crate) prefix: &'static str,
+    pub(crate) build: fn(&Parameters) -> Result<Code, CodeError>,
+}
+
+/// All families, in the order in which they are listed.
+pub fn families() -> &'static [Family] {
+    const FAMILIES: &[Family] = &[rs::FAMILY, cauchy::FAMILY, replication::FAMILY, random::FAMILY];
+    FAMILIES
+}
+
+/// A name whose family is known.
+pub(crate) struct Parameters<'a> {
+    pub name: &'a str,
+    /// What follows the prefix.
+    rest: &'a str,
+    family: &'static Family,
+}
+
+pub(crate) fn parse(name: &str) -> Result<Code, CodeError> {
+    if name.len() > MAX_NAME_BYTES {
+        return Err(CodeError::NameTooLong { bytes: name.len(), limit: MAX_NAME_BYTES });
+    }
+    // `rs-cauchy-6+3` starts like `rs-…` too: the longest prefix is meant.
+    let family = families().iter().filter(|f| name.starts_with(f.prefix)).max_by_key(|f| f.prefix.len());
+    match family {
+        Some(family) => (family.build)(&Parameters { name, rest: &name[family.prefix.len()..], family }),
+        None => Err(CodeError::Unknown {
+            name: name.to_owned(),
+            known: families().iter().map(|f| f.pattern).collect(),
+            suggestion: nearest(name),
+        }),
+    }
+}
+
+impl<'a> Parameters<'a> {
+    /// `K+M` as (k, m), with k ≥ 1, m ≥ 1 and k+m ≤ 256.
+    pub fn k_plus_m(&self) -> Result<(usize, usize), CodeError> {
+        self.k_plus_m_of(self.rest)
+    }
+
+    /// `K+M-sSEED` as (k, m, seed).
+    pub fn k_plus_m_seed(&self) -> Result<(usize, usize, u64), CodeError> {
+        let (shape, seed) =
+            self.rest.split_once("-s").ok_or_else(|| self.bad("the seed is missing".to_owned()))?;
+        let (k, m) = self.k_plus_m_of(shape)?;
+        Ok((k, m, self.number(seed)?))
+    }
+
+    /// `N` as a number of blocks, 1 … 256.
+    pub fn blocks(&self) -> Result<usize, CodeError> {
+        match self.count(self.rest)? {
+            0 => Err(self.bad("there must be at least one block".to_owned())),
+            n if n > MAX_BLOCKS => Err(self.bad(format!("{n} blocks; at most {MAX_BLOCKS} are possible"))),
+            n => Ok(n),
+        }
+    }
+
+    fn k_plus_m_of(&self, shape: &str) -> Result<(usize, usize), CodeError> {
+        let (k, m) = shape.split_once('+').ok_or_else(|| self.bad(format!("'{shape}' has no '+'")))?;
+        let (k, m) = (self.count(k)?, self.count(m)?);
+        if k == 0 || m == 0 {
+            return Err(self.bad("K and M must be at least 1".to_owned()));
+        }
+        match k.checked_add(m) {
+            Some(n) if n <= MAX_BLOCKS => Ok((k, m)),
+            _ => Err(self.bad(format!("K+M must be at most {MAX_BLOCKS}"))),
+        }
+    }
+
+    fn count(&self, digits: &str) -> Result<usize, CodeError> {
+        let number = self.number(digits)?;
+        usize::try_from(number).map_err(|_| self.bad(format!("{number} is too large")))
+    }
+
+    /// A number in its only spelling, so that a code has one name: digits, no sign, no space, no leading zero.
+    fn number(&self, digits: &str) -> Result<u64, CodeError> {
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(self.bad(format!("'{digits}' is not a whole number")));
+        }
+        if digits.len() > 1 && digits.starts_with('0') {
+            return Err(self.bad(format!("'{digits}' has a leading zero")));
+        }
+        digits.parse().map_err(|_| self.bad(format!("{digits} is too large")))
+    }
+
+    fn bad(&self, reason: String) -> CodeError {
+        let Family { pattern, example, .. } = *self.family;
+        CodeError::BadParameters { name: self.name.to_owned(), pattern, example, reason }
+    }
+}
+
+/// The pattern most like `name` when numbers and capitals are left aside; `None` if half of it differs.
+fn nearest(name: &str) -> Option<&'static str> {
+    let given: Vec<char> = name.trim().to_lowercase().chars().filter(|c| !c.is_ascii_digit()).collect();
+    let distance = |family: &Family| {
+        let fixed = |c: &char| !c.is_ascii_digit() && !c.is_ascii_uppercase();
+        let wanted: Vec<char> = family.pattern.chars().filter(fixed).collect();
+        let distance = edit_distance(&given, &wanted);
+        (2 * distance <= wanted.len()).then_some((distance, family.pattern))
+    };
+    families().iter().filter_map(distance).min().map(|(_, pattern)| pattern)
+}
+
+/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein), one row of the table at a time.
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

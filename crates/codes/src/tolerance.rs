@@ -1,0 +1,128 @@
+//! Which losses a code survives, proved by rank.
+//!
+//! Losing the blocks L is survived if and only if no codeword but zero lives in L alone, that is, if the columns of the
+//! parity-check matrix that belong to L are independent. Those are (n−k)α × |L|α elements, few beside the generator.
+
+use crate::{Code, CodeError};
+use gf::{Matrix, MatrixError};
+
+/// Patterns tried to prove a tolerance for which no theorem is at hand: a few seconds.
+const MAX_PROOF_PATTERNS: u128 = 1_000_000;
+
+/// Patterns tried although a theorem already gives the answer: a millisecond or two, as `parse` runs often.
+const QUICK_PATTERNS: u128 = 2_000;
+
+/// Patterns counted when somebody asks: some ten seconds.
+const MAX_COUNTED_PATTERNS: u128 = 10_000_000;
+
+/// How many patterns of some number of losses are survived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ToleranceCount {
+    /// All patterns, C(n, losses).
+    pub patterns: u64,
+    /// Those from which every lost block can be recovered.
+    pub recoverable: u64,
+}
+
+impl Code {
+    /// Whether all of the `lost` blocks follow from the others. A block that the stripe does not have does not.
+    pub fn recoverable(&self, lost: &[usize]) -> bool {
+        let mut lost = lost.to_vec();
+        lost.sort_unstable();
+        lost.dedup();
+        lost.last().is_none_or(|&last| last < self.n()) && survives(self.checks(), self.alpha(), &lost)
+    }
+
+    /// Tries all C(n, losses) patterns (static resilience).
+    ///
+    /// # Errors
+    /// [`CodeError::TooManyPatterns`].
+    pub fn count_recoverable(&self, losses: usize) -> Result<ToleranceCount, CodeError> {
+        require_patterns(self.name(), self.n(), losses, MAX_COUNTED_PATTERNS)?;
+        let mut count = ToleranceCount { patterns: 0, recoverable: 0 };
+        every_pattern(self.n(), losses, |lost| {
+            count.patterns += 1;
+            count.recoverable += u64::from(survives(self.checks(), self.alpha(), lost));
+            true
+        });
+        Ok(count)
+    }
+}
+
+/// The parity-check matrix of a generator, transposed: a row for each symbol of the stripe, a column for each equation.
+/// The equations say that each row of the generator outside its first independent rows is a combination of those.
+pub(crate) fn checks(generator: &Matrix) -> Result<Matrix, MatrixError> {
+    // X with X · G = G, nonzero only in the columns of the first independent rows, which stand for themselves.
+    let combinations = generator.solve_left(generator)?;
+    let symbols = generator.rows();
+    let dependent: Vec<usize> = (0..symbols).filter(|&row| combinations.get(row, row) == 0).collect();
+    let mut checks = Matrix::zero(generator.field(), symbols, dependent.len());
+    for (equation, &row) in dependent.iter().enumerate() {
+        for symbol in 0..symbols {
+            checks.set(symbol, equation, combinations.get(row, symbol));
+        }
+        checks.set(row, equation, 1);
+    }
+    Ok(checks)
+}
+
+/// The largest f such that every f losses are survived.
+pub(crate) fn prove(code: &str, checks: &Matrix, n: usize, alpha: usize) -> Result<usize, CodeError> {
+    // More blocks than there are equations for cannot be survived (the Singleton bound).
+    for losses in 1..=checks.cols() / alpha {
+        require_patterns(code, n, losses, MAX_PROOF_PATTERNS)?;
+        if !every_pattern(n, losses, |lost| survives(checks, alpha, lost)) {
+            return Ok(losses - 1);
+        }
+    }
+    Ok(checks.cols() / alpha)
+}
+
+/// Whether trying all patterns of `losses` losses takes no noticeable time.
+pub(crate) fn is_quick(n: usize, losses: usize) -> bool {
+    patterns(n, losses) <= QUICK_PATTERNS
+}
+
+fn survives(checks: &Matrix, alpha: usize, lost: &[usize]) -> bool {
+    let symbols: Vec<usize> = lost.iter().flat_map(|block| block * alpha..(block + 1) * alpha).collect();
+    symbols.len() <= checks.cols()
+        && checks.select_rows(&symbols).is_ok_and(|rows| rows.rank() == symbols.len())
+}
+
+fn require_patterns(code: &str, n: usize, losses: usize, limit: u128) -> Result<(), CodeError> {
+    let patterns = patterns(n, losses);
+    if patterns > limit {
+        return Err(CodeError::TooManyPatterns { code: code.to_owned(), losses, patterns, limit });
+    }
+    Ok(())
+}
+
+/// C(n, losses), saturating.
+fn patterns(n: usize, losses: usize) -> u128 {
+    if losses > n {
+        return 0;
+    }
+    // After step i the value is C(n, i+1), so each division is exact.
+    (0..losses.min(n - losses))
+        .try_fold(1u128, |c, i| Some(c.checked_mul((n - i) as u128)? / (i as u128 + 1)))
+        .unwrap_or(u128::MAX)
+}
+
+/// Calls `visit` with each set of `losses` out of n blocks, ascending, until it says false; whether it never did.
+fn every_pattern(n: usize, losses: usize, mut visit: impl FnMut(&[usize]) -> bool) -> bool {
+    if losses > n {
+        return true;
+    }
+    let mut pattern: Vec<usize> = (0..losses).collect();
+    loop {
+        if !visit(&pattern) {
+            return false;
+        }
+        // The last position that can still move; all after it follow close behind.
+        let Some(moved) = (0..losses).rev().find(|&i| pattern[i] < n - losses + i) else { return true };
+        pattern[moved] += 1;
+        for i in moved + 1..losses {
+            pattern[i] = pattern[i - 1] + 1;
+        }
+    }
+}
