@@ -10,6 +10,9 @@
 //! A stage computes, for each slice, `outputs = matrix × inputs`: one matrix column per input row, one matrix
 //! row per output row, in the order in which `inputs` and `outputs` list them.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use gf::{Field, Matrix};
 
 /// A participant of a flow (a node, or the client): an index that the caller binds to a real address.
@@ -145,5 +148,60 @@ impl Geometry {
     pub fn symbol_extent(&self, index: u16, stored_bytes: u64) -> u64 {
         let symbol = self.symbol_bytes();
         stored_bytes.saturating_sub(u64::from(index) * symbol).min(symbol)
+    }
+}
+
+impl Input {
+    /// Rows that this input brings to a stage of `lane`; 0 for an edge that the lane does not have.
+    pub fn rows(&self, lane: &Lane, alpha: u16) -> usize {
+        match self {
+            Input::Local { symbols, .. } => symbols.len(),
+            Input::Edge(edge) => lane.width(*edge),
+            Input::Source { .. } => usize::from(alpha),
+        }
+    }
+}
+
+impl Output {
+    /// Rows that this output takes from a stage of `lane`; 0 for an edge that the lane does not have.
+    pub fn rows(&self, lane: &Lane, alpha: u16) -> usize {
+        match self {
+            Output::Edge(edge) => lane.width(*edge),
+            Output::Write { .. } => usize::from(alpha),
+            Output::Read { symbols } => symbols.len(),
+        }
+    }
+}
+
+impl Lane {
+    fn width(&self, edge: EdgeId) -> usize {
+        self.edges.get(usize::from(edge.0)).map_or(0, |edge| usize::from(edge.rows))
+    }
+}
+
+impl Flow {
+    /// Every site that takes part, once, in rising order.
+    pub fn sites(&self) -> Vec<Site> {
+        let sites: BTreeSet<Site> =
+            self.lanes.iter().flat_map(|lane| lane.stages.iter().map(|stage| stage.site)).collect();
+        sites.into_iter().collect()
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "site {}", self.0)
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {}", self.0)
+    }
+}
+
+impl fmt::Display for Symbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "symbol {} of {}", self.index, self.member)
     }
 }

@@ -1,0 +1,52 @@
+//! Repair pipelining (RP §3.2): each helper adds its part to the partial sums it receives and passes them on; the requestor gets the result.
+//!
+//! ```text
+//!   b1 ──[C1]──▶ b2 ──[I|C2]──▶ … ──▶ bk ──[I|Ck]──▶ requestor [I]
+//! ```
+//!
+//! Several wanted rows travel side by side: f lost blocks (RP §4.4) or α symbols.
+
+use super::columns::{Column, enliven, matrix, pass};
+use super::request::{RepairRequest, Share};
+use crate::error::FlowError;
+use crate::graph::{Edge, EdgeId, Input, Lane, Output, Stage, StageId};
+use crate::prove::Proved;
+
+/// N1 → N2 → … → Nk → requestor, in the order of the helpers. A block that the requestor's site stores is added there.
+///
+/// # Errors
+/// As [`build`](super::build).
+pub fn chain(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
+    let mut outputs = request.outputs()?;
+    let (local, mut path): (Vec<Share>, Vec<Share>) =
+        request.shares()?.into_iter().partition(|share| share.site == request.requestor);
+    let last = Share { site: request.requestor, inputs: Vec::new(), columns: Vec::new() };
+    path.push(local.into_iter().next().unwrap_or(last));
+
+    let width = request.wanted.len();
+    let hops = path.len() - 1;
+    // Rows of the partial sum to which some stage so far contributed.
+    let mut live = vec![false; width];
+    let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
+    for (index, mut share) in path.into_iter().enumerate() {
+        let mut inputs = Vec::new();
+        let mut columns: Vec<Column> = Vec::new();
+        if index > 0 {
+            inputs.push(Input::Edge(EdgeId(index as u16 - 1)));
+            columns = pass(&live);
+        }
+        enliven(&mut live, &share.columns);
+        inputs.append(&mut share.inputs);
+        columns.append(&mut share.columns);
+        let outputs = if index < hops {
+            let (from, to) = (StageId(index as u16), StageId(index as u16 + 1));
+            lane.edges.push(Edge { from, to, rows: width as u16 });
+            vec![Output::Edge(EdgeId(index as u16))]
+        } else {
+            std::mem::take(&mut outputs)
+        };
+        let matrix = matrix(request.code.field(), width, &columns)?;
+        lane.stages.push(Stage { site: share.site, inputs, outputs, matrix });
+    }
+    request.prove(lane)
+}

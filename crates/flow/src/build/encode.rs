@@ -1,0 +1,103 @@
+//! Classical encoding (RP §2.2, EAR §2): one site downloads the data blocks, makes the parities and uploads them.
+//!
+//! ```text
+//!   b0 ──▶┐              ┌──▶ write b3
+//!   b1 ──▶┼─ archiver ───┤
+//!   b2 (local) ┘         └──▶ write b4
+//! ```
+
+use gf::Matrix;
+
+use super::columns::{enliven, matrix, pass};
+use super::request::{Helper, RepairRequest, Sink, write_outputs};
+use super::star::gather;
+use crate::error::FlowError;
+use crate::graph::{Edge, EdgeId, Geometry, Input, Lane, Member, Output, Site, Stage, StageId, Symbol};
+use crate::prove::Proved;
+
+/// An encoding: which copy of each data block is read, who computes, and where the new blocks go.
+#[derive(Clone, Debug)]
+pub struct EncodeRequest<'a> {
+    /// The code.
+    pub code: &'a codes::Code,
+    /// How blocks are cut.
+    pub geometry: Geometry,
+    /// The data blocks, each at the replica to be read.
+    pub data: &'a [Helper],
+    /// Data blocks that a short last stripe lacks.
+    pub absent: &'a [Member],
+    /// Who computes. It reads its own data blocks and writes its own parities without any transfer.
+    pub archiver: Site,
+    /// The blocks to make, usually all n−k parities, and the sites that write them.
+    pub targets: &'a [(Member, Site)],
+}
+
+/// The encoding star: data sites → archiver → one edge to each site that writes.
+///
+/// # Errors
+/// As [`build`](super::build); [`FlowError::NothingWanted`] without targets.
+pub fn star(encode: &EncodeRequest<'_>) -> Result<Proved, FlowError> {
+    let mut groups: Vec<(Site, Vec<Member>)> = vec![(encode.archiver, Vec::new())];
+    for &(member, site) in encode.targets {
+        match groups.iter_mut().find(|(known, _)| *known == site) {
+            Some((_, members)) => members.push(member),
+            None => groups.push((site, vec![member])),
+        }
+    }
+    let members: Vec<Member> = groups.iter().flat_map(|(_, members)| members.iter().copied()).collect();
+    let request = RepairRequest {
+        code: encode.code,
+        geometry: encode.geometry,
+        wanted: RepairRequest::whole_blocks(encode.code, &members),
+        helpers: encode.data,
+        absent: encode.absent,
+        requestor: encode.archiver,
+        sink: Sink::Write,
+    };
+    let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
+    gather(&request, &mut lane, encode.archiver, Vec::new())?;
+    scatter(&request, &mut lane, &groups)?;
+    request.prove(lane)
+}
+
+/// Gives the last stage its outputs: what it writes itself, then an edge to a writing stage per further group.
+fn scatter(
+    request: &RepairRequest<'_>,
+    lane: &mut Lane,
+    groups: &[(Site, Vec<Member>)],
+) -> Result<(), FlowError> {
+    let Some(centre) = lane.stages.last().cloned() else { return Err(FlowError::NothingWanted) };
+    let from = StageId(lane.stages.len() as u16 - 1);
+    let mut outputs = Vec::new();
+    let mut row = 0;
+    for (site, members) in groups {
+        let symbols: Vec<Symbol> = RepairRequest::whole_blocks(request.code, members);
+        let writes = write_outputs(&symbols, request.code.alpha())?;
+        let rows = row..row + symbols.len();
+        row = rows.end;
+        if *site == centre.site {
+            outputs.extend(writes);
+            continue;
+        }
+        let edge = EdgeId(lane.edges.len() as u16);
+        lane.edges.push(Edge { from, to: StageId(lane.stages.len() as u16), rows: symbols.len() as u16 });
+        outputs.push(Output::Edge(edge));
+        let matrix = write_matrix(request, &centre.matrix, rows)?;
+        lane.stages.push(Stage { site: *site, inputs: vec![Input::Edge(edge)], outputs: writes, matrix });
+    }
+    lane.stages[usize::from(from.0)].outputs = outputs;
+    Ok(())
+}
+
+/// What a writing stage does with `rows` of the archiver's matrix: nothing but write them. In a short stripe some may be zero.
+fn write_matrix(
+    request: &RepairRequest<'_>,
+    made: &Matrix,
+    rows: std::ops::Range<usize>,
+) -> Result<Matrix, FlowError> {
+    let columns: Vec<Vec<u16>> =
+        (0..made.cols()).map(|column| rows.clone().map(|row| made.get(row, column)).collect()).collect();
+    let mut live = vec![false; rows.len()];
+    enliven(&mut live, &columns);
+    matrix(request.code.field(), rows.len(), &pass(&live))
+}

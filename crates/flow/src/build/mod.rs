@@ -1,0 +1,16 @@
+//! Builders of flows, one file per idea. Each hands out a [`Proved`](crate::Proved) flow or an error, nothing in between.
+
+mod chain;
+mod columns;
+pub mod copy;
+pub mod encode;
+mod request;
+mod scheme;
+mod star;
+pub mod write;
+
+pub use chain::chain;
+pub use encode::EncodeRequest;
+pub use request::{Helper, RepairRequest, Sink};
+pub use scheme::{Scheme, build};
+pub use star::star;

@@ -1,0 +1,157 @@
+//! What a repair or degraded read asks for, and what each site has to contribute to it.
+
+use std::collections::BTreeSet;
+
+use codes::{Code, SymbolId};
+
+use super::columns::Column;
+use crate::error::FlowError;
+use crate::graph::{Flow, Geometry, Input, Lane, Member, Output, Site, Symbol};
+use crate::prove::{Present, Proved, prove};
+
+/// A surviving block that may be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Helper {
+    /// The block.
+    pub member: Member,
+    /// Where it is stored.
+    pub site: Site,
+    /// Bytes stored; 0 makes it an absent block, which costs nothing.
+    pub stored_bytes: u64,
+}
+
+/// What becomes of the result at the requestor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sink {
+    /// The wanted blocks are written; all symbols of each must be wanted, in order.
+    Write,
+    /// The wanted symbols are handed to the driver, in order.
+    Read,
+}
+
+/// A repair (`sink` = Write) or a degraded read (`sink` = Read) of one or more symbols of a stripe.
+#[derive(Clone, Debug)]
+pub struct RepairRequest<'a> {
+    /// The stripe's code.
+    pub code: &'a Code,
+    /// How its blocks are cut.
+    pub geometry: Geometry,
+    /// What is wanted, in the order of the rows that the requestor gets.
+    pub wanted: Vec<Symbol>,
+    /// Blocks that may be used, most preferred first: also the order of a chain. Not all need be used. Several may share a
+    /// site, the requestor's too; of a block that is listed twice the first place counts.
+    pub helpers: &'a [Helper],
+    /// Blocks of a short stripe that are known to be all zero: free to use, stored nowhere.
+    pub absent: &'a [Member],
+    /// Who gets the result.
+    pub requestor: Site,
+    /// What becomes of it.
+    pub sink: Sink,
+}
+
+/// What one site contributes: the symbols it reads, and their coefficients towards the wanted rows.
+pub(super) struct Share {
+    pub site: Site,
+    pub inputs: Vec<Input>,
+    pub columns: Vec<Column>,
+}
+
+impl RepairRequest<'_> {
+    /// All symbols of `members`, in order: what a repair of whole blocks wants.
+    pub fn whole_blocks(code: &Code, members: &[Member]) -> Vec<Symbol> {
+        let block = |&member: &Member| (0..code.alpha() as u16).map(move |index| Symbol { member, index });
+        members.iter().flat_map(block).collect()
+    }
+
+    /// Blocks that are all zero: the absent ones and those of which nothing is stored.
+    pub(super) fn zero_members(&self) -> Vec<Member> {
+        let empty = self.helpers.iter().filter(|helper| helper.stored_bytes == 0).map(|helper| helper.member);
+        let zero: BTreeSet<Member> = self.absent.iter().copied().chain(empty).collect();
+        zero.into_iter().collect()
+    }
+
+    /// Solves for the wanted rows. One share per site that is needed, in order of preference.
+    pub(super) fn shares(&self) -> Result<Vec<Share>, FlowError> {
+        let zero = self.zero_members();
+        Present::new(self.code, &zero)?;
+        self.check_wanted(&zero)?;
+        let mut helpers: Vec<&Helper> = Vec::new();
+        for helper in self.helpers {
+            let known = zero.contains(&helper.member) || helpers.iter().any(|h| h.member == helper.member);
+            if !known {
+                helpers.push(helper);
+            }
+        }
+        // What is zero comes first: it takes part in the equation and then falls out of the flow.
+        let members = zero.iter().copied().chain(helpers.iter().map(|helper| helper.member));
+        let available: Vec<usize> = members.map(|member| usize::from(member.0)).collect();
+        let wanted: Vec<SymbolId> =
+            self.wanted.iter().map(|s| SymbolId { block: s.member.0, index: s.index }).collect();
+        let equation = self.code.repair(&wanted, &available)?;
+
+        let mut shares: Vec<Share> = Vec::new();
+        for helper in helpers {
+            let mut symbols = Vec::new();
+            let mut columns: Vec<Column> = Vec::new();
+            for (column, input) in equation.inputs.iter().enumerate() {
+                if input.block == helper.member.0 {
+                    symbols.push(input.index);
+                    columns.push((0..wanted.len()).map(|row| equation.matrix.get(row, column)).collect());
+                }
+            }
+            if symbols.is_empty() {
+                continue;
+            }
+            let input = Input::Local { member: helper.member, symbols };
+            match shares.iter_mut().find(|share| share.site == helper.site) {
+                Some(share) => {
+                    share.inputs.push(input);
+                    share.columns.append(&mut columns);
+                }
+                None => shares.push(Share { site: helper.site, inputs: vec![input], columns }),
+            }
+        }
+        match self.wanted.first() {
+            Some(symbol) if shares.is_empty() => Err(FlowError::WantedIsZero { member: symbol.member }),
+            _ => Ok(shares),
+        }
+    }
+
+    fn check_wanted(&self, zero: &[Member]) -> Result<(), FlowError> {
+        let mut seen = BTreeSet::new();
+        for &symbol in &self.wanted {
+            if !seen.insert(symbol) {
+                return Err(FlowError::WantedTwice { symbol });
+            }
+            if zero.contains(&symbol.member) {
+                return Err(FlowError::WantedIsZero { member: symbol.member });
+            }
+        }
+        if self.wanted.is_empty() { Err(FlowError::NothingWanted) } else { Ok(()) }
+    }
+
+    /// The requestor's outputs.
+    pub(super) fn outputs(&self) -> Result<Vec<Output>, FlowError> {
+        match self.sink {
+            Sink::Read => Ok(vec![Output::Read { symbols: self.wanted.clone() }]),
+            Sink::Write => write_outputs(&self.wanted, self.code.alpha()),
+        }
+    }
+
+    /// The finished flow of one lane, if it computes what is wanted.
+    pub(super) fn prove(&self, lane: Lane) -> Result<Proved, FlowError> {
+        let flow = Flow { field: self.code.field(), geometry: self.geometry, lanes: vec![lane] };
+        prove(flow, self.code, &self.zero_members())
+    }
+}
+
+/// One `Write` per block of `wanted`, which must be whole blocks.
+pub(super) fn write_outputs(wanted: &[Symbol], alpha: usize) -> Result<Vec<Output>, FlowError> {
+    let block = |symbols: &[Symbol]| {
+        let member = symbols[0].member;
+        let whole = symbols.len() == alpha
+            && symbols.iter().enumerate().all(|(i, s)| s.member == member && usize::from(s.index) == i);
+        if whole { Ok(Output::Write { member }) } else { Err(FlowError::PartialWrite { member }) }
+    };
+    wanted.chunks(alpha.max(1)).map(block).collect()
+}

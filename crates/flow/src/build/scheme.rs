@@ -1,0 +1,63 @@
+//! The repair schemes by name. A new scheme is a file with its builder and one line in the list below.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::request::RepairRequest;
+use crate::error::FlowError;
+use crate::prove::Proved;
+
+macro_rules! schemes {
+    ($($(#[$doc:meta])* $scheme:ident = $name:literal => $builder:path;)*) => {
+        /// A way to build the flow of a repair or degraded read.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Scheme { $($(#[$doc])* $scheme,)* }
+
+        const SCHEMES: &[(Scheme, &str)] = &[$((Scheme::$scheme, $name)),*];
+
+        /// Builds and proves the flow that `scheme` makes of `request`.
+        ///
+        /// # Errors
+        /// A request that asks for nothing sensible, or [`FlowError::Code`] if the helpers do not suffice.
+        pub fn build(scheme: Scheme, request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
+            match scheme { $(Scheme::$scheme => $builder(request),)* }
+        }
+    };
+}
+
+schemes! {
+    /// Helpers send raw symbols, the requestor decodes (RP §2.2).
+    Conventional = "conventional" => super::star::star;
+    /// Repair pipelining: partial sums along a chain of helpers (RP §3.2).
+    Pipeline = "pipeline" => super::chain::chain;
+}
+
+impl Scheme {
+    /// Every scheme there is.
+    pub fn all() -> impl Iterator<Item = Scheme> {
+        SCHEMES.iter().map(|&(scheme, _)| scheme)
+    }
+
+    /// The name that operators use.
+    pub fn name(self) -> &'static str {
+        SCHEMES.iter().find(|&&(scheme, _)| scheme == self).map_or("", |&(_, name)| name)
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = FlowError;
+
+    fn from_str(name: &str) -> Result<Self, FlowError> {
+        let found = SCHEMES.iter().find(|&&(_, known)| known == name);
+        found.map(|&(scheme, _)| scheme).ok_or_else(|| FlowError::UnknownScheme {
+            name: name.to_owned(),
+            known: SCHEMES.iter().map(|&(_, known)| known).collect::<Vec<_>>().join(", "),
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! What a flow will cost, exactly: payload bytes on every link, disk bytes at every site, and timeslots.
+//!
+//! The unit of transfer is the frame (slice, row). A row's *extent* is the number of bytes at its start that can be nonzero: for a
+//! local symbol what is stored of it, for any other row the largest extent among the inputs that have a nonzero coefficient.
+//! A frame carries the part of its slice that lies below the extent, perhaps nothing (header only). So the sum over frames
+//! is a sum of clipped extents, and what a node counts while it runs must equal it to the byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::graph::{Flow, Geometry, Input, Lane, Member, Output, Site};
+
+/// Into or out of a site.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Direction {
+    /// Received.
+    In,
+    /// Sent.
+    Out,
+}
+
+/// The busiest side of a site's network interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bottleneck {
+    /// Whose.
+    pub site: Site,
+    /// Which side.
+    pub direction: Direction,
+    /// Payload bytes through it.
+    pub bytes: u64,
+}
+
+/// Prediction for one flow, or one share of it. Bytes are payload, without frame headers.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Cost {
+    /// Bytes from site to site; links that carry only headers are listed with 0.
+    pub links: BTreeMap<(Site, Site), u64>,
+    /// Bytes read from disk at each site that reads.
+    pub disk_read: BTreeMap<Site, u64>,
+    /// Bytes written to disk at each site that writes.
+    pub disk_written: BTreeMap<Site, u64>,
+    /// Time in units of one block over one link, on equal full-duplex links, network only (RP §2.2, §3.2): the busiest interface's bytes
+    /// over the block length, plus the time for the pipeline to fill, (longest path − 1) slices.
+    pub timeslots: f64,
+}
+
+impl Cost {
+    /// All bytes that cross the network.
+    pub fn network_bytes(&self) -> u64 {
+        self.links.values().sum()
+    }
+
+    /// Bytes between sites of different racks.
+    pub fn cross_rack_bytes<R: PartialEq>(&self, rack_of: impl Fn(Site) -> R) -> u64 {
+        let crossing = self.links.iter().filter(|&(&(from, to), _)| rack_of(from) != rack_of(to));
+        crossing.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The busiest interface; the lowest site, receiving first, among equals. None if nothing is sent.
+    pub fn bottleneck(&self) -> Option<Bottleneck> {
+        let mut through: BTreeMap<(Site, Direction), u64> = BTreeMap::new();
+        for (&(from, to), bytes) in &self.links {
+            *through.entry((from, Direction::Out)).or_default() += bytes;
+            *through.entry((to, Direction::In)).or_default() += bytes;
+        }
+        let busiest = through.into_iter().rev().max_by_key(|&(_, bytes)| bytes);
+        busiest.map(|((site, direction), bytes)| Bottleneck { site, direction, bytes })
+    }
+}
+
+/// Predicts `flow` for the slices in `slices` (default: all). `stored` tells the stored length in bytes of every member that
+/// the flow reads, takes from the client or writes. Several lanes share the slices in runs as equal as possible.
+pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range<u64>>) -> Cost {
+    let all = 0..flow.geometry.slices();
+    let asked = slices.map_or(all.clone(), |asked| asked.start.min(all.end)..asked.end.min(all.end));
+    let (count, lanes) = (asked.end.saturating_sub(asked.start), flow.lanes.len() as u64);
+    let cut = |lane: u64| asked.start + (u128::from(count) * u128::from(lane) / u128::from(lanes)) as u64;
+    let mut cost = Cost::default();
+    let mut depth = 0;
+    for (index, lane) in flow.lanes.iter().enumerate() {
+        let run = cut(index as u64)..cut(index as u64 + 1);
+        Share { geometry: flow.geometry, lane, run }.add_to(&mut cost, &stored);
+        depth = depth.max(longest_path(lane));
+    }
+    if let Some(busiest) = cost.bottleneck() {
+        let filling = (depth - 1) as f64 / flow.geometry.slices().max(1) as f64;
+        cost.timeslots = busiest.bytes as f64 / flow.geometry.block_bytes.max(1) as f64 + filling;
+    }
+    cost
+}
+
+/// Extent in bytes of every row of every edge of `lane`.
+pub fn edge_extents(geometry: Geometry, lane: &Lane, stored: impl Fn(Member) -> u64) -> Vec<Vec<u64>> {
+    let mut extents: Vec<Vec<u64>> = vec![Vec::new(); lane.edges.len()];
+    for stage in &lane.stages {
+        let mut inputs: Vec<u64> = Vec::new();
+        for input in &stage.inputs {
+            match input {
+                Input::Local { member, symbols } => {
+                    inputs.extend(symbols.iter().map(|&i| geometry.symbol_extent(i, stored(*member))));
+                }
+                Input::Source { member } => {
+                    inputs.extend((0..geometry.alpha).map(|i| geometry.symbol_extent(i, stored(*member))));
+                }
+                Input::Edge(edge) => inputs.extend(&extents[usize::from(edge.0)]),
+            }
+        }
+        let mut row = 0;
+        for output in &stage.outputs {
+            let rows = row..row + output.rows(lane, geometry.alpha);
+            row = rows.end;
+            if let Output::Edge(edge) = output {
+                let used = |row: usize| inputs.iter().zip(stage.matrix.row(row)).filter(|&(_, &c)| c != 0);
+                extents[usize::from(edge.0)] =
+                    rows.map(|row| used(row).map(|(&extent, _)| extent).max().unwrap_or(0)).collect();
+            }
+        }
+    }
+    extents
+}
+
+/// A lane and the run of slices that it carries.
+struct Share<'a> {
+    geometry: Geometry,
+    lane: &'a Lane,
+    run: Range<u64>,
+}
+
+impl Share<'_> {
+    fn add_to(&self, cost: &mut Cost, stored: &impl Fn(Member) -> u64) {
+        let site = |stage: usize| self.lane.stages[stage].site;
+        for (edge, extents) in self.lane.edges.iter().zip(edge_extents(self.geometry, self.lane, stored)) {
+            let link = (site(usize::from(edge.from.0)), site(usize::from(edge.to.0)));
+            *cost.links.entry(link).or_default() +=
+                extents.iter().map(|&extent| self.clip(extent)).sum::<u64>();
+        }
+        let symbol =
+            |index: u16, member: Member| self.clip(self.geometry.symbol_extent(index, stored(member)));
+        for stage in &self.lane.stages {
+            for input in &stage.inputs {
+                if let Input::Local { member, symbols } = input {
+                    let bytes: u64 = symbols.iter().map(|&index| symbol(index, *member)).sum();
+                    *cost.disk_read.entry(stage.site).or_default() += bytes;
+                }
+            }
+            for output in &stage.outputs {
+                if let Output::Write { member } = output {
+                    let bytes: u64 = (0..self.geometry.alpha).map(|index| symbol(index, *member)).sum();
+                    *cost.disk_written.entry(stage.site).or_default() += bytes;
+                }
+            }
+        }
+    }
+
+    /// Bytes of a row of this extent that lie within the run.
+    fn clip(&self, extent: u64) -> u64 {
+        let start = |slice: u64| slice.saturating_mul(u64::from(self.geometry.slice_bytes));
+        extent.min(start(self.run.end)).saturating_sub(start(self.run.start))
+    }
+}
+
+/// Edges on the longest path of a lane.
+fn longest_path(lane: &Lane) -> usize {
+    let mut depth = vec![0_usize; lane.stages.len()];
+    for (index, stage) in lane.stages.iter().enumerate() {
+        for input in &stage.inputs {
+            if let Input::Edge(edge) = input {
+                let from = lane.edges[usize::from(edge.0)].from;
+                depth[index] = depth[index].max(depth[usize::from(from.0)] + 1);
+            }
+        }
+    }
+    depth.into_iter().max().unwrap_or(0)
+}
+
+/// Sites that `cost` names.
+pub(crate) fn sites(cost: &Cost) -> BTreeSet<Site> {
+    let links = cost.links.keys().flat_map(|&(from, to)| [from, to]);
+    links.chain(cost.disk_read.keys().copied()).chain(cost.disk_written.keys().copied()).collect()
+}
