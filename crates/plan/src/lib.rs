@@ -1,1 +1,20 @@
-//! (being written)
+//! Decisions about nodes: who helps, who receives, what is placed where, what is repaired first. Pure: what a decision depends on is
+//! passed in, chance included ([`Draw`]), so that the simulator and the daemons decide alike.
+
+pub mod archive;
+mod assign;
+mod draw;
+mod error;
+pub mod helpers;
+pub mod placement;
+pub mod recovery;
+pub mod requestor;
+pub mod topology;
+
+pub use archive::{Archival, ArchiveRequest, Kept, archive};
+pub use draw::Draw;
+pub use error::PlanError;
+pub use helpers::LeastRecent;
+pub use recovery::{Damaged, by_urgency};
+pub use requestor::requestor;
+pub use topology::{NodeId, RackId, Topology};

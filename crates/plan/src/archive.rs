@@ -1,0 +1,138 @@
+//! Archival of a stripe of replicated blocks: which replica of each data block stays, where the parities go, who encodes (EAR §2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assign::assign;
+use crate::draw::Draw;
+use crate::error::PlanError;
+use crate::topology::{NodeId, RackId, Topology};
+
+/// A stripe to archive.
+#[derive(Clone, Debug)]
+pub struct ArchiveRequest<'a> {
+    /// Name of the code, for messages.
+    pub code: &'a str,
+    /// Racks.
+    pub topology: &'a Topology,
+    /// Nodes that may be used.
+    pub alive: &'a [NodeId],
+    /// Nodes that hold a replica, for each data block that the stripe has (a short stripe has fewer than k).
+    pub replicas: &'a [Vec<NodeId>],
+    /// Parities to make, n−k.
+    pub parities: usize,
+}
+
+/// What happens to a data block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// The replica that is read for encoding, and kept unless relocated.
+    pub read_from: NodeId,
+    /// Where the block is afterwards. Differs from `read_from` if no replica could stay without putting two blocks on a node.
+    pub stored_at: NodeId,
+}
+
+/// The decision: all `stored_at` and `parities` are distinct nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Archival {
+    /// Who downloads, encodes and uploads: a random live node, as in RR.
+    pub archiver: NodeId,
+    /// One for each data block.
+    pub data: Vec<Kept>,
+    /// One for each parity.
+    pub parities: Vec<NodeId>,
+}
+
+/// Keeps one replica of as many data blocks as possible where it is (maximum matching), with as few blocks in any rack as that
+/// allows; moves the others and puts the parities to unused nodes, in the racks that have the fewest blocks.
+///
+/// # Errors
+/// [`PlanError::NotEnoughNodes`], [`PlanError::NoReplica`], [`PlanError::UnknownNode`].
+pub fn archive(request: &ArchiveRequest<'_>, draw: &mut Draw) -> Result<Archival, PlanError> {
+    let mut nodes: Vec<NodeId> = request.alive.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let needed = request.replicas.len() + request.parities;
+    let alive = nodes.len();
+    let too_few = || PlanError::NotEnoughNodes { code: request.code.to_owned(), needed, alive };
+    let archiver = *draw.pick(&nodes).ok_or_else(too_few)?;
+    if alive < needed {
+        return Err(too_few());
+    }
+    // A random order, so that ties do not always fall on the same nodes.
+    draw.shuffle(&mut nodes);
+    let choices = live_replicas(request, &nodes)?;
+    let matched = matching(request.topology, &nodes, &choices, needed)?;
+
+    let mut vacant = Vacant::new(request.topology, &nodes, matched.iter().flatten().copied())?;
+    let mut data = Vec::new();
+    for (matched, choices) in matched.iter().zip(&choices) {
+        data.push(match *matched {
+            Some(node) => Kept { read_from: nodes[node], stored_at: nodes[node] },
+            None => Kept { read_from: nodes[choices[0]], stored_at: vacant.take().ok_or_else(too_few)? },
+        });
+    }
+    let parities =
+        (0..request.parities).map(|_| vacant.take().ok_or_else(too_few)).collect::<Result<_, _>>()?;
+    Ok(Archival { archiver, data, parities })
+}
+
+/// For each block, the indexes in `nodes` of its replicas.
+fn live_replicas(request: &ArchiveRequest<'_>, nodes: &[NodeId]) -> Result<Vec<Vec<usize>>, PlanError> {
+    let live = |(block, replicas): (usize, &Vec<NodeId>)| {
+        let live: Vec<usize> = (0..nodes.len()).filter(|&node| replicas.contains(&nodes[node])).collect();
+        if live.is_empty() { Err(PlanError::NoReplica { block }) } else { Ok(live) }
+    };
+    request.replicas.iter().enumerate().map(live).collect()
+}
+
+/// A maximum matching that bounds the blocks per rack as tightly as it can: no less than an even spread of the whole stripe.
+fn matching(
+    topology: &Topology,
+    nodes: &[NodeId],
+    choices: &[Vec<usize>],
+    blocks: usize,
+) -> Result<Vec<Option<usize>>, PlanError> {
+    let racks: Vec<RackId> = topology.by_rack(nodes)?.into_keys().collect();
+    let rack = nodes
+        .iter()
+        .map(|&node| Ok(racks.binary_search(&topology.rack_of(node)?).unwrap_or(0)))
+        .collect::<Result<Vec<usize>, PlanError>>()?;
+    let size = |matching: &[Option<usize>]| matching.iter().flatten().count();
+    let unbounded = assign(choices, &rack, blocks);
+    let even = blocks.div_ceil(racks.len().max(1));
+    let mut bounded = (even..blocks).map(|capacity| assign(choices, &rack, capacity));
+    Ok(bounded.find(|bounded| size(bounded) == size(&unbounded)).unwrap_or(unbounded))
+}
+
+/// Nodes without a block of the stripe, and how many blocks each rack has.
+struct Vacant {
+    nodes: Vec<(NodeId, RackId)>,
+    blocks: BTreeMap<RackId, usize>,
+}
+
+impl Vacant {
+    fn new(
+        topology: &Topology,
+        nodes: &[NodeId],
+        used: impl Iterator<Item = usize>,
+    ) -> Result<Self, PlanError> {
+        let used: BTreeSet<usize> = used.collect();
+        let mut vacant = Vacant { nodes: Vec::new(), blocks: BTreeMap::new() };
+        for (index, &node) in nodes.iter().enumerate() {
+            let rack = topology.rack_of(node)?;
+            if used.contains(&index) {
+                *vacant.blocks.entry(rack).or_default() += 1;
+            } else {
+                vacant.nodes.push((node, rack));
+            }
+        }
+        Ok(vacant)
+    }
+
+    /// The next vacant node of a rack with the fewest blocks.
+    fn take(&mut self) -> Option<NodeId> {
+        let blocks = |&(_, rack): &(NodeId, RackId)| self.blocks.get(&rack).copied().unwrap_or(0);
+        let next = (0..self.nodes.len()).min_by_key(|&i| blocks(&self.nodes[i]))?;
+        let (node, rack) = self.nodes.remove(next);
+        *self.blocks.entry(rack).or_default() += 1;
+        Some(node)
+    }
+}

@@ -1,0 +1,3 @@
+//! Where replicas go, one policy per file.
+
+pub mod random;
