@@ -2,6 +2,7 @@
 
 use crate::{
     Code, CodeError,
+    code::Evidence,
     registry::{Family, Parameters},
 };
 use gf::{Field, Matrix};
@@ -27,5 +28,5 @@ fn build(parameters: &Parameters) -> Result<Code, CodeError> {
         }
     }
     let generator = Matrix::identity(field, k).stack(&parity)?;
-    Code::from_mds_generator(parameters.name, k + m, k, 1, generator)
+    Code::from_mds_generator(parameters.name, k + m, k, 1, generator, Evidence::Theorem)
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CodeError {
     /// No family has such names.
-    #[error("unknown code '{name}'; known are {}{}", .known.join(", "), .suggestion.map(|s| format!("; did you mean {s}?")).unwrap_or_default())]
+    #[error("unknown code '{name}'; known are {}{}", .known.join(", "), did_you_mean(.suggestion))]
     Unknown {
         /// The name.
         name: String,
@@ -87,15 +87,13 @@ pub enum CodeError {
         /// The limit.
         limit: u128,
     },
-    /// A family promises more than its matrix keeps: a bug in the family.
-    #[error("{code} promises to survive any {promised} losses, proven are {proven}")]
-    BrokenPromise {
+    /// A generator that should be MDS and is not; from a family whose codes are, a bug in the family.
+    #[error("{code} is not MDS: some {losses} losses are fatal")]
+    NotMds {
         /// The code.
         code: String,
-        /// What its family claims.
-        promised: usize,
-        /// What holds.
-        proven: usize,
+        /// n−k
+        losses: usize,
     },
     /// A random code of which no draw was good enough.
     #[error("{code}: none of {draws} random generators survives any {losses} losses")]
@@ -152,4 +150,8 @@ pub enum CodeError {
     /// Matrices that do not fit.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
+}
+
+fn did_you_mean(suggestion: &Option<&'static str>) -> String {
+    suggestion.map(|pattern| format!("; did you mean {pattern}?")).unwrap_or_default()
 }

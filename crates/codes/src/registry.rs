@@ -105,7 +105,8 @@ impl<'a> Parameters<'a> {
         digits.parse().map_err(|_| self.bad(format!("{digits} is too large")))
     }
 
-    fn bad(&self, reason: String) -> CodeError {
+    /// The error for parameters that the family does not accept.
+    pub fn bad(&self, reason: String) -> CodeError {
         let Family { pattern, example, .. } = *self.family;
         CodeError::BadParameters { name: self.name.to_owned(), pattern, example, reason }
     }

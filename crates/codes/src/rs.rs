@@ -2,6 +2,7 @@
 
 use crate::{
     Code, CodeError,
+    code::Evidence,
     registry::{Family, Parameters},
 };
 use gf::{Field, Matrix};
@@ -31,5 +32,5 @@ fn build(parameters: &Parameters) -> Result<Code, CodeError> {
     }
     let top: Vec<usize> = (0..k).collect();
     let generator = vandermonde.mul(&vandermonde.select_rows(&top)?.invert()?)?;
-    Code::from_mds_generator(parameters.name, k + m, k, 1, generator)
+    Code::from_mds_generator(parameters.name, k + m, k, 1, generator, Evidence::Theorem)
 }

@@ -1,0 +1,138 @@
+//! Names of codes, and the matrices they stand for: both are for ever, as stripes on disk depend on them.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
+
+use codes::{Code, CodeError, families};
+use proptest::prelude::*;
+
+fn parity_rows(name: &str) -> Vec<Vec<u16>> {
+    let code = Code::parse(name).unwrap();
+    let rows = code.k() * code.alpha()..code.n() * code.alpha();
+    rows.map(|row| code.generator().row(row).to_vec()).collect()
+}
+
+/// Computed apart from this crate: Lagrange's interpolation at the points 0 … 9, evaluated at 10 … 13.
+#[test]
+fn rs_10_4_is_the_matrix_it_always_was() {
+    let expected = [
+        [129, 150, 175, 184, 210, 196, 254, 232, 3, 2],
+        [150, 129, 184, 175, 196, 210, 232, 254, 2, 3],
+        [191, 214, 98, 10, 6, 111, 223, 183, 5, 4],
+        [214, 191, 10, 98, 111, 6, 183, 223, 4, 5],
+    ];
+    assert_eq!(parity_rows("rs-10+4"), expected);
+}
+
+/// Computed apart from this crate from the formula that HDFS 3 was seen to use.
+#[test]
+fn rs_cauchy_6_3_is_the_matrix_of_hdfs() {
+    let expected =
+        [[122, 186, 71, 167, 142, 244], [186, 122, 167, 71, 244, 142], [173, 157, 221, 152, 61, 170]];
+    assert_eq!(parity_rows("rs-cauchy-6+3"), expected);
+}
+
+/// The first bytes of SplitMix64 from seed 1.
+#[test]
+fn random_codes_do_not_change() {
+    let expected = [
+        [145, 190, 248, 113, 113, 195, 224, 133],
+        [73, 203, 103, 154, 116, 135, 111, 42],
+        [165, 208, 174, 226, 16, 20, 126, 31],
+        [73, 12, 131, 182, 11, 255, 153, 150],
+    ];
+    assert_eq!(parity_rows("random-a2-4+2-s1"), expected);
+    assert_ne!(parity_rows("random-a2-4+2-s2"), expected);
+}
+
+#[test]
+fn every_family_parses_its_own_example() {
+    for family in families() {
+        assert_eq!(Code::parse(family.example).unwrap().name(), family.example);
+    }
+}
+
+proptest! {
+    #[test]
+    fn names_are_kept(k in 1usize..30, m in 1usize..8, cauchy: bool) {
+        let name = format!("rs{}-{k}+{m}", if cauchy { "-cauchy" } else { "" });
+        let code = Code::parse(&name).unwrap();
+        prop_assert_eq!((code.name(), code.n(), code.k()), (name.as_str(), k + m, k));
+        prop_assert_eq!(code.to_string(), format!("{name} ({},{k})", k + m));
+    }
+
+    #[test]
+    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
+        match Code::parse(&name) {
+            Ok(code) => prop_assert_eq!(code.name(), name),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+#[test]
+fn bad_parameters_are_told_apart() {
+    for (name, reason) in [
+        ("rs-0+4", "K and M must be at least 1"),
+        ("rs-4+0", "K and M must be at least 1"),
+        ("rs-300+4", "K+M must be at most 256"),
+        ("rs-253+4", "K+M must be at most 256"),
+        ("rs-18446744073709551615+2", "K+M must be at most 256"),
+        ("rs-99999999999999999999+4", "99999999999999999999 is too large"),
+        ("rs-10", "'10' has no '+'"),
+        ("rs-", "'' has no '+'"),
+        ("rs-10+4 ", "'4 ' is not a whole number"),
+        ("rs-10++4", "'+4' is not a whole number"),
+        ("rs--10+4", "'-10' is not a whole number"),
+        ("rs-010+4", "'010' has a leading zero"),
+        ("rs-10+４", "'４' is not a whole number"),
+        ("rs-cauchy-10", "'10' has no '+'"),
+        ("rep-0", "there must be at least one block"),
+        ("rep-257", "257 blocks; at most 256 are possible"),
+        ("rep-", "'' is not a whole number"),
+        ("random-a2-4+2", "the seed is missing"),
+        ("random-a2-14+3-s1", "K+M must be at most 16 in this family"),
+        ("random-a2-4+2-sx", "'x' is not a whole number"),
+    ] {
+        match Code::parse(name) {
+            Err(CodeError::BadParameters { reason: found, .. }) => assert_eq!(found, reason, "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let shown = Code::parse("rs-10").unwrap_err().to_string();
+    assert_eq!(shown, "bad code name 'rs-10': '10' has no '+' (expected rs-K+M, such as rs-10+4)");
+}
+
+#[test]
+fn unknown_names_get_the_nearest_family() {
+    for (name, nearest) in [
+        ("foo", None),
+        ("", None),
+        ("RS-10+4", Some("rs-K+M")),
+        (" rs-10+4", Some("rs-K+M")),
+        ("rs_10+4", Some("rs-K+M")),
+        ("cauchy-6+3", Some("rs-cauchy-K+M")),
+        ("rs3", Some("rs-K+M")),
+        ("repl-3", Some("rep-N")),
+        ("random-4+2-s1", Some("random-a2-K+M-sSEED")),
+    ] {
+        match Code::parse(name) {
+            Err(CodeError::Unknown { suggestion, .. }) => assert_eq!(suggestion, nearest, "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let shown = Code::parse("RS-10+4").unwrap_err().to_string();
+    assert!(shown.starts_with("unknown code 'RS-10+4'; known are rs-K+M, rs-cauchy-K+M, "), "{shown}");
+    assert!(shown.ends_with("; did you mean rs-K+M?"), "{shown}");
+}
+
+#[test]
+fn a_long_name_is_not_looked_at() {
+    let long = Code::parse(&"9".repeat(1 << 20));
+    assert_eq!(long, Err(CodeError::NameTooLong { bytes: 1 << 20, limit: 64 }));
+}
+
+#[test]
+fn a_random_code_that_cannot_be_drawn_is_an_error() {
+    let hopeless = Code::parse("random-a2-7+7-s1");
+    assert!(matches!(hopeless, Err(CodeError::NoDraw { losses: 7, .. })), "{hopeless:?}");
+}

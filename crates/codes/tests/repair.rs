@@ -1,0 +1,147 @@
+//! Which blocks a repair reads, and codes that are given as matrices.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
+
+use codes::{Code, CodeError, SymbolId};
+use gf::{Field, Matrix};
+
+fn code(name: &str, n: usize, k: usize, alpha: usize, rows: &[&[u16]]) -> Result<Code, CodeError> {
+    Code::from_generator(name, n, k, alpha, Matrix::from_rows(Field::Gf256, rows).unwrap())
+}
+
+/// Two groups of two data blocks with an XOR each (blocks 4, 5), and one global parity (block 6).
+fn two_groups() -> Code {
+    let rows: [&[u16]; 7] = [
+        &[1, 0, 0, 0],
+        &[0, 1, 0, 0],
+        &[0, 0, 1, 0],
+        &[0, 0, 0, 1],
+        &[1, 1, 0, 0],
+        &[0, 0, 1, 1],
+        &[1, 2, 4, 8],
+    ];
+    code("two-groups", 7, 4, 1, &rows).unwrap()
+}
+
+#[test]
+fn an_mds_repair_reads_the_k_preferred_blocks() {
+    let code = Code::parse("rs-6+3").unwrap();
+    assert_eq!(code.decode(&[2], &[8, 0, 7, 1, 3, 6, 5, 4]).unwrap().blocks(), [8, 0, 7, 1, 3, 6]);
+    let replicas = Code::parse("rep-3").unwrap();
+    assert_eq!(replicas.decode(&[0, 2], &[1]).unwrap().blocks(), [1]);
+}
+
+#[test]
+fn a_local_group_is_found_whatever_the_preference() {
+    let code = two_groups();
+    assert_eq!((code.tolerance(), code.is_mds()), (2, false));
+    for order in [[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], [6, 3, 2, 1, 5, 4]] {
+        let mut blocks = code.decode(&[0], &order).unwrap().blocks();
+        blocks.sort_unstable();
+        assert_eq!(blocks, [1, 4], "{order:?}");
+    }
+    let without_group = code.decode(&[0], &[2, 3, 5, 6, 1]).unwrap();
+    assert_eq!(without_group.blocks(), [2, 3, 6, 1]);
+}
+
+#[test]
+fn a_repair_may_want_single_symbols() {
+    let code = Code::parse("random-a2-4+2-s7").unwrap();
+    let wanted = [SymbolId { block: 0, index: 1 }, SymbolId { block: 5, index: 0 }];
+    let equation = code.repair(&wanted, &[4, 3, 2, 1]).unwrap();
+    assert_eq!(equation.wanted, wanted);
+    assert_eq!((equation.matrix.rows(), equation.matrix.cols()), (2, equation.inputs.len()));
+    assert_eq!((equation.blocks(), equation.columns(3)), (vec![4, 3, 2, 1], 2..4));
+    assert!(equation.columns(5).is_empty());
+    let product = equation.matrix.mul(&code.rows(&equation.inputs).unwrap()).unwrap();
+    assert_eq!(product, code.rows(&wanted).unwrap());
+    assert_eq!(product.row(0), code.symbol_row(0, 1));
+}
+
+#[test]
+fn what_cannot_be_recovered_is_named() {
+    let code = Code::parse("rs-4+2").unwrap();
+    let expected =
+        CodeError::NotRecoverable { code: "rs-4+2".into(), lost: vec![0, 1], available: vec![2, 3, 5] };
+    assert_eq!(code.decode(&[0, 1], &[2, 3, 5]), Err(expected.clone()));
+    assert_eq!(expected.to_string(), "rs-4+2: blocks [0, 1] cannot be recovered from blocks [2, 3, 5]");
+    assert!(matches!(code.decode(&[0], &[]), Err(CodeError::NotRecoverable { .. })));
+}
+
+#[test]
+fn blocks_that_do_not_exist_are_errors() {
+    let code = Code::parse("rs-4+2").unwrap();
+    assert!(matches!(code.decode(&[6], &[0, 1, 2, 3]), Err(CodeError::NoSuchBlock { block: 6, n: 6, .. })));
+    assert!(matches!(code.decode(&[0], &[1, 2, 3, 9]), Err(CodeError::NoSuchBlock { block: 9, .. })));
+    assert!(matches!(code.decode(&[0], &[1, 2, 0, 3]), Err(CodeError::LostAndAvailable { block: 0, .. })));
+    let symbol = SymbolId { block: 0, index: 1 };
+    let found = code.repair(&[symbol], &[1, 2, 3, 4]);
+    assert_eq!(found, Err(CodeError::NoSuchSymbol { code: "rs-4+2".into(), symbol }));
+}
+
+#[test]
+fn a_code_need_not_store_its_data() {
+    let code = code("mixed", 4, 2, 1, &[&[1, 1], &[1, 2], &[1, 3], &[1, 4]]).unwrap();
+    assert_eq!((code.is_systematic(), code.tolerance()), (false, 2));
+    assert_eq!(code.encode_equation(), Err(CodeError::DataNotStored { code: "mixed".into() }));
+    assert_eq!(code.decode(&[0, 3], &[2, 1]).unwrap().blocks(), [2, 1]);
+}
+
+#[test]
+fn data_may_be_spread_over_all_blocks() {
+    // Three blocks of a data symbol and a parity of the two other blocks' data, α = 2: any block may be lost.
+    let rows: [&[u16]; 6] = [&[1, 0], &[0, 3], &[0, 1], &[2, 0], &[1, 1], &[1, 2]];
+    let code = code("spread", 3, 1, 2, &rows).unwrap();
+    assert_eq!((code.is_systematic(), code.tolerance()), (false, 2));
+    let encode = code.encode_equation().unwrap();
+    assert_eq!(encode.inputs, [SymbolId { block: 0, index: 0 }, SymbolId { block: 1, index: 0 }]);
+    assert_eq!(encode.wanted.len(), 4);
+}
+
+#[test]
+fn generators_that_are_no_code_are_errors() {
+    let deficient = code("x", 3, 2, 1, &[&[1, 2], &[2, 4], &[3, 6]]);
+    assert_eq!(deficient, Err(CodeError::RankDeficient { code: "x".into(), rank: 1, needed: 2 }));
+    let shape = code("x", 4, 2, 1, &[&[1, 0], &[0, 1], &[1, 1]]);
+    assert!(matches!(shape, Err(CodeError::Shape { rows: 3, expected_rows: 4, .. })), "{shape:?}");
+    for (n, k, alpha) in [(3, 0, 1), (1, 2, 1), (3, 2, 0), (usize::MAX, 2, 2), (4097, 1, 1)] {
+        let size = code("x", n, k, alpha, &[&[1, 0], &[0, 1], &[1, 1]]);
+        assert!(matches!(size, Err(CodeError::Size { .. })), "{size:?}");
+    }
+}
+
+#[test]
+fn a_tolerance_that_cannot_be_proved_is_an_error() {
+    let wide = Code::parse("rs-40+20").unwrap();
+    let unproven = Code::from_generator("wide", 60, 40, 1, wide.generator().clone());
+    assert!(matches!(unproven, Err(CodeError::TooManyPatterns { losses: 5, .. })), "{unproven:?}");
+}
+
+#[test]
+fn a_report_tells_what_repair_costs() {
+    let report = two_groups().describe().unwrap();
+    let reads: Vec<usize> = report.repairs.iter().map(|r| r.symbols_read).collect();
+    assert_eq!(reads, [2, 2, 2, 2, 2, 2, 4]);
+    assert_eq!((report.tolerance, report.mds, report.storage_overhead), (2, false, 1.75));
+
+    let printed = Code::parse("rs-2+1").unwrap().describe().unwrap().to_string();
+    let expected = "\
+rs-2+1 (3,2)
+  field              gf256
+  symbols per block  1
+  systematic         yes
+  survives any       1 losses (MDS)
+  storage overhead   1.50x
+  generator          3 x 2
+       0   1   0
+       1   0   1
+       2   3   2
+  repair of one lost block
+       0  reads 2.00 blocks' worth from 2: 1 2
+       1  reads 2.00 blocks' worth from 2: 0 2
+       2  reads 2.00 blocks' worth from 2: 0 1
+";
+    assert_eq!(printed, expected);
+    let single = Code::parse("rep-1").unwrap().describe().unwrap();
+    assert_eq!(single.repairs[0].reads, None);
+}
