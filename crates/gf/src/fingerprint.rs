@@ -1,0 +1,231 @@
+//! Linear fingerprints: 128 bytes that tell whether a chunk is what an equation says it is.
+//!
+//! # Definition (version 1, on-disk format)
+//! A chunk is a sequence of 64-byte words w₀, w₁, …, the last filled up with zeros; a word is eight lanes of eight
+//! bytes. The fingerprint is two sums of 64 bytes,
+//!
+//! ```text
+//!   Σ_j  A^j (w_j)      A: move every lane up by one (the top lane to the bottom), multiply every byte by 2
+//!   Σ_j  B^j (w_j)      B: move every lane up by three, multiply the bytes of the top lane by 4
+//! ```
+//!
+//! with products in GF(2^8), polynomial 0x11d. What follows:
+//! - fp(a·x + b·y) = a·fp(x) + b·fp(y). It is linear over a tower GF(2^16) on adjacent bytes as well: lanes move whole.
+//! - Zeros at the end change nothing; a short chunk is a zero-padded one.
+//! - A⁸ multiplies every byte by 2⁸ = 0x1d and B⁸ by 4, so that kernels run plain Horner sums over rows of eight
+//!   words and move no lane until the end.
+//! - In 32 KiB, every fault of one or two bytes is found, and every exchange of two unequal words (no vector is fixed
+//!   by both A^k and B^k for 0 < k < 512). A fault of one byte lane (every 64th byte) meets 16 check bytes.
+//!
+//! A block's fingerprint is Σ_i U^i(fp_i) over its chunks i, where U is multiplication by x in
+//! GF(2^8)\[x\]/(x⁸+x⁷+x+2): eight lanes of 16 bytes are the coefficients, lane i that of xⁱ. The polynomial is
+//! primitive, U has order 2⁶⁴−1, so chunks cannot trade places unnoticed in a block of any size.
+
+use std::fmt;
+
+use crate::kernel::{MUL, constant_mul};
+use crate::kernels;
+
+/// Bytes of a word, what one Horner step adds.
+pub const WORD_BYTES: usize = 64;
+
+/// Bytes of a fingerprint: two sums of a word each.
+pub const FINGERPRINT_BYTES: usize = 2 * WORD_BYTES;
+
+/// Version of the definition. Stored beside every fingerprint; a change of any constant is a new version.
+pub const FINGERPRINT_VERSION: u16 = 1;
+
+/// Lanes of a word. A⁸ and B⁸ are scalars.
+pub(crate) const LANES: usize = 8;
+
+/// How far A and B move lanes: 1, and the 3 that shares no long cycle with it.
+pub(crate) const MOVES: [usize; 2] = [1, 3];
+
+/// What A and B multiply the bytes of each lane by, after moving them.
+pub(crate) const FACTORS: [[u8; LANES]; 2] = [[2; LANES], [1, 1, 1, 1, 1, 1, 1, 4]];
+
+/// A⁸ and B⁸.
+pub(crate) const ROW_FACTORS: [u8; 2] = [weights(0, LANES)[0], weights(1, LANES)[0]];
+
+/// The lane factors of `steps` steps of A (`sum` 0) or B (`sum` 1), whose move is `steps · MOVES[sum]`.
+pub(crate) const fn weights(sum: usize, steps: usize) -> [u8; LANES] {
+    let mut weights = [1; LANES];
+    let mut step = 0;
+    while step < steps {
+        let before = weights;
+        let mut lane = 0;
+        while lane < LANES {
+            let from = (lane + LANES - MOVES[sum]) % LANES;
+            weights[lane] = constant_mul(FACTORS[sum][lane], before[from]);
+            lane += 1;
+        }
+        step += 1;
+    }
+    weights
+}
+
+/// The fingerprint of a chunk, of a block, or of any combination of such. The default is that of zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; FINGERPRINT_BYTES]);
+
+impl Fingerprint {
+    /// The fingerprint of zeros.
+    pub const ZERO: Self = Self([0; FINGERPRINT_BYTES]);
+
+    /// A fingerprint as it was stored or sent.
+    pub const fn from_bytes(bytes: [u8; FINGERPRINT_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// What to store or send.
+    pub const fn as_bytes(&self) -> &[u8; FINGERPRINT_BYTES] {
+        &self.0
+    }
+
+    /// Whether it is that of zeros.
+    pub fn is_zero(&self) -> bool {
+        self.0 == [0; FINGERPRINT_BYTES]
+    }
+
+    /// `self += c · other`.
+    pub fn add_scaled(&mut self, c: u8, other: &Self) {
+        kernels().mul_add(c, &other.0, &mut self.0);
+    }
+
+    /// Adds chunk `chunk_index` of a block to the block's fingerprint, `self += U^chunk_index(chunk)`. The order of
+    /// chunks is free, chunks of zeros may be left out.
+    pub fn fold(&mut self, chunk_index: u64, chunk: &Self) {
+        self.add_scaled(1, &chunk.shifted(chunk_index));
+    }
+
+    /// The fingerprint of the same bytes `chunks` chunks further into a block, U^chunks(self). With symbols of whole
+    /// chunks, block = Σ_s symbol_s shifted by s · (chunks of a symbol).
+    pub fn shifted(&self, chunks: u64) -> Self {
+        if chunks == 0 {
+            return *self;
+        }
+        let mut shifted = [0; FINGERPRINT_BYTES];
+        // Column i of the multiplication by x^chunks: what it makes of xⁱ.
+        let mut column = power_of_x(chunks);
+        for source in self.0.as_chunks::<UNIT_BYTES>().0 {
+            for (target, factor) in shifted.as_chunks_mut::<UNIT_BYTES>().0.iter_mut().zip(column) {
+                let products = &MUL[usize::from(factor)];
+                target.iter_mut().zip(source).for_each(|(t, s)| *t ^= products[usize::from(*s)]);
+            }
+            column = times_x(column);
+        }
+        Self(shifted)
+    }
+}
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    /// The first bytes of either sum: enough to tell two apart in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fingerprint(")?;
+        for sum in self.0.chunks(WORD_BYTES) {
+            sum[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+            f.write_str("…")?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// An element of GF(2^8)\[x\]/(x⁸+x⁷+x+2), coefficient of xⁱ at i.
+type Polynomial = [u8; DEGREE];
+
+const DEGREE: usize = 8;
+
+/// Bytes of a fingerprint that share a coefficient of U.
+const UNIT_BYTES: usize = FINGERPRINT_BYTES / DEGREE;
+
+/// x⁸ = x⁷ + x + 2.
+const X_TO_DEGREE: Polynomial = [2, 1, 0, 0, 0, 0, 0, 1];
+
+/// Exponents are taken in digits of four bits, as a compromise between products and table.
+const DIGIT_BITS: usize = 4;
+const DIGITS: usize = u64::BITS as usize / DIGIT_BITS;
+
+/// `POWERS[p][d]` = x^(d·16^p).
+static POWERS: [[Polynomial; 1 << DIGIT_BITS]; DIGITS] = {
+    let mut powers = [[[0; DEGREE]; 1 << DIGIT_BITS]; DIGITS];
+    let mut base: Polynomial = [0, 1, 0, 0, 0, 0, 0, 0];
+    let mut p = 0;
+    while p < DIGITS {
+        powers[p][0] = [1, 0, 0, 0, 0, 0, 0, 0];
+        let mut d = 1;
+        while d < 1 << DIGIT_BITS {
+            powers[p][d] = polynomial_mul(powers[p][d - 1], base);
+            d += 1;
+        }
+        base = polynomial_mul(powers[p][d - 1], base);
+        p += 1;
+    }
+    powers
+};
+
+fn power_of_x(exponent: u64) -> Polynomial {
+    let mut digits = (0..DIGITS).map(|p| (p, (exponent >> (p * DIGIT_BITS)) as usize % (1 << DIGIT_BITS)));
+    let mut power = POWERS[0][digits.next().map_or(0, |(_, digit)| digit)];
+    for (p, digit) in digits.filter(|&(_, digit)| digit != 0) {
+        power = polynomial_mul(power, POWERS[p][digit]);
+    }
+    power
+}
+
+const fn times_x(a: Polynomial) -> Polynomial {
+    let mut product = [0; DEGREE];
+    let mut i = 0;
+    while i < DEGREE {
+        let below = if i == 0 { 0 } else { a[i - 1] };
+        product[i] = below ^ constant_mul(a[DEGREE - 1], X_TO_DEGREE[i]);
+        i += 1;
+    }
+    product
+}
+
+const fn polynomial_mul(a: Polynomial, b: Polynomial) -> Polynomial {
+    let (mut product, mut shifted) = ([0; DEGREE], a);
+    let mut i = 0;
+    while i < DEGREE {
+        let mut j = 0;
+        while j < DEGREE {
+            product[j] ^= constant_mul(b[i], shifted[j]);
+            j += 1;
+        }
+        shifted = times_x(shifted);
+        i += 1;
+    }
+    product
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// x has order 2⁶⁴−1, hence the polynomial is primitive: its power is 1 for the whole exponent, and for none of
+    /// the exponent's maximal divisors.
+    #[test]
+    fn block_constant_is_primitive() {
+        let one = POWERS[0][0];
+        assert_eq!(power_of_x(u64::MAX), one);
+        for prime in [3, 5, 17, 257, 641, 65_537, 6_700_417] {
+            assert_eq!(u64::MAX % prime, 0);
+            assert_ne!(power_of_x(u64::MAX / prime), one);
+        }
+    }
+
+    #[test]
+    fn row_factors_are_as_documented() {
+        assert_eq!(ROW_FACTORS, [0x1d, 4]);
+        for sum in 0..2 {
+            assert_eq!(weights(sum, LANES), [ROW_FACTORS[sum]; LANES]);
+            assert_eq!(LANES * MOVES[sum] % LANES, 0);
+        }
+    }
+}
