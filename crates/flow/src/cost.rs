@@ -1,13 +1,15 @@
 //! What a flow will cost, exactly: payload bytes on every link, disk bytes at every site, and timeslots.
 //!
-//! The unit of transfer is the frame (slice, row). A row's *extent* is the number of bytes at its start that can be nonzero: for a
-//! local symbol what is stored of it, for any other row the largest extent among the inputs that have a nonzero coefficient.
-//! A frame carries the part of its slice that lies below the extent, perhaps nothing (header only). So the sum over frames
-//! is a sum of clipped extents, and what a node counts while it runs must equal it to the byte.
+//! The unit of transfer is the frame (slice, row). A row's *extent* is the number of bytes at its start that
+//! can be nonzero: for a local symbol what is stored of it, for any other row the largest extent among the
+//! inputs that have a nonzero coefficient. A frame carries the part of its slice that lies below the extent,
+//! perhaps nothing (header only). So the sum over frames is a sum of clipped extents, and what a node counts
+//! while it runs must equal it to the byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use crate::extent::edge_extents;
 use crate::graph::{Flow, Geometry, Input, Lane, Member, Output, Site};
 
 /// Into or out of a site.
@@ -39,8 +41,9 @@ pub struct Cost {
     pub disk_read: BTreeMap<Site, u64>,
     /// Bytes written to disk at each site that writes.
     pub disk_written: BTreeMap<Site, u64>,
-    /// Time in units of one block over one link, on equal full-duplex links, network only (RP §2.2, §3.2): the busiest interface's bytes
-    /// over the block length, plus the time for the pipeline to fill, (longest path − 1) slices.
+    /// Time in units of one block over one link, on equal full-duplex links, network only (RP §2.2, §3.2):
+    /// the busiest interface's bytes over the block length, plus the time for the pipeline to fill, (longest
+    /// path − 1) slices.
     pub timeslots: f64,
 }
 
@@ -68,8 +71,9 @@ impl Cost {
     }
 }
 
-/// Predicts `flow` for the slices in `slices` (default: all). `stored` tells the stored length in bytes of every member that
-/// the flow reads, takes from the client or writes. Several lanes share the slices in runs as equal as possible.
+/// Predicts `flow` for the slices in `slices` (default: all). `stored` tells the stored length in bytes of
+/// every member that the flow reads, takes from the client or writes. Several lanes share the slices in runs
+/// as equal as possible.
 pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range<u64>>) -> Cost {
     let all = 0..flow.geometry.slices();
     let asked = slices.map_or(all.clone(), |asked| asked.start.min(all.end)..asked.end.min(all.end));
@@ -87,36 +91,6 @@ pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range
         cost.timeslots = busiest.bytes as f64 / flow.geometry.block_bytes.max(1) as f64 + filling;
     }
     cost
-}
-
-/// Extent in bytes of every row of every edge of `lane`.
-pub fn edge_extents(geometry: Geometry, lane: &Lane, stored: impl Fn(Member) -> u64) -> Vec<Vec<u64>> {
-    let mut extents: Vec<Vec<u64>> = vec![Vec::new(); lane.edges.len()];
-    for stage in &lane.stages {
-        let mut inputs: Vec<u64> = Vec::new();
-        for input in &stage.inputs {
-            match input {
-                Input::Local { member, symbols } => {
-                    inputs.extend(symbols.iter().map(|&i| geometry.symbol_extent(i, stored(*member))));
-                }
-                Input::Source { member } => {
-                    inputs.extend((0..geometry.alpha).map(|i| geometry.symbol_extent(i, stored(*member))));
-                }
-                Input::Edge(edge) => inputs.extend(&extents[usize::from(edge.0)]),
-            }
-        }
-        let mut row = 0;
-        for output in &stage.outputs {
-            let rows = row..row + output.rows(lane, geometry.alpha);
-            row = rows.end;
-            if let Output::Edge(edge) = output {
-                let used = |row: usize| inputs.iter().zip(stage.matrix.row(row)).filter(|&(_, &c)| c != 0);
-                extents[usize::from(edge.0)] =
-                    rows.map(|row| used(row).map(|(&extent, _)| extent).max().unwrap_or(0)).collect();
-            }
-        }
-    }
-    extents
 }
 
 /// A lane and the run of slices that it carries.

@@ -120,8 +120,8 @@ pub enum FlowError {
         /// The block.
         member: Member,
     },
-    /// An edge has no rows, does not go from a lower to a higher stage, or is not made by exactly the stage it comes from and taken by
-    /// exactly the stage it goes to.
+    /// An edge has no rows, does not go from a lower to a higher stage, or is not made by exactly the stage
+    /// it comes from and taken by exactly the stage it goes to.
     #[error("lane {lane}, edge {}: not made once and taken once, at the stages it names, in order", edge.0)]
     BadEdge {
         /// The lane.

@@ -112,7 +112,8 @@ pub struct Lane {
 /// How a stripe's blocks are cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Logical length of every block of the stripe; a member may be stored shorter, the rest is zero. Bytes.
+    /// Logical length of every block of the stripe; a member may be stored shorter, the rest is zero. With α > 1 a
+    /// parity may be longer, up to α whole symbols ([`stored_bytes`](crate::stored_bytes)). Bytes.
     pub block_bytes: u64,
     /// Symbols per block (α).
     pub alpha: u16,
@@ -132,7 +133,8 @@ pub struct Flow {
 }
 
 impl Geometry {
-    /// Bytes of one symbol: ⌈block/α⌉, for α > 1 rounded up to whole chunks so that a chunk never spans two symbols.
+    /// Bytes of one symbol: ⌈block/α⌉, for α > 1 rounded up to whole chunks so that a chunk never spans two
+    /// symbols.
     pub fn symbol_bytes(&self) -> u64 {
         let alpha = u64::from(self.alpha.max(1));
         let even = self.block_bytes.div_ceil(alpha);

@@ -1,11 +1,14 @@
-//! Flows: graphs of stages that combine slices and pass them on, and all that can be said of one before it runs.
+//! Flows: graphs of stages that combine slices and pass them on, and all that can be said of one before it
+//! runs.
 //!
-//! A [scheme](build::Scheme) builds a [`Flow`]; [`prove`](prove::prove) executes it on coefficient vectors and only then
-//! lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person. Nothing here does I/O.
+//! A [scheme](build::Scheme) builds a [`Flow`]; [`prove`](prove::prove) executes it on coefficient vectors
+//! and only then lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person.
+//! Nothing here does I/O.
 
 pub mod build;
 pub mod cost;
 mod error;
+pub mod extent;
 pub mod graph;
 pub mod prove;
 pub mod render;
@@ -14,5 +17,6 @@ pub mod validate;
 pub use build::{EncodeRequest, Helper, RepairRequest, Scheme, Sink, build, copy, encode, write};
 pub use cost::{Bottleneck, Cost, Direction, predict};
 pub use error::FlowError;
+pub use extent::{edge_extents, stored_bytes};
 pub use graph::*;
 pub use prove::{Proved, prove};

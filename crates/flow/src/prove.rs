@@ -1,11 +1,12 @@
 //! Proof that a flow computes what it says, before it runs.
 //!
-//! Each lane is executed on coefficient vectors: a local symbol is its row of the code's generator, a stage multiplies, and each output row must be
-//! the generator row of the symbol it claims to be. As stages are linear, that settles it for any bytes. Absent blocks are zero,
-//! so the data they stand for is struck from every vector first.
+//! Each lane is executed on coefficient vectors: a local symbol is its row of the code's generator, a stage
+//! multiplies, and each output row must be the generator row of the symbol it claims to be. As stages are
+//! linear, that settles it for any bytes. Absent blocks are zero, so the data they stand for is struck from
+//! every vector first.
 //!
-//! A row that is brought and not used, or always zero and yet used, is refused too: then no coefficient of a proved flow can change without
-//! changing an output, and nothing is read or sent for nothing.
+//! A row that is brought and not used, or always zero and yet used, is refused too: then no coefficient of a
+//! proved flow can change without changing an output, and nothing is read or sent for nothing.
 
 use std::ops::Deref;
 
@@ -38,8 +39,8 @@ impl Deref for Proved {
 /// Validates `flow` and proves all its lanes against `code`, given that the `absent` blocks are all zero.
 ///
 /// # Errors
-/// [`FlowError::WrongOutput`] or [`FlowError::IdleRow`] naming the place, [`FlowError::NotAllZero`] if `absent` includes a block to which
-/// present data contributes, or what [`validate`] finds.
+/// [`FlowError::WrongOutput`] or [`FlowError::IdleRow`] naming the place, [`FlowError::NotAllZero`] if
+/// `absent` includes a block to which present data contributes, or what [`validate`] finds.
 pub fn prove(flow: Flow, code: &Code, absent: &[Member]) -> Result<Proved, FlowError> {
     validate(&flow, code)?;
     let present = Present::new(code, absent)?;

@@ -1,5 +1,6 @@
-//! The shape of a flow: what must hold before its coefficients mean anything. FLOW.md, "What moves" and "No deadlock": each lane is an
-//! acyclic graph, every edge has one sender and one receiver on different sites, every matrix fits its stage.
+//! The shape of a flow: what must hold before its coefficients mean anything. FLOW.md, "What moves" and "No
+//! deadlock": each lane is an acyclic graph, every edge has one sender and one receiver on different sites,
+//! every matrix fits its stage.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,13 @@ use crate::graph::{EdgeId, Flow, Input, Lane, Member, Output, Stage, StageId, Sy
 
 /// Lanes of a flow: the cyclic scheme needs k−1, and k is at most a few dozen in any code that is deployed.
 pub const MAX_LANES: usize = 256;
-/// Stages of a lane: a star or chain over a GF(2^8) stripe needs at most 257; twice that, as encoding has two sides.
+/// Stages of a lane: a star or chain over a GF(2^8) stripe needs at most 257; twice that, as encoding has two
+/// sides.
 pub const MAX_STAGES: usize = 514;
 /// Edges of a lane: each costs a connection and buffers at two nodes.
 pub const MAX_EDGES: usize = 1024;
-/// Rows into, or out of, one stage: each costs a slice of memory while it is worked on. Decoding all of k = 32, α = 32 fits.
+/// Rows into, or out of, one stage: each costs a slice of memory while it is worked on. Decoding all of k =
+/// 32, α = 32 fits.
 pub const MAX_STAGE_ROWS: usize = 1024;
 
 /// Checks the shape of `flow` against `code`; says nothing about coefficients.

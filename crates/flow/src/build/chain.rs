@@ -1,4 +1,5 @@
-//! Repair pipelining (RP §3.2): each helper adds its part to the partial sums it receives and passes them on; the requestor gets the result.
+//! Repair pipelining (RP §3.2): each helper adds its part to the partial sums it receives and passes them on;
+//! the requestor gets the result.
 //!
 //! ```text
 //!   b1 ──[C1]──▶ b2 ──[I|C2]──▶ … ──▶ bk ──[I|Ck]──▶ requestor [I]
@@ -12,7 +13,8 @@ use crate::error::FlowError;
 use crate::graph::{Edge, EdgeId, Input, Lane, Output, Stage, StageId};
 use crate::prove::Proved;
 
-/// N1 → N2 → … → Nk → requestor, in the order of the helpers. A block that the requestor's site stores is added there.
+/// N1 → N2 → … → Nk → requestor, in the order of the helpers. A block that the requestor's site stores is
+/// added there.
 ///
 /// # Errors
 /// As [`build`](super::build).

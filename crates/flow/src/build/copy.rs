@@ -8,11 +8,12 @@ use crate::error::FlowError;
 use crate::graph::{Edge, EdgeId, Flow, Geometry, Input, Lane, Member, Output, Site, Stage, StageId, Symbol};
 use crate::prove::{Proved, prove};
 
-/// Sends `symbols`, all stored at `from`, to `to`, which writes whole blocks or hands the symbols to the driver. If `from` is `to`
-/// (a local read) there is no edge.
+/// Sends `symbols`, all stored at `from`, to `to`, which writes whole blocks or hands the symbols to the
+/// driver. If `from` is `to` (a local read) there is no edge.
 ///
 /// # Errors
-/// [`FlowError::NothingWanted`], [`FlowError::WantedTwice`], [`FlowError::PartialWrite`], or a symbol that the code does not have.
+/// [`FlowError::NothingWanted`], [`FlowError::WantedTwice`], [`FlowError::PartialWrite`], or a symbol that
+/// the code does not have.
 pub fn copy(
     code: &Code,
     geometry: Geometry,

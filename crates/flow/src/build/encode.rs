@@ -1,4 +1,5 @@
-//! Classical encoding (RP §2.2, EAR §2): one site downloads the data blocks, makes the parities and uploads them.
+//! Classical encoding (RP §2.2, EAR §2): one site downloads the data blocks, makes the parities and uploads
+//! them.
 //!
 //! ```text
 //!   b0 ──▶┐              ┌──▶ write b3
@@ -89,7 +90,8 @@ fn scatter(
     Ok(())
 }
 
-/// What a writing stage does with `rows` of the archiver's matrix: nothing but write them. In a short stripe some may be zero.
+/// What a writing stage does with `rows` of the archiver's matrix: nothing but write them. In a short stripe
+/// some may be zero.
 fn write_matrix(
     request: &RepairRequest<'_>,
     made: &Matrix,

@@ -1,4 +1,5 @@
-//! Builders of flows, one file per idea. Each hands out a [`Proved`](crate::Proved) flow or an error, nothing in between.
+//! Builders of flows, one file per idea. Each hands out a [`Proved`](crate::Proved) flow or an error, nothing
+//! in between.
 
 mod chain;
 mod columns;

@@ -23,7 +23,8 @@ pub fn star(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
     request.prove(lane)
 }
 
-/// Adds the sending stages and, as last stage, `centre` with the matrix that makes the wanted rows for `outputs`.
+/// Adds the sending stages and, as last stage, `centre` with the matrix that makes the wanted rows for
+/// `outputs`.
 pub(super) fn gather(
     request: &RepairRequest<'_>,
     lane: &mut Lane,

@@ -1,4 +1,5 @@
-//! Chain write of a replicated block: the client streams to the first replica, each replica writes and passes on.
+//! Chain write of a replicated block: the client streams to the first replica, each replica writes and passes
+//! on.
 //!
 //! ```text
 //!   client ──▶ write b0 ──▶ write b1 ──▶ write b2

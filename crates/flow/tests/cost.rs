@@ -1,0 +1,160 @@
+//! Predictions against the papers' formulas and against sums done by hand.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a test may
+
+mod plans;
+
+use flow::cost::{Bottleneck, Direction};
+use flow::render::{dot, explain};
+use flow::{Cost, Member, Proved, Scheme, Sink, Site, build, predict, write};
+use plans::{code, geometry, helpers, request};
+
+const MIB: u64 = 1 << 20;
+
+fn repair(scheme: Scheme, name: &str, block: u64, slice: u32) -> (Proved, Cost) {
+    let code = code(name);
+    let all = helpers(1..code.n() as u16, block);
+    let g = geometry(&code, block, slice);
+    let flow = build(scheme, &request(&code, g, &[0], &all, &[], Sink::Write)).unwrap();
+    let cost = predict(&flow, |_| block, None);
+    (flow, cost)
+}
+
+/// RP §2.2 and §3.2: k timeslots, and 1 + (k−1)/s.
+#[test]
+fn timeslots_are_those_of_the_paper() {
+    for (name, k) in [("rs-4+2", 4), ("rs-6+3", 6), ("rs-10+4", 10)] {
+        for (block, slice) in [(64 * MIB, 32 << 10), (6 * MIB, 1 << 20), (MIB, 1 << 20)] {
+            let slots = |scheme| repair(scheme, name, block, slice).1.timeslots;
+            assert_eq!(slots(Scheme::Conventional), f64::from(k));
+            let s = block as f64 / f64::from(slice);
+            assert_eq!(slots(Scheme::Pipeline), 1.0 + f64::from(k - 1) / s);
+        }
+    }
+}
+
+#[test]
+fn every_link_of_a_chain_carries_one_block_and_the_star_fills_the_requestor() {
+    let (_, chain) = repair(Scheme::Pipeline, "rs-10+4", 64 * MIB, 32 << 10);
+    assert_eq!(chain.links.len(), 10);
+    assert!(chain.links.values().all(|&bytes| bytes == 64 * MIB));
+    let (_, star) = repair(Scheme::Conventional, "rs-10+4", 64 * MIB, 32 << 10);
+    assert_eq!(
+        star.bottleneck(),
+        Some(Bottleneck { site: Site(99), direction: Direction::In, bytes: 640 * MIB })
+    );
+    for cost in [chain, star] {
+        assert_eq!(cost.network_bytes(), 640 * MIB);
+        assert_eq!(cost.disk_read.values().sum::<u64>(), 640 * MIB);
+        assert_eq!(cost.disk_written.iter().collect::<Vec<_>>(), [(&Site(99), &(64 * MIB))]);
+    }
+}
+
+/// Partial sums along the chain grow only as long as the longest block so far; slices are cut at it.
+#[test]
+fn short_blocks_send_only_what_they_have() {
+    let code = code("rs-3+2");
+    let g = geometry(&code, 1000, 300);
+    let stored = |member: Member| [1000, 250, 400, 1000, 1000][usize::from(member.0)];
+    let mut all = helpers([1, 2, 3], 0);
+    all.iter_mut().for_each(|helper| helper.stored_bytes = stored(helper.member));
+    let repair = request(&code, g, &[0], &all, &[], Sink::Write);
+    let chain = build(Scheme::Pipeline, &repair).unwrap();
+    let links = |cost: &Cost| cost.links.values().copied().collect::<Vec<_>>();
+    assert_eq!(links(&predict(&chain, stored, None)), [250, 400, 1000]);
+    // Slices 1 and 2 are bytes 300 … 899.
+    let part = predict(&chain, stored, Some(1..3));
+    assert_eq!(links(&part), [0, 100, 600]);
+    assert_eq!(part.disk_read.values().copied().collect::<Vec<_>>(), [0, 100, 600]);
+    assert_eq!(part.disk_written[&Site(99)], 600);
+    // The last slice is short; beyond it there is nothing.
+    assert_eq!(links(&predict(&chain, stored, Some(3..9))), [0, 0, 100]);
+    let star = build(Scheme::Conventional, &repair).unwrap();
+    assert_eq!(links(&predict(&star, stored, None)), [250, 400, 1000]);
+    let racks = |site: Site| site.0 == 2;
+    assert_eq!(predict(&chain, stored, None).cross_rack_bytes(racks), 250 + 400);
+}
+
+/// Two symbols of ⌈100000/2⌉ bytes, in whole chunks 65536 each: the second one has 34464 bytes.
+#[test]
+fn symbols_travel_side_by_side() {
+    let code = code("random-a2-4+2-s1");
+    let g = geometry(&code, 100_000, 32 << 10);
+    let all = helpers(1..6, 100_000);
+    let repair = request(&code, g, &[0], &all, &[], Sink::Write);
+    let star = predict(&build(Scheme::Conventional, &repair).unwrap(), |_| 100_000, None);
+    assert!(star.links.values().all(|&bytes| bytes == 65_536 + 34_464));
+    let chain = predict(&build(Scheme::Pipeline, &repair).unwrap(), |_| 100_000, None);
+    // A sum of both symbols is as long as the longer one.
+    assert!(chain.links.values().all(|&bytes| bytes == 2 * 65_536));
+    assert_eq!(chain.disk_written[&Site(99)], 100_000);
+}
+
+#[test]
+fn a_chain_write_sends_the_block_once_to_each_replica() {
+    let code = code("rep-3");
+    let g = geometry(&code, MIB, 32 << 10);
+    let replicas = [0, 1, 2].map(|i| (Member(i), Site(u32::from(i))));
+    let flow = write::chain(&code, g, Site(99), &replicas).unwrap();
+    let cost = predict(&flow, |_| 700_001, None);
+    assert_eq!(cost.links.values().copied().collect::<Vec<_>>(), [700_001; 3]);
+    assert_eq!(cost.disk_written.values().copied().collect::<Vec<_>>(), [700_001; 3]);
+    assert!(cost.disk_read.is_empty());
+}
+
+/// Lanes share the slices; together they carry what one lane would.
+#[test]
+fn lanes_share_the_slices() {
+    let (flow, cost) = repair(Scheme::Pipeline, "rs-4+2", 1000, 90);
+    let mut three = flow.into_inner();
+    three.lanes = vec![three.lanes[0].clone(); 3];
+    assert_eq!(predict(&three, |_| 1000, None), cost);
+}
+
+#[test]
+fn a_person_can_read_it() {
+    let (flow, cost) = repair(Scheme::Pipeline, "rs-2+1", 1000, 100);
+    let name = |site: Site| if site.0 == 99 { "node-99".to_owned() } else { format!("n{}", site.0) };
+    assert_eq!(
+        explain(&flow, &cost, name),
+        "\
+blocks of 1000 B, 1 symbol each, 10 slices of 100 B, gf256
+
+lane 0
+  site     takes               makes
+  n1       b1                  1 row to n2
+  n2       1 row from n1 + b2  1 row to node-99
+  node-99  1 row from n2       write b0
+
+network
+  from  to       bytes
+  n1    n2        1000
+  n2    node-99   1000
+
+disks
+  site     read bytes  written bytes
+  n1             1000              0
+  n2             1000              0
+  node-99           0           1000
+
+2000 B over the network, most out of n1: 1000 B
+1.100 timeslots
+"
+    );
+    assert_eq!(
+        dot(&flow, name),
+        r#"digraph flow {
+  rankdir=LR;
+  node [shape=box];
+  subgraph cluster_0 {
+    label="lane 0";
+    l0s0 [label="n1\nb1"];
+    l0s1 [label="n2\nb2"];
+    l0s2 [label="node-99\nwrite b0"];
+    l0s0 -> l0s1 [label="1"];
+    l0s1 -> l0s2 [label="1"];
+  }
+}
+"#
+    );
+}
