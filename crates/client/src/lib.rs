@@ -1,1 +1,34 @@
-//! (being written)
+//! What a program links to use a Stripeline cluster: put, get, and the operator's calls.
+//!
+//! ```text
+//!             names, plans                     ┌──────────────┐
+//!   Client ───────────────────────────────────▶│ coordinator  │   no block data passes there
+//!     │                                        └──────────────┘
+//!     │  slices, straight                      ┌──────────────┐
+//!     └───────────────────────────────────────▶│ nodes        │
+//!                                              └──────────────┘
+//! ```
+//!
+//! The client is the driver of the flows of its own puts and gets ([`exec::Engine`]): a put's source and a degraded
+//! read's requestor run here. When a node fails, the client tells the coordinator whom it suspects and goes on from
+//! the first byte that is missing. Memory is bounded by a few blocks for a put and a few slices for a get, whatever
+//! the object's size.
+
+mod blame;
+mod block;
+mod connect;
+mod error;
+mod get;
+mod jobs;
+mod metadata;
+mod put;
+mod range;
+mod read;
+mod writer;
+
+pub use connect::Client;
+pub use error::ClientError;
+pub use get::{GetOptions, GetReport, Progress};
+pub use jobs::{CatalogChunks, Events, JobEvents};
+pub use put::PutOptions;
+pub use range::ByteRange;

@@ -1,0 +1,82 @@
+//! `stripeline codes`: the calculator. Needs no cluster.
+
+use crate::output::{Output, table};
+use anyhow::Result;
+use clap::Subcommand;
+use codes::{Code, InspectReport, families};
+use serde_json::{Value, json};
+
+/// What to compute.
+#[derive(Subcommand, Debug)]
+pub enum CodesCommand {
+    /// List the families of codes and how their names are made
+    List,
+    /// Show a code: field, tolerance, generator, what each repair reads
+    Inspect {
+        /// Such as rs-10+4
+        code: String,
+    },
+    /// Count the patterns of F lost blocks that can be recovered, by trying all of them
+    Tolerance {
+        /// Such as rs-10+4
+        code: String,
+        /// How many blocks are lost
+        #[arg(long, value_name = "F")]
+        losses: usize,
+    },
+}
+
+pub fn run(command: CodesCommand, out: Output) -> Result<()> {
+    match command {
+        CodesCommand::List => list(out),
+        CodesCommand::Inspect { code } => inspect(&Code::parse(&code)?.describe()?, out),
+        CodesCommand::Tolerance { code, losses } => tolerance(&Code::parse(&code)?, losses, out),
+    }
+}
+
+fn list(out: Output) -> Result<()> {
+    let document: Vec<Value> = families()
+        .iter()
+        .map(|f| json!({"pattern": f.pattern, "example": f.example, "description": f.description, "source": f.source}))
+        .collect();
+    out.answer(&document, || {
+        let mut table = table(["NAME", "EXAMPLE", "WHAT IT IS", "SOURCE"]);
+        for f in families() {
+            table.add_row([f.pattern, f.example, f.description, f.source]);
+        }
+        table.to_string()
+    })
+}
+
+fn inspect(report: &InspectReport, out: Output) -> Result<()> {
+    let generator: Vec<&[u16]> = (0..report.generator.rows()).map(|r| report.generator.row(r)).collect();
+    let repairs: Vec<Value> = report
+        .repairs
+        .iter()
+        .map(|r| json!({"block": r.block, "reads": r.reads, "symbols_read": r.symbols_read}))
+        .collect();
+    let document = json!({
+        "name": report.name,
+        "n": report.n,
+        "k": report.k,
+        "alpha": report.alpha,
+        "field": report.field,
+        "tolerance": report.tolerance,
+        "mds": report.mds,
+        "systematic": report.systematic,
+        "storage_overhead": report.storage_overhead,
+        "generator": generator,
+        "repairs": repairs,
+    });
+    out.answer(&document, || report.to_string())
+}
+
+fn tolerance(code: &Code, losses: usize, out: Output) -> Result<()> {
+    let count = code.count_recoverable(losses)?;
+    out.answer(&json!({"patterns": count.patterns, "recoverable": count.recoverable}), || {
+        format!(
+            "{code}: of {} patterns of {losses} lost blocks, {} can be recovered",
+            count.patterns, count.recoverable
+        )
+    })
+}

@@ -1,0 +1,55 @@
+//! What goes to standard output: text and tables for people, JSON for programs.
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Standard output was closed by whoever read it (`stripeline ls | head -1`): no error, but the end.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed")]
+pub struct ClosedStdout;
+
+/// How a command answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    /// One JSON document, or one per line for what comes as a stream, and nothing else.
+    pub json: bool,
+}
+
+impl Output {
+    /// A line for people; nothing with `--json`.
+    pub fn say(self, line: impl Display) -> anyhow::Result<()> {
+        if self.json { Ok(()) } else { emit(&line) }
+    }
+
+    /// The answer: `document` as JSON or, for people, the text that `text` makes.
+    pub fn answer<T: Serialize>(self, document: &T, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+        if self.json { emit(&serde_json::to_string(document)?) } else { emit(&text().trim_end()) }
+    }
+
+    /// One line of a stream of JSON documents; nothing without `--json`.
+    pub fn event<T: Serialize>(self, document: &T) -> anyhow::Result<()> {
+        if self.json { emit(&serde_json::to_string(document)?) } else { Ok(()) }
+    }
+}
+
+fn emit(line: &dyn Display) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(closed)
+}
+
+/// Tells a closed pipe from a real failure to write.
+pub fn closed(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return ClosedStdout.into();
+    }
+    anyhow::Error::new(error).context("cannot write to standard output")
+}
+
+/// A table without lines: columns align, and `cut` and `awk` still work on it.
+pub fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    table
+}

@@ -1,0 +1,87 @@
+//! The connection to the coordinator, and how its calls are made.
+
+use crate::error::{ClientError, root_cause};
+use exec::Engine;
+use std::future::Future;
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+use wire::limits;
+use wire::proto::coordinator_client::CoordinatorClient;
+use wire::proto::node_client::NodeClient;
+
+/// A call that is no job is answered from the catalog, at worst behind a few dozen others that sync.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A peer that vanished without closing is noticed in the sum of the two; jobs run for hours on an idle stream.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A connected client. Cheap to clone; calls of clones share one connection.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) address: String,
+    pub(crate) coordinator: CoordinatorClient<Channel>,
+    pub(crate) engine: Engine,
+}
+
+impl Client {
+    /// Connects to the coordinator at `address` (`host:port`).
+    ///
+    /// # Errors
+    /// [`ClientError::BadAddress`], [`ClientError::Unreachable`].
+    pub async fn connect(address: &str) -> Result<Client, ClientError> {
+        let channel = open(address).await?.map_err(|reason| ClientError::Unreachable {
+            address: address.to_owned(),
+            reason,
+        })?;
+        let coordinator = CoordinatorClient::new(channel)
+            .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+            .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
+        Ok(Client { address: address.to_owned(), coordinator, engine: Engine::client() })
+    }
+
+    /// Where the coordinator is.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A call that is answered at once, within a bounded time.
+    pub(crate) async fn call<T>(
+        &self,
+        what: &'static str,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, ClientError> {
+        match tokio::time::timeout(CALL_TIMEOUT, call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(ClientError::from_status(&status, &self.address)),
+            Err(_) => Err(ClientError::TimedOut { what, seconds: CALL_TIMEOUT.as_secs() }),
+        }
+    }
+}
+
+/// Connects to the control port of a node.
+pub(crate) async fn node(node: u32, address: &str) -> Result<NodeClient<Channel>, ClientError> {
+    let channel = open(address).await?.map_err(|reason| ClientError::NodeUnreachable {
+        node,
+        address: address.to_owned(),
+        reason,
+    })?;
+    Ok(NodeClient::new(channel).max_decoding_message_size(limits::MAX_CONTROL_BYTES))
+}
+
+/// The outer error is about the address, the inner one the network's reason.
+async fn open(address: &str) -> Result<Result<Channel, String>, ClientError> {
+    let bad = || ClientError::BadAddress(address.to_owned());
+    let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
+    if host.is_empty() || port.parse::<u16>().is_err() {
+        return Err(bad());
+    }
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|_| bad())?
+        .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .tcp_nodelay(true);
+    Ok(endpoint.connect().await.map_err(|e| root_cause(&e)))
+}

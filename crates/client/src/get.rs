@@ -1,0 +1,279 @@
+//! Get: an object's blocks, read in order with one ahead, checked against the digest of the whole.
+
+use crate::connect::Client;
+use crate::error::ClientError;
+use crate::put::broken_task;
+use crate::range::ByteRange;
+use crate::read::{BlockRead, Degraded};
+use crate::writer::{Writer, Written};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use wire::BlockId;
+use wire::proto::{BlockInfo, ObjectInfo};
+
+/// One block is written out while the next one's flow is being set up and fills its queues.
+const READS_IN_FLIGHT: usize = 2;
+
+/// Told the bytes so far, and the whole if it is known.
+pub type Progress = Arc<dyn Fn(u64, Option<u64>) + Send + Sync>;
+
+/// How an object is read. The default reads all of it as the coordinator thinks best.
+#[derive(Clone, Default)]
+pub struct GetOptions {
+    /// The part that is wanted; `None` for all.
+    pub range: Option<ByteRange>,
+    /// Scheme of degraded reads; empty or "auto": the coordinator chooses.
+    pub scheme: String,
+    /// Bytes of a slice; 0 for the default.
+    pub slice_bytes: u32,
+    /// Told the bytes that went out.
+    pub progress: Option<Progress>,
+}
+
+/// What a get did.
+#[derive(Clone, Debug)]
+pub struct GetReport {
+    /// The object as it was read.
+    pub object: ObjectInfo,
+    /// Bytes that went out.
+    pub bytes: u64,
+    /// Blocks that had to be decoded from others.
+    pub degraded_blocks: u64,
+    /// Whether the digest of the whole object was compared, which a range does not allow. Every slice of a flow is
+    /// verified in any case.
+    pub digest_checked: bool,
+}
+
+impl Client {
+    /// Writes an object, or a range of it, to `output`, in order and as it comes. Needs memory for some slices.
+    ///
+    /// # Errors
+    /// [`ClientError::NotFound`], [`ClientError::RangeOutside`], [`ClientError::Flow`] when too few nodes are left,
+    /// [`ClientError::WrongDigest`] — after the bytes went out: who cannot take that uses [`Client::get_to_file`].
+    pub async fn get(
+        &self,
+        name: &str,
+        output: impl Write + Send + 'static,
+        options: GetOptions,
+    ) -> Result<GetReport, ClientError> {
+        let object = self.lookup(name, true).await?;
+        let (result, output) = self.get_version(object, output, &options).await;
+        // The object may have been replaced since the lookup. As long as nothing went out, the new one will do.
+        match (result, output) {
+            (Err(Broken { error: ClientError::NotFound(_), written: 0 }), Some(output)) => {
+                let object = self.lookup(name, true).await?;
+                let (result, _) = self.get_version(object, output, &options).await;
+                result.map_err(|broken| broken.into_error(name))
+            }
+            (result, _) => result.map_err(|broken| broken.into_error(name)),
+        }
+    }
+
+    /// The same into a file, which has its name only once all is right. What is no regular file (a pipe, a device) is
+    /// written to directly.
+    pub async fn get_to_file(&self, name: &str, path: &Path, options: GetOptions) -> Result<GetReport, ClientError> {
+        let failed = |e: std::io::Error, path: &Path| {
+            ClientError::Output(Arc::new(std::io::Error::new(e.kind(), format!("{}: {e}", path.display()))))
+        };
+        if path.metadata().is_ok_and(|m| !m.is_file()) {
+            let file = File::options().write(true).open(path).map_err(|e| failed(e, path))?;
+            return self.get(name, file, options).await;
+        }
+        let partial = Partial(partial_name(path));
+        let file = File::options().write(true).create_new(true).open(&partial.0);
+        let report = self.get(name, file.map_err(|e| failed(e, path))?, options).await?;
+        std::fs::rename(&partial.0, path).map_err(|e| failed(e, path))?;
+        Ok(report)
+    }
+
+    async fn get_version<W: Write + Send + 'static>(
+        &self,
+        object: ObjectInfo,
+        output: W,
+        options: &GetOptions,
+    ) -> (Result<GetReport, Broken>, Option<W>) {
+        let reads = match plan_reads(&object, options.range) {
+            Ok(reads) => reads,
+            Err(error) => return (Err(Broken { error, written: 0 }), Some(output)),
+        };
+        let total = reads.iter().map(|read| read.range.end - read.range.start).sum();
+        let writer = Writer::start(output, total, READS_IN_FLIGHT, options.progress.clone());
+        let read = self.run_reads(reads, &writer, options).await;
+        let (written, output) = match writer.finish().await {
+            Ok(ended) => ended,
+            Err(error) => return (Err(Broken { error: broken_task(error), written: total }), None),
+        };
+        (conclude(object, total, options.range.is_none(), read, written), Some(output))
+    }
+
+    /// Runs the reads, in order, a few at a time; how many were degraded.
+    async fn run_reads<W: Write + Send + 'static>(
+        &self,
+        reads: Vec<BlockRead>,
+        writer: &Writer<W>,
+        options: &GetOptions,
+    ) -> Result<u64, ClientError> {
+        let mut running: VecDeque<AbortOnDrop> = VecDeque::new();
+        let mut degraded_blocks = 0;
+        let mut reads = reads.into_iter();
+        loop {
+            while running.len() < READS_IN_FLIGHT {
+                let Some(read) = reads.next() else { break };
+                let Some(pieces) = writer.queue() else { break };
+                running.push_back(AbortOnDrop(tokio::spawn(self.clone().read_block(read, pieces, options.clone()))));
+            }
+            let Some(mut oldest) = running.pop_front() else { return Ok(degraded_blocks) };
+            let Degraded(degraded) = (&mut oldest.0).await.map_err(broken_task)??;
+            degraded_blocks += u64::from(degraded);
+        }
+    }
+}
+
+/// A get that failed after so many bytes.
+struct Broken {
+    error: ClientError,
+    written: u64,
+}
+
+impl Broken {
+    fn into_error(self, name: &str) -> ClientError {
+        match self.error {
+            ClientError::NotFound(_) => ClientError::Changed(name.to_owned()),
+            error => error,
+        }
+    }
+}
+
+fn conclude(
+    object: ObjectInfo,
+    total: u64,
+    whole: bool,
+    read: Result<u64, ClientError>,
+    written: std::io::Result<Written>,
+) -> Result<GetReport, Broken> {
+    // An output that failed also makes the reads fail; it is the cause.
+    let written = written.map_err(|e| Broken { error: ClientError::Output(Arc::new(e)), written: total })?;
+    let degraded_blocks = read.map_err(|error| Broken { error, written: written.bytes })?;
+    if written.bytes != total {
+        let error = ClientError::Bug(format!("{} bytes went out of {total}", written.bytes));
+        return Err(Broken { error, written: written.bytes });
+    }
+    if whole && written.digest.as_bytes() != object.digest.as_slice() {
+        let error = ClientError::WrongDigest {
+            name: object.name.clone(),
+            got: written.digest.to_hex().to_string(),
+            expected: object.digest.iter().map(|b| format!("{b:02x}")).collect(),
+        };
+        return Err(Broken { error, written: written.bytes });
+    }
+    Ok(GetReport { object, bytes: written.bytes, degraded_blocks, digest_checked: whole })
+}
+
+/// The parts of blocks that make up the range, in order.
+fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<BlockRead>, ClientError> {
+    let wanted = match range {
+        None => 0..object.object_bytes,
+        Some(range) => range.within(object.object_bytes).ok_or_else(|| ClientError::RangeOutside {
+            range: range.to_string(),
+            name: object.name.clone(),
+            object_bytes: object.object_bytes,
+        })?,
+    };
+    let mut reads = Vec::new();
+    let mut covered = wanted.start;
+    for block in &object.blocks {
+        let Some(range) = part_of(block, &wanted) else { continue };
+        if block.offset + range.start != covered {
+            break;
+        }
+        covered = block.offset + range.end;
+        let id = BlockId::from_slice(&block.block).map_err(|e| ClientError::Protocol(e.to_string()))?;
+        reads.push(BlockRead { name: object.name.clone(), index: block.index, block: id, range });
+    }
+    if covered != wanted.end {
+        return Err(ClientError::Protocol(format!("the blocks of '{}' do not make up its bytes", object.name)));
+    }
+    Ok(reads)
+}
+
+/// The bytes of `block` that lie in `wanted`.
+fn part_of(block: &BlockInfo, wanted: &Range<u64>) -> Option<Range<u64>> {
+    let end = block.offset.checked_add(block.stored_bytes)?.min(wanted.end);
+    let start = block.offset.max(wanted.start);
+    (start < end).then(|| start - block.offset..end - block.offset)
+}
+
+/// A read that ends when nobody waits for it any more.
+struct AbortOnDrop(JoinHandle<Result<Degraded, ClientError>>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A file under a temporary name, removed unless it was renamed.
+struct Partial(PathBuf);
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Beside the final name, so that renaming moves no bytes.
+fn partial_name(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{:08x}.partial", rand::random::<u32>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(stored: &[u64]) -> ObjectInfo {
+        let mut offset = 0;
+        let blocks = stored.iter().enumerate().map(|(index, &stored_bytes)| {
+            let block = BlockId(index as u128).to_vec();
+            offset += stored_bytes;
+            BlockInfo { block, index: index as u64, offset: offset - stored_bytes, stored_bytes, ..Default::default() }
+        });
+        ObjectInfo {
+            name: "a".to_owned(),
+            blocks: blocks.collect(),
+            object_bytes: stored.iter().sum(),
+            ..Default::default()
+        }
+    }
+
+    fn parts(object: &ObjectInfo, range: &str) -> Vec<(u64, Range<u64>)> {
+        let range = (!range.is_empty()).then(|| range.parse().unwrap());
+        plan_reads(object, range).unwrap().into_iter().map(|read| (read.index, read.range)).collect()
+    }
+
+    #[test]
+    fn a_range_becomes_parts_of_blocks() {
+        let object = object(&[100, 100, 30]);
+        assert_eq!(parts(&object, ""), [(0, 0..100), (1, 0..100), (2, 0..30)]);
+        assert_eq!(parts(&object, "0-0"), [(0, 0..1)]);
+        assert_eq!(parts(&object, "99-100"), [(0, 99..100), (1, 0..1)]);
+        assert_eq!(parts(&object, "-31"), [(1, 99..100), (2, 0..30)]);
+        assert!(matches!(
+            plan_reads(&object, Some(ByteRange::From { first: 230, last: None })),
+            Err(ClientError::RangeOutside { .. })
+        ));
+    }
+
+    #[test]
+    fn an_empty_object_is_read_and_a_hole_is_noticed() {
+        assert_eq!(parts(&object(&[0]), ""), []);
+        let mut holed = object(&[100, 100]);
+        holed.blocks.remove(0);
+        assert!(matches!(plan_reads(&holed, None), Err(ClientError::Protocol(_))));
+    }
+}

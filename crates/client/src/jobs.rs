@@ -1,0 +1,80 @@
+//! Calls that take long and tell how they get on.
+
+use crate::connect::{self, Client};
+use crate::error::ClientError;
+use tonic::Streaming;
+use wire::proto::{ArchiveRequest, CatalogChunk, Empty, JobEvent, NodeInfo, RepairRequest, ScrubEvent, ScrubRequest};
+
+/// A stream of messages.
+pub struct Events<T> {
+    stream: Streaming<T>,
+    address: String,
+}
+
+/// The events of a scrub; a backup's pieces.
+pub type CatalogChunks = Events<CatalogChunk>;
+
+/// The events of a repair or an archival.
+pub struct JobEvents {
+    events: Events<JobEvent>,
+    done: bool,
+}
+
+impl<T> Events<T> {
+    /// The next one; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<T>, ClientError> {
+        self.stream.message().await.map_err(|s| ClientError::from_status(&s, &self.address))
+    }
+}
+
+impl JobEvents {
+    /// The next event; `None` after the one that says "done".
+    ///
+    /// # Errors
+    /// [`ClientError::Job`] when the job failed, or broke off without a word.
+    pub async fn next(&mut self) -> Result<Option<JobEvent>, ClientError> {
+        match self.events.next().await? {
+            Some(event) if event.state == "failed" => Err(ClientError::Job(event.message)),
+            Some(event) => {
+                self.done |= event.state == "done";
+                Ok(Some(event))
+            }
+            None if self.done => Ok(None),
+            None => Err(ClientError::Job(
+                "the coordinator broke the job off without saying why; look at its log, then start the job again"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+impl Client {
+    /// Archives an object: from replicas to an erasure code.
+    pub async fn archive(&self, request: ArchiveRequest) -> Result<JobEvents, ClientError> {
+        let stream = self.call("the archival", self.coordinator.clone().archive(request)).await?;
+        Ok(JobEvents { events: self.events(stream), done: false })
+    }
+
+    /// Repairs a block, or all blocks of a node.
+    pub async fn repair(&self, request: RepairRequest) -> Result<JobEvents, ClientError> {
+        let stream = self.call("the repair", self.coordinator.clone().repair(request)).await?;
+        Ok(JobEvents { events: self.events(stream), done: false })
+    }
+
+    /// The catalog, as `catalog restore` reads it.
+    pub async fn backup_catalog(&self) -> Result<CatalogChunks, ClientError> {
+        let stream = self.call("the backup", self.coordinator.clone().backup_catalog(Empty {})).await?;
+        Ok(self.events(stream))
+    }
+
+    /// Has a node read all it stores and check it.
+    pub async fn scrub(&self, node: &NodeInfo) -> Result<Events<ScrubEvent>, ClientError> {
+        let mut client = connect::node(node.node, &node.control_addr).await?;
+        let stream = self.call("the scrub", client.scrub(ScrubRequest {})).await?;
+        Ok(Events { stream, address: node.control_addr.clone() })
+    }
+
+    fn events<T>(&self, stream: Streaming<T>) -> Events<T> {
+        Events { stream, address: self.address.clone() }
+    }
+}

@@ -1,0 +1,61 @@
+//! The catalog's calls and the operator's: thin, typed, none moves block data.
+
+use crate::connect::Client;
+use crate::error::ClientError;
+use tokio_stream::StreamExt;
+use wire::proto::{
+    ClusterStatus, Empty, ExplainReply, ListObjectsRequest, LookupRequest, ObjectInfo, RebuildReply, RepairRequest,
+    TaskControl, TaskStatus, Throttle,
+};
+
+impl Client {
+    /// An object, with its blocks if `with_blocks`. [`ClientError::NotFound`] if there is none of that name.
+    pub async fn lookup(&self, name: &str, with_blocks: bool) -> Result<ObjectInfo, ClientError> {
+        let request = LookupRequest { name: name.to_owned(), with_blocks };
+        self.call("the lookup", self.coordinator.clone().lookup(request)).await
+    }
+
+    /// The objects whose names begin with `prefix`, in the order of their names, without their blocks.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>, ClientError> {
+        let request = ListObjectsRequest { prefix: prefix.to_owned() };
+        let mut stream = self.call("the listing", self.coordinator.clone().list_objects(request)).await?;
+        let mut objects = Vec::new();
+        while let Some(object) = stream.next().await {
+            objects.push(object.map_err(|s| ClientError::from_status(&s, &self.address))?);
+        }
+        Ok(objects)
+    }
+
+    /// Removes an object. [`ClientError::NotFound`] if there is none of that name.
+    pub async fn delete(&self, name: &str) -> Result<(), ClientError> {
+        let request = LookupRequest { name: name.to_owned(), with_blocks: false };
+        self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
+    }
+
+    /// What a repair would do, as text, DOT and JSON; nothing is started.
+    pub async fn explain(&self, request: RepairRequest) -> Result<ExplainReply, ClientError> {
+        self.call("the explanation", self.coordinator.clone().explain(request)).await
+    }
+
+    /// Nodes, counts, tasks.
+    pub async fn status(&self) -> Result<ClusterStatus, ClientError> {
+        self.call("the status", self.coordinator.clone().get_status(Empty {})).await
+    }
+
+    /// Pauses, resumes, stops a background task, or asks for its status.
+    pub async fn control_task(&self, control: TaskControl) -> Result<TaskStatus, ClientError> {
+        self.call("the task's control", self.coordinator.clone().control_task(control)).await
+    }
+
+    /// Limits every living node, bytes per second in each direction; 0 lifts the limit.
+    pub async fn throttle(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) -> Result<(), ClientError> {
+        let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s };
+        self.call("the throttle", self.coordinator.clone().set_throttle(request)).await.map(|_| ())
+    }
+
+    /// Fills an empty catalog from what the registered nodes store. Takes as long as reading all their sidecars.
+    pub async fn rebuild_catalog(&self) -> Result<RebuildReply, ClientError> {
+        let reply = self.coordinator.clone().rebuild_catalog(Empty {}).await;
+        reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
+    }
+}

@@ -1,0 +1,194 @@
+//! Put: an input becomes blocks, each written to its replicas by a flow that starts here.
+
+use crate::blame::{blamed, worth_retrying};
+use crate::block::{Block, Blocks};
+use crate::connect::Client;
+use crate::error::ClientError;
+use crate::get::Progress;
+use exec::DriverIo;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use wire::proto::{
+    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo, PlanWriteRequest,
+    WrittenBlock,
+};
+use wire::{Cause, Fault};
+
+/// Two that are being sent keep the network busy while a third is being read and hashed.
+const BLOCKS_IN_MEMORY: usize = 3;
+
+/// Attempts for one block: each leaves out the nodes that the earlier ones blamed, and three replicas have only so
+/// many nodes to lose.
+const MAX_WRITE_ATTEMPTS: u32 = 5;
+
+/// A node that is busy, or a failure that blames nobody, gets this long times the number of the attempt.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// How an object is put. The default leaves everything to the cluster.
+#[derive(Clone, Default)]
+pub struct PutOptions {
+    /// Bytes of a block; 0 for the cluster's default.
+    pub block_bytes: u64,
+    /// Replicas; 0 for 3.
+    pub replicas: u32,
+    /// Told the bytes that are durable, and the whole if it is known.
+    pub progress: Option<Progress>,
+    /// Length of the input if it is known, for `progress`.
+    pub input_bytes: Option<u64>,
+}
+
+impl Client {
+    /// Stores what `input` yields under `name`, replacing what was there once everything is durable. Needs memory for
+    /// three blocks.
+    ///
+    /// # Errors
+    /// [`ClientError::Input`], [`ClientError::Refused`], and [`ClientError::Flow`] when a block cannot be written
+    /// although other nodes were tried. Then nothing has changed.
+    pub async fn put(
+        &self,
+        name: &str,
+        input: impl Read + Send + 'static,
+        options: PutOptions,
+    ) -> Result<ObjectInfo, ClientError> {
+        let request = BeginPutRequest {
+            name: name.to_owned(),
+            block_bytes: options.block_bytes,
+            replicas: options.replicas,
+        };
+        let begun = self.call("the put", self.coordinator.clone().begin_put(request)).await?;
+        if begun.block_bytes == 0 {
+            return Err(ClientError::Protocol("the coordinator gave blocks of 0 bytes".to_owned()));
+        }
+        let stored = self.put_blocks(name, &begun, input, options).await;
+        if stored.is_err() {
+            // Only sooner than the lease would: a failure here changes nothing, and the first error is the one to tell.
+            let abort = AbortPutRequest { put: begun.put.clone() };
+            let _ = self.call("the abort", self.coordinator.clone().abort_put(abort)).await;
+        }
+        stored
+    }
+
+    async fn put_blocks(
+        &self,
+        name: &str,
+        begun: &BeginPutReply,
+        input: impl Read + Send + 'static,
+        options: PutOptions,
+    ) -> Result<ObjectInfo, ClientError> {
+        let mut blocks = Blocks::new(input, begun.block_bytes);
+        let mut writes = JoinSet::new();
+        let mut written = Vec::new();
+        let mut durable_bytes = 0;
+        let mut collect = |joined: Result<_, tokio::task::JoinError>| -> Result<(), ClientError> {
+            let (index, block): (u64, WrittenBlock) = joined.map_err(broken_task)??;
+            durable_bytes += block.stored_bytes;
+            written.push((index, block));
+            if let Some(progress) = &options.progress {
+                progress(durable_bytes, options.input_bytes);
+            }
+            Ok(())
+        };
+        loop {
+            let (block, back) = tokio::task::spawn_blocking(move || (blocks.next(), blocks)).await.map_err(broken_task)?;
+            let block = block.map_err(|e| ClientError::Input(Arc::new(e)))?;
+            blocks = back;
+            let last = block.last;
+            writes.spawn(self.clone().write_block(name.to_owned(), begun.put.clone(), block));
+            while writes.len() >= BLOCKS_IN_MEMORY || last {
+                let Some(joined) = writes.join_next().await else { break };
+                collect(joined)?;
+            }
+            while let Some(joined) = writes.try_join_next() {
+                collect(joined)?;
+            }
+            if last {
+                break;
+            }
+        }
+        let (object_bytes, digest) = blocks.object();
+        written.sort_by_key(|&(index, _)| index);
+        let commit = CommitPutRequest {
+            put: begun.put.clone(),
+            blocks: written.into_iter().map(|(_, block)| block).collect(),
+            object_bytes,
+            digest: digest.as_bytes().to_vec(),
+        };
+        self.call("the commit of the put", self.coordinator.clone().commit_put(commit)).await
+    }
+
+    /// Writes one block, around nodes that fail.
+    async fn write_block(self, name: String, put: Vec<u8>, block: Block) -> Result<(u64, WrittenBlock), ClientError> {
+        let mut request = PlanWriteRequest {
+            put,
+            index: block.index,
+            avoid: Vec::new(),
+            stored_bytes: block.bytes.len() as u64,
+            digest: block.digest.as_bytes().to_vec(),
+            fingerprint: block.fingerprint.as_bytes().to_vec(),
+            last: block.last,
+        };
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let fault = match self.try_write(&request, &block).await? {
+                Ok(written) => return Ok((block.index, written)),
+                Err(fault) => fault,
+            };
+            tracing::debug!(block = block.index, attempts, %fault, "a block could not be written");
+            self.report(&fault).await;
+            if attempts == MAX_WRITE_ATTEMPTS || !worth_retrying(&fault) {
+                let what = format!("writing block {} of '{name}'", block.index);
+                return Err(ClientError::Flow { what, attempts, fault });
+            }
+            request.avoid.extend(blamed(&fault));
+            request.avoid.sort_unstable();
+            request.avoid.dedup();
+            tokio::time::sleep(RETRY_PAUSE * attempts).await;
+        }
+    }
+
+    async fn try_write(
+        &self,
+        request: &PlanWriteRequest,
+        block: &Block,
+    ) -> Result<Result<WrittenBlock, Fault>, ClientError> {
+        let reply = self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
+        let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;
+        let io = DriverIo { source: Some(Arc::clone(&block.bytes)), sink: None };
+        let driven = self.engine.drive(plan, io, |_| {}).await;
+        Ok(driven.and_then(|result| as_written(result, block)))
+    }
+
+    /// Tells the coordinator of a fault. It is a hint: nothing depends on its arrival.
+    pub(crate) async fn report(&self, fault: &Fault) {
+        let report = self.coordinator.clone().report_fault(wire::proto::Fault::from(fault.clone()));
+        if let Err(error) = self.call("the report of a fault", report).await {
+            tracing::debug!(%error, "a fault could not be reported");
+        }
+    }
+}
+
+/// What the catalog is to record, once every replica says that it holds just these bytes.
+fn as_written(result: DriveResult, block: &Block) -> Result<WrittenBlock, Fault> {
+    let first = result.staged.first().ok_or_else(|| Fault::new(Cause::Bug, "a write that wrote nothing"))?;
+    for copy in &result.staged {
+        if copy.digest != block.digest.as_bytes() || copy.block != first.block {
+            let detail = format!("node-{} stored something else than was sent", copy.node);
+            return Err(Fault::new(Cause::WrongDigest, detail).suspecting(copy.node, copy.node));
+        }
+    }
+    Ok(WrittenBlock {
+        block: first.block.clone(),
+        stored_bytes: block.bytes.len() as u64,
+        digest: block.digest.as_bytes().to_vec(),
+        fingerprint: block.fingerprint.as_bytes().to_vec(),
+        nodes: result.staged.iter().map(|copy| copy.node).collect(),
+    })
+}
+
+/// A task of ours that panicked or was cancelled.
+pub(crate) fn broken_task(error: tokio::task::JoinError) -> ClientError {
+    ClientError::Bug(error.to_string())
+}

@@ -1,0 +1,200 @@
+//! Reading a range of one block, around nodes that fail.
+
+use crate::blame::{blamed, worth_retrying};
+use crate::connect::Client;
+use crate::error::ClientError;
+use crate::get::GetOptions;
+use crate::put::RETRY_PAUSE;
+use crate::writer::Pieces;
+use exec::{Delivery, DriverIo, Sink};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::proto::{FlowPlan, PlanReadRequest, PlanReply, stage_output};
+use wire::{BlockId, Cause, Fault, limits};
+
+/// Attempts without a byte of progress. Each leaves out the nodes that the earlier ones blamed; a stripe with m
+/// parities has m of them to lose.
+const MAX_READ_ATTEMPTS: u32 = 6;
+
+/// A read of part of a block.
+pub(crate) struct BlockRead {
+    pub name: String,
+    pub index: u64,
+    pub block: BlockId,
+    /// Bytes of the block.
+    pub range: Range<u64>,
+}
+
+/// Whether a block had to be decoded from others.
+pub(crate) struct Degraded(pub bool);
+
+impl Client {
+    /// Sends the bytes of `read` to `pieces`, in order. What has been sent is never sent again, whatever fails.
+    pub(crate) async fn read_block(
+        self,
+        read: BlockRead,
+        pieces: Pieces,
+        options: GetOptions,
+    ) -> Result<Degraded, ClientError> {
+        let next = Arc::new(AtomicU64::new(read.range.start));
+        let mut request = PlanReadRequest {
+            block: read.block.to_vec(),
+            offset: read.range.start,
+            length: read.range.end - read.range.start,
+            scheme: options.scheme.clone(),
+            avoid: Vec::new(),
+            slice_bytes: options.slice_bytes,
+        };
+        let mut degraded = false;
+        let mut attempts = 0;
+        while request.length > 0 {
+            attempts += 1;
+            let reply = self.call("the plan of a read", self.coordinator.clone().plan_read(request.clone())).await?;
+            degraded |= reply.degraded;
+            let outcome = self.try_read(reply, &request, &next, &pieces).await?;
+            let reached = next.load(Ordering::Acquire);
+            if reached > request.offset {
+                attempts = 0;
+            }
+            request.offset = reached;
+            request.length = read.range.end - reached;
+            let Err(fault) = outcome else { continue };
+            if attempts == MAX_READ_ATTEMPTS || !worth_retrying(&fault) {
+                let what = format!("reading block {} of '{}'", read.index, read.name);
+                return Err(ClientError::Flow { what, attempts, fault });
+            }
+            tracing::debug!(block = %read.block, attempts, %fault, "a read broke off");
+            self.report(&fault).await;
+            request.avoid.extend(blamed(&fault));
+            request.avoid.sort_unstable();
+            request.avoid.dedup();
+            tokio::time::sleep(RETRY_PAUSE * attempts).await;
+        }
+        Ok(Degraded(degraded))
+    }
+
+    /// One flow. The inner error is the flow's.
+    async fn try_read(
+        &self,
+        reply: PlanReply,
+        request: &PlanReadRequest,
+        next: &Arc<AtomicU64>,
+        pieces: &Pieces,
+    ) -> Result<Result<(), Fault>, ClientError> {
+        let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
+        let length = reply.length.min(request.length);
+        if reply.offset != request.offset || length == 0 {
+            return Err(ClientError::Protocol("a plan that reads other bytes than were asked for".to_owned()));
+        }
+        let end = reply.offset + length;
+        let sink = sink(Layout::of(&plan)?, end, Arc::clone(next), pieces.clone());
+        let driven = self.engine.drive(plan, DriverIo { source: None, sink: Some(sink) }, |_| {}).await;
+        Ok(driven.and_then(|_| match next.load(Ordering::Acquire) {
+            reached if reached == end => Ok(()),
+            reached => Err(Fault::new(Cause::Bug, format!("a read to byte {end} ended at byte {reached}"))),
+        }))
+    }
+}
+
+/// Takes what a flow delivers: cuts off what was not asked for, fills up with zeros what is not stored.
+fn sink(layout: Layout, end: u64, next: Arc<AtomicU64>, pieces: Pieces) -> Sink {
+    Box::new(move |delivery: Delivery<'_>| {
+        let wanted = next.load(Ordering::Acquire);
+        let Some(slice) = layout.slice_of(&delivery) else {
+            return Err(Fault::new(Cause::Bug, format!("row {} was not asked for", delivery.row)));
+        };
+        let range = slice.start.max(wanted)..slice.end.min(end);
+        if range.is_empty() {
+            return Ok(());
+        }
+        if range.start > wanted {
+            let detail = format!("byte {} was delivered when byte {wanted} was due", range.start);
+            return Err(Fault::new(Cause::Bug, detail));
+        }
+        let piece = cut(delivery.bytes, range.start - slice.start..range.end - slice.start);
+        pieces.send(piece).map_err(|_| Fault::new(Cause::Aborted, "the output was closed"))?;
+        next.store(range.end, Ordering::Release);
+        Ok(())
+    })
+}
+
+/// Where the rows that a plan delivers lie in the block.
+struct Layout {
+    slice_bytes: u64,
+    symbol_bytes: u64,
+    /// Symbol of each row.
+    symbols: Vec<u64>,
+}
+
+impl Layout {
+    fn of(plan: &FlowPlan) -> Result<Layout, ClientError> {
+        let geometry = plan.header.as_ref().and_then(|h| h.geometry);
+        let geometry = geometry.ok_or_else(|| ClientError::Protocol("a plan without a geometry".to_owned()))?;
+        let (Ok(alpha), true) = (u16::try_from(geometry.alpha), limits::slice_bytes_ok(geometry.slice_bytes)) else {
+            return Err(ClientError::Protocol("a plan with an impossible geometry".to_owned()));
+        };
+        let (block_bytes, slice_bytes) = (geometry.block_bytes, geometry.slice_bytes);
+        let reads = plan.stages.iter().flat_map(|s| &s.outputs).filter_map(|output| match &output.kind {
+            Some(stage_output::Kind::Read(read)) => Some(read.symbols.iter().map(|s| u64::from(s.index))),
+            _ => None,
+        });
+        Ok(Layout {
+            slice_bytes: u64::from(slice_bytes),
+            symbol_bytes: flow::Geometry { block_bytes, alpha, slice_bytes }.symbol_bytes(),
+            symbols: reads.flatten().collect(),
+        })
+    }
+
+    /// The bytes of the block that a delivery stands for, its zeros included.
+    fn slice_of(&self, delivery: &Delivery<'_>) -> Option<Range<u64>> {
+        let symbol = self.symbols.get(delivery.row)? * self.symbol_bytes;
+        let end = delivery.offset.saturating_add(self.slice_bytes).min(self.symbol_bytes);
+        Some(symbol + delivery.offset..symbol + end.max(delivery.offset))
+    }
+}
+
+/// `range` of `bytes`, which are followed by zeros without end.
+fn cut(bytes: &[u8], range: Range<u64>) -> Vec<u8> {
+    let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+    let mut piece = Vec::with_capacity((range.end - range.start) as usize);
+    piece.extend_from_slice(&bytes[clamp(range.start)..clamp(range.end)]);
+    piece.resize((range.end - range.start) as usize, 0);
+    piece
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+
+    const LAYOUT: fn() -> Layout = || Layout { slice_bytes: 4, symbol_bytes: 10, symbols: vec![0] };
+
+    fn deliver(range: Range<u64>, slices: &[(u64, &[u8])]) -> (Vec<u8>, u64, Result<(), Fault>) {
+        let (pieces, out) = sync_channel(16);
+        let next = Arc::new(AtomicU64::new(range.start));
+        let mut sink = sink(LAYOUT(), range.end, Arc::clone(&next), pieces);
+        let result = slices
+            .iter()
+            .try_for_each(|&(slice, bytes)| sink(Delivery { row: 0, slice, offset: slice * 4, bytes }));
+        drop(sink);
+        (out.iter().flatten().collect(), next.load(Ordering::Acquire), result)
+    }
+
+    #[test]
+    fn slices_are_trimmed_and_filled_up() {
+        let slices: [(u64, &[u8]); 3] = [(0, b"abcd"), (1, b"efgh"), (2, b"i")];
+        assert_eq!(deliver(0..10, &slices), (b"abcdefghi\0".to_vec(), 10, Ok(())));
+        assert_eq!(deliver(2..6, &slices[..2]), (b"cdef".to_vec(), 6, Ok(())));
+        assert_eq!(deliver(5..9, &slices[1..]), (b"fghi".to_vec(), 9, Ok(())));
+        // A frame without a payload is a slice of zeros.
+        assert_eq!(deliver(0..4, &[(0, b"")]), (vec![0; 4], 4, Ok(())));
+    }
+
+    #[test]
+    fn a_gap_is_a_fault_and_a_repetition_is_ignored() {
+        let (bytes, next, result) = deliver(0..10, &[(0, b"abcd"), (0, b"abcd"), (2, b"ij")]);
+        assert_eq!((bytes.as_slice(), next), (&b"abcd"[..], 4));
+        assert_eq!(result.unwrap_err().cause, Cause::Bug);
+    }
+}
