@@ -1,4 +1,5 @@
-//! Archival of a stripe of replicated blocks: which replica of each data block stays, where the parities go, who encodes (EAR §2).
+//! Archival of a stripe of replicated blocks: which replica of each data block stays, where the parities go,
+//! who encodes (EAR §2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,8 @@ pub struct ArchiveRequest<'a> {
 pub struct Kept {
     /// The replica that is read for encoding, and kept unless relocated.
     pub read_from: NodeId,
-    /// Where the block is afterwards. Differs from `read_from` if no replica could stay without putting two blocks on a node.
+    /// Where the block is afterwards. Differs from `read_from` if no replica could stay without putting two
+    /// blocks on a node.
     pub stored_at: NodeId,
 }
 
@@ -42,8 +44,9 @@ pub struct Archival {
     pub parities: Vec<NodeId>,
 }
 
-/// Keeps one replica of as many data blocks as possible where it is (maximum matching), with as few blocks in any rack as that
-/// allows; moves the others and puts the parities to unused nodes, in the racks that have the fewest blocks.
+/// Keeps one replica of as many data blocks as possible where it is (maximum matching), with as few blocks in
+/// any rack as that allows; moves the others and puts the parities to unused nodes, in the racks that have
+/// the fewest blocks.
 ///
 /// # Errors
 /// [`PlanError::NotEnoughNodes`], [`PlanError::NoReplica`], [`PlanError::UnknownNode`].
@@ -83,7 +86,8 @@ fn live_replicas(request: &ArchiveRequest<'_>, nodes: &[NodeId]) -> Result<Vec<V
     request.replicas.iter().enumerate().map(live).collect()
 }
 
-/// A maximum matching that bounds the blocks per rack as tightly as it can: no less than an even spread of the whole stripe.
+/// A maximum matching that bounds the blocks per rack as tightly as it can: no less than an even spread of
+/// the whole stripe.
 fn matching(
     topology: &Topology,
     nodes: &[NodeId],

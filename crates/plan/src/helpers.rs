@@ -1,11 +1,13 @@
-//! Helper selection: the least recently selected nodes (RP §3.3), so that a full-node recovery loads all helpers alike.
+//! Helper selection: the least recently selected nodes (RP §3.3), so that a full-node recovery loads all
+//! helpers alike.
 
 use std::collections::BTreeMap;
 
 use crate::error::PlanError;
 use crate::topology::NodeId;
 
-/// When each node was last selected, in selections made so far. Kept by whoever plans repairs (the coordinator).
+/// When each node was last selected, in selections made so far. Kept by whoever plans repairs (the
+/// coordinator).
 #[derive(Clone, Debug, Default)]
 pub struct LeastRecent {
     selections: u64,
@@ -13,8 +15,9 @@ pub struct LeastRecent {
 }
 
 impl LeastRecent {
-    /// Selects the `count` least recently selected of `candidates` in time linear in their number (quick select), marks them, and returns
-    /// their indexes in rising order. Among nodes of one age the earlier candidate is preferred.
+    /// Selects the `count` least recently selected of `candidates` in time linear in their number (quick
+    /// select), marks them, and returns their indexes in rising order. Among nodes of one age the earlier
+    /// candidate is preferred.
     ///
     /// # Errors
     /// [`PlanError::NotEnoughHelpers`].
@@ -32,8 +35,9 @@ impl LeastRecent {
         Ok(chosen)
     }
 
-    /// Indexes of all `candidates`, least recently selected first; marks none. An order of preference for codes that need not use the
-    /// same number of helpers each time: then [`mark`](Self::mark) those that the plan uses.
+    /// Indexes of all `candidates`, least recently selected first; marks none. An order of preference for
+    /// codes that need not use the same number of helpers each time: then [`mark`](Self::mark) those that the
+    /// plan uses.
     pub fn preference(&self, candidates: &[NodeId]) -> Vec<usize> {
         let mut ages = self.ages(candidates);
         ages.sort_unstable();

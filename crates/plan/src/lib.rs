@@ -1,5 +1,6 @@
-//! Decisions about nodes: who helps, who receives, what is placed where, what is repaired first. Pure: what a decision depends on is
-//! passed in, chance included ([`Draw`]), so that the simulator and the daemons decide alike.
+//! Decisions about nodes: who helps, who receives, what is placed where, what is repaired first. Pure: what a
+//! decision depends on is passed in, chance included ([`Draw`]), so that the simulator and the daemons decide
+//! alike.
 
 pub mod archive;
 mod assign;

@@ -11,8 +11,8 @@ pub struct Damaged<T> {
     pub needed: usize,
 }
 
-/// Puts the stripes that are nearest to loss first: those with the fewest survivors beyond the k they need. Equal ones keep their order.
-/// Stripes that can no longer be decoded come last: no haste helps them.
+/// Puts the stripes that are nearest to loss first: those with the fewest survivors beyond the k they need.
+/// Equal ones keep their order. Stripes that can no longer be decoded come last: no haste helps them.
 pub fn by_urgency<T>(stripes: &mut [Damaged<T>]) {
     stripes.sort_by_key(|damaged| match damaged.survivors.checked_sub(damaged.needed) {
         Some(margin) => (false, margin),

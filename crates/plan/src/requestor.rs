@@ -1,11 +1,12 @@
-//! Where a repaired block goes (RP §3.3 leaves it to deployment): never a second block of a stripe on a node, racks kept even, then least load.
+//! Where a repaired block goes (RP §3.3 leaves it to deployment): never a second block of a stripe on a node,
+//! racks kept even, then least load.
 
 use crate::error::PlanError;
 use crate::topology::{NodeId, Topology};
 
-/// A live node that holds none of the stripe's blocks: of those in racks with the fewest blocks of the stripe the least loaded,
-/// then the lowest. `stripe` lists the nodes of all surviving blocks and of repairs under way; `load` is in any unit, blocks or
-/// bytes stored or repairs running.
+/// A live node that holds none of the stripe's blocks: of those in racks with the fewest blocks of the stripe
+/// the least loaded, then the lowest. `stripe` lists the nodes of all surviving blocks and of repairs under
+/// way; `load` is in any unit, blocks or bytes stored or repairs running.
 ///
 /// # Errors
 /// [`PlanError::NoTarget`], [`PlanError::UnknownNode`] for a live node without rack.

@@ -1,12 +1,13 @@
-//! Random replication (RR; EAR §2.1, the default of HDFS): the first replica on a node of a random rack, the others on different nodes of one
-//! other random rack. Survives the loss of any node and of any rack, and knows nothing of later encoding.
+//! Random replication (RR; EAR §2.1, the default of HDFS): the first replica on a node of a random rack, the
+//! others on different nodes of one other random rack. Survives the loss of any node and of any rack, and
+//! knows nothing of later encoding.
 
 use crate::draw::Draw;
 use crate::error::PlanError;
 use crate::topology::{NodeId, Topology};
 
-/// Nodes for `copies` replicas, all distinct, drawn from `alive`. If no single other rack can take all the further replicas, they go to
-/// distinct random nodes, of other racks as long as there are any.
+/// Nodes for `copies` replicas, all distinct, drawn from `alive`. If no single other rack can take all the
+/// further replicas, they go to distinct random nodes, of other racks as long as there are any.
 ///
 /// # Errors
 /// [`PlanError::NotEnoughNodes`], [`PlanError::UnknownNode`].
