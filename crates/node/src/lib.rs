@@ -1,1 +1,3 @@
-//! (being written)
+//! The storage node.
+
+pub mod store;

@@ -1,0 +1,168 @@
+use super::Digest;
+use disk::DiskError;
+use wire::{BlockId, ClusterId};
+
+/// What the store answers.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Why the store refused.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No such block here.
+    #[error("block {block} is not stored here")]
+    NotFound {
+        /// The block.
+        block: BlockId,
+    },
+    /// The block, or its sidecar, is not what was written.
+    #[error("block {block} is corrupt: {damage}")]
+    Corrupt {
+        /// The block.
+        block: BlockId,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// A newer copy of the block is stored already.
+    #[error("block {block} generation {generation} is older than the stored generation {stored}")]
+    Stale {
+        /// The block.
+        block: BlockId,
+        /// The refused generation.
+        generation: u64,
+        /// The stored one.
+        stored: u64,
+    },
+    /// Bytes came that do not fit to what was written before: out of order within a chunk, or a second time.
+    #[error("block {block}: the bytes at {offset} came out of order or twice")]
+    OutOfOrder {
+        /// The block.
+        block: BlockId,
+        /// Where the bytes were meant to go.
+        offset: u64,
+    },
+    /// The block is not what its length says: bytes are missing, or there are more.
+    #[error("block {block} of {stored_bytes} bytes is incomplete or too long at {offset}")]
+    Incomplete {
+        /// The block.
+        block: BlockId,
+        /// Its length.
+        stored_bytes: u64,
+        /// Start of the first chunk that is missing, short or too much.
+        offset: u64,
+    },
+    /// The bytes are not those that were expected. Nothing of the block was kept.
+    #[error("block {block} has digest {}, expected {}", hex(.found), hex(.expected))]
+    DigestDiffers {
+        /// The block.
+        block: BlockId,
+        /// The digest it should have.
+        expected: Digest,
+        /// The digest of what came.
+        found: Digest,
+    },
+    /// A length exceeds a limit.
+    #[error("block {block}: {what} of {bytes} bytes exceeds the limit of {limit}")]
+    TooLarge {
+        /// The block.
+        block: BlockId,
+        /// What is too large.
+        what: &'static str,
+        /// How large it is, in bytes.
+        bytes: u64,
+        /// How large it may be.
+        limit: u64,
+    },
+    /// A read past the block's end.
+    #[error("block {block} has {stored_bytes} bytes; {bytes} at {offset} were asked for")]
+    OutOfRange {
+        /// The block.
+        block: BlockId,
+        /// Its length.
+        stored_bytes: u64,
+        /// Where the read begins.
+        offset: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// The folder holds no store.
+    #[error("the folder holds no block store: format it first")]
+    NotFormatted,
+    /// The folder holds a store, or blocks of one, already.
+    #[error("the folder already holds a block store")]
+    AlreadyFormatted,
+    /// Another process uses the folder.
+    #[error("the block store is in use by another process")]
+    InUse,
+    /// The identity file is damaged or of a version that this program does not know.
+    #[error("the block store's identity file is unusable: {why}")]
+    BadIdentity {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The folder belongs to another node.
+    #[error("the block store belongs to node {found}, not to node {expected}")]
+    WrongNode {
+        /// The node that wanted it.
+        expected: u32,
+        /// The node that it belongs to.
+        found: u32,
+    },
+    /// The folder belongs to another cluster.
+    #[error("the block store belongs to cluster {found}, not to cluster {expected}")]
+    WrongCluster {
+        /// The cluster that the node wanted to join.
+        expected: ClusterId,
+        /// The cluster that the store belongs to.
+        found: ClusterId,
+    },
+    /// The disk refused.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+/// What is wrong with a stored block.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Damage {
+    /// The sidecar's header or length is not one that a store wrote.
+    #[error("its sidecar is unusable: {0}")]
+    Sidecar(&'static str),
+    /// The sidecar's entry of a chunk fails its own checksum.
+    #[error("the sidecar's entry of chunk {0} fails its checksum")]
+    Entry(u64),
+    /// The data file has another length than was written.
+    #[error("{found} bytes are there instead of {stored}")]
+    Length {
+        /// Length when it was written.
+        stored: u64,
+        /// Length now.
+        found: u64,
+    },
+    /// A chunk fails its CRC-32C.
+    #[error("chunk {0} fails its checksum")]
+    Chunk(u64),
+    /// A chunk does not have the fingerprint that flows would check, though its checksum holds.
+    #[error("chunk {0} differs from its fingerprint")]
+    Fingerprint(u64),
+    /// All chunks hold, but together they are not the block that was written.
+    #[error("its chunks do not add up to its digest and fingerprint")]
+    Digest,
+    /// The medium returns no bytes.
+    #[error("the disk cannot read it: {0}")]
+    Unreadable(String),
+}
+
+fn hex(digest: &Digest) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Types a disk error met while reading a stored block: what the medium cannot return is as good as corrupt, so that
+/// it is repaired like other corruption.
+pub(super) fn reading(block: BlockId) -> impl Fn(DiskError) -> StoreError {
+    move |error| match error {
+        DiskError::NotFound { .. } => StoreError::NotFound { block },
+        DiskError::Io { source, .. } => {
+            StoreError::Corrupt { block, damage: Damage::Unreadable(source.to_string()) }
+        }
+        other => StoreError::Disk(other),
+    }
+}

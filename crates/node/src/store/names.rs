@@ -1,0 +1,216 @@
+//! The final names of blocks: where they lie, and in which order they come and go.
+
+use super::error::reading;
+use super::inventory::Usage;
+use super::sidecar::Sidecar;
+use super::temp::TempFile;
+use super::{BlockMeta, Damage, Digest, Result, StoreError};
+use disk::{Disk, DiskError, DiskFile, SyncPoint};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use wire::BlockId;
+
+/// The folder of the folders of blocks.
+pub(super) const BLOCKS: &str = "blocks";
+
+const SIDECAR_SUFFIX: &str = ".meta";
+
+/// Folders of blocks, one for each first byte of an id.
+const FOLDERS: usize = 256;
+
+/// The folder of the blocks whose ids begin with that byte.
+pub(super) fn folder_path(first_byte: u8) -> PathBuf {
+    Path::new(BLOCKS).join(format!("{first_byte:02x}"))
+}
+
+fn first_byte(block: BlockId) -> u8 {
+    block.to_bytes()[0]
+}
+
+pub(super) fn data_path(block: BlockId) -> PathBuf {
+    folder_path(first_byte(block)).join(block.to_string())
+}
+
+pub(super) fn sidecar_path(block: BlockId) -> PathBuf {
+    folder_path(first_byte(block)).join(format!("{block}{SIDECAR_SUFFIX}"))
+}
+
+/// Guards the pairs of names: who changes a pair holds its folder's lock for writing, who opens one for reading.
+#[derive(Debug)]
+pub(super) struct Names {
+    folders: Vec<RwLock<()>>,
+    usage: Mutex<Usage>,
+}
+
+impl Names {
+    /// Removes data without sidecar and sidecars without data, syncs every folder, and counts what is left.
+    pub(super) fn sweep(disk: &dyn Disk) -> Result<Self> {
+        let mut usage = Usage::default();
+        for first_byte in 0..=u8::MAX {
+            let folder = folder_path(first_byte);
+            for (block, pair) in pairs(disk, first_byte)? {
+                match pair {
+                    Pair { data: true, sidecar: true } => {
+                        usage.blocks += 1;
+                        usage.stored_bytes += disk.len(&data_path(block))?;
+                    }
+                    Pair { data, .. } => {
+                        tracing::warn!(%block, data, "half a block is removed: a crash interrupted its writing or removal");
+                        disk.remove(&if data { data_path(block) } else { sidecar_path(block) })?;
+                    }
+                }
+            }
+            // Names that an earlier process made may not be durable yet if it died without a power cut.
+            disk.sync_folder(&folder, SyncPoint::BlockFolder)?;
+        }
+        let folders = std::iter::repeat_with(RwLock::default).take(FOLDERS).collect();
+        Ok(Self { folders, usage: Mutex::new(usage) })
+    }
+
+    pub(super) fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn folder(&self, block: BlockId) -> &RwLock<()> {
+        &self.folders[usize::from(first_byte(block))]
+    }
+
+    /// Opens both files of a block; their lengths fit each other and the header holds.
+    pub(super) fn open(&self, disk: &dyn Disk, block: BlockId) -> Result<(Sidecar, Box<dyn DiskFile>)> {
+        let (sidecar, data) = {
+            let _guard = self.folder(block).read().unwrap_or_else(PoisonError::into_inner);
+            let data = disk.open(&data_path(block)).map_err(reading(block))?;
+            (disk.open(&sidecar_path(block)).map_err(reading(block))?, data)
+        };
+        let sidecar = Sidecar::load(sidecar, block)?;
+        let (stored, found) = (sidecar.meta.stored_bytes, data.len().map_err(reading(block))?);
+        if stored != found {
+            return Err(StoreError::Corrupt { block, damage: Damage::Length { stored, found } });
+        }
+        Ok((sidecar, data))
+    }
+
+    pub(super) fn contains(&self, disk: &dyn Disk, block: BlockId) -> Result<bool> {
+        let _guard = self.folder(block).read().unwrap_or_else(PoisonError::into_inner);
+        Ok(disk.exists(&data_path(block))? && disk.exists(&sidecar_path(block))?)
+    }
+
+    /// Gives a block its names, both files being durable under temporary ones (FLOW.md, "Order of writes"). A copy of
+    /// an older or the same generation is replaced.
+    pub(super) fn commit(
+        &self,
+        disk: &dyn Disk,
+        meta: &BlockMeta,
+        sidecar: TempFile,
+        data: TempFile,
+    ) -> Result<()> {
+        let block = meta.block;
+        {
+            let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
+            let replaced = self.make_way(disk, meta)?;
+            sidecar.rename(&sidecar_path(block))?;
+            data.rename(&data_path(block))?;
+            let mut usage = self.usage();
+            match replaced {
+                Some(bytes) => usage.stored_bytes = usage.stored_bytes.saturating_sub(bytes),
+                None => usage.blocks += 1,
+            }
+            usage.stored_bytes += meta.stored_bytes;
+        }
+        Ok(disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockFolder)?)
+    }
+
+    /// Sees to it that new files can take a block's names. The same bytes need nothing: any mix of the two pairs is
+    /// whole and right, and the block is never absent. Other bytes are first removed durably, or a power cut could
+    /// leave the data of one copy beside the sidecar of the other. Returns the length of a copy that is still there.
+    fn make_way(&self, disk: &dyn Disk, meta: &BlockMeta) -> Result<Option<u64>> {
+        let block = meta.block;
+        match self.stored(disk, block) {
+            Ok((generation, ..)) if generation > meta.generation => {
+                Err(StoreError::Stale { block, generation: meta.generation, stored: generation })
+            }
+            Ok((_, digest, bytes)) if digest == meta.digest => Ok(Some(bytes)),
+            Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Corrupt { .. }) => {
+                if self.remove_both(disk, block)? {
+                    disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockReplaced)?;
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Generation, digest and length of the stored copy; the folder's lock is held.
+    fn stored(&self, disk: &dyn Disk, block: BlockId) -> Result<(u64, Digest, u64)> {
+        let found = disk.len(&data_path(block)).map_err(reading(block))?;
+        let meta = Sidecar::load(disk.open(&sidecar_path(block)).map_err(reading(block))?, block)?.meta;
+        if meta.stored_bytes != found {
+            let damage = Damage::Length { stored: meta.stored_bytes, found };
+            return Err(StoreError::Corrupt { block, damage });
+        }
+        Ok((meta.generation, meta.digest, found))
+    }
+
+    /// Removes whichever names are there; true if any was. The folder's lock is held.
+    fn remove_both(&self, disk: &dyn Disk, block: BlockId) -> Result<bool> {
+        let data_bytes = match disk.len(&data_path(block)) {
+            Ok(bytes) => Some(bytes),
+            Err(DiskError::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let had_data = remove_if_there(disk, &data_path(block))?;
+        let had_sidecar = remove_if_there(disk, &sidecar_path(block))?;
+        if let (true, true, Some(bytes)) = (had_data, had_sidecar, data_bytes) {
+            let mut usage = self.usage();
+            usage.blocks = usage.blocks.saturating_sub(1);
+            usage.stored_bytes = usage.stored_bytes.saturating_sub(bytes);
+        }
+        Ok(had_data || had_sidecar)
+    }
+
+    pub(super) fn delete(&self, disk: &dyn Disk, block: BlockId) -> Result<bool> {
+        let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
+        let was_there = self.remove_both(disk, block)?;
+        if was_there {
+            disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockDeleted)?;
+        }
+        Ok(was_there)
+    }
+}
+
+fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool> {
+    match disk.remove(path) {
+        Ok(()) => Ok(true),
+        Err(DiskError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Which names of a block there are.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Pair {
+    pub(super) data: bool,
+    pub(super) sidecar: bool,
+}
+
+/// The blocks of a folder, whole or half, in the order of their ids. Names that are no block's are left alone.
+pub(super) fn pairs(disk: &dyn Disk, first_byte: u8) -> Result<BTreeMap<BlockId, Pair>> {
+    let mut pairs: BTreeMap<BlockId, Pair> = BTreeMap::new();
+    for entry in disk.list(&folder_path(first_byte))? {
+        let (id, is_sidecar) = match entry.name.strip_suffix(SIDECAR_SUFFIX) {
+            Some(id) => (id, true),
+            None => (entry.name.as_str(), false),
+        };
+        match id.parse::<BlockId>() {
+            Ok(block) if block.to_bytes()[0] == first_byte && block.to_string() == id => {
+                let pair = pairs.entry(block).or_default();
+                *if is_sidecar { &mut pair.sidecar } else { &mut pair.data } = true;
+            }
+            _ => {
+                tracing::warn!(name = entry.name, first_byte, "a file that is no block lies among the blocks")
+            }
+        }
+    }
+    Ok(pairs)
+}

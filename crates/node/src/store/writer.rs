@@ -1,0 +1,280 @@
+//! Writing a block.
+
+use super::sidecar::{self, ChunkEntry, chunks_of};
+use super::temp::TempFile;
+use super::{BlockFacts, BlockMeta, Digest, Result, Shared, StoreError};
+use disk::SyncPoint;
+use gf::{CHUNK_BYTES, Fingerprint};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::{BlockId, limits};
+
+const CHUNK: u64 = CHUNK_BYTES as u64;
+
+/// Read back at once when a digest has to be taken after the writing: large enough to be cheap, small beside a block.
+const READ_BACK_BYTES: usize = 1 << 20;
+
+/// A block that is being written. Dropping it leaves nothing.
+///
+/// Bytes may come in pieces of any size and, when the block has several symbols, interleaved: in order within each
+/// chunk, chunks in any order, each byte once. Chunks are written as soon as they are complete.
+#[derive(Debug)]
+pub struct BlockWriter {
+    shared: Arc<Shared>,
+    block: BlockId,
+    generation: u64,
+    data: TempFile,
+    /// Complete chunks by index.
+    chunks: Vec<Option<Complete>>,
+    /// Beginnings of chunks by index, at most one for each symbol.
+    begun: BTreeMap<u64, Vec<u8>>,
+    hasher: blake3::Hasher,
+    /// Bytes from the block's beginning that `hasher` has seen.
+    hashed_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Complete {
+    entry: ChunkEntry,
+    bytes: usize,
+}
+
+/// A block that is durable under its final name; nothing refers to it yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Staged {
+    /// The block.
+    pub block: BlockId,
+    /// Its generation.
+    pub generation: u64,
+    /// Its length, in bytes.
+    pub stored_bytes: u64,
+    /// BLAKE3 of its bytes.
+    pub digest: Digest,
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The fingerprints of its α symbols.
+    pub symbols: Vec<Fingerprint>,
+}
+
+impl BlockWriter {
+    pub(super) fn begin(shared: &Arc<Shared>, block: BlockId, generation: u64) -> Result<Self> {
+        Ok(Self {
+            shared: Arc::clone(shared),
+            block,
+            generation,
+            data: TempFile::create(shared)?,
+            chunks: Vec::new(),
+            begun: BTreeMap::new(),
+            hasher: blake3::Hasher::new(),
+            hashed_bytes: 0,
+        })
+    }
+
+    /// Writes `bytes` at `offset` of the block. `fingerprints`, when given, are those of the chunks that `bytes`
+    /// consists of: `offset` stands at a chunk's beginning, and only the block's last chunk may be short. They are
+    /// recorded as they are; without them they are computed.
+    ///
+    /// Errors: [`StoreError::OutOfOrder`], [`StoreError::TooLarge`], the disk's.
+    pub fn write(&mut self, offset: u64, bytes: &[u8], fingerprints: Option<&[Fingerprint]>) -> Result<()> {
+        self.check_bounds(offset, bytes)?;
+        if let Some(fingerprints) = fingerprints {
+            if !offset.is_multiple_of(CHUNK) || fingerprints.len() as u64 != chunks_of(bytes.len() as u64) {
+                return Err(self.out_of_order(offset));
+            }
+            return self.write_chunks(offset, bytes, |index| fingerprints.get(index).copied());
+        }
+        let to_boundary = (offset.next_multiple_of(CHUNK) - offset) as usize;
+        let (head, rest) = bytes.split_at(to_boundary.min(bytes.len()));
+        let (whole, tail) = rest.split_at(rest.len() - rest.len() % CHUNK_BYTES);
+        let whole_at = offset + head.len() as u64;
+        self.gather(offset, head)?;
+        self.write_chunks(whole_at, whole, |_| None)?;
+        self.gather(whole_at + whole.len() as u64, tail)
+    }
+
+    fn check_bounds(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let (end, limit) = (offset.saturating_add(bytes.len() as u64), limits::MAX_BLOCK_BYTES);
+        if end <= limit {
+            return Ok(());
+        }
+        Err(StoreError::TooLarge { block: self.block, what: "block", bytes: end, limit })
+    }
+
+    fn out_of_order(&self, offset: u64) -> StoreError {
+        StoreError::OutOfOrder { block: self.block, offset }
+    }
+
+    /// Writes complete chunks, the last of which may be short.
+    fn write_chunks(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        fingerprint: impl Fn(usize) -> Option<Fingerprint>,
+    ) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let first = offset / CHUNK;
+        let end = first + chunks_of(bytes.len() as u64);
+        if self.begun.range(first..end).next().is_some() {
+            return Err(self.out_of_order(offset));
+        }
+        if self.chunks.len() < end as usize {
+            self.chunks.resize(end as usize, None);
+        }
+        if self.chunks[first as usize..end as usize].iter().any(Option::is_some) {
+            return Err(self.out_of_order(offset));
+        }
+        self.data.file().write_at(offset, bytes)?;
+        let slots = &mut self.chunks[first as usize..end as usize];
+        for (index, (slot, chunk)) in slots.iter_mut().zip(bytes.chunks(CHUNK_BYTES)).enumerate() {
+            let entry = ChunkEntry::of(chunk, fingerprint(index));
+            *slot = Some(Complete { entry, bytes: chunk.len() });
+        }
+        if self.hashed_bytes == offset {
+            self.hasher.update(bytes);
+            self.hashed_bytes += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Keeps a part of a chunk until the chunk is complete.
+    fn gather(&mut self, offset: u64, part: &[u8]) -> Result<()> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        let (index, within) = (offset / CHUNK, (offset % CHUNK) as usize);
+        let had = self.begun.get(&index).map_or(0, Vec::len);
+        // Each symbol has at most one chunk begun.
+        let too_many = had == 0 && self.begun.len() >= limits::MAX_ALPHA as usize;
+        let is_complete = self.chunks.get(index as usize).is_some_and(Option::is_some);
+        if had != within || is_complete || too_many {
+            return Err(self.out_of_order(offset));
+        }
+        let chunk = self.begun.entry(index).or_insert_with(|| Vec::with_capacity(CHUNK_BYTES));
+        chunk.extend_from_slice(part);
+        if chunk.len() == CHUNK_BYTES {
+            self.complete(index)?;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, index: u64) -> Result<()> {
+        match self.begun.remove(&index) {
+            Some(chunk) => self.write_chunks(index * CHUNK, &chunk, |_| None),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that all is there, and is what was expected if a digest is given; then makes it durable, sidecar before
+    /// data, and gives it its final names. The block that had them before, of the same or an older generation, is
+    /// gone afterwards.
+    ///
+    /// Errors leave nothing: [`StoreError::Incomplete`], [`StoreError::DigestDiffers`], [`StoreError::Stale`],
+    /// [`StoreError::TooLarge`], the disk's.
+    pub fn finish(mut self, facts: BlockFacts, expected: Option<Digest>) -> Result<Staged> {
+        let stored_bytes = facts.stored_bytes;
+        // The last chunk is short; now it is known to be the last.
+        self.complete(stored_bytes / CHUNK)?;
+        self.check_complete(stored_bytes)?;
+        let digest = self.digest(stored_bytes)?;
+        if let Some(expected) = expected
+            && expected != digest
+        {
+            return Err(StoreError::DigestDiffers { block: self.block, expected, found: digest });
+        }
+        let symbols = self.fold_symbols(&facts)?;
+        let fingerprint = fold_block(&symbols, facts.symbol_bytes);
+        let meta = BlockMeta {
+            block: self.block,
+            generation: self.generation,
+            stored_bytes,
+            digest,
+            fingerprint,
+            alpha: facts.alpha,
+            symbol_bytes: facts.symbol_bytes,
+            object: facts.object,
+            stripe: facts.stripe,
+        };
+        self.commit(&meta)?;
+        Ok(Staged {
+            block: meta.block,
+            generation: meta.generation,
+            stored_bytes,
+            digest,
+            fingerprint,
+            symbols,
+        })
+    }
+
+    fn check_complete(&self, stored_bytes: u64) -> Result<()> {
+        let (block, wanted) = (self.block, chunks_of(stored_bytes));
+        let incomplete = |index: u64| StoreError::Incomplete { block, stored_bytes, offset: index * CHUNK };
+        for index in 0..wanted {
+            let bytes = CHUNK.min(stored_bytes - index * CHUNK) as usize;
+            match self.chunks.get(index as usize) {
+                Some(Some(chunk)) if chunk.bytes == bytes => {}
+                _ => return Err(incomplete(index)),
+            }
+        }
+        let surplus = self.chunks.len() as u64 > wanted || !self.begun.is_empty();
+        if surplus { Err(incomplete(wanted)) } else { Ok(()) }
+    }
+
+    /// BLAKE3 of the bytes in the block's order: what came in another order is read back.
+    fn digest(&mut self, stored_bytes: u64) -> Result<Digest> {
+        let mut buffer = Vec::new();
+        while self.hashed_bytes < stored_bytes {
+            let bytes = (stored_bytes - self.hashed_bytes).min(READ_BACK_BYTES as u64) as usize;
+            buffer.resize(bytes, 0);
+            self.data.file().read_exact_at(self.hashed_bytes, &mut buffer)?;
+            self.hasher.update(&buffer);
+            self.hashed_bytes += bytes as u64;
+        }
+        Ok(*self.hasher.finalize().as_bytes())
+    }
+
+    fn fold_symbols(&self, facts: &BlockFacts) -> Result<Vec<Fingerprint>> {
+        let limit = u64::from(facts.alpha) * facts.symbol_bytes;
+        if facts.alpha == 0 || facts.stored_bytes > limit {
+            let (block, bytes) = (self.block, facts.stored_bytes);
+            return Err(StoreError::TooLarge { block, what: "block beside its symbols", bytes, limit });
+        }
+        let entries = self.chunks.iter().flatten().map(|chunk| chunk.entry);
+        Ok(fold(entries, facts.alpha, facts.symbol_bytes))
+    }
+
+    fn commit(self, meta: &BlockMeta) -> Result<()> {
+        let entries: Vec<ChunkEntry> = self.chunks.iter().flatten().map(|chunk| chunk.entry).collect();
+        let sidecar = TempFile::create(&self.shared)?;
+        sidecar.file().write_at(0, &sidecar::encode(meta, entries.into_iter())?)?;
+        sidecar.sync(SyncPoint::BlockSidecar)?;
+        self.data.sync(SyncPoint::BlockData)?;
+        self.shared.names.commit(self.shared.disk.as_ref(), meta, sidecar, self.data)
+    }
+}
+
+/// The fingerprints of a block's symbols, from those of its chunks in order.
+pub(super) fn fold(
+    chunks: impl Iterator<Item = ChunkEntry>,
+    alpha: u16,
+    symbol_bytes: u64,
+) -> Vec<Fingerprint> {
+    let per_symbol = chunks_of(symbol_bytes).max(1);
+    let mut symbols = vec![Fingerprint::ZERO; usize::from(alpha.max(1))];
+    for (index, chunk) in (0u64..).zip(chunks) {
+        if let Some(symbol) = symbols.get_mut((index / per_symbol) as usize) {
+            symbol.fold(index % per_symbol, &chunk.fingerprint);
+        }
+    }
+    symbols
+}
+
+/// A block's fingerprint from those of its symbols.
+pub(super) fn fold_block(symbols: &[Fingerprint], symbol_bytes: u64) -> Fingerprint {
+    let mut block = Fingerprint::ZERO;
+    for (index, symbol) in (0u64..).zip(symbols) {
+        block.fold(index * chunks_of(symbol_bytes), symbol);
+    }
+    block
+}
