@@ -74,6 +74,9 @@ impl Cost {
 /// Predicts `flow` for the slices in `slices` (default: all). `stored` tells the stored length in bytes of
 /// every member that the flow reads, takes from the client or writes. Several lanes share the slices in runs
 /// as equal as possible.
+///
+/// # Panics
+/// As slices do, if the flow is not [valid](crate::validate::validate); a [`Proved`](crate::Proved) one is.
 pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range<u64>>) -> Cost {
     let all = 0..flow.geometry.slices();
     let asked = slices.map_or(all.clone(), |asked| asked.start.min(all.end)..asked.end.min(all.end));

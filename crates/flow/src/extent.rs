@@ -35,6 +35,9 @@ pub fn stored_bytes(
 
 /// Extent in bytes of every row of every edge of `lane`, given the stored length of every member that it
 /// takes: that of a local symbol, and for a sum the largest among the inputs that have a nonzero coefficient.
+///
+/// # Panics
+/// As slices do, if the lane is not [valid](crate::validate::validate).
 pub fn edge_extents(geometry: Geometry, lane: &Lane, stored: impl Fn(Member) -> u64) -> Vec<Vec<u64>> {
     let mut extents: Vec<Vec<u64>> = vec![Vec::new(); lane.edges.len()];
     for stage in &lane.stages {
