@@ -1,1 +1,32 @@
-//! (being written)
+//! The flow executor: what carries slices, on a node as on a client.
+//!
+//! ```text
+//!  driver task ──grants──▶ stage thread ── data sockets ──▶ stage thread of the next node
+//!      ▲                     │    ▲
+//!      └──────events─────────┘    └ local block (pread, sidecar)
+//! ```
+//!
+//! - [`Engine`] prepares the stages of a flow (reserving all they need, or refusing at once) and runs one thread for
+//!   each; sockets block, the kernel overlaps disk, network and computing.
+//! - [`drive`](Engine::drive) is the other side: it prepares every participant, grants slices, collects what comes,
+//!   and says whose fault it was when nothing comes.
+//! - [`Throttle`] limits a daemon's sockets in both directions.
+//!
+//! What blocks are and where they lie is behind [`BlockStore`]; the engine of a client has none.
+
+pub mod connection;
+pub mod drive;
+pub mod engine;
+pub mod fault_injection;
+pub mod listener;
+pub mod stage;
+pub mod store;
+pub mod throttle;
+
+pub use drive::DriverIo;
+pub use engine::{Engine, EngineConfig, Prepared, StageIo};
+pub use fault_injection::Injection;
+pub use listener::DataListener;
+pub use stage::{Delivery, Sink};
+pub use store::{BlockSink, BlockSource, BlockStore};
+pub use throttle::Throttle;

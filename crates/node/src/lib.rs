@@ -1,3 +1,16 @@
-//! The storage node.
+//! The storage node: a store of blocks and the helper that carries flows over them.
+//!
+//! - [`store`]: blocks as plain files with sidecars.
+//! - [`server`]: the daemon, startable in-process; [`service`]: what it answers.
+//! - [`flows`]: the store as the flow executor sees it.
+//! - [`membership`]: registering with the coordinator, and heartbeats.
+//! - [`scrub`]: reading everything, slowly, against the sidecars.
 
+pub mod flows;
+pub mod membership;
+pub mod scrub;
+pub mod server;
+pub mod service;
 pub mod store;
+
+pub use server::{Config, Node, NodeError, start};

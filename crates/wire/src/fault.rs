@@ -43,8 +43,19 @@ impl Cause {
     pub fn from_number(number: u32) -> Cause {
         use Cause::*;
         [
-            Busy, NotFound, CorruptBlock, CorruptSlice, Disconnected, Stalled, NoSpace, Disk, StaleAttempt, Aborted,
-            WrongDigest, Invalid, Unreachable,
+            Busy,
+            NotFound,
+            CorruptBlock,
+            CorruptSlice,
+            Disconnected,
+            Stalled,
+            NoSpace,
+            Disk,
+            StaleAttempt,
+            Aborted,
+            WrongDigest,
+            Invalid,
+            Unreachable,
         ]
         .into_iter()
         .find(|c| *c as u32 == number)

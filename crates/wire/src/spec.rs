@@ -5,7 +5,7 @@
 use crate::fault::{Cause, Fault};
 use crate::ids::{BlockId, FlowId, Token};
 use crate::{limits, proto};
-use flow::{Flow, Geometry, Input, Member, Output, Site, Symbol};
+use flow::{Geometry, Input, Member, Output, Proved, Site, Symbol};
 use gf::{Field, Matrix};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -157,14 +157,15 @@ pub struct Binding {
 }
 
 /// Makes the plan that travels to the driver. Fresh tokens for every edge.
-pub fn encode_plan(flow: &Flow, binding: Binding) -> Result<proto::FlowPlan, Fault> {
+pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, Fault> {
     let mut stages = Vec::new();
     let mut edges = Vec::new();
     for (lane_index, lane) in flow.lanes.iter().enumerate() {
         let lane_number = lane_index as u32;
         for (index, stage) in lane.stages.iter().enumerate() {
             let inputs = stage.inputs.iter().map(|i| encode_input(i, &binding)).collect::<Result<_, _>>()?;
-            let outputs = stage.outputs.iter().map(|o| encode_output(o, &binding)).collect::<Result<_, _>>()?;
+            let outputs =
+                stage.outputs.iter().map(|o| encode_output(o, &binding)).collect::<Result<_, _>>()?;
             stages.push(proto::Stage {
                 lane: lane_number,
                 stage: index as u32,
@@ -218,9 +219,9 @@ fn encode_output(output: &Output, binding: &Binding) -> Result<proto::StageOutpu
     use proto::stage_output::Kind;
     let kind = match output {
         Output::Edge(edge) => Kind::Edge(u32::from(edge.0)),
-        Output::Write { member } => {
-            Kind::Write(binding.writes.get(member).cloned().ok_or_else(|| unbound("a block to write", *member))?)
-        }
+        Output::Write { member } => Kind::Write(
+            binding.writes.get(member).cloned().ok_or_else(|| unbound("a block to write", *member))?,
+        ),
         Output::Read { symbols } => Kind::Read(proto::SymbolRead {
             symbols: symbols
                 .iter()
@@ -438,7 +439,7 @@ fn invalid(what: &str) -> Fault {
 
 /// The protocol's number of a field.
 pub fn field_number(field: Field) -> u32 {
-    field.bits()
+    field.order().ilog2()
 }
 
 /// The field of a protocol number.

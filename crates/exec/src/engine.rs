@@ -1,0 +1,475 @@
+//! Hosts stages: reserves what a flow needs, or refuses at once; runs a thread for each stage; ends them all when the
+//! driver says so, or says nothing any more.
+
+use crate::connection::{Abort, Identity, Link, Pool, StreamContext, dial, receive_capacity, recycle};
+use crate::fault_injection::Injection;
+use crate::listener::{Expected, Greeter};
+use crate::stage::{
+    self, Command, Connect, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask,
+};
+use crate::store::BlockStore;
+use crate::throttle::Throttle;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
+use wire::{Cause, Fault, FlowId, proto};
+
+/// Stages, and so threads, that one process runs at once. Sixteen full-width repairs; beyond it a node thrashes.
+pub const MAX_STAGES: usize = 256;
+
+/// Memory for receive buffers of all flows of a process.
+pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
+
+/// Grants that wait for one stage. The driver grants at most a window ahead, in at least sixteen parts of it.
+const MAX_COMMANDS: usize = 4096;
+
+/// Reports that wait for the driver; a stage that finds no room waits, which is back-pressure.
+const MAX_EVENTS: usize = 256;
+
+/// Flows whose latest attempt is remembered, so that an older one is refused.
+const MAX_ATTEMPTS: usize = 8192;
+
+/// What an engine is made of.
+pub struct EngineConfig {
+    /// The node (0: a client).
+    pub node: u32,
+    /// Limits its sockets.
+    pub throttle: Arc<Throttle>,
+    /// Where blocks are; a client has none.
+    pub store: Option<Arc<dyn BlockStore>>,
+    /// Faults that tests plant.
+    pub injection: Arc<Injection>,
+    /// At most so many stages at once.
+    pub max_stages: usize,
+    /// At most so much buffer memory.
+    pub max_buffer_bytes: u64,
+}
+
+impl EngineConfig {
+    /// The usual limits.
+    pub fn new(node: u32, throttle: Arc<Throttle>, store: Option<Arc<dyn BlockStore>>) -> EngineConfig {
+        EngineConfig {
+            node,
+            throttle,
+            store,
+            injection: Arc::default(),
+            max_stages: MAX_STAGES,
+            max_buffer_bytes: MAX_BUFFER_BYTES,
+        }
+    }
+}
+
+/// Hosts stages, and drives flows (see [`crate::drive`]). Cheap to clone.
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) config: EngineConfig,
+    expected: Arc<Expected>,
+    greeter: Greeter,
+    pool: Arc<Pool>,
+    reserved: Mutex<Reserved>,
+    attempts: Mutex<Attempts>,
+    pub(crate) channels: Mutex<HashMap<String, tonic::transport::Channel>>,
+}
+
+#[derive(Default)]
+struct Reserved {
+    stages: usize,
+    bytes: u64,
+}
+
+#[derive(Default)]
+struct Attempts {
+    latest: HashMap<FlowId, u32>,
+    order: VecDeque<FlowId>,
+}
+
+/// What the client's own stages of a flow read or deliver.
+#[derive(Default)]
+pub struct StageIo {
+    /// The block that a put writes.
+    pub source: Option<Arc<Vec<u8>>>,
+    /// Where a read delivers.
+    pub sink: Option<Sink>,
+}
+
+/// A flow's stages on this process, ready for grants. Dropping it ends them.
+pub struct Prepared {
+    stages: Vec<(u32, mpsc::SyncSender<Command>)>,
+    /// What the stages report; closed when all have ended.
+    pub events: tokio::sync::mpsc::Receiver<proto::StageMessage>,
+    ending: Ending,
+}
+
+/// Ends a flow's stages on this process when dropped.
+struct Ending {
+    abort: Arc<Abort>,
+    expected: Arc<Expected>,
+    flow: FlowId,
+    attempt: u32,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.abort.fire();
+        self.expected.withdraw(self.flow, self.attempt);
+    }
+}
+
+impl Prepared {
+    /// Grants slices [first, first + count) of a lane to all its stages here.
+    pub fn grant(&self, lane: u32, first: u64, count: u64) -> Result<(), Fault> {
+        let end = first
+            .checked_add(count)
+            .ok_or_else(|| Fault::new(Cause::Invalid, "a grant beyond all slices"))?;
+        if end > 1 << 40 {
+            return Err(Fault::new(Cause::Invalid, "a grant beyond all slices"));
+        }
+        self.command(|l| l == lane, Command::Run(first, count))
+    }
+
+    /// No further grants.
+    pub fn finish(&self) -> Result<(), Fault> {
+        self.command(|_| true, Command::Finish)
+    }
+
+    fn command(&self, concerns: impl Fn(u32) -> bool, command: Command) -> Result<(), Fault> {
+        for (_, stage) in self.stages.iter().filter(|(lane, _)| concerns(*lane)) {
+            match stage.try_send(command) {
+                // A stage that has ended has said why.
+                Ok(()) | Err(mpsc::TrySendError::Disconnected(_)) => {}
+                Err(mpsc::TrySendError::Full(_)) => {
+                    return Err(Fault::new(Cause::Invalid, "more grants than a window holds"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many stages run here.
+    pub fn stages(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// Ends the stages now.
+    pub fn abort(&self) {
+        self.ending.abort.fire();
+    }
+}
+
+impl Engine {
+    /// To be called within a tokio runtime: idle connections wait for their next Hello there.
+    pub fn new(config: EngineConfig) -> Engine {
+        let expected = Arc::new(Expected::default());
+        Engine(Arc::new(Inner {
+            config,
+            greeter: Greeter::new(expected.clone()),
+            expected,
+            pool: Arc::default(),
+            reserved: Mutex::default(),
+            attempts: Mutex::default(),
+            channels: Mutex::default(),
+        }))
+    }
+
+    /// The engine of a client: no blocks, no listener, no limit.
+    pub fn client() -> Engine {
+        Engine::new(EngineConfig::new(0, Arc::default(), None))
+    }
+
+    /// Who waits for Hellos on this engine's behalf; the data listener needs it.
+    pub fn greeter(&self) -> Greeter {
+        self.0.greeter.clone()
+    }
+
+    /// The process's limits.
+    pub fn throttle(&self) -> &Arc<Throttle> {
+        &self.0.config.throttle
+    }
+
+    /// The node this engine is (0: a client).
+    pub fn node(&self) -> u32 {
+        self.0.config.node
+    }
+
+    /// Stages that run now.
+    pub fn running_stages(&self) -> usize {
+        self.0.reserved.lock().unwrap_or_else(|p| p.into_inner()).stages
+    }
+
+    /// Reserves, opens and starts the stages of a flow on this process; they wait for the first grant. May block on
+    /// the disk. Fails at once, leaving nothing, when anything is missing.
+    pub fn prepare(&self, prepare: &proto::Prepare, io: StageIo) -> Result<Prepared, Fault> {
+        let (header, specs) = decode_prepare(prepare)?;
+        let enrich = |f: Fault| self.enrich(&header, f);
+        self.note_attempt(header.flow, header.attempt).map_err(enrich)?;
+        let reservation = self.reserve(&header, &specs).map_err(enrich)?;
+        self.start(&header, specs, io, reservation).map_err(enrich)
+    }
+
+    fn start(
+        &self,
+        header: &FlowHeader,
+        specs: Vec<StageSpec>,
+        mut io: StageIo,
+        reservation: Arc<Reservation>,
+    ) -> Result<Prepared, Fault> {
+        let abort = Arc::new(Abort::default());
+        let ending = Ending {
+            abort: abort.clone(),
+            expected: self.0.expected.clone(),
+            flow: header.flow,
+            attempt: header.attempt,
+        };
+        let (report, events) = tokio::sync::mpsc::channel(MAX_EVENTS);
+        let id = Identity { node: self.node(), header: header.clone() };
+        let mut stages = Vec::new();
+        let mut tasks = Vec::new();
+        for spec in specs {
+            let (command, commands) = mpsc::sync_channel(MAX_COMMANDS);
+            stages.push((spec.lane, command));
+            let context = Arc::new(StreamContext {
+                id: id.clone(),
+                throttle: self.0.config.throttle.clone(),
+                abort: abort.clone(),
+                on_wait: waiting_reporter(self.clone(), header.clone(), report.clone()),
+            });
+            let inputs = self.open_inputs(&spec, header, &mut io)?;
+            let outputs = self.open_outputs(&spec, header, &mut io)?;
+            let injection = self.0.config.injection.clone();
+            tasks.push(StageTask {
+                spec,
+                inputs,
+                outputs,
+                context,
+                commands,
+                events: report.clone(),
+                injection,
+            });
+        }
+        for task in tasks {
+            self.spawn(task, reservation.clone())?;
+        }
+        Ok(Prepared { stages, events, ending })
+    }
+
+    fn open_inputs(
+        &self,
+        spec: &StageSpec,
+        header: &FlowHeader,
+        io: &mut StageIo,
+    ) -> Result<Vec<InputPlan>, Fault> {
+        let mut plans = Vec::new();
+        for input in &spec.inputs {
+            plans.push(match input {
+                InputSpec::Local { block, generation, stored_bytes, symbols } => {
+                    let store = self.store()?;
+                    let opened = LocalBlock::open(
+                        store,
+                        self.node(),
+                        header,
+                        *block,
+                        *generation,
+                        *stored_bytes,
+                        symbols,
+                    )?;
+                    InputPlan::Local(opened, symbols.len())
+                }
+                InputSpec::Edge(end) => InputPlan::Edge(self.edge(header, end, false)),
+                InputSpec::Source { rows } => {
+                    let bytes =
+                        io.source.clone().ok_or_else(|| Fault::new(Cause::Invalid, "no source here"))?;
+                    InputPlan::Source(Source { bytes, rows: *rows })
+                }
+            });
+        }
+        Ok(plans)
+    }
+
+    fn open_outputs(
+        &self,
+        spec: &StageSpec,
+        header: &FlowHeader,
+        io: &mut StageIo,
+    ) -> Result<Vec<OutputPlan>, Fault> {
+        let node = self.node();
+        let mut plans = Vec::new();
+        for output in &spec.outputs {
+            plans.push(match output {
+                OutputSpec::Edge(end) => OutputPlan::Edge(self.edge(header, end, true)),
+                OutputSpec::Write(write) => {
+                    let sink = self.store()?.create(write, header).map_err(|f| f.suspecting(node, node))?;
+                    OutputPlan::Write(sink, write.stored_bytes, header.geometry.alpha)
+                }
+                OutputSpec::Read { symbols } => {
+                    let sink = io.sink.take().ok_or_else(|| Fault::new(Cause::Invalid, "no reader here"))?;
+                    OutputPlan::Read(sink, symbols.len())
+                }
+            });
+        }
+        Ok(plans)
+    }
+
+    fn edge(&self, header: &FlowHeader, end: &EdgeEnd, sends: bool) -> EdgePlan {
+        let arrives = match end.dial {
+            Some(_) => None,
+            None => Some(self.0.expected.announce(header.flow, header.attempt, end, !sends)),
+        };
+        EdgePlan { end: end.clone(), arrives }
+    }
+
+    fn store(&self) -> Result<Arc<dyn BlockStore>, Fault> {
+        self.0.config.store.clone().ok_or_else(|| Fault::new(Cause::Invalid, "a client stores no blocks"))
+    }
+
+    fn spawn(&self, task: StageTask, reservation: Arc<Reservation>) -> Result<(), Fault> {
+        let engine = self.clone();
+        let name = format!("stage {}.{}", task.spec.lane, task.spec.stage);
+        let run = move || {
+            let _reservation = reservation;
+            let (context, events) = (task.context.clone(), task.events.clone());
+            let connector = Connector { engine: &engine, context: &context };
+            match stage::run(task, connector) {
+                Ok(links) => {
+                    let greeter = engine.greeter();
+                    recycle(links, &engine.0.pool, |stream| greeter.again(stream));
+                }
+                Err(fault) => {
+                    context.abort.fire();
+                    let fault = engine.enrich(&context.id.header, fault);
+                    tracing::info!("flow {}: {fault}", context.id.header.flow);
+                    let kind = proto::stage_message::Kind::Failed(fault.into());
+                    // The driver may be gone; then nobody asks.
+                    let _ = events.blocking_send(proto::StageMessage { kind: Some(kind) });
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name(name)
+            .spawn(run)
+            .map(drop)
+            .map_err(|e| Fault::new(Cause::Busy, format!("no further thread: {e}")))
+    }
+
+    /// Fills in what every fault of a flow says.
+    pub(crate) fn enrich(&self, header: &FlowHeader, mut fault: Fault) -> Fault {
+        fault.flow.get_or_insert(header.flow);
+        fault.attempt = header.attempt;
+        fault.reporter = self.node();
+        fault
+    }
+
+    fn note_attempt(&self, flow: FlowId, attempt: u32) -> Result<(), Fault> {
+        let mut attempts = self.0.attempts.lock().unwrap_or_else(|p| p.into_inner());
+        match attempts.latest.get_mut(&flow) {
+            Some(latest) if attempt < *latest => {
+                let what = format!("attempt {attempt} of a flow of which attempt {latest} was seen");
+                Err(Fault::new(Cause::StaleAttempt, what))
+            }
+            Some(latest) => {
+                *latest = attempt;
+                Ok(())
+            }
+            None => {
+                attempts.latest.insert(flow, attempt);
+                attempts.order.push_back(flow);
+                if attempts.order.len() > MAX_ATTEMPTS
+                    && let Some(oldest) = attempts.order.pop_front()
+                {
+                    attempts.latest.remove(&oldest);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn reserve(&self, header: &FlowHeader, specs: &[StageSpec]) -> Result<Arc<Reservation>, Fault> {
+        let slice_bytes = header.geometry.slice_bytes;
+        let bytes: u64 = specs.iter().map(|s| stage_bytes(s, slice_bytes, header.geometry.alpha)).sum();
+        let config = &self.0.config;
+        let mut reserved = self.0.reserved.lock().unwrap_or_else(|p| p.into_inner());
+        if reserved.stages + specs.len() > config.max_stages
+            || reserved.bytes + bytes > config.max_buffer_bytes
+        {
+            let what =
+                format!("{} stages run and hold {} MiB of buffers", reserved.stages, reserved.bytes >> 20);
+            return Err(Fault::new(Cause::Busy, what).suspecting(self.node(), self.node()));
+        }
+        reserved.stages += specs.len();
+        reserved.bytes += bytes;
+        Ok(Arc::new(Reservation { inner: self.0.clone(), stages: specs.len(), bytes }))
+    }
+}
+
+/// Receive buffers, send buffers and local buffers of a stage, at most.
+fn stage_bytes(spec: &StageSpec, slice_bytes: u32, alpha: u16) -> u64 {
+    let inputs = spec.inputs.iter().map(|i| i.rows());
+    let outputs = spec.outputs.iter().map(|o| o.rows(alpha));
+    inputs
+        .chain(outputs)
+        .map(|rows| receive_capacity(slice_bytes, rows.min(usize::from(u16::MAX)) as u16) as u64)
+        .sum()
+}
+
+/// What a flow holds of its process; given back when its last thread has ended.
+struct Reservation {
+    inner: Arc<Inner>,
+    stages: usize,
+    bytes: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut reserved = self.inner.reserved.lock().unwrap_or_else(|p| p.into_inner());
+        reserved.stages -= self.stages;
+        reserved.bytes -= self.bytes;
+    }
+}
+
+struct Connector<'a> {
+    engine: &'a Engine,
+    context: &'a StreamContext,
+}
+
+impl Connect for Connector<'_> {
+    fn link(&self, plan: EdgePlan, sends: bool) -> Result<Link, Fault> {
+        let link = match (plan.end.dial, plan.arrives) {
+            (Some(peer), _) => dial(&self.context.id, &plan.end, peer, sends, &self.engine.0.pool)?,
+            (None, Some(arrives)) => self.wait(&plan.end, sends, arrives)?,
+            (None, None) => return Err(Fault::new(Cause::Bug, "an edge that nobody dials")),
+        };
+        Ok(link)
+    }
+}
+
+impl Connector<'_> {
+    fn wait(&self, end: &EdgeEnd, sends: bool, arrives: mpsc::Receiver<Link>) -> Result<Link, Fault> {
+        let stall = Duration::from_millis(u64::from(self.context.id.header.stall_ms));
+        loop {
+            match arrives.recv_timeout(stall) {
+                Ok(link) => return Ok(link),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let what = format!("nobody connected for {} ms", stall.as_millis());
+                    (self.context.on_wait)(self.context.id.fault(Cause::Stalled, end, !sends, what));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(Fault::new(Cause::Aborted, "the flow was ended"));
+                }
+            }
+        }
+    }
+}
+
+fn waiting_reporter(
+    engine: Engine,
+    header: FlowHeader,
+    events: stage::Events,
+) -> Arc<dyn Fn(Fault) + Send + Sync> {
+    Arc::new(move |fault| {
+        let kind = proto::stage_message::Kind::Waiting(engine.enrich(&header, fault).into());
+        // A driver too busy to take it hears it again after another `stall_ms`.
+        let _ = events.try_send(proto::StageMessage { kind: Some(kind) });
+    })
+}

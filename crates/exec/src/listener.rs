@@ -1,0 +1,177 @@
+//! The data port: who dials in says which edge of which flow it brings, and gets it only with the edge's token.
+
+use crate::connection::{Link, Origin};
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+use wire::frame::{HELLO_BYTES, Hello, Reply};
+use wire::spec::EdgeEnd;
+use wire::{FlowId, Token};
+
+/// Connections that may wait for a Hello at once; more are closed at once, so that nobody can exhaust the process.
+const MAX_WAITING: usize = 1024;
+
+/// A new connection says its Hello within this time.
+const FIRST_HELLO: Duration = Duration::from_secs(5);
+
+/// A pooled connection may be silent this long before it is closed.
+const NEXT_HELLO: Duration = Duration::from_secs(60);
+
+/// Edges that prepared stages expect somebody to dial in for.
+#[derive(Debug, Default)]
+pub struct Expected {
+    edges: Mutex<HashMap<EdgeKey, Slot>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct EdgeKey {
+    flow: FlowId,
+    attempt: u32,
+    lane: u16,
+    edge: u16,
+}
+
+#[derive(Debug)]
+struct Slot {
+    token: Token,
+    dialer_sends: bool,
+    deliver: mpsc::SyncSender<Link>,
+}
+
+impl Expected {
+    /// Announces an edge; the link arrives on the receiver.
+    pub fn announce(
+        &self,
+        flow: FlowId,
+        attempt: u32,
+        end: &EdgeEnd,
+        dialer_sends: bool,
+    ) -> mpsc::Receiver<Link> {
+        let (deliver, receiver) = mpsc::sync_channel(1);
+        let slot = Slot { token: end.token, dialer_sends, deliver };
+        self.lock().insert(EdgeKey { flow, attempt, lane: end.lane, edge: end.edge }, slot);
+        receiver
+    }
+
+    /// Forgets what is left of an attempt; whoever waits for a link wakes.
+    pub fn withdraw(&self, flow: FlowId, attempt: u32) {
+        self.lock().retain(|key, _| key.flow != flow || key.attempt != attempt);
+    }
+
+    fn claim(&self, hello: &Hello) -> Option<Slot> {
+        let key = EdgeKey { flow: hello.flow, attempt: hello.attempt, lane: hello.lane, edge: hello.edge };
+        let mut edges = self.lock();
+        let slot = edges.get(&key)?;
+        if slot.token != hello.token || slot.dialer_sends != hello.dialer_sends {
+            return None;
+        }
+        edges.remove(&key)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<EdgeKey, Slot>> {
+        self.edges.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+/// Waits for Hellos, on new connections and on those whose flow has ended.
+#[derive(Clone)]
+pub struct Greeter {
+    expected: Arc<Expected>,
+    waiting: Arc<Semaphore>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Greeter {
+    /// For the current runtime.
+    pub fn new(expected: Arc<Expected>) -> Greeter {
+        Greeter {
+            expected,
+            waiting: Arc::new(Semaphore::new(MAX_WAITING)),
+            runtime: tokio::runtime::Handle::current(),
+        }
+    }
+
+    /// Waits for the next Hello on a connection whose flow has ended well. From any thread.
+    pub fn again(&self, stream: TcpStream) {
+        let greeter = self.clone();
+        self.runtime.spawn(async move {
+            if stream.set_nonblocking(true).is_ok()
+                && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
+            {
+                greeter.greet(stream, NEXT_HELLO).await;
+            }
+        });
+    }
+
+    async fn greet(&self, mut stream: tokio::net::TcpStream, patience: Duration) {
+        let Ok(_permit) = self.waiting.clone().try_acquire_owned() else { return };
+        let mut bytes = [0; HELLO_BYTES];
+        match tokio::time::timeout(patience, stream.read_exact(&mut bytes)).await {
+            Ok(Ok(_)) => {}
+            _ => return,
+        }
+        let slot = match Hello::decode(&bytes) {
+            Ok(hello) => self.expected.claim(&hello),
+            Err(e) => {
+                tracing::debug!("a stranger on the data port: {e}");
+                return;
+            }
+        };
+        let reply = if slot.is_some() { Reply::Accepted } else { Reply::Refused };
+        if stream.write_all(&reply.encode()).await.is_err() {
+            return;
+        }
+        if let Some(slot) = slot
+            && let Ok(stream) = stream.into_std()
+            && stream.set_nonblocking(false).is_ok()
+        {
+            // The stage may have ended meanwhile; then the connection just closes.
+            let _ = slot.deliver.try_send(Link { stream, origin: Origin::Accepted });
+        }
+    }
+}
+
+/// The bound data port of a node. Ends when dropped.
+pub struct DataListener {
+    addr: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl DataListener {
+    /// Binds `addr` and serves it.
+    pub async fn bind(addr: SocketAddr, greeter: Greeter) -> std::io::Result<DataListener> {
+        let listener = tokio::net::TcpListener::bind(addr).await?;
+        let addr = listener.local_addr()?;
+        let task = tokio::spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        let greeter = greeter.clone();
+                        let _ = stream.set_nodelay(true);
+                        tokio::spawn(async move { greeter.greet(stream, FIRST_HELLO).await });
+                    }
+                    Err(e) => {
+                        // Out of file descriptors, most likely: give others time to close theirs.
+                        tracing::warn!("data port: {e}");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                }
+            }
+        });
+        Ok(DataListener { addr, task })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for DataListener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

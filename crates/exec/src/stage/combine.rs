@@ -1,0 +1,105 @@
+//! A slice through a stage of any shape, chunk by chunk, so that what is combined stays in the cache.
+
+use super::Stage;
+use super::outputs::{Making, Place};
+use gf::{CHUNK_BYTES, Fingerprint};
+use wire::Fault;
+
+/// Buffers that are used again for every slice.
+pub(crate) struct Scratch {
+    computed: Vec<Vec<u8>>,
+    seen: Vec<Fingerprint>,
+    made: Vec<Fingerprint>,
+    lengths: Vec<usize>,
+    input_lengths: Vec<usize>,
+}
+
+/// Computed rows begin a few cache lines apart from each other, relative to a page, or they alias in the cache.
+const SKEW_BYTES: usize = 192;
+
+impl Scratch {
+    pub(crate) fn new(inputs: usize, computed: usize) -> Scratch {
+        Scratch {
+            computed: (0..computed).map(|i| vec![0; CHUNK_BYTES + SKEW_BYTES * (i % 16)]).collect(),
+            seen: vec![Fingerprint::ZERO; inputs],
+            made: vec![Fingerprint::ZERO; computed],
+            lengths: Vec::new(),
+            input_lengths: Vec::new(),
+        }
+    }
+}
+
+/// Combines what [`super::Inputs::take`] brought, and hands it on.
+pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
+    let Stage { inputs, outputs, scratch, product, matrix, id, injection, .. } = stage;
+    let geometry = id.header.geometry;
+    let start = slice * u64::from(geometry.slice_bytes);
+    let room = geometry.symbol_bytes().saturating_sub(start).min(u64::from(geometry.slice_bytes)) as usize;
+
+    scratch.input_lengths.clear();
+    scratch.input_lengths.extend((0..inputs.rows.len()).map(|row| inputs.bytes(row, slice).len()));
+    scratch.lengths.clear();
+    for row in 0..matrix.rows() {
+        let used = matrix.row(row).iter().zip(&scratch.input_lengths).filter(|(c, _)| **c != 0);
+        scratch.lengths.push(used.map(|(_, &length)| length).max().unwrap_or(0));
+    }
+    outputs.begin(slice, &scratch.lengths);
+
+    for piece in 0..room.div_ceil(CHUNK_BYTES) {
+        let from = piece * CHUNK_BYTES;
+        let piece_room = (room - from).min(CHUNK_BYTES);
+        let part = |length: usize| from.min(length)..(from + piece_room).min(length);
+        let regions: Vec<&[u8]> = (0..inputs.rows.len())
+            .map(|row| &inputs.bytes(row, slice)[part(scratch.input_lengths[row])])
+            .collect();
+
+        let mut computed: Vec<&mut [u8]> = scratch
+            .computed
+            .iter_mut()
+            .map(|buffer| {
+                let skew = buffer.len() - CHUNK_BYTES;
+                &mut buffer[skew..skew + piece_room]
+            })
+            .collect();
+        if id.header.verify {
+            if computed.is_empty() {
+                let kernels = gf::kernels();
+                scratch.seen.iter_mut().zip(&regions).for_each(|(f, r)| *f = kernels.fingerprint(r));
+            } else {
+                product.apply_checked(&regions, &mut computed, &mut scratch.seen);
+            }
+            for row in 0..inputs.rows.len() {
+                match inputs.promised(row, slice, piece) {
+                    Some(promised) if promised != scratch.seen[row] => {
+                        return Err(inputs.mismatch(row, slice, piece));
+                    }
+                    _ => {}
+                }
+            }
+            product.combine(&scratch.seen, &mut scratch.made);
+        } else if !computed.is_empty() {
+            product.apply(&regions, &mut computed);
+        }
+        if piece == 0
+            && let Some(first) = computed.first_mut()
+            && injection.arithmetic(slice)
+        {
+            first[0] ^= 1;
+        }
+
+        for row in 0..outputs.rows.len() {
+            let length = scratch.lengths[row];
+            let place = Place { slice, piece, length, room: piece_room };
+            match outputs.rows[row].making {
+                Making::Copy(input) => outputs.piece(row, place, regions[input], scratch.seen[input])?,
+                Making::Computed(index) => {
+                    let bytes = &computed[index][..part(length).len()];
+                    outputs.piece(row, place, bytes, scratch.made[index])?;
+                }
+            }
+        }
+    }
+    let falsify = injection.wire(slice);
+    outputs.end(slice, &scratch.lengths, falsify);
+    Ok(())
+}

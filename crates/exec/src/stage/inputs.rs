@@ -1,0 +1,189 @@
+//! What a stage takes its rows from.
+
+use super::Connect;
+use super::local::LocalBlock;
+use crate::connection::{FrameAt, Inlet, Link, StreamContext, fingerprint_at};
+use gf::{CHUNK_BYTES, Fingerprint};
+use std::sync::{Arc, mpsc};
+use wire::frame::{HEADER_BYTES, crc32c};
+use wire::spec::EdgeEnd;
+use wire::{Cause, Fault};
+
+/// An edge whose link is still to come.
+pub struct EdgePlan {
+    /// The edge.
+    pub end: EdgeEnd,
+    /// Where the link arrives when the peer dials; `None`: we dial.
+    pub arrives: Option<mpsc::Receiver<Link>>,
+}
+
+/// The client's bytes: a whole block in memory.
+pub struct Source {
+    /// The block.
+    pub bytes: Arc<Vec<u8>>,
+    /// α.
+    pub rows: u16,
+}
+
+/// An input, opened as far as is possible before the flow runs.
+pub enum InputPlan {
+    /// A local block.
+    Local(LocalBlock, usize),
+    /// An edge.
+    Edge(EdgePlan),
+    /// The client's bytes.
+    Source(Source),
+}
+
+/// Where an input row is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowAt {
+    Frame { inlet: usize, row: usize },
+    Local { local: usize, row: usize },
+    Source { row: usize },
+}
+
+pub(crate) struct Inputs {
+    pub(crate) context: Arc<StreamContext>,
+    pub(crate) rows: Vec<RowAt>,
+    pub(crate) inlets: Vec<Inlet>,
+    pub(crate) frames: Vec<Vec<FrameAt>>,
+    pub(crate) locals: Vec<LocalBlock>,
+    source: Option<Source>,
+}
+
+impl Inputs {
+    pub(crate) fn open(
+        plans: Vec<InputPlan>,
+        context: &Arc<StreamContext>,
+        connect: &impl Connect,
+    ) -> Result<Inputs, Fault> {
+        let mut inputs = Inputs {
+            context: context.clone(),
+            rows: Vec::new(),
+            inlets: Vec::new(),
+            frames: Vec::new(),
+            locals: Vec::new(),
+            source: None,
+        };
+        let slice_bytes = context.id.header.geometry.slice_bytes;
+        for plan in plans {
+            match plan {
+                InputPlan::Local(local, rows) => {
+                    let index = inputs.locals.len();
+                    inputs.rows.extend((0..rows).map(|row| RowAt::Local { local: index, row }));
+                    inputs.locals.push(local);
+                }
+                InputPlan::Edge(edge) => {
+                    let end = edge.end.clone();
+                    let index = inputs.inlets.len();
+                    inputs
+                        .rows
+                        .extend((0..usize::from(end.rows)).map(|row| RowAt::Frame { inlet: index, row }));
+                    let link = connect.link(edge, false)?;
+                    inputs.inlets.push(Inlet::new(link, end, slice_bytes, context.clone())?);
+                    inputs.frames.push(Vec::new());
+                }
+                InputPlan::Source(source) => {
+                    inputs.rows.extend((0..usize::from(source.rows)).map(|row| RowAt::Source { row }));
+                    inputs.source = Some(source);
+                }
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// Whether the next slice of every stream is here already.
+    pub(crate) fn ready(&self) -> bool {
+        self.inlets.iter().all(|i| i.ready(usize::from(i.end().rows)))
+    }
+
+    /// Tells the disks what is coming.
+    pub(crate) fn will_need(&self, first: u64, count: u64) {
+        self.locals.iter().for_each(|l| l.will_need(first, count));
+    }
+
+    /// Waits for a slice of every row.
+    pub(crate) fn take(&mut self, slice: u64, granted_end: u64) -> Result<(), Fault> {
+        let verify = self.context.id.header.verify;
+        for local in &mut self.locals {
+            local.load(slice, granted_end, verify)?;
+        }
+        for (inlet, frames) in self.inlets.iter_mut().zip(&mut self.frames) {
+            let rows = inlet.end().rows;
+            inlet.take_rows(slice, rows, frames)?;
+            if !verify {
+                for frame in frames.iter() {
+                    let payload = &inlet.buffer()[frame.payload_at()..frame.end()];
+                    if crc32c(payload) != frame.header.payload_crc {
+                        return Err(inlet.fault(Cause::CorruptSlice, "the payload's checksum does not hold"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a row; shorter than the slice where the rest is zero.
+    pub(crate) fn bytes(&self, row: usize, slice: u64) -> &[u8] {
+        match self.rows[row] {
+            RowAt::Frame { inlet, row } => {
+                let frame = &self.frames[inlet][row];
+                &self.inlets[inlet].buffer()[frame.payload_at()..frame.end()]
+            }
+            RowAt::Local { local, row } => self.locals[local].bytes(row, slice),
+            RowAt::Source { row } => self.source_bytes(row, slice),
+        }
+    }
+
+    fn source_bytes(&self, row: usize, slice: u64) -> &[u8] {
+        let Some(source) = &self.source else { return &[] };
+        let geometry = self.context.id.header.geometry;
+        let extent = geometry.symbol_extent(row as u16, source.bytes.len() as u64);
+        let start = slice * u64::from(geometry.slice_bytes);
+        let end = (start + u64::from(geometry.slice_bytes)).min(extent);
+        let base = row as u64 * geometry.symbol_bytes();
+        if end <= start { &[] } else { &source.bytes[(base + start) as usize..(base + end) as usize] }
+    }
+
+    /// What the fingerprint of piece `piece` of a row must be; `None` when whatever is computed is right, because
+    /// the bytes were checked before or are the client's own.
+    pub(crate) fn promised(&self, row: usize, slice: u64, piece: usize) -> Option<Fingerprint> {
+        match self.rows[row] {
+            RowAt::Frame { inlet, row } => {
+                let frame = &self.frames[inlet][row];
+                if piece * CHUNK_BYTES >= frame.header.payload_bytes as usize {
+                    return Some(Fingerprint::ZERO);
+                }
+                Some(fingerprint_at(self.inlets[inlet].buffer(), frame.at + HEADER_BYTES, piece))
+            }
+            RowAt::Local { local, row } => self.locals[local].recorded(row, slice, piece),
+            RowAt::Source { .. } => None,
+        }
+    }
+
+    /// The fault for a row whose piece is not what was promised.
+    pub(crate) fn mismatch(&self, row: usize, slice: u64, piece: usize) -> Fault {
+        match self.rows[row] {
+            RowAt::Frame { inlet, .. } => self.inlets[inlet]
+                .fault(Cause::CorruptSlice, "the bytes received are not what their fingerprint promises"),
+            RowAt::Local { local, row } => {
+                let block = &self.locals[local];
+                block.corrupt(row, block.chunk_of(slice, piece))
+            }
+            RowAt::Source { .. } => Fault::new(Cause::Bug, "the client's own bytes differ from themselves"),
+        }
+    }
+
+    pub(crate) fn take_ends(&mut self) -> Result<(), Fault> {
+        self.inlets.iter_mut().try_for_each(Inlet::take_end)
+    }
+
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.locals.iter().map(|l| l.read_bytes).sum()
+    }
+
+    pub(crate) fn into_links(self) -> Vec<Link> {
+        self.inlets.into_iter().map(Inlet::into_link).collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! One stage, one thread: take a slice of every input, combine, hand it on.
+
+mod combine;
+mod hop;
+mod inputs;
+mod local;
+mod outputs;
+
+pub use inputs::{InputPlan, Source};
+pub use local::LocalBlock;
+pub use outputs::{Delivery, OutputPlan, Sink};
+
+use crate::connection::{Identity, Link, StreamContext};
+use crate::fault_injection::Injection;
+use gf::Product;
+use inputs::Inputs;
+use outputs::Outputs;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::{Arc, mpsc};
+use wire::spec::StageSpec;
+use wire::{Cause, Fault, proto};
+
+/// What the driver tells a stage.
+#[derive(Clone, Copy, Debug)]
+pub enum Command {
+    /// Carry slices [first, first + count).
+    Run(u64, u64),
+    /// End after what was granted.
+    Finish,
+}
+
+/// What a stage reports. Bounded; the driver always drains it.
+pub type Events = tokio::sync::mpsc::Sender<proto::StageMessage>;
+
+/// Everything a stage needs, reserved and opened before the first grant.
+pub struct StageTask {
+    /// The matrix and where it stands.
+    pub spec: StageSpec,
+    /// Where inputs come from.
+    pub inputs: Vec<InputPlan>,
+    /// Where outputs go.
+    pub outputs: Vec<OutputPlan>,
+    /// Identity, throttle, abort.
+    pub context: Arc<StreamContext>,
+    /// Grants.
+    pub commands: mpsc::Receiver<Command>,
+    /// Reports.
+    pub events: Events,
+    /// Faults that tests plant.
+    pub injection: Arc<Injection>,
+}
+
+/// A stage that runs.
+pub(crate) struct Stage {
+    pub(crate) id: Identity,
+    lane: u32,
+    stage: u32,
+    pub(crate) matrix: gf::Matrix,
+    /// The rows of `matrix` that are more than a copy of one input.
+    pub(crate) product: Product,
+    pub(crate) inputs: Inputs,
+    pub(crate) outputs: Outputs,
+    commands: mpsc::Receiver<Command>,
+    events: Events,
+    pub(crate) injection: Arc<Injection>,
+    pub(crate) scratch: combine::Scratch,
+    delivered: u64,
+    reported: u64,
+    report_every: u64,
+}
+
+/// Runs a stage to its end. Gives back the links whose streams ended well.
+pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
+    // Nothing is dialled before the first grant: by then every participant expects its edges.
+    let Ok(first) = task.commands.recv() else { return Err(aborted()) };
+    let mut stage = Stage::open(task, connect)?;
+    stage.carry(first)?;
+    stage.finish()
+}
+
+/// Brings about the connection of an edge.
+pub trait Connect {
+    /// Blocks until the link is there.
+    fn link(&self, plan: EdgePlan, sends: bool) -> Result<Link, Fault>;
+}
+
+pub use inputs::EdgePlan;
+
+fn aborted() -> Fault {
+    Fault::new(Cause::Aborted, "the driver ended the flow")
+}
+
+impl Stage {
+    fn open(task: StageTask, connect: impl Connect) -> Result<Stage, Fault> {
+        let id = task.context.id.clone();
+        let outputs = Outputs::open(task.outputs, &task.spec.matrix, &task.context, &connect)?;
+        let inputs = Inputs::open(task.inputs, &task.context, &connect)?;
+        let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
+            .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
+        let report_every = u64::from(id.header.window_slices / 16).max(1);
+        Ok(Stage {
+            id,
+            lane: task.spec.lane,
+            stage: task.spec.stage,
+            scratch: combine::Scratch::new(product.inputs(), product.outputs()),
+            matrix: task.spec.matrix,
+            product,
+            inputs,
+            outputs,
+            commands: task.commands,
+            events: task.events,
+            injection: task.injection,
+            delivered: 0,
+            reported: 0,
+            report_every,
+        })
+    }
+
+    /// Obeys commands until Finish.
+    fn carry(&mut self, first: Command) -> Result<(), Fault> {
+        let mut next = Some(first);
+        loop {
+            let command = match next.take() {
+                Some(command) => command,
+                None => self.next_command()?,
+            };
+            match command {
+                Command::Finish => {
+                    hop::send_on(self)?;
+                    return self.outputs.flush();
+                }
+                Command::Run(first, count) => {
+                    self.inputs.will_need(first, count);
+                    for slice in first..first + count {
+                        self.slice(slice, first + count).map_err(|f| f.at(self.lane, slice))?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_command(&mut self) -> Result<Command, Fault> {
+        if let Ok(command) = self.commands.try_recv() {
+            return Ok(command);
+        }
+        hop::send_on(self)?;
+        self.outputs.flush()?;
+        self.report()?;
+        self.commands.recv().map_err(|_| aborted())
+    }
+
+    fn slice(&mut self, slice: u64, granted_end: u64) -> Result<(), Fault> {
+        if self.injection.stalls(slice) {
+            while !self.inputs.context.abort.fired() {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            return Err(aborted());
+        }
+        if !self.inputs.ready() || self.outputs.full() {
+            hop::send_on(self)?;
+            self.outputs.flush()?;
+        }
+        self.inputs.take(slice, granted_end)?;
+        if !hop::in_place(self, slice)? {
+            hop::send_on(self)?;
+            combine::slice(self, slice)?;
+        }
+        self.delivered += 1;
+        if self.delivered - self.reported >= self.report_every {
+            self.report()?;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self) -> Result<(), Fault> {
+        if !self.outputs.deliver() || self.reported == self.delivered {
+            return Ok(());
+        }
+        self.reported = self.delivered;
+        self.send(proto::stage_message::Kind::Progress(proto::Progress {
+            lane: self.lane,
+            stage: self.stage,
+            delivered: self.delivered,
+        }))
+    }
+
+    fn finish(mut self) -> Result<Vec<Link>, Fault> {
+        self.outputs.end_streams()?;
+        self.report()?;
+        self.inputs.take_ends()?;
+        for mut staged in self.outputs.finish_blocks()? {
+            (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node);
+            self.send(proto::stage_message::Kind::Staged(staged))?;
+        }
+        let stats = proto::StageStats {
+            lane: self.lane,
+            stage: self.stage,
+            node: self.id.node,
+            sent: self.outputs.sent(),
+            cpu_ns: thread_cpu_ns(),
+            disk_read_bytes: self.inputs.read_bytes(),
+            disk_written_bytes: self.outputs.written_bytes,
+        };
+        self.send(proto::stage_message::Kind::Done(stats))?;
+        let mut links = self.inputs.into_links();
+        links.extend(self.outputs.into_links());
+        Ok(links)
+    }
+
+    fn send(&self, kind: proto::stage_message::Kind) -> Result<(), Fault> {
+        self.events.blocking_send(proto::StageMessage { kind: Some(kind) }).map_err(|_| aborted())
+    }
+}
+
+/// Processor time of the calling thread, which does nothing but its stage.
+fn thread_cpu_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
+}

@@ -1,0 +1,45 @@
+//! What the executor asks of a block store.
+
+use gf::Fingerprint;
+use std::ops::Range;
+use wire::spec::FlowHeader;
+use wire::{BlockId, Fault, proto};
+
+/// Where local blocks are read and written. Implemented by the node (native layout; later HDFS, QFS).
+pub trait BlockStore: Send + Sync {
+    /// Opens a block of that generation for reading.
+    fn open(&self, block: BlockId, generation: u64) -> Result<Box<dyn BlockSource>, Fault>;
+
+    /// Begins a block. Nothing stands under its final name before [`BlockSink::finish`].
+    fn create(&self, write: &proto::BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault>;
+
+    /// A block was found corrupt while a flow read it.
+    fn report_corrupt(&self, block: BlockId);
+}
+
+/// A block being read.
+pub trait BlockSource: Send {
+    /// Bytes stored.
+    fn stored_bytes(&self) -> u64;
+
+    /// Fills `out` from `offset`; the range lies within the stored bytes.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault>;
+
+    /// The recorded fingerprints of chunks `first`, `first` + 1, …
+    fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<(), Fault>;
+
+    /// Hint: this range is read soon.
+    fn will_need(&self, range: Range<u64>);
+}
+
+/// A block being written.
+pub trait BlockSink: Send {
+    /// Writes `bytes` at `offset`: in order within each symbol. `fingerprints`, when given, are the checked ones of
+    /// the chunks that `bytes` begins, one each (then `offset` stands at a chunk's beginning).
+    fn write(&mut self, offset: u64, bytes: &[u8], fingerprints: Option<&[Fingerprint]>)
+    -> Result<(), Fault>;
+
+    /// Compares with what is expected, makes everything durable in FLOW.md's order, and gives the block its name.
+    /// Dropping the sink instead leaves nothing.
+    fn finish(self: Box<Self>) -> Result<proto::Staged, Fault>;
+}

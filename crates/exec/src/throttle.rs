@@ -1,0 +1,120 @@
+//! A token bucket for each direction of a daemon's data sockets.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How much idle time is credited: long enough that a thread which the scheduler wakes late does not lose its share
+/// of the link, short enough that a burst stays well below one percent of a 64 MiB block at 50 MB/s.
+const CREDIT: Duration = Duration::from_millis(8);
+
+/// One sleep is at most this long, so that a changed rate applies at once.
+const LONGEST_NAP: Duration = Duration::from_millis(100);
+
+/// Limits what a process sends and receives. Shared by all its streams; first come, first served.
+#[derive(Debug, Default)]
+pub struct Throttle {
+    egress: Bucket,
+    ingress: Bucket,
+}
+
+impl Throttle {
+    /// Rates in bytes per second; 0 is unlimited.
+    pub fn new(egress_bytes_per_s: u64, ingress_bytes_per_s: u64) -> Throttle {
+        let throttle = Throttle::default();
+        throttle.set(egress_bytes_per_s, ingress_bytes_per_s);
+        throttle
+    }
+
+    /// Changes the rates, at once, also for streams that run.
+    pub fn set(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) {
+        self.egress.rate.store(egress_bytes_per_s, Ordering::Relaxed);
+        self.ingress.rate.store(ingress_bytes_per_s, Ordering::Relaxed);
+    }
+
+    /// The rates: egress, ingress.
+    pub fn rates(&self) -> (u64, u64) {
+        (self.egress.rate.load(Ordering::Relaxed), self.ingress.rate.load(Ordering::Relaxed))
+    }
+
+    /// Whether sending is limited now.
+    pub fn limits_sending(&self) -> bool {
+        self.egress.rate.load(Ordering::Relaxed) != 0
+    }
+
+    /// Waits until all bytes charged before have had their time, then charges `bytes`. Blocks the thread.
+    pub fn send(&self, bytes: usize) {
+        self.egress.charge(bytes);
+    }
+
+    /// The same for bytes just received.
+    pub fn receive(&self, bytes: usize) {
+        self.ingress.charge(bytes);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    rate: AtomicU64,
+    /// When the last byte charged so far will have passed.
+    free_at: Mutex<Option<Instant>>,
+}
+
+impl Bucket {
+    fn charge(&self, bytes: usize) {
+        let rate = self.rate.load(Ordering::Relaxed);
+        if rate == 0 || bytes == 0 {
+            return;
+        }
+        let start = {
+            let now = Instant::now();
+            let mut free_at = self.free_at.lock().unwrap_or_else(|p| p.into_inner());
+            let earliest = now.checked_sub(CREDIT).unwrap_or(now);
+            let start = free_at.map_or(earliest, |t| t.max(earliest));
+            *free_at = Some(start + Duration::from_secs_f64(bytes as f64 / rate as f64));
+            start
+        };
+        self.sleep_until(start);
+    }
+
+    fn sleep_until(&self, start: Instant) {
+        loop {
+            let left = start.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            if self.rate.load(Ordering::Relaxed) == 0 {
+                // The limit was lifted: nobody owes anything any more.
+                *self.free_at.lock().unwrap_or_else(|p| p.into_inner()) = None;
+                return;
+            }
+            std::thread::sleep(left.min(LONGEST_NAP));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifting_the_limit_frees_those_who_wait() {
+        let throttle = std::sync::Arc::new(Throttle::new(1, 0));
+        throttle.send(1_000_000);
+        let waiting = std::thread::spawn({
+            let throttle = throttle.clone();
+            move || throttle.send(1)
+        });
+        throttle.set(0, 0);
+        assert!(waiting.join().is_ok());
+    }
+
+    #[test]
+    fn the_directions_are_independent_and_zero_is_unlimited() {
+        let throttle = Throttle::new(0, 1);
+        for _ in 0..1000 {
+            throttle.send(usize::MAX / 2048);
+        }
+        assert_eq!(throttle.rates(), (0, 1));
+    }
+}

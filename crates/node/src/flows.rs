@@ -1,0 +1,246 @@
+//! The block store as the flow executor sees it.
+
+use crate::store::{
+    BlockFacts, BlockReader, BlockWriter, ObjectPart, Store, StoreError, StripeInfo, StripeMember,
+};
+use disk::DiskError;
+use exec::{BlockSink, BlockSource, BlockStore};
+use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Mutex;
+use wire::spec::FlowHeader;
+use wire::{BlockId, Cause, Fault, StripeId, proto};
+
+/// Corrupt blocks remembered for the coordinator; one that is told of so many has other worries.
+const MAX_CORRUPT: usize = 4096;
+
+/// A [`Store`] for flows, and the list of what was found corrupt in it.
+pub struct FlowStore {
+    /// The blocks.
+    pub store: Store,
+    corrupt: Mutex<BTreeSet<BlockId>>,
+}
+
+impl FlowStore {
+    /// Over an open store.
+    pub fn new(store: Store) -> FlowStore {
+        FlowStore { store, corrupt: Mutex::default() }
+    }
+
+    /// Blocks found corrupt and still here.
+    pub fn corrupt(&self) -> Vec<BlockId> {
+        self.lock().iter().copied().collect()
+    }
+
+    /// The block was replaced or deleted.
+    pub fn forget_corrupt(&self, block: BlockId) {
+        self.lock().remove(&block);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<BlockId>> {
+        self.corrupt.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn fault(&self, block: BlockId, error: StoreError) -> Fault {
+        if matches!(error, StoreError::Corrupt { .. }) {
+            self.report_corrupt(block);
+        }
+        fault_of(block, &error)
+    }
+}
+
+/// The fault that tells a driver what the store said.
+pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
+    let cause = match error {
+        StoreError::NotFound { .. } => Cause::NotFound,
+        StoreError::Corrupt { .. } => Cause::CorruptBlock,
+        StoreError::DigestDiffers { .. } => Cause::WrongDigest,
+        StoreError::Stale { .. } => Cause::StaleAttempt,
+        StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
+        StoreError::Disk(_) => Cause::Disk,
+        StoreError::BadGeometry { .. } => Cause::Invalid,
+        _ => Cause::Bug,
+    };
+    Fault::new(cause, error.to_string()).about(block)
+}
+
+impl BlockStore for FlowStore {
+    fn open(&self, block: BlockId, generation: u64) -> Result<Box<dyn BlockSource>, Fault> {
+        let reader = self.store.reader(block).map_err(|e| self.fault(block, e))?;
+        let stored = reader.meta().generation;
+        if stored != generation {
+            let what = format!("generation {stored} is stored here, not {generation}");
+            return Err(Fault::new(Cause::NotFound, what).about(block));
+        }
+        Ok(Box::new(OpenBlock(reader)))
+    }
+
+    fn create(&self, write: &proto::BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
+        let block = id(&write.block)?;
+        let expected = match write.digest.len() {
+            0 => None,
+            _ => Some(write.digest[..].try_into().map_err(|_| invalid("digest"))?),
+        };
+        let expected_fingerprint = match write.fingerprint.len() {
+            0 => None,
+            _ => Some(fingerprint(&write.fingerprint)?),
+        };
+        let facts = BlockFacts {
+            stored_bytes: write.stored_bytes,
+            alpha: header.geometry.alpha,
+            symbol_bytes: header.geometry.symbol_bytes(),
+            object: write.object.as_ref().map(object_part),
+            stripe: write.stripe.as_ref().map(stripe_info).transpose()?,
+        };
+        let writer = self.store.writer(block, write.generation).map_err(|e| self.fault(block, e))?;
+        let member = write.member;
+        Ok(Box::new(NewBlock { block, member, writer, facts, expected, expected_fingerprint }))
+    }
+
+    fn report_corrupt(&self, block: BlockId) {
+        let mut corrupt = self.lock();
+        if corrupt.len() < MAX_CORRUPT {
+            corrupt.insert(block);
+        }
+    }
+}
+
+struct OpenBlock(BlockReader);
+
+impl BlockSource for OpenBlock {
+    fn stored_bytes(&self) -> u64 {
+        self.0.stored_bytes()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.0.read_at(offset, out).map_err(|e| fault_of(self.0.meta().block, &e))
+    }
+
+    fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<(), Fault> {
+        let entries = self.0.entries(first..first + out.len() as u64);
+        let entries = entries.map_err(|e| fault_of(self.0.meta().block, &e))?;
+        out.iter_mut().zip(entries).for_each(|(to, entry)| *to = entry.fingerprint);
+        Ok(())
+    }
+
+    fn will_need(&self, range: Range<u64>) {
+        self.0.will_need(range);
+    }
+}
+
+struct NewBlock {
+    block: BlockId,
+    member: u32,
+    writer: BlockWriter,
+    facts: BlockFacts,
+    expected: Option<[u8; 32]>,
+    expected_fingerprint: Option<Fingerprint>,
+}
+
+impl BlockSink for NewBlock {
+    fn write(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        fingerprints: Option<&[Fingerprint]>,
+    ) -> Result<(), Fault> {
+        // The store records the fingerprints of whole chunks only; a cut tail gets its own.
+        let whole = (offset + bytes.len() as u64).is_multiple_of(CHUNK_BYTES as u64);
+        let last = offset + bytes.len() as u64 == self.facts.stored_bytes;
+        let fingerprints = fingerprints.filter(|_| whole || last);
+        self.writer.write(offset, bytes, fingerprints).map_err(|e| fault_of(self.block, &e))
+    }
+
+    fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
+        let staged = self.writer.finish(self.facts, self.expected).map_err(|e| fault_of(self.block, &e))?;
+        if self.expected_fingerprint.is_some_and(|f| f != staged.fingerprint) {
+            let what = "its fingerprint is not the one recorded when it was written";
+            return Err(Fault::new(Cause::WrongDigest, what).about(self.block));
+        }
+        Ok(proto::Staged {
+            member: self.member,
+            block: staged.block.to_vec(),
+            generation: staged.generation,
+            stored_bytes: staged.stored_bytes,
+            digest: staged.digest.to_vec(),
+            fingerprint: staged.fingerprint.as_bytes().to_vec(),
+            symbol_fingerprints: staged.symbols.iter().map(|f| f.as_bytes().to_vec()).collect(),
+            ..Default::default()
+        })
+    }
+}
+
+/// What a listing tells of a block.
+pub fn stored_block(meta: &crate::store::BlockMeta) -> proto::StoredBlock {
+    proto::StoredBlock {
+        block: meta.block.to_vec(),
+        generation: meta.generation,
+        stored_bytes: meta.stored_bytes,
+        digest: meta.digest.to_vec(),
+        fingerprint: meta.fingerprint.as_bytes().to_vec(),
+        alpha: u32::from(meta.alpha),
+        object: meta.object.as_ref().map(object_message),
+        stripe: meta.stripe.as_ref().map(stripe_message),
+    }
+}
+
+fn object_part(part: &proto::ObjectPart) -> ObjectPart {
+    ObjectPart { name: part.name.clone(), version: part.version, offset: part.offset, last: part.last }
+}
+
+fn object_message(part: &ObjectPart) -> proto::ObjectPart {
+    proto::ObjectPart { name: part.name.clone(), version: part.version, offset: part.offset, last: part.last }
+}
+
+fn stripe_info(info: &proto::StripeInfo) -> Result<StripeInfo, Fault> {
+    let member = |m: &proto::StripeMember| {
+        let absent = m.block.is_empty();
+        Ok(StripeMember {
+            block: if absent { None } else { Some(id(&m.block)?) },
+            generation: m.generation,
+            stored_bytes: m.stored_bytes,
+            digest: if absent { [0; 32] } else { m.digest[..].try_into().map_err(|_| invalid("digest"))? },
+            fingerprint: if absent { Fingerprint::ZERO } else { fingerprint(&m.fingerprint)? },
+            object: m.object.as_ref().map(object_part),
+        })
+    };
+    Ok(StripeInfo {
+        stripe: StripeId::from_slice(&info.stripe).map_err(|_| invalid("stripe id"))?,
+        code: info.code.clone(),
+        index: info.index.try_into().map_err(|_| invalid("index in the stripe"))?,
+        block_bytes: info.block_bytes,
+        members: info.members.iter().map(member).collect::<Result<_, Fault>>()?,
+    })
+}
+
+fn stripe_message(info: &StripeInfo) -> proto::StripeInfo {
+    let member = |m: &StripeMember| proto::StripeMember {
+        block: m.block.map(BlockId::to_vec).unwrap_or_default(),
+        generation: m.generation,
+        stored_bytes: m.stored_bytes,
+        digest: m.digest.to_vec(),
+        fingerprint: m.fingerprint.as_bytes().to_vec(),
+        object: m.object.as_ref().map(object_message),
+    };
+    proto::StripeInfo {
+        stripe: info.stripe.to_vec(),
+        code: info.code.clone(),
+        index: u32::from(info.index),
+        block_bytes: info.block_bytes,
+        members: info.members.iter().map(member).collect(),
+    }
+}
+
+fn id(bytes: &[u8]) -> Result<BlockId, Fault> {
+    BlockId::from_slice(bytes).map_err(|_| invalid("block id"))
+}
+
+fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, Fault> {
+    let bytes: [u8; FINGERPRINT_BYTES] = bytes.try_into().map_err(|_| invalid("fingerprint"))?;
+    Ok(Fingerprint::from_bytes(bytes))
+}
+
+fn invalid(what: &str) -> Fault {
+    Fault::new(Cause::Invalid, format!("{what} of a block to write"))
+}

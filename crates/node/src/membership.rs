@@ -1,0 +1,125 @@
+//! A node's side of membership: it registers with its whole inventory, then sends heartbeats; when the coordinator is
+//! away it tries again, for ever, at a bounded pace.
+
+use crate::server::Shared;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_stream::StreamExt;
+use tonic::transport::{Channel, Endpoint};
+use wire::proto::coordinator_client::CoordinatorClient;
+use wire::{BlockId, ClusterId, PROTOCOL_VERSION, limits, proto};
+
+/// Blocks in one inventory message: about 60 KiB.
+const BLOCKS_PER_MESSAGE: usize = 1024;
+
+/// Inventory messages under way.
+const MESSAGES_AHEAD: usize = 8;
+
+/// Between two attempts to reach the coordinator.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// A heartbeat that takes longer counts as failed.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Registers and sends heartbeats until the task is dropped.
+pub async fn run(shared: Arc<Shared>, coordinator: String) {
+    let mut complained = false;
+    loop {
+        match register(&shared, &coordinator).await {
+            Ok((mut client, every)) => {
+                complained = false;
+                tracing::info!("registered with the coordinator at {coordinator}");
+                heartbeats(&shared, &mut client, every).await;
+            }
+            Err(why) if !complained => {
+                complained = true;
+                tracing::warn!("cannot register with the coordinator at {coordinator}: {why}; trying on");
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn register(
+    shared: &Arc<Shared>,
+    coordinator: &str,
+) -> Result<(CoordinatorClient<Channel>, Duration), String> {
+    let channel = Endpoint::from_shared(format!("http://{coordinator}"))
+        .map_err(|e| e.to_string())?
+        .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
+        .connect()
+        .await
+        .map_err(|e| e.to_string())?;
+    let mut client = CoordinatorClient::new(channel);
+    let (messages, outgoing) = tokio::sync::mpsc::channel(MESSAGES_AHEAD);
+    let identity = shared.flows.store.identity();
+    let hello = proto::NodeHello {
+        node: shared.node,
+        cluster: identity.cluster.map(ClusterId::to_vec).unwrap_or_default(),
+        control_addr: shared.control_addr.to_string(),
+        data_addr: shared.data_addr.to_string(),
+        rack: shared.rack.clone(),
+        protocol: PROTOCOL_VERSION,
+    };
+    let store = shared.flows.store.clone();
+    let inventory = tokio::task::spawn_blocking(move || {
+        let send = |kind| messages.blocking_send(proto::RegisterMessage { kind: Some(kind) }).is_ok();
+        if !send(proto::register_message::Kind::Hello(hello)) {
+            return;
+        }
+        let mut blocks = Vec::with_capacity(BLOCKS_PER_MESSAGE);
+        for listed in store.list() {
+            let Ok(l) = listed else { continue };
+            let (generation, stored_bytes) = (l.generation, l.stored_bytes);
+            blocks.push(proto::BlockRef { block: l.block.to_vec(), generation, stored_bytes });
+            if blocks.len() == BLOCKS_PER_MESSAGE {
+                let blocks = std::mem::take(&mut blocks);
+                if !send(proto::register_message::Kind::Blocks(proto::BlockInventory { blocks })) {
+                    return;
+                }
+            }
+        }
+        send(proto::register_message::Kind::Blocks(proto::BlockInventory { blocks }));
+    });
+    let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing).map(|m| m);
+    let reply = client.register(outgoing).await.map_err(|s| s.message().to_owned())?.into_inner();
+    let _ = inventory.await;
+    let cluster = ClusterId::from_slice(&reply.cluster).map_err(|e| e.to_string())?;
+    let store = shared.flows.store.clone();
+    tokio::task::spawn_blocking(move || store.join(cluster))
+        .await
+        .map_err(|e| e.to_string())?
+        .map_err(|e| e.to_string())?;
+    Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
+}
+
+/// Returns when the coordinator is gone or wants a new registration.
+async fn heartbeats(shared: &Shared, client: &mut CoordinatorClient<Channel>, every: Duration) {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let request = proto::HeartbeatRequest { status: Some(status(shared)) };
+        match tokio::time::timeout(HEARTBEAT_TIMEOUT, client.heartbeat(request)).await {
+            Ok(Ok(reply)) if !reply.get_ref().register_again => {}
+            _ => return,
+        }
+    }
+}
+
+/// What the node says of itself.
+pub fn status(shared: &Shared) -> proto::NodeStatus {
+    let usage = shared.flows.store.usage();
+    let (egress_bytes_per_s, ingress_bytes_per_s) = shared.engine.throttle().rates();
+    proto::NodeStatus {
+        node: shared.node,
+        blocks: usage.blocks,
+        stored_bytes: usage.stored_bytes,
+        free_bytes: shared.flows.store.free_bytes().unwrap_or(0),
+        running_stages: shared.engine.running_stages() as u32,
+        throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
+        tasks: vec![shared.scrub.status()],
+        corrupt_blocks: shared.flows.corrupt().into_iter().map(BlockId::to_vec).collect(),
+    }
+}

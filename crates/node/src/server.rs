@@ -1,0 +1,210 @@
+//! Starting and ending a node.
+
+use crate::flows::FlowStore;
+use crate::membership;
+use crate::scrub::{self, Scrub};
+use crate::service::NodeService;
+use crate::store::{Store, StoreError};
+use disk::Disk;
+use exec::{DataListener, Engine, EngineConfig, Injection, Throttle};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio_stream::wrappers::TcpListenerStream;
+use wire::limits;
+use wire::proto::node_server::NodeServer;
+
+/// How long a node that is asked to end lets its calls finish.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a node is started with.
+pub struct Config {
+    /// Its number, from 1; for good.
+    pub node: u32,
+    /// Its rack's name.
+    pub rack: String,
+    /// Where it answers control calls; port 0 is any free one.
+    pub listen_control: SocketAddr,
+    /// Where it takes slices; port 0 is any free one.
+    pub listen_data: SocketAddr,
+    /// The coordinator's host and port.
+    pub coordinator: String,
+    /// Its folder.
+    pub disk: Arc<dyn Disk>,
+    /// Limits of its data sockets.
+    pub throttle: Arc<Throttle>,
+    /// Faults that tests plant.
+    pub injection: Arc<Injection>,
+}
+
+impl Config {
+    /// On free ports of the loopback, unlimited.
+    pub fn new(node: u32, coordinator: String, disk: Arc<dyn Disk>) -> Config {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        Config {
+            node,
+            rack: "rack-0".into(),
+            listen_control: any,
+            listen_data: any,
+            coordinator,
+            disk,
+            throttle: Arc::default(),
+            injection: Arc::default(),
+        }
+    }
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A number that no node may have.
+    #[error("node numbers begin at 1")]
+    Number,
+    /// The block store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A port cannot be had.
+    #[error("cannot listen on {addr}: {source}; choose another port or end the program that uses it")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No further thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// What all parts of a running node share.
+pub struct Shared {
+    /// Its number.
+    pub node: u32,
+    /// Its rack.
+    pub rack: String,
+    /// Where it answers.
+    pub control_addr: SocketAddr,
+    /// Where it takes slices.
+    pub data_addr: SocketAddr,
+    /// Its blocks.
+    pub flows: Arc<FlowStore>,
+    /// Its flow executor.
+    pub engine: Engine,
+    /// Its scrubber.
+    pub scrub: Arc<Scrub>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Shared {
+    /// Whether the node is being ended.
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+}
+
+/// A running node. Dropping it ends it at once; [`Node::shutdown`] waits.
+pub struct Node {
+    shared: Arc<Shared>,
+    _listener: DataListener,
+    membership: tokio::task::JoinHandle<()>,
+    server: tokio::task::JoinHandle<()>,
+    /// Dropped to ask the server to end.
+    serving: Option<tokio::sync::oneshot::Sender<()>>,
+}
+
+/// Opens (or formats, if it is empty) the store and starts serving. Within a tokio runtime.
+pub async fn start(config: Config) -> Result<Node, NodeError> {
+    if config.node == 0 {
+        return Err(NodeError::Number);
+    }
+    let store = open_or_format(config.disk, config.node)?;
+    let flows = Arc::new(FlowStore::new(store));
+    let mut engine_config = EngineConfig::new(config.node, config.throttle, Some(flows.clone()));
+    engine_config.injection = config.injection;
+    let engine = Engine::new(engine_config);
+    let listener = DataListener::bind(config.listen_data, engine.greeter())
+        .await
+        .map_err(|source| NodeError::Listen { addr: config.listen_data, source })?;
+    let listen = |source| NodeError::Listen { addr: config.listen_control, source };
+    let control = tokio::net::TcpListener::bind(config.listen_control).await.map_err(listen)?;
+    let ended = Arc::new(AtomicBool::new(false));
+    let shared = Arc::new(Shared {
+        node: config.node,
+        rack: config.rack,
+        control_addr: control.local_addr().map_err(listen)?,
+        data_addr: listener.addr(),
+        flows: flows.clone(),
+        engine,
+        scrub: Arc::default(),
+        ended: ended.clone(),
+    });
+    let is_ended = {
+        let ended = ended.clone();
+        move || ended.load(Ordering::SeqCst)
+    };
+    scrub::spawn(shared.scrub.clone(), flows, Arc::new(is_ended)).map_err(NodeError::Thread)?;
+    let service = NodeServer::new(NodeService::new(shared.clone()))
+        .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+        .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
+    let (serving, asked_to_end) = tokio::sync::oneshot::channel::<()>();
+    let server = tokio::spawn(async move {
+        let incoming = TcpListenerStream::new(control);
+        let served = tonic::transport::Server::builder().tcp_nodelay(true).add_service(service);
+        let ended = async { asked_to_end.await.unwrap_or(()) };
+        if let Err(e) = served.serve_with_incoming_shutdown(incoming, ended).await {
+            tracing::error!("control port: {e}");
+        }
+    });
+    let membership = tokio::spawn(membership::run(shared.clone(), config.coordinator));
+    Ok(Node { shared, _listener: listener, membership, server, serving: Some(serving) })
+}
+
+fn open_or_format(disk: Arc<dyn Disk>, node: u32) -> Result<Store, StoreError> {
+    match Store::open(disk.clone(), node) {
+        Err(StoreError::NotFormatted) => {
+            Store::format(&disk, node)?;
+            Store::open(disk, node)
+        }
+        other => other,
+    }
+}
+
+impl Node {
+    /// Where it answers control calls.
+    pub fn control_addr(&self) -> SocketAddr {
+        self.shared.control_addr
+    }
+
+    /// Where it takes slices.
+    pub fn data_addr(&self) -> SocketAddr {
+        self.shared.data_addr
+    }
+
+    /// What its parts share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Ends it: flows that run fail, nothing half-written stays under a final name.
+    pub async fn shutdown(mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        self.membership.abort();
+        self.serving = None;
+        let _ = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        self.membership.abort();
+        self.serving = None;
+        self.server.abort();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
