@@ -50,6 +50,14 @@ pub enum StoreError {
         /// Start of the first chunk that is missing, short or too much.
         offset: u64,
     },
+    /// Length and symbols of the block contradict each other.
+    #[error("block {block} cannot be stored: {why}")]
+    BadGeometry {
+        /// The block.
+        block: BlockId,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// The bytes are not those that were expected. Nothing of the block was kept.
     #[error("block {block} has digest {}, expected {}", hex(.found), hex(.expected))]
     DigestDiffers {

@@ -4,7 +4,7 @@
 //! stripeline-store 1
 //! node 7
 //! cluster 00112233445566778899aabbccddeeff        ("none" before the node has joined one)
-//! crc32c 1c291ca3                                  (of the lines above)
+//! crc32c f097421e                                  (of the lines above)
 //! ```
 
 use super::{Result, StoreError};
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     const GOLDEN: &str =
-        "stripeline-store 1\nnode 7\ncluster 00112233445566778899aabbccddeeff\ncrc32c 00000000\n";
+        "stripeline-store 1\nnode 7\ncluster 00112233445566778899aabbccddeeff\ncrc32c f097421e\n";
 
     #[test]
     fn the_format_is_stable() {

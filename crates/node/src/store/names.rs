@@ -108,48 +108,53 @@ impl Names {
         let block = meta.block;
         {
             let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
-            let replaced = self.make_way(disk, meta)?;
-            sidecar.rename(&sidecar_path(block))?;
-            data.rename(&data_path(block))?;
-            let mut usage = self.usage();
-            match replaced {
-                Some(bytes) => usage.stored_bytes = usage.stored_bytes.saturating_sub(bytes),
-                None => usage.blocks += 1,
+            let kept = self.make_way(disk, meta)?;
+            let named = sidecar.rename(&sidecar_path(block)).and_then(|()| data.rename(&data_path(block)));
+            if let Err(error) = named {
+                if !kept {
+                    // Half a pair would be swept away at the next opening; it need not wait for that.
+                    let _ = self.remove_both(disk, block);
+                }
+                return Err(error);
             }
-            usage.stored_bytes += meta.stored_bytes;
+            let mut usage = self.usage();
+            if !kept {
+                usage.blocks += 1;
+                usage.stored_bytes += meta.stored_bytes;
+            }
         }
         Ok(disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockFolder)?)
     }
 
     /// Sees to it that new files can take a block's names. The same bytes need nothing: any mix of the two pairs is
     /// whole and right, and the block is never absent. Other bytes are first removed durably, or a power cut could
-    /// leave the data of one copy beside the sidecar of the other. Returns the length of a copy that is still there.
-    fn make_way(&self, disk: &dyn Disk, meta: &BlockMeta) -> Result<Option<u64>> {
+    /// leave the data of one copy beside the sidecar of the other. Returns whether the names are still there.
+    fn make_way(&self, disk: &dyn Disk, meta: &BlockMeta) -> Result<bool> {
         let block = meta.block;
         match self.stored(disk, block) {
-            Ok((generation, ..)) if generation > meta.generation => {
+            Ok((generation, _)) if generation > meta.generation => {
                 Err(StoreError::Stale { block, generation: meta.generation, stored: generation })
             }
-            Ok((_, digest, bytes)) if digest == meta.digest => Ok(Some(bytes)),
+            Ok((_, digest)) if digest == meta.digest => Ok(true),
             Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Corrupt { .. }) => {
                 if self.remove_both(disk, block)? {
                     disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockReplaced)?;
                 }
-                Ok(None)
+                Ok(false)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Generation, digest and length of the stored copy; the folder's lock is held.
-    fn stored(&self, disk: &dyn Disk, block: BlockId) -> Result<(u64, Digest, u64)> {
+    /// Generation and digest of the stored copy; the folder's lock is held.
+    fn stored(&self, disk: &dyn Disk, block: BlockId) -> Result<(u64, Digest)> {
         let found = disk.len(&data_path(block)).map_err(reading(block))?;
         let meta = Sidecar::load(disk.open(&sidecar_path(block)).map_err(reading(block))?, block)?.meta;
         if meta.stored_bytes != found {
             let damage = Damage::Length { stored: meta.stored_bytes, found };
             return Err(StoreError::Corrupt { block, damage });
         }
-        Ok((meta.generation, meta.digest, found))
+        Ok((meta.generation, meta.digest))
     }
 
     /// Removes whichever names are there; true if any was. The folder's lock is held.

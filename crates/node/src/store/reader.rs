@@ -7,7 +7,6 @@ use disk::DiskFile;
 use gf::CHUNK_BYTES;
 use std::ops::Range;
 use wire::BlockId;
-use wire::frame::crc32c;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 
@@ -51,31 +50,43 @@ impl BlockReader {
     ///
     /// Errors: [`StoreError::Corrupt`] with the first bad chunk; [`StoreError::OutOfRange`].
     pub fn read_verified(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.check_range(offset, out.len())?;
+        self.read_with_entries(offset, out).map(|_| ())
+    }
+
+    /// [`read_verified`](Self::read_verified) that also returns the entries of the chunks it touched.
+    pub(super) fn read_with_entries(&self, offset: u64, out: &mut [u8]) -> Result<Vec<ChunkEntry>> {
+        self.read_at(offset, out)?;
         if out.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let end = offset + out.len() as u64;
         let first = offset / CHUNK;
         let entries = self.entries(first..chunks_of(end))?;
-        let mut rest = out;
+        let mut rest = &*out;
         for (index, entry) in (first..).zip(&entries) {
             let chunk = index * CHUNK..((index + 1) * CHUNK).min(self.stored_bytes());
             let wanted = chunk.start.max(offset)..chunk.end.min(end);
-            let (part, after) = rest.split_at_mut((wanted.end - wanted.start) as usize);
+            let (part, after) = rest.split_at((wanted.end - wanted.start) as usize);
             rest = after;
-            if wanted == chunk {
-                self.read_at(chunk.start, part)?;
-                self.check(index, entry, part)?;
-            } else {
-                let mut whole = vec![0; (chunk.end - chunk.start) as usize];
-                self.read_at(chunk.start, &mut whole)?;
-                self.check(index, entry, &whole)?;
-                let skip = (wanted.start - chunk.start) as usize;
-                part.copy_from_slice(&whole[skip..skip + part.len()]);
+            // The checksum is that of the whole chunk: what was not asked for is read only for it.
+            let mut crc = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+            crc.update(&self.bytes(chunk.start..wanted.start)?);
+            crc.update(part);
+            crc.update(&self.bytes(wanted.end..chunk.end)?);
+            if crc.finalize() as u32 != entry.crc {
+                return Err(StoreError::Corrupt { block: self.meta().block, damage: Damage::Chunk(index) });
             }
         }
-        Ok(())
+        Ok(entries)
+    }
+
+    /// Unchecked bytes of less than a chunk.
+    fn bytes(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        if !bytes.is_empty() {
+            self.read_at(range.start, &mut bytes)?;
+        }
+        Ok(bytes)
     }
 
     /// Hints that the range will be read soon.
@@ -86,13 +97,6 @@ impl BlockReader {
     /// Hints that the range was read for once, and need not stay in the page cache.
     pub fn wont_need(&self, range: Range<u64>) {
         self.data.advise_dontneed(range);
-    }
-
-    fn check(&self, index: u64, entry: &ChunkEntry, bytes: &[u8]) -> Result<()> {
-        if crc32c(bytes) == entry.crc {
-            return Ok(());
-        }
-        Err(StoreError::Corrupt { block: self.meta().block, damage: Damage::Chunk(index) })
     }
 
     fn check_range(&self, offset: u64, bytes: usize) -> Result<()> {

@@ -47,10 +47,9 @@ fn check(reader: &BlockReader, mut pace: impl FnMut(u64)) -> Result<()> {
         let (start, end) = (first * chunk_bytes, (last * chunk_bytes).min(meta.stored_bytes));
         pace(end - start);
         buffer.resize((end - start) as usize, 0);
-        reader.read_verified(start, &mut buffer)?;
+        let step = reader.read_with_entries(start, &mut buffer)?;
         reader.wont_need(start..end);
         hasher.update(&buffer);
-        let step = reader.entries(first..last)?;
         for ((index, entry), chunk) in (first..).zip(&step).zip(buffer.chunks(CHUNK_BYTES)) {
             if gf::kernels().fingerprint(chunk) != entry.fingerprint {
                 return Err(corrupt(Damage::Fingerprint(index)));

@@ -75,10 +75,7 @@ pub fn chunks_of(stored_bytes: u64) -> u64 {
 }
 
 /// A whole sidecar file.
-pub(super) fn encode(
-    meta: &BlockMeta,
-    entries: impl ExactSizeIterator<Item = ChunkEntry>,
-) -> Result<Vec<u8>> {
+pub(super) fn encode(meta: &BlockMeta, entries: impl Iterator<Item = ChunkEntry>) -> Result<Vec<u8>> {
     let block = meta.block;
     let body = postcard::to_stdvec(meta)
         .map_err(|_| StoreError::Corrupt { block, damage: Damage::Sidecar("its meta cannot be encoded") })?;
@@ -86,7 +83,8 @@ pub(super) fn encode(
         let (bytes, limit) = (body.len() as u64, MAX_META_BYTES as u64);
         return Err(StoreError::TooLarge { block, what: "meta", bytes, limit });
     }
-    let mut out = Vec::with_capacity(HEADER_BYTES + body.len() + CRC_BYTES + entries.len() * ENTRY_BYTES);
+    let entry_bytes = chunks_of(meta.stored_bytes) as usize * ENTRY_BYTES;
+    let mut out = Vec::with_capacity(HEADER_BYTES + body.len() + CRC_BYTES + entry_bytes);
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&FINGERPRINT_VERSION.to_le_bytes());
@@ -139,7 +137,8 @@ impl Sidecar {
         let stored_bytes = self.meta.stored_bytes;
         if range.start > range.end || range.end > chunks_of(stored_bytes) {
             let chunk = CHUNK_BYTES as u64;
-            let (offset, bytes) = (range.start * chunk, range.end.saturating_sub(range.start) * chunk);
+            let offset = range.start.saturating_mul(chunk);
+            let bytes = range.end.saturating_mul(chunk).saturating_sub(offset);
             return Err(StoreError::OutOfRange { block, stored_bytes, offset, bytes });
         }
         let mut raw = vec![0; (range.end - range.start) as usize * ENTRY_BYTES];
@@ -183,8 +182,28 @@ fn parse_head(head: &[u8]) -> std::result::Result<BlockMeta, &'static str> {
     if !rest.is_empty() {
         return Err("bytes follow its meta");
     }
-    if meta.stored_bytes > limits::MAX_BLOCK_BYTES {
+    check_geometry(meta.stored_bytes, meta.alpha, meta.symbol_bytes)?;
+    Ok(meta)
+}
+
+/// Whether a block of that length can consist of such symbols. Whatever passes can be folded without overflow.
+pub(super) fn check_geometry(
+    stored_bytes: u64,
+    alpha: u16,
+    symbol_bytes: u64,
+) -> std::result::Result<(), &'static str> {
+    let chunk = CHUNK_BYTES as u64;
+    if stored_bytes > limits::MAX_BLOCK_BYTES || symbol_bytes > limits::MAX_BLOCK_BYTES {
         return Err("its block exceeds the limit");
     }
-    Ok(meta)
+    if alpha == 0 || u32::from(alpha) > limits::MAX_ALPHA {
+        return Err("its number of symbols is out of range");
+    }
+    if alpha > 1 && !symbol_bytes.is_multiple_of(chunk) {
+        return Err("its symbols are not whole chunks");
+    }
+    if stored_bytes > u64::from(alpha) * symbol_bytes {
+        return Err("its block is longer than its symbols");
+    }
+    Ok(())
 }

@@ -171,9 +171,12 @@ impl BlockWriter {
     /// gone afterwards.
     ///
     /// Errors leave nothing: [`StoreError::Incomplete`], [`StoreError::DigestDiffers`], [`StoreError::Stale`],
-    /// [`StoreError::TooLarge`], the disk's.
+    /// [`StoreError::BadGeometry`], [`StoreError::TooLarge`], the disk's. (If only the very last sync fails, the block
+    /// may be there, whole, until it is deleted.)
     pub fn finish(mut self, facts: BlockFacts, expected: Option<Digest>) -> Result<Staged> {
         let stored_bytes = facts.stored_bytes;
+        sidecar::check_geometry(stored_bytes, facts.alpha, facts.symbol_bytes)
+            .map_err(|why| StoreError::BadGeometry { block: self.block, why })?;
         // The last chunk is short; now it is known to be the last.
         self.complete(stored_bytes / CHUNK)?;
         self.check_complete(stored_bytes)?;
@@ -183,7 +186,7 @@ impl BlockWriter {
         {
             return Err(StoreError::DigestDiffers { block: self.block, expected, found: digest });
         }
-        let symbols = self.fold_symbols(&facts)?;
+        let symbols = fold(self.entries(), facts.alpha, facts.symbol_bytes);
         let fingerprint = fold_block(&symbols, facts.symbol_bytes);
         let meta = BlockMeta {
             block: self.block,
@@ -234,20 +237,13 @@ impl BlockWriter {
         Ok(*self.hasher.finalize().as_bytes())
     }
 
-    fn fold_symbols(&self, facts: &BlockFacts) -> Result<Vec<Fingerprint>> {
-        let limit = u64::from(facts.alpha) * facts.symbol_bytes;
-        if facts.alpha == 0 || facts.stored_bytes > limit {
-            let (block, bytes) = (self.block, facts.stored_bytes);
-            return Err(StoreError::TooLarge { block, what: "block beside its symbols", bytes, limit });
-        }
-        let entries = self.chunks.iter().flatten().map(|chunk| chunk.entry);
-        Ok(fold(entries, facts.alpha, facts.symbol_bytes))
+    fn entries(&self) -> impl Iterator<Item = ChunkEntry> {
+        self.chunks.iter().flatten().map(|chunk| chunk.entry)
     }
 
     fn commit(self, meta: &BlockMeta) -> Result<()> {
-        let entries: Vec<ChunkEntry> = self.chunks.iter().flatten().map(|chunk| chunk.entry).collect();
         let sidecar = TempFile::create(&self.shared)?;
-        sidecar.file().write_at(0, &sidecar::encode(meta, entries.into_iter())?)?;
+        sidecar.file().write_at(0, &sidecar::encode(meta, self.entries())?)?;
         sidecar.sync(SyncPoint::BlockSidecar)?;
         self.data.sync(SyncPoint::BlockData)?;
         self.shared.names.commit(self.shared.disk.as_ref(), meta, sidecar, self.data)

@@ -1,1 +1,83 @@
 //! What the world sees of the store.
+
+mod damage;
+mod format;
+mod power_cut;
+mod write_read;
+
+use super::*;
+use disk::{CrashDisk, Disk, PowerSwitch};
+use gf::CHUNK_BYTES;
+use std::path::Path;
+use std::sync::Arc;
+
+const NODE: u32 = 7;
+
+/// An empty store on a simulated disk.
+struct Bench {
+    power: Arc<PowerSwitch>,
+    disk: CrashDisk,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        Store::format(&as_dyn(&disk), NODE).unwrap();
+        Self { power, disk }
+    }
+
+    fn store(&self) -> Store {
+        Store::open(as_dyn(&self.disk), NODE).unwrap()
+    }
+}
+
+fn as_dyn(disk: &CrashDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.clone())
+}
+
+/// Bytes without a pattern that a chunk could repeat.
+fn content(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    let mut out = vec![0; bytes];
+    hasher.finalize_xof().fill(&mut out);
+    out
+}
+
+/// A whole block of one symbol that belongs to nothing.
+fn plain(stored_bytes: usize) -> BlockFacts {
+    let stored_bytes = stored_bytes as u64;
+    BlockFacts { stored_bytes, alpha: 1, symbol_bytes: stored_bytes, object: None, stripe: None }
+}
+
+fn put(store: &Store, block: BlockId, generation: u64, bytes: &[u8]) -> Result<Staged> {
+    let mut writer = store.writer(block, generation)?;
+    for (index, piece) in bytes.chunks(CHUNK_BYTES).enumerate() {
+        writer.write((index * CHUNK_BYTES) as u64, piece, None)?;
+    }
+    writer.finish(plain(bytes.len()), None)
+}
+
+/// All bytes of a block, checked.
+fn get(store: &Store, block: BlockId) -> Result<Vec<u8>> {
+    let reader = store.reader(block)?;
+    let mut bytes = vec![0; reader.stored_bytes() as usize];
+    reader.read_verified(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn data_path(block: BlockId) -> std::path::PathBuf {
+    Path::new("blocks").join(&block.to_string()[..2]).join(block.to_string())
+}
+
+fn sidecar_path(block: BlockId) -> std::path::PathBuf {
+    data_path(block).with_extension("meta")
+}
+
+fn file(disk: &dyn Disk, path: &Path) -> Vec<u8> {
+    let file = disk.open(path).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
