@@ -6,14 +6,16 @@
 //!
 //! ```text
 //!   Σ_j  A^j (w_j)      A: move every lane up by one (the top lane to the bottom), multiply every byte by 2
-//!   Σ_j  B^j (w_j)      B: move every lane up by three, multiply the bytes of the top lane by 4
+//!   Σ_j  B^j (w_j)      B: move every lane up by three, multiply the bytes of lanes 3 and 7 by 2⁻⁴ = 0xd8
 //! ```
 //!
 //! with products in GF(2^8), polynomial 0x11d. What follows:
 //! - fp(a·x + b·y) = a·fp(x) + b·fp(y). It is linear over a tower GF(2^16) on adjacent bytes as well: lanes move whole.
 //! - Zeros at the end change nothing; a short chunk is a zero-padded one.
-//! - A⁸ multiplies every byte by 2⁸ = 0x1d and B⁸ by 4, so that kernels run plain Horner sums over rows of eight
-//!   words and move no lane until the end.
+//! - A⁴ = 2⁴·σ and B⁴ = 2⁻⁴·σ, where σ exchanges the halves of a word: over rows of four words, no lane moves but
+//!   that odd rows take part with halves exchanged. As the two factors are inverse to each other, the rows' polynomial
+//!   modulo (x−2⁴)(x−2⁻⁴) = x²+s·x+1 costs one product per byte, and both sums follow from the residue. That is what
+//!   kernels do.
 //! - In 32 KiB, every fault of one or two bytes is found, and every exchange of two unequal words (no vector is fixed
 //!   by both A^k and B^k for 0 < k < 512). A fault of one byte lane (every 64th byte) meets 16 check bytes.
 //!
@@ -35,17 +37,26 @@ pub const FINGERPRINT_BYTES: usize = 2 * WORD_BYTES;
 /// Version of the definition. Stored beside every fingerprint; a change of any constant is a new version.
 pub const FINGERPRINT_VERSION: u16 = 1;
 
-/// Lanes of a word. A⁸ and B⁸ are scalars.
+/// Lanes of a word.
 pub(crate) const LANES: usize = 8;
 
-/// How far A and B move lanes: 1, and the 3 that shares no long cycle with it.
+/// Words of a row, after which both A and B have moved every lane to the other half of its word.
+pub(crate) const ROW_WORDS: usize = 4;
+
+/// How far A and B move lanes.
 pub(crate) const MOVES: [usize; 2] = [1, 3];
 
-/// What A and B multiply the bytes of each lane by, after moving them.
-pub(crate) const FACTORS: [[u8; LANES]; 2] = [[2; LANES], [1, 1, 1, 1, 1, 1, 1, 4]];
+/// 2⁻⁴, what B multiplies two of the lanes by.
+pub(crate) const B_FACTOR: u8 = 0xd8;
 
-/// A⁸ and B⁸.
-pub(crate) const ROW_FACTORS: [u8; 2] = [weights(0, LANES)[0], weights(1, LANES)[0]];
+/// What A and B multiply the bytes of each lane by, after moving them.
+pub(crate) const FACTORS: [[u8; LANES]; 2] = [[2; LANES], [1, 1, 1, B_FACTOR, 1, 1, 1, B_FACTOR]];
+
+/// The factors of A⁴ and B⁴, inverse to each other.
+pub(crate) const ROW_FACTORS: [u8; 2] = [weights(0, ROW_WORDS)[0], weights(1, ROW_WORDS)[0]];
+
+/// s of x²+s·x+1, which has the row factors as its roots.
+pub(crate) const ROOT_SUM: u8 = ROW_FACTORS[0] ^ ROW_FACTORS[1];
 
 /// The lane factors of `steps` steps of A (`sum` 0) or B (`sum` 1), whose move is `steps · MOVES[sum]`.
 pub(crate) const fn weights(sum: usize, steps: usize) -> [u8; LANES] {
@@ -221,11 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn row_factors_are_as_documented() {
-        assert_eq!(ROW_FACTORS, [0x1d, 4]);
-        for sum in 0..2 {
-            assert_eq!(weights(sum, LANES), [ROW_FACTORS[sum]; LANES]);
-            assert_eq!(LANES * MOVES[sum] % LANES, 0);
+    fn a_row_exchanges_halves_and_multiplies_by_inverse_scalars() {
+        assert_eq!(constant_mul(ROW_FACTORS[0], ROW_FACTORS[1]), 1);
+        for (sum, factor) in ROW_FACTORS.into_iter().enumerate() {
+            assert_eq!(weights(sum, ROW_WORDS), [factor; LANES]);
+            assert_eq!(ROW_WORDS * MOVES[sum] % LANES, LANES / 2);
         }
     }
 }

@@ -1,22 +1,27 @@
 //! Fingerprints of chunks: cuts regions into whole rows for the routines and fills up the ragged end.
 //!
-//! Sums run downwards, from the last row to the first: `sum = row + factor · sum`. That gives row 0 the weight 1
-//! without a correction at the end, and zeros beyond the end cost nothing.
+//! Rows are taken downwards, from the last to the first, as Horner's rule does: row 0 gets the weight 1 without a
+//! correction at the end, and zeros beyond the end cost nothing.
 
 use super::Kernels;
-use crate::fingerprint::LANES;
+use crate::fingerprint::ROW_WORDS;
 use crate::{CHUNK_BYTES, Fingerprint, WORD_BYTES};
 
-/// Bytes of a row: as many words as bring every lane back to its place.
-pub(crate) const ROW_BYTES: usize = LANES * WORD_BYTES;
+/// Bytes of a row.
+pub(crate) const ROW_BYTES: usize = ROW_WORDS * WORD_BYTES;
 
-/// The two running sums of a fingerprint, a row each.
-#[repr(align(64))]
-pub(crate) struct Sums(pub [[u8; ROW_BYTES]; 2]);
+/// Rows come in pairs, an even one and an odd one.
+pub(crate) const PAIR_BYTES: usize = 2 * ROW_BYTES;
 
-/// One row on the stack, for the end of a region.
+/// The rows so far as a polynomial modulo x²+s·x+1 (see [`fingerprint`](crate::fingerprint)): the coefficients of 1 and
+/// of x, a row each. The next row makes `r0 + r1·x` into `row + r1 + (r0 + s·r1)·x`, an odd row with the halves of its
+/// words exchanged.
 #[repr(align(64))]
-struct Row([u8; ROW_BYTES]);
+pub(crate) struct Residue(pub [[u8; ROW_BYTES]; 2]);
+
+/// Two rows on the stack, for the end of a region.
+#[repr(align(64))]
+struct Pair([u8; PAIR_BYTES]);
 
 /// What [`Kernels::hop`] saw pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,18 +32,18 @@ pub struct HopFingerprints {
     pub received: Fingerprint,
 }
 
-impl Sums {
+impl Residue {
     fn zero() -> Self {
         Self([[0; ROW_BYTES]; 2])
     }
 }
 
-impl Row {
-    /// `bytes` (at most a row), then zeros.
+impl Pair {
+    /// `bytes` (at most two rows), then zeros.
     fn padded(bytes: &[u8]) -> Self {
-        let mut row = [0; ROW_BYTES];
-        row[..bytes.len()].copy_from_slice(bytes);
-        Self(row)
+        let mut pair = [0; PAIR_BYTES];
+        pair[..bytes.len()].copy_from_slice(bytes);
+        Self(pair)
     }
 }
 
@@ -49,9 +54,9 @@ impl Kernels {
     /// When the chunk is longer.
     pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
         assert!(chunk.len() <= CHUNK_BYTES, "fingerprint of {} bytes, more than a chunk", chunk.len());
-        let mut sums = Sums::zero();
-        self.sum(chunk, &mut sums);
-        self.finish(&sums)
+        let mut residue = Residue::zero();
+        self.add(chunk, &mut residue);
+        self.finish(&residue)
     }
 
     /// One hop of a pipeline: `acc += c · local` in one pass that also takes the fingerprints of both as they were.
@@ -67,44 +72,53 @@ impl Kernels {
             local.len(),
             acc.len()
         );
-        let (mut local_sums, mut acc_sums) = (Sums::zero(), Sums::zero());
-        let (local_rows, local_end) = local.as_chunks::<ROW_BYTES>();
-        let (acc_rows, rest) = acc.split_at_mut(size_of_val(local_rows));
-        // From the top down: what only `acc` has, the row in which `local` ends, the rows of both.
-        let end_bytes = if local_end.is_empty() { 0 } else { rest.len().min(ROW_BYTES) };
+        let (mut local_residue, mut acc_residue) = (Residue::zero(), Residue::zero());
+        let (local_pairs, local_end) = local.as_chunks::<PAIR_BYTES>();
+        let (acc_pairs, rest) = acc.split_at_mut(size_of_val(local_pairs));
+        // From the top down: what only `acc` has, the rows in which `local` ends, the rows of both.
+        let end_bytes = if local_end.is_empty() { 0 } else { rest.len().min(PAIR_BYTES) };
         let (acc_end, acc_only) = rest.split_at_mut(end_bytes);
-        self.sum(acc_only, &mut acc_sums);
+        self.add(acc_only, &mut acc_residue);
         if !local_end.is_empty() {
-            let (local_row, mut acc_row) = (Row::padded(local_end), Row::padded(acc_end));
-            self.hop_rows(c, &local_row.0, &mut acc_row.0, &mut local_sums, &mut acc_sums);
-            acc_end.copy_from_slice(&acc_row.0[..end_bytes]);
+            let (local_pair, mut acc_pair) = (Pair::padded(local_end), Pair::padded(acc_end));
+            self.hop_pairs(c, &local_pair.0, &mut acc_pair.0, &mut local_residue, &mut acc_residue);
+            acc_end.copy_from_slice(&acc_pair.0[..end_bytes]);
         }
-        self.hop_rows(c, local_rows.as_flattened(), acc_rows, &mut local_sums, &mut acc_sums);
-        HopFingerprints { local: self.finish(&local_sums), received: self.finish(&acc_sums) }
+        self.hop_pairs(c, local_pairs.as_flattened(), acc_pairs, &mut local_residue, &mut acc_residue);
+        HopFingerprints { local: self.finish(&local_residue), received: self.finish(&acc_residue) }
     }
 
-    fn sum(&self, bytes: &[u8], sums: &mut Sums) {
-        let (rows, end) = bytes.as_chunks::<ROW_BYTES>();
+    fn add(&self, bytes: &[u8], residue: &mut Residue) {
+        let (pairs, end) = bytes.as_chunks::<PAIR_BYTES>();
         if !end.is_empty() {
-            self.sum_rows(&Row::padded(end).0, sums);
+            self.add_pairs(&Pair::padded(end).0, residue);
         }
-        self.sum_rows(rows.as_flattened(), sums);
+        self.add_pairs(pairs.as_flattened(), residue);
     }
 
-    fn sum_rows(&self, rows: &[u8], sums: &mut Sums) {
-        // SAFETY: the region has as many whole rows as is said, and the processor can run what `Kernels::at` hands
+    fn add_pairs(&self, pairs: &[u8], residue: &mut Residue) {
+        // SAFETY: the region has as many pairs of rows as is said, and the processor can run what `Kernels::at` hands
         // out.
-        unsafe { (self.routines.sum_rows)(rows.as_ptr(), rows.len() / ROW_BYTES, sums) }
+        unsafe { (self.routines.add_pairs)(pairs.as_ptr(), pairs.len() / PAIR_BYTES, residue) }
     }
 
-    fn hop_rows(&self, c: u8, local: &[u8], acc: &mut [u8], local_sums: &mut Sums, acc_sums: &mut Sums) {
-        let rows = local.len().min(acc.len()) / ROW_BYTES;
-        // SAFETY: both regions have `rows` whole rows and do not overlap; otherwise as above.
-        unsafe { (self.routines.hop_rows)(c, local.as_ptr(), acc.as_mut_ptr(), rows, local_sums, acc_sums) }
+    fn hop_pairs(
+        &self,
+        c: u8,
+        local: &[u8],
+        acc: &mut [u8],
+        local_residue: &mut Residue,
+        acc_residue: &mut Residue,
+    ) {
+        let pairs = local.len().min(acc.len()) / PAIR_BYTES;
+        // SAFETY: both regions have `pairs` pairs of rows and do not overlap; otherwise as above.
+        unsafe {
+            (self.routines.hop_pairs)(c, local.as_ptr(), acc.as_mut_ptr(), pairs, local_residue, acc_residue)
+        }
     }
 
-    fn finish(&self, sums: &Sums) -> Fingerprint {
+    fn finish(&self, residue: &Residue) -> Fingerprint {
         // SAFETY: the processor can run what `Kernels::at` hands out.
-        Fingerprint::from_bytes(unsafe { (self.routines.finish)(sums) })
+        Fingerprint::from_bytes(unsafe { (self.routines.finish)(residue) })
     }
 }

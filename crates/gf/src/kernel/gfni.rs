@@ -2,13 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use super::Sums;
+use super::Residue;
 use super::tables::{BITS, bit_matrix};
 use super::vector::{Vector, routines};
-use crate::fingerprint::{LANES, MOVES, weights};
+use crate::fingerprint::{LANES, MOVES, ROW_FACTORS, weights};
 use crate::{FINGERPRINT_BYTES, WORD_BYTES};
 
-routines!(__m512i, "gfni,avx512f,avx512bw", sum: 8, hop: 4, dot: 2, finish: finish);
+routines!(__m512i, "gfni,avx512f,avx512bw", rows: 4, hop: 4, dot: 2, finish: finish);
 
 impl Vector for __m512i {
     const BYTES: usize = 64;
@@ -57,6 +57,12 @@ impl Vector for __m512i {
     }
 
     #[inline(always)]
+    unsafe fn exchange_halves(self) -> Self {
+        // SAFETY: see `factor`. Quarters 2, 3, 0, 1.
+        unsafe { _mm512_shuffle_i64x2::<0b01_00_11_10>(self, self) }
+    }
+
+    #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
         // SAFETY: masked bytes are not touched.
         unsafe { _mm512_maskz_loadu_epi8(first(bytes), from.cast()) }
@@ -75,23 +81,24 @@ fn first(bytes: usize) -> __mmask64 {
     (1 << bytes) - 1
 }
 
-/// Bit matrices of 1, 2 and 4 steps of A and of B, one for each lane.
-static STEPS: [[[u64; LANES]; 3]; 2] = {
-    let mut steps = [[[0; LANES]; 3]; 2];
+/// Bit matrices of one and of two steps of A and of B, one for each lane.
+static STEPS: [[[u64; LANES]; 2]; 2] = {
+    let mut steps = [[[0; LANES]; 2]; 2];
     let mut i = 0;
-    while i < 6 * LANES {
-        let (sum, power, lane) = (i / LANES / 3, i / LANES % 3, i % LANES);
+    while i < 4 * LANES {
+        let (sum, power, lane) = (i / LANES / 2, i / LANES % 2, i % LANES);
         steps[sum][power][lane] = bit_matrix(weights(sum, 1 << power)[lane]);
         i += 1;
     }
     steps
 };
 
-/// Σ A^r(word r) and Σ B^r(word r) over the words of the running rows, in pairs, then pairs of pairs: three steps deep.
+/// The residue's values at both roots are a row each; then Σ A^r(word r) and Σ B^r(word r) over the words of either, in
+/// pairs.
 #[target_feature(enable = "gfni,avx512f,avx512bw")]
-fn finish(sums: &Sums) -> [u8; FINGERPRINT_BYTES] {
-    let a = fold::<{ turn(0, 1) }, { turn(0, 2) }, { turn(0, 4) }>(&sums.0[0], &STEPS[0]);
-    let b = fold::<{ turn(1, 1) }, { turn(1, 2) }, { turn(1, 4) }>(&sums.0[1], &STEPS[1]);
+fn finish(residue: &Residue) -> [u8; FINGERPRINT_BYTES] {
+    let a = fold::<{ turn(0, 1) }, { turn(0, 2) }>(0, residue);
+    let b = fold::<{ turn(1, 1) }, { turn(1, 2) }>(1, residue);
     let mut fingerprint = [0; FINGERPRINT_BYTES];
     // SAFETY: two words are a fingerprint.
     unsafe {
@@ -107,20 +114,18 @@ const fn turn(sum: usize, steps: usize) -> i32 {
 }
 
 #[target_feature(enable = "gfni,avx512f,avx512bw")]
-fn fold<const ONE: i32, const TWO: i32, const FOUR: i32>(
-    row: &[u8; LANES * WORD_BYTES],
-    steps: &[[u64; LANES]; 3],
-) -> __m512i {
-    // SAFETY: the words of the row, and matrices of 64 bytes.
-    let (w, [one, two, four]) = unsafe {
-        let word = |r| __m512i::load(row.as_ptr().add(r * WORD_BYTES));
-        let words: [__m512i; LANES] =
-            [word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7)];
-        (words, [0, 1, 2].map(|i: usize| __m512i::load(steps[i].as_ptr().cast())))
-    };
-    let pairs = [0, 2, 4, 6].map(|r| step::<ONE>(w[r], w[r + 1], one));
-    let fours = [0, 2].map(|r| step::<TWO>(pairs[r], pairs[r + 1], two));
-    step::<FOUR>(fours[0], fours[1], four)
+fn fold<const ONE: i32, const TWO: i32>(sum: usize, residue: &Residue) -> __m512i {
+    // SAFETY: every word lies within its row, matrices of eight lanes are 64 bytes; the instructions are enabled.
+    unsafe {
+        let root = __m512i::factor(&__m512i::table(ROW_FACTORS[sum]));
+        let word = |r: usize| {
+            let [r0, r1] = residue.0.each_ref().map(|row| __m512i::load(row.as_ptr().add(r * WORD_BYTES)));
+            r0.xor(r1.mul(root))
+        };
+        let [one, two] = STEPS[sum].each_ref().map(|matrices| __m512i::load(matrices.as_ptr().cast()));
+        let pair = |r| step::<ONE>(word(r), word(r + 1), one);
+        step::<TWO>(pair(0), pair(2), two)
+    }
 }
 
 /// `first` + steps(`then`).

@@ -28,7 +28,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 
 pub use chunk::HopFingerprints;
-pub(crate) use chunk::Sums;
+pub(crate) use chunk::Residue;
 pub(crate) use tables::{MUL, constant_mul};
 
 use crate::GfError;
@@ -105,11 +105,12 @@ struct Routines {
     mul: unsafe fn(u8, *const u8, *mut u8, usize),
     mul_add: unsafe fn(u8, *const u8, *mut u8, usize),
     dot: unsafe fn(&Dot<'_>),
-    /// Continues the sums, downwards, over whole rows: `(rows, count)`.
-    sum_rows: unsafe fn(*const u8, usize, &mut Sums),
-    /// `(c, local, acc, count)`: as `sum_rows` for both, and acc += c·local.
-    hop_rows: unsafe fn(u8, *const u8, *mut u8, usize, &mut Sums, &mut Sums),
-    finish: unsafe fn(&Sums) -> [u8; crate::FINGERPRINT_BYTES],
+    /// Continues the residue, downwards, over pairs of rows: `(pairs, count, residue)`.
+    add_pairs: unsafe fn(*const u8, usize, &mut Residue),
+    /// `(c, local, acc, count, …)`: as `add_pairs` for both, and acc += c·local.
+    hop_pairs: unsafe fn(u8, *const u8, *mut u8, usize, &mut Residue, &mut Residue),
+    /// Both sums of a fingerprint from the residue.
+    finish: unsafe fn(&Residue) -> [u8; crate::FINGERPRINT_BYTES],
 }
 
 /// Region arithmetic over GF(2^8) (0x11d) at one SIMD level. All levels give the same bytes.

@@ -1,11 +1,11 @@
 //! The scalar twin of every kernel: one byte at a time, straight from the definitions.
 
-use super::chunk::ROW_BYTES;
-use super::{Dot, MUL, Routines, Sums};
-use crate::fingerprint::{FACTORS, LANES, MOVES, ROW_FACTORS};
+use super::chunk::{PAIR_BYTES, ROW_BYTES};
+use super::{Dot, MUL, Residue, Routines};
+use crate::fingerprint::{FACTORS, LANES, MOVES, ROOT_SUM, ROW_FACTORS, ROW_WORDS};
 use crate::{FINGERPRINT_BYTES, WORD_BYTES};
 
-pub(super) static ROUTINES: Routines = Routines { xor, mul, mul_add, dot, sum_rows, hop_rows, finish };
+pub(super) static ROUTINES: Routines = Routines { xor, mul, mul_add, dot, add_pairs, hop_pairs, finish };
 
 /// # Safety
 /// As [`Routines`] asks; so for all that follow.
@@ -47,41 +47,47 @@ unsafe fn dot(dot: &Dot<'_>) {
     }
 }
 
-unsafe fn sum_rows(rows: *const u8, count: usize, sums: &mut Sums) {
-    for row in (0..count).rev() {
-        // SAFETY: row < count, within the region; a row has no alignment to keep.
-        let row = unsafe { &*rows.add(row * ROW_BYTES).cast::<[u8; ROW_BYTES]>() };
-        for (sum, factor) in sums.0.iter_mut().zip(ROW_FACTORS) {
-            let products = &MUL[usize::from(factor)];
-            sum.iter_mut().zip(row).for_each(|(s, byte)| *s = products[usize::from(*s)] ^ byte);
+unsafe fn add_pairs(pairs: *const u8, count: usize, residue: &mut Residue) {
+    let products = &MUL[usize::from(ROOT_SUM)];
+    let [r0, r1] = &mut residue.0;
+    for row in (0..2 * count).rev() {
+        // SAFETY: row < 2·count, within the region; a row has no alignment to keep.
+        let bytes = unsafe { &*pairs.add(row * ROW_BYTES).cast::<[u8; ROW_BYTES]>() };
+        let exchange = row % 2 * (WORD_BYTES / 2);
+        for i in 0..ROW_BYTES {
+            (r0[i], r1[i]) = (r1[i] ^ bytes[i ^ exchange], r0[i] ^ products[usize::from(r1[i])]);
         }
     }
 }
 
-unsafe fn hop_rows(
+unsafe fn hop_pairs(
     c: u8,
     local: *const u8,
     acc: *mut u8,
     count: usize,
-    local_sums: &mut Sums,
-    acc_sums: &mut Sums,
+    local_residue: &mut Residue,
+    acc_residue: &mut Residue,
 ) {
     // SAFETY: the caller's regions, passed on.
     unsafe {
-        sum_rows(local, count, local_sums);
-        sum_rows(acc, count, acc_sums);
-        mul_add(c, local, acc, count * ROW_BYTES);
+        add_pairs(local, count, local_residue);
+        add_pairs(acc, count, acc_residue);
+        mul_add(c, local, acc, count * PAIR_BYTES);
     }
 }
 
-/// Σ A^r(word r) over the words of the running row, by Horner's rule from the last word; the same with B.
-fn finish(sums: &Sums) -> [u8; FINGERPRINT_BYTES] {
+/// The residue's values at both roots are a row each; then Σ A^r(word r) and Σ B^r(word r) over the words of either.
+fn finish(residue: &Residue) -> [u8; FINGERPRINT_BYTES] {
+    let [r0, r1] = &residue.0;
     let mut fingerprint = [0; FINGERPRINT_BYTES];
-    for (which, (out, row)) in fingerprint.as_chunks_mut::<WORD_BYTES>().0.iter_mut().zip(&sums.0).enumerate()
-    {
-        for word in row.as_chunks::<WORD_BYTES>().0.iter().rev() {
+    for (which, out) in fingerprint.as_chunks_mut::<WORD_BYTES>().0.iter_mut().enumerate() {
+        let products = &MUL[usize::from(ROW_FACTORS[which])];
+        for word in (0..ROW_WORDS).rev() {
             step(which, out);
-            out.iter_mut().zip(word).for_each(|(o, w)| *o ^= w);
+            for (i, byte) in out.iter_mut().enumerate() {
+                let at = word * WORD_BYTES + i;
+                *byte ^= r0[at] ^ products[usize::from(r1[at])];
+            }
         }
     }
     fingerprint

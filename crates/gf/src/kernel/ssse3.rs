@@ -2,13 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use super::Sums;
+use super::Residue;
 use super::chunk::ROW_BYTES;
 use super::tables::HALVES;
 use super::vector::{Vector, routines};
+use crate::fingerprint::{B_FACTOR, ROW_FACTORS};
 use crate::{FINGERPRINT_BYTES, WORD_BYTES};
 
-routines!(__m128i, "ssse3", sum: 4, hop: 2, dot: 1, finish: finish);
+routines!(__m128i, "ssse3", rows: 4, hop: 2, dot: 1, finish: finish);
 
 impl Vector for __m128i {
     const BYTES: usize = 16;
@@ -62,52 +63,51 @@ impl Vector for __m128i {
     }
 }
 
-/// Σ A^r(word r) and Σ B^r(word r) over the words of the running rows, by Horner's rule. Serves AVX2 as well: there
-/// are too few bytes for wider registers to matter.
-///
-/// # Safety
-/// The processor must have SSSE3.
+/// The residue's values at both roots are a row each; then Σ A^r(word r) and Σ B^r(word r) over the words of either, by
+/// Horner's rule. Serves AVX2 as well: there are too few bytes for wider registers to matter.
 #[target_feature(enable = "ssse3")]
-pub(super) unsafe fn finish(sums: &Sums) -> [u8; FINGERPRINT_BYTES] {
-    let (mut a, mut b) = ([_mm_setzero_si128(); 4], [_mm_setzero_si128(); 4]);
-    for offset in (0..ROW_BYTES).step_by(WORD_BYTES).rev() {
-        (a, b) = (step_a(a), step_b(b));
-        for i in 0..4 {
-            // SAFETY: word and register lie within the row.
+pub(super) fn finish(residue: &Residue) -> [u8; FINGERPRINT_BYTES] {
+    // SAFETY: here and below, SSSE3 is enabled.
+    let roots = ROW_FACTORS.map(|c| unsafe { __m128i::factor(&__m128i::table(c)) });
+    let mut sums = [[_mm_setzero_si128(); 4]; 2];
+    for word in (0..ROW_BYTES).step_by(WORD_BYTES).rev() {
+        sums = [step_a(sums[0]), step_b(sums[1])];
+        for (i, at) in (word..word + WORD_BYTES).step_by(16).enumerate() {
+            // SAFETY: 16 bytes from `at` lie within a row.
             unsafe {
-                a[i] = a[i].xor(__m128i::load(sums.0[0].as_ptr().add(offset + 16 * i)));
-                b[i] = b[i].xor(__m128i::load(sums.0[1].as_ptr().add(offset + 16 * i)));
+                let [r0, r1] = residue.0.each_ref().map(|row| __m128i::load(row.as_ptr().add(at)));
+                for (sum, root) in sums.iter_mut().zip(roots) {
+                    sum[i] = sum[i].xor(r0).xor(r1.mul(root));
+                }
             }
         }
     }
     let mut fingerprint = [0; FINGERPRINT_BYTES];
-    for (i, vector) in a.into_iter().chain(b).enumerate() {
+    for (i, vector) in sums.into_iter().flatten().enumerate() {
         // SAFETY: eight registers of 16 bytes are a fingerprint.
         unsafe { vector.store(fingerprint.as_mut_ptr().add(16 * i)) }
     }
     fingerprint
 }
 
-/// A: lanes up by one, all times 2.
+/// A: lanes up by one, every byte times 2.
 #[target_feature(enable = "ssse3")]
 fn step_a(w: [__m128i; 4]) -> [__m128i; 4] {
-    std::array::from_fn(|i| twice(_mm_alignr_epi8::<8>(w[i], w[(i + 3) % 4])))
+    // SAFETY: SSSE3 is enabled.
+    let two = unsafe { __m128i::factor(&__m128i::table(2)) };
+    // SAFETY: as above.
+    std::array::from_fn(|i| unsafe { _mm_alignr_epi8::<8>(w[i], w[(i + 3) % 4]).mul(two) })
 }
 
-/// B: lanes up by three, the top one times 4.
+/// B: lanes up by three, lanes 3 and 7 (the high ones of registers 1 and 3) times a constant.
 #[target_feature(enable = "ssse3")]
 fn step_b(w: [__m128i; 4]) -> [__m128i; 4] {
     let mut moved: [__m128i; 4] =
         std::array::from_fn(|i| _mm_alignr_epi8::<8>(w[(i + 3) % 4], w[(i + 2) % 4]));
-    let top = moved[3];
-    // High half of the product, low half of what was there.
-    moved[3] = _mm_unpacklo_epi64(top, _mm_unpackhi_epi64(twice(twice(top)), top));
+    for i in [1, 3] {
+        // SAFETY: SSSE3 is enabled.
+        let product = unsafe { moved[i].mul(__m128i::factor(&__m128i::table(B_FACTOR))) };
+        moved[i] = _mm_unpacklo_epi64(moved[i], _mm_unpackhi_epi64(product, product));
+    }
     moved
-}
-
-/// Every byte times 2: shifted, and reduced where the top bit fell out.
-#[target_feature(enable = "ssse3")]
-fn twice(x: __m128i) -> __m128i {
-    let overflown = _mm_cmpgt_epi8(_mm_setzero_si128(), x);
-    _mm_xor_si128(_mm_add_epi8(x, x), _mm_and_si128(overflown, _mm_set1_epi8(0x1d)))
 }

@@ -3,9 +3,10 @@
 //! Everything here is `#[inline(always)]`: a level's `#[target_feature]` functions pull the loops in, and only there
 //! do they become instructions.
 
-use super::Sums;
-use super::chunk::ROW_BYTES;
-use crate::fingerprint::ROW_FACTORS;
+use super::Residue;
+use super::chunk::{PAIR_BYTES, ROW_BYTES};
+use crate::WORD_BYTES;
+use crate::fingerprint::ROOT_SUM;
 
 /// A register full of bytes and what a level can do with it.
 ///
@@ -27,6 +28,12 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, to: *mut u8);
     unsafe fn xor(self, other: Self) -> Self;
     unsafe fn mul(self, factor: Self::Factor) -> Self;
+
+    /// The halves of a word exchanged; only called for a register that holds a whole word.
+    #[inline(always)]
+    unsafe fn exchange_halves(self) -> Self {
+        self
+    }
 
     /// Loads fewer bytes than a register has; the rest is zero.
     #[inline(always)]
@@ -116,71 +123,87 @@ pub(super) unsafe fn each<V: Vector>(step: impl Step<V>, src: *const u8, dst: *m
     }
 }
 
-/// Both running sums over one strip of the rows, `W` vectors wide, held in registers. The sums of neighbouring
-/// vectors do not depend on each other, which hides the latency of a step.
-struct Strip<V, const W: usize>([[V; W]; 2]);
+/// The residue over one strip of the rows, `W` vectors wide, held in registers. Neighbouring vectors do not depend on
+/// each other, which hides the latency of a step.
+struct Strip<V, const W: usize> {
+    r0: [V; W],
+    r1: [V; W],
+}
 
 impl<V: Vector, const W: usize> Strip<V, W> {
     const BYTES: usize = W * V::BYTES;
 
     #[inline(always)]
-    unsafe fn load(sums: &Sums, offset: usize) -> Self {
+    unsafe fn load(residue: &Residue, offset: usize) -> Self {
         // SAFETY: strips lie within a row.
         unsafe {
-            let mut strip = [[V::zero(); W]; 2];
-            for (strip, sum) in strip.iter_mut().zip(&sums.0) {
-                for (i, vector) in strip.iter_mut().enumerate() {
-                    *vector = V::load(sum.as_ptr().add(offset + i * V::BYTES));
-                }
+            let mut strip = Self { r0: [V::zero(); W], r1: [V::zero(); W] };
+            for i in 0..W {
+                strip.r0[i] = V::load(residue.0[0].as_ptr().add(offset + i * V::BYTES));
+                strip.r1[i] = V::load(residue.0[1].as_ptr().add(offset + i * V::BYTES));
             }
-            Self(strip)
+            strip
         }
     }
 
     #[inline(always)]
-    unsafe fn store(self, sums: &mut Sums, offset: usize) {
-        // SAFETY: strips lie within a row.
-        unsafe {
-            for (strip, sum) in self.0.into_iter().zip(&mut sums.0) {
-                for (i, vector) in strip.into_iter().enumerate() {
-                    vector.store(sum.as_mut_ptr().add(offset + i * V::BYTES));
-                }
+    unsafe fn store(self, residue: &mut Residue, offset: usize) {
+        for i in 0..W {
+            // SAFETY: strips lie within a row.
+            unsafe {
+                self.r0[i].store(residue.0[0].as_mut_ptr().add(offset + i * V::BYTES));
+                self.r1[i].store(residue.0[1].as_mut_ptr().add(offset + i * V::BYTES));
             }
         }
     }
 
+    /// The next row, downwards.
     #[inline(always)]
-    unsafe fn add(&mut self, i: usize, vector: V, factors: [V::Factor; 2]) {
+    unsafe fn add(&mut self, i: usize, vector: V, root_sum: V::Factor) {
         // SAFETY: the caller's promise.
         unsafe {
-            self.0[0][i] = self.0[0][i].mul(factors[0]).xor(vector);
-            self.0[1][i] = self.0[1][i].mul(factors[1]).xor(vector);
+            (self.r0[i], self.r1[i]) = (self.r1[i].xor(vector), self.r0[i].xor(self.r1[i].mul(root_sum)))
         }
     }
 }
 
+/// Where in a pair of rows the vector for place `at` of the residue is. In an odd row the halves of a word are
+/// exchanged: for a vector no longer than a half, that is to look at the other half.
 #[inline(always)]
-unsafe fn row_factors<V: Vector>() -> [V::Factor; 2] {
+fn place<V: Vector>(odd: usize, at: usize) -> usize {
+    let exchange = if V::BYTES < WORD_BYTES { odd * (WORD_BYTES / 2) } else { 0 };
+    odd * ROW_BYTES + (at ^ exchange)
+}
+
+/// What a vector contributes to the residue: a whole word of an odd row has its halves exchanged here.
+#[inline(always)]
+unsafe fn contribution<V: Vector>(odd: usize, vector: V) -> V {
     // SAFETY: the caller's promise.
-    unsafe { [V::factor(&V::table(ROW_FACTORS[0])), V::factor(&V::table(ROW_FACTORS[1]))] }
+    if V::BYTES == WORD_BYTES && odd == 1 { unsafe { vector.exchange_halves() } } else { vector }
 }
 
 /// # Safety
 /// As [`Routines`](super::Routines) asks, with the vector's instructions enabled. `W` vectors divide a row.
 #[inline(always)]
-pub(super) unsafe fn sum_rows<V: Vector, const W: usize>(rows: *const u8, count: usize, sums: &mut Sums) {
+pub(super) unsafe fn add_pairs<V: Vector, const W: usize>(
+    pairs: *const u8,
+    count: usize,
+    residue: &mut Residue,
+) {
     // SAFETY: strips lie within a row, rows within the region.
     unsafe {
-        let factors = row_factors::<V>();
+        let root_sum = V::factor(&V::table(ROOT_SUM));
         for offset in (0..ROW_BYTES).step_by(Strip::<V, W>::BYTES) {
-            let mut strip = Strip::<V, W>::load(sums, offset);
-            for row in (0..count).rev() {
-                let at = rows.add(row * ROW_BYTES + offset);
-                for i in 0..W {
-                    strip.add(i, V::load(at.add(i * V::BYTES)), factors);
+            let mut strip = Strip::<V, W>::load(residue, offset);
+            for pair in (0..count).rev() {
+                for odd in [1, 0] {
+                    for i in 0..W {
+                        let at = pair * PAIR_BYTES + place::<V>(odd, offset + i * V::BYTES);
+                        strip.add(i, contribution(odd, V::load(pairs.add(at))), root_sum);
+                    }
                 }
             }
-            strip.store(sums, offset);
+            strip.store(residue, offset);
         }
     }
 }
@@ -188,44 +211,44 @@ pub(super) unsafe fn sum_rows<V: Vector, const W: usize>(rows: *const u8, count:
 /// # Safety
 /// As [`Routines`](super::Routines) asks, with the vector's instructions enabled. `W` vectors divide a row.
 #[inline(always)]
-pub(super) unsafe fn hop_rows<V: Vector, const W: usize>(
+pub(super) unsafe fn hop_pairs<V: Vector, const W: usize>(
     c: u8,
     local: *const u8,
     acc: *mut u8,
     count: usize,
-    local_sums: &mut Sums,
-    acc_sums: &mut Sums,
+    local_residue: &mut Residue,
+    acc_residue: &mut Residue,
 ) {
     // SAFETY: strips lie within a row, rows within both regions.
     unsafe {
-        let factors = row_factors::<V>();
+        let root_sum = V::factor(&V::table(ROOT_SUM));
         let coefficient = V::factor(&V::table(c));
         for offset in (0..ROW_BYTES).step_by(Strip::<V, W>::BYTES) {
-            let mut of_local = Strip::<V, W>::load(local_sums, offset);
-            let mut of_acc = Strip::<V, W>::load(acc_sums, offset);
-            for row in (0..count).rev() {
-                let at = row * ROW_BYTES + offset;
-                for i in 0..W {
-                    let mine = V::load(local.add(at + i * V::BYTES));
-                    let to = acc.add(at + i * V::BYTES);
-                    let received = V::load(to);
-                    received.xor(mine.mul(coefficient)).store(to);
-                    of_local.add(i, mine, factors);
-                    of_acc.add(i, received, factors);
+            let mut of_local = Strip::<V, W>::load(local_residue, offset);
+            let mut of_acc = Strip::<V, W>::load(acc_residue, offset);
+            for pair in (0..count).rev() {
+                for odd in [1, 0] {
+                    for i in 0..W {
+                        let at = pair * PAIR_BYTES + place::<V>(odd, offset + i * V::BYTES);
+                        let (mine, received) = (V::load(local.add(at)), V::load(acc.add(at)));
+                        received.xor(mine.mul(coefficient)).store(acc.add(at));
+                        of_local.add(i, contribution(odd, mine), root_sum);
+                        of_acc.add(i, contribution(odd, received), root_sum);
+                    }
                 }
             }
-            of_local.store(local_sums, offset);
-            of_acc.store(acc_sums, offset);
+            of_local.store(local_residue, offset);
+            of_acc.store(acc_residue, offset);
         }
     }
 }
 
-/// Defines `ROUTINES` of a level. `sum` and `hop` are the strips' widths in vectors, bounded by the registers; `dot`
+/// Defines `ROUTINES` of a level. `rows` and `hop` are the strips' widths in vectors, bounded by the registers; `dot`
 /// the vectors of each output that are worked on together.
 macro_rules! routines {
-    ($vector:ty, $features:literal, sum: $sum:literal, hop: $hop:literal, dot: $dot:literal, finish: $finish:path) => {
+    ($vector:ty, $features:literal, rows: $rows:literal, hop: $hop:literal, dot: $dot:literal, finish: $finish:path) => {
         pub(super) static ROUTINES: super::Routines =
-            super::Routines { xor, mul, mul_add, dot, sum_rows, hop_rows, finish: $finish };
+            super::Routines { xor, mul, mul_add, dot, add_pairs, hop_pairs, finish: $finish };
 
         /// # Safety
         /// As [`Routines`](super::Routines) asks; so for all that follow.
@@ -254,22 +277,24 @@ macro_rules! routines {
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn sum_rows(rows: *const u8, count: usize, sums: &mut super::Sums) {
+        unsafe fn add_pairs(rows: *const u8, count: usize, residue: &mut super::Residue) {
             // SAFETY: as in `xor`.
-            unsafe { super::vector::sum_rows::<$vector, $sum>(rows, count, sums) }
+            unsafe { super::vector::add_pairs::<$vector, $rows>(rows, count, residue) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn hop_rows(
+        unsafe fn hop_pairs(
             c: u8,
             local: *const u8,
             acc: *mut u8,
             count: usize,
-            local_sums: &mut super::Sums,
-            acc_sums: &mut super::Sums,
+            local_residue: &mut super::Residue,
+            acc_residue: &mut super::Residue,
         ) {
             // SAFETY: as in `xor`.
-            unsafe { super::vector::hop_rows::<$vector, $hop>(c, local, acc, count, local_sums, acc_sums) }
+            unsafe {
+                super::vector::hop_pairs::<$vector, $hop>(c, local, acc, count, local_residue, acc_residue)
+            }
         }
 
         #[target_feature(enable = $features)]
