@@ -163,8 +163,8 @@ impl Client {
 
     /// Tells the coordinator of a fault. It is a hint: nothing depends on its arrival.
     pub(crate) async fn report(&self, fault: &Fault) {
-        let report = self.coordinator.clone().report_fault(wire::proto::Fault::from(fault.clone()));
-        if let Err(error) = self.call("the report of a fault", report).await {
+        let report = wire::proto::Fault::from(fault.clone());
+        if let Err(error) = self.call("the report of a fault", self.coordinator.clone().report_fault(report)).await {
             tracing::debug!(%error, "a fault could not be reported");
         }
     }

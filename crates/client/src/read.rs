@@ -4,12 +4,11 @@ use crate::blame::{blamed, worth_retrying};
 use crate::connect::Client;
 use crate::error::ClientError;
 use crate::get::GetOptions;
-use crate::put::RETRY_PAUSE;
+use crate::put::{RETRY_PAUSE, broken_task};
 use crate::writer::Pieces;
 use exec::{Delivery, DriverIo, Sink};
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::proto::{FlowPlan, PlanReadRequest, PlanReply, stage_output};
 use wire::{BlockId, Cause, Fault, limits};
 
@@ -37,7 +36,6 @@ impl Client {
         pieces: Pieces,
         options: GetOptions,
     ) -> Result<Degraded, ClientError> {
-        let next = Arc::new(AtomicU64::new(read.range.start));
         let mut request = PlanReadRequest {
             block: read.block.to_vec(),
             offset: read.range.start,
@@ -52,8 +50,7 @@ impl Client {
             attempts += 1;
             let reply = self.call("the plan of a read", self.coordinator.clone().plan_read(request.clone())).await?;
             degraded |= reply.degraded;
-            let outcome = self.try_read(reply, &request, &next, &pieces).await?;
-            let reached = next.load(Ordering::Acquire);
+            let (reached, outcome) = self.try_read(reply, &request, &pieces).await?;
             if reached > request.offset {
                 attempts = 0;
             }
@@ -74,49 +71,82 @@ impl Client {
         Ok(Degraded(degraded))
     }
 
-    /// One flow. The inner error is the flow's.
+    /// One flow: how far it got, and its error if it has one.
     async fn try_read(
         &self,
         reply: PlanReply,
         request: &PlanReadRequest,
-        next: &Arc<AtomicU64>,
         pieces: &Pieces,
-    ) -> Result<Result<(), Fault>, ClientError> {
+    ) -> Result<(u64, Result<(), Fault>), ClientError> {
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
         let length = reply.length.min(request.length);
         if reply.offset != request.offset || length == 0 {
             return Err(ClientError::Protocol("a plan that reads other bytes than were asked for".to_owned()));
         }
         let end = reply.offset + length;
-        let sink = sink(Layout::of(&plan)?, end, Arc::clone(next), pieces.clone());
-        let driven = self.engine.drive(plan, DriverIo { source: None, sink: Some(sink) }, |_| {}).await;
-        Ok(driven.and_then(|_| match next.load(Ordering::Acquire) {
-            reached if reached == end => Ok(()),
-            reached => Err(Fault::new(Cause::Bug, format!("a read to byte {end} ended at byte {reached}"))),
-        }))
+        let outlet = Outlet { layout: Layout::of(&plan)?, next: reply.offset, end, pieces: Some(pieces.clone()) };
+        let outlet = Arc::new(Mutex::new(outlet));
+        let io = DriverIo { source: None, sink: Some(sink(&outlet)) };
+        let driven = self.engine.drive(plan, io, |_| {}).await;
+        // A flow that failed may still be delivering: from here on, nothing of it counts.
+        let reached = tokio::task::spawn_blocking(move || close(&outlet)).await.map_err(broken_task)?;
+        let outcome = driven.and_then(|_| match reached == end {
+            true => Ok(()),
+            false => Err(Fault::new(Cause::Bug, format!("a read to byte {end} ended at byte {reached}"))),
+        });
+        Ok((reached, outcome))
     }
 }
 
-/// Takes what a flow delivers: cuts off what was not asked for, fills up with zeros what is not stored.
-fn sink(layout: Layout, end: u64, next: Arc<AtomicU64>, pieces: Pieces) -> Sink {
-    Box::new(move |delivery: Delivery<'_>| {
-        let wanted = next.load(Ordering::Acquire);
-        let Some(slice) = layout.slice_of(&delivery) else {
+/// Where a flow delivers: cuts off what was not asked for, fills up with zeros what is not stored.
+struct Outlet {
+    layout: Layout,
+    /// Bytes of the block before this have been sent.
+    next: u64,
+    /// The last byte wanted of this flow, excluded.
+    end: u64,
+    /// `None` once closed.
+    pieces: Option<Pieces>,
+}
+
+fn sink(outlet: &Arc<Mutex<Outlet>>) -> Sink {
+    let outlet = Arc::clone(outlet);
+    // Held while it waits for the writer: who closes the outlet waits for what is being sent.
+    Box::new(move |delivery: Delivery<'_>| lock(&outlet).take(&delivery))
+}
+
+/// Ends the outlet; how far it got.
+fn close(outlet: &Mutex<Outlet>) -> u64 {
+    let mut outlet = lock(outlet);
+    outlet.pieces = None;
+    outlet.next
+}
+
+fn lock(outlet: &Mutex<Outlet>) -> std::sync::MutexGuard<'_, Outlet> {
+    outlet.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Outlet {
+    fn take(&mut self, delivery: &Delivery<'_>) -> Result<(), Fault> {
+        let Some(slice) = self.layout.slice_of(delivery) else {
             return Err(Fault::new(Cause::Bug, format!("row {} was not asked for", delivery.row)));
         };
-        let range = slice.start.max(wanted)..slice.end.min(end);
+        let range = slice.start.max(self.next)..slice.end.min(self.end);
         if range.is_empty() {
             return Ok(());
         }
-        if range.start > wanted {
-            let detail = format!("byte {} was delivered when byte {wanted} was due", range.start);
+        if range.start > self.next {
+            let detail = format!("byte {} was delivered when byte {} was due", range.start, self.next);
             return Err(Fault::new(Cause::Bug, detail));
         }
         let piece = cut(delivery.bytes, range.start - slice.start..range.end - slice.start);
-        pieces.send(piece).map_err(|_| Fault::new(Cause::Aborted, "the output was closed"))?;
-        next.store(range.end, Ordering::Release);
+        let sent = self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok());
+        if !sent {
+            return Err(Fault::new(Cause::Aborted, "the output was closed"));
+        }
+        self.next = range.end;
         Ok(())
-    })
+    }
 }
 
 /// Where the rows that a plan delivers lie in the block.
@@ -172,13 +202,14 @@ mod tests {
 
     fn deliver(range: Range<u64>, slices: &[(u64, &[u8])]) -> (Vec<u8>, u64, Result<(), Fault>) {
         let (pieces, out) = sync_channel(16);
-        let next = Arc::new(AtomicU64::new(range.start));
-        let mut sink = sink(LAYOUT(), range.end, Arc::clone(&next), pieces);
+        let outlet = Outlet { layout: LAYOUT(), next: range.start, end: range.end, pieces: Some(pieces) };
+        let outlet = Arc::new(Mutex::new(outlet));
+        let mut sink = sink(&outlet);
         let result = slices
             .iter()
             .try_for_each(|&(slice, bytes)| sink(Delivery { row: 0, slice, offset: slice * 4, bytes }));
-        drop(sink);
-        (out.iter().flatten().collect(), next.load(Ordering::Acquire), result)
+        let reached = close(&outlet);
+        (out.iter().flatten().collect(), reached, result)
     }
 
     #[test]
@@ -189,6 +220,17 @@ mod tests {
         assert_eq!(deliver(5..9, &slices[1..]), (b"fghi".to_vec(), 9, Ok(())));
         // A frame without a payload is a slice of zeros.
         assert_eq!(deliver(0..4, &[(0, b"")]), (vec![0; 4], 4, Ok(())));
+    }
+
+    #[test]
+    fn what_comes_after_the_close_does_not_count() {
+        let (pieces, out) = sync_channel(16);
+        let outlet = Arc::new(Mutex::new(Outlet { layout: LAYOUT(), next: 0, end: 10, pieces: Some(pieces) }));
+        let mut sink = sink(&outlet);
+        sink(Delivery { row: 0, slice: 0, offset: 0, bytes: b"abcd" }).unwrap();
+        assert_eq!(close(&outlet), 4);
+        assert!(sink(Delivery { row: 0, slice: 1, offset: 4, bytes: b"late" }).is_err());
+        assert_eq!(out.iter().flatten().collect::<Vec<u8>>(), b"abcd");
     }
 
     #[test]
