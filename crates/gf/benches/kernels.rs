@@ -15,11 +15,14 @@ use gf::{CHUNK_BYTES, Field, Fingerprint, Kernels, Level, Matrix, Product};
 /// Distance between regions: a chunk and three cache lines, lest equal offsets alias.
 const STRIDE_BYTES: usize = CHUNK_BYTES + 192;
 const ARENA_BYTES: usize = 256 << 20;
-/// Source bytes of a round: a millisecond or so in cache, and more than a second-level cache from memory.
+/// Source bytes of a round: half a millisecond or so in cache, a fresh part of the arena from memory.
 const ROUND_BYTES: usize = 32 << 20;
 const DEFAULT_ROUNDS: usize = 25;
 /// A coefficient like any other.
 const C: u8 = 0x8e;
+
+/// What a case does with its regions.
+type Run = Box<dyn FnMut(&mut [u8])>;
 
 /// Something to measure, on regions that lie `STRIDE_BYTES` apart.
 struct Case {
@@ -28,7 +31,7 @@ struct Case {
     /// Regions that it touches, and how many of them are sources.
     regions: usize,
     sources: usize,
-    run: Box<dyn FnMut(&mut [u8])>,
+    run: Run,
     in_cache: Vec<f64>,
     from_memory: Vec<f64>,
 }
@@ -100,9 +103,7 @@ fn cases() -> Vec<Case> {
     })];
     for level in Level::available().into_iter().rev() {
         let kernels = Kernels::at(level).unwrap();
-        let mut case = |name, shape, run: Box<dyn FnMut(&mut [u8])>| {
-            cases.push(Case::new(Some(level), name, shape, run))
-        };
+        let mut case = |name, shape, run: Run| cases.push(Case::new(Some(level), name, shape, run));
         let on_pair = |run: fn(&Kernels, &[u8], &mut [u8])| {
             Box::new(move |window: &mut [u8]| {
                 let (source, destination) = pair(window);

@@ -26,7 +26,7 @@
 use std::fmt;
 
 use crate::kernel::{MUL, constant_mul};
-use crate::kernels;
+use crate::{CHUNK_BYTES, kernels};
 
 /// Bytes of a word, what one Horner step adds.
 pub const WORD_BYTES: usize = 64;
@@ -54,6 +54,18 @@ pub(crate) const FACTORS: [[u8; LANES]; 2] = [[2; LANES], [1, 1, 1, B_FACTOR, 1,
 
 /// The factors of A⁴ and B⁴, inverse to each other.
 pub(crate) const ROW_FACTORS: [u8; 2] = [weights(0, ROW_WORDS)[0], weights(1, ROW_WORDS)[0]];
+
+/// `ROW_POWERS[sum][i]` = `ROW_FACTORS[sum]`^i, for every row of a chunk.
+pub(crate) static ROW_POWERS: [[u8; CHUNK_BYTES / WORD_BYTES / ROW_WORDS]; 2] = {
+    let mut powers = [[1; CHUNK_BYTES / WORD_BYTES / ROW_WORDS]; 2];
+    let mut i = 1;
+    while i < powers[0].len() {
+        powers[0][i] = constant_mul(powers[0][i - 1], ROW_FACTORS[0]);
+        powers[1][i] = constant_mul(powers[1][i - 1], ROW_FACTORS[1]);
+        i += 1;
+    }
+    powers
+};
 
 /// s of x²+s·x+1, which has the row factors as its roots.
 pub(crate) const ROOT_SUM: u8 = ROW_FACTORS[0] ^ ROW_FACTORS[1];

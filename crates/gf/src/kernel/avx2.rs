@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::tables::HALVES;
 use super::vector::{Vector, routines};
 
-routines!(__m256i, "avx2", rows: 4, hop: 2, dot: 2, finish: super::ssse3::finish);
+routines!(__m256i, "avx2", rows: 8, hop: 4, dot: 2, finish: super::ssse3::finish);
 
 impl Vector for __m256i {
     const BYTES: usize = 32;

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::Residue;
 use super::tables::{BITS, bit_matrix};
 use super::vector::{Vector, routines};
-use crate::fingerprint::{LANES, MOVES, ROW_FACTORS, weights};
+use crate::fingerprint::{LANES, MOVES, weights};
 use crate::{FINGERPRINT_BYTES, WORD_BYTES};
 
 routines!(__m512i, "gfni,avx512f,avx512bw", rows: 4, hop: 4, dot: 2, finish: finish);
@@ -93,7 +93,7 @@ static STEPS: [[[u64; LANES]; 2]; 2] = {
     steps
 };
 
-/// The residue's values at both roots are a row each; then Σ A^r(word r) and Σ B^r(word r) over the words of either, in
+/// The residue gives a row for each of the sums; then Σ A^r(word r) and Σ B^r(word r) over the words of either, in
 /// pairs.
 #[target_feature(enable = "gfni,avx512f,avx512bw")]
 fn finish(residue: &Residue) -> [u8; FINGERPRINT_BYTES] {
@@ -117,10 +117,11 @@ const fn turn(sum: usize, steps: usize) -> i32 {
 fn fold<const ONE: i32, const TWO: i32>(sum: usize, residue: &Residue) -> __m512i {
     // SAFETY: every word lies within its row, matrices of eight lanes are 64 bytes; the instructions are enabled.
     unsafe {
-        let root = __m512i::factor(&__m512i::table(ROW_FACTORS[sum]));
+        let [f0, f1] = residue.factors(sum).map(|c| __m512i::factor(&__m512i::table(c)));
         let word = |r: usize| {
-            let [r0, r1] = residue.0.each_ref().map(|row| __m512i::load(row.as_ptr().add(r * WORD_BYTES)));
-            r0.xor(r1.mul(root))
+            let [r0, r1] =
+                residue.parts.each_ref().map(|row| __m512i::load(row.as_ptr().add(r * WORD_BYTES)));
+            r0.mul(f0).xor(r1.mul(f1))
         };
         let [one, two] = STEPS[sum].each_ref().map(|matrices| __m512i::load(matrices.as_ptr().cast()));
         let pair = |r| step::<ONE>(word(r), word(r + 1), one);

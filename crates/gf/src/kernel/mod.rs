@@ -105,7 +105,7 @@ struct Routines {
     mul: unsafe fn(u8, *const u8, *mut u8, usize),
     mul_add: unsafe fn(u8, *const u8, *mut u8, usize),
     dot: unsafe fn(&Dot<'_>),
-    /// Continues the residue, downwards, over pairs of rows: `(pairs, count, residue)`.
+    /// Continues the residue's parts over pairs of rows: `(pairs, count, residue)`.
     add_pairs: unsafe fn(*const u8, usize, &mut Residue),
     /// `(c, local, acc, count, …)`: as `add_pairs` for both, and acc += c·local.
     hop_pairs: unsafe fn(u8, *const u8, *mut u8, usize, &mut Residue, &mut Residue),

@@ -2,7 +2,7 @@
 
 use super::chunk::{PAIR_BYTES, ROW_BYTES};
 use super::{Dot, MUL, Residue, Routines};
-use crate::fingerprint::{FACTORS, LANES, MOVES, ROOT_SUM, ROW_FACTORS, ROW_WORDS};
+use crate::fingerprint::{FACTORS, LANES, MOVES, ROOT_SUM, ROW_WORDS};
 use crate::{FINGERPRINT_BYTES, WORD_BYTES};
 
 pub(super) static ROUTINES: Routines = Routines { xor, mul, mul_add, dot, add_pairs, hop_pairs, finish };
@@ -49,8 +49,8 @@ unsafe fn dot(dot: &Dot<'_>) {
 
 unsafe fn add_pairs(pairs: *const u8, count: usize, residue: &mut Residue) {
     let products = &MUL[usize::from(ROOT_SUM)];
-    let [r0, r1] = &mut residue.0;
-    for row in (0..2 * count).rev() {
+    let [r0, r1] = &mut residue.parts;
+    for row in 0..2 * count {
         // SAFETY: row < 2·count, within the region; a row has no alignment to keep.
         let bytes = unsafe { &*pairs.add(row * ROW_BYTES).cast::<[u8; ROW_BYTES]>() };
         let exchange = row % 2 * (WORD_BYTES / 2);
@@ -76,17 +76,17 @@ unsafe fn hop_pairs(
     }
 }
 
-/// The residue's values at both roots are a row each; then Σ A^r(word r) and Σ B^r(word r) over the words of either.
+/// The residue gives a row for each of the sums; then Σ A^r(word r) and Σ B^r(word r) over the words of either.
 fn finish(residue: &Residue) -> [u8; FINGERPRINT_BYTES] {
-    let [r0, r1] = &residue.0;
+    let [r0, r1] = &residue.parts;
     let mut fingerprint = [0; FINGERPRINT_BYTES];
     for (which, out) in fingerprint.as_chunks_mut::<WORD_BYTES>().0.iter_mut().enumerate() {
-        let products = &MUL[usize::from(ROW_FACTORS[which])];
+        let [products0, products1] = residue.factors(which).map(|c| &MUL[usize::from(c)]);
         for word in (0..ROW_WORDS).rev() {
             step(which, out);
             for (i, byte) in out.iter_mut().enumerate() {
                 let at = word * WORD_BYTES + i;
-                *byte ^= r0[at] ^ products[usize::from(r1[at])];
+                *byte ^= products0[usize::from(r0[at])] ^ products1[usize::from(r1[at])];
             }
         }
     }

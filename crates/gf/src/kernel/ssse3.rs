@@ -6,10 +6,10 @@ use super::Residue;
 use super::chunk::ROW_BYTES;
 use super::tables::HALVES;
 use super::vector::{Vector, routines};
-use crate::fingerprint::{B_FACTOR, ROW_FACTORS};
+use crate::fingerprint::B_FACTOR;
 use crate::{FINGERPRINT_BYTES, WORD_BYTES};
 
-routines!(__m128i, "ssse3", rows: 4, hop: 2, dot: 1, finish: finish);
+routines!(__m128i, "ssse3", rows: 8, hop: 2, dot: 1, finish: finish);
 
 impl Vector for __m128i {
     const BYTES: usize = 16;
@@ -63,21 +63,22 @@ impl Vector for __m128i {
     }
 }
 
-/// The residue's values at both roots are a row each; then Σ A^r(word r) and Σ B^r(word r) over the words of either, by
+/// The residue gives a row for each of the sums; then Σ A^r(word r) and Σ B^r(word r) over the words of either, by
 /// Horner's rule. Serves AVX2 as well: there are too few bytes for wider registers to matter.
 #[target_feature(enable = "ssse3")]
 pub(super) fn finish(residue: &Residue) -> [u8; FINGERPRINT_BYTES] {
     // SAFETY: here and below, SSSE3 is enabled.
-    let roots = ROW_FACTORS.map(|c| unsafe { __m128i::factor(&__m128i::table(c)) });
+    let factor = |c| unsafe { __m128i::factor(&__m128i::table(c)) };
+    let factors = [0, 1].map(|sum| residue.factors(sum).map(factor));
     let mut sums = [[_mm_setzero_si128(); 4]; 2];
     for word in (0..ROW_BYTES).step_by(WORD_BYTES).rev() {
         sums = [step_a(sums[0]), step_b(sums[1])];
         for (i, at) in (word..word + WORD_BYTES).step_by(16).enumerate() {
             // SAFETY: 16 bytes from `at` lie within a row.
             unsafe {
-                let [r0, r1] = residue.0.each_ref().map(|row| __m128i::load(row.as_ptr().add(at)));
-                for (sum, root) in sums.iter_mut().zip(roots) {
-                    sum[i] = sum[i].xor(r0).xor(r1.mul(root));
+                let [r0, r1] = residue.parts.each_ref().map(|row| __m128i::load(row.as_ptr().add(at)));
+                for (sum, [f0, f1]) in sums.iter_mut().zip(factors) {
+                    sum[i] = sum[i].xor(r0.mul(f0)).xor(r1.mul(f1));
                 }
             }
         }

@@ -138,9 +138,12 @@ impl<V: Vector, const W: usize> Strip<V, W> {
         // SAFETY: strips lie within a row.
         unsafe {
             let mut strip = Self { r0: [V::zero(); W], r1: [V::zero(); W] };
-            for i in 0..W {
-                strip.r0[i] = V::load(residue.0[0].as_ptr().add(offset + i * V::BYTES));
-                strip.r1[i] = V::load(residue.0[1].as_ptr().add(offset + i * V::BYTES));
+            // A fresh residue is zero, and reading it would wait for narrower stores to reach the cache.
+            if residue.rows > 0 {
+                for i in 0..W {
+                    strip.r0[i] = V::load(residue.parts[0].as_ptr().add(offset + i * V::BYTES));
+                    strip.r1[i] = V::load(residue.parts[1].as_ptr().add(offset + i * V::BYTES));
+                }
             }
             strip
         }
@@ -151,13 +154,13 @@ impl<V: Vector, const W: usize> Strip<V, W> {
         for i in 0..W {
             // SAFETY: strips lie within a row.
             unsafe {
-                self.r0[i].store(residue.0[0].as_mut_ptr().add(offset + i * V::BYTES));
-                self.r1[i].store(residue.0[1].as_mut_ptr().add(offset + i * V::BYTES));
+                self.r0[i].store(residue.parts[0].as_mut_ptr().add(offset + i * V::BYTES));
+                self.r1[i].store(residue.parts[1].as_mut_ptr().add(offset + i * V::BYTES));
             }
         }
     }
 
-    /// The next row, downwards.
+    /// The next row.
     #[inline(always)]
     unsafe fn add(&mut self, i: usize, vector: V, root_sum: V::Factor) {
         // SAFETY: the caller's promise.
@@ -195,8 +198,8 @@ pub(super) unsafe fn add_pairs<V: Vector, const W: usize>(
         let root_sum = V::factor(&V::table(ROOT_SUM));
         for offset in (0..ROW_BYTES).step_by(Strip::<V, W>::BYTES) {
             let mut strip = Strip::<V, W>::load(residue, offset);
-            for pair in (0..count).rev() {
-                for odd in [1, 0] {
+            for pair in 0..count {
+                for odd in [0, 1] {
                     for i in 0..W {
                         let at = pair * PAIR_BYTES + place::<V>(odd, offset + i * V::BYTES);
                         strip.add(i, contribution(odd, V::load(pairs.add(at))), root_sum);
@@ -226,8 +229,8 @@ pub(super) unsafe fn hop_pairs<V: Vector, const W: usize>(
         for offset in (0..ROW_BYTES).step_by(Strip::<V, W>::BYTES) {
             let mut of_local = Strip::<V, W>::load(local_residue, offset);
             let mut of_acc = Strip::<V, W>::load(acc_residue, offset);
-            for pair in (0..count).rev() {
-                for odd in [1, 0] {
+            for pair in 0..count {
+                for odd in [0, 1] {
                     for i in 0..W {
                         let at = pair * PAIR_BYTES + place::<V>(odd, offset + i * V::BYTES);
                         let (mine, received) = (V::load(local.add(at)), V::load(acc.add(at)));
