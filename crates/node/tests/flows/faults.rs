@@ -1,0 +1,214 @@
+//! Whatever goes wrong: one typed fault that names the guilty, and nothing under a final name.
+
+use crate::rig::{REQUESTOR, Rig};
+use disk::Disk;
+use flow::Scheme;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wire::{Cause, Fault};
+
+const SCHEMES: [Scheme; 2] = [Scheme::Conventional, Scheme::Pipeline];
+
+async fn rig() -> Rig {
+    Rig::new("rs-4+2", &[300_000; 4], 32 * 1024).await
+}
+
+/// Member 0 is rebuilt by members 1 … 4 on nodes 2 … 5; the chain runs in that order.
+async fn fails(rig: &Rig, scheme: Scheme) -> Fault {
+    let started = Instant::now();
+    let fault = rig.repair(rig.plan(scheme, &[0], true)).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(8), "{scheme}: {fault} took {:?}", started.elapsed());
+    assert!(!rig.repaired(0));
+    assert!(!rig.requestor.shared().flows.store.contains(rig.ids[0]).unwrap());
+    fault
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_arithmetic_names_the_edge_behind_the_helper() {
+    let rig = rig().await;
+    rig.injections[2].flip_arithmetic(4);
+    let fault = fails(&rig, Scheme::Pipeline).await;
+    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some((3, 4))), "{fault}");
+    assert_eq!(fault.slice, 4);
+    rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
+    assert!(rig.repaired(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bit_flipped_on_the_wire_names_the_edge() {
+    let rig = rig().await;
+    for (scheme, edge) in [(Scheme::Conventional, (4, REQUESTOR)), (Scheme::Pipeline, (4, 5))] {
+        rig.injections[3].flip_wire(7);
+        let fault = fails(&rig, scheme).await;
+        assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some(edge)), "{scheme}: {fault}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bit_flipped_on_disk_names_the_node_and_the_block() {
+    for slice_bytes in [32 * 1024, 1024] {
+        let rig = Rig::new("rs-4+2", &[300_000; 4], slice_bytes).await;
+        damage(rig.disks[1].as_ref(), |bytes| bytes[123_456] ^= 1);
+        for scheme in SCHEMES {
+            let fault = fails(&rig, scheme).await;
+            assert_eq!(
+                (fault.cause, fault.suspect),
+                (Cause::CorruptBlock, Some((2, 2))),
+                "{scheme}: {fault}"
+            );
+            assert_eq!(fault.block, Some(rig.ids[1]));
+        }
+        assert_eq!(rig.nodes[1].shared().flows.corrupt(), vec![rig.ids[1]]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_truncated_block_is_noticed_before_anything_runs() {
+    let rig = rig().await;
+    damage(rig.disks[1].as_ref(), |bytes| bytes.truncate(1000));
+    for scheme in SCHEMES {
+        let fault = fails(&rig, scheme).await;
+        assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{scheme}: {fault}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_helper_that_goes_silent_is_blamed_by_its_successor() {
+    let rig = rig().await;
+    for (scheme, edge) in [(Scheme::Conventional, (3, REQUESTOR)), (Scheme::Pipeline, (3, 4))] {
+        rig.injections[2].stall(5);
+        let fault = fails(&rig, scheme).await;
+        assert_eq!((fault.cause, fault.suspect), (Cause::Stalled, Some(edge)), "{scheme}: {fault}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_helper_is_unreachable() {
+    let mut rig = rig().await;
+    let plan = rig.plan(Scheme::Pipeline, &[0], true);
+    rig.nodes.remove(2).shutdown().await;
+    let fault = rig.repair(plan).await.unwrap_err();
+    assert_eq!((fault.cause, fault.suspect), (Cause::Unreachable, Some((3, 3))), "{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_attempt_is_refused() {
+    let rig = rig().await;
+    let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
+    let older = plan.clone();
+    plan.header.as_mut().unwrap().attempt = 2;
+    rig.repair(plan).await.unwrap();
+    rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    let fault = rig.repair(older).await.unwrap_err();
+    assert_eq!(fault.cause, Cause::StaleAttempt, "{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_is_not_what_was_written_gets_no_name() {
+    let rig = rig().await;
+    let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
+    for stage in &mut plan.stages {
+        for output in &mut stage.outputs {
+            if let Some(wire::proto::stage_output::Kind::Write(write)) = &mut output.kind {
+                write.digest[0] ^= 1;
+            }
+        }
+    }
+    let fault = rig.repair(plan).await.unwrap_err();
+    assert_eq!(fault.cause, Cause::WrongDigest, "{fault}");
+    assert!(!rig.requestor.shared().flows.store.contains(rig.ids[0]).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_on_every_port_harms_nobody() {
+    let rig = rig().await;
+    let mut state = 7u64;
+    for node in &rig.nodes {
+        for addr in [node.control_addr(), node.data_addr()] {
+            for length in [1usize, 64, 65, 5000] {
+                let garbage: Vec<u8> = (0..length)
+                    .map(|_| {
+                        state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                        (state >> 33) as u8
+                    })
+                    .collect();
+                let mut stream = std::net::TcpStream::connect(addr).unwrap();
+                stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+                // The daemon may hang up in the middle; that is its right.
+                let _ = stream.write_all(&garbage);
+                let _ = stream.read(&mut [0; 64]);
+            }
+        }
+    }
+    rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
+    assert!(rig.repaired(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_without_the_token_gets_no_edge() {
+    let rig = rig().await;
+    let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
+    // The receiving end of the last edge is told another secret than the sending end.
+    let last = plan.edges.len() - 1;
+    let prepare = |plan: &wire::proto::FlowPlan, site| {
+        wire::spec::prepare_for(plan, flow::Site(site)).unwrap().unwrap()
+    };
+    let requestor =
+        rig.requestor.shared().engine.prepare(&prepare(&plan, 0), exec::StageIo::default()).unwrap();
+    plan.edges[last].token[0] ^= 1;
+    let helpers: Vec<_> = (2..6)
+        .map(|site| {
+            let engine = &rig.nodes[site as usize - 1].shared().engine;
+            engine.prepare(&prepare(&plan, site), exec::StageIo::default()).unwrap()
+        })
+        .collect();
+    let mut refused = None;
+    for prepared in helpers.iter().chain([&requestor]) {
+        prepared.grant(0, 0, 4).unwrap();
+    }
+    for mut prepared in helpers {
+        while let Ok(Some(message)) =
+            tokio::time::timeout(Duration::from_millis(300), prepared.events.recv()).await
+        {
+            if let Some(wire::proto::stage_message::Kind::Failed(fault)) = message.kind {
+                refused = Some(Fault::from(fault));
+            }
+        }
+    }
+    let fault = refused.unwrap();
+    assert_eq!(fault.cause, Cause::Disconnected, "{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reservations_are_given_back() {
+    let rig = rig().await;
+    for scheme in SCHEMES {
+        rig.injections[2].flip_wire(3);
+        fails(&rig, scheme).await;
+        rig.repair(rig.plan(scheme, &[0], true)).await.unwrap();
+        rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while rig.nodes.iter().chain([&rig.requestor]).any(|n| n.shared().engine.running_stages() > 0) {
+        assert!(Instant::now() < deadline, "stages still run");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Changes the one block file of a store.
+fn damage(disk: &dyn Disk, change: impl FnOnce(&mut Vec<u8>)) {
+    for folder in disk.list(Path::new("blocks")).unwrap() {
+        let folder = Path::new("blocks").join(folder.name);
+        for file in disk.list(&folder).unwrap().into_iter().filter(|f| !f.name.ends_with(".meta")) {
+            let path = folder.join(&file.name);
+            let file = disk.open_write(&path).unwrap();
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read_exact_at(0, &mut bytes).unwrap();
+            change(&mut bytes);
+            file.set_len(bytes.len() as u64).unwrap();
+            return file.write_at(0, &bytes).unwrap();
+        }
+    }
+    panic!("no block here");
+}

@@ -1,0 +1,220 @@
+//! A stripe spread over real nodes in this process: real sockets, real stores, no coordinator.
+
+use codes::Code;
+use disk::{CrashDisk, Disk, PowerSwitch};
+use exec::{DriverIo, Engine, Injection};
+use flow::{Geometry, Helper, Member, Proved, RepairRequest, Scheme, Site, Symbol};
+use node::store::BlockFacts;
+use node::{Config, Node};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wire::spec::{Binding, FlowHeader, encode_plan};
+use wire::{BlockId, Fault, proto};
+
+/// The requestor's node number; member i lives on node i + 1.
+pub const REQUESTOR: u32 = 100;
+
+/// Nobody listens there: these nodes have no coordinator.
+const NO_COORDINATOR: &str = "127.0.0.1:1";
+
+/// One stripe, one node for each member, and a requestor.
+pub struct Rig {
+    pub code: Code,
+    pub geometry: Geometry,
+    pub nodes: Vec<Node>,
+    pub requestor: Node,
+    pub blocks: Vec<Vec<u8>>,
+    pub ids: Vec<BlockId>,
+    pub injections: Vec<Arc<Injection>>,
+    pub disks: Vec<Arc<dyn Disk>>,
+}
+
+impl Rig {
+    /// Data blocks of the given lengths, parities computed by the plainest arithmetic there is.
+    pub async fn new(code: &str, lengths: &[u64], slice_bytes: u32) -> Rig {
+        let code = Code::parse(code).unwrap();
+        assert_eq!(lengths.len(), code.k());
+        let block_bytes = lengths.iter().copied().max().unwrap();
+        let geometry = Geometry { block_bytes, alpha: code.alpha() as u16, slice_bytes };
+        let blocks = encode(&code, geometry, lengths);
+        let switch = PowerSwitch::new();
+        let (mut nodes, mut ids, mut injections, mut disks) = (vec![], vec![], vec![], vec![]);
+        for (member, bytes) in blocks.iter().enumerate() {
+            let injection = Arc::new(Injection::default());
+            let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&switch));
+            let node = start(member as u32 + 1, disk.clone(), injection.clone()).await;
+            ids.push(BlockId::random());
+            put(&node, ids[member], bytes, geometry);
+            nodes.push(node);
+            injections.push(injection);
+            disks.push(disk);
+        }
+        let requestor = start(REQUESTOR, Arc::new(CrashDisk::new(&switch)), Arc::default()).await;
+        Rig { code, geometry, nodes, requestor, blocks, ids, injections, disks }
+    }
+
+    /// A proved repair of whole blocks at the requestor by the helpers in that order.
+    pub fn plan(&self, scheme: Scheme, lost: &[u16], verify: bool) -> proto::FlowPlan {
+        let lost: Vec<Member> = lost.iter().map(|&m| Member(m)).collect();
+        let wanted = RepairRequest::whole_blocks(&self.code, &lost);
+        let flow = self.flow(scheme, wanted, flow::Sink::Write, &lost);
+        self.bind(&flow, verify, REQUESTOR, (0, self.geometry.slices()))
+    }
+
+    /// A proved read of symbols by a client.
+    pub fn read_plan(&self, scheme: Scheme, symbols: &[(u16, u16)], slices: (u64, u64)) -> proto::FlowPlan {
+        let wanted = symbols.iter().map(|&(m, index)| Symbol { member: Member(m), index }).collect();
+        let lost: Vec<Member> = symbols.iter().map(|s| Member(s.0)).collect();
+        let flow = self.flow(scheme, wanted, flow::Sink::Read, &lost);
+        self.bind(&flow, true, 0, slices)
+    }
+
+    fn flow(&self, scheme: Scheme, wanted: Vec<Symbol>, sink: flow::Sink, lost: &[Member]) -> Proved {
+        let helpers: Vec<Helper> = (0..self.blocks.len())
+            .filter(|&m| !lost.contains(&Member(m as u16)))
+            .map(|m| Helper {
+                member: Member(m as u16),
+                site: Site(m as u32 + 1),
+                stored_bytes: self.blocks[m].len() as u64,
+            })
+            .collect();
+        let request = RepairRequest {
+            code: &self.code,
+            geometry: self.geometry,
+            wanted,
+            helpers: &helpers,
+            absent: &[],
+            requestor: Site(0),
+            sink,
+        };
+        flow::build(scheme, &request).unwrap()
+    }
+
+    fn bind(&self, flow: &Proved, verify: bool, driver: u32, slices: (u64, u64)) -> proto::FlowPlan {
+        let mut header = FlowHeader::new(self.code.field(), self.geometry);
+        header.verify = verify;
+        header.stall_ms = 400;
+        let mut participants = vec![match driver {
+            0 => proto::Participant::default(),
+            _ => participant(0, &self.requestor),
+        }];
+        participants.extend(self.nodes.iter().zip(1..).map(|(node, site)| participant(site, node)));
+        let blocks = (0..self.blocks.len())
+            .map(|m| {
+                let stored_bytes = self.blocks[m].len() as u64;
+                let block = proto::BlockRef { block: self.ids[m].to_vec(), generation: 1, stored_bytes };
+                (Member(m as u16), block)
+            })
+            .collect();
+        let writes: BTreeMap<_, _> =
+            (0..self.blocks.len()).map(|m| (Member(m as u16), self.write(m))).collect();
+        let binding = Binding { header, participants, blocks, writes, scheme: "test".into(), slices };
+        encode_plan(flow, binding).unwrap()
+    }
+
+    fn write(&self, member: usize) -> proto::BlockWrite {
+        proto::BlockWrite {
+            member: member as u32,
+            block: self.ids[member].to_vec(),
+            generation: 2,
+            stored_bytes: self.blocks[member].len() as u64,
+            digest: blake3::hash(&self.blocks[member]).as_bytes().to_vec(),
+            ..Default::default()
+        }
+    }
+
+    /// Runs a repair with the requestor as its driver.
+    pub async fn repair(&self, plan: proto::FlowPlan) -> Result<proto::DriveResult, Fault> {
+        self.requestor.shared().engine.drive(plan, DriverIo::default(), |_| {}).await
+    }
+
+    /// Whether the requestor now stores the block, byte for byte.
+    pub fn repaired(&self, member: usize) -> bool {
+        let store = &self.requestor.shared().flows.store;
+        let Ok(reader) = store.reader(self.ids[member]) else { return false };
+        let mut bytes = vec![0; reader.stored_bytes() as usize];
+        reader.read_verified(0, &mut bytes).unwrap();
+        bytes == self.blocks[member]
+    }
+}
+
+/// Runs a read with a client as its driver; the bytes of each row, from the first slice asked for.
+pub async fn read(plan: proto::FlowPlan, rows: usize, slice_bytes: u32) -> Result<Vec<Vec<u8>>, Fault> {
+    let got = Arc::new(Mutex::new(vec![Vec::new(); rows]));
+    let first = plan.first_slice * u64::from(slice_bytes);
+    let sink: exec::Sink = Box::new({
+        let got = got.clone();
+        move |d: exec::Delivery<'_>| {
+            let mut rows = got.lock().unwrap();
+            rows[d.row].resize((d.offset - first) as usize, 0);
+            rows[d.row].extend_from_slice(d.bytes);
+            Ok(())
+        }
+    });
+    let io = DriverIo { source: None, sink: Some(sink) };
+    Engine::client().drive(plan, io, |_| {}).await?;
+    Ok(Arc::try_unwrap(got).unwrap().into_inner().unwrap())
+}
+
+async fn start(number: u32, disk: Arc<dyn Disk>, injection: Arc<Injection>) -> Node {
+    let mut config = Config::new(number, NO_COORDINATOR.into(), disk);
+    config.injection = injection;
+    node::start(config).await.unwrap()
+}
+
+fn participant(site: u32, node: &Node) -> proto::Participant {
+    proto::Participant {
+        site,
+        node: node.shared().node,
+        control_addr: node.control_addr().to_string(),
+        data_addr: node.data_addr().to_string(),
+        rack: 0,
+    }
+}
+
+fn put(node: &Node, id: BlockId, bytes: &[u8], geometry: Geometry) {
+    let mut writer = node.shared().flows.store.writer(id, 1).unwrap();
+    writer.write(0, bytes, None).unwrap();
+    let facts = BlockFacts {
+        stored_bytes: bytes.len() as u64,
+        alpha: geometry.alpha,
+        symbol_bytes: geometry.symbol_bytes(),
+        object: None,
+        stripe: None,
+    };
+    writer.finish(facts, None).unwrap();
+}
+
+/// The stripe, by field arithmetic one byte at a time.
+fn encode(code: &Code, geometry: Geometry, lengths: &[u64]) -> Vec<Vec<u8>> {
+    let (alpha, symbol) = (code.alpha(), geometry.symbol_bytes() as usize);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut symbols: Vec<Vec<u8>> = Vec::new();
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
+    for &length in lengths {
+        let mut block: Vec<u8> = (0..length)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 56) as u8
+            })
+            .collect();
+        blocks.push(block.clone());
+        block.resize(symbol * alpha, 0);
+        symbols.extend(block.chunks(symbol.max(1)).take(alpha).map(<[u8]>::to_vec));
+    }
+    for member in code.k()..code.n() {
+        let mut parity = Vec::new();
+        for index in 0..alpha {
+            let row = code.symbol_row(member as u16, index as u16);
+            let mut sum = vec![0u8; symbol];
+            for (coefficient, data) in row.iter().zip(&symbols) {
+                sum.iter_mut()
+                    .zip(data)
+                    .for_each(|(s, d)| *s ^= code.field().mul(*coefficient, u16::from(*d)) as u8);
+            }
+            parity.extend(sum);
+        }
+        blocks.push(parity);
+    }
+    blocks
+}
