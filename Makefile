@@ -1,0 +1,38 @@
+# The two commands of README are `make demo` and `make test`. Each installs what it needs.
+
+CARGO ?= cargo
+NEXTEST_VERSION := 0.9.151
+
+.PHONY: demo test lint bench build tools toolchain
+
+# Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
+# Another file: make demo FILE=/path/to/file
+demo: toolchain
+	$(CARGO) build --release --locked -p cli
+	target/release/stripeline demo $(if $(FILE),--file "$(FILE)")
+
+# All tests. Needs neither root nor Java.
+test: toolchain tools
+	$(CARGO) nextest run --workspace --locked --no-fail-fast
+	$(CARGO) test --workspace --locked --doc --quiet
+
+lint: toolchain
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# Kernels beside memcpy and XOR; a chain of helpers beside a bare one.
+bench: toolchain
+	$(CARGO) bench --locked -p gf
+	$(CARGO) bench --locked -p node --bench chain
+
+build: toolchain
+	$(CARGO) build --release --locked
+
+toolchain:
+	@command -v cc >/dev/null 2>&1 || { apt-get update -q && apt-get install -y -q gcc libc6-dev; }
+	@command -v $(CARGO) >/dev/null 2>&1 || { \
+		apt-get update -q && apt-get install -y -q rustup && rustup default 1.95; }
+
+tools:
+	@$(CARGO) nextest --version >/dev/null 2>&1 || \
+		$(CARGO) install --locked --version $(NEXTEST_VERSION) cargo-nextest
