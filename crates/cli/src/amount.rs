@@ -1,15 +1,18 @@
 //! Sizes and rates as people write and read them.
 
+use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// A number of bytes: `64MiB`, `1.5GB`, `32K`, `100`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Size(pub u64);
 
 /// Bytes per second, 0 for no limit: `400mbit`, `50MB/s`, `none`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Rate(pub u64);
 
 /// A text that is no size or rate.
@@ -73,6 +76,27 @@ impl FromStr for Rate {
         })
     }
 }
+
+impl Rate {
+    /// The rate as an argument that reads back as exactly the same.
+    pub fn argument(self) -> String {
+        if self.0 == 0 { "none".to_owned() } else { format!("{}B/s", self.0) }
+    }
+}
+
+macro_rules! from_text {
+    ($($amount:ident)*) => {$(
+        impl TryFrom<String> for $amount {
+            type Error = BadAmount;
+
+            fn try_from(text: String) -> Result<Self, BadAmount> {
+                text.parse()
+            }
+        }
+    )*};
+}
+
+from_text!(Size Rate);
 
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -189,6 +213,9 @@ mod tests {
         assert_eq!(Size(0).to_string(), "0 B");
         assert_eq!(Rate(50_000_000).to_string(), "400 Mbit/s");
         assert_eq!(Rate(0).to_string(), "unlimited");
+        for rate in [Rate(0), Rate(1), Rate(50_000_001)] {
+            assert_eq!(rate.argument().parse(), Ok(rate));
+        }
         assert_eq!(seconds(Duration::from_micros(1_352_400)), "1.352 s");
     }
 }

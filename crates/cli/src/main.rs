@@ -1,11 +1,27 @@
 //! `stripeline`: the one program. Daemons, the operator's commands and the researcher's calculator.
 
 mod amount;
+mod bare;
+mod catalog;
+mod cluster;
 mod codes;
+mod context;
+mod daemon;
+mod demo;
+mod job;
+mod local;
+mod objects;
+mod operate;
 mod output;
+mod progress;
+mod repair;
+mod traffic;
 
-use clap::{Parser, Subcommand};
+use amount::Rate;
+use clap::{Args, Parser, Subcommand};
+use context::Context;
 use output::{ClosedStdout, Output};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Erasure-coded storage that repairs as fast as it reads.
@@ -15,29 +31,123 @@ struct Cli {
     /// Answer in JSON: one document, or one per line for what comes as a stream
     #[arg(long, global = true)]
     json: bool,
+    /// Address of the coordinator [default: $STRIPELINE_COORDINATOR, or that of the local cluster]
+    #[arg(long, global = true, value_name = "ADDR")]
+    coordinator: Option<String>,
+    /// Folder of the local cluster, or of the daemon to run [default: $STRIPELINE_HOME, or
+    /// ~/.local/share/stripeline/default]
+    #[arg(long, global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Run a cluster of processes on this machine
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Store a file as an object
+    Put(objects::PutArgs),
+    /// Read an object, or a range of it, also while nodes are dead
+    Get(objects::GetArgs),
+    /// List objects
+    Ls {
+        /// Only names that begin so
+        #[arg(default_value = "", hide_default_value = true)]
+        prefix: String,
+    },
+    /// Show an object: its blocks, where they are, their stripes
+    Stat {
+        /// Name of the object
+        name: String,
+    },
+    /// Remove an object
+    Rm {
+        /// Name of the object
+        name: String,
+    },
+    /// Turn an object's replicas into an erasure code
+    Archive(objects::ArchiveArgs),
+    /// Rebuild lost blocks
+    #[command(subcommand)]
+    Repair(repair::RepairCommand),
+    /// Show what something would do, without doing it
+    #[command(subcommand)]
+    Explain(repair::ExplainCommand),
+    /// Read everything that nodes store and check it
+    Scrub {
+        /// Only this node
+        #[arg(long, value_name = "N")]
+        node: Option<u32>,
+    },
+    /// Background tasks
+    #[command(subcommand)]
+    Tasks(operate::TasksCommand),
+    /// Limit the network of every living node, in each direction
+    Throttle {
+        /// Such as 400mbit or 50MB/s; none lifts the limit
+        rate: Rate,
+    },
+    /// Back up the catalog, restore it, rebuild it
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
     /// Compute with erasure codes, offline
     #[command(subcommand)]
     Codes(codes::CodesCommand),
+    /// Show it all on this machine in a few minutes: store, lose a node, repair by star and chain, compare
+    Demo(demo::DemoArgs),
+    /// Run a coordinator in the foreground
+    Coordinator(daemon::CoordinatorArgs),
+    /// Run a node in the foreground, or start or stop one of the local cluster
+    Node(NodeCli),
+    /// Time one plain TCP connection through the same token buckets: what repairs are compared with
+    #[command(hide = true)]
+    BareSend(bare::BareArgs),
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+struct NodeCli {
+    #[command(subcommand)]
+    command: Option<cluster::NodeCommand>,
+    #[command(flatten)]
+    daemon: daemon::NodeArgs,
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let out = Output { json: cli.json };
-    let result = match cli.command {
-        Command::Codes(command) => codes::run(command, out),
-    };
-    match result {
+    let context = Context { out: Output { json: cli.json }, coordinator: cli.coordinator, dir: cli.dir };
+    match run(&context, cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<ClosedStdout>() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(context: &Context, command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Cluster(command) => cluster::run(context, command),
+        Command::Put(args) => objects::put(context, args),
+        Command::Get(args) => objects::get(context, args),
+        Command::Ls { prefix } => objects::ls(context, &prefix),
+        Command::Stat { name } => objects::stat(context, &name),
+        Command::Rm { name } => objects::rm(context, &name),
+        Command::Archive(args) => objects::archive(context, args),
+        Command::Repair(command) => repair::run(context, command),
+        Command::Explain(command) => repair::explain(context, command),
+        Command::Scrub { node } => operate::scrub(context, node),
+        Command::Tasks(command) => operate::tasks(context, command),
+        Command::Throttle { rate } => operate::throttle(context, rate),
+        Command::Catalog(command) => catalog::run(context, command),
+        Command::Codes(command) => codes::run(command, context.out),
+        Command::Demo(args) => demo::run(context, &args),
+        Command::BareSend(args) => bare::run(context, &args),
+        Command::Coordinator(args) => daemon::run_coordinator(context, args),
+        Command::Node(NodeCli { command: Some(command), .. }) => cluster::run_node_command(context, command),
+        Command::Node(NodeCli { command: None, daemon }) => daemon::run_node(context, daemon),
     }
 }

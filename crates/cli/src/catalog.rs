@@ -1,0 +1,115 @@
+//! `stripeline catalog`: backing up the coordinator's memory, and getting it back.
+
+use crate::amount::Size;
+use crate::context::Context;
+use crate::local::{Home, folder_of};
+use crate::output::closed;
+use anyhow::{Context as _, Result, bail};
+use clap::Subcommand;
+use disk::{Disk, RealDisk};
+use serde_json::json;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What to do with the catalog.
+#[derive(Subcommand, Debug)]
+pub enum CatalogCommand {
+    /// Write a consistent copy of the catalog to a file, while the cluster runs
+    Backup {
+        /// File to write; - for standard output
+        file: PathBuf,
+    },
+    /// Make the catalog of a coordinator from a backup; --dir is the coordinator's folder, or the local cluster's
+    Restore {
+        /// File to read; - for standard input
+        file: PathBuf,
+    },
+    /// Fill the empty catalog of a running coordinator from what its nodes store
+    Rebuild,
+}
+
+pub fn run(context: &Context, command: CatalogCommand) -> Result<()> {
+    match command {
+        CatalogCommand::Backup { file } => backup(context, &file),
+        CatalogCommand::Restore { file } => restore(context, &file),
+        CatalogCommand::Rebuild => rebuild(context),
+    }
+}
+
+fn backup(context: &Context, file: &Path) -> Result<()> {
+    if file == Path::new("-") {
+        return context.with_client(async |client| {
+            let mut chunks = client.backup_catalog().await?;
+            while let Some(chunk) = chunks.next().await? {
+                io::stdout().write_all(&chunk.bytes).map_err(closed)?;
+            }
+            io::stdout().flush().map_err(closed)
+        });
+    }
+    let failed = || format!("cannot write {}", file.display());
+    // Half a backup must not stand under the name of a whole one, nor replace an older whole one.
+    let partial = file.with_extension("partial");
+    let result = context.with_client(async |client| {
+        let mut chunks = client.backup_catalog().await?;
+        let mut output = File::create(&partial).with_context(failed)?;
+        let mut bytes = 0;
+        while let Some(chunk) = chunks.next().await? {
+            output.write_all(&chunk.bytes).with_context(failed)?;
+            bytes += chunk.bytes.len() as u64;
+        }
+        output.sync_all().with_context(failed)?;
+        fs::rename(&partial, file).with_context(failed)?;
+        Ok(bytes)
+    });
+    if result.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    let bytes = result?;
+    context.out.answer(&json!({"file": file, "bytes": bytes}), || {
+        format!("catalog backed up: {} in {}", Size(bytes), file.display())
+    })
+}
+
+fn restore(context: &Context, file: &Path) -> Result<()> {
+    let mut backup = Vec::new();
+    if file == Path::new("-") {
+        io::stdin().read_to_end(&mut backup).context("cannot read the backup")?;
+    } else {
+        backup = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    }
+    // The folder of a local cluster stands for its coordinator's.
+    let home = Home::locate(context.dir.clone())?;
+    let folder = if home.cluster()?.is_some() { home.coordinator() } else { folder_of(home.path()) };
+    if context.dir.is_none() && home.cluster()?.is_none() {
+        bail!("give --dir, the folder of the coordinator whose catalog is to be made");
+    }
+    if folder.running()?.is_some() {
+        bail!("the coordinator runs; end it first ('stripeline cluster down')");
+    }
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(folder.data())?);
+    coordinator::restore(&disk, &backup)?;
+    context.out.answer(&json!({"dir": folder.path(), "bytes": backup.len()}), || {
+        format!(
+            "catalog restored in {}; start the coordinator, its nodes will register again",
+            folder.path().display()
+        )
+    })
+}
+
+fn rebuild(context: &Context) -> Result<()> {
+    let reply = context.with_client(async |client| Ok(client.rebuild_catalog().await?))?;
+    let document = json!({
+        "objects": reply.objects,
+        "blocks": reply.blocks,
+        "stripes": reply.stripes,
+        "incomplete": reply.incomplete,
+    });
+    context.out.answer(&document, || {
+        format!(
+            "{} objects, {} blocks, {} stripes found on the nodes; {} object versions lack blocks and were left out",
+            reply.objects, reply.blocks, reply.stripes, reply.incomplete
+        )
+    })
+}

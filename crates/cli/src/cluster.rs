@@ -1,0 +1,191 @@
+//! `stripeline cluster` and `stripeline node start|stop`: a cluster of processes on this machine.
+
+use crate::amount::{Rate, Size};
+use crate::context::Context;
+use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
+use crate::output::table;
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use serde_json::{Value, json};
+use wire::ClusterId;
+use wire::proto::{ClusterStatus, NodeInfo};
+
+/// What to do with the local cluster.
+#[derive(Subcommand, Debug)]
+pub enum ClusterCommand {
+    /// Start a coordinator and nodes on this machine, or those of them that do not run
+    Up(UpArgs),
+    /// Show the nodes, and what needs attention
+    Status,
+    /// End the daemons that 'cluster up' started; their data stay
+    Down,
+}
+
+/// What to do with one node of it.
+#[derive(Subcommand, Debug)]
+pub enum NodeCommand {
+    /// End a node of the local cluster; its data stay
+    Stop {
+        /// Number of the node
+        id: u32,
+        /// As a crash would: without a chance to finish anything
+        #[arg(long)]
+        kill: bool,
+    },
+    /// Start a node of the local cluster again
+    Start {
+        /// Number of the node
+        id: u32,
+    },
+}
+
+pub fn run(context: &Context, command: ClusterCommand) -> Result<()> {
+    match command {
+        ClusterCommand::Up(args) => up(context, &args),
+        ClusterCommand::Status => status(context),
+        ClusterCommand::Down => down(context),
+    }
+}
+
+pub fn run_node_command(context: &Context, command: NodeCommand) -> Result<()> {
+    let home = context.home()?;
+    let (id, state, changed) = match command {
+        NodeCommand::Start { id } => (id, "running", start_node(&home, id)?),
+        NodeCommand::Stop { id, kill } => {
+            let _lock = home.lock()?;
+            if !home.cluster()?.is_some_and(|cluster| cluster.nodes.iter().any(|node| node.id == id)) {
+                bail!("there is no node {id} in the cluster of {}", home.path().display());
+            }
+            (id, "stopped", stop_all(&[home.node(id)], kill)? > 0)
+        }
+    };
+    let already = if changed { "" } else { " already" };
+    context.out.answer(&json!({"node": id, "state": state, "changed": changed}), || {
+        format!("node-{id} is{already} {state}")
+    })
+}
+
+fn up(context: &Context, args: &UpArgs) -> Result<()> {
+    let home = context.home()?;
+    let Running { cluster, coordinator, started } = bring_up(&home, args)?;
+    let document = json!({
+        "dir": home.path(),
+        "coordinator": coordinator,
+        "nodes": cluster.nodes.len(),
+        "racks": cluster.racks,
+        "started": started,
+    });
+    context.out.answer(&document, || {
+        format!(
+            "{} nodes in {} rack{} are up, the coordinator at {coordinator} ({started} daemons started)\ndata and logs: {}",
+            cluster.nodes.len(),
+            cluster.racks,
+            if cluster.racks == 1 { "" } else { "s" },
+            home.path().display()
+        )
+    })
+}
+
+fn down(context: &Context) -> Result<()> {
+    let home = context.home()?;
+    let Some(cluster) = home.cluster()? else { bail!("there is no cluster in {}", home.path().display()) };
+    let _lock = home.lock()?;
+    let nodes: Vec<DaemonDir> = cluster.nodes.iter().map(|node| home.node(node.id)).collect();
+    let stopped = stop_all(&nodes, false)? + stop_coordinator(&home)?;
+    context.out.answer(&json!({"dir": home.path(), "stopped": stopped}), || {
+        format!("{stopped} daemons stopped; their data stay in {}", home.path().display())
+    })
+}
+
+fn stop_coordinator(home: &Home) -> Result<usize> {
+    stop_all(&[home.coordinator()], false)
+}
+
+fn status(context: &Context) -> Result<()> {
+    let status = context.with_client(async |client| Ok(client.status().await?))?;
+    context.out.answer(&status_json(&status), || status_text(&status))
+}
+
+fn status_json(status: &ClusterStatus) -> Value {
+    let node = |n: &NodeInfo| {
+        let s = n.status.clone().unwrap_or_default();
+        let throttle = s.throttle.unwrap_or_default();
+        json!({
+            "node": n.node,
+            "rack": n.rack,
+            "living": n.living,
+            "last_seen_ms_ago": n.last_seen_ms_ago,
+            "control_addr": n.control_addr,
+            "data_addr": n.data_addr,
+            "blocks": s.blocks,
+            "stored_bytes": s.stored_bytes,
+            "free_bytes": s.free_bytes,
+            "running_stages": s.running_stages,
+            "egress_bytes_per_s": throttle.egress_bytes_per_s,
+            "ingress_bytes_per_s": throttle.ingress_bytes_per_s,
+            "corrupt_blocks": s.corrupt_blocks.iter().map(|b| hex(b)).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "cluster": hex(&status.cluster),
+        "objects": status.objects,
+        "blocks": status.blocks,
+        "stripes": status.stripes,
+        "garbage": status.garbage,
+        "missing_blocks": status.missing_blocks,
+        "unrecoverable_blocks": status.unrecoverable_blocks,
+        "quarantined": status.quarantined,
+        "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
+    })
+}
+
+fn status_text(status: &ClusterStatus) -> String {
+    let mut table = table(["NODE", "RACK", "STATE", "BLOCKS", "STORED", "FREE", "LIMIT", "CONTROL"]);
+    for n in &status.nodes {
+        let s = n.status.clone().unwrap_or_default();
+        let state =
+            if n.living { "living".to_owned() } else { format!("dead for {} s", n.last_seen_ms_ago / 1000) };
+        let limit = Rate(s.throttle.unwrap_or_default().egress_bytes_per_s);
+        table.add_row([
+            format!("node-{}", n.node),
+            n.rack.clone(),
+            state,
+            s.blocks.to_string(),
+            Size(s.stored_bytes).to_string(),
+            Size(s.free_bytes).to_string(),
+            limit.to_string(),
+            n.control_addr.clone(),
+        ]);
+    }
+    let living = status.nodes.iter().filter(|n| n.living).count();
+    let mut text = format!(
+        "cluster {}: {living} of {} nodes living, {} objects, {} blocks, {} stripes\n",
+        ClusterId::from_slice(&status.cluster).map(|id| id.to_string()).unwrap_or_default(),
+        status.nodes.len(),
+        status.objects,
+        status.blocks,
+        status.stripes
+    );
+    if status.missing_blocks + status.unrecoverable_blocks > 0 {
+        text += &format!(
+            "attention: {} blocks have no living copy, {} of them cannot be rebuilt now\n",
+            status.missing_blocks, status.unrecoverable_blocks
+        );
+    }
+    let corrupt: usize =
+        status.nodes.iter().filter_map(|n| n.status.as_ref()).map(|s| s.corrupt_blocks.len()).sum();
+    if corrupt > 0 {
+        text += &format!(
+            "attention: {corrupt} corrupt blocks were found; 'stripeline repair block' restores them\n"
+        );
+    }
+    for node in &status.quarantined {
+        text += &format!("attention: {node} is quarantined\n");
+    }
+    text + &table.to_string()
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,66 @@
+//! What every command knows: how to answer, and where the cluster is.
+
+use crate::local::Home;
+use crate::output::Output;
+use anyhow::{Context as _, Result, bail};
+use client::Client;
+use std::future::Future;
+use std::path::PathBuf;
+use tokio::runtime::{Builder, Runtime};
+
+/// Names the coordinator where no `--coordinator` does.
+const COORDINATOR_ENV: &str = "STRIPELINE_COORDINATOR";
+
+/// What stands before and beside a command.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub out: Output,
+    pub coordinator: Option<String>,
+    pub dir: Option<PathBuf>,
+}
+
+impl Context {
+    /// The folder of the local cluster.
+    pub fn home(&self) -> Result<Home> {
+        Home::locate(self.dir.clone())
+    }
+
+    /// Where the coordinator is: as given, as the environment says, or as the local cluster's own says.
+    pub fn address(&self) -> Result<String> {
+        if let Some(address) = &self.coordinator {
+            return Ok(address.clone());
+        }
+        let from_env = std::env::var(COORDINATOR_ENV).ok().filter(|address| !address.is_empty());
+        // A folder that was given on the command line is meant, whatever the environment says.
+        if let (None, Some(address)) = (&self.dir, from_env) {
+            return Ok(address);
+        }
+        let home = self.home()?;
+        match home.coordinator().running()? {
+            Some(ready) => Ok(ready.control),
+            None => bail!(
+                "no cluster runs in {}; start one with 'stripeline cluster up', or give --coordinator or {COORDINATOR_ENV}",
+                home.path().display()
+            ),
+        }
+    }
+
+    /// Connects and runs `work` to its end.
+    pub fn with_client<T>(&self, work: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
+        let address = self.address()?;
+        run(async { work(Client::connect(&address).await?).await })
+    }
+}
+
+/// Runs `work` on a runtime of its own.
+pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = runtime()?;
+    let result = runtime.block_on(work);
+    // A thread may wait for standard input or a dead socket for ever; nobody needs it any more.
+    runtime.shutdown_background();
+    result
+}
+
+fn runtime() -> Result<Runtime> {
+    Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}

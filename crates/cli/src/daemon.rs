@@ -1,0 +1,206 @@
+//! `stripeline coordinator` and `stripeline node`: the daemons.
+
+use crate::amount::{Rate, Size};
+use crate::context::{Context, run};
+use crate::local::{DaemonDir, Ready, folder_of, own_start};
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use disk::{Disk, RealDisk};
+use exec::Throttle;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Where a coordinator listens unless it is told.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7400);
+
+/// Any free port: nodes tell the coordinator which one they got.
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Options of a coordinator.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CoordinatorArgs {
+    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:7400]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Block size of puts that name none [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    block_size: Option<Size>,
+    /// A TOML file with these options; those of the command line go before
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Options of a node.
+#[derive(Args, Clone, Debug, Default)]
+pub struct NodeArgs {
+    /// Number of the node in its cluster, from 1
+    #[arg(long, value_name = "N")]
+    id: Option<u32>,
+    /// Its rack [default: rack-1]
+    #[arg(long)]
+    rack: Option<String>,
+    /// Where to listen for control messages [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    listen_control: Option<SocketAddr>,
+    /// Where to listen for slices [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    listen_data: Option<SocketAddr>,
+    /// Limit of what it sends, such as 400mbit [default: none]
+    #[arg(long, value_name = "RATE")]
+    throttle_up: Option<Rate>,
+    /// Limit of what it receives [default: none]
+    #[arg(long, value_name = "RATE")]
+    throttle_down: Option<Rate>,
+    /// A TOML file with these options; those of the command line go before
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// The same, in a file.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct CoordinatorFile {
+    dir: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    block_size: Option<Size>,
+}
+
+/// The same, in a file.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct NodeFile {
+    dir: Option<PathBuf>,
+    coordinator: Option<String>,
+    id: Option<u32>,
+    rack: Option<String>,
+    listen_control: Option<SocketAddr>,
+    listen_data: Option<SocketAddr>,
+    throttle_up: Option<Rate>,
+    throttle_down: Option<Rate>,
+}
+
+/// Runs a coordinator until it is told to end.
+pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
+    let file: CoordinatorFile = read_config(args.config.as_deref())?;
+    let (dir, disk) = open(context.dir.clone().or(file.dir))?;
+    log_to_stderr();
+    run(async move {
+        let mut config =
+            coordinator::Config::new(args.listen.or(file.listen).unwrap_or(DEFAULT_LISTEN), disk);
+        if let Some(Size(bytes)) = args.block_size.or(file.block_size) {
+            config.block_bytes = bytes;
+        }
+        let handle = coordinator::start(config).await?;
+        announce(&dir, handle.local_addr(), None)?;
+        until_told_to_end().await?;
+        handle.shutdown().await;
+        dir.forget_ready()
+    })
+}
+
+/// Runs a node until it is told to end.
+pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
+    let file: NodeFile = read_config(args.config.as_deref())?;
+    let Some(id) = args.id.or(file.id).filter(|&id| id > 0) else {
+        bail!("a node needs a number from 1: give --id, or id in the --config file");
+    };
+    let Some(coordinator) = context.coordinator.clone().or(file.coordinator) else {
+        bail!(
+            "a node needs its coordinator's address: give --coordinator, or coordinator in the --config file"
+        );
+    };
+    let (dir, disk) = open(context.dir.clone().or(file.dir))?;
+    log_to_stderr();
+    run(async move {
+        let mut config = node::Config::new(id, coordinator, disk);
+        config.rack = args.rack.or(file.rack).unwrap_or_else(|| "rack-1".to_owned());
+        config.listen_control = args.listen_control.or(file.listen_control).unwrap_or(ANY_PORT);
+        config.listen_data = args.listen_data.or(file.listen_data).unwrap_or(ANY_PORT);
+        let rate = |argument: Option<Rate>, file: Option<Rate>| argument.or(file).unwrap_or(Rate(0)).0;
+        let (up, down) =
+            (rate(args.throttle_up, file.throttle_up), rate(args.throttle_down, file.throttle_down));
+        config.throttle = Arc::new(Throttle::new(up, down));
+        let handle = node::start(config).await?;
+        announce(&dir, handle.control_addr(), Some(handle.data_addr()))?;
+        until_told_to_end().await?;
+        handle.shutdown().await;
+        dir.forget_ready()
+    })
+}
+
+fn open(dir: Option<PathBuf>) -> Result<(DaemonDir, Arc<dyn Disk>)> {
+    let dir = dir.context("a daemon needs a folder: give --dir, or dir in the --config file")?;
+    let dir = folder_of(&dir);
+    let disk = RealDisk::create(dir.data())?;
+    Ok((dir, Arc::new(disk)))
+}
+
+fn announce(dir: &DaemonDir, control: SocketAddr, data: Option<SocketAddr>) -> Result<()> {
+    let (pid, start_ticks) = own_start();
+    dir.announce(&Ready {
+        pid,
+        start_ticks,
+        control: control.to_string(),
+        data: data.map(|data| data.to_string()),
+    })
+}
+
+/// SIGTERM, or Ctrl-C in a terminal.
+async fn until_told_to_end() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot listen for Ctrl-C"),
+    }
+}
+
+/// Levels by module as `RUST_LOG` says; without it, what an operator should see.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // A second daemon in one process (tests) logs through the first one's subscriber.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init();
+}
+
+fn read_config<T: DeserializeOwned + Default>(path: Option<&Path>) -> Result<T> {
+    let Some(path) = path else { return Ok(T::default()) };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        anyhow::anyhow!("{}, line {line}: {}", path.display(), error.message().replace('\n', " "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_file_is_read_and_its_mistakes_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node.toml");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read_config::<NodeFile>(Some(&path))
+        };
+        let file =
+            read("id = 3\nrack = \"a\"\nthrottle-up = \"400mbit\"\nlisten-data = \"0.0.0.0:9000\"").unwrap();
+        assert_eq!((file.id, file.throttle_up), (Some(3), Some(Rate(50_000_000))));
+        let error = |text| read(text).err().unwrap().to_string();
+        assert!(
+            error("id = 3\nthrottle-up = \"fast\"").contains("line 2"),
+            "{}",
+            error("id = 3\nthrottle-up = \"fast\"")
+        );
+        assert!(error("nonsense = 1").contains("nonsense"));
+        assert!(read_config::<NodeFile>(Some(Path::new("/nonexistent"))).is_err());
+    }
+}

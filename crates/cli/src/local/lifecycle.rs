@@ -1,0 +1,216 @@
+//! Starting and ending the daemons of a local cluster.
+
+use super::home::{DaemonDir, Home, Ready};
+use super::process::{self, ProcessRecord};
+use super::state::{Cluster, Member};
+use crate::amount::{Rate, Size};
+use crate::context::run;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use client::Client;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// A daemon listens within a fraction of a second, unless it finds many blocks or a busy disk.
+const READY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// All nodes together send their inventories within this time.
+const REGISTER_PATIENCE: Duration = Duration::from_secs(60);
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// What a cluster is brought up with.
+#[derive(Args, Clone, Debug, Default)]
+pub struct UpArgs {
+    /// Nodes in all; more than there are now adds some [default: 16, or as many as there are]
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// Racks that the nodes are dealt out to [default: 1]
+    #[arg(long, value_name = "N")]
+    pub racks: Option<u32>,
+    /// Limit of each node's network, in each direction, such as 400mbit; none for no limit
+    #[arg(long, value_name = "RATE")]
+    pub throttle: Option<Rate>,
+    /// Block size of puts that name none [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub block_size: Option<Size>,
+    /// Port of the coordinator [default: the last one if it is free, else any]
+    #[arg(long)]
+    pub port: Option<u16>,
+}
+
+/// A cluster that runs.
+pub struct Running {
+    pub cluster: Cluster,
+    /// Where its coordinator listens.
+    pub coordinator: String,
+    /// Daemons that were not running before.
+    pub started: usize,
+}
+
+/// Starts every daemon that does not run, and waits until all nodes are registered.
+pub fn bring_up(home: &Home, args: &UpArgs) -> Result<Running> {
+    let _lock = home.lock()?;
+    let mut cluster = home.cluster()?.unwrap_or_else(Cluster::new);
+    let block_bytes_before = cluster.block_bytes;
+    cluster.reshape(args.nodes, args.racks, args.block_size, args.throttle)?;
+    let coordinator_runs = home.coordinator().running()?;
+    if coordinator_runs.is_some() && cluster.block_bytes != block_bytes_before {
+        bail!("the block size of a running coordinator stays; run 'stripeline cluster down' first");
+    }
+    home.record(&cluster)?;
+
+    let (coordinator, mut started) = match coordinator_runs {
+        Some(ready) => (ready.control, 0),
+        None => (start_coordinator(home, &cluster, args.port)?, 1),
+    };
+    let port = coordinator.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    if args.port.is_some() && args.port != port {
+        bail!(
+            "the coordinator runs already, at {coordinator}; leave --port out, or run 'stripeline cluster down' first"
+        );
+    }
+    cluster.coordinator_port = port;
+    home.record(&cluster)?;
+
+    let mut starting = Vec::new();
+    for member in &cluster.nodes {
+        if let Some(child) = start_unless_running(home, &cluster, member, &coordinator)? {
+            starting.push((home.node(member.id), child));
+        }
+    }
+    started += starting.len();
+    for (dir, child) in &mut starting {
+        wait_ready(dir, child)?;
+    }
+    let ids: Vec<u32> = cluster.nodes.iter().map(|node| node.id).collect();
+    wait_registered(&coordinator, &ids)?;
+    if args.throttle.is_some() {
+        let rate = cluster.throttle_bytes_per_s;
+        run(async { Ok(Client::connect(&coordinator).await?.throttle(rate, rate).await?) })?;
+    }
+    Ok(Running { cluster, coordinator, started })
+}
+
+/// Starts one node of a cluster whose coordinator runs; false if it ran already.
+pub fn start_node(home: &Home, id: u32) -> Result<bool> {
+    let _lock = home.lock()?;
+    let Some(cluster) = home.cluster()? else { bail!("there is no cluster in {}", home.path().display()) };
+    let Some(member) = cluster.nodes.iter().find(|member| member.id == id) else {
+        bail!("the cluster has no node {id}; its nodes are 1 to {}", cluster.nodes.len());
+    };
+    let Some(coordinator) = home.coordinator().running()? else {
+        bail!("the cluster is down; start it with 'stripeline cluster up'");
+    };
+    let Some(mut child) = start_unless_running(home, &cluster, member, &coordinator.control)? else {
+        return Ok(false);
+    };
+    wait_ready(&home.node(id), &mut child)?;
+    wait_registered(&coordinator.control, &[id])?;
+    Ok(true)
+}
+
+/// Ends daemons, those that were recorded and no others; how many ran.
+pub fn stop_all(dirs: &[DaemonDir], kill: bool) -> Result<usize> {
+    let mut records = Vec::new();
+    for dir in dirs {
+        records.extend(dir.process()?.filter(ProcessRecord::is_running));
+    }
+    process::stop(&records, kill)?;
+    for dir in dirs {
+        dir.forget_process()?;
+    }
+    Ok(records.len())
+}
+
+fn start_coordinator(home: &Home, cluster: &Cluster, port: Option<u16>) -> Result<String> {
+    if let Some(port) = port
+        && let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+    {
+        bail!("port {port} is in use or not allowed ({error}); give another --port");
+    }
+    let usual =
+        cluster.coordinator_port.filter(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port.or(usual).unwrap_or(0)));
+    let dir = home.coordinator();
+    // A coordinator that was killed while it was being started, or whose ready file was lost.
+    stop_all(std::slice::from_ref(&dir), false)?;
+    let mut arguments = vec!["coordinator".to_owned(), "--listen".to_owned(), listen.to_string()];
+    arguments.extend(["--dir".to_owned(), text_of(&dir)?]);
+    if let Some(bytes) = cluster.block_bytes {
+        arguments.extend(["--block-size".to_owned(), bytes.to_string()]);
+    }
+    let mut child = process::spawn(&dir, &arguments, None)?;
+    Ok(wait_ready(&dir, &mut child)?.control)
+}
+
+fn start_unless_running(
+    home: &Home,
+    cluster: &Cluster,
+    member: &Member,
+    coordinator: &str,
+) -> Result<Option<Child>> {
+    let dir = home.node(member.id);
+    let knows_coordinator =
+        dir.process()?.is_some_and(|record| record.coordinator.as_deref() == Some(coordinator));
+    if knows_coordinator && dir.running()?.is_some() {
+        return Ok(None);
+    }
+    // One that looks for the coordinator where it no longer is, or does not get ready.
+    stop_all(std::slice::from_ref(&dir), false)?;
+    let rate = Rate(cluster.throttle_bytes_per_s).argument();
+    let options = [
+        ("--id", member.id.to_string()),
+        ("--rack", member.rack.clone()),
+        ("--dir", text_of(&dir)?),
+        ("--coordinator", coordinator.to_owned()),
+        ("--throttle-up", rate.clone()),
+        ("--throttle-down", rate),
+    ];
+    let mut arguments = vec!["node".to_owned()];
+    arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+    process::spawn(&dir, &arguments, Some(coordinator.to_owned())).map(Some)
+}
+
+fn text_of(dir: &DaemonDir) -> Result<String> {
+    let path = dir.path().to_str();
+    Ok(path.with_context(|| format!("{} is not UTF-8; give another --dir", dir.path().display()))?.to_owned())
+}
+
+fn wait_ready(dir: &DaemonDir, child: &mut Child) -> Result<Ready> {
+    let deadline = Instant::now() + READY_PATIENCE;
+    loop {
+        if let Some(ready) = dir.running()? {
+            return Ok(ready);
+        }
+        let name = dir.path().file_name().unwrap_or_default().display();
+        if child.try_wait()?.is_some() {
+            dir.forget_process()?;
+            bail!("{name} did not start: {} (its log: {})", dir.last_words(), dir.log().display());
+        }
+        if Instant::now() > deadline {
+            bail!("{name} is not ready after {} s; see {}", READY_PATIENCE.as_secs(), dir.log().display());
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn wait_registered(coordinator: &str, ids: &[u32]) -> Result<()> {
+    run(async {
+        let client = Client::connect(coordinator).await?;
+        let deadline = Instant::now() + REGISTER_PATIENCE;
+        loop {
+            let living: Vec<u32> =
+                client.status().await?.nodes.iter().filter(|n| n.living).map(|n| n.node).collect();
+            let Some(missing) = ids.iter().find(|id| !living.contains(id)) else { return Ok(()) };
+            if Instant::now() > deadline {
+                bail!(
+                    "node-{missing} did not register within {} s; see its log",
+                    REGISTER_PATIENCE.as_secs()
+                );
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    })
+}

@@ -1,0 +1,263 @@
+//! `stripeline put`, `get`, `ls`, `stat`, `rm`, `archive`: what is done with objects.
+
+use crate::amount::Size;
+use crate::cluster::hex;
+use crate::context::Context;
+use crate::job;
+use crate::output::{closed, table};
+use crate::progress::{bytes_bar, following};
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use client::{ByteRange, ClientError, GetOptions, GetReport, PutOptions};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use wire::proto::{ArchiveRequest, BlockInfo, ObjectInfo};
+
+/// Options of `put`.
+#[derive(Args, Debug)]
+pub struct PutArgs {
+    /// File to store; - for standard input
+    file: PathBuf,
+    /// Name of the object
+    name: String,
+    /// Size of its blocks [default: the cluster's]
+    #[arg(long, value_name = "SIZE")]
+    block_size: Option<Size>,
+    /// Replicas until it is archived [default: 3]
+    #[arg(long, value_name = "N")]
+    replicas: Option<u32>,
+}
+
+/// Options of `get`.
+#[derive(Args, Debug)]
+pub struct GetArgs {
+    /// Name of the object
+    name: String,
+    /// Where to write it [default: standard output, as for -]
+    file: Option<PathBuf>,
+    /// Part of it: 0-4095 (both ends included), 4096- or -500 (the last 500 bytes)
+    #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
+    range: Option<ByteRange>,
+    /// How lost blocks are decoded: conventional, pipeline or auto
+    #[arg(long, default_value = "auto")]
+    scheme: String,
+    /// Size of a slice [default: 32KiB]
+    #[arg(long, value_name = "SIZE")]
+    slice: Option<Size>,
+}
+
+/// Options of `archive`.
+#[derive(Args, Debug)]
+pub struct ArchiveArgs {
+    /// Name of the object
+    name: String,
+    /// Erasure code, such as rs-10+4; see 'stripeline codes list'
+    #[arg(long)]
+    code: String,
+    /// Size of a slice [default: 32KiB]
+    #[arg(long, value_name = "SIZE")]
+    slice: Option<Size>,
+}
+
+pub fn put(context: &Context, args: PutArgs) -> Result<()> {
+    let (input, input_bytes) = open_input(&args.file)?;
+    let bar = bytes_bar(context.out, &format!("put {}", args.name));
+    let options = PutOptions {
+        block_bytes: args.block_size.map_or(0, |size| size.0),
+        replicas: args.replicas.unwrap_or(0),
+        progress: Some(following(&bar)),
+        input_bytes,
+    };
+    let object = context.with_client(async |client| Ok(client.put(&args.name, input, options).await?));
+    bar.finish_and_clear();
+    let object = object?;
+    context.out.answer(&object_json(&object), || {
+        let size = Size(object.object_bytes);
+        format!("{}: {size} stored in {} blocks, {}", object.name, object.block_count, object.code)
+    })
+}
+
+pub fn get(context: &Context, args: GetArgs) -> Result<()> {
+    let to_stdout = args.file.as_deref().is_none_or(|file| file == Path::new("-"));
+    let bar = bytes_bar(context.out, &format!("get {}", args.name));
+    let options = GetOptions {
+        range: args.range,
+        scheme: args.scheme,
+        slice_bytes: slice_bytes(args.slice)?,
+        progress: Some(following(&bar)),
+    };
+    let report = context.with_client(async |client| match &args.file {
+        Some(file) if !to_stdout => Ok(client.get_to_file(&args.name, file, options).await?),
+        _ => client.get(&args.name, Stdout, options).await.map_err(of_stdout),
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    if to_stdout {
+        // The bytes are the answer; anything else would be taken for more of them.
+        return Ok(());
+    }
+    context.out.answer(&report_json(&report), || report_text(&report))
+}
+
+pub fn ls(context: &Context, prefix: &str) -> Result<()> {
+    let objects = context.with_client(async |client| Ok(client.list(prefix).await?))?;
+    let document: Vec<Value> = objects.iter().map(object_json).collect();
+    context.out.answer(&document, || {
+        let mut table = table(["SIZE", "BLOCKS", "CODE", "NAME"]);
+        for o in &objects {
+            let size = Size(o.object_bytes).to_string();
+            table.add_row([size, o.block_count.to_string(), o.code.clone(), o.name.clone()]);
+        }
+        table.to_string()
+    })
+}
+
+pub fn stat(context: &Context, name: &str) -> Result<()> {
+    let object = context.with_client(async |client| Ok(client.lookup(name, true).await?))?;
+    let mut document = object_json(&object);
+    document["blocks"] = object.blocks.iter().map(block_json).collect();
+    context.out.answer(&document, || stat_text(&object))
+}
+
+pub fn rm(context: &Context, name: &str) -> Result<()> {
+    context.with_client(async |client| Ok(client.delete(name).await?))?;
+    context.out.answer(&json!({"name": name, "removed": true}), || format!("{name} removed"))
+}
+
+pub fn archive(context: &Context, args: ArchiveArgs) -> Result<()> {
+    // A bad name is refused here, with what there is instead, before anything is asked of the cluster.
+    let code = codes::Code::parse(&args.code)?;
+    let slice_bytes = slice_bytes(args.slice)?;
+    let request = ArchiveRequest { name: args.name.clone(), code: args.code, slice_bytes };
+    context.with_client(async |client| {
+        job::watch(context.out, "archive", client.archive(request).await?).await
+    })?;
+    context.out.say(format!("{} is archived as {code}", args.name))
+}
+
+/// Bytes of a slice for a request; 0 for the default.
+pub fn slice_bytes(slice: Option<Size>) -> Result<u32> {
+    let Some(Size(bytes)) = slice else { return Ok(0) };
+    u32::try_from(bytes)
+        .ok()
+        .filter(|&bytes| wire::limits::slice_bytes_ok(bytes))
+        .ok_or_else(|| anyhow!("--slice must divide 32KiB or be a multiple of it, from 1KiB to 256MiB"))
+}
+
+fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
+    if path == Path::new("-") {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    if metadata.is_dir() {
+        anyhow::bail!("{} is a folder; put its files one by one", path.display());
+    }
+    let length = metadata.is_file().then_some(metadata.len());
+    Ok((Box::new(file), length))
+}
+
+/// Standard output, shared with nobody while a get writes to it.
+struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().lock().flush()
+    }
+}
+
+fn of_stdout(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::Output(cause) => closed(io::Error::new(cause.kind(), cause.to_string())),
+        other => other.into(),
+    }
+}
+
+fn object_json(object: &ObjectInfo) -> Value {
+    json!({
+        "name": object.name,
+        "version": object.version,
+        "object_bytes": object.object_bytes,
+        "digest": hex(&object.digest),
+        "block_bytes": object.block_bytes,
+        "block_count": object.block_count,
+        "code": object.code,
+        "created_unix_ms": object.created_unix_ms,
+    })
+}
+
+fn block_json(block: &BlockInfo) -> Value {
+    let stripe = block.stripe.as_ref().map(|stripe| {
+        let members: Vec<Value> = stripe
+            .members
+            .iter()
+            .map(|m| json!({"block": hex(&m.block), "node": m.node, "living": m.living, "stored_bytes": m.stored_bytes}))
+            .collect();
+        json!({"stripe": hex(&stripe.stripe), "code": stripe.code, "index": stripe.index, "members": members})
+    });
+    json!({
+        "block": hex(&block.block),
+        "index": block.index,
+        "offset": block.offset,
+        "stored_bytes": block.stored_bytes,
+        "digest": hex(&block.digest),
+        "nodes": block.nodes,
+        "living_nodes": block.living_nodes,
+        "stripe": stripe,
+    })
+}
+
+fn stat_text(object: &ObjectInfo) -> String {
+    let mut table = table(["INDEX", "BLOCK", "SIZE", "NODES", "STRIPE"]);
+    for block in &object.blocks {
+        let node =
+            |id: &u32| if block.living_nodes.contains(id) { format!("{id}") } else { format!("{id} (dead)") };
+        let stripe = block.stripe.as_ref().map_or("-".to_owned(), |s| {
+            let living = s.members.iter().filter(|m| m.living || m.stored_bytes == 0).count();
+            format!("{} block {} ({living} of {} there)", s.code, s.index, s.members.len())
+        });
+        table.add_row([
+            block.index.to_string(),
+            hex(&block.block),
+            Size(block.stored_bytes).to_string(),
+            block.nodes.iter().map(node).collect::<Vec<_>>().join(" "),
+            stripe,
+        ]);
+    }
+    format!(
+        "name     {}\nversion  {}\nsize     {} ({} bytes)\ncode     {}\nblake3   {}\nblocks   {} of up to {}\n{table}",
+        object.name,
+        object.version,
+        Size(object.object_bytes),
+        object.object_bytes,
+        object.code,
+        hex(&object.digest),
+        object.block_count,
+        Size(object.block_bytes),
+    )
+}
+
+fn report_json(report: &GetReport) -> Value {
+    json!({
+        "name": report.object.name,
+        "version": report.object.version,
+        "bytes": report.bytes,
+        "degraded_blocks": report.degraded_blocks,
+        "digest_checked": report.digest_checked,
+    })
+}
+
+fn report_text(report: &GetReport) -> String {
+    let checked = if report.digest_checked { "; the digest is right" } else { "" };
+    let degraded = match report.degraded_blocks {
+        0 => String::new(),
+        blocks => format!(", {blocks} lost blocks decoded from others"),
+    };
+    format!("{}: {} read{degraded}{checked}", report.object.name, Size(report.bytes))
+}

@@ -1,0 +1,138 @@
+//! `stripeline scrub`, `tasks`, `throttle`: looking after a cluster.
+
+use crate::amount::Rate;
+use crate::cluster::hex;
+use crate::context::Context;
+use crate::output::table;
+use crate::progress::count_bar;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use client::Client;
+use serde_json::{Value, json};
+use wire::proto::{NodeInfo, TaskControl, TaskStatus};
+
+/// What to do with background tasks.
+#[derive(Subcommand, Debug)]
+pub enum TasksCommand {
+    /// List the background tasks of the coordinator and of the nodes
+    List,
+    /// Pause a task where it is
+    Pause(TaskArgs),
+    /// Let a paused or stopped task go on
+    Resume(TaskArgs),
+    /// Stop a task; it begins anew when it is resumed
+    Stop(TaskArgs),
+}
+
+/// Which task.
+#[derive(Args, Debug)]
+pub struct TaskArgs {
+    /// Name, as 'tasks list' shows it
+    name: String,
+    /// The node whose task it is [default: the coordinator's]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    node: u32,
+}
+
+pub fn tasks(context: &Context, command: TasksCommand) -> Result<()> {
+    let (action, args) = match command {
+        TasksCommand::List => return list_tasks(context),
+        TasksCommand::Pause(args) => ("pause", args),
+        TasksCommand::Resume(args) => ("resume", args),
+        TasksCommand::Stop(args) => ("stop", args),
+    };
+    let control = TaskControl { name: args.name, action: action.to_owned(), node: args.node };
+    let task = context.with_client(async |client| Ok(client.control_task(control).await?))?;
+    context.out.answer(&task_json(args.node, &task), || format!("{} is {}", task.name, task.state))
+}
+
+fn list_tasks(context: &Context) -> Result<()> {
+    let status = context.with_client(async |client| Ok(client.status().await?))?;
+    let of_nodes = status.nodes.iter().flat_map(|node| {
+        let tasks = node.status.iter().flat_map(|status| &status.tasks);
+        tasks.map(move |task| (node.node, task))
+    });
+    let tasks: Vec<(u32, &TaskStatus)> = status.tasks.iter().map(|task| (0, task)).chain(of_nodes).collect();
+    let document: Vec<Value> = tasks.iter().map(|(node, task)| task_json(*node, task)).collect();
+    context.out.answer(&document, || {
+        let mut table = table(["WHERE", "TASK", "STATE", "DONE", "ERRORS", "DETAIL"]);
+        for (node, task) in &tasks {
+            let place = if *node == 0 { "coordinator".to_owned() } else { format!("node-{node}") };
+            let done =
+                if task.total == 0 { task.done.to_string() } else { format!("{}/{}", task.done, task.total) };
+            let errors = task.errors.to_string();
+            table.add_row([place, task.name.clone(), task.state.clone(), done, errors, task.detail.clone()]);
+        }
+        table.to_string()
+    })
+}
+
+fn task_json(node: u32, task: &TaskStatus) -> Value {
+    json!({
+        "node": node,
+        "name": task.name,
+        "state": task.state,
+        "detail": task.detail,
+        "done": task.done,
+        "total": task.total,
+        "errors": task.errors,
+    })
+}
+
+pub fn throttle(context: &Context, rate: Rate) -> Result<()> {
+    context.with_client(async |client| Ok(client.throttle(rate.0, rate.0).await?))?;
+    context.out.answer(&json!({"egress_bytes_per_s": rate.0, "ingress_bytes_per_s": rate.0}), || {
+        format!("every living node: {rate} in each direction")
+    })
+}
+
+/// Reads everything on one node or on all living ones; fails if anything is unsound.
+pub fn scrub(context: &Context, node: Option<u32>) -> Result<()> {
+    let (blocks, problems) = context.with_client(async |client| {
+        let mut totals = (0, 0);
+        for node in nodes_to_scrub(&client, node).await? {
+            let (blocks, problems) = scrub_node(context, &client, &node).await?;
+            totals = (totals.0 + blocks, totals.1 + problems);
+        }
+        Ok(totals)
+    })?;
+    if problems > 0 {
+        bail!("{problems} of {blocks} blocks are unsound; 'stripeline repair block' restores them");
+    }
+    context.out.say(format!("{blocks} blocks read, all sound"))
+}
+
+async fn nodes_to_scrub(client: &Client, node: Option<u32>) -> Result<Vec<NodeInfo>> {
+    let nodes: Vec<NodeInfo> = client.status().await?.nodes.into_iter().filter(|n| n.living).collect();
+    let Some(id) = node else { return Ok(nodes) };
+    match nodes.into_iter().find(|n| n.node == id) {
+        Some(node) => Ok(vec![node]),
+        None => bail!("node-{id} is not living; 'stripeline cluster status' shows who is"),
+    }
+}
+
+async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Result<(u64, u64)> {
+    let bar = count_bar(context.out, &format!("scrub node-{}", node.node));
+    let mut events = client.scrub(node).await?;
+    let (mut blocks, mut problems) = (0, 0);
+    while let Some(event) = events.next().await? {
+        blocks = event.done;
+        bar.set_length(event.total);
+        bar.set_position(event.done);
+        context.out.event(&json!({
+            "node": node.node,
+            "block": hex(&event.block),
+            "problem": (!event.problem.is_empty()).then_some(&event.problem),
+            "done": event.done,
+            "total": event.total,
+        }))?;
+        if !event.problem.is_empty() {
+            problems += 1;
+            bar.suspend(|| {
+                context.out.say(format!("node-{}: block {}: {}", node.node, hex(&event.block), event.problem))
+            })?;
+        }
+    }
+    bar.finish_and_clear();
+    Ok((blocks, problems))
+}

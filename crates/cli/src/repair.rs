@@ -1,0 +1,241 @@
+//! `stripeline repair` and `stripeline explain`: rebuilding what was lost, and what that would take.
+
+use crate::amount::{Size, seconds};
+use crate::cluster::hex;
+use crate::context::Context;
+use crate::job;
+use crate::objects::slice_bytes;
+use crate::output::{Output, table};
+use crate::traffic::{Port, Traffic};
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use client::Client;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use wire::BlockId;
+use wire::proto::{ExplainReply, JobEvent, RepairRequest};
+
+/// What to repair.
+#[derive(Subcommand, Debug)]
+pub enum RepairCommand {
+    /// Rebuild one block
+    Block {
+        #[command(flatten)]
+        target: BlockTarget,
+        #[command(flatten)]
+        how: How,
+        /// Show the bytes of every link
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// Rebuild every block that a dead node held
+    Node {
+        /// Number of the node
+        id: u32,
+        /// Stripes repaired at once [default: the coordinator's]
+        #[arg(long, value_name = "N")]
+        parallel: Option<u32>,
+        #[command(flatten)]
+        how: How,
+        /// Show the bytes of every link
+        #[arg(short, long)]
+        verbose: bool,
+    },
+}
+
+/// What to explain.
+#[derive(Subcommand, Debug)]
+pub enum ExplainCommand {
+    /// Show the flow that would rebuild a block: stages, bytes on each link, the bottleneck
+    Repair {
+        #[command(flatten)]
+        target: BlockTarget,
+        #[command(flatten)]
+        how: How,
+        /// Print Graphviz DOT
+        #[arg(long, conflicts_with = "json")]
+        dot: bool,
+    },
+}
+
+/// One block: by its id, or by its place in an object.
+#[derive(Args, Clone, Debug)]
+pub struct BlockTarget {
+    /// Block id (32 hexadecimal digits), or the name of an object
+    #[arg(value_name = "BLOCK|OBJECT")]
+    block: String,
+    /// Which block of the object, from 0
+    #[arg(long, value_name = "I")]
+    index: Option<u64>,
+}
+
+/// How to repair.
+#[derive(Args, Clone, Debug)]
+pub struct How {
+    /// conventional, pipeline or auto
+    #[arg(long, default_value = "auto")]
+    scheme: String,
+    /// Size of a slice [default: 32KiB]
+    #[arg(long, value_name = "SIZE")]
+    slice: Option<Size>,
+    /// Rebuild, verify, make durable, then throw away: to measure
+    #[arg(long)]
+    discard: bool,
+    /// Send slices without fingerprints; the whole block is still checked at the end
+    #[arg(long)]
+    no_verify: bool,
+    /// Node that rebuilds [default: the coordinator chooses]
+    #[arg(long, value_name = "N")]
+    requestor: Option<u32>,
+}
+
+pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
+    match command {
+        RepairCommand::Block { target, how, verbose } => {
+            let request = target.request(how.request()?)?;
+            context.with_client(async |client| repair_block(context.out, &client, request, verbose).await)
+        }
+        RepairCommand::Node { id, parallel, how, verbose } => {
+            if id == 0 {
+                bail!("nodes are numbered from 1");
+            }
+            let request = RepairRequest { node: id, parallel: parallel.unwrap_or(0), ..how.request()? };
+            context.with_client(async |client| repair_node(context.out, &client, request, verbose).await)
+        }
+    }
+}
+
+pub fn explain(context: &Context, command: ExplainCommand) -> Result<()> {
+    let ExplainCommand::Repair { target, how, dot } = command;
+    let request = target.request(how.request()?)?;
+    let reply = context.with_client(async |client| Ok(client.explain(request).await?))?;
+    let document: Value = serde_json::from_str(&reply.json)?;
+    context.out.answer(&document, || if dot { reply.dot } else { reply.text })
+}
+
+impl BlockTarget {
+    fn request(&self, how: RepairRequest) -> Result<RepairRequest> {
+        match (self.index, self.block.parse::<BlockId>()) {
+            (Some(index), _) => Ok(RepairRequest { object: self.block.clone(), index, ..how }),
+            (None, Ok(block)) => Ok(RepairRequest { block: block.to_vec(), ..how }),
+            (None, Err(_)) => bail!("'{}' is no block id; for a block of an object give --index", self.block),
+        }
+    }
+}
+
+impl How {
+    fn request(&self) -> Result<RepairRequest> {
+        if self.scheme != "auto" {
+            // Refused here, with the list of schemes, before anything is asked of the cluster.
+            self.scheme.parse::<flow::Scheme>()?;
+        }
+        Ok(RepairRequest {
+            scheme: self.scheme.clone(),
+            slice_bytes: slice_bytes(self.slice)?,
+            discard: self.discard,
+            no_verify: self.no_verify,
+            requestor: self.requestor.unwrap_or(0),
+            ..RepairRequest::default()
+        })
+    }
+}
+
+/// What one flow of a repair did.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    pub scheme: String,
+    /// From the driver's first message to the last verified byte.
+    pub verified: Duration,
+    /// … to the block durable under its final name.
+    pub durable: Duration,
+    pub traffic: Traffic,
+}
+
+impl Repaired {
+    pub fn of(event: &JobEvent) -> Option<Repaired> {
+        let flow = event.flow.as_ref()?;
+        Some(Repaired {
+            scheme: event.scheme.clone(),
+            verified: Duration::from_micros(flow.verified_us),
+            durable: Duration::from_micros(flow.durable_us),
+            traffic: Traffic::measured(flow, &event.participants),
+        })
+    }
+}
+
+async fn repair_block(out: Output, client: &Client, request: RepairRequest, verbose: bool) -> Result<()> {
+    // Asked before, for afterwards the block is no longer lost. A prediction is a courtesy: without it, none is shown.
+    let predicted = client.explain(request.clone()).await.ok().and_then(|reply| Predicted::of(&reply));
+    let events = job::watch(out, "repair", client.repair(request.clone()).await?).await?;
+    let Some((event, repaired)) = events.iter().rev().find_map(|event| Some((event, Repaired::of(event)?)))
+    else {
+        let message = events.last().map_or("nothing was rebuilt", |event| event.message.as_str());
+        return out.say(message);
+    };
+    let kept = if request.discard { " (discarded, as asked)" } else { "" };
+    out.say(format!("block {} rebuilt{kept}", hex(&event.block)))?;
+    out.say(format!("  scheme                 {}", repaired.scheme))?;
+    out.say(format!("  last verified byte     {}", seconds(repaired.verified)))?;
+    out.say(format!("  durable                {}", seconds(repaired.durable)))?;
+    if let Some(port) = repaired.traffic.busiest() {
+        out.say(format!("  busiest link           {}", of_busiest(&port, predicted.as_ref())))?;
+    }
+    let total = Size(repaired.traffic.total());
+    let wanted = predicted.map_or(String::new(), |p| format!(" (predicted {})", Size(p.network_bytes)));
+    out.say(format!("  network in all         {total}{wanted}"))?;
+    if verbose { say_links(out, &repaired.traffic) } else { Ok(()) }
+}
+
+async fn repair_node(out: Output, client: &Client, request: RepairRequest, verbose: bool) -> Result<()> {
+    let (node, started) = (request.node, Instant::now());
+    let events = job::watch(out, &format!("repair node-{node}"), client.repair(request).await?).await?;
+    let elapsed = started.elapsed();
+    let mut traffic = Traffic::default();
+    let mut blocks = 0;
+    for repaired in events.iter().filter_map(Repaired::of) {
+        traffic.add(&repaired.traffic);
+        blocks += 1;
+    }
+    let failed = events.last().map_or(0, |event| event.failed);
+    if failed > 0 {
+        bail!(
+            "{failed} blocks of node-{node} could not be rebuilt ({blocks} could); 'stripeline cluster status' shows what is missing"
+        );
+    }
+    let summary = events.last().map_or("", |event| event.message.as_str());
+    out.say(format!("node-{node}: {blocks} blocks rebuilt in {}  {summary}", seconds(elapsed)))?;
+    if let Some(port) = traffic.busiest() {
+        out.say(format!("  busiest link           {}", of_busiest(&port, None)))?;
+        out.say(format!("  network in all         {}", Size(traffic.total())))?;
+    }
+    if verbose { say_links(out, &traffic) } else { Ok(()) }
+}
+
+fn of_busiest(port: &Port, predicted: Option<&Predicted>) -> String {
+    let wanted = predicted.map_or(String::new(), |p| format!(" (predicted {})", Size(p.bottleneck_bytes)));
+    format!("{}{wanted}, {port}", Size(port.bytes))
+}
+
+fn say_links(out: Output, traffic: &Traffic) -> Result<()> {
+    let mut table = table(["FROM", "TO", "BYTES"]);
+    for (from, to, bytes) in traffic.links() {
+        table.add_row([from, to, format!("{bytes} ({})", Size(bytes))]);
+    }
+    out.say(table)
+}
+
+/// What the plan said that the repair would move.
+struct Predicted {
+    bottleneck_bytes: u64,
+    network_bytes: u64,
+}
+
+impl Predicted {
+    fn of(reply: &ExplainReply) -> Option<Predicted> {
+        let document: Value = serde_json::from_str(&reply.json).ok()?;
+        Some(Predicted {
+            bottleneck_bytes: document["bottleneck"]["bytes"].as_u64()?,
+            network_bytes: document["network_bytes"].as_u64()?,
+        })
+    }
+}

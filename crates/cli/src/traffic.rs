@@ -1,0 +1,104 @@
+//! Bytes on links, and which end of which node carried most of them.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use wire::proto::{DriveResult, LinkBytes, Participant};
+
+/// What a flow moved from whom to whom.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// (from, to) → bytes; 0 is the client.
+    links: BTreeMap<(u32, u32), u64>,
+}
+
+/// One direction of a node's network: where a flow's time is decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Port {
+    pub node: u32,
+    pub incoming: bool,
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// What a flow measured.
+    pub fn measured(result: &DriveResult, participants: &[Participant]) -> Traffic {
+        Traffic::of(&result.links, participants)
+    }
+
+    fn of(links: &[LinkBytes], participants: &[Participant]) -> Traffic {
+        let node = |site: u32| participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
+        let mut traffic = Traffic::default();
+        for link in links {
+            *traffic.links.entry((node(link.from), node(link.to))).or_default() += link.bytes;
+        }
+        traffic
+    }
+
+    /// Adds what another flow moved.
+    pub fn add(&mut self, other: &Traffic) {
+        for (link, bytes) in &other.links {
+            *self.links.entry(*link).or_default() += bytes;
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.links.values().sum()
+    }
+
+    /// The port with the most bytes.
+    pub fn busiest(&self) -> Option<Port> {
+        let mut ports: BTreeMap<(u32, bool), u64> = BTreeMap::new();
+        for (&(from, to), &bytes) in &self.links {
+            *ports.entry((from, false)).or_default() += bytes;
+            *ports.entry((to, true)).or_default() += bytes;
+        }
+        let busiest = ports.into_iter().max_by_key(|&(_, bytes)| bytes);
+        busiest.map(|((node, incoming), bytes)| Port { node, incoming, bytes })
+    }
+
+    pub fn links(&self) -> impl Iterator<Item = (String, String, u64)> + '_ {
+        self.links.iter().map(|(&(from, to), &bytes)| (name(from), name(to), bytes))
+    }
+
+    pub fn links_json(&self) -> Value {
+        self.links
+            .iter()
+            .map(|(&(from, to), &bytes)| json!({"from": from, "to": to, "bytes": bytes}))
+            .collect()
+    }
+
+    pub fn busiest_json(&self) -> Value {
+        self.busiest().map_or(Value::Null, |port| {
+            let direction = if port.incoming { "in" } else { "out" };
+            json!({"node": port.node, "direction": direction, "bytes": port.bytes})
+        })
+    }
+}
+
+/// A participant as people call it.
+pub fn name(node: u32) -> String {
+    if node == 0 { "client".to_owned() } else { format!("node-{node}") }
+}
+
+impl std::fmt::Display for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", if self.incoming { "into" } else { "out of" }, name(self.node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_bound_by_its_requestor_and_a_chain_by_nobody_in_particular() {
+        let participant = |site| Participant { site, node: site + 10, ..Default::default() };
+        let participants: Vec<_> = (0..4).map(participant).collect();
+        let link = |from, to| LinkBytes { from, to, bytes: 64 };
+        let star = Traffic::of(&[link(1, 0), link(2, 0), link(3, 0)], &participants);
+        assert_eq!(star.busiest(), Some(Port { node: 10, incoming: true, bytes: 192 }));
+        assert_eq!(star.total(), 192);
+        let chain = Traffic::of(&[link(1, 2), link(2, 3), link(3, 0)], &participants);
+        assert_eq!(chain.busiest().map(|port| port.bytes), Some(64));
+    }
+}
