@@ -198,17 +198,16 @@ async fn reservations_are_given_back() {
 
 /// Changes the one block file of a store.
 fn damage(disk: &dyn Disk, change: impl FnOnce(&mut Vec<u8>)) {
-    for folder in disk.list(Path::new("blocks")).unwrap() {
-        let folder = Path::new("blocks").join(folder.name);
-        for file in disk.list(&folder).unwrap().into_iter().filter(|f| !f.name.ends_with(".meta")) {
-            let path = folder.join(&file.name);
-            let file = disk.open_write(&path).unwrap();
-            let mut bytes = vec![0; file.len().unwrap() as usize];
-            file.read_exact_at(0, &mut bytes).unwrap();
-            change(&mut bytes);
-            file.set_len(bytes.len() as u64).unwrap();
-            return file.write_at(0, &bytes).unwrap();
-        }
-    }
-    panic!("no block here");
+    let folders = disk.list(Path::new("blocks")).unwrap();
+    let files = folders.iter().flat_map(|folder| {
+        let folder = Path::new("blocks").join(&folder.name);
+        disk.list(&folder).unwrap().into_iter().map(move |file| folder.join(file.name))
+    });
+    let block = files.into_iter().find(|path| path.extension().is_none()).expect("a block");
+    let file = disk.open_write(&block).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    change(&mut bytes);
+    file.set_len(bytes.len() as u64).unwrap();
+    file.write_at(0, &bytes).unwrap();
 }

@@ -1,0 +1,237 @@
+//! The receiving end of an edge: whole, checked frames out of a byte stream.
+
+use super::{Link, StreamContext};
+use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::time::Duration;
+use wire::frame::{HEADER_BYTES, Header, Kind};
+use wire::spec::EdgeEnd;
+use wire::{Cause, Fault};
+
+/// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
+/// enough to stay in the second-level cache until it has been combined and sent on.
+const RECEIVE_BYTES: usize = 256 * 1024;
+
+/// The receiving end of an edge.
+pub struct Inlet {
+    link: Link,
+    watched: u64,
+    end: EdgeEnd,
+    context: Arc<StreamContext>,
+    buffer: Vec<u8>,
+    /// Frames in `buffer[..start]` were taken; bytes in `buffer[start..filled]` have arrived since.
+    start: usize,
+    filled: usize,
+    max_payload: u32,
+    frames: u64,
+    /// Wire bytes received.
+    pub wire_bytes: u64,
+}
+
+/// A whole frame within an inlet's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameAt {
+    /// Its header, checked.
+    pub header: Header,
+    /// Where it begins.
+    pub at: usize,
+}
+
+impl FrameAt {
+    /// Where its payload begins.
+    pub fn payload_at(&self) -> usize {
+        self.at + HEADER_BYTES + self.header.fingerprint_bytes()
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> usize {
+        self.at + self.header.frame_bytes()
+    }
+}
+
+impl Inlet {
+    /// Takes a link over.
+    pub fn new(
+        link: Link,
+        end: EdgeEnd,
+        max_payload: u32,
+        context: Arc<StreamContext>,
+    ) -> Result<Inlet, Fault> {
+        let lost = |e: std::io::Error| context.id.fault(Cause::Disconnected, &end, true, e.to_string());
+        let stall = Duration::from_millis(u64::from(context.id.header.stall_ms));
+        link.stream.set_read_timeout(Some(stall)).map_err(lost)?;
+        let watched = context.abort.watch(&link.stream).map_err(lost)?;
+        let capacity = receive_capacity(max_payload, end.rows);
+        Ok(Inlet {
+            link,
+            watched,
+            end,
+            context,
+            buffer: vec![0; capacity],
+            start: 0,
+            filled: 0,
+            max_payload,
+            frames: 0,
+            wire_bytes: 0,
+        })
+    }
+
+    /// The edge.
+    pub fn end(&self) -> &EdgeEnd {
+        &self.end
+    }
+
+    /// The buffer, to read frames in.
+    pub fn buffer(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The buffer, to combine into frames in place.
+    pub fn buffer_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Whether the next `rows` frames are here already, so that taking them cannot block.
+    pub fn ready(&self, rows: usize) -> bool {
+        let mut at = self.start;
+        for _ in 0..rows {
+            match self.peek(at) {
+                Some(bytes) if at + bytes <= self.filled => at += bytes,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Length of the frame that begins at `at`, once its header is here and makes sense.
+    fn peek(&self, at: usize) -> Option<usize> {
+        let head = self.buffer.get(at..at + HEADER_BYTES).filter(|_| at + HEADER_BYTES <= self.filled)?;
+        let head: &[u8; HEADER_BYTES] = head.try_into().ok()?;
+        Header::parse(head, self.max_payload).ok().map(|h| h.frame_bytes())
+    }
+
+    /// Takes the next `rows` frames, which must be the rows of `slice`. Blocks until they are here; the frames stay
+    /// valid until the next call that blocks.
+    pub fn take_rows(&mut self, slice: u64, rows: u16, out: &mut Vec<FrameAt>) -> Result<(), Fault> {
+        if !self.ready(usize::from(rows)) {
+            self.compact();
+        }
+        out.clear();
+        for row in 0..rows {
+            let frame = self.take_frame()?;
+            let h = &frame.header;
+            if h.kind != Kind::Slice || h.slice != slice || h.row != row {
+                let what = format!(
+                    "expected row {row} of slice {slice}, got {:?} {} row {}",
+                    h.kind, h.slice, h.row
+                );
+                return Err(self.fault(Cause::CorruptSlice, what).at(u32::from(self.end.lane), slice));
+            }
+            self.frames += 1;
+            out.push(frame);
+        }
+        Ok(())
+    }
+
+    /// Takes the End frame: the sender is sure that it sent everything.
+    pub fn take_end(&mut self) -> Result<(), Fault> {
+        if !self.ready(1) {
+            self.compact();
+        }
+        let frame = self.take_frame()?;
+        if frame.header.kind != Kind::End || frame.header.slice != self.frames {
+            return Err(self.fault(Cause::CorruptSlice, "the stream does not end where it should"));
+        }
+        Ok(())
+    }
+
+    /// The link, for another flow. Only after [`Inlet::take_end`].
+    pub fn into_link(self) -> Link {
+        self.context.abort.forget(self.watched);
+        self.link
+    }
+
+    fn take_frame(&mut self) -> Result<FrameAt, Fault> {
+        self.fill(HEADER_BYTES)?;
+        let mut head = [0; HEADER_BYTES];
+        head.copy_from_slice(&self.buffer[self.start..self.start + HEADER_BYTES]);
+        let header = Header::parse(&head, self.max_payload)
+            .map_err(|e| self.fault(Cause::CorruptSlice, e.to_string()))?;
+        self.fill(header.frame_bytes())?;
+        let frame = FrameAt { header, at: self.start };
+        let id = &self.context.id.header;
+        header.check(&self.buffer[frame.at..frame.end()]).map_err(|e| {
+            self.fault(Cause::CorruptSlice, e.to_string()).at(u32::from(self.end.lane), header.slice)
+        })?;
+        let same = header.flow == id.flow && header.attempt == id.attempt;
+        let placed = header.lane == self.end.lane && header.edge == self.end.edge;
+        if !same || !placed || (header.kind == Kind::Slice && header.verified != id.verify) {
+            return Err(self.fault(Cause::CorruptSlice, "a frame of another flow, attempt or edge"));
+        }
+        self.start = frame.end();
+        Ok(frame)
+    }
+
+    fn compact(&mut self) {
+        self.buffer.copy_within(self.start..self.filled, 0);
+        self.filled -= self.start;
+        self.start = 0;
+    }
+
+    /// Reads until `bytes` bytes stand behind `start`.
+    fn fill(&mut self, bytes: usize) -> Result<(), Fault> {
+        while self.filled - self.start < bytes {
+            if self.start + bytes > self.buffer.len() {
+                return Err(self.fault(Cause::Bug, "a slice's frames do not fit the receive buffer"));
+            }
+            match self.link.stream.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => return Err(self.ended("the sender closed the stream before its End")),
+                Ok(n) => {
+                    self.filled += n;
+                    self.wire_bytes += n as u64;
+                    self.context.throttle.receive(n);
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    let waited = self.context.id.header.stall_ms;
+                    let fault = self.fault(Cause::Stalled, format!("no input for {waited} ms"));
+                    (self.context.on_wait)(fault);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.ended(&e.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&self, why: &str) -> Fault {
+        if self.context.abort.fired() {
+            return Fault::new(Cause::Aborted, "the flow was ended");
+        }
+        self.fault(Cause::Disconnected, why)
+    }
+
+    /// A fault that suspects this edge.
+    pub fn fault(&self, cause: Cause, detail: impl Into<String>) -> Fault {
+        self.context.id.fault(cause, &self.end, true, detail)
+    }
+}
+
+/// Bytes that an inlet of this width needs.
+pub fn receive_capacity(max_payload: u32, rows: u16) -> usize {
+    (frame_capacity(max_payload) * usize::from(rows)).max(RECEIVE_BYTES)
+}
+
+/// Bytes of the largest frame.
+pub fn frame_capacity(max_payload: u32) -> usize {
+    let payload = max_payload as usize;
+    HEADER_BYTES + payload.div_ceil(CHUNK_BYTES) * FINGERPRINT_BYTES + payload
+}
+
+/// Reads fingerprint `index` of the frame whose fingerprints begin at `at`.
+pub fn fingerprint_at(buffer: &[u8], at: usize, index: usize) -> Fingerprint {
+    let mut bytes = [0; FINGERPRINT_BYTES];
+    let from = at + index * FINGERPRINT_BYTES;
+    bytes.copy_from_slice(&buffer[from..from + FINGERPRINT_BYTES]);
+    Fingerprint::from_bytes(bytes)
+}

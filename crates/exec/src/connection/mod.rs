@@ -1,0 +1,185 @@
+//! Data connections: one for each edge of each lane, pooled between flows, never shared by two at once.
+
+mod inlet;
+mod outlet;
+
+pub use inlet::{FrameAt, Inlet, fingerprint_at, receive_capacity};
+pub use outlet::Outlet;
+
+use crate::throttle::Throttle;
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wire::frame::{Hello, REPLY_BYTES, Reply};
+use wire::spec::{EdgeEnd, FlowHeader};
+use wire::{Cause, Fault, limits};
+
+/// Idle connections kept for each peer. A node has rarely more flows with one neighbour at once.
+const POOLED_PER_PEER: usize = 8;
+
+/// Ends everything that a flow's threads wait for.
+#[derive(Debug, Default)]
+pub struct Abort {
+    fired: AtomicBool,
+    streams: Mutex<Watched>,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    next: u64,
+    streams: HashMap<u64, TcpStream>,
+}
+
+impl Abort {
+    /// Wakes all threads of the flow; what they do next fails.
+    pub fn fire(&self) {
+        self.fired.store(true, Ordering::SeqCst);
+        for (_, stream) in self.lock().streams.drain() {
+            // The stream may be gone already; then there is nobody to wake.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// Whether [`Abort::fire`] was called.
+    pub fn fired(&self) -> bool {
+        self.fired.load(Ordering::SeqCst)
+    }
+
+    fn watch(&self, stream: &TcpStream) -> std::io::Result<u64> {
+        let copy = stream.try_clone()?;
+        let mut watched = self.lock();
+        watched.next += 1;
+        let key = watched.next;
+        watched.streams.insert(key, copy);
+        drop(watched);
+        if self.fired() {
+            self.fire();
+        }
+        Ok(key)
+    }
+
+    /// The stream ended well and serves another flow from now on: this one must not shut it down any more.
+    fn forget(&self, key: u64) {
+        self.lock().streams.remove(&key);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
+        self.streams.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+/// Idle connections that this process dialled.
+#[derive(Debug, Default)]
+pub struct Pool {
+    idle: Mutex<HashMap<SocketAddr, Vec<TcpStream>>>,
+}
+
+impl Pool {
+    fn take(&self, peer: SocketAddr) -> Option<TcpStream> {
+        self.idle.lock().unwrap_or_else(|p| p.into_inner()).get_mut(&peer)?.pop()
+    }
+
+    fn put(&self, peer: SocketAddr, stream: TcpStream) {
+        let mut idle = self.idle.lock().unwrap_or_else(|p| p.into_inner());
+        let streams = idle.entry(peer).or_default();
+        if streams.len() < POOLED_PER_PEER {
+            streams.push(stream);
+        }
+    }
+}
+
+/// How a connection came about, and so where it goes when its flow has ended well.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin {
+    /// We dialled this peer.
+    Dialled(SocketAddr),
+    /// The peer dialled us; the listener waits for its next Hello.
+    Accepted,
+}
+
+/// A connection given to one edge.
+#[derive(Debug)]
+pub struct Link {
+    pub(crate) stream: TcpStream,
+    pub(crate) origin: Origin,
+}
+
+/// Who we are in a flow, for errors and frames.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// This node (0: a client).
+    pub node: u32,
+    /// The flow's header.
+    pub header: FlowHeader,
+}
+
+impl Identity {
+    /// A fault of this flow, reported by this node, suspecting the edge between `peer` and us.
+    pub fn fault(&self, cause: Cause, end: &EdgeEnd, inbound: bool, detail: impl Into<String>) -> Fault {
+        let (from, to) = if inbound { (end.peer, self.node) } else { (self.node, end.peer) };
+        Fault::new(cause, detail).suspecting(from, to).at(u32::from(end.lane), 0)
+    }
+}
+
+/// Connects to the other end of an edge and says which edge it is.
+pub fn dial(id: &Identity, end: &EdgeEnd, peer: SocketAddr, sends: bool, pool: &Pool) -> Result<Link, Fault> {
+    let hello = Hello {
+        flow: id.header.flow,
+        attempt: id.header.attempt,
+        lane: end.lane,
+        edge: end.edge,
+        token: end.token,
+        dialer_sends: sends,
+    };
+    // A pooled connection may have been closed by the peer meanwhile; then a new one is made.
+    while let Some(stream) = pool.take(peer) {
+        if let Ok(Reply::Accepted) = greet(&stream, &hello) {
+            return Ok(Link { stream, origin: Origin::Dialled(peer) });
+        }
+    }
+    let unreachable = |e: std::io::Error| {
+        id.fault(Cause::Disconnected, end, !sends, format!("cannot connect to {peer}: {e}"))
+    };
+    let timeout = Duration::from_millis(limits::CONNECT_TIMEOUT_MS);
+    let stream = TcpStream::connect_timeout(&peer, timeout).map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    match greet(&stream, &hello).map_err(unreachable)? {
+        Reply::Accepted => Ok(Link { stream, origin: Origin::Dialled(peer) }),
+        Reply::Refused => {
+            Err(id.fault(Cause::Disconnected, end, !sends, format!("{peer} does not expect this stream")))
+        }
+    }
+}
+
+fn greet(mut stream: &TcpStream, hello: &Hello) -> std::io::Result<Reply> {
+    stream.set_read_timeout(Some(Duration::from_millis(limits::CONNECT_TIMEOUT_MS)))?;
+    stream.write_all(&hello.encode())?;
+    let mut reply = [0; REPLY_BYTES];
+    stream.read_exact(&mut reply)?;
+    Reply::decode(&reply).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
+}
+
+/// What a stage needs to turn links into streams.
+pub struct StreamContext {
+    /// Who we are.
+    pub id: Identity,
+    /// The process's limit.
+    pub throttle: Arc<Throttle>,
+    /// Ends blocking calls.
+    pub abort: Arc<Abort>,
+    /// Called when input stays away for `stall_ms`.
+    pub on_wait: Arc<dyn Fn(Fault) + Send + Sync>,
+}
+
+/// Gives ended links back: dialled ones to the pool, accepted ones to the listener.
+pub fn recycle(links: Vec<Link>, pool: &Pool, accepted: impl Fn(TcpStream)) {
+    for link in links {
+        match link.origin {
+            Origin::Dialled(peer) => pool.put(peer, link.stream),
+            Origin::Accepted => accepted(link.stream),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The sending end of an edge: frames gathered, then sent in few system calls.
+
+use super::{Link, StreamContext};
+use std::io::Write;
+use std::sync::Arc;
+use wire::frame::{HEADER_BYTES, Header, Kind};
+use wire::spec::EdgeEnd;
+use wire::{Cause, Fault};
+
+/// Under a throttle bytes are charged and sent in pieces of this size, so that a hop adds little delay.
+const THROTTLED_PIECE_BYTES: usize = 32 * 1024;
+
+/// The sending end of an edge.
+pub struct Outlet {
+    link: Link,
+    watched: u64,
+    end: EdgeEnd,
+    context: Arc<StreamContext>,
+    pending: Vec<u8>,
+    frames: u64,
+    /// Payload bytes sent.
+    pub payload_bytes: u64,
+    /// Wire bytes sent.
+    pub wire_bytes: u64,
+}
+
+impl Outlet {
+    /// Takes a link over.
+    pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>) -> Result<Outlet, Fault> {
+        let watched = context
+            .abort
+            .watch(&link.stream)
+            .map_err(|e| context.id.fault(Cause::Disconnected, &end, false, e.to_string()))?;
+        Ok(Outlet {
+            link,
+            watched,
+            end,
+            context,
+            pending: Vec::new(),
+            frames: 0,
+            payload_bytes: 0,
+            wire_bytes: 0,
+        })
+    }
+
+    /// The edge.
+    pub fn end(&self) -> &EdgeEnd {
+        &self.end
+    }
+
+    /// The header of a frame of this edge.
+    pub fn header(&self, slice: u64, row: u16, payload_bytes: u32) -> Header {
+        let flow = &self.context.id.header;
+        Header {
+            kind: Kind::Slice,
+            flow: flow.flow,
+            attempt: flow.attempt,
+            lane: self.end.lane,
+            edge: self.end.edge,
+            row,
+            verified: flow.verify,
+            slice,
+            payload_bytes,
+            payload_crc: 0,
+        }
+    }
+
+    /// Makes room for `bytes` more at the end of what is pending.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.pending.resize(self.pending.len() + bytes, 0);
+    }
+
+    /// Counts frames that were put into the room made by [`Outlet::reserve`], or go by [`Outlet::send_direct`].
+    pub fn count(&mut self, frames: u64, payload_bytes: u64) {
+        self.frames += frames;
+        self.payload_bytes += payload_bytes;
+    }
+
+    /// What waits for [`Outlet::flush`], to be filled in.
+    pub fn pending_mut(&mut self) -> &mut [u8] {
+        &mut self.pending
+    }
+
+    /// Bytes that wait for [`Outlet::flush`].
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Sends what is pending.
+    pub fn flush(&mut self) -> Result<(), Fault> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let mut pending = std::mem::take(&mut self.pending);
+        let sent = self.send(&pending);
+        pending.clear();
+        self.pending = pending;
+        sent
+    }
+
+    /// Sends frames that stand elsewhere, after what is pending.
+    pub fn send_direct(&mut self, frames: &[u8]) -> Result<(), Fault> {
+        self.flush()?;
+        self.send(frames)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let limited = self.context.throttle.limits_sending();
+        let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
+        for part in bytes.chunks(piece) {
+            self.context.throttle.send(part.len());
+            if let Err(e) = self.link.stream.write_all(part) {
+                if self.context.abort.fired() {
+                    return Err(Fault::new(Cause::Aborted, "the flow was ended"));
+                }
+                return Err(self.context.id.fault(Cause::Disconnected, &self.end, false, e.to_string()));
+            }
+        }
+        self.wire_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Sends the End frame.
+    pub fn finish(&mut self) -> Result<(), Fault> {
+        let mut header = self.header(self.frames, 0, 0);
+        header.kind = Kind::End;
+        let at = self.pending.len();
+        self.reserve(HEADER_BYTES);
+        header.seal(&mut self.pending[at..]);
+        self.flush()
+    }
+
+    /// The link, for another flow. Only after [`Outlet::finish`].
+    pub fn into_link(self) -> Link {
+        self.context.abort.forget(self.watched);
+        self.link
+    }
+}
