@@ -131,7 +131,7 @@ impl fmt::Display for Size {
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
         let step = (0..UNITS.len()).rev().find(|&step| self.0 >> (10 * step) > 0).unwrap_or(0);
         let unit = 1u64 << (10 * step);
-        let text = if self.0 % unit == 0 {
+        let text = if self.0.is_multiple_of(unit) {
             format!("{} {}", self.0 / unit, UNITS[step])
         } else {
             format!("{:.1} {}", self.0 as f64 / unit as f64, UNITS[step])

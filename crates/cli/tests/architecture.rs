@@ -18,8 +18,22 @@ const PURE: [&str; 4] = ["gf", "codes", "flow", "plan"];
 const PURE_DEPENDENCIES: [&str; 1] = ["thiserror"];
 
 const IMPURE: [&str; 16] = [
-    "std::fs", "std::net", "std::io", "std::thread", "std::time", "std::env", "std::process", "std::os", "Instant::",
-    "SystemTime", "println!", "eprintln!", "extern \"C\"", "include_bytes!", "tokio", "libc::",
+    "std::fs",
+    "std::net",
+    "std::io",
+    "std::thread",
+    "std::time",
+    "std::env",
+    "std::process",
+    "std::os",
+    "Instant::",
+    "SystemTime",
+    "println!",
+    "eprintln!",
+    "extern \"C\"",
+    "include_bytes!",
+    "tokio",
+    "libc::",
 ];
 
 #[test]
@@ -46,7 +60,8 @@ fn dependencies_point_downwards() {
 fn pure_crates_stay_pure() {
     for name in PURE {
         for dependency in dependencies(name) {
-            let allowed = PURE.contains(&dependency.as_str()) || PURE_DEPENDENCIES.contains(&dependency.as_str());
+            let allowed =
+                PURE.contains(&dependency.as_str()) || PURE_DEPENDENCIES.contains(&dependency.as_str());
             assert!(allowed, "{name} is pure, but depends on {dependency}");
         }
         let mut files = Vec::new();

@@ -1,5 +1,7 @@
 //! What a user of the binary sees without a cluster: answers, one-sentence errors, exit codes.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test may give up
+
 use std::process::{Command, Output};
 
 fn stripeline(arguments: &[&str]) -> Output {

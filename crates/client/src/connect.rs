@@ -31,10 +31,9 @@ impl Client {
     /// # Errors
     /// [`ClientError::BadAddress`], [`ClientError::Unreachable`].
     pub async fn connect(address: &str) -> Result<Client, ClientError> {
-        let channel = open(address).await?.map_err(|reason| ClientError::Unreachable {
-            address: address.to_owned(),
-            reason,
-        })?;
+        let channel = open(address)
+            .await?
+            .map_err(|reason| ClientError::Unreachable { address: address.to_owned(), reason })?;
         let coordinator = CoordinatorClient::new(channel)
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);

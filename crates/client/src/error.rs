@@ -8,7 +8,9 @@ use wire::Fault;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody answers.
-    #[error("no coordinator answers at {address} ({reason}); start one with 'stripeline cluster up' or give --coordinator")]
+    #[error(
+        "no coordinator answers at {address} ({reason}); start one with 'stripeline cluster up' or give --coordinator"
+    )]
     Unreachable {
         /// Where it was looked for.
         address: String,
@@ -16,7 +18,9 @@ pub enum ClientError {
         reason: String,
     },
     /// A node that should live does not answer.
-    #[error("node-{node} does not answer at {address} ({reason}); 'stripeline cluster status' shows who lives")]
+    #[error(
+        "node-{node} does not answer at {address} ({reason}); 'stripeline cluster status' shows who lives"
+    )]
     NodeUnreachable {
         /// The node.
         node: u32,
@@ -56,7 +60,9 @@ pub enum ClientError {
     #[error("{0}")]
     Job(String),
     /// The bytes are not those that were put.
-    #[error("'{name}' came back different from what was put (BLAKE3 {got}, expected {expected}); do not use it, and run 'stripeline scrub'")]
+    #[error(
+        "'{name}' came back different from what was put (BLAKE3 {got}, expected {expected}); do not use it, and run 'stripeline scrub'"
+    )]
     WrongDigest {
         /// The object.
         name: String,

@@ -76,7 +76,12 @@ impl Client {
 
     /// The same into a file, which has its name only once all is right. What is no regular file (a pipe, a device) is
     /// written to directly.
-    pub async fn get_to_file(&self, name: &str, path: &Path, options: GetOptions) -> Result<GetReport, ClientError> {
+    pub async fn get_to_file(
+        &self,
+        name: &str,
+        path: &Path,
+        options: GetOptions,
+    ) -> Result<GetReport, ClientError> {
         let failed = |e: std::io::Error, path: &Path| {
             ClientError::Output(Arc::new(std::io::Error::new(e.kind(), format!("{}: {e}", path.display()))))
         };
@@ -125,7 +130,11 @@ impl Client {
             while running.len() < READS_IN_FLIGHT {
                 let Some(read) = reads.next() else { break };
                 let Some(pieces) = writer.queue() else { break };
-                running.push_back(AbortOnDrop(tokio::spawn(self.clone().read_block(read, pieces, options.clone()))));
+                running.push_back(AbortOnDrop(tokio::spawn(self.clone().read_block(
+                    read,
+                    pieces,
+                    options.clone(),
+                ))));
             }
             let Some(mut oldest) = running.pop_front() else { return Ok(degraded_blocks) };
             let Degraded(degraded) = (&mut oldest.0).await.map_err(broken_task)??;
@@ -196,7 +205,10 @@ fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<Block
         reads.push(BlockRead { name: object.name.clone(), index: block.index, block: id, range });
     }
     if covered != wanted.end {
-        return Err(ClientError::Protocol(format!("the blocks of '{}' do not make up its bytes", object.name)));
+        return Err(ClientError::Protocol(format!(
+            "the blocks of '{}' do not make up its bytes",
+            object.name
+        )));
     }
     Ok(reads)
 }
@@ -241,7 +253,13 @@ mod tests {
         let blocks = stored.iter().enumerate().map(|(index, &stored_bytes)| {
             let block = BlockId(index as u128).to_vec();
             offset += stored_bytes;
-            BlockInfo { block, index: index as u64, offset: offset - stored_bytes, stored_bytes, ..Default::default() }
+            BlockInfo {
+                block,
+                index: index as u64,
+                offset: offset - stored_bytes,
+                stored_bytes,
+                ..Default::default()
+            }
         });
         ObjectInfo {
             name: "a".to_owned(),

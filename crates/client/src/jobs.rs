@@ -3,7 +3,9 @@
 use crate::connect::{self, Client};
 use crate::error::ClientError;
 use tonic::Streaming;
-use wire::proto::{ArchiveRequest, CatalogChunk, Empty, JobEvent, NodeInfo, RepairRequest, ScrubEvent, ScrubRequest};
+use wire::proto::{
+    ArchiveRequest, CatalogChunk, Empty, JobEvent, NodeInfo, RepairRequest, ScrubEvent, ScrubRequest,
+};
 
 /// A stream of messages.
 pub struct Events<T> {

@@ -4,8 +4,8 @@ use crate::connect::Client;
 use crate::error::ClientError;
 use tokio_stream::StreamExt;
 use wire::proto::{
-    ClusterStatus, Empty, ExplainReply, ListObjectsRequest, LookupRequest, ObjectInfo, RebuildReply, RepairRequest,
-    TaskControl, TaskStatus, Throttle,
+    ClusterStatus, Empty, ExplainReply, ListObjectsRequest, LookupRequest, ObjectInfo, RebuildReply,
+    RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 impl Client {
@@ -48,7 +48,11 @@ impl Client {
     }
 
     /// Limits every living node, bytes per second in each direction; 0 lifts the limit.
-    pub async fn throttle(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) -> Result<(), ClientError> {
+    pub async fn throttle(
+        &self,
+        egress_bytes_per_s: u64,
+        ingress_bytes_per_s: u64,
+    ) -> Result<(), ClientError> {
         let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s };
         self.call("the throttle", self.coordinator.clone().set_throttle(request)).await.map(|_| ())
     }

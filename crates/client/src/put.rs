@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use wire::proto::{
-    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo, PlanWriteRequest,
-    WrittenBlock,
+    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
+    PlanWriteRequest, WrittenBlock,
 };
 use wire::{Cause, Fault};
 
@@ -91,7 +91,8 @@ impl Client {
             Ok(())
         };
         loop {
-            let (block, back) = tokio::task::spawn_blocking(move || (blocks.next(), blocks)).await.map_err(broken_task)?;
+            let (block, back) =
+                tokio::task::spawn_blocking(move || (blocks.next(), blocks)).await.map_err(broken_task)?;
             let block = block.map_err(|e| ClientError::Input(Arc::new(e)))?;
             blocks = back;
             let last = block.last;
@@ -119,7 +120,12 @@ impl Client {
     }
 
     /// Writes one block, around nodes that fail.
-    async fn write_block(self, name: String, put: Vec<u8>, block: Block) -> Result<(u64, WrittenBlock), ClientError> {
+    async fn write_block(
+        self,
+        name: String,
+        put: Vec<u8>,
+        block: Block,
+    ) -> Result<(u64, WrittenBlock), ClientError> {
         let mut request = PlanWriteRequest {
             put,
             index: block.index,
@@ -154,7 +160,8 @@ impl Client {
         request: &PlanWriteRequest,
         block: &Block,
     ) -> Result<Result<WrittenBlock, Fault>, ClientError> {
-        let reply = self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
+        let reply =
+            self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;
         let io = DriverIo { source: Some(Arc::clone(&block.bytes)), sink: None };
         let driven = self.engine.drive(plan, io, |_| {}).await;
@@ -164,7 +171,9 @@ impl Client {
     /// Tells the coordinator of a fault. It is a hint: nothing depends on its arrival.
     pub(crate) async fn report(&self, fault: &Fault) {
         let report = wire::proto::Fault::from(fault.clone());
-        if let Err(error) = self.call("the report of a fault", self.coordinator.clone().report_fault(report)).await {
+        if let Err(error) =
+            self.call("the report of a fault", self.coordinator.clone().report_fault(report)).await
+        {
             tracing::debug!(%error, "a fault could not be reported");
         }
     }

@@ -48,7 +48,8 @@ impl Client {
         let mut attempts = 0;
         while request.length > 0 {
             attempts += 1;
-            let reply = self.call("the plan of a read", self.coordinator.clone().plan_read(request.clone())).await?;
+            let reply =
+                self.call("the plan of a read", self.coordinator.clone().plan_read(request.clone())).await?;
             degraded |= reply.degraded;
             let (reached, outcome) = self.try_read(reply, &request, &pieces).await?;
             if reached > request.offset {
@@ -81,10 +82,13 @@ impl Client {
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
         let length = reply.length.min(request.length);
         if reply.offset != request.offset || length == 0 {
-            return Err(ClientError::Protocol("a plan that reads other bytes than were asked for".to_owned()));
+            return Err(ClientError::Protocol(
+                "a plan that reads other bytes than were asked for".to_owned(),
+            ));
         }
         let end = reply.offset + length;
-        let outlet = Outlet { layout: Layout::of(&plan)?, next: reply.offset, end, pieces: Some(pieces.clone()) };
+        let outlet =
+            Outlet { layout: Layout::of(&plan)?, next: reply.offset, end, pieces: Some(pieces.clone()) };
         let outlet = Arc::new(Mutex::new(outlet));
         let io = DriverIo { source: None, sink: Some(sink(&outlet)) };
         let driven = self.engine.drive(plan, io, |_| {}).await;
@@ -160,8 +164,10 @@ struct Layout {
 impl Layout {
     fn of(plan: &FlowPlan) -> Result<Layout, ClientError> {
         let geometry = plan.header.as_ref().and_then(|h| h.geometry);
-        let geometry = geometry.ok_or_else(|| ClientError::Protocol("a plan without a geometry".to_owned()))?;
-        let (Ok(alpha), true) = (u16::try_from(geometry.alpha), limits::slice_bytes_ok(geometry.slice_bytes)) else {
+        let geometry =
+            geometry.ok_or_else(|| ClientError::Protocol("a plan without a geometry".to_owned()))?;
+        let (Ok(alpha), true) = (u16::try_from(geometry.alpha), limits::slice_bytes_ok(geometry.slice_bytes))
+        else {
             return Err(ClientError::Protocol("a plan with an impossible geometry".to_owned()));
         };
         let (block_bytes, slice_bytes) = (geometry.block_bytes, geometry.slice_bytes);
@@ -225,7 +231,8 @@ mod tests {
     #[test]
     fn what_comes_after_the_close_does_not_count() {
         let (pieces, out) = sync_channel(16);
-        let outlet = Arc::new(Mutex::new(Outlet { layout: LAYOUT(), next: 0, end: 10, pieces: Some(pieces) }));
+        let outlet =
+            Arc::new(Mutex::new(Outlet { layout: LAYOUT(), next: 0, end: 10, pieces: Some(pieces) }));
         let mut sink = sink(&outlet);
         sink(Delivery { row: 0, slice: 0, offset: 0, bytes: b"abcd" }).unwrap();
         assert_eq!(close(&outlet), 4);
