@@ -113,13 +113,11 @@ impl proto::node_server::Node for NodeService {
             for wanted in &request.blocks {
                 let block = BlockId::from_slice(&wanted.block)
                     .map_err(|_| Fault::new(Cause::Invalid, "a block id of another length"))?;
-                // Another generation is another copy: not the garbage that was meant. What cannot be opened is.
-                if let Ok(reader) = flows.store.reader(block)
-                    && reader.meta().generation != wanted.generation
-                {
+                let gone = flows.store.delete_up_to(block, wanted.generation).map_err(|e| fault_of(block, &e))?;
+                if !gone {
                     continue;
                 }
-                deleted += u64::from(flows.store.delete(block).map_err(|e| fault_of(block, &e))?);
+                deleted += 1;
                 flows.forget_corrupt(block);
             }
             Ok::<u64, Fault>(deleted)

@@ -154,7 +154,12 @@ impl Store {
 
     /// Removes a block, durably on return; false if it was not here.
     pub fn delete(&self, block: BlockId) -> Result<bool> {
-        self.shared.names.delete(self.shared.disk.as_ref(), block)
+        self.delete_up_to(block, u64::MAX)
+    }
+
+    /// The same for a copy of generation `newest` or older: a newer copy is another one, and stays.
+    pub fn delete_up_to(&self, block: BlockId, newest: u64) -> Result<bool> {
+        self.shared.names.delete(self.shared.disk.as_ref(), block, newest)
     }
 
     /// Bytes that can still be written, as the disk says.

@@ -174,8 +174,11 @@ impl Names {
         Ok(had_data || had_sidecar)
     }
 
-    pub(super) fn delete(&self, disk: &dyn Disk, block: BlockId) -> Result<bool> {
+    pub(super) fn delete(&self, disk: &dyn Disk, block: BlockId, newest: u64) -> Result<bool> {
         let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
+        if matches!(self.stored(disk, block), Ok((generation, _)) if generation > newest) {
+            return Ok(false);
+        }
         let was_there = self.remove_both(disk, block)?;
         if was_there {
             disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockDeleted)?;

@@ -152,6 +152,7 @@ fn a_newer_copy_replaces_and_an_older_one_is_refused() {
     let listed: Vec<_> = store.list().map(Result::unwrap).collect();
     assert_eq!(listed, [Listed { block: BLOCK, generation: 3, stored_bytes: 9 }]);
     assert_eq!(store.usage(), Usage { blocks: 1, stored_bytes: 9 });
+    assert!(!store.delete_up_to(BLOCK, 2).unwrap(), "the garbage that was meant is gone already");
     assert!(store.delete(BLOCK).unwrap() && !store.delete(BLOCK).unwrap());
     assert!(!store.contains(BLOCK).unwrap());
     assert_eq!(store.usage(), Usage::default());
