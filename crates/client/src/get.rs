@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use wire::BlockId;
 use wire::proto::{BlockInfo, ObjectInfo};
+use wire::{BlockId, limits};
 
 /// One block is written out while the next one's flow is being set up and fills its queues.
 const READS_IN_FLIGHT: usize = 2;
@@ -107,7 +107,9 @@ impl Client {
             Err(error) => return (Err(Broken { error, written: 0 }), Some(output)),
         };
         let total = reads.iter().map(|read| read.range.end - read.range.start).sum();
-        let writer = Writer::start(output, total, READS_IN_FLIGHT, options.progress.clone());
+        let piece_bytes =
+            if options.slice_bytes == 0 { limits::DEFAULT_SLICE_BYTES } else { options.slice_bytes };
+        let writer = Writer::start(output, total, piece_bytes as usize, options.progress.clone());
         let read = self.run_reads(reads, &writer, options).await;
         let (written, output) = match writer.finish().await {
             Ok(ended) => ended,
@@ -129,7 +131,7 @@ impl Client {
         loop {
             while running.len() < READS_IN_FLIGHT {
                 let Some(read) = reads.next() else { break };
-                let Some(pieces) = writer.queue() else { break };
+                let Some(pieces) = writer.queue(read.range.end - read.range.start).await else { break };
                 running.push_back(AbortOnDrop(tokio::spawn(self.clone().read_block(
                     read,
                     pieces,

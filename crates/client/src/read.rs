@@ -93,7 +93,12 @@ impl Client {
         let io = DriverIo { source: None, sink: Some(sink(&outlet)) };
         let driven = self.engine.drive(plan, io, |_| {}).await;
         // A flow that failed may still be delivering: from here on, nothing of it counts.
-        let reached = tokio::task::spawn_blocking(move || close(&outlet)).await.map_err(broken_task)?;
+        let closed = tokio::task::spawn_blocking(move || close(&outlet)).await;
+        let (reached, listening) = closed.map_err(broken_task)?;
+        if !listening {
+            // The writer's own error tells why; no other attempt would fare better.
+            return Err(ClientError::Output(Arc::new(std::io::ErrorKind::BrokenPipe.into())));
+        }
         let outcome = driven.and_then(|_| match reached == end {
             true => Ok(()),
             false => Err(Fault::new(Cause::Bug, format!("a read to byte {end} ended at byte {reached}"))),
@@ -109,7 +114,7 @@ struct Outlet {
     next: u64,
     /// The last byte wanted of this flow, excluded.
     end: u64,
-    /// `None` once closed.
+    /// `None` once closed, from this end or the writer's.
     pieces: Option<Pieces>,
 }
 
@@ -119,11 +124,11 @@ fn sink(outlet: &Arc<Mutex<Outlet>>) -> Sink {
     Box::new(move |delivery: Delivery<'_>| lock(&outlet).take(&delivery))
 }
 
-/// Ends the outlet; how far it got.
-fn close(outlet: &Mutex<Outlet>) -> u64 {
+/// Ends the outlet; how far it got, and whether the writer still listens.
+fn close(outlet: &Mutex<Outlet>) -> (u64, bool) {
     let mut outlet = lock(outlet);
-    outlet.pieces = None;
-    outlet.next
+    let listening = outlet.pieces.take().is_some();
+    (outlet.next, listening)
 }
 
 fn lock(outlet: &Mutex<Outlet>) -> std::sync::MutexGuard<'_, Outlet> {
@@ -144,8 +149,8 @@ impl Outlet {
             return Err(Fault::new(Cause::Bug, detail));
         }
         let piece = cut(delivery.bytes, range.start - slice.start..range.end - slice.start);
-        let sent = self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok());
-        if !sent {
+        if !self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok()) {
+            self.pieces = None;
             return Err(Fault::new(Cause::Aborted, "the output was closed"));
         }
         self.next = range.end;
@@ -214,7 +219,7 @@ mod tests {
         let result = slices
             .iter()
             .try_for_each(|&(slice, bytes)| sink(Delivery { row: 0, slice, offset: slice * 4, bytes }));
-        let reached = close(&outlet);
+        let (reached, _) = close(&outlet);
         (out.iter().flatten().collect(), reached, result)
     }
 
@@ -235,7 +240,7 @@ mod tests {
             Arc::new(Mutex::new(Outlet { layout: LAYOUT(), next: 0, end: 10, pieces: Some(pieces) }));
         let mut sink = sink(&outlet);
         sink(Delivery { row: 0, slice: 0, offset: 0, bytes: b"abcd" }).unwrap();
-        assert_eq!(close(&outlet), 4);
+        assert_eq!(close(&outlet), (4, true));
         assert!(sink(Delivery { row: 0, slice: 1, offset: 4, bytes: b"late" }).is_err());
         assert_eq!(out.iter().flatten().collect::<Vec<u8>>(), b"abcd");
     }
