@@ -1,1 +1,150 @@
-//! (being written)
+//! The coordinator: it knows what is stored where, which nodes live, and plans every flow; it never carries block data.
+//!
+//! ```text
+//!   service ─▶ objects    put, read, lookup          ┐
+//!             jobs        archive, repair, recover   ├─▶ planner   nodes chosen, flows built, proved, priced
+//!             membership  register, heartbeat        ├─▶ catalog   one transaction per change of state, over a Disk
+//!             cluster     status, backup, rebuild    ├─▶ health    who lives, who is suspected
+//!             explain     plans without running them ┘   nodes     calls to the nodes
+//! ```
+//!
+//! What holds: before a plan that writes is handed out, the copies that it will write are durable in the catalog; a copy
+//! becomes a location, or garbage, in one transaction; garbage goes only after a grace. So whatever dies, nothing that
+//! was acknowledged is lost and nothing that was written is forgotten.
+
+mod background;
+mod catalog;
+mod cluster;
+pub mod config;
+mod error;
+mod explain;
+mod health;
+mod jobs;
+mod membership;
+mod nodes;
+mod objects;
+mod planner;
+mod service;
+mod shared;
+mod tasks;
+
+pub use catalog::restore;
+pub use config::Config;
+pub use error::CoordinatorError;
+
+use catalog::Catalog;
+use shared::{Shared, now_ms};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::TcpListenerStream;
+use wire::limits;
+use wire::proto::coordinator_server::CoordinatorServer;
+
+/// Open calls get this long to end when the coordinator shuts down; every one can be repeated.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Signs of life on clients' connections, so that a job's listener that died is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// A running coordinator. Dropping it without [`shutdown`](Self::shutdown) ends it at an arbitrary point, as a crash does.
+#[derive(Debug)]
+pub struct Coordinator {
+    shared: Arc<Shared>,
+    local_addr: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    server: JoinHandle<()>,
+}
+
+/// Opens the catalog and serves. What an earlier life left unfinished is given up or, for archivals and node recoveries,
+/// begun again.
+///
+/// # Errors
+/// [`CoordinatorError::CatalogInUse`], [`CoordinatorError::CatalogFormat`], [`CoordinatorError::Malformed`],
+/// [`CoordinatorError::Listen`], [`CoordinatorError::Invalid`] for settings out of bounds.
+pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
+    check(&config)?;
+    let disk = Arc::clone(&config.disk);
+    let opened = tokio::task::spawn_blocking(move || {
+        let catalog = Catalog::open(&disk)?;
+        catalog.give_up_flows(now_ms())?;
+        Ok::<_, CoordinatorError>(catalog)
+    });
+    let catalog = Arc::new(opened.await.map_err(|_| CoordinatorError::ShuttingDown)??);
+    let addr = config.listen;
+    let listen = |source| CoordinatorError::Listen { addr, source };
+    let listener = tokio::net::TcpListener::bind(addr).await.map_err(listen)?;
+    let local_addr = listener.local_addr().map_err(listen)?;
+    let (shared, damaged) = Shared::new(config, catalog)?;
+    cluster::add_tasks(&shared);
+    background::start(&shared, damaged);
+
+    let (stop, stopped) = oneshot::channel();
+    let service = CoordinatorServer::new(service::Service(Arc::clone(&shared)))
+        .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+        .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
+    let serving = tonic::transport::Server::builder()
+        .tcp_nodelay(true)
+        .http2_keepalive_interval(Some(KEEP_ALIVE))
+        .add_service(service)
+        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
+            let _ = stopped.await;
+        });
+    let server = tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the coordinator's server failed");
+        }
+    });
+    tracing::info!(%local_addr, "coordinator serves");
+    Ok(Coordinator { shared, local_addr, stop: Some(stop), server })
+}
+
+impl Coordinator {
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Ends all work and closes the catalog, so that another coordinator can open it. Jobs go on when one does.
+    pub async fn shutdown(mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        // Streams end with the work that feeds them, so that the server need not wait for their receivers.
+        self.shared.abort_background();
+        let patience = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;
+        if patience.is_err() {
+            self.server.abort();
+        }
+        self.shared.shut_down().await;
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        self.shared.abort_background();
+        self.server.abort();
+    }
+}
+
+fn check(config: &Config) -> Result<(), CoordinatorError> {
+    let invalid = |what: &str| Err(CoordinatorError::Invalid(what.to_owned()));
+    if !limits::slice_bytes_ok(config.slice_bytes) {
+        return invalid("slice length: it must divide 32 KiB or be a multiple of it, from 1 KiB to 256 MiB");
+    }
+    if !(1..=limits::MAX_BLOCK_BYTES).contains(&config.block_bytes) {
+        return invalid("block length: from 1 byte to 4 GiB");
+    }
+    if !(1..=config::MAX_REPLICAS).contains(&config.replicas) {
+        return invalid("replicas: from 1 to 16");
+    }
+    if config.heartbeat_ms == 0 || config.dead_after_ms <= config.heartbeat_ms {
+        return invalid("a node must be silent for longer than a heartbeat before it is dead");
+    }
+    if !(1..=config::MAX_PARALLEL_REPAIRS).contains(&config.parallel) {
+        return invalid("stripes repaired at once: from 1 to 256");
+    }
+    Ok(())
+}

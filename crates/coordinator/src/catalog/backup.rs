@@ -1,0 +1,142 @@
+//! Backup: a consistent copy of all tables in one stream, and back.
+//!
+//! ```text
+//!   magic (8 bytes) │ version (4) │ entry … │ end (1 byte, 0xff) │ BLAKE3 of all before (32)
+//!   entry: table index (1) │ key length (4) │ value length (4) │ key │ value
+//! ```
+//!
+//! Numbers are little-endian. Rows are as stored, each with its own version.
+
+use super::rows::{BlockRow, CATALOG_FORMAT, MetaKey, MetaRow, TABLES};
+use super::table::{Change, Read, Scan};
+use super::{Catalog, meta};
+use crate::error::{CoordinatorError, Result};
+use disk::Disk;
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"STRPLCAT";
+const VERSION: u32 = 1;
+const END: u8 = 0xff;
+const HASH_BYTES: usize = 32;
+const HEAD_BYTES: usize = MAGIC.len() + 4;
+
+/// A restored catalog gives its blocks generations from here on above the backup's: copies that were written after the
+/// backup are not to be taken for new ones. More repairs of one block than this between backup and loss do not happen.
+const GENERATION_LEAP: u64 = 1 << 20;
+
+/// The same for versions of objects.
+const VERSION_LEAP: u64 = 1 << 40;
+
+impl Catalog {
+    /// Streams a snapshot in pieces of about `piece_bytes`; `send` says whether anyone still listens.
+    pub fn backup(&self, piece_bytes: usize, mut send: impl FnMut(Vec<u8>) -> bool) -> Result<()> {
+        self.view(|txn| {
+            let mut hash = blake3::Hasher::new();
+            let mut piece = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
+            let mut listening = true;
+            for (index, table) in TABLES.into_iter().enumerate() {
+                txn.raw_scan(table, &[], &mut |key, value| {
+                    piece.push(index as u8);
+                    piece.extend((key.len() as u32).to_le_bytes());
+                    piece.extend((value.len() as u32).to_le_bytes());
+                    piece.extend(key);
+                    piece.extend(value);
+                    if piece.len() >= piece_bytes {
+                        hash.update(&piece);
+                        listening = send(std::mem::take(&mut piece));
+                    }
+                    Ok(if listening { Scan::Next } else { Scan::Stop })
+                })?;
+            }
+            piece.push(END);
+            hash.update(&piece);
+            piece.extend(hash.finalize().as_bytes());
+            if listening {
+                send(piece);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Makes a catalog from a backup, on a disk that has none yet (or an empty one).
+///
+/// Blocks that the restored catalog does not know are kept on the nodes until the task `orphans` is resumed: they may
+/// have been put after the backup.
+///
+/// # Errors
+/// [`CoordinatorError::Malformed`] for a backup that is cut off, changed, or of another version;
+/// [`CoordinatorError::CatalogExists`] if the disk's catalog is in use by a cluster.
+pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
+    let entries = parse(backup)?;
+    let catalog = Catalog::open(disk)?;
+    let restored = catalog.change(|txn| {
+        if !meta(txn)?.unnamed {
+            return Err(CoordinatorError::CatalogExists);
+        }
+        for &(table, key, value) in &entries {
+            txn.raw_put(table, key, value)?;
+        }
+        leap(txn)
+    });
+    catalog.close();
+    restored
+}
+
+/// Checks the restored rows by reading them, and moves the counters on.
+fn leap(txn: &Change) -> Result<()> {
+    let mut row = meta(txn)?;
+    if row.format != CATALOG_FORMAT {
+        return Err(CoordinatorError::CatalogFormat { found: row.format, known: CATALOG_FORMAT });
+    }
+    row.keep_unknown = true;
+    row.unnamed = false;
+    row.next_version = row.next_version.saturating_add(VERSION_LEAP);
+    txn.put::<MetaRow>(&MetaKey, &row)?;
+    for (block, mut row) in txn.all::<BlockRow>(&[])? {
+        row.last_generation = row.last_generation.saturating_add(GENERATION_LEAP);
+        txn.set_block(block, &row)?;
+    }
+    Ok(())
+}
+
+/// A table's name, a key and a value.
+type Entry<'a> = (&'static str, &'a [u8], &'a [u8]);
+
+fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
+    let Some((body, hash)) = backup.split_last_chunk::<HASH_BYTES>() else {
+        return Err(damaged(0, "too short"));
+    };
+    let Some((head, mut rest)) = body.split_at_checked(HEAD_BYTES) else {
+        return Err(damaged(0, "too short"));
+    };
+    if head[..MAGIC.len()] != *MAGIC || head[MAGIC.len()..] != VERSION.to_le_bytes() {
+        return Err(damaged(0, "no backup of a catalog, or of another version"));
+    }
+    if blake3::hash(body).as_bytes() != hash {
+        return Err(damaged(body.len(), "the checksum does not hold: it is cut off or was changed"));
+    }
+    let mut entries = Vec::new();
+    loop {
+        let at = body.len() - rest.len();
+        if rest == [END] {
+            return Ok(entries);
+        }
+        let (entry, after) = split_entry(rest).ok_or_else(|| damaged(at, "an entry that is none"))?;
+        entries.push(entry);
+        rest = after;
+    }
+}
+
+fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let (&table, rest) = bytes.split_first()?;
+    let (key_bytes, rest) = rest.split_first_chunk::<4>()?;
+    let (value_bytes, rest) = rest.split_first_chunk::<4>()?;
+    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*key_bytes) as usize)?;
+    let (value, rest) = rest.split_at_checked(u32::from_le_bytes(*value_bytes) as usize)?;
+    Some(((TABLES.get(usize::from(table))?, key, value), rest))
+}
+
+fn damaged(at: usize, why: &str) -> CoordinatorError {
+    CoordinatorError::Malformed { table: "backup", key: format!("byte {at}"), why: why.to_owned() }
+}

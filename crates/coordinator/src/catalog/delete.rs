@@ -1,0 +1,46 @@
+//! Delete: one transaction that removes the name and lets the blocks die.
+
+use super::Catalog;
+use super::blocks::{object, referenced};
+use super::rows::{BlockRow, ObjectRow, StripeRow};
+use super::table::{Change, Read};
+use crate::error::Result;
+use wire::{BlockId, StripeId};
+
+impl Catalog {
+    /// Removes an object.
+    pub fn delete(&self, name: &str, now_ms: u64) -> Result<()> {
+        self.change(|txn| {
+            let row = object(txn, name)?;
+            txn.remove::<ObjectRow>(&name.to_owned())?;
+            row.blocks.iter().try_for_each(|&block| txn.retire_block(block, now_ms))
+        })
+    }
+}
+
+impl Change {
+    /// A block that no object names any more. Outside a stripe it is garbage. In a stripe it keeps its bytes, which
+    /// other members are decoded with, until the last data block of the stripe dies; then the whole stripe goes.
+    pub(super) fn retire_block(&self, block: BlockId, now_ms: u64) -> Result<()> {
+        let mut row = referenced(self, block)?;
+        let Some(place) = row.stripe else { return self.drop_block(block, &row, now_ms) };
+        row.dead = true;
+        self.set_block(block, &row)?;
+        self.drop_stripe_if_dead(place.stripe, now_ms)
+    }
+
+    fn drop_stripe_if_dead(&self, stripe: StripeId, now_ms: u64) -> Result<()> {
+        let Some(row) = self.get::<StripeRow>(&stripe)? else { return Ok(()) };
+        let members = row
+            .members
+            .iter()
+            .flatten()
+            .map(|member| Ok((member.block, referenced(self, member.block)?)))
+            .collect::<Result<Vec<(BlockId, BlockRow)>>>()?;
+        if members.iter().any(|(_, row)| row.part.is_some() && !row.dead) {
+            return Ok(());
+        }
+        self.remove::<StripeRow>(&stripe)?;
+        members.iter().try_for_each(|(block, row)| self.drop_block(*block, row, now_ms))
+    }
+}

@@ -1,0 +1,44 @@
+//! Nodes, and which cluster they belong to.
+
+use super::rows::{MetaKey, NodeRow};
+use super::table::Read;
+use super::{Catalog, meta};
+use crate::error::{CoordinatorError, Result};
+use wire::ClusterId;
+
+impl Catalog {
+    /// Notes a node that registers. A node that was never part of a cluster joins this one; one of another cluster is
+    /// refused, unless this catalog is new: then it takes that cluster's id and keeps its blocks, to be rebuilt from.
+    pub fn register_node(&self, node: u32, row: &NodeRow, cluster: Option<ClusterId>) -> Result<ClusterId> {
+        self.change(|txn| {
+            let mut meta = meta(txn)?;
+            match cluster {
+                Some(theirs) if theirs != meta.cluster && meta.unnamed => {
+                    meta.cluster = theirs;
+                    meta.keep_unknown = true;
+                }
+                Some(theirs) if theirs != meta.cluster => {
+                    return Err(CoordinatorError::Conflict(format!(
+                        "node-{node} belongs to cluster {theirs}, this is {}; \
+                         start it with an empty folder or with its own coordinator",
+                        meta.cluster
+                    )));
+                }
+                _ => {}
+            }
+            if meta.unnamed {
+                meta.unnamed = false;
+                txn.put(&MetaKey, &meta)?;
+            }
+            if txn.get::<NodeRow>(&node)?.as_ref() != Some(row) {
+                txn.put(&node, row)?;
+            }
+            Ok(meta.cluster)
+        })
+    }
+
+    /// All nodes that ever registered.
+    pub fn nodes(&self) -> Result<Vec<(u32, NodeRow)>> {
+        self.view(|txn| txn.all::<NodeRow>(&[]))
+    }
+}

@@ -1,0 +1,243 @@
+//! Put: row pending → copies planned → staged on the nodes → one transaction that makes the version visible.
+
+use super::rows::{
+    BlockCopy, BlockRow, Location, MetaKey, MetaRow, ObjectRow, PartRow, PlannedRow, PutBlockKey,
+    PutBlockRow, PutRow, Sums,
+};
+use super::table::{Change, Read};
+use super::{Catalog, meta};
+use crate::config::MAX_OBJECT_BLOCKS;
+use crate::error::{CoordinatorError, Result};
+use std::collections::BTreeSet;
+use wire::{BlockId, FlowId, PutId, limits};
+
+/// Generation of the copies that a put writes.
+pub(crate) const FIRST_GENERATION: u64 = 1;
+
+/// A put never commits a block with fewer copies than this, if it asked for as many.
+pub(crate) const MIN_REPLICAS: usize = 2;
+
+/// What a put begins with.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPut {
+    pub put: PutId,
+    pub name: String,
+    pub block_bytes: u64,
+    pub replicas: u32,
+    pub lease_until_ms: u64,
+}
+
+/// A block that is about to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedBlock {
+    pub block: BlockId,
+    pub index: u64,
+    pub stored_bytes: u64,
+    pub sums: Sums,
+    pub last: bool,
+    pub nodes: Vec<u32>,
+    pub flow: FlowId,
+}
+
+/// A block that the client says is durable on `nodes`.
+#[derive(Clone, Debug)]
+pub(crate) struct CommittedBlock {
+    pub block: BlockId,
+    pub stored_bytes: u64,
+    pub sums: Sums,
+    pub nodes: Vec<u32>,
+}
+
+impl Catalog {
+    /// Notes a put and gives it the object's next version.
+    pub fn begin_put(&self, new: NewPut) -> Result<u64> {
+        check_name(&new.name)?;
+        self.change(|txn| {
+            let mut row = meta(txn)?;
+            let version = row.next_version;
+            row.next_version += 1;
+            txn.put::<MetaRow>(&MetaKey, &row)?;
+            let NewPut { put, name, block_bytes, replicas, lease_until_ms } = new;
+            txn.put(&put, &PutRow { name, version, block_bytes, replicas, lease_until_ms })?;
+            Ok(version)
+        })
+    }
+
+    /// A pending put.
+    pub fn pending_put(&self, put: PutId) -> Result<PutRow> {
+        self.view(|txn| txn.get::<PutRow>(&put)?.ok_or(CoordinatorError::NoSuchPut))
+    }
+
+    /// Notes that copies of a block may appear, and extends the put's lease. Durable before the plan goes out.
+    pub fn plan_block(
+        &self,
+        put: PutId,
+        planned: PlannedBlock,
+        now_ms: u64,
+        lease_until_ms: u64,
+    ) -> Result<()> {
+        self.change(|txn| {
+            let mut row = txn.get::<PutRow>(&put)?.ok_or(CoordinatorError::NoSuchPut)?;
+            check_block(&row, &planned)?;
+            row.lease_until_ms = lease_until_ms;
+            txn.put(&put, &row)?;
+            let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned;
+            for &node in &nodes {
+                txn.plan_copy(BlockCopy { block, node, generation: FIRST_GENERATION }, now_ms)?;
+            }
+            let row = PutBlockRow { index, stored_bytes, sums, last, nodes, flow };
+            txn.put(&PutBlockKey { put, block }, &row)
+        })
+    }
+
+    /// Makes the version visible and its predecessor garbage.
+    ///
+    /// A version that began before the present one is overwritten at once: both puts were under way together, and this
+    /// one counts as the earlier.
+    pub fn commit_put(
+        &self,
+        put: PutId,
+        blocks: &[CommittedBlock],
+        object_bytes: u64,
+        digest: [u8; 32],
+        now_ms: u64,
+    ) -> Result<(String, ObjectRow)> {
+        self.change(|txn| {
+            let pending = txn.get::<PutRow>(&put)?.ok_or(CoordinatorError::NoSuchPut)?;
+            let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
+            let object = ObjectRow {
+                version: pending.version,
+                object_bytes,
+                digest: Some(digest),
+                block_bytes: pending.block_bytes,
+                blocks: blocks.iter().map(|b| b.block).collect(),
+                created_ms: now_ms,
+            };
+            let mut offset = 0;
+            for (index, block) in blocks.iter().enumerate() {
+                let row = committed_row(&pending, &planned, block, index, blocks.len(), offset)?;
+                offset += block.stored_bytes;
+                txn.set_block(block.block, &row)?;
+                row.locations.iter().try_for_each(|l| txn.copy_arrived(l.copy_of(block.block)))?;
+            }
+            if blocks.is_empty() || offset != object_bytes {
+                return Err(invalid(format!(
+                    "the blocks hold {offset} bytes, the object is said to have {object_bytes}"
+                )));
+            }
+            // What was planned and is not used now: blocks written again elsewhere, replicas that failed.
+            end_put(txn, put, &planned, now_ms)?;
+            match txn.get::<ObjectRow>(&pending.name)? {
+                Some(newer) if newer.version > object.version => {
+                    object.blocks.iter().try_for_each(|&b| txn.retire_block(b, now_ms))?;
+                }
+                older => {
+                    for block in older.iter().flat_map(|old| &old.blocks) {
+                        txn.retire_block(*block, now_ms)?;
+                    }
+                    txn.put(&pending.name, &object)?;
+                }
+            }
+            Ok((pending.name, object))
+        })
+    }
+
+    /// Gives a put up; what it wrote is garbage. No error if it is not pending.
+    pub fn abort_put(&self, put: PutId, now_ms: u64) -> Result<()> {
+        self.change(|txn| {
+            let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
+            end_put(txn, put, &planned, now_ms)
+        })
+    }
+
+    /// Puts whose lease has ended.
+    pub fn expired_puts(&self, now_ms: u64) -> Result<Vec<PutId>> {
+        let puts = self.view(|txn| txn.all::<PutRow>(&[]))?;
+        Ok(puts.into_iter().filter(|(_, row)| row.lease_until_ms < now_ms).map(|(put, _)| put).collect())
+    }
+}
+
+/// Removes the rows of a put; copies that are still planned become garbage.
+fn end_put(txn: &Change, put: PutId, planned: &[(PutBlockKey, PutBlockRow)], now_ms: u64) -> Result<()> {
+    for (key, row) in planned {
+        for &node in &row.nodes {
+            let copy = BlockCopy { block: key.block, node, generation: FIRST_GENERATION };
+            if txn.get::<PlannedRow>(&copy)?.is_some() {
+                txn.to_garbage(copy, now_ms)?;
+            }
+        }
+        txn.remove::<PutBlockRow>(key)?;
+    }
+    txn.remove::<PutRow>(&put)?;
+    Ok(())
+}
+
+/// The row of block `index` of `count`, if it is what was planned.
+fn committed_row(
+    pending: &PutRow,
+    planned: &[(PutBlockKey, PutBlockRow)],
+    block: &CommittedBlock,
+    index: usize,
+    count: usize,
+    offset: u64,
+) -> Result<BlockRow> {
+    let wrong = |what: &str| invalid(format!("block {index} of the put, {}: {what}", block.block));
+    let (_, plan) = planned
+        .iter()
+        .find(|(key, _)| key.block == block.block)
+        .ok_or_else(|| wrong("this put planned no such block"))?;
+    if plan.index != index as u64 {
+        return Err(wrong("it was planned at another place of the object"));
+    }
+    if plan.last != (index + 1 == count) {
+        return Err(wrong("only the last block of an object may be, and must be, planned as last"));
+    }
+    if plan.stored_bytes != block.stored_bytes || plan.sums != block.sums {
+        return Err(wrong("length, digest or fingerprint differ from what was planned"));
+    }
+    let nodes: BTreeSet<u32> = block.nodes.iter().copied().collect();
+    if nodes.len() != block.nodes.len() || !nodes.iter().all(|node| plan.nodes.contains(node)) {
+        return Err(wrong("it was not planned on these nodes"));
+    }
+    if nodes.len() < plan.nodes.len().min(MIN_REPLICAS) {
+        return Err(wrong("it is durable on too few nodes"));
+    }
+    let locations = nodes.iter().map(|&node| Location { node, generation: FIRST_GENERATION }).collect();
+    let part = PartRow { name: pending.name.clone(), version: pending.version, offset, last: plan.last };
+    let row = BlockRow::new(block.stored_bytes, block.sums, locations);
+    Ok(BlockRow { part: Some(part), replicas: pending.replicas, ..row })
+}
+
+fn check_block(put: &PutRow, block: &PlannedBlock) -> Result<()> {
+    let full = put.block_bytes;
+    let length = block.stored_bytes;
+    if block.index >= MAX_OBJECT_BLOCKS {
+        return Err(invalid(format!(
+            "an object has at most {MAX_OBJECT_BLOCKS} blocks; put it with longer blocks"
+        )));
+    }
+    let fits = if block.last { length <= full && (length > 0 || block.index == 0) } else { length == full };
+    if !fits {
+        return Err(invalid(format!(
+            "block {} of {length} bytes: all but the last have {full}, and the last has at least one",
+            block.index
+        )));
+    }
+    Ok(())
+}
+
+/// Object names: UTF-8 (already), not empty, bounded, without control characters.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let limit = limits::MAX_NAME_BYTES;
+    if name.is_empty() || name.len() > limit {
+        return Err(invalid(format!("a name of {} bytes: names have 1 to {limit}", name.len())));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(invalid(format!("the name {name:?} contains a control character")));
+    }
+    Ok(())
+}
+
+fn invalid(what: String) -> CoordinatorError {
+    CoordinatorError::Invalid(what)
+}

@@ -1,0 +1,87 @@
+//! Counting: what there is, and what is missing.
+
+use super::Catalog;
+use super::blocks::referenced;
+use super::rows::{BlockRow, GarbageRow, ObjectRow, StripeRow, StripeState};
+use super::table::{Read, Row, Scan};
+use crate::error::Result;
+use std::collections::BTreeSet;
+
+/// Counts over the whole catalog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Counts {
+    pub objects: u64,
+    pub blocks: u64,
+    pub stripes: u64,
+    pub garbage: u64,
+    /// Blocks without a living copy.
+    pub missing: u64,
+    /// Of these, blocks that cannot be decoded from what lives either.
+    pub unrecoverable: u64,
+}
+
+impl Catalog {
+    /// Counts everything. `recoverable` tells, from a code's name and which members of a stripe live (or are known to be
+    /// zero), which members can be had.
+    pub fn counts(
+        &self,
+        living: &BTreeSet<u32>,
+        mut recoverable: impl FnMut(&str, &[bool]) -> Vec<bool>,
+    ) -> Result<Counts> {
+        self.view(|txn| {
+            let mut counts = Counts::default();
+            txn.raw_scan(ObjectRow::TABLE, &[], &mut |_, _| {
+                counts.objects += 1;
+                Ok(Scan::Next)
+            })?;
+            txn.raw_scan(GarbageRow::TABLE, &[], &mut |_, _| {
+                counts.garbage += 1;
+                Ok(Scan::Next)
+            })?;
+            txn.scan::<BlockRow>(&[], |_, row| {
+                counts.blocks += 1;
+                if row.stripe.is_none() && !row.lives(living) {
+                    counts.missing += 1;
+                    counts.unrecoverable += 1;
+                }
+                Ok(Scan::Next)
+            })?;
+            txn.scan::<StripeRow>(&[], |_, stripe| {
+                if stripe.state != StripeState::Encoded {
+                    return Ok(Scan::Next);
+                }
+                counts.stripes += 1;
+                let usable = stripe
+                    .members
+                    .iter()
+                    .map(|member| member.map_or(Ok(true), |m| Ok(referenced(txn, m.block)?.lives(living))))
+                    .collect::<Result<Vec<bool>>>()?;
+                let missing = usable.iter().filter(|usable| !**usable).count();
+                if missing > 0 {
+                    counts.missing += missing as u64;
+                    let lost = recoverable(&stripe.code, &usable).iter().filter(|had| !**had).count();
+                    counts.unrecoverable += lost as u64;
+                }
+                Ok(Scan::Next)
+            })?;
+            Ok(counts)
+        })
+    }
+
+    /// Names and rows of the objects whose names begin with `prefix`, from `after` (exclusive) on, at most `limit`.
+    pub fn list_objects(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        // The next string after `after` in byte order.
+        let from = after.map_or_else(|| prefix.to_owned(), |name| format!("{name}\0"));
+        self.view(|txn| {
+            let mut names = Vec::new();
+            txn.raw_scan(ObjectRow::TABLE, from.as_bytes(), &mut |key, _| {
+                if names.len() == limit || !key.starts_with(prefix.as_bytes()) {
+                    return Ok(Scan::Stop);
+                }
+                names.push(String::from_utf8_lossy(key).into_owned());
+                Ok(Scan::Next)
+            })?;
+            Ok(names)
+        })
+    }
+}

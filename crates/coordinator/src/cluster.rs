@@ -1,0 +1,187 @@
+//! The cluster as a whole: status, tasks, throttles, backup, rebuild.
+
+use crate::catalog::rows::{Location, PartRow, Sums};
+use crate::catalog::{Facts, FoundBlock, FoundStripe};
+use crate::error::{CoordinatorError, Result};
+use crate::shared::{Shared, now_ms};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use wire::{BlockId, StripeId, proto};
+
+/// Bytes of a piece of a backup.
+const BACKUP_PIECE_BYTES: usize = 256 << 10;
+
+/// A receiver of a backup that takes nothing for this long is gone: meanwhile the catalog cannot be closed.
+const BACKUP_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Pieces of a backup that wait for a slow receiver.
+const BACKUP_PIECES: usize = 4;
+
+/// The task by which quarantined nodes get another chance.
+const QUARANTINE: &str = "quarantine";
+
+/// Everything that an operator wants to know at once.
+pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus> {
+    let view = shared.health.view();
+    let living = view.living();
+    let context = Arc::clone(shared);
+    let (meta, counts) = shared
+        .catalog
+        .run(move |catalog| {
+            let recoverable = |code: &str, usable: &[bool]| context.planner.codes.recoverable(code, usable);
+            Ok((catalog.meta()?, catalog.counts(&living, recoverable)?))
+        })
+        .await?;
+    let node = |(&id, node): (&u32, &crate::health::NodeView)| proto::NodeInfo {
+        node: id,
+        rack: node.rack_name.clone(),
+        living: node.is_living,
+        last_seen_ms_ago: node.last_seen.map_or(u64::MAX, |seen| seen.elapsed().as_millis() as u64),
+        control_addr: node.control_addr.clone(),
+        data_addr: node.data_addr.clone(),
+        status: Some(node.status.clone()),
+    };
+    let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
+    Ok(proto::ClusterStatus {
+        cluster: meta.cluster.to_vec(),
+        nodes: view.nodes.iter().map(node).collect(),
+        objects: counts.objects,
+        blocks: counts.blocks,
+        stripes: counts.stripes,
+        garbage: counts.garbage,
+        missing_blocks: counts.missing,
+        unrecoverable_blocks: counts.unrecoverable,
+        tasks: shared.tasks.statuses(),
+        quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
+    })
+}
+
+/// A command for a task, here or on a node.
+pub(crate) async fn control_task(
+    shared: &Arc<Shared>,
+    control: proto::TaskControl,
+) -> Result<proto::TaskStatus> {
+    if control.node != 0 {
+        let view = shared.health.view();
+        let node = control.node;
+        return shared.nodes.control_task(&view, node, proto::TaskControl { node: 0, ..control }).await;
+    }
+    let status = shared.tasks.control(&control.name, &control.action)?;
+    if control.name == QUARANTINE && control.action == "resume" {
+        shared.health.forgive();
+    }
+    Ok(status)
+}
+
+/// Adds the tasks that have no loop of their own.
+pub(crate) fn add_tasks(shared: &Shared) {
+    let task = shared.tasks.add(QUARANTINE);
+    task.note(|report| report.detail = "resume to use quarantined nodes again".to_owned());
+}
+
+/// The same limits on every living node. All are tried; the first failure is reported.
+pub(crate) async fn throttle(shared: &Arc<Shared>, throttle: proto::Throttle) -> Result<()> {
+    let view = shared.health.view();
+    let mut outcome = Ok(());
+    for node in view.living() {
+        let set = shared.nodes.throttle(&view, node, throttle).await;
+        outcome = outcome.and(set);
+    }
+    outcome
+}
+
+/// A backup of the catalog, in pieces.
+pub(crate) fn backup(
+    shared: &Arc<Shared>,
+) -> mpsc::Receiver<std::result::Result<proto::CatalogChunk, tonic::Status>> {
+    let (pieces, receiver) = mpsc::channel(BACKUP_PIECES);
+    let context = Arc::clone(shared);
+    shared.spawn(async move {
+        let end = pieces.clone();
+        let runtime = tokio::runtime::Handle::current();
+        let send = move |bytes| {
+            let sent = tokio::time::timeout(BACKUP_PATIENCE, pieces.send(Ok(proto::CatalogChunk { bytes })));
+            matches!(runtime.block_on(sent), Ok(Ok(())))
+        };
+        if let Err(error) = context.catalog.run(move |c| c.backup(BACKUP_PIECE_BYTES, send)).await {
+            let _ = end.send(Err(error.into())).await;
+        }
+    });
+    receiver
+}
+
+/// Restores a catalog without objects from the sidecars of all living nodes.
+pub(crate) async fn rebuild(shared: &Arc<Shared>) -> Result<proto::RebuildReply> {
+    let view = shared.health.view();
+    let living = view.living();
+    if living.is_empty() {
+        return Err(CoordinatorError::NotEnoughNodes { alive: 0, needed: 1 });
+    }
+    let mut found = Vec::new();
+    for node in living {
+        let listed = shared.nodes.list(&view, node, true).await?;
+        let total = listed.len();
+        found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
+        tracing::info!(node, blocks = total, "sidecars read");
+    }
+    let context = Arc::clone(shared);
+    let replicas = shared.config.replicas;
+    let rebuilt = shared
+        .catalog
+        .run(move |catalog| {
+            let recoverable = |code: &str, usable: &[bool]| context.planner.codes.recoverable(code, usable);
+            catalog.rebuild(found, replicas, recoverable, now_ms())
+        })
+        .await?;
+    Ok(proto::RebuildReply {
+        objects: rebuilt.objects,
+        blocks: rebuilt.blocks,
+        stripes: rebuilt.stripes,
+        incomplete: rebuilt.incomplete,
+    })
+}
+
+/// A block whose sidecar makes sense; others are left out, as if they were lost.
+fn found_block(node: u32, stored: proto::StoredBlock) -> Option<FoundBlock> {
+    let block = BlockId::from_slice(&stored.block).ok()?;
+    let stripe = match stored.stripe {
+        Some(info) => Some(found_stripe(info)?),
+        None => None,
+    };
+    Some(FoundBlock {
+        block,
+        location: Location { node, generation: stored.generation },
+        facts: Facts {
+            stored_bytes: stored.stored_bytes,
+            sums: Sums::from_wire(&stored.digest, &stored.fingerprint)?,
+            part: stored.object.map(part_row),
+        },
+        stripe,
+    })
+}
+
+fn found_stripe(info: proto::StripeInfo) -> Option<FoundStripe> {
+    let member = |member: proto::StripeMember| {
+        if member.block.is_empty() {
+            return Some(None);
+        }
+        let facts = Facts {
+            stored_bytes: member.stored_bytes,
+            sums: Sums::from_wire(&member.digest, &member.fingerprint)?,
+            part: member.object.map(part_row),
+        };
+        Some(Some((BlockId::from_slice(&member.block).ok()?, facts)))
+    };
+    Some(FoundStripe {
+        stripe: StripeId::from_slice(&info.stripe).ok()?,
+        code: info.code,
+        block_bytes: info.block_bytes,
+        members: info.members.into_iter().map(member).collect::<Option<_>>()?,
+    })
+}
+
+fn part_row(part: proto::ObjectPart) -> PartRow {
+    let proto::ObjectPart { name, version, offset, last } = part;
+    PartRow { name, version, offset, last }
+}

@@ -1,0 +1,89 @@
+//! What a coordinator can be told.
+
+use disk::Disk;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use wire::limits;
+
+/// How often nodes report: a dead one is noticed within seconds, and a thousand nodes are a thousand small messages.
+pub const HEARTBEAT_MS: u64 = 1_000;
+
+/// Silence after which a node counts as dead: five heartbeats, so that one lost packet or a long pause is no death.
+pub const DEAD_AFTER_MS: u64 = 5_000;
+
+/// Garbage is kept this long: longer than any lease of a flow ([`limits::LEASE_MS`]), so that no reader with an older
+/// plan loses the ground, and no late writer outlives the deletion.
+pub const GARBAGE_GRACE_MS: u64 = 60_000;
+
+/// A put that plans no further block for this long is given up: 64 MiB take less than that at 1 Mbit/s.
+pub const PUT_LEASE_MS: u64 = 600_000;
+
+/// Replicas of a block before it is archived.
+pub const REPLICAS: u32 = 3;
+
+/// Stripes that a node recovery repairs at once (RP §3.3 repairs several in parallel; each loads k+1 nodes).
+pub const PARALLEL_REPAIRS: usize = 4;
+
+/// The most stripes that may be asked for at once.
+pub const MAX_PARALLEL_REPAIRS: usize = 256;
+
+/// Stripes that an archival encodes at once: one downloads while another writes.
+pub const PARALLEL_ENCODINGS: usize = 2;
+
+/// Attempts of one repair or encoding, each around the nodes blamed before.
+pub const MAX_ATTEMPTS: u32 = 4;
+
+/// Jobs that run at once; each holds a task, a channel and some plans.
+pub const MAX_JOBS: usize = 64;
+
+/// Replicas of a block that a put may ask for.
+pub const MAX_REPLICAS: u32 = 16;
+
+/// Blocks of an object: its catalog row then stays within a mebibyte.
+pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
+
+/// Degraded reads of up to this many bytes go by a star: there latency counts hops, not bytes.
+pub const STAR_READ_BYTES: u64 = 256 << 10;
+
+/// Settings of a coordinator.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where gRPC is served; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where the catalog lives, in `catalog.redb`.
+    pub disk: Arc<dyn Disk>,
+    /// Milliseconds between the heartbeats that nodes are asked for; default [`HEARTBEAT_MS`].
+    pub heartbeat_ms: u64,
+    /// Milliseconds of silence after which a node is dead; default [`DEAD_AFTER_MS`].
+    pub dead_after_ms: u64,
+    /// Milliseconds that garbage is kept; default [`GARBAGE_GRACE_MS`].
+    pub garbage_grace_ms: u64,
+    /// Milliseconds that a put may be idle; default [`PUT_LEASE_MS`].
+    pub put_lease_ms: u64,
+    /// Block length of puts that name none, bytes; default [`limits::DEFAULT_BLOCK_BYTES`].
+    pub block_bytes: u64,
+    /// Replicas of puts that name no number; default [`REPLICAS`].
+    pub replicas: u32,
+    /// Slice length where none is asked for, bytes; default [`limits::DEFAULT_SLICE_BYTES`].
+    pub slice_bytes: u32,
+    /// Stripes repaired at once by a node recovery that names no number; default [`PARALLEL_REPAIRS`].
+    pub parallel: usize,
+}
+
+impl Config {
+    /// The defaults.
+    pub fn new(listen: SocketAddr, disk: Arc<dyn Disk>) -> Config {
+        Config {
+            listen,
+            disk,
+            heartbeat_ms: HEARTBEAT_MS,
+            dead_after_ms: DEAD_AFTER_MS,
+            garbage_grace_ms: GARBAGE_GRACE_MS,
+            put_lease_ms: PUT_LEASE_MS,
+            block_bytes: limits::DEFAULT_BLOCK_BYTES,
+            replicas: REPLICAS,
+            slice_bytes: limits::DEFAULT_SLICE_BYTES,
+            parallel: PARALLEL_REPAIRS,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Everything that can go wrong here, and what a caller is told about it.
+
+use std::net::SocketAddr;
+use wire::{BlockId, Fault, StripeId};
+
+/// What this crate answers.
+pub type Result<T> = std::result::Result<T, CoordinatorError>;
+
+/// Errors of the coordinator. Each says in one sentence what is wrong and, where it is not plain, what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum CoordinatorError {
+    /// Another coordinator has the catalog open.
+    #[error("the catalog is in use by another coordinator; stop that one first")]
+    CatalogInUse,
+    /// The catalog was written by another version.
+    #[error("the catalog has format {found}, this program knows {known}; use the program that wrote it")]
+    CatalogFormat {
+        /// What is stored.
+        found: u32,
+        /// What this program reads and writes.
+        known: u32,
+    },
+    /// A row, or a backup, that no version of ours wrote.
+    #[error("the catalog is damaged at {table} {key}: {why}; restore a backup or rebuild it from the nodes")]
+    Malformed {
+        /// The table, or `backup`.
+        table: &'static str,
+        /// The row's key, hexadecimal, or a place in the backup.
+        key: String,
+        /// What does not fit.
+        why: String,
+    },
+    /// The database below the catalog failed.
+    #[error("the catalog cannot be read or written: {0}")]
+    Catalog(String),
+    /// A catalog is already there where a new one should be made.
+    #[error("there is a catalog already; move it away first")]
+    CatalogExists,
+    /// A rebuild into a catalog that has objects.
+    #[error("the catalog has {objects} objects; only one without objects can be rebuilt from the nodes")]
+    CatalogNotEmpty {
+        /// How many.
+        objects: u64,
+    },
+    /// The coordinator is shutting down.
+    #[error("the coordinator is shutting down; try again when it is back")]
+    ShuttingDown,
+    /// The address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// A request that makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no such object.
+    #[error("there is no object {0:?}")]
+    NoSuchObject(String),
+    /// There is no such block.
+    #[error("there is no block {0}")]
+    NoSuchBlock(BlockId),
+    /// No such node was ever registered.
+    #[error("there is no node {0}")]
+    NoSuchNode(u32),
+    /// No such task.
+    #[error("there is no task {name:?}; there are: {known}")]
+    NoSuchTask {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A put that is not pending.
+    #[error("this put is not pending: it was committed or aborted, or its lease ended; begin it again")]
+    NoSuchPut,
+    /// Fewer living nodes than a write needs.
+    #[error("{alive} nodes are alive that can take blocks, {needed} are needed; start or add nodes")]
+    NotEnoughNodes {
+        /// Nodes alive, not quarantined and not avoided.
+        alive: usize,
+        /// Distinct nodes needed.
+        needed: usize,
+    },
+    /// A code wider than the cluster.
+    #[error("{code} needs {needed} nodes, {alive} are alive; start or add nodes, or choose a narrower code")]
+    CodeTooWide {
+        /// The code's name.
+        code: String,
+        /// Its n.
+        needed: usize,
+        /// Nodes alive and not quarantined.
+        alive: usize,
+    },
+    /// Something contradicts the request as things stand.
+    #[error("{0}")]
+    Conflict(String),
+    /// Too few blocks survive at the moment.
+    #[error(
+        "block {block} cannot be recovered now: {survivors} of the {needed} blocks it needs are reachable; \
+         bring nodes back"
+    )]
+    Unrecoverable {
+        /// The block.
+        block: BlockId,
+        /// Usable blocks of its stripe, or living replicas.
+        survivors: usize,
+        /// Blocks that suffice.
+        needed: usize,
+    },
+    /// Too much at once.
+    #[error("{what}: at most {limit} at once; try again when some have ended")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+    /// Another attempt took over, or what was worked on is gone.
+    #[error("overtaken: {0}")]
+    Overtaken(String),
+    /// Parities that are not what the generator makes of the data.
+    #[error(
+        "stripe {stripe}: the fingerprint of parity {member} does not satisfy {code}; nothing was changed"
+    )]
+    WrongParity {
+        /// The stripe.
+        stripe: StripeId,
+        /// Index of the parity in the stripe.
+        member: usize,
+        /// The code's name.
+        code: String,
+    },
+    /// A flow failed.
+    #[error(transparent)]
+    Flow(#[from] Fault),
+    /// A node did not answer as it should.
+    #[error("node-{node} does not answer: {why}")]
+    Node {
+        /// The node.
+        node: u32,
+        /// What happened.
+        why: String,
+    },
+    /// A code name, or a question to a code.
+    #[error(transparent)]
+    Code(#[from] codes::CodeError),
+    /// A flow that cannot be built or proved.
+    #[error(transparent)]
+    Plan(#[from] flow::FlowError),
+    /// No decision about nodes.
+    #[error(transparent)]
+    Nodes(#[from] plan::PlanError),
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] disk::DiskError),
+    /// A defect of ours.
+    #[error("internal error: {0}")]
+    Bug(String),
+}
+
+impl From<wire::ids::BadId> for CoordinatorError {
+    fn from(bad: wire::ids::BadId) -> Self {
+        CoordinatorError::Invalid(bad.to_string())
+    }
+}
+
+impl From<CoordinatorError> for tonic::Status {
+    fn from(error: CoordinatorError) -> Self {
+        use CoordinatorError::*;
+        let text = error.to_string();
+        match error {
+            Invalid(_) | Code(_) | Plan(flow::FlowError::UnknownScheme { .. }) => {
+                tonic::Status::invalid_argument(text)
+            }
+            NoSuchObject(_) | NoSuchBlock(_) | NoSuchNode(_) | NoSuchTask { .. } | NoSuchPut => {
+                tonic::Status::not_found(text)
+            }
+            NotEnoughNodes { .. }
+            | CodeTooWide { .. }
+            | Conflict(_)
+            | CatalogNotEmpty { .. }
+            | CatalogExists
+            | CatalogInUse
+            | CatalogFormat { .. }
+            | Nodes(_) => tonic::Status::failed_precondition(text),
+            ShuttingDown | Unrecoverable { .. } | Node { .. } => tonic::Status::unavailable(text),
+            TooMany { .. } => tonic::Status::resource_exhausted(text),
+            Overtaken(_) => tonic::Status::aborted(text),
+            Malformed { .. } | WrongParity { .. } => tonic::Status::data_loss(text),
+            Flow(fault) => fault.into(),
+            Catalog(_) | Listen { .. } | Plan(_) | Disk(_) | Bug(_) => tonic::Status::internal(text),
+        }
+    }
+}

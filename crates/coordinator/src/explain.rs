@@ -1,0 +1,113 @@
+//! What a repair would do, without doing it: the same plans, as text, as a graph, as JSON.
+
+use crate::catalog::Placement;
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use crate::jobs::scheme;
+use crate::planner::{Planned, RepairPlan, RepairSpec};
+use crate::shared::Shared;
+use flow::{Scheme, Site};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use wire::{BlockId, FlowId, proto};
+
+/// Plans the repair of a block by the scheme asked for, or by each in turn. Of a node's blocks the first one stands for all.
+pub(crate) async fn explain(
+    shared: &Arc<Shared>,
+    request: proto::RepairRequest,
+) -> Result<proto::ExplainReply> {
+    let block = target(shared, &request).await?;
+    let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+    let view = shared.health.view();
+    let nobody = BTreeSet::new();
+    let asked = (request.requestor != 0).then_some(request.requestor);
+    let requestor = shared.planner.requestor(&view, &placement, asked, &nobody, |n| shared.received_by(n))?;
+    let schemes: Vec<Option<Scheme>> = match (scheme(&request.scheme)?, &placement.stripe) {
+        (_, None) => vec![None],
+        (Some(one), Some(_)) => vec![Some(one)],
+        (None, Some(_)) => Scheme::all().map(Some).collect(),
+    };
+    let mut plans = Vec::new();
+    for scheme in schemes {
+        let spec = RepairSpec {
+            scheme,
+            slice_bytes: shared.planner.slice_bytes(request.slice_bytes)?,
+            verify: !request.no_verify,
+            requestor,
+            generation: placement.row.last_generation + 1,
+            flow: FlowId::random(),
+            attempt: 1,
+        };
+        plans.push(shared.planner.repair(&view, &placement, &spec, &nobody)?);
+    }
+    Ok(render(&view, &placement, requestor, &plans))
+}
+
+/// The block that a request names.
+pub(crate) async fn target(shared: &Arc<Shared>, request: &proto::RepairRequest) -> Result<BlockId> {
+    if !request.block.is_empty() {
+        return Ok(BlockId::from_slice(&request.block)?);
+    }
+    if !request.object.is_empty() {
+        let (object, index) = (request.object.clone(), request.index);
+        return shared.catalog.run(move |catalog| catalog.object_block(&object, index)).await;
+    }
+    let node = request.node;
+    if node == 0 {
+        return Err(CoordinatorError::Invalid(
+            "say what to repair: a block, or an object and the index of a block, or a node".to_owned(),
+        ));
+    }
+    shared.health.view().node(node)?;
+    let blocks = shared.catalog.run(move |catalog| catalog.blocks_on(node)).await?;
+    let none = || CoordinatorError::Conflict(format!("node-{node} holds no blocks: nothing to repair"));
+    blocks.first().copied().ok_or_else(none)
+}
+
+fn render(view: &View, placement: &Placement, requestor: u32, plans: &[RepairPlan]) -> proto::ExplainReply {
+    let name = |at: Site| if at.0 == 0 { "client".to_owned() } else { format!("node-{}", at.0) };
+    let rack = |at: Site| view.nodes.get(&at.0).map(|n| n.rack);
+    let code = placement.stripe.as_ref().map_or("replicated", |s| s.row.code.as_str());
+    let mut text = format!("block {} ({code}), rebuilt at node-{requestor}\n", placement.block);
+    let mut dot = String::new();
+    let mut list = Vec::new();
+    for RepairPlan { planned, scheme } in plans {
+        let Planned { flow, cost, .. } = planned;
+        text += &format!("\n== {scheme}\n{}", flow::render::explain(flow, cost, name));
+        text += &format!("{} B between racks\n", cost.cross_rack_bytes(rack));
+        dot += &flow::render::dot(flow, name);
+        list.push(as_json(planned, scheme, cost.cross_rack_bytes(rack)));
+    }
+    let document = json!({
+        "block": placement.block.to_string(),
+        "code": code,
+        "requestor": requestor,
+        "plans": list,
+    });
+    proto::ExplainReply { text, dot, json: document.to_string() }
+}
+
+fn as_json(planned: &Planned, scheme: &str, cross_rack_bytes: u64) -> Value {
+    let Planned { flow, cost, .. } = planned;
+    let links: Vec<Value> = cost
+        .links
+        .iter()
+        .map(|(&(from, to), bytes)| json!({ "from": from.0, "to": to.0, "bytes": bytes }))
+        .collect();
+    let per_site = |map: &std::collections::BTreeMap<Site, u64>| -> Vec<Value> {
+        map.iter().map(|(at, bytes)| json!({ "node": at.0, "bytes": bytes })).collect()
+    };
+    json!({
+        "scheme": scheme,
+        "slices": flow.geometry.slices(),
+        "slice_bytes": flow.geometry.slice_bytes,
+        "block_bytes": flow.geometry.block_bytes,
+        "timeslots": cost.timeslots,
+        "network_bytes": cost.network_bytes(),
+        "cross_rack_bytes": cross_rack_bytes,
+        "links": links,
+        "disk_read": per_site(&cost.disk_read),
+        "disk_written": per_site(&cost.disk_written),
+    })
+}

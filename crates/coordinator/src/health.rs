@@ -1,0 +1,247 @@
+//! Which nodes live, where they are, and whom flows blame.
+
+use crate::catalog::rows::NodeRow;
+use crate::error::{CoordinatorError, Result};
+use plan::{NodeId, RackId, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wire::{Cause, Fault, proto};
+
+/// Edges on which a node must be suspected before it is quarantined (FLOW.md, "Verified flows").
+const QUARANTINE_EDGES: usize = 2;
+
+/// Suspected edges that are remembered of a node: more add nothing.
+const MAX_SUSPECTED_EDGES: usize = 16;
+
+/// The nodes as they are now. Forgotten at a restart: then nodes are dead until they register again, and quarantined
+/// ones get another chance.
+#[derive(Debug)]
+pub(crate) struct Health {
+    dead_after: Duration,
+    nodes: Mutex<BTreeMap<u32, Node>>,
+}
+
+#[derive(Debug)]
+struct Node {
+    row: NodeRow,
+    /// Last sign of life since the coordinator started.
+    last_seen: Option<Instant>,
+    /// Its inventory is known, so its heartbeats count.
+    is_registered: bool,
+    status: proto::NodeStatus,
+    suspected: BTreeSet<(u32, u32)>,
+    /// Damaged blocks that it reported and that were dealt with.
+    handled: BTreeSet<Vec<u8>>,
+}
+
+/// The nodes at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub nodes: BTreeMap<u32, NodeView>,
+    pub topology: Topology,
+}
+
+/// A node at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeView {
+    pub control_addr: String,
+    pub data_addr: String,
+    pub rack: u32,
+    pub rack_name: String,
+    pub is_living: bool,
+    pub is_quarantined: bool,
+    pub last_seen: Option<Instant>,
+    pub status: proto::NodeStatus,
+}
+
+impl Health {
+    /// With the nodes of the catalog, all dead until they register.
+    pub fn new(dead_after: Duration, known: Vec<(u32, NodeRow)>) -> Health {
+        let nodes = known.into_iter().map(|(node, row)| (node, Node::new(row))).collect();
+        Health { dead_after, nodes: Mutex::new(nodes) }
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<u32, Node>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node has registered.
+    pub fn registered(&self, node: u32, row: NodeRow) {
+        let mut nodes = self.nodes();
+        let entry = nodes.entry(node).or_insert_with(|| Node::new(row.clone()));
+        entry.row = row;
+        entry.is_registered = true;
+        entry.last_seen = Some(Instant::now());
+    }
+
+    /// Another node id that has this address, if that node lives.
+    pub fn holder_of(&self, data_addr: &str, node: u32) -> Option<u32> {
+        let nodes = self.nodes();
+        let mut others = nodes.iter().filter(|(id, other)| **id != node && other.row.data_addr == data_addr);
+        others.find(|(_, other)| other.lives(self.dead_after)).map(|(id, _)| *id)
+    }
+
+    /// Takes a heartbeat. Returns the damaged blocks that are reported for the first time, or `None` if the node must
+    /// register (again).
+    pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<Vec<u8>>> {
+        let mut nodes = self.nodes();
+        let node = nodes.get_mut(&status.node)?;
+        // A node that was taken for dead may have missed deletions and repairs: its inventory is wanted again.
+        node.is_registered &= node.lives(self.dead_after);
+        if !node.is_registered {
+            return None;
+        }
+        node.last_seen = Some(Instant::now());
+        node.handled.retain(|block| status.corrupt_blocks.contains(block));
+        let fresh: Vec<Vec<u8>> =
+            status.corrupt_blocks.iter().filter(|block| !node.handled.contains(*block)).cloned().collect();
+        node.handled.extend(fresh.iter().cloned());
+        node.status = status;
+        Some(fresh)
+    }
+
+    /// Notes whom a fault suspects. Only wrong bytes count: a node that dies is not suspicious, it is dead. Returns nodes
+    /// that are quarantined from now on.
+    pub fn suspect(&self, fault: &Fault) -> Vec<u32> {
+        let wrong_bytes = matches!(fault.cause, Cause::CorruptSlice | Cause::WrongDigest);
+        let Some((from, to)) = fault.suspect.filter(|_| wrong_bytes) else { return Vec::new() };
+        let mut nodes = self.nodes();
+        let mut quarantined = Vec::new();
+        for id in BTreeSet::from([from, to]) {
+            let Some(node) = nodes.get_mut(&id) else { continue };
+            let was = node.is_quarantined();
+            if node.suspected.len() < MAX_SUSPECTED_EDGES {
+                node.suspected.insert((from, to));
+            }
+            if !was && node.is_quarantined() {
+                quarantined.push(id);
+            }
+        }
+        quarantined
+    }
+
+    /// Gives quarantined nodes another chance.
+    pub fn forgive(&self) {
+        self.nodes().values_mut().for_each(|node| node.suspected.clear());
+    }
+
+    /// The nodes now.
+    pub fn view(&self) -> View {
+        let nodes = self.nodes();
+        let racks: BTreeSet<&str> = nodes.values().map(|node| node.row.rack.as_str()).collect();
+        let number = |rack: &str| racks.iter().position(|&known| known == rack).unwrap_or(0) as u32;
+        let mut view = View::default();
+        for (&id, node) in nodes.iter() {
+            let rack = number(&node.row.rack);
+            view.topology.insert(NodeId(id), RackId(rack));
+            let node = NodeView {
+                control_addr: node.row.control_addr.clone(),
+                data_addr: node.row.data_addr.clone(),
+                rack,
+                rack_name: node.row.rack.clone(),
+                is_living: node.is_registered && node.lives(self.dead_after),
+                is_quarantined: node.is_quarantined(),
+                last_seen: node.last_seen,
+                status: node.status.clone(),
+            };
+            view.nodes.insert(id, node);
+        }
+        view
+    }
+}
+
+impl Node {
+    fn new(row: NodeRow) -> Node {
+        Node {
+            row,
+            last_seen: None,
+            is_registered: false,
+            status: proto::NodeStatus::default(),
+            suspected: BTreeSet::new(),
+            handled: BTreeSet::new(),
+        }
+    }
+
+    fn lives(&self, dead_after: Duration) -> bool {
+        self.last_seen.is_some_and(|seen| seen.elapsed() < dead_after)
+    }
+
+    fn is_quarantined(&self) -> bool {
+        self.suspected.len() >= QUARANTINE_EDGES
+    }
+}
+
+impl View {
+    /// Nodes that live.
+    pub fn living(&self) -> BTreeSet<u32> {
+        self.nodes.iter().filter(|(_, node)| node.is_living).map(|(&id, _)| id).collect()
+    }
+
+    /// Nodes that may take part in a flow, apart from those to avoid, in rising order.
+    pub fn usable(&self, avoid: &BTreeSet<u32>) -> Vec<NodeId> {
+        let usable =
+            |(id, node): &(&u32, &NodeView)| node.is_living && !node.is_quarantined && !avoid.contains(*id);
+        self.nodes.iter().filter(usable).map(|(&id, _)| NodeId(id)).collect()
+    }
+
+    /// A node that is known.
+    pub fn node(&self, node: u32) -> Result<&NodeView> {
+        self.nodes.get(&node).ok_or(CoordinatorError::NoSuchNode(node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health(dead_after_ms: u64) -> Health {
+        let row = |n: u32| NodeRow {
+            control_addr: format!("10.0.0.{n}:1"),
+            data_addr: format!("10.0.0.{n}:2"),
+            rack: "r".to_owned(),
+        };
+        let health =
+            Health::new(Duration::from_millis(dead_after_ms), (1..=4).map(|n| (n, row(n))).collect());
+        (1..=4).for_each(|n| health.registered(n, row(n)));
+        health
+    }
+
+    fn status(node: u32) -> proto::NodeStatus {
+        proto::NodeStatus { node, ..Default::default() }
+    }
+
+    #[test]
+    fn a_silent_node_dies_and_must_register_before_it_counts_again() {
+        let health = health(30);
+        assert_eq!(health.view().living(), BTreeSet::from([1, 2, 3, 4]));
+        std::thread::sleep(Duration::from_millis(40));
+        assert!(health.view().living().is_empty());
+        assert_eq!(health.heartbeat(status(1)), None);
+        assert!(health.view().living().is_empty());
+        assert_eq!(health.heartbeat(status(9)), None, "a node that nobody knows");
+    }
+
+    #[test]
+    fn two_suspected_edges_quarantine_the_node_they_share() {
+        let health = health(60_000);
+        let wrong = |from, to| Fault::new(Cause::CorruptSlice, "").suspecting(from, to);
+        assert!(health.suspect(&wrong(1, 2)).is_empty());
+        assert!(health.suspect(&wrong(1, 2)).is_empty(), "the same edge again says nothing new");
+        assert!(health.suspect(&Fault::new(Cause::Disconnected, "").suspecting(1, 3)).is_empty());
+        assert_eq!(health.suspect(&wrong(1, 3)), [1]);
+        assert_eq!(health.view().usable(&BTreeSet::from([4])), [NodeId(2), NodeId(3)]);
+        health.forgive();
+        assert_eq!(health.view().usable(&BTreeSet::new()).len(), 4);
+    }
+
+    #[test]
+    fn a_damaged_block_is_reported_once_until_the_node_no_longer_lists_it() {
+        let health = health(60_000);
+        let bad = proto::NodeStatus { corrupt_blocks: vec![vec![7; 16]], ..status(2) };
+        assert_eq!(health.heartbeat(bad.clone()), Some(vec![vec![7; 16]]));
+        assert_eq!(health.heartbeat(bad.clone()), Some(vec![]));
+        assert_eq!(health.heartbeat(status(2)), Some(vec![]));
+        assert_eq!(health.heartbeat(bad), Some(vec![vec![7; 16]]));
+    }
+}

@@ -1,0 +1,287 @@
+//! Jobs: work that takes long, tells how it gets on, and ends. Archivals and node recoveries have a row in the catalog
+//! and go on after a restart; a repair of one block is asked for again.
+
+mod archive;
+mod recover;
+mod repair;
+
+pub(crate) use archive::{archival_code, groups};
+pub(crate) use recover::check_dead;
+pub(crate) use repair::{RepairOptions, scheme};
+
+use crate::catalog::rows::JobRow;
+use crate::config::MAX_JOBS;
+use crate::error::{CoordinatorError, Result};
+use crate::shared::Shared;
+use crate::tasks::Task;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+use wire::{BlockId, proto};
+
+/// Events that a slow listener may lag behind before it misses some; a few kilobytes each.
+const MAX_EVENTS: usize = 1024;
+
+/// Between two attempts of a flow, times the number of the attempt: a busy node gets time, a dead one is noticed.
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
+
+/// The jobs that run.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    running: Mutex<BTreeMap<u64, Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    work: Work,
+    events: broadcast::Sender<proto::JobEvent>,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Work {
+    /// With a row: resumed after a restart.
+    Lasting(JobRow),
+    /// Repair of one block.
+    Repair(BlockId, RepairOptions),
+}
+
+/// A running job, as its work sees it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    id: u64,
+    events: broadcast::Sender<proto::JobEvent>,
+    pub task: Arc<Task>,
+    unit: &'static str,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counts {
+    done: u64,
+    total: u64,
+    failed: u64,
+}
+
+/// Starts a job, or joins the one that does the same already.
+pub(crate) async fn start(shared: &Arc<Shared>, work: Work) -> Result<broadcast::Receiver<proto::JobEvent>> {
+    if let Some(events) = shared.jobs.join(&work)? {
+        return Ok(events);
+    }
+    let row = match &work {
+        Work::Lasting(row) => Some(row.clone()),
+        Work::Repair(..) => None,
+    };
+    let id = shared.catalog.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
+    let (events, job) = match shared.jobs.add(shared, id, &work)? {
+        Added::New(events, job) => (events, job),
+        // Somebody else was faster.
+        Added::Joined(events) => {
+            shared.catalog.run(move |catalog| catalog.end_job(id)).await?;
+            return Ok(events);
+        }
+    };
+    run(shared, job, work);
+    Ok(events)
+}
+
+/// Starts the jobs that an earlier life of the coordinator left, once the nodes have had time to register.
+pub(crate) async fn resume(shared: Arc<Shared>) {
+    tokio::time::sleep(Duration::from_millis(shared.config.dead_after_ms)).await;
+    let jobs = match shared.catalog.run(|catalog| catalog.jobs()).await {
+        Ok(jobs) => jobs,
+        Err(error) => return tracing::warn!(%error, "unfinished jobs cannot be read"),
+    };
+    for (id, row) in jobs {
+        let work = Work::Lasting(row);
+        match shared.jobs.add(&shared, id, &work) {
+            Ok(Added::New(_, job)) => run(&shared, job, work),
+            Ok(Added::Joined(_)) => {}
+            Err(error) => tracing::warn!(id, %error, "an unfinished job cannot be resumed"),
+        }
+    }
+}
+
+fn run(shared: &Arc<Shared>, job: Job, work: Work) {
+    let context = Arc::clone(shared);
+    shared.spawn(async move {
+        let job = Arc::new(job);
+        job.task.note(|report| report.is_busy = true);
+        let outcome = match &work {
+            Work::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
+                archive::run(&context, &job, name, code, *slice_bytes).await
+            }
+            Work::Lasting(JobRow::Recover { node, scheme, slice_bytes, verify, parallel }) => {
+                let options = RepairOptions {
+                    scheme: scheme.clone(),
+                    slice_bytes: *slice_bytes,
+                    verify: *verify,
+                    replaces: Some(*node),
+                    ..RepairOptions::default()
+                };
+                recover::run(&context, &job, *node, options, *parallel as usize).await
+            }
+            Work::Repair(block, options) => repair::run(&context, &job, *block, options.clone()).await,
+        };
+        if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
+            return;
+        }
+        let id = job.id;
+        if let Err(error) = context.catalog.run(move |catalog| catalog.end_job(id)).await {
+            tracing::warn!(id, %error, "the end of a job cannot be noted; it will run again after a restart");
+        }
+        context.jobs.lock().remove(&id);
+        context.tasks.remove(&job.task);
+        match outcome {
+            Ok(message) => {
+                job.emit(proto::JobEvent { state: "done".to_owned(), message, ..Default::default() })
+            }
+            Err(error) => {
+                tracing::warn!(id, %error, "job failed");
+                let message = error.to_string();
+                job.emit(proto::JobEvent { state: "failed".to_owned(), message, ..Default::default() });
+            }
+        }
+    });
+}
+
+enum Added {
+    New(broadcast::Receiver<proto::JobEvent>, Job),
+    Joined(broadcast::Receiver<proto::JobEvent>),
+}
+
+impl Jobs {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn join(&self, work: &Work) -> Result<Option<broadcast::Receiver<proto::JobEvent>>> {
+        joined(&self.lock(), work)
+    }
+
+    fn add(&self, shared: &Shared, id: u64, work: &Work) -> Result<Added> {
+        let mut running = self.lock();
+        if let Some(events) = joined(&running, work)? {
+            return Ok(Added::Joined(events));
+        }
+        if running.len() >= MAX_JOBS {
+            return Err(CoordinatorError::TooMany { what: "jobs", limit: MAX_JOBS });
+        }
+        let (events, receiver) = broadcast::channel(MAX_EVENTS);
+        let (kind, unit) = match work {
+            Work::Lasting(JobRow::Archive { .. }) => ("archive", "stripes"),
+            Work::Lasting(JobRow::Recover { .. }) => ("recover", "blocks"),
+            Work::Repair(..) => ("repair", "blocks"),
+        };
+        running.insert(id, Running { work: work.clone(), events: events.clone() });
+        let task = shared.tasks.add(format!("{kind}-{id}"));
+        Ok(Added::New(receiver, Job { id, events, task, unit, counts: Mutex::default() }))
+    }
+}
+
+/// The events of a running job that does what `work` would. The same object or node with other parameters is an error.
+fn joined(
+    running: &BTreeMap<u64, Running>,
+    work: &Work,
+) -> Result<Option<broadcast::Receiver<proto::JobEvent>>> {
+    for (id, other) in running {
+        let same = match (&other.work, work) {
+            (
+                Work::Lasting(JobRow::Archive { name: a, .. }),
+                Work::Lasting(JobRow::Archive { name: b, .. }),
+            ) => a == b,
+            (
+                Work::Lasting(JobRow::Recover { node: a, .. }),
+                Work::Lasting(JobRow::Recover { node: b, .. }),
+            ) => a == b,
+            _ => false,
+        };
+        if same && other.work == *work {
+            return Ok(Some(other.events.subscribe()));
+        }
+        if same {
+            return Err(CoordinatorError::Conflict(format!(
+                "job {id} is at that already, with other parameters; wait for it, or stop its task"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+impl Job {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many units are to be done.
+    fn expect(&self, total: u64) {
+        self.counts().total = total;
+        self.report();
+    }
+
+    /// One unit is over.
+    fn count(&self, well: bool) {
+        {
+            let mut counts = self.counts();
+            *(if well { &mut counts.done } else { &mut counts.failed }) += 1;
+        }
+        self.report();
+    }
+
+    fn report(&self) {
+        let Counts { done, total, failed } = *self.counts();
+        self.task.note(|report| (report.done, report.total, report.errors) = (done, total, failed));
+    }
+
+    /// Tells how it gets on.
+    fn say(&self, message: impl Into<String>) {
+        self.emit(proto::JobEvent {
+            state: "running".to_owned(),
+            message: message.into(),
+            ..Default::default()
+        });
+    }
+
+    /// Sends an event, with the counts filled in. Nobody needs to listen.
+    fn emit(&self, event: proto::JobEvent) {
+        let Counts { done, total, failed } = *self.counts();
+        let unit = self.unit.to_owned();
+        let _ = self.events.send(proto::JobEvent { job: self.id, done, total, failed, unit, ..event });
+    }
+}
+
+/// Does `work` for each item, at most `limit` at once, with a look at the operator's wish before each. Whether it came to
+/// the end.
+async fn in_parallel<T, F>(
+    task: &Task,
+    items: Vec<T>,
+    limit: usize,
+    work: impl Fn(T) -> F,
+    mut each: impl FnMut(F::Output),
+) -> bool
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let mut items = items.into_iter();
+    let mut running = JoinSet::new();
+    let mut goes_on = true;
+    loop {
+        while goes_on && running.len() < limit.max(1) {
+            goes_on = task.may_go_on().await;
+            match items.next() {
+                Some(item) if goes_on => {
+                    running.spawn(work(item));
+                }
+                _ => break,
+            }
+        }
+        match running.join_next().await {
+            Some(Ok(output)) => each(output),
+            Some(Err(_)) => goes_on = false,
+            None => return goes_on && items.next().is_none(),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Repair of one block: choose a requestor, note the attempt, let it run, check what came out, commit.
+
+use super::{Job, RETRY_PAUSE};
+use crate::catalog::rows::Sums;
+use crate::catalog::{Placement, RepairTicket};
+use crate::config::MAX_ATTEMPTS;
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use crate::nodes::blamed;
+use crate::planner::{RepairPlan, RepairSpec};
+use crate::shared::{Shared, now_ms};
+use flow::Scheme;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use wire::{BlockId, Cause, Fault, FlowId, proto};
+
+/// How a block is to be repaired.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct RepairOptions {
+    /// Name of the scheme; empty or `auto` for the coordinator's choice.
+    pub scheme: String,
+    pub slice_bytes: u32,
+    pub verify: bool,
+    /// Who gets the block; `None`: the coordinator chooses.
+    pub requestor: Option<u32>,
+    /// Throw the result away, and do not ask whether the block is missing.
+    pub discard: bool,
+    /// The dead node whose copy is to be replaced; `None`: any dead one.
+    pub replaces: Option<u32>,
+}
+
+/// What came of a repair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Repaired {
+    /// There is a new copy, or (with `discard`) there was one.
+    Yes,
+    /// Nothing was missing.
+    NotNeeded,
+}
+
+/// The scheme of that name; `None` for the coordinator's choice.
+pub(crate) fn scheme(name: &str) -> Result<Option<Scheme>> {
+    match name {
+        "" | "auto" => Ok(None),
+        name => Ok(Some(name.parse()?)),
+    }
+}
+
+/// The job: one block, as often as copies are missing.
+pub(super) async fn run(
+    shared: &Arc<Shared>,
+    job: &Arc<Job>,
+    block: BlockId,
+    options: RepairOptions,
+) -> Result<String> {
+    job.expect(1);
+    let mut copies = 0;
+    loop {
+        match repair_block(shared, job, block, &options).await? {
+            Repaired::NotNeeded if copies == 0 => {
+                job.count(true);
+                return Ok(format!("block {block} is not missing: nothing to repair"));
+            }
+            Repaired::Yes if options.discard => {
+                job.count(true);
+                return Ok(format!("block {block} was rebuilt, verified and thrown away"));
+            }
+            Repaired::NotNeeded => {
+                job.count(true);
+                return Ok(format!("block {block} is whole again"));
+            }
+            Repaired::Yes => copies += 1,
+        }
+    }
+}
+
+/// Makes one copy, in a bounded number of attempts, each around the nodes that failed before.
+pub(super) async fn repair_block(
+    shared: &Arc<Shared>,
+    job: &Arc<Job>,
+    block: BlockId,
+    options: &RepairOptions,
+) -> Result<Repaired> {
+    let flow = FlowId::random();
+    let mut avoid = BTreeSet::new();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let try_once = Attempt { shared, job, block, options, flow, attempt, avoid: &avoid };
+        let error = match try_once.run().await {
+            Ok(repaired) => return Ok(repaired),
+            Err(error) => error,
+        };
+        if attempt == MAX_ATTEMPTS {
+            return Err(error);
+        }
+        match &error {
+            CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => {
+                shared.learn(fault).await;
+                avoid.extend(blamed(fault));
+            }
+            // Chosen from a view that was out of date.
+            CoordinatorError::Overtaken(_) => {}
+            // Better a suspect than none.
+            CoordinatorError::Unrecoverable { .. } | CoordinatorError::Nodes(_) if !avoid.is_empty() => {
+                avoid.clear();
+            }
+            _ => return Err(error),
+        }
+        tracing::info!(%block, attempt, %error, "repair failed, trying again");
+        job.say(format!("attempt {attempt} to repair block {block} failed: {error}"));
+        tokio::time::sleep(RETRY_PAUSE * attempt).await;
+    }
+}
+
+struct Attempt<'a> {
+    shared: &'a Arc<Shared>,
+    job: &'a Arc<Job>,
+    block: BlockId,
+    options: &'a RepairOptions,
+    flow: FlowId,
+    attempt: u32,
+    avoid: &'a BTreeSet<u32>,
+}
+
+/// What is wrong with a block.
+enum Lack {
+    Nothing,
+    /// A copy is missing; the one on this node (dead) goes.
+    Copy(Option<u32>),
+    /// There are enough copies without the one on this dead node.
+    Surplus(u32),
+}
+
+impl Attempt<'_> {
+    async fn run(&self) -> Result<Repaired> {
+        let Attempt { shared, block, options, .. } = *self;
+        let view = shared.health.view();
+        let placement = match shared.catalog.run(move |catalog| catalog.placement(block)).await {
+            // Deleted: nothing to do, unless it was asked for by id.
+            Err(CoordinatorError::NoSuchBlock(_)) if options.replaces.is_some() => {
+                return Ok(Repaired::NotNeeded);
+            }
+            placement => placement?,
+        };
+        let replaces = match lack(&placement, &view, options) {
+            _ if options.discard => None,
+            Lack::Nothing => return Ok(Repaired::NotNeeded),
+            Lack::Surplus(node) => {
+                let now_ms = now_ms();
+                shared.catalog.run(move |c| c.drop_damaged(block, node, |_| true, now_ms)).await?;
+                return Ok(Repaired::NotNeeded);
+            }
+            Lack::Copy(replaces) => replaces,
+        };
+        let load = |node: u32| {
+            let stored = view.nodes.get(&node).map_or(0, |n| n.status.blocks);
+            // A repair under way counts for more than any number of blocks stored.
+            (shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
+        };
+        let requestor = shared.planner.requestor(&view, &placement, options.requestor, self.avoid, load)?;
+        let _receiving = shared.receive(requestor);
+        let (flow, attempt, now) = (self.flow, self.attempt, now_ms());
+        let ticket =
+            shared.catalog.run(move |c| c.begin_repair(block, flow, attempt, requestor, now)).await?;
+        match self.build(&view, &placement, &ticket).await {
+            Ok(sums) if !options.discard => {
+                let living = shared.health.view().living();
+                let now_ms = now_ms();
+                let commit = move |c: &crate::catalog::Catalog| {
+                    c.commit_repair(&ticket, &sums, replaces, &living, now_ms)
+                };
+                match shared.catalog.run(commit).await {
+                    Ok(()) => Ok(Repaired::Yes),
+                    // It came back, or was deleted: the copy is garbage already.
+                    Err(CoordinatorError::Overtaken(_)) => Ok(Repaired::NotNeeded),
+                    Err(error) => Err(error),
+                }
+            }
+            result => {
+                let now_ms = now_ms();
+                shared.catalog.run(move |c| c.abort_repair(&ticket, now_ms)).await?;
+                result?;
+                self.throw_away(&view, &placement, &ticket).await?;
+                Ok(Repaired::Yes)
+            }
+        }
+    }
+
+    /// Plans and runs the flow. What the new copy turned out to be.
+    async fn build(&self, view: &View, placement: &Placement, ticket: &RepairTicket) -> Result<Sums> {
+        let spec = RepairSpec {
+            scheme: scheme(&self.options.scheme)?,
+            slice_bytes: self.shared.planner.slice_bytes(self.options.slice_bytes)?,
+            verify: self.options.verify,
+            requestor: ticket.target.node,
+            generation: ticket.target.generation,
+            flow: self.flow,
+            attempt: self.attempt,
+        };
+        let RepairPlan { planned, scheme } =
+            self.shared.planner.repair(view, placement, &spec, self.avoid)?;
+        self.shared.planner.mark(&planned.flow, ticket.target.node);
+        let participants = planned.plan.participants.clone();
+        let progress = |done, total| self.job.task.note(|r| r.detail = format!("{done} of {total} slices"));
+        let result = self.shared.nodes.drive(view, ticket.target.node, planned.plan, progress).await?;
+        let sums = check_staged(&result, placement, ticket)?;
+        self.job.emit(proto::JobEvent {
+            state: "running".to_owned(),
+            message: format!("block {} is durable on node-{}", self.block, ticket.target.node),
+            flow: Some(result),
+            block: self.block.to_vec(),
+            scheme,
+            participants,
+            ..Default::default()
+        });
+        Ok(sums)
+    }
+
+    /// Deletes the copy at once instead of after the grace: nothing refers to it.
+    async fn throw_away(&self, view: &View, placement: &Placement, ticket: &RepairTicket) -> Result<()> {
+        let cluster = self.shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
+        let copy = ticket.target.copy_of(self.block);
+        let reference = placement.row.wire_ref(self.block, ticket.target);
+        match self.shared.nodes.delete(view, copy.node, cluster, vec![reference]).await {
+            Ok(_) => self.shared.catalog.run(move |c| c.garbage_deleted(&[copy])).await,
+            Err(error) => {
+                tracing::info!(%error, "a discarded copy stays until it is collected as garbage");
+                Ok(())
+            }
+        }
+    }
+}
+
+fn lack(placement: &Placement, view: &View, options: &RepairOptions) -> Lack {
+    let living = view.living();
+    let row = &placement.row;
+    let is_listed = |node: u32| row.on(node).is_some();
+    if let Some(node) = options.replaces
+        && (!is_listed(node) || living.contains(&node))
+    {
+        return Lack::Nothing;
+    }
+    if placement.stripe.is_some() {
+        return if row.lives(&living) { Lack::Nothing } else { Lack::Copy(None) };
+    }
+    let alive = row.locations.iter().filter(|l| living.contains(&l.node)).count();
+    let dead = row.locations.iter().map(|l| l.node).find(|node| !living.contains(node));
+    match options.replaces {
+        Some(node) if alive >= row.replicas as usize => Lack::Surplus(node),
+        Some(node) => Lack::Copy(Some(node)),
+        None if alive >= row.replicas as usize => Lack::Nothing,
+        None => Lack::Copy(dead),
+    }
+}
+
+/// The requestor must say that it holds just the block that was lost.
+fn check_staged(result: &proto::DriveResult, placement: &Placement, ticket: &RepairTicket) -> Result<Sums> {
+    let node = ticket.target.node;
+    let wrong = |what: &str| {
+        let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what}"));
+        CoordinatorError::Flow(fault.suspecting(node, node).about(ticket.block))
+    };
+    let is_it = |s: &&proto::Staged| s.block == ticket.block.to_bytes() && s.node == node;
+    let staged = result.staged.iter().find(is_it).ok_or_else(|| wrong("did not store the block"))?;
+    let sums = Sums::from_wire(&staged.digest, &staged.fingerprint);
+    let sums = sums.ok_or_else(|| wrong("reported a digest of another length"))?;
+    let right = staged.generation == ticket.target.generation
+        && staged.stored_bytes == placement.row.stored_bytes
+        && sums.digest.is_some()
+        && sums.agrees(&placement.row.sums);
+    if right { Ok(sums) } else { Err(wrong("stored something else than what was lost")) }
+}

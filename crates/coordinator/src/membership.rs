@@ -1,0 +1,164 @@
+//! Nodes come, report, and say what they hold.
+
+use crate::catalog::rows::{BlockCopy, NodeRow};
+use crate::error::{CoordinatorError, Result};
+use crate::shared::{Shared, now_ms};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::Streaming;
+use wire::proto::register_message::Kind;
+use wire::{BlockId, ClusterId, PROTOCOL_VERSION, proto};
+
+/// A node that says nothing for this long while it registers is gone.
+const REGISTER_SILENCE: Duration = Duration::from_secs(30);
+
+/// Length of addresses and rack names.
+const MAX_ADDRESS_BYTES: usize = 256;
+
+/// Copies that are compared in one transaction, so that puts do not wait long.
+const RECONCILE_BATCH: usize = 1024;
+
+/// Hello, then the inventory; from the end of it the node lives.
+pub(crate) async fn register(
+    shared: &Arc<Shared>,
+    mut messages: Streaming<proto::RegisterMessage>,
+) -> Result<proto::RegisterReply> {
+    let Some(Kind::Hello(hello)) = next(&mut messages).await? else {
+        return Err(invalid("a registration begins with a hello"));
+    };
+    let (row, cluster) = check_hello(shared, &hello)?;
+    let node = hello.node;
+    let stored = row.clone();
+    let cluster = shared.catalog.run(move |c| c.register_node(node, &stored, cluster)).await?;
+    // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
+    let placed = shared.catalog.run(move |catalog| catalog.held_by(node)).await?;
+    let mut held = BTreeSet::new();
+    while let Some(kind) = next(&mut messages).await? {
+        let Kind::Blocks(inventory) = kind else { return Err(invalid("a second hello")) };
+        for reference in inventory.blocks {
+            let block = BlockId::from_slice(&reference.block)?;
+            held.insert(BlockCopy { block, node, generation: reference.generation });
+        }
+    }
+    shared.health.registered(node, row);
+    tracing::info!(node, blocks = held.len(), "registered");
+    compare(shared, node, &held).await?;
+    let missing: Vec<BlockCopy> = placed.difference(&held).copied().collect();
+    if !missing.is_empty() {
+        shared.spawn(look_for(Arc::clone(shared), node, missing));
+    }
+    Ok(proto::RegisterReply {
+        cluster: cluster.to_vec(),
+        heartbeat_ms: u32::try_from(shared.config.heartbeat_ms).unwrap_or(u32::MAX),
+    })
+}
+
+/// A heartbeat; newly damaged blocks are dealt with.
+pub(crate) async fn heartbeat(
+    shared: &Arc<Shared>,
+    request: proto::HeartbeatRequest,
+) -> Result<proto::HeartbeatReply> {
+    let status = request.status.ok_or_else(|| invalid("a heartbeat without a status"))?;
+    let node = status.node;
+    let Some(damaged) = shared.health.heartbeat(status) else {
+        return Ok(proto::HeartbeatReply { register_again: true });
+    };
+    for block in damaged {
+        let block = BlockId::from_slice(&block)?;
+        if let Err(error) = shared.damaged(block, node).await {
+            tracing::warn!(%block, node, %error, "a damaged copy could not be dropped");
+        }
+    }
+    Ok(proto::HeartbeatReply { register_again: false })
+}
+
+async fn next(messages: &mut Streaming<proto::RegisterMessage>) -> Result<Option<Kind>> {
+    let lost = |why: &str| invalid(&format!("the registration broke off: {why}"));
+    match tokio::time::timeout(REGISTER_SILENCE, messages.message()).await {
+        Ok(Ok(None)) => Ok(None),
+        Ok(Ok(Some(message))) => match message.kind {
+            Some(kind) => Ok(Some(kind)),
+            None => Err(invalid("a registration message of no kind")),
+        },
+        Ok(Err(status)) => Err(lost(status.message())),
+        Err(_) => Err(lost("the node is silent")),
+    }
+}
+
+fn check_hello(shared: &Shared, hello: &proto::NodeHello) -> Result<(NodeRow, Option<ClusterId>)> {
+    if hello.protocol != PROTOCOL_VERSION {
+        return Err(CoordinatorError::Conflict(format!(
+            "node-{} speaks protocol {}, this coordinator {PROTOCOL_VERSION}; run the same version on both",
+            hello.node, hello.protocol
+        )));
+    }
+    if hello.node == 0 {
+        return Err(invalid("node numbers begin at 1; 0 is the client"));
+    }
+    for address in [&hello.control_addr, &hello.data_addr] {
+        if address.is_empty() || address.len() > MAX_ADDRESS_BYTES {
+            return Err(invalid("a node needs a control and a data address, host:port"));
+        }
+    }
+    if hello.rack.len() > MAX_ADDRESS_BYTES {
+        return Err(invalid("the rack's name is too long"));
+    }
+    if let Some(other) = shared.health.holder_of(&hello.data_addr, hello.node) {
+        return Err(CoordinatorError::Conflict(format!(
+            "node-{other} lives at {} already; give node-{} another address",
+            hello.data_addr, hello.node
+        )));
+    }
+    let cluster = match hello.cluster.as_slice() {
+        [] => None,
+        bytes => Some(ClusterId::from_slice(bytes)?),
+    };
+    let row = NodeRow {
+        control_addr: hello.control_addr.clone(),
+        data_addr: hello.data_addr.clone(),
+        rack: hello.rack.clone(),
+    };
+    Ok((row, cluster))
+}
+
+/// What the node has and the catalog does not place there.
+async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) -> Result<()> {
+    let copies: Vec<BlockCopy> = held.iter().copied().collect();
+    for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
+        let now_ms = now_ms();
+        let result = shared.catalog.run(move |catalog| catalog.reconcile(&batch, now_ms)).await?;
+        if result.stale + result.unknown > 0 {
+            let (stale, unknown, kept) = (result.stale, result.unknown, result.kept);
+            tracing::info!(node, stale, unknown, kept, "copies at places the catalog does not know");
+        }
+    }
+    Ok(())
+}
+
+/// Copies that the catalog places on the node and that were not in its inventory. The inventory may be older than a
+/// commit, so the node is asked again; every one of these was committed, hence durable, before.
+async fn look_for(shared: Arc<Shared>, node: u32, missing: Vec<BlockCopy>) {
+    let view = shared.health.view();
+    let outcome = async {
+        let listed = shared.nodes.list(&view, node, false).await?;
+        let held: BTreeSet<BlockCopy> = listed
+            .into_iter()
+            .filter_map(|b| {
+                let block = BlockId::from_slice(&b.block).ok()?;
+                Some(BlockCopy { block, node, generation: b.generation })
+            })
+            .collect();
+        let missing: Vec<BlockCopy> = missing.into_iter().filter(|copy| !held.contains(copy)).collect();
+        shared.catalog.run(move |catalog| catalog.forget_missing(&missing)).await
+    };
+    match outcome.await {
+        Ok(0) => {}
+        Ok(lost) => tracing::warn!(node, lost, "copies that this node should have are gone"),
+        Err(error) => tracing::warn!(node, %error, "the node could not be asked for missing copies"),
+    }
+}
+
+fn invalid(what: &str) -> CoordinatorError {
+    CoordinatorError::Invalid(what.to_owned())
+}

@@ -1,0 +1,172 @@
+//! Calls to the nodes: one channel for each, kept.
+
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+use wire::proto::node_client::NodeClient;
+use wire::{Cause, Fault, limits, proto};
+
+/// A short call (status, deletion, throttle) to a living node takes milliseconds; one that takes this long has failed.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A driver that says nothing for this long is lost: it reports stalls after [`limits::STALL_MS`] and ends by itself
+/// after [`limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
+const DRIVE_SILENCE: Duration = Duration::from_secs(120);
+
+/// TCP and HTTP/2 signs of life, so that a connection to a dead machine is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// Blocks that a node may list for one call, so that a broken node cannot take all memory: 100 TB of small blocks.
+const MAX_LISTED_BLOCKS: usize = 10_000_000;
+
+/// Channels to the nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    channels: Mutex<BTreeMap<u32, (String, Channel)>>,
+}
+
+impl Nodes {
+    /// A client of a node; connects when first used.
+    fn client(&self, view: &View, node: u32) -> Result<NodeClient<Channel>> {
+        let addr = &view.node(node)?.control_addr;
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let channel = match channels.get(&node) {
+            Some((known, channel)) if known == addr => channel.clone(),
+            _ => {
+                let channel = connect(node, addr)?;
+                channels.insert(node, (addr.clone(), channel.clone()));
+                channel
+            }
+        };
+        Ok(NodeClient::new(channel)
+            .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+            .max_encoding_message_size(limits::MAX_CONTROL_BYTES))
+    }
+
+    /// Has a node drive a flow. `progress` hears of slices delivered and wanted.
+    ///
+    /// The error's fault names the node as unreachable if it is.
+    pub async fn drive(
+        &self,
+        view: &View,
+        node: u32,
+        plan: proto::FlowPlan,
+        mut progress: impl FnMut(u64, u64),
+    ) -> std::result::Result<proto::DriveResult, Fault> {
+        let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(node, node);
+        let mut client = self.client(view, node).map_err(|e| lost(e.to_string()))?;
+        let request = client.drive(proto::DriveRequest { plan: Some(plan) });
+        let answer = tokio::time::timeout(CALL_TIMEOUT, request).await;
+        let mut events = match answer {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => return Err(lost(format!("node-{node}: {}", status.message()))),
+            Err(_) => return Err(lost(format!("node-{node} does not answer"))),
+        };
+        loop {
+            let event = match tokio::time::timeout(DRIVE_SILENCE, events.message()).await {
+                Ok(Ok(Some(event))) => event,
+                Ok(Ok(None)) => return Err(lost(format!("node-{node} stopped driving the flow"))),
+                Ok(Err(status)) => return Err(lost(format!("node-{node}: {}", status.message()))),
+                Err(_) => return Err(lost(format!("node-{node} is silent"))),
+            };
+            match event.kind {
+                Some(proto::drive_event::Kind::Progress(p)) => progress(p.delivered_slices, p.wanted_slices),
+                Some(proto::drive_event::Kind::Finished(result)) => return Ok(result),
+                Some(proto::drive_event::Kind::Failed(fault)) => return Err(fault.into()),
+                None => {}
+            }
+        }
+    }
+
+    /// Has a node delete copies. Returns how many it had.
+    pub async fn delete(
+        &self,
+        view: &View,
+        node: u32,
+        cluster: wire::ClusterId,
+        blocks: Vec<proto::BlockRef>,
+    ) -> Result<u64> {
+        let mut client = self.client(view, node)?;
+        let request = proto::DeleteBlocksRequest { cluster: cluster.to_vec(), blocks };
+        Ok(answered(node, client.delete_blocks(request)).await?.deleted)
+    }
+
+    /// Every block that a node has.
+    pub async fn list(&self, view: &View, node: u32, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
+        let mut client = self.client(view, node)?;
+        let mut stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
+        let mut blocks = Vec::new();
+        loop {
+            match tokio::time::timeout(CALL_TIMEOUT, stream.message()).await {
+                Ok(Ok(None)) => return Ok(blocks),
+                Ok(Ok(Some(_))) if blocks.len() == MAX_LISTED_BLOCKS => {
+                    return Err(CoordinatorError::TooMany {
+                        what: "blocks of a node",
+                        limit: MAX_LISTED_BLOCKS,
+                    });
+                }
+                Ok(Ok(Some(block))) => blocks.push(block),
+                Ok(Err(status)) => return Err(failed(node, status.message())),
+                Err(_) => return Err(failed(node, "it stopped listing its blocks")),
+            }
+        }
+    }
+
+    /// Sets a node's limits.
+    pub async fn throttle(&self, view: &View, node: u32, throttle: proto::Throttle) -> Result<()> {
+        let mut client = self.client(view, node)?;
+        answered(node, client.set_throttle(throttle)).await.map(|_| ())
+    }
+
+    /// Passes a command for a task on to a node.
+    pub async fn control_task(
+        &self,
+        view: &View,
+        node: u32,
+        control: proto::TaskControl,
+    ) -> Result<proto::TaskStatus> {
+        let mut client = self.client(view, node)?;
+        answered(node, client.control_task(control)).await
+    }
+}
+
+fn connect(node: u32, addr: &str) -> Result<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{addr}"))
+        .map_err(|_| failed(node, "its control address is none"))?
+        .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
+        .tcp_keepalive(Some(KEEP_ALIVE))
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .tcp_nodelay(true);
+    Ok(endpoint.connect_lazy())
+}
+
+async fn answered<T>(
+    node: u32,
+    call: impl Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
+) -> Result<T> {
+    match tokio::time::timeout(CALL_TIMEOUT, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(failed(node, status.message())),
+        Err(_) => Err(failed(node, "no answer in time")),
+    }
+}
+
+fn failed(node: u32, why: &str) -> CoordinatorError {
+    CoordinatorError::Node { node, why: why.to_owned() }
+}
+
+/// The nodes to go around after a fault. Who reports is believed: then it is the other end of the edge.
+pub(crate) fn blamed(fault: &Fault) -> Vec<u32> {
+    let ends = match fault.suspect {
+        Some((from, to)) if from == to => vec![from],
+        Some((from, to)) if from == fault.reporter => vec![to],
+        Some((from, to)) if to == fault.reporter => vec![from],
+        Some((from, to)) => vec![from, to],
+        None => Vec::new(),
+    };
+    ends.into_iter().filter(|&node| node != 0).collect()
+}

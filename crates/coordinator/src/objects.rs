@@ -1,0 +1,237 @@
+//! Puts, reads, lookups.
+
+use crate::catalog::rows::{PartRow, StripeState, Sums};
+use crate::catalog::{
+    CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, NewPut, Placement, PlannedBlock, StripePlacement,
+};
+use crate::config::{MAX_OBJECT_BLOCKS, MAX_REPLICAS};
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use crate::jobs::scheme;
+use crate::planner::{ReadRequest, WriteRequest};
+use crate::shared::{Shared, now_ms};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use wire::{BlockId, FlowId, PutId, limits, proto};
+
+/// Begins a put.
+pub(crate) async fn begin_put(
+    shared: &Arc<Shared>,
+    request: proto::BeginPutRequest,
+) -> Result<proto::BeginPutReply> {
+    let block_bytes = match request.block_bytes {
+        0 => shared.config.block_bytes,
+        bytes if bytes <= limits::MAX_BLOCK_BYTES => bytes,
+        bytes => {
+            let limit = limits::MAX_BLOCK_BYTES;
+            return Err(invalid(format!("blocks of {bytes} bytes: at most {limit} are possible")));
+        }
+    };
+    let replicas = match request.replicas {
+        0 => shared.config.replicas,
+        replicas if replicas <= MAX_REPLICAS => replicas,
+        replicas => return Err(invalid(format!("{replicas} replicas: at most {MAX_REPLICAS} are possible"))),
+    };
+    let view = shared.health.view();
+    enough_nodes(&view, replicas, &BTreeSet::new())?;
+    let put = PutId::random();
+    let lease_until_ms = now_ms().saturating_add(shared.config.put_lease_ms);
+    let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
+    let version = shared.catalog.run(move |catalog| catalog.begin_put(new)).await?;
+    let slice_bytes = shared.config.slice_bytes;
+    Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes })
+}
+
+/// A put goes on with fewer replicas than it asked for when fewer nodes can be used, but with no fewer than two, unless
+/// the whole cluster has, or the put wants, only one.
+fn enough_nodes(view: &View, replicas: u32, avoid: &BTreeSet<u32>) -> Result<usize> {
+    let needed = MIN_REPLICAS.min(replicas as usize).min(view.nodes.len()).max(1);
+    let alive = view.usable(avoid).len();
+    if alive < needed { Err(CoordinatorError::NotEnoughNodes { alive, needed }) } else { Ok(needed) }
+}
+
+/// Chooses nodes for a block, notes them, and hands out the plan.
+pub(crate) async fn plan_write(
+    shared: &Arc<Shared>,
+    request: proto::PlanWriteRequest,
+) -> Result<proto::PlanReply> {
+    let put = PutId::from_slice(&request.put)?;
+    let pending = shared.catalog.run(move |catalog| catalog.pending_put(put)).await?;
+    let sums = sums(&request.digest, &request.fingerprint)?;
+    let view = shared.health.view();
+    let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
+    let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
+    let nodes = shared.planner.replica_nodes(&view, pending.replicas as usize, at_least, &avoid)?;
+    let block = BlockId::random();
+    let offset = request.index.checked_mul(pending.block_bytes);
+    let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
+    let write = WriteRequest {
+        block,
+        generation: FIRST_GENERATION,
+        stored_bytes: request.stored_bytes,
+        sums,
+        part: PartRow { name: pending.name, version: pending.version, offset, last: request.last },
+        nodes: nodes.clone(),
+    };
+    let planned = shared.planner.write(&view, &write)?;
+    let header = planned.plan.header.as_ref();
+    let flow = header.and_then(|h| FlowId::from_slice(&h.flow).ok()).unwrap_or(FlowId(0));
+    let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
+    let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
+    let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
+    let now = now_ms();
+    let lease_until_ms = now.saturating_add(shared.config.put_lease_ms);
+    shared.catalog.run(move |catalog| catalog.plan_block(put, row, now, lease_until_ms)).await?;
+    Ok(proto::PlanReply {
+        plan: Some(planned.plan),
+        degraded: false,
+        note,
+        offset: 0,
+        length: request.stored_bytes,
+    })
+}
+
+/// Makes what was put visible.
+pub(crate) async fn commit_put(
+    shared: &Arc<Shared>,
+    request: proto::CommitPutRequest,
+) -> Result<proto::ObjectInfo> {
+    let put = PutId::from_slice(&request.put)?;
+    if request.blocks.len() as u64 > MAX_OBJECT_BLOCKS {
+        return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
+    }
+    let block = |written: &proto::WrittenBlock| {
+        Ok(CommittedBlock {
+            block: BlockId::from_slice(&written.block)?,
+            stored_bytes: written.stored_bytes,
+            sums: sums(&written.digest, &written.fingerprint)?,
+            nodes: written.nodes.clone(),
+        })
+    };
+    let blocks: Vec<CommittedBlock> = request.blocks.iter().map(block).collect::<Result<_>>()?;
+    let digest: [u8; 32] = request
+        .digest
+        .as_slice()
+        .try_into()
+        .map_err(|_| invalid("the digest of an object is a BLAKE3 of 32 bytes".to_owned()))?;
+    let copies = blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
+    let (bytes, now) = (request.object_bytes, now_ms());
+    let (name, row) = shared.catalog.run(move |c| c.commit_put(put, &blocks, bytes, digest, now)).await?;
+    Ok(proto::ObjectInfo {
+        name,
+        version: row.version,
+        object_bytes: row.object_bytes,
+        digest: digest.to_vec(),
+        block_bytes: row.block_bytes,
+        code: format!("rep-{copies}"),
+        created_unix_ms: row.created_ms,
+        blocks: Vec::new(),
+        block_count: row.blocks.len() as u64,
+    })
+}
+
+/// Digest and fingerprint of a block that a client has made: both must be there.
+fn sums(digest: &[u8], fingerprint: &[u8]) -> Result<Sums> {
+    let sums = Sums::from_wire(digest, fingerprint);
+    sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some()).ok_or_else(|| {
+        invalid("a block needs its BLAKE3 digest (32 bytes) and its fingerprint (128 bytes)".to_owned())
+    })
+}
+
+/// An object as the catalog knows it.
+pub(crate) async fn lookup(
+    shared: &Arc<Shared>,
+    name: String,
+    with_blocks: bool,
+) -> Result<proto::ObjectInfo> {
+    let wanted = name.clone();
+    let (row, blocks) = shared.catalog.run(move |catalog| catalog.object(&wanted)).await?;
+    let living = shared.health.view().living();
+    let infos = if with_blocks { block_infos(&blocks, &living) } else { Vec::new() };
+    Ok(proto::ObjectInfo {
+        name,
+        version: row.version,
+        object_bytes: row.object_bytes,
+        digest: row.digest.map(|d| d.to_vec()).unwrap_or_default(),
+        block_bytes: row.block_bytes,
+        code: code_of(&blocks),
+        created_unix_ms: row.created_ms,
+        blocks: infos,
+        block_count: row.blocks.len() as u64,
+    })
+}
+
+/// `rep-3`, the code of all stripes, or `mixed`.
+fn code_of(blocks: &[Placement]) -> String {
+    let code = |p: &Placement| p.stripe.as_ref().map(|s| s.row.code.clone());
+    let codes: BTreeSet<Option<String>> = blocks.iter().map(code).collect();
+    let mut codes = codes.into_iter();
+    match (codes.next(), codes.next()) {
+        (Some(Some(code)), None) => code,
+        (Some(None), None) => {
+            format!("rep-{}", blocks.iter().map(|p| p.row.locations.len()).max().unwrap_or(0))
+        }
+        _ => "mixed".to_owned(),
+    }
+}
+
+fn block_infos(blocks: &[Placement], living: &BTreeSet<u32>) -> Vec<proto::BlockInfo> {
+    let mut offset = 0;
+    let info = |(index, placement): (usize, &Placement)| {
+        let row = &placement.row;
+        let nodes: Vec<u32> = row.locations.iter().map(|l| l.node).collect();
+        let info = proto::BlockInfo {
+            block: placement.block.to_vec(),
+            index: index as u64,
+            offset,
+            stored_bytes: row.stored_bytes,
+            living_nodes: nodes.iter().copied().filter(|node| living.contains(node)).collect(),
+            nodes,
+            stripe: placement.stripe.as_ref().map(|stripe| stripe_status(stripe, living)),
+            digest: row.sums.digest_vec(),
+        };
+        offset += row.stored_bytes;
+        info
+    };
+    blocks.iter().enumerate().map(info).collect()
+}
+
+fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<u32>) -> proto::StripeStatus {
+    let member = |member: &Option<(BlockId, crate::catalog::rows::BlockRow)>| {
+        let Some((block, row)) = member else { return proto::StripeMemberStatus::default() };
+        let alive = row.locations.iter().find(|l| living.contains(&l.node));
+        proto::StripeMemberStatus {
+            block: block.to_vec(),
+            node: alive.or(row.locations.first()).map_or(0, |l| l.node),
+            living: alive.is_some(),
+            stored_bytes: row.stored_bytes,
+        }
+    };
+    debug_assert!(stripe.row.state == StripeState::Encoded);
+    proto::StripeStatus {
+        stripe: stripe.id.to_vec(),
+        code: stripe.row.code.clone(),
+        index: u32::from(stripe.index),
+        members: stripe.members.iter().map(member).collect(),
+    }
+}
+
+/// A plan for a read of part of a block.
+pub(crate) async fn plan_read(
+    shared: &Arc<Shared>,
+    request: proto::PlanReadRequest,
+) -> Result<proto::PlanReply> {
+    let block = BlockId::from_slice(&request.block)?;
+    let scheme = scheme(&request.scheme)?;
+    let slice_bytes = shared.planner.slice_bytes(request.slice_bytes)?;
+    let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+    let view = shared.health.view();
+    let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
+    let (offset, length) = (request.offset, request.length);
+    let read = ReadRequest { offset, length, scheme, avoid: &avoid, slice_bytes };
+    shared.planner.read(&view, &placement, &read)
+}
+
+fn invalid(what: String) -> CoordinatorError {
+    CoordinatorError::Invalid(what)
+}

@@ -1,0 +1,59 @@
+//! Codes by name, parsed once: the proof of a code's tolerance takes time.
+
+use codes::{Code, CodeError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Codes that are remembered; a cluster uses a handful.
+const MAX_CODES: usize = 64;
+
+/// Codes that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Codes {
+    known: Mutex<BTreeMap<String, Code>>,
+}
+
+impl Codes {
+    /// The code of that name.
+    pub fn get(&self, name: &str) -> Result<Code, CodeError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = known.get(name) {
+            return Ok(code.clone());
+        }
+        let code = Code::parse(name)?;
+        if known.len() >= MAX_CODES {
+            known.clear();
+        }
+        known.insert(name.to_owned(), code.clone());
+        Ok(code)
+    }
+
+    /// Which members of a stripe can be had if those in `usable` can be read; empty if the code is not known, or has
+    /// another number of blocks.
+    pub fn recoverable(&self, name: &str, usable: &[bool]) -> Vec<bool> {
+        let Ok(code) = self.get(name) else { return Vec::new() };
+        if code.n() != usable.len() {
+            return Vec::new();
+        }
+        let available: Vec<usize> = (0..usable.len()).filter(|&member| usable[member]).collect();
+        if code.is_mds() {
+            return usable.iter().map(|&usable| usable || available.len() >= code.k()).collect();
+        }
+        let had = |member: usize| usable[member] || code.decode(&[member], &available).is_ok();
+        (0..usable.len()).map(had).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_had_is_what_the_code_can_decode() {
+        let codes = Codes::default();
+        assert_eq!(codes.recoverable("rs-2+2", &[true, false, false, true]), [true; 4]);
+        assert_eq!(codes.recoverable("rs-2+2", &[false, false, false, true]), [false, false, false, true]);
+        assert!(codes.recoverable("rs-2+2", &[true]).is_empty());
+        assert!(codes.recoverable("nonsense", &[true]).is_empty());
+    }
+}

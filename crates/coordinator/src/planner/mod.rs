@@ -1,0 +1,182 @@
+//! Every plan that leaves the coordinator is made here: nodes are chosen by `plan`, the flow is built and proved by
+//! `flow`, bound to nodes and blocks, and priced.
+//!
+//! Sites are node numbers; site 0 is the client.
+
+mod codes;
+mod encode;
+mod read;
+mod repair;
+mod write;
+
+pub(crate) use codes::Codes;
+pub(crate) use encode::{EncodePlan, expected_parity, kept};
+pub(crate) use read::ReadRequest;
+pub(crate) use repair::{RepairPlan, RepairSpec};
+pub(crate) use write::WriteRequest;
+
+use crate::catalog::rows::{BlockRow, Location};
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use flow::{Cost, Geometry, Helper, Member, Proved, Site};
+use plan::{Draw, LeastRecent, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wire::spec::{Binding, FlowHeader};
+use wire::{BlockId, limits, proto};
+
+/// What plans depend on besides the catalog and the nodes: who was selected when, and chance.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    pub codes: Codes,
+    default_slice_bytes: u32,
+    recent: Mutex<LeastRecent>,
+    draw: Mutex<Draw>,
+}
+
+/// A plan, and what it was made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub plan: proto::FlowPlan,
+    pub flow: Proved,
+    pub cost: Cost,
+}
+
+impl Planner {
+    /// With a seed for placement.
+    pub fn new(default_slice_bytes: u32, seed: u64) -> Planner {
+        Planner {
+            codes: Codes::default(),
+            default_slice_bytes,
+            recent: Mutex::default(),
+            draw: Mutex::new(Draw::seeded(seed)),
+        }
+    }
+
+    /// The slice length to use for the one asked for (0: the default).
+    pub fn slice_bytes(&self, asked: u32) -> Result<u32> {
+        match asked {
+            0 => Ok(self.default_slice_bytes),
+            bytes if limits::slice_bytes_ok(bytes) => Ok(bytes),
+            bytes => Err(CoordinatorError::Invalid(format!(
+                "slices of {bytes} bytes: the length must divide 32 KiB or be a multiple of it, \
+                 from 1 KiB to 256 MiB"
+            ))),
+        }
+    }
+
+    fn draw(&self) -> MutexGuard<'_, Draw> {
+        self.draw.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, LeastRecent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the helpers of a flow were selected; its driver is none.
+    pub fn mark(&self, flow: &Proved, driver: u32) {
+        let helpers = flow.sites().into_iter().filter(|helper| *helper != site(driver));
+        self.recent().mark(helpers.map(|site| NodeId(site.0)));
+    }
+}
+
+/// Who drives puts and reads.
+pub(crate) const CLIENT: Site = Site(0);
+
+/// The site of a node.
+pub(crate) fn site(node: u32) -> Site {
+    Site(node)
+}
+
+/// A copy that a flow may read, as it is preferred.
+#[derive(Clone, Debug)]
+struct Source<'a> {
+    member: Member,
+    block: BlockId,
+    row: &'a BlockRow,
+    location: Location,
+}
+
+impl Source<'_> {
+    fn helper(&self) -> Helper {
+        Helper { member: self.member, site: site(self.location.node), stored_bytes: self.row.stored_bytes }
+    }
+}
+
+/// A flow that is proved, and all that binds it to the world.
+struct Draft<'a> {
+    view: &'a View,
+    flow: Proved,
+    header: FlowHeader,
+    /// What it reads.
+    sources: &'a [Source<'a>],
+    writes: BTreeMap<Member, proto::BlockWrite>,
+    scheme: &'a str,
+    /// First wanted slice and their number; all if `None`.
+    slices: Option<(u64, u64)>,
+}
+
+impl Draft<'_> {
+    fn finish(self) -> Result<Planned> {
+        let Draft { view, flow, header, sources, writes, scheme, slices } = self;
+        let (first, count) = slices.unwrap_or((0, flow.geometry.slices()));
+        let stored = |member: Member| match writes.get(&member) {
+            Some(write) => write.stored_bytes,
+            None => sources.iter().find(|s| s.member == member).map_or(0, |s| s.row.stored_bytes),
+        };
+        let cost = flow::predict(&flow, stored, Some(first..first + count));
+        let blocks = sources.iter().map(|s| (s.member, s.row.wire_ref(s.block, s.location))).collect();
+        let participants = participants(view, &flow)?;
+        let binding = Binding {
+            header,
+            participants,
+            blocks,
+            writes,
+            scheme: scheme.to_owned(),
+            slices: (first, count),
+        };
+        let mut plan = wire::spec::encode_plan(&flow, binding)?;
+        plan.predicted = cost
+            .links
+            .iter()
+            .map(|(&(from, to), &bytes)| proto::LinkBytes { from: from.0, to: to.0, bytes })
+            .collect();
+        Ok(Planned { plan, flow, cost })
+    }
+}
+
+fn participants(view: &View, flow: &Proved) -> Result<Vec<proto::Participant>> {
+    let participant = |at: Site| {
+        if at == CLIENT {
+            return Ok(proto::Participant { site: at.0, ..Default::default() });
+        }
+        let node = view.node(at.0)?;
+        Ok(proto::Participant {
+            site: at.0,
+            node: at.0,
+            control_addr: node.control_addr.clone(),
+            data_addr: node.data_addr.clone(),
+            rack: node.rack,
+        })
+    };
+    flow.sites().into_iter().map(participant).collect()
+}
+
+/// A copy of a block on a living node, preferably one that is not quarantined, none to avoid.
+fn living_copy(view: &View, row: &BlockRow, avoid: &BTreeSet<u32>) -> Option<Location> {
+    let node = |l: &Location| view.nodes.get(&l.node).filter(|n| n.is_living && !avoid.contains(&l.node));
+    let living = row.locations.iter().filter_map(|l| node(l).map(|n| (n.is_quarantined, *l)));
+    living.min().map(|(_, location)| location)
+}
+
+/// Geometry of blocks that are moved or written whole.
+fn plain(stored_bytes: u64, slice_bytes: u32) -> Geometry {
+    Geometry { block_bytes: stored_bytes, alpha: 1, slice_bytes }
+}
+
+/// The number of slices that bytes `offset … offset+length` of a symbol touch, after the first of them.
+fn slice_run(offset: u64, length: u64, slice_bytes: u32) -> (u64, u64) {
+    let slice = u64::from(slice_bytes);
+    let first = offset / slice;
+    (first, (offset + length).div_ceil(slice) - first)
+}

@@ -1,0 +1,161 @@
+//! Plans of reads: from a living copy, or decoded from the rest of the stripe.
+
+use super::repair::survivors;
+use super::{CLIENT, Draft, Planned, Planner, Source, plain, site, slice_run};
+use crate::catalog::Placement;
+use crate::config::STAR_READ_BYTES;
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::proto;
+use wire::spec::FlowHeader;
+
+/// Bytes of a block that a client wants.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadRequest<'a> {
+    pub offset: u64,
+    pub length: u64,
+    /// For a degraded read; `None`: the coordinator chooses.
+    pub scheme: Option<Scheme>,
+    pub avoid: &'a BTreeSet<u32>,
+    pub slice_bytes: u32,
+}
+
+impl Planner {
+    /// A plan for a prefix of the wanted bytes: all of them, or up to the end of a symbol.
+    pub fn read(
+        &self,
+        view: &View,
+        placement: &Placement,
+        request: &ReadRequest<'_>,
+    ) -> Result<proto::PlanReply> {
+        let stored = placement.row.stored_bytes;
+        let ends = request.offset.checked_add(request.length);
+        if ends.is_none_or(|end| end > stored) {
+            return Err(CoordinatorError::Invalid(format!(
+                "block {} has {stored} bytes; bytes {} to {} do not exist",
+                placement.block,
+                request.offset,
+                request.offset.saturating_add(request.length)
+            )));
+        }
+        if request.length == 0 {
+            let note = "nothing to read".to_owned();
+            return Ok(proto::PlanReply { note, offset: request.offset, ..Default::default() });
+        }
+        match self.healthy(view, placement, request)? {
+            Some(reply) => Ok(reply),
+            None => self.degraded(view, placement, request),
+        }
+    }
+
+    /// From the least loaded living copy.
+    fn healthy(
+        &self,
+        view: &View,
+        placement: &Placement,
+        request: &ReadRequest<'_>,
+    ) -> Result<Option<proto::PlanReply>> {
+        let row = &placement.row;
+        let load = |node: u32| {
+            let node = view.nodes.get(&node).filter(|n| n.is_living);
+            node.map(|n| (n.is_quarantined, n.status.running_stages))
+        };
+        let usable: Vec<_> = row.locations.iter().filter(|l| !request.avoid.contains(&l.node)).collect();
+        let ids: Vec<_> = usable.iter().map(|l| plan::NodeId(l.node)).collect();
+        let by_age = self.recent().preference(&ids).into_iter().map(|i| *usable[i]);
+        // `min_by_key` keeps the first of equals: the least recently used.
+        let living = by_age.filter_map(|l| load(l.node).map(|load| (load, l)));
+        let Some((_, location)) = living.min_by_key(|(load, _)| *load) else { return Ok(None) };
+        let code = self.codes.get("rep-1")?;
+        let geometry = plain(row.stored_bytes, request.slice_bytes);
+        let member = Member(0);
+        let wanted = [Symbol { member, index: 0 }];
+        let flow = flow::copy::copy(&code, geometry, &wanted, site(location.node), CLIENT, Sink::Read)?;
+        self.mark(&flow, CLIENT.0);
+        let planned = Draft {
+            view,
+            flow,
+            header: FlowHeader::new(code.field(), geometry),
+            sources: &[Source { member, block: placement.block, row, location }],
+            writes: BTreeMap::new(),
+            scheme: "read",
+            slices: Some(slice_run(request.offset, request.length, request.slice_bytes)),
+        }
+        .finish()?;
+        let note = format!("from node-{}", location.node);
+        Ok(Some(reply(planned, false, note, request.offset, request.length)))
+    }
+
+    /// Decoded by the client's last stage, or along a chain of helpers.
+    fn degraded(
+        &self,
+        view: &View,
+        placement: &Placement,
+        request: &ReadRequest<'_>,
+    ) -> Result<proto::PlanReply> {
+        let Some(stripe) = &placement.stripe else {
+            return Err(CoordinatorError::Unrecoverable { block: placement.block, survivors: 0, needed: 1 });
+        };
+        let code = self.codes.get(&stripe.row.code)?;
+        let geometry = Geometry {
+            block_bytes: stripe.row.block_bytes,
+            alpha: code.alpha() as u16,
+            slice_bytes: request.slice_bytes,
+        };
+        let symbol_bytes = geometry.symbol_bytes().max(1);
+        let (index, within) = (request.offset / symbol_bytes, request.offset % symbol_bytes);
+        let length = request.length.min(symbol_bytes - within);
+        let scheme = request.scheme.unwrap_or(match length {
+            0..=STAR_READ_BYTES => Scheme::Conventional,
+            _ => Scheme::Pipeline,
+        });
+        let (sources, absent) = survivors(self, view, stripe, request.avoid);
+        let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
+        let repair = RepairRequest {
+            code: &code,
+            geometry,
+            wanted: vec![Symbol { member: Member(stripe.index), index: index as u16 }],
+            helpers: &helpers,
+            absent: &absent,
+            requestor: CLIENT,
+            sink: Sink::Read,
+        };
+        let flow = flow::build(scheme, &repair)
+            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), code.k()))?;
+        self.mark(&flow, CLIENT.0);
+        let helpers = flow.sites().len() - 1;
+        let planned = Draft {
+            view,
+            flow,
+            header: FlowHeader::new(code.field(), geometry),
+            sources: &sources,
+            writes: BTreeMap::new(),
+            scheme: scheme.name(),
+            slices: Some(slice_run(within, length, request.slice_bytes)),
+        }
+        .finish()?;
+        let note = format!("no living copy: decoded from {helpers} helpers by {scheme}");
+        Ok(reply(planned, true, note, request.offset, length))
+    }
+}
+
+/// A stripe that cannot be decoded is a matter of nodes, not of the flow.
+pub(super) fn unrecoverable(
+    error: flow::FlowError,
+    placement: &Placement,
+    survivors: usize,
+    needed: usize,
+) -> CoordinatorError {
+    match error {
+        flow::FlowError::Code(codes::CodeError::NotRecoverable { .. }) => {
+            CoordinatorError::Unrecoverable { block: placement.block, survivors, needed }
+        }
+        other => other.into(),
+    }
+}
+
+fn reply(planned: Planned, degraded: bool, note: String, offset: u64, length: u64) -> proto::PlanReply {
+    proto::PlanReply { plan: Some(planned.plan), degraded, note, offset, length }
+}

@@ -1,0 +1,206 @@
+//! Plans of repairs: a block of a stripe is rebuilt at a requestor, a replica is copied to it. The requestor drives.
+
+use super::read::unrecoverable;
+use super::{Draft, Planned, Planner, Source, living_copy, plain, site};
+use crate::catalog::{Placement, StripePlacement};
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use flow::{Geometry, Member, RepairRequest, Scheme, Sink};
+use plan::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::spec::FlowHeader;
+use wire::{FlowId, proto};
+
+/// How a block is to be repaired.
+#[derive(Clone, Debug)]
+pub(crate) struct RepairSpec {
+    /// For stripes; `None`: the coordinator chooses.
+    pub scheme: Option<Scheme>,
+    pub slice_bytes: u32,
+    pub verify: bool,
+    /// Who gets the block.
+    pub requestor: u32,
+    /// Generation of the new copy.
+    pub generation: u64,
+    pub flow: FlowId,
+    pub attempt: u32,
+}
+
+/// A plan of a repair.
+#[derive(Clone, Debug)]
+pub(crate) struct RepairPlan {
+    pub planned: Planned,
+    pub scheme: String,
+}
+
+impl Planner {
+    /// The node that gets the block: `asked`, if it may, else one that holds nothing of the stripe (or no replica), in
+    /// the racks with the fewest of it, the least loaded.
+    pub fn requestor(
+        &self,
+        view: &View,
+        placement: &Placement,
+        asked: Option<u32>,
+        avoid: &BTreeSet<u32>,
+        load: impl Fn(u32) -> u64,
+    ) -> Result<u32> {
+        let holders: BTreeSet<u32> = match &placement.stripe {
+            Some(stripe) => stripe.holders.clone(),
+            None => placement.row.locations.iter().map(|l| l.node).collect(),
+        };
+        if let Some(asked) = asked {
+            if !view.node(asked)?.is_living {
+                return Err(CoordinatorError::Conflict(format!("node-{asked}, the requestor, is dead")));
+            }
+            if holders.contains(&asked) {
+                return Err(CoordinatorError::Invalid(format!(
+                    "node-{asked} cannot be the requestor: it holds a block of the same stripe"
+                )));
+            }
+            return Ok(asked);
+        }
+        let holders: Vec<NodeId> = holders.into_iter().map(NodeId).collect();
+        let chosen = plan::requestor(&view.topology, &view.usable(avoid), &holders, |n| load(n.0))?;
+        Ok(chosen.0)
+    }
+
+    /// The flow that makes the block at the requestor. The block's own copies are not used for a stripe member, so that a
+    /// repair can be measured while nothing is lost.
+    pub fn repair(
+        &self,
+        view: &View,
+        placement: &Placement,
+        spec: &RepairSpec,
+        avoid: &BTreeSet<u32>,
+    ) -> Result<RepairPlan> {
+        match &placement.stripe {
+            Some(stripe) => self.rebuild(view, placement, stripe, spec, avoid),
+            None => self.copy(view, placement, spec, avoid),
+        }
+    }
+
+    fn rebuild(
+        &self,
+        view: &View,
+        placement: &Placement,
+        stripe: &StripePlacement,
+        spec: &RepairSpec,
+        avoid: &BTreeSet<u32>,
+    ) -> Result<RepairPlan> {
+        let code = self.codes.get(&stripe.row.code)?;
+        let scheme = spec.scheme.unwrap_or(Scheme::Pipeline);
+        let geometry = Geometry {
+            block_bytes: stripe.row.block_bytes,
+            alpha: code.alpha() as u16,
+            slice_bytes: spec.slice_bytes,
+        };
+        let member = Member(stripe.index);
+        let (sources, absent) = survivors(self, view, stripe, avoid);
+        let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
+        let request = RepairRequest {
+            code: &code,
+            geometry,
+            wanted: RepairRequest::whole_blocks(&code, &[member]),
+            helpers: &helpers,
+            absent: &absent,
+            requestor: site(spec.requestor),
+            sink: Sink::Write,
+        };
+        let flow = flow::build(scheme, &request)
+            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), code.k()))?;
+        let mut info = stripe.info(stripe.index);
+        if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
+            own.generation = spec.generation;
+        }
+        let header = spec.header(FlowHeader::new(code.field(), geometry));
+        let writes = BTreeMap::from([(member, spec.write(placement, member, Some(info)))]);
+        let planned =
+            Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
+                .finish()?;
+        Ok(RepairPlan { planned, scheme: scheme.name().to_owned() })
+    }
+
+    /// One edge, from a living replica.
+    pub fn copy(
+        &self,
+        view: &View,
+        placement: &Placement,
+        spec: &RepairSpec,
+        avoid: &BTreeSet<u32>,
+    ) -> Result<RepairPlan> {
+        let row = &placement.row;
+        let location = living_copy(view, row, avoid).ok_or(CoordinatorError::Unrecoverable {
+            block: placement.block,
+            survivors: 0,
+            needed: 1,
+        })?;
+        let code = self.codes.get("rep-1")?;
+        let geometry = plain(row.stored_bytes, spec.slice_bytes);
+        let member = Member(0);
+        let wanted = RepairRequest::whole_blocks(&code, &[member]);
+        let (from, to) = (site(location.node), site(spec.requestor));
+        let flow = flow::copy::copy(&code, geometry, &wanted, from, to, Sink::Write)?;
+        let header = spec.header(FlowHeader::new(code.field(), geometry));
+        let sources = [Source { member, block: placement.block, row, location }];
+        let writes = BTreeMap::from([(member, spec.write(placement, member, None))]);
+        let planned =
+            Draft { view, flow, header, sources: &sources, writes, scheme: "copy", slices: None }.finish()?;
+        Ok(RepairPlan { planned, scheme: "copy".to_owned() })
+    }
+}
+
+impl RepairSpec {
+    fn header(&self, header: FlowHeader) -> FlowHeader {
+        FlowHeader { flow: self.flow, attempt: self.attempt, verify: self.verify, ..header }
+    }
+
+    fn write(
+        &self,
+        placement: &Placement,
+        member: Member,
+        stripe: Option<proto::StripeInfo>,
+    ) -> proto::BlockWrite {
+        proto::BlockWrite {
+            member: u32::from(member.0),
+            block: placement.block.to_vec(),
+            generation: self.generation,
+            stored_bytes: placement.row.stored_bytes,
+            digest: placement.row.sums.digest_vec(),
+            fingerprint: placement.row.sums.fingerprint_vec(),
+            object: placement.row.part.as_ref().map(|part| part.to_wire()),
+            stripe,
+        }
+    }
+}
+
+/// Readable members of a stripe other than the one in question, the least recently selected first (RP §3.3) and those
+/// on quarantined nodes last; and the members that are all zero.
+pub(super) fn survivors<'a>(
+    planner: &Planner,
+    view: &View,
+    stripe: &'a StripePlacement,
+    avoid: &BTreeSet<u32>,
+) -> (Vec<Source<'a>>, Vec<Member>) {
+    let mut sources = Vec::new();
+    let mut absent = Vec::new();
+    for (index, member) in (0..).zip(&stripe.members) {
+        match member {
+            None => absent.push(Member(index)),
+            Some(_) if index == stripe.index => {}
+            Some((block, row)) => {
+                let copy = living_copy(view, row, avoid);
+                sources.extend(copy.map(|location| Source {
+                    member: Member(index),
+                    block: *block,
+                    row,
+                    location,
+                }));
+            }
+        }
+    }
+    let nodes: Vec<NodeId> = sources.iter().map(|s| NodeId(s.location.node)).collect();
+    let order = planner.recent().preference(&nodes);
+    let mut preferred: Vec<Source<'_>> = order.into_iter().map(|i| sources[i].clone()).collect();
+    preferred.sort_by_key(|s| view.nodes.get(&s.location.node).is_some_and(|node| node.is_quarantined));
+    (preferred, absent)
+}

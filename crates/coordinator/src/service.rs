@@ -1,0 +1,239 @@
+//! The gRPC service: each call is handed on, each error becomes a status.
+
+use crate::catalog::rows::JobRow;
+use crate::config::MAX_PARALLEL_REPAIRS;
+use crate::error::{CoordinatorError, Result};
+use crate::jobs::{self, RepairOptions, Work};
+use crate::shared::{Shared, now_ms};
+use crate::{cluster, explain, membership, objects};
+use std::sync::Arc;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use wire::proto;
+use wire::proto::coordinator_server::Coordinator;
+use wire::{BlockId, PutId};
+
+/// Events or objects that wait for a slow receiver.
+const MAX_AHEAD: usize = 64;
+
+/// Objects that are read from the catalog at a time, so that a long listing is no long transaction.
+const LIST_BATCH: usize = 256;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(crate) struct Service(pub Arc<Shared>);
+
+type Answer<T> = std::result::Result<Response<T>, Status>;
+type Stream<T> = ReceiverStream<std::result::Result<T, Status>>;
+
+fn answer<T>(result: Result<T>) -> Answer<T> {
+    Ok(Response::new(result?))
+}
+
+#[tonic::async_trait]
+impl Coordinator for Service {
+    type ListObjectsStream = Stream<proto::ObjectInfo>;
+    type ArchiveStream = Stream<proto::JobEvent>;
+    type RepairStream = Stream<proto::JobEvent>;
+    type BackupCatalogStream = Stream<proto::CatalogChunk>;
+
+    async fn register(
+        &self,
+        request: Request<Streaming<proto::RegisterMessage>>,
+    ) -> Answer<proto::RegisterReply> {
+        answer(membership::register(&self.0, request.into_inner()).await)
+    }
+
+    async fn heartbeat(&self, request: Request<proto::HeartbeatRequest>) -> Answer<proto::HeartbeatReply> {
+        answer(membership::heartbeat(&self.0, request.into_inner()).await)
+    }
+
+    async fn begin_put(&self, request: Request<proto::BeginPutRequest>) -> Answer<proto::BeginPutReply> {
+        answer(objects::begin_put(&self.0, request.into_inner()).await)
+    }
+
+    async fn plan_write(&self, request: Request<proto::PlanWriteRequest>) -> Answer<proto::PlanReply> {
+        answer(objects::plan_write(&self.0, request.into_inner()).await)
+    }
+
+    async fn commit_put(&self, request: Request<proto::CommitPutRequest>) -> Answer<proto::ObjectInfo> {
+        answer(objects::commit_put(&self.0, request.into_inner()).await)
+    }
+
+    async fn abort_put(&self, request: Request<proto::AbortPutRequest>) -> Answer<proto::Empty> {
+        let put = PutId::from_slice(&request.into_inner().put).map_err(CoordinatorError::from)?;
+        let now_ms = now_ms();
+        self.0.catalog.run(move |catalog| catalog.abort_put(put, now_ms)).await?;
+        answer(Ok(proto::Empty {}))
+    }
+
+    async fn lookup(&self, request: Request<proto::LookupRequest>) -> Answer<proto::ObjectInfo> {
+        let request = request.into_inner();
+        answer(objects::lookup(&self.0, request.name, request.with_blocks).await)
+    }
+
+    async fn list_objects(
+        &self,
+        request: Request<proto::ListObjectsRequest>,
+    ) -> Answer<Self::ListObjectsStream> {
+        let (objects, receiver) = mpsc::channel(MAX_AHEAD);
+        self.0.spawn(list(Arc::clone(&self.0), request.into_inner().prefix, objects));
+        answer(Ok(ReceiverStream::new(receiver)))
+    }
+
+    async fn delete(&self, request: Request<proto::LookupRequest>) -> Answer<proto::Empty> {
+        let (name, now_ms) = (request.into_inner().name, now_ms());
+        self.0.catalog.run(move |catalog| catalog.delete(&name, now_ms)).await?;
+        answer(Ok(proto::Empty {}))
+    }
+
+    async fn plan_read(&self, request: Request<proto::PlanReadRequest>) -> Answer<proto::PlanReply> {
+        answer(objects::plan_read(&self.0, request.into_inner()).await)
+    }
+
+    async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
+        let fault = wire::Fault::from(request.into_inner());
+        tracing::info!(%fault, "reported");
+        self.0.learn(&fault).await;
+        answer(Ok(proto::Empty {}))
+    }
+
+    async fn archive(&self, request: Request<proto::ArchiveRequest>) -> Answer<Self::ArchiveStream> {
+        let proto::ArchiveRequest { name, code, slice_bytes } = request.into_inner();
+        let code = jobs::archival_code(&self.0, &code)?;
+        self.0.planner.slice_bytes(slice_bytes)?;
+        let wanted = name.clone();
+        let (_, blocks) = self.0.catalog.run(move |catalog| catalog.object(&wanted)).await?;
+        jobs::groups(&blocks, &code, &name)?;
+        let row = JobRow::Archive { name, code: code.name().to_owned(), slice_bytes };
+        let events = jobs::start(&self.0, Work::Lasting(row)).await?;
+        answer(Ok(forward(&self.0, events)))
+    }
+
+    async fn repair(&self, request: Request<proto::RepairRequest>) -> Answer<Self::RepairStream> {
+        let work = repair_work(&self.0, request.into_inner()).await?;
+        let events = jobs::start(&self.0, work).await?;
+        answer(Ok(forward(&self.0, events)))
+    }
+
+    async fn explain(&self, request: Request<proto::RepairRequest>) -> Answer<proto::ExplainReply> {
+        answer(explain::explain(&self.0, request.into_inner()).await)
+    }
+
+    async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::ClusterStatus> {
+        answer(cluster::status(&self.0).await)
+    }
+
+    async fn control_task(&self, request: Request<proto::TaskControl>) -> Answer<proto::TaskStatus> {
+        answer(cluster::control_task(&self.0, request.into_inner()).await)
+    }
+
+    async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
+        cluster::throttle(&self.0, request.into_inner()).await?;
+        answer(Ok(proto::Empty {}))
+    }
+
+    async fn backup_catalog(&self, _: Request<proto::Empty>) -> Answer<Self::BackupCatalogStream> {
+        answer(Ok(ReceiverStream::new(cluster::backup(&self.0))))
+    }
+
+    async fn rebuild_catalog(&self, _: Request<proto::Empty>) -> Answer<proto::RebuildReply> {
+        answer(cluster::rebuild(&self.0).await)
+    }
+}
+
+/// What a request for a repair asks for, checked as far as it can be before a job starts.
+async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Result<Work> {
+    jobs::scheme(&request.scheme)?;
+    shared.planner.slice_bytes(request.slice_bytes)?;
+    let ways = [!request.block.is_empty(), !request.object.is_empty(), request.node != 0];
+    if ways.iter().filter(|way| **way).count() != 1 {
+        return Err(CoordinatorError::Invalid(
+            "say what to repair: a block, or an object and the index of a block, or a node".to_owned(),
+        ));
+    }
+    let parallel = match request.parallel as usize {
+        0 => shared.config.parallel,
+        parallel if parallel <= MAX_PARALLEL_REPAIRS => parallel,
+        _ => return Err(CoordinatorError::TooMany { what: "stripes", limit: MAX_PARALLEL_REPAIRS }),
+    };
+    if request.node != 0 {
+        if request.discard || request.requestor != 0 {
+            return Err(CoordinatorError::Invalid(
+                "discard and requestor are for the repair of one block".to_owned(),
+            ));
+        }
+        jobs::check_dead(shared, request.node)?;
+        return Ok(Work::Lasting(JobRow::Recover {
+            node: request.node,
+            scheme: request.scheme,
+            slice_bytes: request.slice_bytes,
+            verify: !request.no_verify,
+            parallel: u32::try_from(parallel).unwrap_or(u32::MAX),
+        }));
+    }
+    let block: BlockId = explain::target(shared, &request).await?;
+    shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+    let options = RepairOptions {
+        scheme: request.scheme,
+        slice_bytes: request.slice_bytes,
+        verify: !request.no_verify,
+        requestor: (request.requestor != 0).then_some(request.requestor),
+        discard: request.discard,
+        replaces: None,
+    };
+    Ok(Work::Repair(block, options))
+}
+
+/// Passes a job's events on until its end. A receiver that goes away does not end the job.
+fn forward(shared: &Shared, mut events: broadcast::Receiver<proto::JobEvent>) -> Stream<proto::JobEvent> {
+    let (sender, receiver) = mpsc::channel(MAX_AHEAD);
+    shared.spawn(async move {
+        loop {
+            match events.recv().await {
+                Ok(event) => {
+                    if sender.send(Ok(event)).await.is_err() {
+                        return;
+                    }
+                }
+                // It missed some; the counts in the next one are right again.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn list(
+    shared: Arc<Shared>,
+    prefix: String,
+    objects: mpsc::Sender<std::result::Result<proto::ObjectInfo, Status>>,
+) {
+    let mut after: Option<String> = None;
+    loop {
+        let (from, wanted) = (after.clone(), prefix.clone());
+        let names =
+            match shared.catalog.run(move |c| c.list_objects(&wanted, from.as_deref(), LIST_BATCH)).await {
+                Ok(names) => names,
+                Err(error) => {
+                    let _ = objects.send(Err(error.into())).await;
+                    return;
+                }
+            };
+        let Some(last) = names.last() else { return };
+        after = Some(last.clone());
+        for name in names {
+            let info = match objects::lookup(&shared, name, false).await {
+                // Deleted meanwhile.
+                Err(CoordinatorError::NoSuchObject(_)) => continue,
+                info => info.map_err(Status::from),
+            };
+            if objects.send(info).await.is_err() {
+                return;
+            }
+        }
+    }
+}
