@@ -75,7 +75,7 @@ pub fn put(context: &Context, args: PutArgs) -> Result<()> {
     let object = object?;
     context.out.answer(&object_json(&object), || {
         let size = Size(object.object_bytes);
-        format!("{}: {size} stored in {} blocks, {}", object.name, object.block_count, object.code)
+        format!("{}: {size} stored in {} blocks", object.name, object.block_count)
     })
 }
 

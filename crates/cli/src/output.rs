@@ -25,7 +25,12 @@ impl Output {
 
     /// The answer: `document` as JSON or, for people, the text that `text` makes.
     pub fn answer<T: Serialize>(self, document: &T, text: impl FnOnce() -> String) -> anyhow::Result<()> {
-        if self.json { emit(&serde_json::to_string(document)?) } else { emit(&text().trim_end()) }
+        if self.json {
+            return emit(&serde_json::to_string(document)?);
+        }
+        // Tables fill their last column up.
+        let text: Vec<String> = text().trim_end().lines().map(|line| line.trim_end().to_owned()).collect();
+        emit(&text.join("\n"))
     }
 
     /// One line of a stream of JSON documents; nothing without `--json`.
@@ -47,9 +52,15 @@ pub fn closed(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context("cannot write to standard output")
 }
 
+/// Blanks between two columns.
+const COLUMN_GAP: u16 = 2;
+
 /// A table without lines: columns align, and `cut` and `awk` still work on it.
 pub fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, COLUMN_GAP));
+    }
     table
 }

@@ -6,11 +6,12 @@ use crate::context::Context;
 use crate::job;
 use crate::objects::slice_bytes;
 use crate::output::{Output, table};
-use crate::traffic::{Port, Traffic};
+use crate::traffic::Traffic;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use client::Client;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wire::BlockId;
 use wire::proto::{ExplainReply, JobEvent, RepairRequest};
@@ -177,12 +178,8 @@ async fn repair_block(out: Output, client: &Client, request: RepairRequest, verb
     out.say(format!("  scheme                 {}", repaired.scheme))?;
     out.say(format!("  last verified byte     {}", seconds(repaired.verified)))?;
     out.say(format!("  durable                {}", seconds(repaired.durable)))?;
-    if let Some(port) = repaired.traffic.busiest() {
-        out.say(format!("  busiest link           {}", of_busiest(&port, predicted.as_ref())))?;
-    }
-    let total = Size(repaired.traffic.total());
-    let wanted = predicted.map_or(String::new(), |p| format!(" (predicted {})", Size(p.network_bytes)));
-    out.say(format!("  network in all         {total}{wanted}"))?;
+    let predicted = predicted.and_then(|mut predicted| predicted.0.remove(&repaired.scheme));
+    say_traffic(out, &repaired.traffic, predicted.as_ref())?;
     if verbose { say_links(out, &repaired.traffic) } else { Ok(()) }
 }
 
@@ -204,16 +201,22 @@ async fn repair_node(out: Output, client: &Client, request: RepairRequest, verbo
     }
     let summary = events.last().map_or("", |event| event.message.as_str());
     out.say(format!("node-{node}: {blocks} blocks rebuilt in {}  {summary}", seconds(elapsed)))?;
-    if let Some(port) = traffic.busiest() {
-        out.say(format!("  busiest link           {}", of_busiest(&port, None)))?;
-        out.say(format!("  network in all         {}", Size(traffic.total())))?;
-    }
+    say_traffic(out, &traffic, None)?;
     if verbose { say_links(out, &traffic) } else { Ok(()) }
 }
 
-fn of_busiest(port: &Port, predicted: Option<&Predicted>) -> String {
-    let wanted = predicted.map_or(String::new(), |p| format!(" (predicted {})", Size(p.bottleneck_bytes)));
-    format!("{}{wanted}, {port}", Size(port.bytes))
+fn say_traffic(out: Output, traffic: &Traffic, predicted: Option<&Traffic>) -> Result<()> {
+    let beside =
+        |bytes: Option<u64>| bytes.map_or(String::new(), |bytes| format!(" (predicted {})", Size(bytes)));
+    if let Some(port) = traffic.busiest() {
+        let wanted = beside(predicted.and_then(Traffic::busiest).map(|port| port.bytes));
+        out.say(format!("  busiest link           {}{wanted}, {port}", Size(port.bytes)))?;
+    }
+    out.say(format!(
+        "  network in all         {}{}",
+        Size(traffic.total()),
+        beside(predicted.map(Traffic::total))
+    ))
 }
 
 fn say_links(out: Output, traffic: &Traffic) -> Result<()> {
@@ -224,18 +227,14 @@ fn say_links(out: Output, traffic: &Traffic) -> Result<()> {
     out.say(table)
 }
 
-/// What the plan said that the repair would move.
-struct Predicted {
-    bottleneck_bytes: u64,
-    network_bytes: u64,
-}
+/// What the plans of every scheme say that the repair would move.
+struct Predicted(BTreeMap<String, Traffic>);
 
 impl Predicted {
     fn of(reply: &ExplainReply) -> Option<Predicted> {
         let document: Value = serde_json::from_str(&reply.json).ok()?;
-        Some(Predicted {
-            bottleneck_bytes: document["bottleneck"]["bytes"].as_u64()?,
-            network_bytes: document["network_bytes"].as_u64()?,
-        })
+        let plan =
+            |plan: &Value| Some((plan["scheme"].as_str()?.to_owned(), Traffic::predicted(&plan["links"])?));
+        Some(Predicted(document["plans"].as_array()?.iter().filter_map(plan).collect()))
     }
 }

@@ -25,6 +25,13 @@ impl Traffic {
         Traffic::of(&result.links, participants)
     }
 
+    /// What an explanation says in JSON: links with the nodes at their ends.
+    pub fn predicted(links: &Value) -> Option<Traffic> {
+        let end = |link: &Value, end: &str| u32::try_from(link[end].as_u64()?).ok();
+        let link = |link: &Value| Some(((end(link, "from")?, end(link, "to")?), link["bytes"].as_u64()?));
+        Some(Traffic { links: links.as_array()?.iter().map(link).collect::<Option<_>>()? })
+    }
+
     fn of(links: &[LinkBytes], participants: &[Participant]) -> Traffic {
         let node = |site: u32| participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
         let mut traffic = Traffic::default();
