@@ -1,7 +1,7 @@
 //! The block store as the flow executor sees it.
 
 use crate::store::{
-    BlockFacts, BlockReader, BlockWriter, ObjectPart, Store, StoreError, StripeInfo, StripeMember,
+    BlockFacts, BlockReader, BlockWriter, Digest, ObjectPart, Store, StoreError, StripeInfo, StripeMember,
 };
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
@@ -80,7 +80,7 @@ impl BlockStore for FlowStore {
         let block = id(&write.block)?;
         let expected = match write.digest.len() {
             0 => None,
-            _ => Some(write.digest[..].try_into().map_err(|_| invalid("digest"))?),
+            _ => Some(digest(&write.digest)?),
         };
         let expected_fingerprint = match write.fingerprint.len() {
             0 => None,
@@ -134,7 +134,7 @@ struct NewBlock {
     member: u32,
     writer: BlockWriter,
     facts: BlockFacts,
-    expected: Option<[u8; 32]>,
+    expected: Option<Digest>,
     expected_fingerprint: Option<Fingerprint>,
 }
 
@@ -195,13 +195,17 @@ fn object_message(part: &ObjectPart) -> proto::ObjectPart {
 
 fn stripe_info(info: &proto::StripeInfo) -> Result<StripeInfo, Fault> {
     let member = |m: &proto::StripeMember| {
-        let absent = m.block.is_empty();
         Ok(StripeMember {
-            block: if absent { None } else { Some(id(&m.block)?) },
+            block: if m.block.is_empty() { None } else { Some(id(&m.block)?) },
             generation: m.generation,
             stored_bytes: m.stored_bytes,
-            digest: if absent { [0; 32] } else { m.digest[..].try_into().map_err(|_| invalid("digest"))? },
-            fingerprint: if absent { Fingerprint::ZERO } else { fingerprint(&m.fingerprint)? },
+            // A parity's are not known before it is made; its own sidecar has them.
+            digest: if m.digest.is_empty() { [0; 32] } else { digest(&m.digest)? },
+            fingerprint: if m.fingerprint.is_empty() {
+                Fingerprint::ZERO
+            } else {
+                fingerprint(&m.fingerprint)?
+            },
             object: m.object.as_ref().map(object_part),
         })
     };
@@ -234,6 +238,10 @@ fn stripe_message(info: &StripeInfo) -> proto::StripeInfo {
 
 fn id(bytes: &[u8]) -> Result<BlockId, Fault> {
     BlockId::from_slice(bytes).map_err(|_| invalid("block id"))
+}
+
+fn digest(bytes: &[u8]) -> Result<Digest, Fault> {
+    bytes.try_into().map_err(|_| invalid("digest"))
 }
 
 fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, Fault> {

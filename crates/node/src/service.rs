@@ -113,7 +113,8 @@ impl proto::node_server::Node for NodeService {
             for wanted in &request.blocks {
                 let block = BlockId::from_slice(&wanted.block)
                     .map_err(|_| Fault::new(Cause::Invalid, "a block id of another length"))?;
-                let gone = flows.store.delete_up_to(block, wanted.generation).map_err(|e| fault_of(block, &e))?;
+                let gone =
+                    flows.store.delete_up_to(block, wanted.generation).map_err(|e| fault_of(block, &e))?;
                 if !gone {
                     continue;
                 }
