@@ -109,12 +109,24 @@ pub struct EdgeEnd {
     pub edge: u16,
     /// Frames for each slice.
     pub rows: u16,
+    /// Of each row, the bytes of the symbol that can be other than zero. A frame's payload is its row's extent within
+    /// the slice, so both ends know every length beforehand.
+    pub extents: Vec<u64>,
     /// The secret.
     pub token: Token,
     /// Whom to connect to; `None`: the other end connects to us.
     pub dial: Option<SocketAddr>,
     /// The node at the other end (0: the client).
     pub peer: u32,
+}
+
+impl EdgeEnd {
+    /// Payload bytes of the frame (slice, row).
+    pub fn payload_bytes(&self, slice: u64, row: u16, slice_bytes: u32) -> u32 {
+        let extent = self.extents.get(usize::from(row)).copied().unwrap_or(0);
+        let start = slice.saturating_mul(u64::from(slice_bytes));
+        extent.saturating_sub(start).min(u64::from(slice_bytes)) as u32
+    }
 }
 
 impl InputSpec {
@@ -156,6 +168,14 @@ pub struct Binding {
     pub slices: (u64, u64),
 }
 
+impl Binding {
+    /// Stored length of a member that is read, brought by the client, or written.
+    fn stored_bytes(&self, member: Member) -> u64 {
+        let read = self.blocks.get(&member).map(|b| b.stored_bytes);
+        read.or_else(|| self.writes.get(&member).map(|w| w.stored_bytes)).unwrap_or(0)
+    }
+}
+
 /// Makes the plan that travels to the driver. Fresh tokens for every edge.
 pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, Fault> {
     let mut stages = Vec::new();
@@ -175,7 +195,8 @@ pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, F
                 matrix: Some(encode_matrix(&stage.matrix)),
             });
         }
-        for (index, edge) in lane.edges.iter().enumerate() {
+        let extents = flow::edge_extents(flow.geometry, lane, |member| binding.stored_bytes(member));
+        for (index, (edge, extents)) in lane.edges.iter().zip(extents).enumerate() {
             edges.push(proto::Edge {
                 lane: lane_number,
                 edge: index as u32,
@@ -183,6 +204,7 @@ pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, F
                 to: u32::from(edge.to.0),
                 rows: u32::from(edge.rows),
                 token: Token::random().to_vec(),
+                extents,
             });
         }
     }
@@ -282,6 +304,7 @@ pub fn prepare_for(plan: &proto::FlowPlan, site: Site) -> Result<Option<proto::P
                     edge: edge.edge,
                     rows: edge.rows,
                     token: edge.token.clone(),
+                    extents: edge.extents.clone(),
                     sender,
                     dial: if dials { peer.data_addr.clone() } else { String::new() },
                     peer_node: peer.node,
@@ -401,6 +424,9 @@ fn decode_end(end: &proto::EdgeEnd) -> Result<EdgeEnd, Fault> {
         "" => None,
         text => Some(text.parse().map_err(|_| invalid("data address of a neighbour"))?),
     };
+    if end.extents.len() != end.rows as usize {
+        return Err(invalid("extents of an edge's rows"));
+    }
     if end.rows == 0 || end.rows > limits::MAX_ALPHA * 256 {
         return Err(invalid("rows of an edge"));
     }
@@ -408,6 +434,7 @@ fn decode_end(end: &proto::EdgeEnd) -> Result<EdgeEnd, Fault> {
         lane: narrow(end.lane)?,
         edge: narrow(end.edge)?,
         rows: narrow(end.rows)?,
+        extents: end.extents.clone(),
         token: Token::from_slice(&end.token).map_err(|_| invalid("token of an edge"))?,
         dial,
         peer: end.peer_node,

@@ -1,17 +1,20 @@
 //! The receiving end of an edge: whole, checked frames out of a byte stream.
 
-use super::{Link, StreamContext};
+use super::{Link, StreamContext, low_water};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::frame::{HEADER_BYTES, Header, Kind};
+use wire::frame::{HEADER_BYTES, Header, Kind, chunks};
 use wire::spec::EdgeEnd;
 use wire::{Cause, Fault};
 
 /// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
 /// enough to stay in the second-level cache until it has been combined and sent on.
 const RECEIVE_BYTES: usize = 256 * 1024;
+
+/// The kernel is asked to gather at most this much before it wakes us: well below the smallest usual receive buffer.
+const MAX_LOW_WATER: usize = 64 * 1024;
 
 /// The receiving end of an edge.
 pub struct Inlet {
@@ -23,8 +26,9 @@ pub struct Inlet {
     /// Frames in `buffer[..start]` were taken; bytes in `buffer[start..filled]` have arrived since.
     start: usize,
     filled: usize,
-    max_payload: u32,
     frames: u64,
+    /// What the kernel was last told to wake us at.
+    low_water: usize,
     /// Wire bytes received.
     pub wire_bytes: u64,
 }
@@ -71,8 +75,8 @@ impl Inlet {
             buffer: vec![0; capacity],
             start: 0,
             filled: 0,
-            max_payload,
             frames: 0,
+            low_water: 0,
             wire_bytes: 0,
         })
     }
@@ -92,40 +96,37 @@ impl Inlet {
         &mut self.buffer
     }
 
-    /// Whether the next `rows` frames are here already, so that taking them cannot block.
-    pub fn ready(&self, rows: usize) -> bool {
-        let mut at = self.start;
-        for _ in 0..rows {
-            match self.peek(at) {
-                Some(bytes) if at + bytes <= self.filled => at += bytes,
-                _ => return false,
-            }
-        }
-        true
+    /// Whether all rows of `slice`, the next one, are here already, so that taking them cannot block.
+    pub fn ready(&self, slice: u64) -> bool {
+        self.filled - self.start >= self.slice_on_wire(slice)
     }
 
-    /// Length of the frame that begins at `at`, once its header is here and makes sense.
-    fn peek(&self, at: usize) -> Option<usize> {
-        let head = self.buffer.get(at..at + HEADER_BYTES).filter(|_| at + HEADER_BYTES <= self.filled)?;
-        let head: &[u8; HEADER_BYTES] = head.try_into().ok()?;
-        Header::parse(head, self.max_payload).ok().map(|h| h.frame_bytes())
+    /// Bytes that all frames of a slice take: known beforehand, because the plan says how far each row reaches.
+    fn slice_on_wire(&self, slice: u64) -> usize {
+        (0..self.end.rows).map(|row| self.frame_on_wire(self.payload_bytes(slice, row))).sum()
     }
 
-    /// Takes the next `rows` frames, which must be the rows of `slice`. Blocks until they are here; the frames stay
-    /// valid until the next call that blocks.
-    pub fn take_rows(&mut self, slice: u64, rows: u16, out: &mut Vec<FrameAt>) -> Result<(), Fault> {
-        if !self.ready(usize::from(rows)) {
-            self.compact();
-        }
+    fn frame_on_wire(&self, payload_bytes: u32) -> usize {
+        let fingerprints = if self.context.id.header.verify { chunks(payload_bytes as usize) } else { 0 };
+        HEADER_BYTES + fingerprints * FINGERPRINT_BYTES + payload_bytes as usize
+    }
+
+    fn payload_bytes(&self, slice: u64, row: u16) -> u32 {
+        self.end.payload_bytes(slice, row, self.context.id.header.geometry.slice_bytes)
+    }
+
+    /// Takes the rows of `slice`, the next one. Blocks until they are here; the frames stay valid until the next call
+    /// that blocks.
+    pub fn take_rows(&mut self, slice: u64, out: &mut Vec<FrameAt>) -> Result<(), Fault> {
+        self.fill(self.slice_on_wire(slice))?;
         out.clear();
-        for row in 0..rows {
-            let frame = self.take_frame()?;
+        for row in 0..self.end.rows {
+            let payload_bytes = self.payload_bytes(slice, row);
+            let frame = self.take_frame(payload_bytes)?;
             let h = &frame.header;
             if h.kind != Kind::Slice || h.slice != slice || h.row != row {
-                let what = format!(
-                    "expected row {row} of slice {slice}, got {:?} {} row {}",
-                    h.kind, h.slice, h.row
-                );
+                let (kind, got) = (h.kind, h.slice);
+                let what = format!("expected row {row} of slice {slice}, got {kind:?} {got} row {}", h.row);
                 return Err(self.fault(Cause::CorruptSlice, what).at(u32::from(self.end.lane), slice));
             }
             self.frames += 1;
@@ -136,10 +137,8 @@ impl Inlet {
 
     /// Takes the End frame: the sender is sure that it sent everything.
     pub fn take_end(&mut self) -> Result<(), Fault> {
-        if !self.ready(1) {
-            self.compact();
-        }
-        let frame = self.take_frame()?;
+        self.fill(HEADER_BYTES)?;
+        let frame = self.take_frame(0)?;
         if frame.header.kind != Kind::End || frame.header.slice != self.frames {
             return Err(self.fault(Cause::CorruptSlice, "the stream does not end where it should"));
         }
@@ -148,17 +147,23 @@ impl Inlet {
 
     /// The link, for another flow. Only after [`Inlet::take_end`].
     pub fn into_link(self) -> Link {
+        // The next flow's first messages are shorter than any slice.
+        low_water::set(&self.link.stream, 1);
         self.context.abort.forget(self.watched);
         self.link
     }
 
-    fn take_frame(&mut self) -> Result<FrameAt, Fault> {
-        self.fill(HEADER_BYTES)?;
+    /// Takes the next frame, whole in the buffer if it has the payload that it must have.
+    fn take_frame(&mut self, payload_bytes: u32) -> Result<FrameAt, Fault> {
         let mut head = [0; HEADER_BYTES];
         head.copy_from_slice(&self.buffer[self.start..self.start + HEADER_BYTES]);
-        let header = Header::parse(&head, self.max_payload)
+        let header = Header::parse(&head, payload_bytes)
             .map_err(|e| self.fault(Cause::CorruptSlice, e.to_string()))?;
-        self.fill(header.frame_bytes())?;
+        if header.payload_bytes != payload_bytes || header.verified != self.context.id.header.verify {
+            return Err(
+                self.fault(Cause::CorruptSlice, "a frame of another length than planned, or unverified")
+            );
+        }
         let frame = FrameAt { header, at: self.start };
         let id = &self.context.id.header;
         header.check(&self.buffer[frame.at..frame.end()]).map_err(|e| {
@@ -166,7 +171,7 @@ impl Inlet {
         })?;
         let same = header.flow == id.flow && header.attempt == id.attempt;
         let placed = header.lane == self.end.lane && header.edge == self.end.edge;
-        if !same || !placed || (header.kind == Kind::Slice && header.verified != id.verify) {
+        if !same || !placed {
             return Err(self.fault(Cause::CorruptSlice, "a frame of another flow, attempt or edge"));
         }
         self.start = frame.end();
@@ -181,10 +186,15 @@ impl Inlet {
 
     /// Reads until `bytes` bytes stand behind `start`.
     fn fill(&mut self, bytes: usize) -> Result<(), Fault> {
-        while self.filled - self.start < bytes {
-            if self.start + bytes > self.buffer.len() {
-                return Err(self.fault(Cause::Bug, "a slice's frames do not fit the receive buffer"));
-            }
+        if self.filled - self.start >= bytes {
+            return Ok(());
+        }
+        self.compact();
+        if bytes > self.buffer.len() {
+            return Err(self.fault(Cause::Bug, "a slice's frames do not fit the receive buffer"));
+        }
+        while self.filled < bytes {
+            self.wake_at(bytes - self.filled);
             match self.link.stream.read(&mut self.buffer[self.filled..]) {
                 Ok(0) => return Err(self.ended("the sender closed the stream before its End")),
                 Ok(n) => {
@@ -202,6 +212,15 @@ impl Inlet {
             }
         }
         Ok(())
+    }
+
+    /// Asks the kernel to wake this thread only when `missing` bytes have come.
+    fn wake_at(&mut self, missing: usize) {
+        let bytes = missing.min(MAX_LOW_WATER);
+        if bytes != self.low_water {
+            self.low_water = bytes;
+            low_water::set(&self.link.stream, bytes);
+        }
     }
 
     fn ended(&self, why: &str) -> Fault {

@@ -1,6 +1,7 @@
 //! Data connections: one for each edge of each lane, pooled between flows, never shared by two at once.
 
 mod inlet;
+mod low_water;
 mod outlet;
 
 pub use inlet::{FrameAt, Inlet, fingerprint_at, receive_capacity};

@@ -93,9 +93,9 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Whether the next slice of every stream is here already.
-    pub(crate) fn ready(&self) -> bool {
-        self.inlets.iter().all(|i| i.ready(usize::from(i.end().rows)))
+    /// Whether `slice`, the next one, of every stream is here already.
+    pub(crate) fn ready(&self, slice: u64) -> bool {
+        self.inlets.iter().all(|i| i.ready(slice))
     }
 
     /// Tells the disks what is coming.
@@ -110,8 +110,7 @@ impl Inputs {
             local.load(slice, granted_end, verify)?;
         }
         for (inlet, frames) in self.inlets.iter_mut().zip(&mut self.frames) {
-            let rows = inlet.end().rows;
-            inlet.take_rows(slice, rows, frames)?;
+            inlet.take_rows(slice, frames)?;
             if !verify {
                 for frame in frames.iter() {
                     let payload = &inlet.buffer()[frame.payload_at()..frame.end()];

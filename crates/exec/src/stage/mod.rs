@@ -156,7 +156,7 @@ impl Stage {
             }
             return Err(aborted());
         }
-        if !self.inputs.ready() || self.outputs.full() {
+        if !self.inputs.ready(slice) || self.outputs.full() {
             hop::send_on(self)?;
             self.outputs.flush()?;
         }

@@ -153,7 +153,8 @@ pub async fn read(plan: proto::FlowPlan, rows: usize, slice_bytes: u32) -> Resul
     });
     let io = DriverIo { source: None, sink: Some(sink) };
     Engine::client().drive(plan, io, |_| {}).await?;
-    Ok(Arc::try_unwrap(got).unwrap().into_inner().unwrap())
+    let rows = std::mem::take(&mut *got.lock().unwrap());
+    Ok(rows)
 }
 
 async fn start(number: u32, disk: Arc<dyn Disk>, injection: Arc<Injection>) -> Node {
