@@ -1,0 +1,8 @@
+//! Whole clusters in this process: a real coordinator and real nodes over gRPC and TCP, on disks that can lose power.
+
+// Helper functions of tests may fail loudly; the lint's exception covers only the tests themselves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod daemon;
+mod objects;
+mod rig;

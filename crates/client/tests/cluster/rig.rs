@@ -1,0 +1,352 @@
+//! The cluster under test, and what tests ask of it.
+
+use crate::daemon::Daemon;
+use client::{Client, ClientError, GetOptions, JobEvents, PutOptions};
+use coordinator::{Coordinator, CoordinatorError};
+use disk::{CrashDisk, Disk, PowerSwitch};
+use exec::Injection;
+use node::{Node, NodeError};
+
+use node::store::{StoreError, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use wire::BlockId;
+use wire::proto::{ArchiveRequest, ClusterStatus, JobEvent, ObjectInfo, RepairRequest, TaskControl};
+
+/// Bytes of a block: three chunks, the last one short.
+pub const BLOCK: usize = 80_000;
+
+/// Waiting for a condition fails the test after this long. It never takes that long; a busy machine may need some of it.
+pub const PATIENCE: Duration = Duration::from_secs(40);
+
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What tests vary.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub nodes: u32,
+    pub dead_after_ms: u64,
+    pub garbage_grace_ms: u64,
+    pub put_lease_ms: u64,
+    pub block_bytes: u64,
+    pub replicas: u32,
+}
+
+impl Settings {
+    /// Nodes die after ten missed heartbeats: a busy machine does not reach that by chance.
+    pub fn nodes(nodes: u32) -> Settings {
+        Settings {
+            nodes,
+            dead_after_ms: 1_000,
+            garbage_grace_ms: 100,
+            put_lease_ms: 60_000,
+            block_bytes: BLOCK as u64,
+            replicas: 3,
+        }
+    }
+}
+
+/// A coordinator and nodes 1 … n, two to a rack.
+pub struct Rig {
+    pub settings: Settings,
+    pub power: Arc<PowerSwitch>,
+    /// The catalog's.
+    pub disk: CrashDisk,
+    pub machines: BTreeMap<u32, Machine>,
+    pub client: Client,
+    coordinator: Option<Daemon<Coordinator>>,
+    address: SocketAddr,
+}
+
+/// A node's disk, the faults planted in it, and the node, if it runs.
+pub struct Machine {
+    pub disk: CrashDisk,
+    pub injection: Arc<Injection>,
+    daemon: Option<Daemon<Node>>,
+}
+
+impl Rig {
+    pub async fn new(nodes: u32) -> Rig {
+        Rig::with(Settings::nodes(nodes)).await
+    }
+
+    pub async fn with(settings: Settings) -> Rig {
+        let power = PowerSwitch::new();
+        Rig::on(settings, power).await
+    }
+
+    /// On a switch that may have been told something.
+    pub async fn on(settings: Settings, power: Arc<PowerSwitch>) -> Rig {
+        let disk = CrashDisk::new(&power);
+        let machine = |_| Machine { disk: CrashDisk::new(&power), injection: Arc::default(), daemon: None };
+        let machines = (1..=settings.nodes).map(|node| (node, machine(node))).collect();
+        let coordinator = start_coordinator(settings, &disk, any_port()).await.unwrap();
+        let address = coordinator.get().local_addr();
+        let client = Client::connect(&address.to_string()).await.unwrap();
+        let coordinator = Some(coordinator);
+        let mut rig = Rig { settings, power, disk, machines, client, coordinator, address };
+        for node in 1..=settings.nodes {
+            rig.start(node).await.unwrap();
+        }
+        rig.all_live().await;
+        rig
+    }
+
+    /// Starts a node that does not run, on what its disk holds.
+    pub async fn start(&mut self, node: u32) -> Result<(), NodeError> {
+        let deadline = Instant::now() + PATIENCE;
+        let machine = self.machines.get_mut(&node).unwrap();
+        assert!(machine.daemon.is_none());
+        loop {
+            let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
+            let mut config = node::Config::new(node, self.address.to_string(), disk);
+            config.rack = format!("rack-{}", (node - 1) / 2);
+            config.injection = Arc::clone(&machine.injection);
+            match Daemon::start(node::start(config)).await {
+                Ok(daemon) => {
+                    machine.daemon = Some(daemon);
+                    return Ok(());
+                }
+                // Threads of its former life have not ended yet.
+                Err(NodeError::Store(StoreError::InUse)) if Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The node's process ends without a word. Its disk stays.
+    pub fn kill(&mut self, node: u32) {
+        self.machines.get_mut(&node).unwrap().daemon = None;
+    }
+
+    /// The same, and the coordinator has noticed.
+    pub async fn lose(&mut self, nodes: impl IntoIterator<Item = u32>) {
+        nodes.into_iter().for_each(|node| self.kill(node));
+        self.all_live().await;
+    }
+
+    /// Starts nodes again, and waits until they have registered.
+    pub async fn bring_back(&mut self, nodes: impl IntoIterator<Item = u32>) {
+        for node in nodes {
+            self.start(node).await.unwrap();
+        }
+        self.all_live().await;
+    }
+
+    /// Waits until the coordinator sees alive what runs, and dead what does not.
+    pub async fn all_live(&self) {
+        let running = self.running();
+        eventually("the coordinator knows who lives", async || {
+            let Ok(status) = self.client.status().await else { return false };
+            status.nodes.iter().filter(|n| n.living).map(|n| n.node).collect::<BTreeSet<u32>>() == running
+        })
+        .await;
+    }
+
+    pub fn running(&self) -> BTreeSet<u32> {
+        self.machines.iter().filter(|(_, m)| m.daemon.is_some()).map(|(&node, _)| node).collect()
+    }
+
+    pub fn node(&self, node: u32) -> &Node {
+        self.machines[&node].daemon.as_ref().unwrap().get()
+    }
+
+    /// Ends the coordinator in an orderly way.
+    pub async fn stop_coordinator(&mut self) {
+        self.coordinator.take().unwrap().end(Coordinator::shutdown).await;
+    }
+
+    /// Starts one at the same address, on `disk`.
+    pub async fn start_coordinator(&mut self, disk: CrashDisk) {
+        self.disk = disk;
+        let deadline = Instant::now() + PATIENCE;
+        let daemon = loop {
+            match start_coordinator(self.settings, &self.disk, self.address).await {
+                Err(CoordinatorError::Listen { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                other => break other.unwrap(),
+            }
+        };
+        self.coordinator = Some(daemon);
+        self.client = Client::connect(&self.address.to_string()).await.unwrap();
+        self.all_live().await;
+    }
+
+    /// All power off, and on again; the nodes `off` stay off. Everything runs on what survived.
+    pub async fn power_cycle(&mut self, off: &BTreeSet<u32>) -> Result<(), String> {
+        self.coordinator = None;
+        self.machines.values_mut().for_each(|machine| machine.daemon = None);
+        self.power.restart();
+        self.disk = self.disk.reopen();
+        let coordinator = start_coordinator(self.settings, &self.disk, any_port()).await;
+        let coordinator = coordinator.map_err(|e| format!("the coordinator: {e}"))?;
+        self.address = coordinator.get().local_addr();
+        self.coordinator = Some(coordinator);
+        self.client = Client::connect(&self.address.to_string()).await.unwrap();
+        for node in 1..=self.settings.nodes {
+            let machine = self.machines.get_mut(&node).unwrap();
+            machine.disk = machine.disk.reopen();
+            if !off.contains(&node) {
+                self.start(node).await.map_err(|e| format!("node-{node}: {e}"))?;
+            }
+        }
+        self.all_live().await;
+        Ok(())
+    }
+
+    /// A client of its own connections.
+    pub async fn connect(&self) -> Client {
+        Client::connect(&self.address.to_string()).await.unwrap()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub async fn put(&self, name: &str, bytes: &[u8]) -> Result<ObjectInfo, ClientError> {
+        self.client.put(name, std::io::Cursor::new(bytes.to_vec()), PutOptions::default()).await
+    }
+
+    pub async fn get(&self, name: &str) -> Result<Vec<u8>, ClientError> {
+        self.get_with(name, GetOptions::default()).await
+    }
+
+    /// Part of an object, as HTTP writes ranges.
+    pub async fn range(&self, name: &str, range: &str) -> Result<Vec<u8>, ClientError> {
+        let range = Some(range.parse().unwrap());
+        self.get_with(name, GetOptions { range, ..GetOptions::default() }).await
+    }
+
+    pub async fn get_with(&self, name: &str, options: GetOptions) -> Result<Vec<u8>, ClientError> {
+        let output = Output::default();
+        self.client.get(name, output.clone(), options).await?;
+        Ok(output.bytes())
+    }
+
+    /// Archives, and returns what the job said.
+    pub async fn archive(&self, name: &str, code: &str) -> Result<Vec<JobEvent>, ClientError> {
+        let request = ArchiveRequest { name: name.to_owned(), code: code.to_owned(), slice_bytes: 0 };
+        all(self.client.archive(request).await?).await
+    }
+
+    pub async fn repair(&self, request: RepairRequest) -> Result<Vec<JobEvent>, ClientError> {
+        all(self.client.repair(request).await?).await
+    }
+
+    pub async fn repair_node(&self, node: u32) -> Result<Vec<JobEvent>, ClientError> {
+        self.repair(RepairRequest { node, ..Default::default() }).await
+    }
+
+    pub async fn status(&self) -> ClusterStatus {
+        self.client.status().await.unwrap()
+    }
+
+    pub async fn control_task(&self, name: &str, action: &str) {
+        let control = TaskControl { name: name.to_owned(), action: action.to_owned(), node: 0 };
+        self.client.control_task(control).await.unwrap();
+    }
+
+    /// Waits until the nodes have deleted all garbage.
+    pub async fn no_garbage(&self) {
+        eventually("the garbage is collected", async || self.status().await.garbage == 0).await;
+    }
+
+    /// Blocks that a running node stores.
+    pub fn stored(&self, node: u32) -> BTreeSet<BlockId> {
+        self.node(node).shared().flows.store.list().map(|listed| listed.unwrap().block).collect()
+    }
+
+    /// What is wrong with a stored block, all of it read.
+    pub fn damage(&self, node: u32, block: BlockId) -> Option<String> {
+        match self.node(node).shared().flows.store.verify(block, |_| ()) {
+            Ok(Verdict::Whole) => None,
+            Ok(Verdict::Damaged(damage)) => Some(damage.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// What is wrong with the running nodes' blocks: whatever has its final name must be whole.
+    pub fn damages(&self) -> Vec<String> {
+        let blocks = self.running().into_iter().flat_map(|node| {
+            let listed = self.node(node).shared().flows.store.list().collect::<Vec<_>>();
+            listed.into_iter().map(move |listed| (node, listed))
+        });
+        let damage = |(node, listed): (u32, Result<node::store::Listed, StoreError>)| match listed {
+            Ok(listed) => self.damage(node, listed.block).map(|d| format!("node-{node}: {d}")),
+            Err(error) => Some(format!("node-{node}: {error}")),
+        };
+        blocks.filter_map(damage).collect()
+    }
+}
+
+fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+pub async fn start_coordinator(
+    settings: Settings,
+    disk: &CrashDisk,
+    listen: SocketAddr,
+) -> Result<Daemon<Coordinator>, CoordinatorError> {
+    let mut config = coordinator::Config::new(listen, Arc::new(disk.clone()));
+    config.heartbeat_ms = 100;
+    config.dead_after_ms = settings.dead_after_ms;
+    config.garbage_grace_ms = settings.garbage_grace_ms;
+    config.put_lease_ms = settings.put_lease_ms;
+    config.block_bytes = settings.block_bytes;
+    config.replicas = settings.replicas;
+    Daemon::start(coordinator::start(config)).await
+}
+
+async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>, ClientError> {
+    let mut list = Vec::new();
+    while let Some(event) = events.next().await? {
+        list.push(event);
+    }
+    Ok(list)
+}
+
+/// Waits for a condition; fails the test if it does not come about.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Bytes without a pattern, by a seed.
+pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    let mut out = vec![0; bytes];
+    hasher.finalize_xof().fill(&mut out);
+    out
+}
+
+/// Collects what a get writes.
+#[derive(Clone, Default)]
+pub struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Output {
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
