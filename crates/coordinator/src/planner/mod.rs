@@ -169,9 +169,10 @@ fn living_copy(view: &View, row: &BlockRow, avoid: &BTreeSet<u32>) -> Option<Loc
     living.min().map(|(_, location)| location)
 }
 
-/// Geometry of blocks that are moved or written whole.
+/// Geometry of blocks that are moved or written whole. A flow has at least one slice, so an empty block is a byte long, of
+/// which nothing is stored or sent.
 fn plain(stored_bytes: u64, slice_bytes: u32) -> Geometry {
-    Geometry { block_bytes: stored_bytes, alpha: 1, slice_bytes }
+    Geometry { block_bytes: stored_bytes.max(1), alpha: 1, slice_bytes }
 }
 
 /// The number of slices that bytes `offset … offset+length` of a symbol touch, after the first of them.

@@ -1,0 +1,435 @@
+//! The nodes: what they hold, and how they compute a flow.
+
+use gf::{CHUNK_BYTES, Fingerprint, kernels};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status};
+use wire::proto::node_server::{Node, NodeServer};
+use wire::{Cause, Fault, proto};
+
+/// A stored block.
+#[derive(Clone)]
+pub struct Stored {
+    pub bytes: Vec<u8>,
+    pub generation: u64,
+    pub write: proto::BlockWrite,
+}
+
+type Key = (u32, Vec<u8>);
+
+#[derive(Default)]
+struct State {
+    blocks: BTreeMap<Key, Stored>,
+    dead: BTreeSet<u32>,
+    cluster: BTreeMap<u32, Vec<u8>>,
+    /// So many of the next blocks that are written come out wrong.
+    lies: u32,
+    corrupt: BTreeSet<Key>,
+    flows: Vec<proto::FlowPlan>,
+    throttles: BTreeMap<u32, u64>,
+}
+
+/// All nodes together.
+pub struct World {
+    addresses: BTreeMap<u32, SocketAddr>,
+    state: Mutex<State>,
+}
+
+impl World {
+    /// Nodes 1 … `nodes`, listening.
+    pub async fn start(nodes: u32) -> Arc<World> {
+        let mut listeners = Vec::new();
+        for node in 1..=nodes {
+            listeners.push((node, tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port")));
+        }
+        let addresses =
+            listeners.iter().map(|(node, l)| (*node, l.local_addr().expect("an address"))).collect();
+        let world = Arc::new(World { addresses, state: Mutex::default() });
+        for (node, listener) in listeners {
+            let service = NodeServer::new(FakeNode { node, world: Arc::clone(&world) });
+            tokio::spawn(
+                tonic::transport::Server::builder()
+                    .add_service(service)
+                    .serve_with_incoming(TcpListenerStream::new(listener)),
+            );
+        }
+        world
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test thread panicked")
+    }
+
+    pub fn living(&self) -> Vec<u32> {
+        let state = self.state();
+        self.addresses.keys().copied().filter(|node| !state.dead.contains(node)).collect()
+    }
+
+    pub fn lives(&self, node: u32) -> bool {
+        !self.state().dead.contains(&node)
+    }
+
+    pub fn kill(&self, node: u32) {
+        self.state().dead.insert(node);
+    }
+
+    pub fn revive(&self, node: u32) {
+        self.state().dead.remove(&node);
+    }
+
+    /// The next block that any node writes comes out wrong.
+    pub fn lie(&self) {
+        self.state().lies = 1;
+    }
+
+    /// The node finds its copy damaged.
+    pub fn corrupt(&self, node: u32, block: &[u8]) {
+        self.state().corrupt.insert((node, block.to_vec()));
+    }
+
+    /// The node loses its copy.
+    pub fn lose(&self, node: u32, block: &[u8]) -> Stored {
+        self.state().blocks.remove(&(node, block.to_vec())).expect("the copy")
+    }
+
+    pub fn store(&self, node: u32, block: &[u8], stored: Stored) {
+        self.state().blocks.insert((node, block.to_vec()), stored);
+    }
+
+    /// Empties all nodes; they live, and belong to no cluster.
+    pub fn wipe(&self) {
+        *self.state() = State::default();
+    }
+
+    pub fn copies(&self) -> BTreeSet<Key> {
+        self.state().blocks.keys().cloned().collect()
+    }
+
+    pub fn stored(&self, node: u32, block: &[u8]) -> Option<Stored> {
+        self.state().blocks.get(&(node, block.to_vec())).cloned()
+    }
+
+    /// The flows that ran, and forgets them.
+    pub fn flows(&self) -> Vec<proto::FlowPlan> {
+        std::mem::take(&mut self.state().flows)
+    }
+
+    pub fn throttles(&self) -> BTreeMap<u32, u64> {
+        self.state().throttles.clone()
+    }
+
+    pub fn hello(&self, node: u32) -> proto::NodeHello {
+        let address = self.addresses[&node].to_string();
+        proto::NodeHello {
+            node,
+            cluster: self.state().cluster.get(&node).cloned().unwrap_or_default(),
+            control_addr: address.clone(),
+            data_addr: address,
+            rack: format!("rack-{}", node / 2),
+            protocol: wire::PROTOCOL_VERSION,
+        }
+    }
+
+    pub fn joined(&self, node: u32, cluster: Vec<u8>) {
+        self.state().cluster.insert(node, cluster);
+    }
+
+    pub fn inventory(&self, node: u32) -> proto::BlockInventory {
+        let state = self.state();
+        let own = state.blocks.iter().filter(|((at, _), _)| *at == node);
+        let reference = |((_, block), stored): (&Key, &Stored)| proto::BlockRef {
+            block: block.clone(),
+            generation: stored.generation,
+            stored_bytes: stored.bytes.len() as u64,
+        };
+        proto::BlockInventory { blocks: own.map(reference).collect() }
+    }
+
+    pub fn status(&self, node: u32) -> proto::NodeStatus {
+        let state = self.state();
+        let corrupt = state.corrupt.iter().filter(|(at, _)| *at == node).map(|(_, block)| block.clone());
+        proto::NodeStatus { node, corrupt_blocks: corrupt.collect(), ..Default::default() }
+    }
+
+    /// Runs a plan of a read and cuts out the bytes that its reply promises.
+    pub fn read(&self, reply: &proto::PlanReply) -> Result<Vec<u8>, Fault> {
+        let plan = reply.plan.as_ref().expect("a plan");
+        let geometry = plan.header.as_ref().and_then(|h| h.geometry).expect("a geometry");
+        let (rows, symbols) = self.compute(plan, &[])?;
+        assert_eq!(rows.len(), 1, "a read wants one symbol");
+        let geometry = flow::Geometry {
+            block_bytes: geometry.block_bytes,
+            alpha: geometry.alpha as u16,
+            slice_bytes: geometry.slice_bytes,
+        };
+        let start = reply.offset - u64::from(symbols[0]) * geometry.symbol_bytes();
+        let slice = u64::from(geometry.slice_bytes);
+        let granted = plan.first_slice * slice..(plan.first_slice + plan.slice_count) * slice;
+        assert!(
+            granted.start <= start && start + reply.length <= granted.end,
+            "slices cover what is promised"
+        );
+        Ok(rows[0][start as usize..(start + reply.length) as usize].to_vec())
+    }
+
+    /// Runs a plan that writes; `driver` is the node that drives it (0: the client, whose bytes are `source`).
+    pub fn run(
+        &self,
+        plan: &proto::FlowPlan,
+        source: &[u8],
+        driver: u32,
+    ) -> Result<proto::DriveResult, Fault> {
+        assert_eq!(plan.participants.iter().filter(|p| p.node == driver).count(), 1, "the driver takes part");
+        for participant in plan.participants.iter().filter(|p| p.node != 0) {
+            if !self.lives(participant.node) {
+                return Err(Fault::new(Cause::Unreachable, "dead").suspecting(driver, participant.node));
+            }
+        }
+        self.compute(plan, source)?;
+        let mut state = self.state();
+        state.flows.push(plan.clone());
+        let written = plan.stages.iter().flat_map(|s| s.outputs.iter().map(move |o| (s, o)));
+        let staged = written.filter_map(|(stage, output)| match &output.kind {
+            Some(proto::stage_output::Kind::Write(write)) => {
+                let stored = &state.blocks[&(stage.site, write.block.clone())];
+                Some(proto::Staged {
+                    lane: stage.lane,
+                    stage: stage.stage,
+                    member: write.member,
+                    node: stage.site,
+                    block: write.block.clone(),
+                    generation: write.generation,
+                    stored_bytes: write.stored_bytes,
+                    digest: blake3::hash(&stored.bytes).as_bytes().to_vec(),
+                    fingerprint: fingerprint(&stored.bytes).as_bytes().to_vec(),
+                    symbol_fingerprints: Vec::new(),
+                })
+            }
+            _ => None,
+        });
+        Ok(proto::DriveResult {
+            staged: staged.collect(),
+            links: plan.predicted.clone(),
+            ..Default::default()
+        })
+    }
+
+    /// Executes every stage on whole symbols. What the reader gets, and which symbols these are.
+    fn compute(&self, plan: &proto::FlowPlan, source: &[u8]) -> Result<(Vec<Vec<u8>>, Vec<u32>), Fault> {
+        let geometry = plan.header.as_ref().and_then(|h| h.geometry).expect("a geometry");
+        let alpha = geometry.alpha as usize;
+        let cut = flow::Geometry {
+            block_bytes: geometry.block_bytes,
+            alpha: geometry.alpha as u16,
+            slice_bytes: geometry.slice_bytes,
+        };
+        let symbol_bytes = cut.symbol_bytes() as usize;
+        let symbols = |bytes: &[u8]| -> Vec<Vec<u8>> {
+            let mut padded = bytes.to_vec();
+            padded.resize(alpha * symbol_bytes, 0);
+            (0..alpha).map(|i| padded[i * symbol_bytes..(i + 1) * symbol_bytes].to_vec()).collect()
+        };
+        let mut streams: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
+        let mut delivered = (Vec::new(), Vec::new());
+        for stage in &plan.stages {
+            let mut rows = Vec::new();
+            for input in &stage.inputs {
+                match input.kind.as_ref().expect("an input") {
+                    proto::stage_input::Kind::Edge(edge) => {
+                        rows.extend(streams.remove(edge).expect("a stream"))
+                    }
+                    proto::stage_input::Kind::SourceMember(_) => rows.extend(symbols(source)),
+                    proto::stage_input::Kind::Local(local) => {
+                        let block = symbols(&self.local(stage.site, local.block.as_ref().expect("a block"))?);
+                        rows.extend(local.symbols.iter().map(|&i| block[i as usize].clone()));
+                    }
+                }
+            }
+            let mut made =
+                multiply(stage.matrix.as_ref().expect("a matrix"), &rows, symbol_bytes).into_iter();
+            for output in &stage.outputs {
+                match output.kind.as_ref().expect("an output") {
+                    proto::stage_output::Kind::Edge(edge) => {
+                        let ends = plan.edges.iter().find(|e| e.edge == *edge).expect("an edge");
+                        streams.insert(*edge, made.by_ref().take(ends.rows as usize).collect());
+                    }
+                    proto::stage_output::Kind::Write(write) => {
+                        let mut bytes: Vec<u8> = made.by_ref().take(alpha).flatten().collect();
+                        bytes.truncate(write.stored_bytes as usize);
+                        self.write(stage.site, write, bytes)?;
+                    }
+                    proto::stage_output::Kind::Read(read) => {
+                        delivered.0.extend(made.by_ref().take(read.symbols.len()));
+                        delivered.1.extend(read.symbols.iter().map(|s| s.index));
+                    }
+                }
+            }
+        }
+        Ok(delivered)
+    }
+
+    fn local(&self, node: u32, wanted: &proto::BlockRef) -> Result<Vec<u8>, Fault> {
+        let state = self.state();
+        if state.dead.contains(&node) {
+            return Err(Fault::new(Cause::Unreachable, "dead").suspecting(node, node));
+        }
+        let stored = state.blocks.get(&(node, wanted.block.clone()));
+        let stored = stored.filter(|s| s.generation == wanted.generation);
+        let stored =
+            stored.ok_or_else(|| Fault::new(Cause::NotFound, "no such copy").suspecting(node, node))?;
+        assert_eq!(stored.bytes.len() as u64, wanted.stored_bytes);
+        Ok(stored.bytes.clone())
+    }
+
+    fn write(&self, node: u32, write: &proto::BlockWrite, mut bytes: Vec<u8>) -> Result<(), Fault> {
+        let mut state = self.state();
+        if state.lies > 0 {
+            state.lies -= 1;
+            bytes[0] ^= 1;
+        }
+        let expected = !write.digest.is_empty();
+        if expected && write.digest != blake3::hash(&bytes).as_bytes() {
+            return Err(Fault::new(Cause::WrongDigest, "not what was lost").suspecting(node, node));
+        }
+        let stored = Stored { bytes, generation: write.generation, write: write.clone() };
+        state.corrupt.remove(&(node, write.block.clone()));
+        state.blocks.insert((node, write.block.clone()), stored);
+        Ok(())
+    }
+}
+
+fn multiply(matrix: &proto::Matrix, rows: &[Vec<u8>], symbol_bytes: usize) -> Vec<Vec<u8>> {
+    let cols = matrix.cols as usize;
+    assert_eq!(rows.len(), cols);
+    let element = |row: usize, col: usize| matrix.elements[(row * cols + col) * 2];
+    let product = |row: usize| {
+        let mut sum = vec![0; symbol_bytes];
+        rows.iter()
+            .enumerate()
+            .for_each(|(col, bytes)| kernels().mul_add(element(row, col), bytes, &mut sum));
+        sum
+    };
+    (0..matrix.rows as usize).map(product).collect()
+}
+
+pub fn fingerprint(bytes: &[u8]) -> Fingerprint {
+    let mut block = Fingerprint::ZERO;
+    for (index, chunk) in bytes.chunks(CHUNK_BYTES).enumerate() {
+        block.fold(index as u64, &kernels().fingerprint(chunk));
+    }
+    block
+}
+
+struct FakeNode {
+    node: u32,
+    world: Arc<World>,
+}
+
+type Events<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+fn stream<T: Send + 'static>(items: Vec<T>) -> Response<Events<T>> {
+    Response::new(Box::pin(tokio_stream::iter(items.into_iter().map(Ok))))
+}
+
+impl FakeNode {
+    fn alive(&self) -> Result<(), Status> {
+        if self.world.lives(self.node) { Ok(()) } else { Err(Status::unavailable("dead")) }
+    }
+}
+
+#[tonic::async_trait]
+impl Node for FakeNode {
+    type RunStagesStream = Events<proto::StageMessage>;
+    type DriveStream = Events<proto::DriveEvent>;
+    type ListBlocksStream = Events<proto::StoredBlock>;
+    type ScrubStream = Events<proto::ScrubEvent>;
+
+    async fn run_stages(
+        &self,
+        _: Request<tonic::Streaming<proto::DriverMessage>>,
+    ) -> Result<Response<Self::RunStagesStream>, Status> {
+        Err(Status::unimplemented("flows run as a whole here"))
+    }
+
+    async fn drive(
+        &self,
+        request: Request<proto::DriveRequest>,
+    ) -> Result<Response<Self::DriveStream>, Status> {
+        self.alive()?;
+        let plan = request.into_inner().plan.expect("a plan");
+        let kind = match self.world.run(&plan, &[], self.node) {
+            Ok(result) => proto::drive_event::Kind::Finished(result),
+            Err(fault) => proto::drive_event::Kind::Failed(fault.into()),
+        };
+        Ok(stream(vec![proto::DriveEvent { kind: Some(kind) }]))
+    }
+
+    async fn delete_blocks(
+        &self,
+        request: Request<proto::DeleteBlocksRequest>,
+    ) -> Result<Response<proto::DeleteBlocksReply>, Status> {
+        self.alive()?;
+        let request = request.into_inner();
+        let mut state = self.world.state();
+        assert_eq!(Some(&request.cluster), state.cluster.get(&self.node));
+        let mut deleted = 0;
+        for wanted in request.blocks {
+            let key = (self.node, wanted.block);
+            if state.blocks.get(&key).is_some_and(|s| s.generation == wanted.generation) {
+                state.blocks.remove(&key);
+                state.corrupt.remove(&key);
+                deleted += 1;
+            }
+        }
+        Ok(Response::new(proto::DeleteBlocksReply { deleted }))
+    }
+
+    async fn list_blocks(
+        &self,
+        _: Request<proto::ListBlocksRequest>,
+    ) -> Result<Response<Self::ListBlocksStream>, Status> {
+        self.alive()?;
+        let state = self.world.state();
+        let own = state.blocks.iter().filter(|((at, _), _)| *at == self.node);
+        let listed = own.map(|((_, block), stored)| proto::StoredBlock {
+            block: block.clone(),
+            generation: stored.generation,
+            stored_bytes: stored.bytes.len() as u64,
+            digest: blake3::hash(&stored.bytes).as_bytes().to_vec(),
+            fingerprint: fingerprint(&stored.bytes).as_bytes().to_vec(),
+            alpha: 1,
+            object: stored.write.object.clone(),
+            stripe: stored.write.stripe.clone(),
+        });
+        Ok(stream(listed.collect()))
+    }
+
+    async fn get_status(&self, _: Request<proto::Empty>) -> Result<Response<proto::NodeStatus>, Status> {
+        Ok(Response::new(self.world.status(self.node)))
+    }
+
+    async fn set_throttle(
+        &self,
+        request: Request<proto::Throttle>,
+    ) -> Result<Response<proto::Empty>, Status> {
+        self.alive()?;
+        self.world.state().throttles.insert(self.node, request.into_inner().egress_bytes_per_s);
+        Ok(Response::new(proto::Empty {}))
+    }
+
+    async fn control_task(
+        &self,
+        request: Request<proto::TaskControl>,
+    ) -> Result<Response<proto::TaskStatus>, Status> {
+        let name = format!("{} of node {}", request.into_inner().name, self.node);
+        Ok(Response::new(proto::TaskStatus { name, ..Default::default() }))
+    }
+
+    async fn scrub(&self, _: Request<proto::ScrubRequest>) -> Result<Response<Self::ScrubStream>, Status> {
+        Ok(stream(Vec::new()))
+    }
+}
