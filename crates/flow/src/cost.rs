@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use crate::extent::edge_extents;
 use crate::graph::{Flow, Geometry, Input, Lane, Member, Output, Site};
+use crate::schedule;
 
 /// Into or out of a site.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,8 +43,10 @@ pub struct Cost {
     /// Bytes written to disk at each site that writes.
     pub disk_written: BTreeMap<Site, u64>,
     /// Time in units of one block over one link, on equal full-duplex links, network only (RP §2.2, §3.2):
-    /// the busiest interface's bytes over the block length, plus the time for the pipeline to fill, (longest
-    /// path − 1) slices.
+    /// the busiest interface's bytes over the block length, plus the time for the pipeline to fill and drain:
+    /// what one slice of mean length takes through the graph beyond its share of that interface. A chain of k
+    /// hops comes to 1 + (k−1)/s, a star to k, a tree of whole blocks to ⌈log2(k+1)⌉. Latencies, disks and
+    /// processors are not in it, so neither is what a serial chain waits for acknowledgements.
     pub timeslots: f64,
 }
 
@@ -83,15 +86,18 @@ pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range
     let (count, lanes) = (asked.end.saturating_sub(asked.start), flow.lanes.len() as u64);
     let cut = |lane: u64| asked.start + (u128::from(count) * u128::from(lane) / u128::from(lanes)) as u64;
     let mut cost = Cost::default();
-    let mut depth = 0;
+    let mut filling = 0.0_f64;
     for (index, lane) in flow.lanes.iter().enumerate() {
         let run = cut(index as u64)..cut(index as u64 + 1);
-        Share { geometry: flow.geometry, lane, run }.add_to(&mut cost, &stored);
-        depth = depth.max(longest_path(lane));
+        let extents = edge_extents(flow.geometry, lane, &stored);
+        let slices = flow.geometry.slices().max(1) as f64;
+        let mean: Vec<f64> = extents.iter().map(|rows| rows.iter().sum::<u64>() as f64 / slices).collect();
+        filling = filling.max(schedule::filling(lane, &mean));
+        Share { geometry: flow.geometry, lane, run }.add_to(&mut cost, &extents, &stored);
     }
     if let Some(busiest) = cost.bottleneck() {
-        let filling = (depth - 1) as f64 / flow.geometry.slices().max(1) as f64;
-        cost.timeslots = busiest.bytes as f64 / flow.geometry.block_bytes.max(1) as f64 + filling;
+        let block = flow.geometry.block_bytes.max(1) as f64;
+        cost.timeslots = busiest.bytes as f64 / block + filling / block;
     }
     cost
 }
@@ -104,9 +110,9 @@ struct Share<'a> {
 }
 
 impl Share<'_> {
-    fn add_to(&self, cost: &mut Cost, stored: &impl Fn(Member) -> u64) {
+    fn add_to(&self, cost: &mut Cost, extents: &[Vec<u64>], stored: &impl Fn(Member) -> u64) {
         let site = |stage: usize| self.lane.stages[stage].site;
-        for (edge, extents) in self.lane.edges.iter().zip(edge_extents(self.geometry, self.lane, stored)) {
+        for (edge, extents) in self.lane.edges.iter().zip(extents) {
             let link = (site(usize::from(edge.from.0)), site(usize::from(edge.to.0)));
             *cost.links.entry(link).or_default() +=
                 extents.iter().map(|&extent| self.clip(extent)).sum::<u64>();
@@ -134,20 +140,6 @@ impl Share<'_> {
         let start = |slice: u64| slice.saturating_mul(u64::from(self.geometry.slice_bytes));
         extent.min(start(self.run.end)).saturating_sub(start(self.run.start))
     }
-}
-
-/// Edges on the longest path of a lane.
-fn longest_path(lane: &Lane) -> usize {
-    let mut depth = vec![0_usize; lane.stages.len()];
-    for (index, stage) in lane.stages.iter().enumerate() {
-        for input in &stage.inputs {
-            if let Input::Edge(edge) = input {
-                let from = lane.edges[usize::from(edge.0)].from;
-                depth[index] = depth[index].max(depth[usize::from(from.0)] + 1);
-            }
-        }
-    }
-    depth.into_iter().max().unwrap_or(0)
 }
 
 /// Sites that `cost` names.

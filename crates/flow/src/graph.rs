@@ -141,6 +141,11 @@ impl Geometry {
         if alpha == 1 { even } else { even.next_multiple_of(gf::CHUNK_BYTES as u64) }
     }
 
+    /// The shortest slice, in whole chunks, that takes a whole symbol: with it each symbol is one slice. Bytes.
+    pub fn whole_slice(&self) -> u64 {
+        self.symbol_bytes().max(1).next_multiple_of(gf::CHUNK_BYTES as u64)
+    }
+
     /// Number of slices of a symbol.
     pub fn slices(&self) -> u64 {
         self.symbol_bytes().div_ceil(u64::from(self.slice_bytes.max(1)))

@@ -12,6 +12,7 @@ pub mod extent;
 pub mod graph;
 pub mod prove;
 pub mod render;
+mod schedule;
 pub mod validate;
 
 pub use build::{EncodeRequest, Helper, RepairRequest, Scheme, Sink, build, copy, encode, write};

@@ -6,7 +6,7 @@ mod plans;
 
 use flow::cost::{Bottleneck, Direction};
 use flow::render::{dot, explain};
-use flow::{Cost, Member, Proved, Scheme, Sink, Site, build, predict, write};
+use flow::{Cost, EdgeId, Input, Member, Proved, Scheme, Sink, Site, build, predict, write};
 use plans::{code, geometry, helpers, request};
 
 const MIB: u64 = 1 << 20;
@@ -31,6 +31,55 @@ fn timeslots_are_those_of_the_paper() {
             assert_eq!(slots(Scheme::Pipeline), 1.0 + f64::from(k - 1) / s);
         }
     }
+}
+
+/// RP §2.2: whole combined blocks go up the tree in ⌈log2(k+1)⌉ timeslots, and along the chain in k. Streamed, the
+/// tree is limited by its largest in-degree, and drains in the one slice that its root receives after that.
+#[test]
+fn a_tree_takes_a_logarithm_of_timeslots_or_its_largest_in_degree() {
+    const SLICE: u32 = 32 << 10;
+    let s = f64::from((64 * MIB) as u32 / SLICE);
+    for k in 1..=40_u32 {
+        let name = format!("rs-{k}+2");
+        let code = code(&name);
+        let whole = geometry(&code, 64 * MIB, SLICE).whole_slice() as u32;
+        for scheme in Scheme::all().filter(|scheme| scheme.whole_block()) {
+            let slots = if scheme == Scheme::Ppr { (k + 1).next_power_of_two().ilog2() } else { k };
+            assert_eq!(repair(scheme, &name, 64 * MIB, whole).1.timeslots, f64::from(slots), "{scheme} {k}");
+        }
+        let (flow, cost) = repair(Scheme::PprSliced, &name, 64 * MIB, SLICE);
+        let lane = &flow.lanes[0];
+        let into = |stage| lane.edges.iter().filter(|edge| usize::from(edge.to.0) == stage).count();
+        let degree = (0..lane.stages.len()).map(into).max().unwrap();
+        let most = (k + 1).next_power_of_two().ilog2();
+        assert!((f64::from(degree as u32)..=degree as f64 + f64::from(most) / s).contains(&cost.timeslots));
+        match k {
+            6 => assert_eq!((degree, cost.timeslots), (2, 2.0 + 1.0 / s)),
+            8..=12 => assert_eq!((degree, cost.timeslots), (3, 3.0 + 1.0 / s)),
+            _ => {}
+        }
+    }
+}
+
+/// RP §2.2, Fig. 2(b): N1 → N2 and N3 → N4, then N2 → N4, then N4 → R; each stage takes its streams in that order.
+#[test]
+fn the_tree_is_that_of_the_paper() {
+    let (flow, _) = repair(Scheme::Ppr, "rs-4+2", MIB, 1 << 20);
+    let lane = &flow.lanes[0];
+    let edges: Vec<(u16, u16)> = lane.edges.iter().map(|edge| (edge.from.0, edge.to.0)).collect();
+    assert_eq!(edges, [(0, 1), (2, 3), (1, 3), (3, 4)]);
+    let taken: Vec<&Input> = lane.stages[3].inputs.iter().collect();
+    assert_eq!(taken[..2], [&Input::Edge(EdgeId(1)), &Input::Edge(EdgeId(2))]);
+}
+
+/// RP §4.4: f rows side by side, f(1 + (k−1)/s), for a hop waits for all rows of a slice.
+#[test]
+fn several_blocks_take_their_number_of_timeslots() {
+    let code = code("rs-10+4");
+    let g = geometry(&code, 64 * MIB, 32 << 10);
+    let all = helpers(2..14, 64 * MIB);
+    let flow = build(Scheme::Pipeline, &request(&code, g, &[0, 1], &all, &[], Sink::Write)).unwrap();
+    assert_eq!(predict(&flow, |_| 64 * MIB, None).timeslots, 2.0 * (1.0 + 9.0 / 2048.0));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! Several wanted rows travel side by side: f lost blocks (RP §4.4) or α symbols.
 
 use super::columns::{Column, enliven, matrix, pass};
-use super::request::{RepairRequest, Share};
+use super::request::RepairRequest;
 use crate::error::FlowError;
 use crate::graph::{Edge, EdgeId, Input, Lane, Output, Stage, StageId};
 use crate::prove::Proved;
@@ -20,11 +20,7 @@ use crate::prove::Proved;
 /// As [`build`](super::build).
 pub fn chain(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
     let mut outputs = request.outputs()?;
-    let (local, mut path): (Vec<Share>, Vec<Share>) =
-        request.shares()?.into_iter().partition(|share| share.site == request.requestor);
-    let last = Share { site: request.requestor, inputs: Vec::new(), columns: Vec::new() };
-    path.push(local.into_iter().next().unwrap_or(last));
-
+    let path = request.row()?;
     let width = request.wanted.len();
     let hops = path.len() - 1;
     // Rows of the partial sum to which some stage so far contributed.

@@ -8,6 +8,7 @@ pub mod encode;
 mod request;
 mod scheme;
 mod star;
+mod tree;
 pub mod write;
 
 pub use chain::chain;
@@ -15,3 +16,4 @@ pub use encode::EncodeRequest;
 pub use request::{Helper, RepairRequest, Sink};
 pub use scheme::{Scheme, build};
 pub use star::star;
+pub use tree::tree;

@@ -117,6 +117,16 @@ impl RepairRequest<'_> {
         }
     }
 
+    /// The shares in order of preference, the requestor's (perhaps without inputs) last: the row along which
+    /// partial sums travel.
+    pub(super) fn row(&self) -> Result<Vec<Share>, FlowError> {
+        let (local, mut row): (Vec<Share>, Vec<Share>) =
+            self.shares()?.into_iter().partition(|share| share.site == self.requestor);
+        let nothing = Share { site: self.requestor, inputs: Vec::new(), columns: Vec::new() };
+        row.push(local.into_iter().next().unwrap_or(nothing));
+        Ok(row)
+    }
+
     fn check_wanted(&self, zero: &[Member]) -> Result<(), FlowError> {
         let mut seen = BTreeSet::new();
         for &symbol in &self.wanted {

@@ -30,12 +30,32 @@ schemes! {
     Conventional = "conventional" => super::star::star;
     /// Repair pipelining: partial sums along a chain of helpers (RP §3.2).
     Pipeline = "pipeline" => super::chain::chain;
+    /// Partial-parallel repair: a binary tree that forwards whole combined blocks (PPR; RP §2.2).
+    Ppr = "ppr" => super::tree::tree;
+    /// The same tree, streamed in slices, as the comparison of RP §6.1 has it.
+    PprSliced = "ppr-sliced" => super::tree::tree;
+    /// The chain that forwards whole combined blocks: Pipe-B, a baseline (RP §6.4).
+    PipeB = "pipe-b" => super::chain::chain;
+    /// The chain whose helpers take the next slice only after their successor has acknowledged the last:
+    /// Pipe-S, a baseline (RP §6.4).
+    PipeS = "pipe-s" => super::chain::chain;
 }
 
 impl Scheme {
     /// Every scheme there is.
     pub fn all() -> impl Iterator<Item = Scheme> {
         SCHEMES.iter().map(|&(scheme, _)| scheme)
+    }
+
+    /// Whether a slice of this scheme is a whole symbol (at α = 1: the block), whatever slice is asked for:
+    /// [`Geometry::whole_slice`](crate::Geometry::whole_slice).
+    pub fn whole_block(self) -> bool {
+        matches!(self, Scheme::Ppr | Scheme::PipeB)
+    }
+
+    /// Whether stages handle one slice at a time, from receiving it to its acknowledgement by the successor.
+    pub fn serial(self) -> bool {
+        matches!(self, Scheme::PipeS)
     }
 
     /// The name that operators use.
