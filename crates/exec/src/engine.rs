@@ -1,17 +1,15 @@
 //! Hosts stages: reserves what a flow needs, or refuses at once; runs a thread for each stage; ends them all when the
 //! driver says so, or says nothing any more.
 
-use crate::connection::{Abort, Identity, Link, Pool, StreamContext, dial, receive_capacity, recycle};
+use crate::connection::{Abort, Identity, Pool, StreamContext, receive_capacity, recycle};
+use crate::connector::Connector;
 use crate::fault_injection::Injection;
 use crate::listener::{Expected, Greeter};
-use crate::stage::{
-    self, Command, Connect, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask,
-};
+use crate::stage::{self, Command, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask};
 use crate::store::BlockStore;
 use crate::throttle::Throttle;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
 use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
 use wire::{Cause, Fault, FlowId, proto};
 
@@ -313,11 +311,13 @@ impl Engine {
     }
 
     fn edge(&self, header: &FlowHeader, end: &EdgeEnd, sends: bool) -> EdgePlan {
-        let arrives = match end.dial {
-            Some(_) => None,
-            None => Some(self.0.expected.announce(header.flow, header.attempt, end, !sends)),
-        };
-        EdgePlan { end: end.clone(), arrives }
+        match end.dial {
+            Some(peer) => EdgePlan::Dial(end.clone(), peer),
+            None => {
+                let arrives = self.0.expected.announce(header.flow, header.attempt, end, !sends);
+                EdgePlan::Wait(end.clone(), arrives)
+            }
+        }
     }
 
     fn store(&self) -> Result<Arc<dyn BlockStore>, Fault> {
@@ -330,7 +330,7 @@ impl Engine {
         let run = move || {
             let _reservation = reservation;
             let (context, events) = (task.context.clone(), task.events.clone());
-            let connector = Connector { engine: &engine, context: &context };
+            let connector = Connector { pool: &engine.0.pool, context: &context };
             match stage::run(task, connector) {
                 Ok(links) => {
                     let greeter = engine.greeter();
@@ -425,40 +425,6 @@ impl Drop for Reservation {
         let mut reserved = self.inner.reserved.lock().unwrap_or_else(|p| p.into_inner());
         reserved.stages -= self.stages;
         reserved.bytes -= self.bytes;
-    }
-}
-
-struct Connector<'a> {
-    engine: &'a Engine,
-    context: &'a StreamContext,
-}
-
-impl Connect for Connector<'_> {
-    fn link(&self, plan: EdgePlan, sends: bool) -> Result<Link, Fault> {
-        let link = match (plan.end.dial, plan.arrives) {
-            (Some(peer), _) => dial(&self.context.id, &plan.end, peer, sends, &self.engine.0.pool)?,
-            (None, Some(arrives)) => self.wait(&plan.end, sends, arrives)?,
-            (None, None) => return Err(Fault::new(Cause::Bug, "an edge that nobody dials")),
-        };
-        Ok(link)
-    }
-}
-
-impl Connector<'_> {
-    fn wait(&self, end: &EdgeEnd, sends: bool, arrives: mpsc::Receiver<Link>) -> Result<Link, Fault> {
-        let stall = Duration::from_millis(u64::from(self.context.id.header.stall_ms));
-        loop {
-            match arrives.recv_timeout(stall) {
-                Ok(link) => return Ok(link),
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let what = format!("nobody connected for {} ms", stall.as_millis());
-                    (self.context.on_wait)(self.context.id.fault(Cause::Stalled, end, !sends, what));
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(Fault::new(Cause::Aborted, "the flow was ended"));
-                }
-            }
-        }
     }
 }
 

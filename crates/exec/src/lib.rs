@@ -15,6 +15,7 @@
 //! What blocks are and where they lie is behind [`BlockStore`]; the engine of a client has none.
 
 pub mod connection;
+mod connector;
 pub mod drive;
 pub mod engine;
 pub mod fault_injection;

@@ -1,22 +1,21 @@
 //! Data connections: one for each edge of each lane, pooled between flows, never shared by two at once.
 
+mod dial;
 mod inlet;
 mod low_water;
 mod outlet;
 
+pub use dial::{Dialling, dial};
 pub use inlet::{FrameAt, Inlet, fingerprint_at, receive_capacity};
 pub use outlet::Outlet;
 
 use crate::throttle::Throttle;
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use wire::frame::{Hello, REPLY_BYTES, Reply};
 use wire::spec::{EdgeEnd, FlowHeader};
-use wire::{Cause, Fault, limits};
+use wire::{Cause, Fault};
 
 /// Idle connections kept for each peer. A node has rarely more flows with one neighbour at once.
 const POOLED_PER_PEER: usize = 8;
@@ -123,44 +122,6 @@ impl Identity {
         let (from, to) = if inbound { (end.peer, self.node) } else { (self.node, end.peer) };
         Fault::new(cause, detail).suspecting(from, to).at(u32::from(end.lane), 0)
     }
-}
-
-/// Connects to the other end of an edge and says which edge it is.
-pub fn dial(id: &Identity, end: &EdgeEnd, peer: SocketAddr, sends: bool, pool: &Pool) -> Result<Link, Fault> {
-    let hello = Hello {
-        flow: id.header.flow,
-        attempt: id.header.attempt,
-        lane: end.lane,
-        edge: end.edge,
-        token: end.token,
-        dialer_sends: sends,
-    };
-    // A pooled connection may have been closed by the peer meanwhile; then a new one is made.
-    while let Some(stream) = pool.take(peer) {
-        if let Ok(Reply::Accepted) = greet(&stream, &hello) {
-            return Ok(Link { stream, origin: Origin::Dialled(peer) });
-        }
-    }
-    let unreachable = |e: std::io::Error| {
-        id.fault(Cause::Disconnected, end, !sends, format!("cannot connect to {peer}: {e}"))
-    };
-    let timeout = Duration::from_millis(limits::CONNECT_TIMEOUT_MS);
-    let stream = TcpStream::connect_timeout(&peer, timeout).map_err(unreachable)?;
-    stream.set_nodelay(true).map_err(unreachable)?;
-    match greet(&stream, &hello).map_err(unreachable)? {
-        Reply::Accepted => Ok(Link { stream, origin: Origin::Dialled(peer) }),
-        Reply::Refused => {
-            Err(id.fault(Cause::Disconnected, end, !sends, format!("{peer} does not expect this stream")))
-        }
-    }
-}
-
-fn greet(mut stream: &TcpStream, hello: &Hello) -> std::io::Result<Reply> {
-    stream.set_read_timeout(Some(Duration::from_millis(limits::CONNECT_TIMEOUT_MS)))?;
-    stream.write_all(&hello.encode())?;
-    let mut reply = [0; REPLY_BYTES];
-    stream.read_exact(&mut reply)?;
-    Reply::decode(&reply).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))
 }
 
 /// What a stage needs to turn links into streams.

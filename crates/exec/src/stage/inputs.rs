@@ -4,17 +4,27 @@ use super::Connect;
 use super::local::LocalBlock;
 use crate::connection::{FrameAt, Inlet, Link, StreamContext, fingerprint_at};
 use gf::{CHUNK_BYTES, Fingerprint};
+use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use wire::frame::{HEADER_BYTES, crc32c};
 use wire::spec::EdgeEnd;
 use wire::{Cause, Fault};
 
 /// An edge whose link is still to come.
-pub struct EdgePlan {
+pub enum EdgePlan {
+    /// We dial this peer.
+    Dial(EdgeEnd, SocketAddr),
+    /// The peer dials; its link arrives here.
+    Wait(EdgeEnd, mpsc::Receiver<Link>),
+}
+
+impl EdgePlan {
     /// The edge.
-    pub end: EdgeEnd,
-    /// Where the link arrives when the peer dials; `None`: we dial.
-    pub arrives: Option<mpsc::Receiver<Link>>,
+    pub fn end(&self) -> &EdgeEnd {
+        match self {
+            EdgePlan::Dial(end, _) | EdgePlan::Wait(end, _) => end,
+        }
+    }
 }
 
 /// The client's bytes: a whole block in memory.
@@ -67,6 +77,7 @@ impl Inputs {
             source: None,
         };
         let slice_bytes = context.id.header.geometry.slice_bytes;
+        let mut begun = Vec::new();
         for plan in plans {
             match plan {
                 InputPlan::Local(local, rows) => {
@@ -75,20 +86,23 @@ impl Inputs {
                     inputs.locals.push(local);
                 }
                 InputPlan::Edge(edge) => {
-                    let end = edge.end.clone();
-                    let index = inputs.inlets.len();
+                    let end = edge.end().clone();
+                    let index = begun.len();
                     inputs
                         .rows
                         .extend((0..usize::from(end.rows)).map(|row| RowAt::Frame { inlet: index, row }));
-                    let link = connect.link(edge, false)?;
-                    inputs.inlets.push(Inlet::new(link, end, slice_bytes, context.clone())?);
-                    inputs.frames.push(Vec::new());
+                    begun.push((end, connect.begin(edge, false)));
                 }
                 InputPlan::Source(source) => {
                     inputs.rows.extend((0..usize::from(source.rows)).map(|row| RowAt::Source { row }));
                     inputs.source = Some(source);
                 }
             }
+        }
+        for (end, connecting) in begun {
+            let link = connect.complete(connecting)?;
+            inputs.inlets.push(Inlet::new(link, end, slice_bytes, context.clone())?);
+            inputs.frames.push(Vec::new());
         }
         Ok(inputs)
     }

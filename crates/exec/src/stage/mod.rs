@@ -10,14 +10,14 @@ pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
 pub use outputs::{Delivery, OutputPlan, Sink};
 
-use crate::connection::{Identity, Link, StreamContext};
+use crate::connection::{Dialling, Identity, Link, StreamContext};
 use crate::fault_injection::Injection;
 use gf::Product;
 use inputs::Inputs;
 use outputs::Outputs;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, mpsc};
-use wire::spec::StageSpec;
+use wire::spec::{EdgeEnd, StageSpec};
 use wire::{Cause, Fault, proto};
 
 /// What the driver tells a stage.
@@ -78,10 +78,20 @@ pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
     stage.finish()
 }
 
-/// Brings about the connection of an edge.
+/// Brings about the connections of edges, in two steps: all are begun before the first is waited for.
 pub trait Connect {
+    /// Dials, if that is our part.
+    fn begin(&self, plan: EdgePlan, sends: bool) -> Connecting;
     /// Blocks until the link is there.
-    fn link(&self, plan: EdgePlan, sends: bool) -> Result<Link, Fault>;
+    fn complete(&self, begun: Connecting) -> Result<Link, Fault>;
+}
+
+/// An edge on its way to a link.
+pub enum Connecting {
+    /// We dialled.
+    Dialling(Dialling),
+    /// The peer dials; its link arrives here. Whether we send.
+    Arriving(EdgeEnd, bool, mpsc::Receiver<Link>),
 }
 
 pub use inputs::EdgePlan;

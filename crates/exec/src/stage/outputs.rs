@@ -97,15 +97,14 @@ impl Outputs {
             in_place: None,
             zeros: Vec::new(),
         };
-        let mut destinations = Vec::new();
+        let (mut destinations, mut begun) = (Vec::new(), Vec::new());
         for plan in plans {
             match plan {
                 OutputPlan::Edge(edge) => {
-                    let end = edge.end.clone();
-                    let outlet = outputs.outlets.len();
+                    let end = edge.end().clone();
+                    let outlet = begun.len();
                     destinations.extend((0..end.rows).map(|row| Destination::Outlet { outlet, row }));
-                    let link = connect.link(edge, true)?;
-                    outputs.outlets.push(Outlet::new(link, end, context.clone())?);
+                    begun.push((end, connect.begin(edge, true)));
                 }
                 OutputPlan::Write(sink, stored_bytes, rows) => {
                     let block = outputs.blocks.len();
@@ -117,6 +116,10 @@ impl Outputs {
                     outputs.sink = Some(sink);
                 }
             }
+        }
+        for (end, connecting) in begun {
+            let link = connect.complete(connecting)?;
+            outputs.outlets.push(Outlet::new(link, end, context.clone())?);
         }
         let mut computed = 0;
         for (row, to) in destinations.into_iter().enumerate() {
