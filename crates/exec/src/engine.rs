@@ -98,6 +98,8 @@ pub struct Prepared {
     stages: Vec<(u32, mpsc::SyncSender<Command>)>,
     /// What the stages report; closed when all have ended.
     pub events: tokio::sync::mpsc::Receiver<proto::StageMessage>,
+    /// Slices of a symbol.
+    slices: u64,
     ending: Ending,
 }
 
@@ -119,11 +121,8 @@ impl Drop for Ending {
 impl Prepared {
     /// Grants slices [first, first + count) of a lane to all its stages here.
     pub fn grant(&self, lane: u32, first: u64, count: u64) -> Result<(), Fault> {
-        let end = first
-            .checked_add(count)
-            .ok_or_else(|| Fault::new(Cause::Invalid, "a grant beyond all slices"))?;
-        if end > 1 << 40 {
-            return Err(Fault::new(Cause::Invalid, "a grant beyond all slices"));
+        if first.checked_add(count).is_none_or(|end| end > self.slices) {
+            return Err(Fault::new(Cause::Invalid, "a grant beyond the block's slices"));
         }
         self.command(|l| l == lane, Command::Run(first, count))
     }
@@ -250,7 +249,7 @@ impl Engine {
         for task in tasks {
             self.spawn(task, reservation.clone())?;
         }
-        Ok(Prepared { stages, events, ending })
+        Ok(Prepared { stages, events, slices: header.geometry.slices(), ending })
     }
 
     fn open_inputs(
@@ -393,8 +392,15 @@ impl Engine {
         if reserved.stages + specs.len() > config.max_stages
             || reserved.bytes + bytes > config.max_buffer_bytes
         {
-            let what =
-                format!("{} stages run and hold {} MiB of buffers", reserved.stages, reserved.bytes >> 20);
+            let what = format!(
+                "{} stages run and hold {} MiB of buffers; this flow needs {} and {} MiB more, the limits are {} and {} MiB",
+                reserved.stages,
+                reserved.bytes >> 20,
+                specs.len(),
+                bytes >> 20,
+                config.max_stages,
+                config.max_buffer_bytes >> 20,
+            );
             return Err(Fault::new(Cause::Busy, what).suspecting(self.node(), self.node()));
         }
         reserved.stages += specs.len();

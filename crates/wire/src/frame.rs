@@ -5,6 +5,7 @@
 //!   │ Hello (64 bytes) ──────────────────────▶ │   which edge of which flow, and its token
 //!   │ ◀────────────────────────── Reply (8 bytes) │   accepted, or why not
 //!   │ frame, frame, … End  (in the direction that Hello says)
+//!   │ acknowledgements     (against it; serial flows only, one byte a slice)
 //! ```
 //!
 //! A frame is a header of 64 bytes, then, on verified flows, one fingerprint of 128 bytes for each chunk of
@@ -22,6 +23,10 @@ pub const HELLO_BYTES: usize = 64;
 
 /// Bytes of the answer to a Hello.
 pub const REPLY_BYTES: usize = 8;
+
+/// What the receiver of a serial flow sends back when it has taken and combined a slice: ASCII ACK. No other flow sends
+/// anything against the direction of its frames.
+pub const ACKNOWLEDGEMENT: u8 = 0x06;
 
 const FRAME_MAGIC: u16 = 0x5153;
 const HELLO_MAGIC: u32 = 0x4c48_5153;

@@ -49,6 +49,11 @@ pub const KEEP_ALIVE_MS: u64 = 2_000;
 /// A stage that waits longer than this for input says so.
 pub const STALL_MS: u32 = 5_000;
 
+/// … and for each millisecond more, a slice may be so much longer: nothing can be said of a slice before it is
+/// there whole, and a stage deep in the graph waits until it has been received a number of times. A block of 64 MiB in
+/// one slice gets a minute more: ten hops over 100 Mb/s each.
+pub const PATIENCE_BYTES_PER_MS: u32 = 1024;
+
 /// Connecting to a living node on a data-centre network takes well below this.
 pub const CONNECT_TIMEOUT_MS: u64 = 3_000;
 

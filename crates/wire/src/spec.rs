@@ -29,6 +29,9 @@ pub struct FlowHeader {
     pub stall_ms: u32,
     /// Grants reach at most this far past the lowest undelivered slice.
     pub window_slices: u32,
+    /// Stages carry one slice at a time and wait for its acknowledgement
+    /// ([`ACKNOWLEDGEMENT`](crate::frame::ACKNOWLEDGEMENT)). Only for chains: elsewhere it could deadlock.
+    pub serial: bool,
 }
 
 impl FlowHeader {
@@ -42,8 +45,9 @@ impl FlowHeader {
             geometry,
             verify: true,
             lease_ms: limits::LEASE_MS,
-            stall_ms: limits::STALL_MS,
+            stall_ms: limits::STALL_MS + geometry.slice_bytes / limits::PATIENCE_BYTES_PER_MS,
             window_slices: u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES),
+            serial: false,
         }
     }
 }
@@ -277,6 +281,7 @@ fn encode_header(h: &FlowHeader) -> proto::FlowHeader {
         lease_ms: h.lease_ms,
         stall_ms: h.stall_ms,
         window_slices: h.window_slices,
+        serial: h.serial,
     }
 }
 
@@ -342,6 +347,7 @@ pub fn decode_header(h: &proto::FlowHeader) -> Result<FlowHeader, Fault> {
         lease_ms: h.lease_ms,
         stall_ms: h.stall_ms,
         window_slices: h.window_slices,
+        serial: h.serial,
     })
 }
 
@@ -395,6 +401,11 @@ fn decode_stage(s: &proto::Stage, header: &FlowHeader, ends: &mut Ends) -> Resul
                     .collect::<Result<_, Fault>>()?,
             },
         });
+    }
+    let edges_in = inputs.iter().filter(|input| matches!(input, InputSpec::Edge(_))).count();
+    let edges_out = outputs.iter().filter(|output| matches!(output, OutputSpec::Edge(_))).count();
+    if header.serial && edges_in.max(edges_out) > 1 {
+        return Err(invalid("only a chain can be serial: one edge into each stage and one out of it"));
     }
     let matrix = decode_matrix(s.matrix.as_ref().ok_or_else(|| invalid("no matrix"))?, header.field)?;
     let rows: usize = outputs.iter().map(|o| o.rows(alpha)).sum();

@@ -2,10 +2,10 @@
 
 use super::{Link, StreamContext, low_water};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::frame::{HEADER_BYTES, Header, Kind, chunks};
+use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
 use wire::spec::EdgeEnd;
 use wire::{Cause, Fault};
 
@@ -133,6 +133,11 @@ impl Inlet {
             out.push(frame);
         }
         Ok(())
+    }
+
+    /// Tells the sender of a serial flow that the slice was taken. It is waiting for just that, so this cannot block.
+    pub fn acknowledge(&mut self) -> Result<(), Fault> {
+        self.link.stream.write_all(&[ACKNOWLEDGEMENT]).map_err(|e| self.ended(&e.to_string()))
     }
 
     /// Takes the End frame: the sender is sure that it sent everything.

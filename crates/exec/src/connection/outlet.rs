@@ -1,9 +1,9 @@
 //! The sending end of an edge: frames gathered, then sent in few system calls.
 
 use super::{Link, StreamContext};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
-use wire::frame::{HEADER_BYTES, Header, Kind};
+use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind};
 use wire::spec::EdgeEnd;
 use wire::{Cause, Fault};
 
@@ -27,10 +27,10 @@ pub struct Outlet {
 impl Outlet {
     /// Takes a link over.
     pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>) -> Result<Outlet, Fault> {
-        let watched = context
-            .abort
-            .watch(&link.stream)
-            .map_err(|e| context.id.fault(Cause::Disconnected, &end, false, e.to_string()))?;
+        let lost = |e: std::io::Error| context.id.fault(Cause::Disconnected, &end, false, e.to_string());
+        let watched = context.abort.watch(&link.stream).map_err(lost)?;
+        // Waiting for an acknowledgement is waiting for room, which is no stall: whoever waits for input says so.
+        link.stream.set_read_timeout(None).map_err(lost)?;
         Ok(Outlet {
             link,
             watched,
@@ -109,15 +109,24 @@ impl Outlet {
         let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
         for part in bytes.chunks(piece) {
             self.context.throttle.send(part.len());
-            if let Err(e) = self.link.stream.write_all(part) {
-                if self.context.abort.fired() {
-                    return Err(Fault::new(Cause::Aborted, "the flow was ended"));
-                }
-                return Err(self.context.id.fault(Cause::Disconnected, &self.end, false, e.to_string()));
-            }
+            self.link.stream.write_all(part).map_err(|e| self.lost(&e.to_string()))?;
         }
         self.wire_bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Waits until the receiver of a serial flow has taken the slice that was sent last.
+    pub fn await_acknowledgement(&mut self) -> Result<(), Fault> {
+        let mut answer = [0];
+        self.link.stream.read_exact(&mut answer).map_err(|e| self.lost(&e.to_string()))?;
+        if answer == [ACKNOWLEDGEMENT] { Ok(()) } else { Err(self.lost("the receiver answers nonsense")) }
+    }
+
+    fn lost(&self, why: &str) -> Fault {
+        if self.context.abort.fired() {
+            return Fault::new(Cause::Aborted, "the flow was ended");
+        }
+        self.context.id.fault(Cause::Disconnected, &self.end, false, why)
     }
 
     /// Sends the End frame.

@@ -114,15 +114,29 @@ impl Inputs {
 
     /// Tells the disks what is coming.
     pub(crate) fn will_need(&self, first: u64, count: u64) {
-        self.locals.iter().for_each(|l| l.will_need(first, count));
+        if !self.context.id.header.serial {
+            self.locals.iter().for_each(|l| l.will_need(first, count));
+        }
     }
 
     /// Waits for a slice of every row.
     pub(crate) fn take(&mut self, slice: u64, granted_end: u64) -> Result<(), Fault> {
-        let verify = self.context.id.header.verify;
-        for local in &mut self.locals {
-            local.load(slice, granted_end, verify)?;
+        if self.context.id.header.serial {
+            // First the slice that comes, then the own one, and nothing ahead.
+            self.receive(slice)?;
+            return self.load(slice, slice + 1);
         }
+        self.load(slice, granted_end)?;
+        self.receive(slice)
+    }
+
+    fn load(&mut self, slice: u64, granted_end: u64) -> Result<(), Fault> {
+        let verify = self.context.id.header.verify;
+        self.locals.iter_mut().try_for_each(|local| local.load(slice, granted_end, verify))
+    }
+
+    fn receive(&mut self, slice: u64) -> Result<(), Fault> {
+        let verify = self.context.id.header.verify;
         for (inlet, frames) in self.inlets.iter_mut().zip(&mut self.frames) {
             inlet.take_rows(slice, frames)?;
             if !verify {

@@ -5,6 +5,7 @@ mod hop;
 mod inputs;
 mod local;
 mod outputs;
+mod serial;
 
 pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
@@ -174,6 +175,9 @@ impl Stage {
         if !hop::in_place(self, slice)? {
             hop::send_on(self)?;
             combine::slice(self, slice)?;
+        }
+        if self.id.header.serial {
+            serial::hand_over(self)?;
         }
         self.delivered += 1;
         if self.delivered - self.reported >= self.report_every {
