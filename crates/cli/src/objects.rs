@@ -1,12 +1,12 @@
 //! `stripeline put`, `get`, `ls`, `stat`, `rm`, `archive`: what is done with objects.
 
-use crate::amount::Size;
+use crate::amount::{Size, count};
 use crate::cluster::hex;
 use crate::context::Context;
 use crate::job;
 use crate::output::{closed, table};
 use crate::progress::{bytes_bar, following};
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use client::{ByteRange, ClientError, GetOptions, GetReport, PutOptions};
 use serde_json::{Value, json};
@@ -62,6 +62,9 @@ pub struct ArchiveArgs {
 }
 
 pub fn put(context: &Context, args: PutArgs) -> Result<()> {
+    if args.block_size == Some(Size(0)) || args.replicas == Some(0) {
+        bail!("--block-size and --replicas must be at least 1");
+    }
     let (input, input_bytes) = open_input(&args.file)?;
     let bar = bytes_bar(context.out, &format!("put {}", args.name));
     let options = PutOptions {
@@ -75,7 +78,7 @@ pub fn put(context: &Context, args: PutArgs) -> Result<()> {
     let object = object?;
     context.out.answer(&object_json(&object), || {
         let size = Size(object.object_bytes);
-        format!("{}: {size} stored in {} blocks", object.name, object.block_count)
+        format!("{}: {size} stored in {}", object.name, count(object.block_count, "block"))
     })
 }
 
@@ -153,7 +156,7 @@ fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
     if metadata.is_dir() {
-        anyhow::bail!("{} is a folder; put its files one by one", path.display());
+        bail!("{} is a folder; put its files one by one", path.display());
     }
     let length = metadata.is_file().then_some(metadata.len());
     Ok((Box::new(file), length))
@@ -257,7 +260,7 @@ fn report_text(report: &GetReport) -> String {
     let checked = if report.digest_checked { "; the digest is right" } else { "" };
     let degraded = match report.degraded_blocks {
         0 => String::new(),
-        blocks => format!(", {blocks} lost blocks decoded from others"),
+        blocks => format!(", {} decoded from others", count(blocks, "lost block")),
     };
     format!("{}: {} read{degraded}{checked}", report.object.name, Size(report.bytes))
 }

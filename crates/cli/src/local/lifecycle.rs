@@ -11,6 +11,7 @@ use client::Client;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Child;
 use std::time::{Duration, Instant};
+use wire::proto::NodeInfo;
 
 /// A daemon listens within a fraction of a second, unless it finds many blocks or a busy disk.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
@@ -84,8 +85,7 @@ pub fn bring_up(home: &Home, args: &UpArgs) -> Result<Running> {
     for (dir, child) in &mut starting {
         wait_ready(dir, child)?;
     }
-    let ids: Vec<u32> = cluster.nodes.iter().map(|node| node.id).collect();
-    wait_registered(&coordinator, &ids)?;
+    wait_registered(home, &coordinator, &cluster.nodes)?;
     if args.throttle.is_some() {
         let rate = cluster.throttle_bytes_per_s;
         run(async { Ok(Client::connect(&coordinator).await?.throttle(rate, rate).await?) })?;
@@ -107,7 +107,7 @@ pub fn start_node(home: &Home, id: u32) -> Result<bool> {
         return Ok(false);
     };
     wait_ready(&home.node(id), &mut child)?;
-    wait_registered(&coordinator.control, &[id])?;
+    wait_registered(home, &coordinator.control, std::slice::from_ref(member))?;
     Ok(true)
 }
 
@@ -196,18 +196,32 @@ fn wait_ready(dir: &DaemonDir, child: &mut Child) -> Result<Ready> {
     }
 }
 
-fn wait_registered(coordinator: &str, ids: &[u32]) -> Result<()> {
+/// Waits until the coordinator knows each node where it is now: of one that was just started again, it may still know an
+/// earlier life.
+fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result<()> {
     run(async {
         let client = Client::connect(coordinator).await?;
         let deadline = Instant::now() + REGISTER_PATIENCE;
         loop {
-            let living: Vec<u32> =
-                client.status().await?.nodes.iter().filter(|n| n.living).map(|n| n.node).collect();
-            let Some(missing) = ids.iter().find(|id| !living.contains(id)) else { return Ok(()) };
+            let known = client.status().await?.nodes;
+            let mut missing = None;
+            for member in members {
+                let dir = home.node(member.id);
+                let Some(ready) = dir.running()? else {
+                    bail!("node-{} ended: {} (its log: {})", member.id, dir.last_words(), dir.log().display());
+                };
+                let is_it = |n: &NodeInfo| n.living && n.node == member.id && n.control_addr == ready.control;
+                if !known.iter().any(is_it) {
+                    missing = Some((member.id, dir));
+                }
+            }
+            let Some((id, dir)) = missing else { return Ok(()) };
             if Instant::now() > deadline {
                 bail!(
-                    "node-{missing} did not register within {} s; see its log",
-                    REGISTER_PATIENCE.as_secs()
+                    "node-{id} did not register within {} s: {} (its log: {})",
+                    REGISTER_PATIENCE.as_secs(),
+                    dir.last_words(),
+                    dir.log().display()
                 );
             }
             tokio::time::sleep(POLL).await;

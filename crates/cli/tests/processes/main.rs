@@ -1,0 +1,13 @@
+//! The product as a user meets it: the real binary, real daemons, real files, real kills.
+//!
+//! Every test has a cluster of its own in a temporary folder; see [`rig`].
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may give up
+
+// mod bad_input;
+// mod damage;
+// mod daemons;
+// mod journey;
+mod kill;
+// mod noise;
+mod rig;
