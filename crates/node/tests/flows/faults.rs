@@ -181,6 +181,18 @@ async fn a_stranger_without_the_token_gets_no_edge() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grants_beyond_the_block_are_refused() {
+    let rig = rig().await;
+    let plan = rig.plan(Scheme::Pipeline, &[0], true);
+    let prepare = wire::spec::prepare_for(&plan, flow::Site(0)).unwrap().unwrap();
+    let prepared = rig.requestor.shared().engine.prepare(&prepare, exec::StageIo::default()).unwrap();
+    for (first, count) in [(0, 11), (10, 1), (u64::MAX, 1), (1, u64::MAX)] {
+        assert_eq!(prepared.grant(0, first, count).unwrap_err().cause, Cause::Invalid);
+    }
+    prepared.grant(0, 0, 10).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reservations_are_given_back() {
     let rig = rig().await;
     for scheme in SCHEMES {
