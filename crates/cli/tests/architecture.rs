@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the bottom up; a crate depends on crates before it only.
-const LAYERS: [&str; 11] =
-    ["gf", "codes", "flow", "plan", "disk", "wire", "exec", "node", "coordinator", "client", "cli"];
+const LAYERS: [&str; 12] =
+    ["gf", "codes", "flow", "plan", "disk", "wire", "exec", "node", "coordinator", "client", "lab", "cli"];
 
 /// No I/O, no clock, no threads, no randomness, no environment.
 const PURE: [&str; 4] = ["gf", "codes", "flow", "plan"];

@@ -1,0 +1,273 @@
+//! The product's own daemons on the hosts of a testbed: a coordinator and nodes, a process each.
+
+mod daemon;
+mod work;
+
+pub use work::{LinkTraffic, RepairOrder, RepairOutcome};
+
+use crate::error::LabError;
+use crate::testbed::{Host, Testbed};
+use client::{Client, ClientError};
+use daemon::Daemon;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+use wire::proto::ClusterStatus;
+
+/// Blocks are in memory unless another folder is named: experiments are about networks.
+const MEMORY: &str = "/dev/shm";
+
+/// Each host has its own address, so that all can use the same ports.
+const COORDINATOR_PORT: u16 = 7400;
+const CONTROL_PORT: u16 = 7401;
+const DATA_PORT: u16 = 7402;
+
+/// A daemon listens within a fraction of a second; dozens at once share the processors.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A dead node is noticed after five missed heartbeats.
+const DEATH_PATIENCE: Duration = Duration::from_secs(30);
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// What a cluster on a testbed consists of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterSpec {
+    /// The program `stripeline`.
+    pub binary: PathBuf,
+    /// Host of the coordinator, and of clients that name no other. It may be a node's too.
+    pub coordinator_host: usize,
+    /// Hosts of nodes: the first is node 1.
+    pub node_hosts: Vec<usize>,
+    /// Block size of puts.
+    pub block_bytes: u64,
+    /// Where daemons keep everything, in a folder of its own that is removed in the end; `None`: in memory.
+    pub folder: Option<PathBuf>,
+}
+
+/// A cluster that runs. Dropping it kills its daemons and removes their data.
+pub struct LabCluster {
+    binary: PathBuf,
+    address: String,
+    coordinator: Daemon,
+    /// Node i + 1, if it has not been stopped.
+    nodes: Vec<Option<Daemon>>,
+    node_hosts: Vec<Host>,
+    hosts: Vec<Host>,
+    // Last: daemons are gone before their data are.
+    folder: TempDir,
+}
+
+impl LabCluster {
+    /// Starts a coordinator and nodes and waits until all are registered. Racks are the testbed's.
+    ///
+    /// # Errors
+    /// [`LabError::NoHost`], [`LabError::BadSpec`]; [`LabError::Daemon`] with a daemon's last words.
+    pub fn start(testbed: &Testbed, spec: &ClusterSpec) -> Result<LabCluster, LabError> {
+        let host = testbed.host(spec.coordinator_host)?.clone();
+        let node_hosts: Vec<Host> =
+            spec.node_hosts.iter().map(|&index| testbed.host(index).cloned()).collect::<Result<_, _>>()?;
+        let parent = spec.folder.as_deref().unwrap_or(Path::new(MEMORY));
+        let folder = TempDir::with_prefix_in("stripeline-lab-", parent);
+        let folder = folder.map_err(LabError::io(format!("make a folder in {}", parent.display())))?;
+        let address = format!("{}:{COORDINATOR_PORT}", host.addr);
+        let arguments = ["coordinator", "--listen", &address, "--block-size", &spec.block_bytes.to_string()]
+            .map(str::to_owned);
+        let coordinator = Daemon::start("coordinator", &host, &spec.binary, folder.path(), &arguments)?;
+        let mut cluster = LabCluster {
+            binary: spec.binary.clone(),
+            address,
+            coordinator,
+            nodes: node_hosts.iter().map(|_| None).collect(),
+            node_hosts,
+            hosts: testbed.hosts().to_vec(),
+            folder,
+        };
+        cluster.wait_for_coordinator()?;
+        for node in cluster.node_ids() {
+            cluster.spawn_node(node)?;
+        }
+        cluster.wait_registered()?;
+        Ok(cluster)
+    }
+
+    /// Where the coordinator listens, for those on the testbed.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Numbers of all nodes, stopped ones included.
+    pub fn node_ids(&self) -> std::ops::RangeInclusive<u32> {
+        1..=self.node_hosts.len() as u32
+    }
+
+    /// The host of a node.
+    ///
+    /// # Errors
+    /// [`LabError::BadSpec`] if there is no such node.
+    pub fn host_of(&self, node: u32) -> Result<&Host, LabError> {
+        let host = (node as usize).checked_sub(1).and_then(|at| self.node_hosts.get(at));
+        host.ok_or_else(|| {
+            LabError::BadSpec(format!("there is no node {node}; nodes are 1 to {}", self.node_hosts.len()))
+        })
+    }
+
+    /// The node on a host, the first if there are several.
+    pub fn node_on(&self, host: usize) -> Option<u32> {
+        self.node_hosts.iter().position(|h| h.index == host).map(|at| at as u32 + 1)
+    }
+
+    /// Runs `stripeline --json …` on a host against this cluster, to its end.
+    ///
+    /// # Errors
+    /// [`LabError::NoHost`], [`LabError::Io`]; what the command itself says is in the output.
+    pub fn client_in(&self, host: usize, arguments: &[&str]) -> Result<Output, LabError> {
+        let mut command = std::process::Command::new(&self.binary);
+        command.args(["--json", "--coordinator", &self.address]).args(arguments).stdin(Stdio::null());
+        let output = self.host(host)?.inside(|| command.output())?;
+        output.map_err(LabError::io(format!("start {}", self.binary.display())))
+    }
+
+    /// Runs `work` on a host with a client of the library: cheaper than [`LabCluster::client_in`], and typed. What the
+    /// client sends and receives goes over the host's links.
+    ///
+    /// # Errors
+    /// [`LabError::NoHost`]; [`LabError::Client`] if the coordinator cannot be reached; whatever `work` says.
+    pub fn with_client<T: Send>(
+        &self,
+        host: usize,
+        work: impl AsyncFnOnce(Client) -> Result<T, LabError> + Send,
+    ) -> Result<T, LabError> {
+        let on_host = || {
+            let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let runtime = runtime.map_err(LabError::io("start threads"))?;
+            let result = runtime.block_on(async { work(Client::connect(&self.address).await?).await });
+            runtime.shutdown_background();
+            result
+        };
+        self.host(host)?.inside(on_host)?
+    }
+
+    /// What the coordinator says about the cluster.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn status(&self) -> Result<ClusterStatus, LabError> {
+        self.with_client(self.coordinator.host.index, async |client| Ok(client.status().await?))
+    }
+
+    /// Processor time of all daemons that run, so far, in user and kernel mode.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.coordinator.cpu_seconds() + self.nodes.iter().flatten().map(Daemon::cpu_seconds).sum::<f64>()
+    }
+
+    /// Processor time of one node so far; 0 if it is stopped.
+    pub fn cpu_seconds_of(&self, node: u32) -> f64 {
+        let at = (node as usize).wrapping_sub(1);
+        self.nodes.get(at).and_then(Option::as_ref).map_or(0.0, Daemon::cpu_seconds)
+    }
+
+    /// Kills a node, as a crash would, and waits until the coordinator knows. Its data stay.
+    ///
+    /// # Errors
+    /// [`LabError::BadSpec`] if there is no such node; [`LabError::Daemon`] if the coordinator does not notice.
+    pub fn stop_node(&mut self, node: u32) -> Result<(), LabError> {
+        self.host_of(node)?;
+        // Dropping it kills it.
+        self.nodes[node as usize - 1] = None;
+        self.wait_until("does not notice that a node is dead", DEATH_PATIENCE, |status| {
+            status.nodes.iter().all(|n| n.node != node || !n.living)
+        })
+    }
+
+    /// Starts a stopped node again, with its data, and waits until it is registered.
+    ///
+    /// # Errors
+    /// As [`LabCluster::stop_node`].
+    pub fn start_node(&mut self, node: u32) -> Result<(), LabError> {
+        self.host_of(node)?;
+        if self.nodes[node as usize - 1].is_none() {
+            self.spawn_node(node)?;
+        }
+        self.wait_registered()
+    }
+
+    /// Ends all daemons, asking them first, and removes their data.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if the folder cannot be removed.
+    pub fn shutdown(self) -> Result<(), LabError> {
+        let LabCluster { coordinator, nodes, folder, .. } = self;
+        let mut daemons: Vec<Daemon> = nodes.into_iter().flatten().chain([coordinator]).collect();
+        daemon::end(&mut daemons);
+        drop(daemons);
+        folder.close().map_err(LabError::io("remove the cluster's folder"))
+    }
+
+    fn host(&self, index: usize) -> Result<&Host, LabError> {
+        self.hosts.get(index).ok_or(LabError::NoHost { index, hosts: self.hosts.len() })
+    }
+
+    fn spawn_node(&mut self, node: u32) -> Result<(), LabError> {
+        let host = self.host_of(node)?.clone();
+        let options = [
+            ("--id", node.to_string()),
+            ("--rack", format!("rack-{}", host.rack + 1)),
+            ("--coordinator", self.address.clone()),
+            ("--listen-control", format!("{}:{CONTROL_PORT}", host.addr)),
+            ("--listen-data", format!("{}:{DATA_PORT}", host.addr)),
+        ];
+        let mut arguments = vec!["node".to_owned()];
+        arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+        let daemon =
+            Daemon::start(&format!("node-{node}"), &host, &self.binary, self.folder.path(), &arguments)?;
+        self.nodes[node as usize - 1] = Some(daemon);
+        Ok(())
+    }
+
+    fn wait_for_coordinator(&mut self) -> Result<(), LabError> {
+        let deadline = Instant::now() + START_PATIENCE;
+        loop {
+            match self.status() {
+                Ok(_) => return Ok(()),
+                Err(LabError::Client(ClientError::Unreachable { .. })) if Instant::now() < deadline => {
+                    self.coordinator.check()?;
+                    std::thread::sleep(POLL);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Until every node that was not stopped lives.
+    fn wait_registered(&mut self) -> Result<(), LabError> {
+        let wanted: Vec<u32> =
+            self.node_ids().filter(|&node| self.nodes[node as usize - 1].is_some()).collect();
+        self.wait_until("does not see all nodes registered", START_PATIENCE, |status| {
+            wanted.iter().all(|&node| status.nodes.iter().any(|n| n.node == node && n.living))
+        })
+    }
+
+    fn wait_until(
+        &mut self,
+        otherwise: &str,
+        patience: Duration,
+        reached: impl Fn(&ClusterStatus) -> bool,
+    ) -> Result<(), LabError> {
+        let deadline = Instant::now() + patience;
+        while !reached(&self.status()?) {
+            self.coordinator.check()?;
+            for node in self.nodes.iter_mut().flatten() {
+                node.check()?;
+            }
+            if Instant::now() > deadline {
+                let message = format!("{otherwise} within {} s", patience.as_secs());
+                return Err(LabError::Daemon { who: "the coordinator".to_owned(), message });
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! What experiments have a cluster do.
+
+use super::LabCluster;
+use crate::error::LabError;
+use crate::processor::ProcessorShare;
+use client::{JobEvents, PutOptions};
+use std::io::Read;
+use wire::proto::{ArchiveRequest, JobEvent, ObjectInfo, RepairRequest, StageStats};
+
+/// Which block to repair, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RepairOrder {
+    /// Name of the object.
+    pub object: String,
+    /// Which block of it, from 0.
+    pub index: u64,
+    /// As `stripeline repair --scheme` takes it.
+    pub scheme: String,
+    /// 0: the product's default.
+    pub slice_bytes: u32,
+    /// Node that rebuilds; 0: the coordinator chooses.
+    pub requestor: u32,
+    /// Rebuild, verify, make durable, then throw away: the block stays lost, for the next run.
+    pub discard: bool,
+    /// Check slices hop by hop.
+    pub verify: bool,
+}
+
+/// Payload bytes that a flow moved between two nodes; node 0 is the client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkTraffic {
+    /// Node that sent.
+    pub from: u32,
+    /// Node that received.
+    pub to: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What a repair took.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RepairOutcome {
+    /// The scheme that ran.
+    pub scheme: String,
+    /// From the driver's first message to the last verified byte at the requestor.
+    pub verified_s: f64,
+    /// … to the block durable under its final name.
+    pub durable_s: f64,
+    /// What moved over each link.
+    pub links: Vec<LinkTraffic>,
+    /// What each stage says of itself.
+    pub stages: Vec<StageStats>,
+    /// Processor time of all daemons, from before the request to after its answer; counted in hundredths of a second
+    /// per daemon.
+    pub cpu_s: f64,
+    /// Fraction of all processors of the machine in use meanwhile.
+    pub processor_share: f64,
+}
+
+impl RepairOrder {
+    /// A repair whose result is thrown away, verified, with the product's defaults.
+    pub fn discarded(object: &str, index: u64, scheme: &str) -> RepairOrder {
+        RepairOrder {
+            object: object.to_owned(),
+            index,
+            scheme: scheme.to_owned(),
+            slice_bytes: 0,
+            requestor: 0,
+            discard: true,
+            verify: true,
+        }
+    }
+
+    fn request(&self) -> RepairRequest {
+        RepairRequest {
+            object: self.object.clone(),
+            index: self.index,
+            scheme: self.scheme.clone(),
+            slice_bytes: self.slice_bytes,
+            requestor: self.requestor,
+            discard: self.discard,
+            no_verify: !self.verify,
+            ..RepairRequest::default()
+        }
+    }
+}
+
+impl RepairOutcome {
+    /// Bytes over the network in all.
+    pub fn total_bytes(&self) -> u64 {
+        self.links.iter().map(|link| link.bytes).sum()
+    }
+
+    /// What one event of a job says about its flow, if one ended with it. Processor figures are left at 0.
+    pub fn of(event: &JobEvent) -> Option<RepairOutcome> {
+        let flow = event.flow.as_ref()?;
+        let node = |site: u32| event.participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
+        let links =
+            flow.links.iter().map(|l| LinkTraffic { from: node(l.from), to: node(l.to), bytes: l.bytes });
+        Some(RepairOutcome {
+            scheme: event.scheme.clone(),
+            verified_s: flow.verified_us as f64 / 1e6,
+            durable_s: flow.durable_us as f64 / 1e6,
+            links: links.collect(),
+            stages: flow.stages.clone(),
+            cpu_s: 0.0,
+            processor_share: 0.0,
+        })
+    }
+}
+
+impl LabCluster {
+    /// Stores an object from a client on the coordinator's host: lift the testbed's limits before if it is large.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn put(
+        &self,
+        name: &str,
+        input: impl Read + Send + 'static,
+        replicas: u32,
+    ) -> Result<ObjectInfo, LabError> {
+        let options = PutOptions { replicas, ..PutOptions::default() };
+        self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))
+    }
+
+    /// Turns an object's replicas into an erasure code.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn archive(&self, name: &str, code: &str) -> Result<(), LabError> {
+        let request = ArchiveRequest { name: name.to_owned(), code: code.to_owned(), slice_bytes: 0 };
+        self.at_coordinator(async |client| all(client.archive(request).await?).await).map(drop)
+    }
+
+    /// An object with its blocks, and where they are.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn lookup(&self, name: &str) -> Result<ObjectInfo, LabError> {
+        self.at_coordinator(async |client| Ok(client.lookup(name, true).await?))
+    }
+
+    /// Repairs one block.
+    ///
+    /// # Errors
+    /// [`LabError::Client`]; [`LabError::Daemon`] if nothing was repaired.
+    pub fn repair(&self, order: &RepairOrder) -> Result<RepairOutcome, LabError> {
+        let (cpu_before, processors) = (self.cpu_seconds(), ProcessorShare::start()?);
+        let events = self.repair_events(order.request())?;
+        let (cpu_s, processor_share) = (self.cpu_seconds() - cpu_before, processors.so_far()?);
+        let outcome = events.iter().rev().find_map(RepairOutcome::of);
+        let outcome = outcome.map(|outcome| RepairOutcome { cpu_s, processor_share, ..outcome });
+        outcome.ok_or_else(|| LabError::Daemon {
+            who: "the coordinator".to_owned(),
+            message: events
+                .last()
+                .map_or_else(|| "the repair reported nothing".to_owned(), |e| e.message.clone()),
+        })
+    }
+
+    /// Repairs whatever the request names, a whole node for example; everything that the coordinator says meanwhile.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn repair_events(&self, request: RepairRequest) -> Result<Vec<JobEvent>, LabError> {
+        self.at_coordinator(async |client| all(client.repair(request).await?).await)
+    }
+
+    fn at_coordinator<T: Send>(
+        &self,
+        work: impl AsyncFnOnce(client::Client) -> Result<T, LabError> + Send,
+    ) -> Result<T, LabError> {
+        self.with_client(self.coordinator.host.index, work)
+    }
+}
+
+async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>, LabError> {
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await? {
+        seen.push(event);
+    }
+    Ok(seen)
+}

@@ -1,0 +1,21 @@
+//! A network of hosts on one machine, the product's own daemons on it, and bare programs to compare them with.
+//!
+//! ```text
+//!   testbed   hosts: network namespaces, veth pairs, bridges, token buckets; measured before they are believed
+//!   cluster   a coordinator and nodes on those hosts, a process each
+//!   bare      the same bytes over plain sockets: one connection, a chain of relays, a chain of helpers
+//!   processor how much of the processors an experiment used
+//! ```
+//!
+//! A thread or a process is on a host when it is in that host's network namespace: [`Host::inside`], [`Host::command`].
+
+pub mod bare;
+mod cluster;
+mod error;
+mod processor;
+mod testbed;
+
+pub use cluster::{ClusterSpec, LabCluster, LinkTraffic, RepairOrder, RepairOutcome};
+pub use error::LabError;
+pub use processor::{ProcessStat, ProcessorShare, process_stat};
+pub use testbed::{Host, LinkRate, LinkReport, MeasuredLink, Racks, Spec, Testbed};

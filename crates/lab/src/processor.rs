@@ -1,0 +1,99 @@
+//! Processor time: of processes, and of the machine while something is measured.
+
+use crate::error::LabError;
+use std::fs;
+
+/// `/proc` counts processor time in these on every Linux, whatever the kernel's own tick.
+const USER_TICKS_PER_SECOND: f64 = 100.0;
+
+/// How busy the processors are between two points in time, read from `/proc/stat`.
+///
+/// An experiment about a network is believed only while processors idle: the share is printed beside its figures.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessorShare {
+    busy_ticks: u64,
+    all_ticks: u64,
+}
+
+impl ProcessorShare {
+    /// Starts counting.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] where there is no `/proc/stat`.
+    pub fn start() -> Result<ProcessorShare, LabError> {
+        let text = fs::read_to_string("/proc/stat").map_err(LabError::io("read /proc/stat"))?;
+        parse_machine(&text).ok_or_else(|| LabError::Io {
+            what: "read /proc/stat".to_owned(),
+            source: std::io::ErrorKind::InvalidData.into(),
+        })
+    }
+
+    /// Fraction of all processors that was in use since the start, 0 to 1.
+    ///
+    /// # Errors
+    /// [`LabError::Io`], as [`ProcessorShare::start`].
+    pub fn so_far(&self) -> Result<f64, LabError> {
+        let now = ProcessorShare::start()?;
+        let all = now.all_ticks.saturating_sub(self.all_ticks).max(1);
+        Ok(now.busy_ticks.saturating_sub(self.busy_ticks) as f64 / all as f64)
+    }
+}
+
+/// The first line of `/proc/stat` (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal; guest time, which
+/// follows, is part of user time. Stolen time is busy: it was wanted and not there.
+fn parse_machine(text: &str) -> Option<ProcessorShare> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let all_ticks = ticks.iter().sum();
+    let idle = ticks.get(3)? + ticks.get(4)?;
+    Some(ProcessorShare { busy_ticks: all_ticks - idle, all_ticks })
+}
+
+/// What `/proc/PID/stat` says about a process.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ProcessStat {
+    /// Ended and not yet waited for.
+    pub dead: bool,
+    /// Processor time used so far, in user and kernel mode, with all its threads.
+    pub cpu_seconds: f64,
+    /// When it started, in ticks after boot: with the number, it names the process beyond doubt within a boot.
+    pub start_ticks: u64,
+}
+
+/// Reads what is known about a process; `None` if there is none of that number.
+pub fn process_stat(pid: u32) -> Option<ProcessStat> {
+    parse_process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Fields 3, 14, 15 and 22 of proc(5), counted from 1. Field 2 may hold anything, even parentheses, so fields are
+/// counted from its end.
+fn parse_process(text: &str) -> Option<ProcessStat> {
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3);
+    let number = |n: usize| field(n)?.parse::<u64>().ok();
+    Some(ProcessStat {
+        dead: matches!(*field(3)?, "Z" | "X"),
+        cpu_seconds: (number(14)? + number(15)?) as f64 / USER_TICKS_PER_SECOND,
+        start_ticks: number(22)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_programs_do_not_confuse_the_fields() {
+        let text = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 98765 10 11 12";
+        let expected = ProcessStat { dead: false, cpu_seconds: 1.1, start_ticks: 98765 };
+        assert_eq!(parse_process(text), Some(expected));
+        assert!(parse_process("7 (a) S 1").is_none());
+    }
+
+    #[test]
+    fn waiting_for_a_disk_is_idle_and_guests_are_not_counted_twice() {
+        let share = parse_machine("cpu  10 1 20 60 5 1 2 1 10 0\ncpu0 1 1 1 1\n").unwrap();
+        assert_eq!((share.busy_ticks, share.all_ticks), (35, 100));
+        assert!(parse_machine("intr 1 2 3").is_none());
+    }
+}
