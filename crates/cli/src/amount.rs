@@ -163,6 +163,11 @@ pub fn seconds(duration: Duration) -> String {
     if s >= 1.0 { format!("{s:.3} s") } else { format!("{:.1} ms", s * 1e3) }
 }
 
+/// A number of things: `1 block`, `3 blocks`.
+pub fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! `stripeline cluster` and `stripeline node start|stop`: a cluster of processes on this machine.
 
-use crate::amount::{Rate, Size};
+use crate::amount::{Rate, Size, count};
 use crate::context::Context;
 use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
 use crate::output::table;
@@ -77,10 +77,10 @@ fn up(context: &Context, args: &UpArgs) -> Result<()> {
     });
     context.out.answer(&document, || {
         format!(
-            "{} nodes in {} rack{} are up, the coordinator at {coordinator} ({started} daemons started)\ndata and logs: {}",
-            cluster.nodes.len(),
-            cluster.racks,
-            if cluster.racks == 1 { "" } else { "s" },
+            "{} in {} up, the coordinator at {coordinator} ({} started)\ndata and logs: {}",
+            count(cluster.nodes.len() as u64, "node"),
+            count(u64::from(cluster.racks), "rack"),
+            count(started as u64, "daemon"),
             home.path().display()
         )
     })
@@ -93,7 +93,7 @@ fn down(context: &Context) -> Result<()> {
     let nodes: Vec<DaemonDir> = cluster.nodes.iter().map(|node| home.node(node.id)).collect();
     let stopped = stop_all(&nodes, false)? + stop_coordinator(&home)?;
     context.out.answer(&json!({"dir": home.path(), "stopped": stopped}), || {
-        format!("{stopped} daemons stopped; their data stay in {}", home.path().display())
+        format!("{} stopped; their data stay in {}", count(stopped as u64, "daemon"), home.path().display())
     })
 }
 

@@ -28,9 +28,7 @@ impl Output {
         if self.json {
             return emit(&serde_json::to_string(document)?);
         }
-        // Tables fill their last column up.
-        let text: Vec<String> = text().trim_end().lines().map(|line| line.trim_end().to_owned()).collect();
-        emit(&text.join("\n"))
+        emit(&lines(text()))
     }
 
     /// One line of a stream of JSON documents; nothing without `--json`.
@@ -42,6 +40,12 @@ impl Output {
 fn emit(line: &dyn Display) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(closed)
+}
+
+/// The text without blanks at the ends of lines: tables fill their last column up with them.
+pub fn lines(text: impl Display) -> String {
+    let lines: Vec<String> = text.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n").trim_end().to_owned()
 }
 
 /// Tells a closed pipe from a real failure to write.

@@ -5,7 +5,7 @@ use crate::cluster::hex;
 use crate::context::Context;
 use crate::job;
 use crate::objects::slice_bytes;
-use crate::output::{Output, table};
+use crate::output::{Output, lines, table};
 use crate::traffic::Traffic;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -188,19 +188,21 @@ async fn repair_node(out: Output, client: &Client, request: RepairRequest, verbo
     let events = job::watch(out, &format!("repair node-{node}"), client.repair(request).await?).await?;
     let elapsed = started.elapsed();
     let mut traffic = Traffic::default();
-    let mut blocks = 0;
     for repaired in events.iter().filter_map(Repaired::of) {
         traffic.add(&repaired.traffic);
-        blocks += 1;
     }
-    let failed = events.last().map_or(0, |event| event.failed);
-    if failed > 0 {
+    let Some(end) = events.last() else { return Ok(()) };
+    if end.failed > 0 {
         bail!(
-            "{failed} blocks of node-{node} could not be rebuilt ({blocks} could); 'stripeline cluster status' shows what is missing"
+            "{}; {} blocks failed, and 'stripeline cluster status' shows what is missing",
+            end.message,
+            end.failed
         );
     }
-    let summary = events.last().map_or("", |event| event.message.as_str());
-    out.say(format!("node-{node}: {blocks} blocks rebuilt in {}  {summary}", seconds(elapsed)))?;
+    out.say(format!("{} in {}", end.message, seconds(elapsed)))?;
+    if traffic.total() == 0 {
+        return Ok(());
+    }
     say_traffic(out, &traffic, None)?;
     if verbose { say_links(out, &traffic) } else { Ok(()) }
 }
@@ -224,7 +226,7 @@ fn say_links(out: Output, traffic: &Traffic) -> Result<()> {
     for (from, to, bytes) in traffic.links() {
         table.add_row([from, to, format!("{bytes} ({})", Size(bytes))]);
     }
-    out.say(table)
+    out.say(lines(&table))
 }
 
 /// What the plans of every scheme say that the repair would move.

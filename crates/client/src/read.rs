@@ -149,7 +149,7 @@ impl Outlet {
             return Err(Fault::new(Cause::Bug, detail));
         }
         let piece = cut(delivery.bytes, range.start - slice.start..range.end - slice.start);
-        if !self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok()) {
+        if self.pieces.as_ref().is_none_or(|pieces| pieces.send(piece).is_err()) {
             self.pieces = None;
             return Err(Fault::new(Cause::Aborted, "the output was closed"));
         }

@@ -5,7 +5,7 @@ mod report;
 mod source;
 mod stage;
 
-use crate::amount::{Rate, Size, seconds};
+use crate::amount::{Rate, Size, count, seconds};
 use crate::bare;
 use crate::context::{Context, run as block_on};
 use crate::job;
@@ -149,7 +149,7 @@ impl Demo {
         let input = File::open(&self.source.path).context("cannot read the file")?;
         let object = client.put(OBJECT, input, options).await?;
         bar.finish_and_clear();
-        self.took(started, &format!("{} blocks, three replicas each", object.block_count))?;
+        self.took(started, &format!("{}, three replicas each", count(object.block_count, "block")))?;
 
         self.step(&format!("archive as {}", self.code))?;
         let started = Instant::now();
@@ -182,7 +182,10 @@ impl Demo {
         let got = sha256(&path)?;
         fs::remove_file(&path)?;
         ensure!(got == expected, "SHA-256 of what came back is {got}, of what was put {expected}");
-        self.note(&format!("{took}, {} blocks decoded from others; SHA-256 equal", report.degraded_blocks))?;
+        self.note(&format!(
+            "{took}, {} decoded from others; SHA-256 equal",
+            count(report.degraded_blocks, "block")
+        ))?;
         Ok(report.degraded_blocks)
     }
 
@@ -237,10 +240,10 @@ impl Demo {
         let started = Instant::now();
         let request = RepairRequest { node: lost.node, ..RepairRequest::default() };
         let events = job::watch_silently(self.out, "recover", client.repair(request).await?).await?;
-        let blocks = events.iter().filter_map(Repaired::of).count();
+        let blocks = count(events.iter().filter_map(Repaired::of).count() as u64, "block");
         let missing = client.status().await?.missing_blocks;
         ensure!(missing == 0, "{missing} blocks are still missing after the recovery");
-        self.took(started, &format!("{blocks} blocks rebuilt, none missing"))
+        self.took(started, &format!("{blocks} rebuilt, none missing"))
     }
 
     async fn wait_until_dead(&self, client: &Client, node: u32) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What the demonstration found out, as a table and as JSON.
 
-use crate::amount::{Rate, Size, seconds};
+use crate::amount::{Rate, Size, count, seconds};
 use crate::output::table;
 use crate::repair::Repaired;
 use crate::traffic::Port;
@@ -93,6 +93,11 @@ impl Report {
         self.bare().map_or(f64::NAN, |bare| measured.verified.as_secs_f64() / bare.verified.as_secs_f64())
     }
 
+    /// Blocks that a star reads: k, unless the file does not fill a stripe.
+    fn star_blocks(&self) -> u64 {
+        self.measured.first().map_or(0, |star| star.busiest_bytes.div_ceil(self.block_bytes.max(1)))
+    }
+
     /// How long the bytes of one block take at the rate, with nothing in the way.
     fn ideal(&self) -> Option<Duration> {
         (self.rate.0 > 0).then(|| Duration::from_secs_f64(self.block_bytes as f64 / self.rate.0 as f64))
@@ -116,17 +121,17 @@ impl Report {
         let ideal = self.ideal().map_or(String::new(), |ideal| format!(" (ideal {})", seconds(ideal)));
         format!(
             "\nRepair of one lost block of {block}, {code}, {nodes} nodes, {rate} each way{ideal}\n\n{table}\n\n\
-             A star sends k = {k} blocks into one node, so {k} × the bare send is its bound; a chain's is 1 ×.\n\
+             A star sends {star} into one node, so as many bare sends are its bound; a chain's is one.\n\
              Links are limited by the daemons' own token buckets on one machine, not by the kernel or by real wires.\n\
-             The file came back with SHA-256 {sha} with a node dead ({degraded} blocks decoded) and after its recovery.\n\
+             The file came back with SHA-256 {sha} with a node dead ({degraded} decoded) and after its recovery.\n\
              All in {total}.",
             block = Size(self.block_bytes),
             code = self.code,
             nodes = self.nodes,
             rate = self.rate,
-            k = self.code.k(),
+            star = count(self.star_blocks(), "block"),
             sha = self.sha256,
-            degraded = self.degraded_blocks,
+            degraded = count(self.degraded_blocks, "block"),
             total = seconds(self.total),
         )
     }

@@ -35,7 +35,7 @@ impl Source {
         while left > 0 {
             let before = left;
             for root in ROOTS {
-                walk(Path::new(root), &mut |file| {
+                let more = walk(Path::new(root), &mut |file| {
                     let Ok(input) = File::open(file) else { return Ok(true) };
                     // A file that cannot be read to its end still gave what it gave.
                     let copied = copy(&mut input.take(left), &mut output)?;
@@ -46,6 +46,9 @@ impl Source {
                     Ok(left > 0)
                 })
                 .with_context(|| format!("cannot write {}", path.display()))?;
+                if !more {
+                    break;
+                }
             }
             if left == before {
                 bail!("there are no files in {} to make a sample of; give --file", ROOTS.join(", "));
