@@ -110,6 +110,18 @@ pub enum CoordinatorError {
         /// Blocks that suffice.
         needed: usize,
     },
+    /// A scheme that forwards whole symbols, and one that is longer than any slice.
+    #[error(
+        "{scheme} forwards whole symbols of up to {limit} B, and this block's have {bytes} B; choose a scheme that streams"
+    )]
+    BlockTooLong {
+        /// The scheme's name.
+        scheme: &'static str,
+        /// Length of a symbol.
+        bytes: u64,
+        /// The longest slice.
+        limit: u32,
+    },
     /// Too much at once.
     #[error("{what}: at most {limit} at once; try again when some have ended")]
     TooMany {
@@ -172,7 +184,7 @@ impl From<CoordinatorError> for tonic::Status {
         use CoordinatorError::*;
         let text = error.to_string();
         match error {
-            Invalid(_) | Code(_) | Plan(flow::FlowError::UnknownScheme { .. }) => {
+            Invalid(_) | BlockTooLong { .. } | Code(_) | Plan(flow::FlowError::UnknownScheme { .. }) => {
                 tonic::Status::invalid_argument(text)
             }
             NoSuchObject(_) | NoSuchBlock(_) | NoSuchNode(_) | NoSuchTask { .. } | NoSuchPut => {

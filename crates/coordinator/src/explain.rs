@@ -23,25 +23,30 @@ pub(crate) async fn explain(
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(request.requestor);
     let requestor = shared.planner.requestor(&view, &placement, asked, &nobody, |n| shared.received_by(n))?;
-    let schemes: Vec<Option<Scheme>> = match (scheme(&request.scheme)?, &placement.stripe) {
-        (_, None) => vec![None],
-        (Some(one), Some(_)) => vec![Some(one)],
-        (None, Some(_)) => Scheme::all().map(Some).collect(),
+    let spec = RepairSpec {
+        scheme: scheme(&request.scheme)?,
+        slice_bytes: shared.planner.slice_bytes(request.slice_bytes)?,
+        verify: !request.no_verify,
+        requestor,
+        generation: placement.row.last_generation + 1,
+        flow: FlowId::random(),
+        attempt: 1,
     };
+    let plan = |spec: &RepairSpec| shared.planner.repair(&view, &placement, spec, &nobody);
+    let chosen = plan(&spec)?;
     let mut plans = Vec::new();
-    for scheme in schemes {
-        let spec = RepairSpec {
-            scheme,
-            slice_bytes: shared.planner.slice_bytes(request.slice_bytes)?,
-            verify: !request.no_verify,
-            requestor,
-            generation: placement.row.last_generation + 1,
-            flow: FlowId::random(),
-            attempt: 1,
-        };
-        plans.push(shared.planner.repair(&view, &placement, &spec, &nobody)?);
+    if chosen.why.is_some() {
+        for scheme in Scheme::all() {
+            match plan(&RepairSpec { scheme: Some(scheme), ..spec.clone() }) {
+                // Not for this block, and nobody asked for it.
+                Err(CoordinatorError::BlockTooLong { .. }) => {}
+                plan => plans.push(plan?),
+            }
+        }
+    } else {
+        plans.push(chosen.clone());
     }
-    Ok(render(&view, &placement, requestor, &plans))
+    Ok(render(&view, &placement, requestor, &chosen, &plans))
 }
 
 /// The block that a request names.
@@ -65,24 +70,34 @@ pub(crate) async fn target(shared: &Arc<Shared>, request: &proto::RepairRequest)
     blocks.first().copied().ok_or_else(none)
 }
 
-fn render(view: &View, placement: &Placement, requestor: u32, plans: &[RepairPlan]) -> proto::ExplainReply {
+fn render(
+    view: &View,
+    placement: &Placement,
+    requestor: u32,
+    chosen: &RepairPlan,
+    plans: &[RepairPlan],
+) -> proto::ExplainReply {
     let name = |at: Site| if at.0 == 0 { "client".to_owned() } else { format!("node-{}", at.0) };
     let rack = |at: Site| view.nodes.get(&at.0).map(|n| n.rack);
     let code = placement.stripe.as_ref().map_or("replicated", |s| s.row.code.as_str());
     let mut text = format!("block {} ({code}), rebuilt at node-{requestor}\n", placement.block);
     let mut dot = String::new();
     let mut list = Vec::new();
-    for RepairPlan { planned, scheme } in plans {
+    for RepairPlan { planned, scheme, .. } in plans {
         let Planned { flow, cost, .. } = planned;
         text += &format!("\n== {scheme}\n{}", flow::render::explain(flow, cost, name));
         text += &format!("{} B between racks\n", cost.cross_rack_bytes(rack));
         dot += &flow::render::dot(flow, name);
         list.push(as_json(planned, scheme, cost.cross_rack_bytes(rack)));
     }
+    if let Some(why) = &chosen.why {
+        text += &format!("\nauto takes {}, {why}\n", chosen.scheme);
+    }
     let document = json!({
         "block": placement.block.to_string(),
         "code": code,
         "requestor": requestor,
+        "chosen": { "scheme": chosen.scheme, "why": chosen.why },
         "plans": list,
     });
     proto::ExplainReply { text, dot, json: document.to_string() }

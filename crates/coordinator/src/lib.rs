@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use wire::limits;
 use wire::proto::coordinator_server::CoordinatorServer;
 
@@ -89,7 +89,7 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
         .tcp_nodelay(true)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .add_service(service)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
             let _ = stopped.await;
         });
     let server = tokio::spawn(async move {

@@ -1,5 +1,7 @@
 //! Put, read, archive, lose nodes, repair, delete: what a client and an operator see.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -133,7 +135,7 @@ async fn a_repair_can_be_measured_without_any_loss_and_leaves_nothing() {
     cluster.archive("object", "rs-4+2").await.unwrap();
     let before = cluster.lookup("object").await.unwrap();
     cluster.world.flows();
-    for scheme in ["conventional", "pipeline", "auto"] {
+    for scheme in flow::Scheme::all().map(flow::Scheme::name).chain(["auto"]) {
         let request =
             proto::RepairRequest { scheme: scheme.to_owned(), discard: true, ..by_index("object", 1) };
         let events = cluster.repair(request).await.unwrap();
@@ -144,7 +146,11 @@ async fn a_repair_can_be_measured_without_any_loss_and_leaves_nothing() {
         let own = before.blocks[1].nodes[0];
         assert!(event.participants.iter().all(|p| p.node != own), "its own copy is no helper");
         assert_eq!(event.participants.len(), 5);
-        assert!(flow.header.unwrap().verify);
+        let header = flow.header.unwrap();
+        assert!(header.verify);
+        assert_eq!(header.serial, scheme == "pipe-s");
+        assert_eq!(flow.slice_count, if matches!(scheme, "ppr" | "pipe-b") { 1 } else { 4 }, "{scheme}");
+        assert_eq!(event.message.contains("pipeline 1.750"), scheme == "auto", "{}", event.message);
         let sent: u64 = event.flow.as_ref().unwrap().links.iter().map(|l| l.bytes).sum();
         assert_eq!(sent, 4 * BLOCK_BYTES);
     }
@@ -181,6 +187,12 @@ async fn explain_tells_what_a_repair_will_send() {
     assert!((star["timeslots"].as_f64().unwrap() - 4.0).abs() < 1e-9);
     // 1 + (k−1)/s with s = 4 slices (RP §3.2).
     assert!((chain["timeslots"].as_f64().unwrap() - 1.75).abs() < 1e-9);
+    // ⌈log2(k+1)⌉ for whole blocks, k along a chain of them; streamed, the tree's largest in-degree and a slice (RP §2.2).
+    for (scheme, timeslots) in [("ppr", 3.0), ("pipe-b", 4.0), ("ppr-sliced", 2.25), ("pipe-s", 1.75)] {
+        assert!((of(scheme)["timeslots"].as_f64().unwrap() - timeslots).abs() < 1e-9, "{scheme}");
+    }
+    assert_eq!(json["chosen"]["scheme"], "pipeline");
+    assert!(reply.text.contains("auto takes pipeline, fewest timeslots"), "{}", reply.text);
     assert!(reply.text.contains("== pipeline") && reply.dot.starts_with("digraph"));
 }
 

@@ -198,16 +198,17 @@ impl Attempt<'_> {
             flow: self.flow,
             attempt: self.attempt,
         };
-        let RepairPlan { planned, scheme } =
+        let RepairPlan { planned, scheme, why } =
             self.shared.planner.repair(view, placement, &spec, self.avoid)?;
         self.shared.planner.mark(&planned.flow, ticket.target.node);
         let participants = planned.plan.participants.clone();
         let progress = |done, total| self.job.task.note(|r| r.detail = format!("{done} of {total} slices"));
         let result = self.shared.nodes.drive(view, ticket.target.node, planned.plan, progress).await?;
         let sums = check_staged(&result, placement, ticket)?;
+        let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
         self.job.emit(proto::JobEvent {
             state: "running".to_owned(),
-            message: format!("block {} is durable on node-{}", self.block, ticket.target.node),
+            message: format!("block {} is durable on node-{}{why}", self.block, ticket.target.node),
             flow: Some(result),
             block: self.block.to_vec(),
             scheme,

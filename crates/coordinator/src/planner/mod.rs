@@ -3,6 +3,7 @@
 //!
 //! Sites are node numbers; site 0 is the client.
 
+mod choose;
 mod codes;
 mod encode;
 mod read;

@@ -1,9 +1,9 @@
 //! Plans of reads: from a living copy, or decoded from the rest of the stripe.
 
+use super::choose::{Choice, choose};
 use super::repair::survivors;
 use super::{CLIENT, Draft, Planned, Planner, Source, plain, site, slice_run};
 use crate::catalog::Placement;
-use crate::config::STAR_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
@@ -88,7 +88,7 @@ impl Planner {
         Ok(Some(reply(planned, false, note, request.offset, request.length)))
     }
 
-    /// Decoded by the client's last stage, or along a chain of helpers.
+    /// Decoded from the rest of the stripe by some scheme.
     fn degraded(
         &self,
         view: &View,
@@ -107,10 +107,6 @@ impl Planner {
         let symbol_bytes = geometry.symbol_bytes().max(1);
         let (index, within) = (request.offset / symbol_bytes, request.offset % symbol_bytes);
         let length = request.length.min(symbol_bytes - within);
-        let scheme = request.scheme.unwrap_or(match length {
-            0..=STAR_READ_BYTES => Scheme::Conventional,
-            _ => Scheme::Pipeline,
-        });
         let (sources, absent) = survivors(self, view, stripe, request.avoid);
         let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
         let repair = RepairRequest {
@@ -122,37 +118,39 @@ impl Planner {
             requestor: CLIENT,
             sink: Sink::Read,
         };
-        let flow = flow::build(scheme, &repair)
+        let Choice { scheme, flow, why } = choose(request.scheme, &repair, Some((within, length)))
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), code.k()))?;
         self.mark(&flow, CLIENT.0);
         let helpers = flow.sites().len() - 1;
+        let slices = slice_run(within, length, flow.geometry.slice_bytes);
         let planned = Draft {
             view,
+            header: FlowHeader { serial: scheme.serial(), ..FlowHeader::new(code.field(), flow.geometry) },
             flow,
-            header: FlowHeader::new(code.field(), geometry),
             sources: &sources,
             writes: BTreeMap::new(),
             scheme: scheme.name(),
-            slices: Some(slice_run(within, length, request.slice_bytes)),
+            slices: Some(slices),
         }
         .finish()?;
-        let note = format!("no living copy: decoded from {helpers} helpers by {scheme}");
+        let why = why.map_or(String::new(), |why| format!(", {why}"));
+        let note = format!("no living copy: decoded from {helpers} helpers by {scheme}{why}");
         Ok(reply(planned, true, note, request.offset, length))
     }
 }
 
 /// A stripe that cannot be decoded is a matter of nodes, not of the flow.
 pub(super) fn unrecoverable(
-    error: flow::FlowError,
+    error: CoordinatorError,
     placement: &Placement,
     survivors: usize,
     needed: usize,
 ) -> CoordinatorError {
     match error {
-        flow::FlowError::Code(codes::CodeError::NotRecoverable { .. }) => {
+        CoordinatorError::Plan(flow::FlowError::Code(codes::CodeError::NotRecoverable { .. })) => {
             CoordinatorError::Unrecoverable { block: placement.block, survivors, needed }
         }
-        other => other.into(),
+        other => other,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Plans of repairs: a block of a stripe is rebuilt at a requestor, a replica is copied to it. The requestor drives.
 
+use super::choose::{Choice, choose};
 use super::read::unrecoverable;
 use super::{Draft, Planned, Planner, Source, living_copy, plain, site};
 use crate::catalog::{Placement, StripePlacement};
@@ -31,6 +32,8 @@ pub(crate) struct RepairSpec {
 pub(crate) struct RepairPlan {
     pub planned: Planned,
     pub scheme: String,
+    /// Why this scheme, unless it was asked for.
+    pub why: Option<String>,
 }
 
 impl Planner {
@@ -88,7 +91,6 @@ impl Planner {
         avoid: &BTreeSet<u32>,
     ) -> Result<RepairPlan> {
         let code = self.codes.get(&stripe.row.code)?;
-        let scheme = spec.scheme.unwrap_or(Scheme::Pipeline);
         let geometry = Geometry {
             block_bytes: stripe.row.block_bytes,
             alpha: code.alpha() as u16,
@@ -106,18 +108,19 @@ impl Planner {
             requestor: site(spec.requestor),
             sink: Sink::Write,
         };
-        let flow = flow::build(scheme, &request)
+        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None)
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), code.k()))?;
         let mut info = stripe.info(stripe.index);
         if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
             own.generation = spec.generation;
         }
-        let header = spec.header(FlowHeader::new(code.field(), geometry));
+        let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
+        let header = FlowHeader { serial: scheme.serial(), ..header };
         let writes = BTreeMap::from([(member, spec.write(placement, member, Some(info)))]);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
-        Ok(RepairPlan { planned, scheme: scheme.name().to_owned() })
+        Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why })
     }
 
     /// One edge, from a living replica.
@@ -145,7 +148,7 @@ impl Planner {
         let writes = BTreeMap::from([(member, spec.write(placement, member, None))]);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: "copy", slices: None }.finish()?;
-        Ok(RepairPlan { planned, scheme: "copy".to_owned() })
+        Ok(RepairPlan { planned, scheme: "copy".to_owned(), why: None })
     }
 }
 
