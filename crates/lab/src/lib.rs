@@ -5,6 +5,7 @@
 //!   cluster   a coordinator and nodes on those hosts, a process each
 //!   bare      the same bytes over plain sockets: one connection, a chain of relays, a chain of helpers
 //!   processor how much of the processors an experiment used
+//!   experiments, report   the papers' figures, measured on all that, and kept beside the papers' numbers
 //! ```
 //!
 //! A thread or a process is on a host when it is in that host's network namespace: [`Host::inside`], [`Host::command`].
@@ -12,7 +13,9 @@
 pub mod bare;
 mod cluster;
 mod error;
+pub mod experiments;
 mod processor;
+pub mod report;
 mod testbed;
 
 pub use cluster::{ClusterSpec, LabCluster, LinkTraffic, RepairOrder, RepairOutcome};

@@ -1,0 +1,103 @@
+//! The papers' evidence, and ours: an experiment a file, run by `stripeline bench ID`.
+//!
+//! ```text
+//!   Bench ──▶ Experiment::run ──▶ Results ──▶ Experiment::compare ──▶ Comparison, …
+//!               │
+//!               └─ Stand: testbed, cluster, stripes; repairs and bare sends taken in turn
+//! ```
+//!
+//! Adding one: a file with its `EXPERIMENT`, and its line in the list below.
+
+mod bounds;
+mod own_core;
+mod own_latency;
+mod rp_11a;
+mod rp_8a;
+mod rp_8c;
+mod stand;
+mod why;
+
+pub use bounds::timeslots;
+
+use crate::error::LabError;
+use crate::report::{Chapter, Comparison, Results};
+use crate::testbed::LinkRate;
+use std::path::{Path, PathBuf};
+
+/// One figure or table.
+pub struct Experiment {
+    /// As in `results/<id>.json`.
+    pub id: &'static str,
+    /// What is compared over what.
+    pub title: &'static str,
+    /// The paper's figure and numbers; for ours, why it is asked.
+    pub paper: &'static str,
+    /// What ours must show.
+    pub must_show: &'static str,
+    /// Measures.
+    pub run: fn(&Bench<'_>) -> Result<Results, LabError>,
+    /// Judges what was measured.
+    pub compare: fn(&Results) -> Vec<Comparison>,
+}
+
+/// All of them, in the order of the documentation.
+pub const EXPERIMENTS: &[Experiment] = &[
+    rp_8a::EXPERIMENT,
+    rp_8c::EXPERIMENT,
+    rp_11a::EXPERIMENT,
+    own_latency::EXPERIMENT,
+    own_core::EXPERIMENT,
+];
+
+/// Name of the testbed that experiments make, and remove.
+pub const TESTBED: &str = "bench";
+
+/// How experiments are run.
+pub struct Bench<'a> {
+    /// Small blocks and few runs: to see that it works.
+    pub quick: bool,
+    /// Samples of each figure, where the experiment does not need more.
+    pub runs: Option<usize>,
+    /// Limit of each host's port; `None`: the experiment's own.
+    pub rate: Option<LinkRate>,
+    /// The program `stripeline`, which the daemons are.
+    pub program: PathBuf,
+    /// Where daemons keep their blocks; `None`: in memory.
+    pub folder: Option<PathBuf>,
+    /// Told what is going on.
+    pub say: &'a dyn Fn(&str),
+}
+
+impl Bench<'_> {
+    /// `full`, or `quick` in a quick run.
+    pub fn sized<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// How many samples of each figure.
+    pub fn rounds(&self, full: usize, quick: usize) -> usize {
+        self.runs.unwrap_or(self.sized(full, quick)).max(1)
+    }
+}
+
+/// An experiment by its id.
+pub fn find(id: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.id == id)
+}
+
+/// What the documentation says about each, from the full runs that are kept in `folder`.
+///
+/// # Errors
+/// [`LabError::BadResults`], [`LabError::Io`].
+pub fn chapters(folder: &Path) -> Result<Vec<Chapter>, LabError> {
+    let chapter = |experiment: &Experiment| {
+        let results = Results::load(&Results::file(folder, experiment.id, false, "json"))?;
+        let measured = results.map(|results| {
+            let comparisons = (experiment.compare)(&results);
+            (results, comparisons)
+        });
+        let Experiment { id, title, paper, must_show, .. } = *experiment;
+        Ok(Chapter { id, title, paper, must_show, measured })
+    };
+    EXPERIMENTS.iter().map(chapter).collect()
+}

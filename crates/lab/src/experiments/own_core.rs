@@ -1,0 +1,110 @@
+//! What a core repairs in a second where no link is the limit: ours beside bare chains of the same length.
+
+use super::stand::{
+    CPU, Contender, HELPER_CHAIN, Label, PROCESSOR_SHARE, RELAY_CHAIN, Stand, StandSpec, VERIFIED,
+};
+use super::{Bench, Experiment};
+use crate::error::LabError;
+use crate::report::{Comparison, Form, Measure, Ratio, Results, Sample, Scale, Target, Unit};
+use crate::testbed::LinkRate;
+
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "own-core",
+    title: "Repaired per core and second, links unlimited",
+    paper: "none: it tells when the processor and no longer the network limits a repair.",
+    must_show: "ours beside a bare helper chain (pread, XOR, relay) of the same length, which is the bound; with and without \
+                verification.",
+    run,
+    compare,
+};
+
+const VERIFYING: &str = "pipeline";
+const UNVERIFIED: &str = "pipeline, unverified";
+const CODE: &str = "rs-10+4";
+
+/// Bits of the lost block over processor time, all participants together.
+const BITS_PER_CORE_SECOND: &str = "bits_per_core_s";
+
+/// Repairs of one sample: a daemon's processor time is counted in hundredths of a second, and a repair takes few.
+const BATCH: usize = 8;
+
+const SLICES: &[u32] = &[32 << 10, 128 << 10, 1 << 20];
+
+fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+    let block_bytes: u64 = bench.sized(64 << 20, 8 << 20);
+    let rate = bench.rate.unwrap_or(LinkRate::UNLIMITED);
+    Stand::with(bench, &StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] }, |stand| {
+        let mut results = stand.results(&EXPERIMENT, "slice size", Scale::Bytes, bench.rounds(10, 2));
+        results.y = Measure::new(BITS_PER_CORE_SECOND, "repaired per core", Unit::GigabitsPerSecond);
+        let seconds = Measure::new(VERIFIED, "time", Unit::Seconds);
+        let busy = Measure::new(PROCESSOR_SHARE, "processors busy", Unit::Percent);
+        results.beside = vec![seconds, Measure::new(CPU, "processor time", Unit::Seconds), busy];
+        results.ratios = vec![Ratio::times(HELPER_CHAIN), Ratio::times(RELAY_CHAIN)];
+        results.notes.push(format!(
+            "A sample is the mean of {BATCH} repairs. Processor time is user and kernel time of all participants: of ours, \
+             the coordinator and every node of the cluster. Connections are not encrypted."
+        ));
+        measure(stand, block_bytes, &mut results)?;
+        Ok(results)
+    })
+}
+
+fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<(), LabError> {
+    stand.warm_up()?;
+    let repair = |slice_bytes: u32, verify: bool| Contender::Repair {
+        stripe: 0,
+        scheme: VERIFYING,
+        slice_bytes,
+        verify,
+    };
+    for round in 1..=results.setup.runs {
+        (stand.bench.say)(&format!("round {round} of {}", results.setup.runs));
+        for &slice_bytes in SLICES {
+            let contenders = [
+                (Label::subject(VERIFYING), repair(slice_bytes, true)),
+                (Label::rival(UNVERIFIED), repair(slice_bytes, false)),
+                (Label::bare(HELPER_CHAIN), Contender::Helpers { stripe: 0, slice_bytes }),
+                (Label::bare(RELAY_CHAIN), Contender::Relay { stripe: 0, slice_bytes }),
+            ];
+            for (label, contender) in contenders {
+                let sample = batch(stand, &contender, block_bytes)?;
+                results.add(label.name, label.kind, label.shape, f64::from(slice_bytes), sample);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The mean of a batch.
+fn batch(stand: &Stand<'_>, contender: &Contender, block_bytes: u64) -> Result<Sample, LabError> {
+    let mut mean = Sample::new();
+    for _ in 0..BATCH {
+        for (metric, value) in stand.measure(contender)? {
+            *mean.entry(metric).or_default() += value / BATCH as f64;
+        }
+    }
+    if let Some(cpu) = mean.get(CPU).filter(|&&cpu| cpu > 0.0) {
+        mean.insert(BITS_PER_CORE_SECOND.to_owned(), block_bytes as f64 * 8.0 / cpu);
+    }
+    Ok(mean)
+}
+
+fn compare(results: &Results) -> Vec<Comparison> {
+    let Some(ours) = results.series(VERIFYING) else { return Vec::new() };
+    let beside = |name: &'static str, x: f64| {
+        let cpu = |name: &str| results.summary(name, x, CPU).map_or(0.0, |summary| summary.median);
+        Comparison {
+            what: format!("{name} at {} against a bare helper chain", results.x.text(x)),
+            form: Form::Times,
+            paper: None,
+            target: Target::None,
+            ours: results.ratio(name, HELPER_CHAIN, x),
+            why: format!(
+                "{:.3} s of processor time a repair, of the bare chain {:.3} s",
+                cpu(name),
+                cpu(HELPER_CHAIN)
+            ),
+        }
+    };
+    ours.points.iter().flat_map(|point| [VERIFYING, UNVERIFIED].map(|name| beside(name, point.x))).collect()
+}

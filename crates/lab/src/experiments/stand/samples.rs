@@ -1,0 +1,48 @@
+//! Metrics of repairs and bare sends, SI units.
+
+use crate::bare::Timing;
+use crate::cluster::RepairOutcome;
+use crate::report::Sample;
+use std::collections::BTreeMap;
+
+/// Seconds to the last byte at the requestor, verified; of a bare send, to the last byte.
+pub const VERIFIED: &str = "verified_s";
+/// Seconds to the block durable under its final name.
+pub const DURABLE: &str = "durable_s";
+/// Processor seconds of all daemons or bare processes.
+pub const CPU: &str = "cpu_s";
+/// Share of all processors in use meanwhile, 0 to 1.
+pub const PROCESSOR_SHARE: &str = "processor_share";
+/// Payload bytes through the busiest side of a node's port.
+const BUSIEST: &str = "busiest_bytes";
+/// Payload bytes over all links.
+const NETWORK: &str = "network_bytes";
+
+pub fn repair(outcome: &RepairOutcome) -> Sample {
+    sample([
+        (VERIFIED, outcome.verified_s),
+        (DURABLE, outcome.durable_s),
+        (CPU, outcome.cpu_s),
+        (PROCESSOR_SHARE, outcome.processor_share),
+        (BUSIEST, busiest_bytes(outcome) as f64),
+        (NETWORK, outcome.total_bytes() as f64),
+    ])
+}
+
+pub fn bare(timing: &Timing) -> Sample {
+    sample([(VERIFIED, timing.seconds), (CPU, timing.cpu_seconds), (PROCESSOR_SHARE, timing.processor_share)])
+}
+
+/// Payload through the busiest side of a node's port.
+pub fn busiest_bytes(outcome: &RepairOutcome) -> u64 {
+    let mut ports: BTreeMap<(u32, bool), u64> = BTreeMap::new();
+    for link in &outcome.links {
+        *ports.entry((link.from, false)).or_default() += link.bytes;
+        *ports.entry((link.to, true)).or_default() += link.bytes;
+    }
+    ports.into_values().max().unwrap_or(0)
+}
+
+fn sample<const N: usize>(metrics: [(&str, f64); N]) -> Sample {
+    metrics.into_iter().map(|(metric, value)| (metric.to_owned(), value)).collect()
+}
