@@ -2,8 +2,7 @@
 
 use crate::rig::{Rig, read};
 use flow::Scheme;
-
-const SCHEMES: [Scheme; 2] = [Scheme::Conventional, Scheme::Pipeline];
+use wire::{Cause, limits};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_member_is_rebuilt_by_every_scheme() {
@@ -15,7 +14,7 @@ async fn every_member_is_rebuilt_by_every_scheme() {
         ("random-a2-4+2-s1", vec![150_000; 4], 4096),
     ] {
         let mut rig = Rig::new(code, &lengths, slice_bytes).await;
-        for scheme in SCHEMES {
+        for scheme in Scheme::all() {
             for verify in [true, false] {
                 for member in 0..rig.blocks.len() {
                     let plan = rig.plan(scheme, &[member as u16], verify);
@@ -34,7 +33,7 @@ async fn every_member_is_rebuilt_by_every_scheme() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_lost_blocks_come_from_one_flow() {
     let rig = Rig::new("rs-4+2", &[100_000, 99_999, 3, 70_000], 32 * 1024).await;
-    for scheme in SCHEMES {
+    for scheme in Scheme::all() {
         let result = rig.repair(rig.plan(scheme, &[1, 4], true)).await.unwrap();
         assert_eq!(result.staged.len(), 2);
         for member in [1, 4] {
@@ -48,27 +47,12 @@ async fn several_lost_blocks_come_from_one_flow() {
 async fn links_carry_what_was_predicted() {
     let lengths = [200_000, 131_072, 65_537, 1];
     let rig = Rig::new("rs-4+2", &lengths, 32 * 1024).await;
-    for scheme in SCHEMES {
+    for scheme in Scheme::all() {
         let lost = flow::Member(0);
         let plan = rig.plan(scheme, &[0], true);
         let result = rig.repair(plan.clone()).await.unwrap();
-        let helpers: Vec<_> = (1..6u16)
-            .map(|m| flow::Helper {
-                member: flow::Member(m),
-                site: flow::Site(u32::from(m) + 1),
-                stored_bytes: rig.blocks[usize::from(m)].len() as u64,
-            })
-            .collect();
-        let request = flow::RepairRequest {
-            code: &rig.code,
-            geometry: rig.geometry,
-            wanted: flow::RepairRequest::whole_blocks(&rig.code, &[lost]),
-            helpers: &helpers,
-            absent: &[],
-            requestor: flow::Site(0),
-            sink: flow::Sink::Write,
-        };
-        let flow = flow::build(scheme, &request).unwrap();
+        let wanted = flow::RepairRequest::whole_blocks(&rig.code, &[lost]);
+        let flow = rig.flow(scheme, wanted, flow::Sink::Write, &[lost]);
         let stored = |m: flow::Member| rig.blocks[usize::from(m.0)].len() as u64;
         let predicted = flow::predict(&flow, stored, None);
         let measured: Vec<_> =
@@ -84,12 +68,39 @@ async fn links_carry_what_was_predicted() {
 async fn a_client_reads_a_range_of_a_lost_block() {
     let slice_bytes = 32 * 1024;
     let rig = Rig::new("rs-4+2", &[200_000; 4], slice_bytes).await;
-    for scheme in SCHEMES {
+    for scheme in Scheme::all() {
         let got = read(rig.read_plan(scheme, &[(2, 0)], (1, 3)), 1, slice_bytes).await.unwrap();
-        assert!(got[0] == rig.blocks[2][32 * 1024..4 * 32 * 1024], "{scheme}");
+        let range = if scheme.whole_block() { 0..200_000 } else { 32 * 1024..4 * 32 * 1024 };
+        assert!(got[0] == rig.blocks[2][range], "{scheme}");
         let whole = read(rig.read_plan(scheme, &[(5, 0)], (0, 7)), 1, slice_bytes).await.unwrap();
         assert!(whole[0] == rig.blocks[5], "{scheme}");
     }
+}
+
+/// A block of the usual size as one slice: one frame of 64 MiB over each edge.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_usual_block_goes_as_one_frame() {
+    let bytes = limits::DEFAULT_BLOCK_BYTES;
+    let rig = Rig::new("rs-3+1", &[bytes, bytes - 1, bytes], limits::DEFAULT_SLICE_BYTES).await;
+    for scheme in Scheme::all().filter(|scheme| scheme.whole_block()) {
+        let mut plan = rig.plan(scheme, &[0], true);
+        assert_eq!(plan.slice_count, 1);
+        // The disks of this test are maps in memory, and slow.
+        plan.header.as_mut().unwrap().stall_ms = limits::STALL_MS;
+        rig.repair(plan).await.unwrap();
+        assert!(rig.repaired(0), "{scheme}");
+        rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    }
+}
+
+/// Only chains: a stage that takes two streams could wait for an acknowledgement that waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_chain_cannot_be_serial() {
+    let rig = Rig::new("rs-2+1", &[1000, 1000], 1024).await;
+    let mut plan = rig.plan(Scheme::Conventional, &[0], true);
+    plan.header.as_mut().unwrap().serial = true;
+    let fault = rig.repair(plan).await.unwrap_err();
+    assert_eq!(fault.cause, Cause::Invalid, "{fault}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,7 +108,7 @@ async fn blocks_of_no_bytes_and_slices_beyond_the_block_work() {
     let rig = Rig::new("rs-2+1", &[0, 0], 32 * 1024).await;
     assert_eq!(rig.blocks[2].len(), 0);
     let rig = Rig::new("rs-2+1", &[1000, 1], 64 << 20).await;
-    for scheme in SCHEMES {
+    for scheme in Scheme::all() {
         rig.repair(rig.plan(scheme, &[0], true)).await.unwrap();
         assert!(rig.repaired(0));
         rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();

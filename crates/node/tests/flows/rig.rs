@@ -58,18 +58,21 @@ impl Rig {
         let lost: Vec<Member> = lost.iter().map(|&m| Member(m)).collect();
         let wanted = RepairRequest::whole_blocks(&self.code, &lost);
         let flow = self.flow(scheme, wanted, flow::Sink::Write, &lost);
-        self.bind(&flow, verify, REQUESTOR, (0, self.geometry.slices()))
+        let slices = (0, flow.geometry.slices());
+        self.bind(&flow, scheme, verify, REQUESTOR, slices)
     }
 
-    /// A proved read of symbols by a client.
+    /// A proved read of symbols by a client; of the slices asked for, or of all where there is but one.
     pub fn read_plan(&self, scheme: Scheme, symbols: &[(u16, u16)], slices: (u64, u64)) -> proto::FlowPlan {
         let wanted = symbols.iter().map(|&(m, index)| Symbol { member: Member(m), index }).collect();
         let lost: Vec<Member> = symbols.iter().map(|s| Member(s.0)).collect();
         let flow = self.flow(scheme, wanted, flow::Sink::Read, &lost);
-        self.bind(&flow, true, 0, slices)
+        let slices = if scheme.whole_block() { (0, 1) } else { slices };
+        self.bind(&flow, scheme, true, 0, slices)
     }
 
-    fn flow(&self, scheme: Scheme, wanted: Vec<Symbol>, sink: flow::Sink, lost: &[Member]) -> Proved {
+    /// The flow of a scheme, its slices as long as the scheme wants them.
+    pub fn flow(&self, scheme: Scheme, wanted: Vec<Symbol>, sink: flow::Sink, lost: &[Member]) -> Proved {
         let helpers: Vec<Helper> = (0..self.blocks.len())
             .filter(|&m| !lost.contains(&Member(m as u16)))
             .map(|m| Helper {
@@ -80,7 +83,7 @@ impl Rig {
             .collect();
         let request = RepairRequest {
             code: &self.code,
-            geometry: self.geometry,
+            geometry: self.sliced(scheme),
             wanted,
             helpers: &helpers,
             absent: &[],
@@ -90,9 +93,24 @@ impl Rig {
         flow::build(scheme, &request).unwrap()
     }
 
-    fn bind(&self, flow: &Proved, verify: bool, driver: u32, slices: (u64, u64)) -> proto::FlowPlan {
-        let mut header = FlowHeader::new(self.code.field(), self.geometry);
+    fn sliced(&self, scheme: Scheme) -> Geometry {
+        match scheme.whole_block() {
+            true => Geometry { slice_bytes: self.geometry.whole_slice() as u32, ..self.geometry },
+            false => self.geometry,
+        }
+    }
+
+    fn bind(
+        &self,
+        flow: &Proved,
+        scheme: Scheme,
+        verify: bool,
+        driver: u32,
+        slices: (u64, u64),
+    ) -> proto::FlowPlan {
+        let mut header = FlowHeader::new(self.code.field(), flow.geometry);
         header.verify = verify;
+        header.serial = scheme.serial();
         header.stall_ms = 400;
         let mut participants = vec![match driver {
             0 => proto::Participant::default(),
