@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use wire::limits;
 use wire::proto::node_server::NodeServer;
 
@@ -75,6 +75,9 @@ pub enum NodeError {
     /// No further thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    /// The coordinator does not want this node.
+    #[error("the coordinator refuses this node: {0}")]
+    Refused(String),
 }
 
 /// What all parts of a running node share.
@@ -107,7 +110,8 @@ impl Shared {
 pub struct Node {
     shared: Arc<Shared>,
     _listener: DataListener,
-    membership: tokio::task::JoinHandle<()>,
+    /// Ends with the reason when the coordinator refuses the node.
+    membership: tokio::task::JoinHandle<String>,
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask the server to end.
     serving: Option<tokio::sync::oneshot::Sender<()>>,
@@ -149,8 +153,8 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
     let (serving, asked_to_end) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(async move {
-        let incoming = TcpListenerStream::new(control);
-        let served = tonic::transport::Server::builder().tcp_nodelay(true).add_service(service);
+        let incoming = TcpIncoming::from(control).with_nodelay(Some(true));
+        let served = tonic::transport::Server::builder().add_service(service);
         let ended = async { asked_to_end.await.unwrap_or(()) };
         if let Err(e) = served.serve_with_incoming_shutdown(incoming, ended).await {
             tracing::error!("control port: {e}");
@@ -184,6 +188,14 @@ impl Node {
     /// What its parts share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Waits until the coordinator has refused the node for good: for most nodes, for ever. To be awaited once.
+    pub async fn refused(&mut self) -> NodeError {
+        match (&mut self.membership).await {
+            Ok(why) => NodeError::Refused(why),
+            Err(broken) => NodeError::Refused(format!("internal error: {broken}")),
+        }
     }
 
     /// Ends it: flows that run fail, nothing half-written stays under a final name.
