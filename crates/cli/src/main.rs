@@ -2,6 +2,7 @@
 
 mod amount;
 mod bare;
+mod bench;
 mod catalog;
 mod cluster;
 mod codes;
@@ -9,6 +10,7 @@ mod context;
 mod daemon;
 mod demo;
 mod job;
+mod lab;
 mod local;
 mod objects;
 mod operate;
@@ -101,9 +103,14 @@ enum Command {
     Coordinator(daemon::CoordinatorArgs),
     /// Run a node in the foreground, or start or stop one of the local cluster
     Node(NodeCli),
-    /// Time one plain TCP connection through the same token buckets: what repairs are compared with
+    /// Repeat the papers' experiments on a testbed of network namespaces, and ours
+    Bench(bench::BenchArgs),
+    /// Run a network of hosts on this machine, to measure on
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
+    /// Be one process of a bare send or chain: what repairs are compared with
     #[command(hide = true)]
-    BareSend(bare::BareArgs),
+    Bare(bare::BareArgs),
 }
 
 #[derive(Args, Debug)]
@@ -154,7 +161,9 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Catalog(command) => catalog::run(context, command),
         Command::Codes(command) => codes::run(command, context.out),
         Command::Demo(args) => demo::run(context, &args),
-        Command::BareSend(args) => bare::run(context, &args),
+        Command::Bench(args) => bench::run(context, &args),
+        Command::Lab(command) => lab::run(context, command),
+        Command::Bare(args) => bare::run(args),
         Command::Coordinator(args) => daemon::run_coordinator(context, args),
         Command::Node(NodeCli { command: Some(command), .. }) => cluster::run_node_command(context, command),
         Command::Node(NodeCli { command: None, daemon }) => daemon::run_node(context, daemon),

@@ -5,8 +5,8 @@
 //!            sl-NAME-h1 eth0 ──── h1 ┴ br0 in sl-NAME-br
 //!
 //!   racks    sl-NAME-h0 eth0 ──── h0 ┐
-//!            sl-NAME-h2 eth0 ──── h2 ┴ br0 in sl-NAME-r0   up ──── r0 ┐
-//!            sl-NAME-h1 eth0 ──── h1 ─ br0 in sl-NAME-r1   up ──── r1 ┴ br0 in sl-NAME-core
+//!            sl-NAME-h2 eth0 ──── h2 ┴ br0 in sl-NAME-r0   core ── r0 ┐
+//!            sl-NAME-h1 eth0 ──── h1 ─ br0 in sl-NAME-r1   core ── r1 ┴ br0 in sl-NAME-core
 //! ```
 //!
 //! Bridges live in namespaces too, so nothing of a testbed touches the machine's own network.
@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 pub const HOST_DEVICE: &str = "eth0";
 
 /// A rack's end of its cable to the core.
-pub const UPLINK: &str = "up";
+pub const UPLINK: &str = "core";
 
 /// What all names of a testbed's namespaces begin with. Names of testbeds hold no dash.
 pub fn prefix(name: &str) -> String {

@@ -3,6 +3,7 @@
 mod layout;
 mod measure;
 mod namespace;
+mod settings;
 mod shape;
 mod spec;
 mod state;
@@ -12,22 +13,14 @@ pub use measure::{LinkReport, MeasuredLink};
 pub use spec::{LinkRate, Racks, Spec};
 
 use crate::error::LabError;
+use settings::Allowed;
 use shape::Limits;
 use state::{Records, State};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::File;
 use std::net::IpAddr;
 use std::process::Command;
-
-/// One for every network: a run must not remember how an earlier one's connections fared, and bbr without pacing
-/// measures itself. Files under `/proc/sys/net`, where they exist.
-const SETTINGS: [(&str, &str); 4] = [
-    ("ipv4/tcp_congestion_control", "cubic"),
-    ("ipv4/tcp_no_metrics_save", "1"),
-    ("ipv6/conf/all/disable_ipv6", "1"),
-    ("ipv6/conf/default/disable_ipv6", "1"),
-];
 
 /// One host of a testbed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +72,7 @@ impl Testbed {
         spec.check()?;
         tools::check()?;
         let records = Records::locate();
-        let _lock = records.lock()?;
+        let lock = records.lock()?;
         let found = records.read(&spec.name)?;
         if let Some(state) = found.filter(|state| state.complete && all_there(&state.spec)) {
             if state.spec != *spec {
@@ -92,16 +85,16 @@ impl Testbed {
             let unchanged = state.limits == limits;
             let mut testbed = Testbed::of(records, state);
             if !unchanged {
-                testbed.set_limits(limits)?;
+                testbed.set_limits(&lock, limits)?;
             }
             return Ok(testbed);
         }
-        clear(&spec.name)?;
+        clear(&lock, &spec.name)?;
         let mut state = State::new(spec);
         records.write(&state)?;
-        if let Err(error) = build(&state) {
+        if let Err(error) = build(&lock, &state) {
             // The first error is the one to tell; what could not be removed is found by the next `up` or `down`.
-            let _ = clear(&spec.name).and_then(|_| records.remove(&spec.name));
+            let _ = clear(&lock, &spec.name).and_then(|_| records.remove(&spec.name));
             return Err(error);
         }
         state.complete = true;
@@ -139,8 +132,8 @@ impl Testbed {
         Spec::flat(name, 2, LinkRate::UNLIMITED).check()?;
         tools::check()?;
         let records = Records::locate();
-        let _lock = records.lock()?;
-        let removed = clear(name)?;
+        let lock = records.lock()?;
+        let removed = clear(&lock, name)?;
         records.remove(name)?;
         Ok(removed)
     }
@@ -258,18 +251,18 @@ impl Testbed {
 
     fn change_limits(&mut self, limits: Limits) -> Result<(), LabError> {
         let records = self.records.clone();
-        let _lock = records.lock()?;
-        self.set_limits(limits)
+        let lock = records.lock()?;
+        self.set_limits(&lock, limits)
     }
 
     /// Sets only what differs. The record goes first: if this is killed, measuring shows that the links are not as claimed.
-    fn set_limits(&mut self, limits: Limits) -> Result<(), LabError> {
+    fn set_limits(&mut self, lock: &File, limits: Limits) -> Result<(), LabError> {
         let before = self.state.limits.batches(&self.state.spec);
         self.state.limits = limits;
         self.records.write(&self.state)?;
         for (namespace, batch) in self.state.limits.batches(&self.state.spec) {
             if before.get(&namespace) != Some(&batch) {
-                tools::tc(&namespace, &batch)?;
+                tools::tc(lock, &namespace, &batch)?;
             }
         }
         Ok(())
@@ -293,42 +286,33 @@ fn all_there(spec: &Spec) -> bool {
     namespace::existing(&layout::prefix(&spec.name)).is_ok_and(|existing| existing == wanted)
 }
 
-fn build(state: &State) -> Result<(), LabError> {
+fn build(lock: &File, state: &State) -> Result<(), LabError> {
     let spec = &state.spec;
     let names = layout::namespaces(spec);
-    tools::ip(None, &names.iter().map(|name| format!("netns add {name}\n")).collect::<String>())?;
+    tools::ip(lock, None, &names.iter().map(|name| format!("netns add {name}\n")).collect::<String>())?;
+    let allowed = Allowed::new()?;
     for name in &names {
-        namespace::inside(name, settings)??;
+        namespace::inside(name, settings::apply)??;
     }
-    tools::ip(None, &layout::cables(spec))?;
+    drop(allowed);
+    tools::ip(lock, None, &layout::cables(spec))?;
     for host in 0..spec.hosts {
-        tools::ip(Some(&layout::host_namespace(spec, host)), &layout::host_setup(spec, host))?;
+        tools::ip(lock, Some(&layout::host_namespace(spec, host)), &layout::host_setup(spec, host))?;
     }
     for (name, ports) in layout::switches(spec) {
-        tools::ip(Some(&name), &layout::switch_setup(&ports))?;
+        tools::ip(lock, Some(&name), &layout::switch_setup(&ports))?;
     }
     for (name, batch) in state.limits.batches(spec) {
-        tools::tc(&name, &batch)?;
-    }
-    Ok(())
-}
-
-/// To be run inside a namespace: those files are each namespace's own.
-fn settings() -> Result<(), LabError> {
-    for (file, value) in SETTINGS {
-        let path = format!("/proc/sys/net/{file}");
-        if fs::exists(&path).unwrap_or(false) {
-            fs::write(&path, value).map_err(LabError::io(format!("set {path} to {value}")))?;
-        }
+        tools::tc(lock, &name, &batch)?;
     }
     Ok(())
 }
 
 /// Ends the processes in namespaces of that testbed and removes them; how many there were. Names tell which are ours: no
 /// others begin so.
-fn clear(name: &str) -> Result<usize, LabError> {
+fn clear(lock: &File, name: &str) -> Result<usize, LabError> {
     let names = namespace::existing(&layout::prefix(name))?;
     namespace::end_processes(&names)?;
-    tools::ip(None, &names.iter().map(|name| format!("netns del {name}\n")).collect::<String>())?;
+    tools::ip(lock, None, &names.iter().map(|name| format!("netns del {name}\n")).collect::<String>())?;
     Ok(names.len())
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   a host's egress    eth0        tbf (port) [ ── htb ── a class per limited destination, found by u32 ]
 //!   a host's ingress   its bridge port: tbf (port)
-//!   a rack             up: tbf (to the core);  its port on the core: tbf (from it)
+//!   a rack             core: tbf (to the core);  its port on the core: tbf (from it)
 //! ```
 
 use super::layout::{self, HOST_DEVICE};

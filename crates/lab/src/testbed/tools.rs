@@ -1,17 +1,21 @@
 //! Driving `ip` and `tc`: whole scripts at once, so that a testbed takes few processes to make.
+//!
+//! When this program is killed, a script that has begun goes on to its end. Each therefore holds the lock on testbeds as
+//! well: its standard output, on which a script that succeeds says nothing, is the locked file.
 
 use crate::error::LabError;
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
 
 /// Runs lines of `ip`, in a namespace or outside all. The first that fails ends it.
-pub fn ip(namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
-    run("ip", namespace, batch)
+pub fn ip(lock: &File, namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
+    run(lock, "ip", namespace, batch)
 }
 
 /// Runs lines of `tc` in a namespace. The first that fails ends it.
-pub fn tc(namespace: &str, batch: &str) -> Result<(), LabError> {
-    run("tc", Some(namespace), batch)
+pub fn tc(lock: &File, namespace: &str, batch: &str) -> Result<(), LabError> {
+    run(lock, "tc", Some(namespace), batch)
 }
 
 /// Whether a testbed can be made here at all.
@@ -29,7 +33,7 @@ pub fn check() -> Result<(), LabError> {
     Ok(())
 }
 
-fn run(tool: &'static str, namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
+fn run(lock: &File, tool: &'static str, namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
     if batch.is_empty() {
         return Ok(());
     }
@@ -37,7 +41,8 @@ fn run(tool: &'static str, namespace: Option<&str>, batch: &str) -> Result<(), L
     if let Some(namespace) = namespace {
         command.args(["-n", namespace]);
     }
-    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let lock = lock.try_clone().map_err(LabError::io("share the lock on testbeds"))?;
+    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(lock).stderr(Stdio::piped());
     let output = feed(command, batch).map_err(|error| cannot_start(tool, error))?;
     if output.status.success() {
         return Ok(());
