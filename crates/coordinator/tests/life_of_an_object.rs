@@ -332,6 +332,24 @@ async fn a_put_goes_around_nodes_that_failed_and_leaves_no_trace_when_given_up()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_put_that_its_client_forgot_ends_with_its_lease() {
+    let mut cluster = Cluster::new(3, Settings { put_lease_ms: 200, ..HASTY }).await;
+    let begin = proto::BeginPutRequest { name: "object".to_owned(), block_bytes: 100, replicas: 3 };
+    let begun = cluster.client.begin_put(begin).await.unwrap().into_inner();
+    let plan = cluster.client.plan_write(write_request(&begun.put, 0, b"late", true)).await.unwrap();
+    let staged = cluster.world.run(&plan.into_inner().plan.unwrap(), b"late", 0).unwrap().staged;
+    cluster.until("its copies go", async |c| c.world.copies().is_empty()).await;
+    let commit = proto::CommitPutRequest {
+        put: begun.put,
+        blocks: vec![written(&staged)],
+        object_bytes: 4,
+        digest: vec![1; 32],
+    };
+    assert_eq!(cluster.client.commit_put(commit).await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(cluster.lookup("object").await.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_requests_get_one_clear_sentence() {
     let mut cluster = Cluster::new(3, Settings::default()).await;
     for name in ["", "a\nb", &"x".repeat(1025)] {

@@ -2,6 +2,8 @@
 //! acknowledged must be there afterwards, what was not must be there as a whole or not at all, and nothing may be left
 //! behind on the nodes.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
 mod support;
 
 use disk::{CrashDisk, PowerSwitch};
@@ -16,10 +18,13 @@ const NODES: u32 = 6;
 
 const SETTINGS: Settings = Settings { dead_after_ms: 60_000, garbage_grace_ms: 20, put_lease_ms: 60_000 };
 
+/// Of an object; `None` if it is not there.
+type Contents = Option<Vec<u8>>;
+
 /// What clients know: for each name the contents that were acknowledged last, and those that may have come since.
 #[derive(Default)]
 struct Known {
-    objects: BTreeMap<&'static str, (Option<Vec<u8>>, Option<Option<Vec<u8>>>)>,
+    objects: BTreeMap<&'static str, (Contents, Option<Contents>)>,
 }
 
 impl Known {
@@ -96,6 +101,7 @@ async fn cut_everywhere(seed: Option<u64>, first: u64, step: usize) {
             Ok(mut cluster) => {
                 let outcome = life(&mut cluster, &mut known).await;
                 if outcome.is_ok() {
+                    assert!(cut > 200, "a whole life takes more durable calls than {cut}");
                     known.check(&mut cluster, "undisturbed").await;
                     return;
                 }

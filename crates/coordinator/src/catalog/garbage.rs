@@ -1,8 +1,8 @@
 //! Garbage: copies that have to go. They go only on the coordinator's word, after a grace.
 
 use super::Catalog;
-use super::rows::{BlockCopy, BlockRow, GarbageRow};
-use super::table::{Change, Read, Scan};
+use super::rows::{BlockCopy, BlockRow, GarbageRow, PlannedRow};
+use super::table::{Read, Scan};
 use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::BlockId;
@@ -58,14 +58,10 @@ impl Catalog {
     }
 }
 
-impl Change {
-    /// Whether the copy is one that the catalog knows, in whatever state.
-    pub(super) fn knows(&self, copy: &BlockCopy) -> Result<bool> {
-        let located = self.get::<BlockRow>(&copy.block)?.is_some_and(|row| {
-            row.on(copy.node).is_some_and(|location| location.generation == copy.generation)
-        });
-        Ok(located
-            || self.get::<super::rows::PlannedRow>(copy)?.is_some()
-            || self.get::<GarbageRow>(copy)?.is_some())
-    }
+/// Whether the copy is one that the catalog knows, in whatever state.
+pub(super) fn is_known(txn: &impl Read, copy: &BlockCopy) -> Result<bool> {
+    let located = txn
+        .get::<BlockRow>(&copy.block)?
+        .is_some_and(|row| row.on(copy.node).is_some_and(|location| location.generation == copy.generation));
+    Ok(located || txn.get::<PlannedRow>(copy)?.is_some() || txn.get::<GarbageRow>(copy)?.is_some())
 }

@@ -1,5 +1,6 @@
 //! What nodes say they hold, against what the catalog says.
 
+use super::garbage::is_known;
 use super::rows::{BlockCopy, BlockRow, HeldRow, Location};
 use super::table::Read;
 use super::{Catalog, meta};
@@ -22,11 +23,17 @@ impl Catalog {
     /// one that is not known is a leftover, and becomes garbage. Not so in a catalog that was restored or rebuilt: there it
     /// is kept, and a copy of a known block becomes a location.
     pub fn reconcile(&self, copies: &[BlockCopy], now_ms: u64) -> Result<Reconciled> {
+        // Nearly always all are known: then nothing is written.
+        let all_known =
+            self.view(|txn| copies.iter().try_fold(true, |known, copy| Ok(known && is_known(txn, copy)?)))?;
+        if all_known {
+            return Ok(Reconciled::default());
+        }
         self.change(|txn| {
             let keep = meta(txn)?.keep_unknown;
             let mut result = Reconciled { kept: keep, ..Reconciled::default() };
             for copy in copies {
-                if txn.knows(copy)? {
+                if is_known(txn, copy)? {
                     continue;
                 }
                 let row = txn.get::<BlockRow>(&copy.block)?;

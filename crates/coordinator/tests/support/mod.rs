@@ -168,11 +168,11 @@ impl Cluster {
 
     /// Waits for a condition; fails the test if it does not come about in 20 s.
     pub async fn until(&mut self, what: &str, mut holds: impl AsyncFnMut(&mut Cluster) -> bool) {
-        for _ in 0..400 {
+        for _ in 0..2_000 {
             if holds(self).await {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("in vain: {what}; {:#?}", self.status().await);
     }

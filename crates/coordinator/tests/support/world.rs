@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio_stream::Stream;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use wire::proto::node_server::{Node, NodeServer};
 use wire::{Cause, Fault, proto};
@@ -54,7 +54,7 @@ impl World {
             tokio::spawn(
                 tonic::transport::Server::builder()
                     .add_service(service)
-                    .serve_with_incoming(TcpListenerStream::new(listener)),
+                    .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))),
             );
         }
         world
