@@ -40,8 +40,7 @@ pub struct GetArgs {
     /// Part of it: 0-4095 (both ends included), 4096- or -500 (the last 500 bytes)
     #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
     range: Option<ByteRange>,
-    /// How lost blocks are decoded: conventional, pipeline or auto
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help = crate::repair::schemes())]
     scheme: String,
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]

@@ -73,10 +73,9 @@ pub struct BlockTarget {
 /// How to repair.
 #[derive(Args, Clone, Debug)]
 pub struct How {
-    /// conventional, pipeline or auto
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help = schemes())]
     scheme: String,
-    /// Size of a slice [default: 32KiB]
+    /// Size of a slice, for schemes that do not forward whole blocks [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
     slice: Option<Size>,
     /// Rebuild, verify, make durable, then throw away: to measure
@@ -88,6 +87,12 @@ pub struct How {
     /// Node that rebuilds [default: the coordinator chooses]
     #[arg(long, value_name = "N")]
     requestor: Option<u32>,
+}
+
+/// The schemes there are, for the help of `--scheme`.
+pub fn schemes() -> String {
+    let names: Vec<&str> = flow::Scheme::all().map(flow::Scheme::name).collect();
+    format!("How lost blocks are rebuilt: {}, or auto, which takes the fewest timeslots", names.join(", "))
 }
 
 pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
