@@ -73,6 +73,7 @@ impl Engine {
                 local = Some((participant.site, prepare));
                 continue;
             }
+            let prepare = granted_at_once(plan, header, prepare);
             let (engine, participant, events) = (self.clone(), participant.clone(), events.clone());
             remotes.spawn(async move { Remote::prepare(&engine, participant, prepare, events).await });
         }
@@ -115,6 +116,15 @@ impl Engine {
         channels.insert(addr.to_owned(), channel.clone());
         Ok(channel)
     }
+}
+
+/// A flow within one window needs no further grants. A node whose stages only wait to be called may have them with the
+/// preparation: a small read is then one message to each helper. One that dials must wait until all are prepared.
+fn granted_at_once(plan: &proto::FlowPlan, header: &FlowHeader, prepare: proto::Prepare) -> proto::Prepare {
+    let one_window = plan.slice_count <= u64::from(header.window_slices);
+    let dials = prepare.ends.iter().any(|end| !end.dial.is_empty());
+    let grant = proto::Grant { lane: 0, first: plan.first_slice, count: plan.slice_count };
+    proto::Prepare { grant: (one_window && !dials).then_some(grant), ..prepare }
 }
 
 struct Participants {
@@ -166,6 +176,8 @@ impl Drop for Here {
 struct Remote {
     commands: mpsc::Sender<proto::DriverMessage>,
     forward: tokio::task::JoinHandle<()>,
+    /// It was granted everything when it was prepared.
+    granted: bool,
 }
 
 impl Drop for Remote {
@@ -188,6 +200,7 @@ impl Remote {
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
         let (commands, outgoing) = mpsc::channel(MAX_MESSAGES);
+        let granted = prepare.grant.is_some();
         send(&commands, ToStage::Prepare(prepare)).await;
         let mut answers = client
             .run_stages(ReceiverStream::new(outgoing))
@@ -216,7 +229,7 @@ impl Remote {
                 }
             }
         });
-        Ok(Remote { commands, forward })
+        Ok(Remote { commands, forward, granted })
     }
 }
 
@@ -311,7 +324,7 @@ impl<'a, P: FnMut(proto::DriveProgress) + Send> Driver<'a, P> {
             if let Some(here) = &self.participants.here {
                 here.prepared.0.grant(0, first, count)?;
             }
-            for remote in &self.participants.there {
+            for remote in self.participants.there.iter().filter(|r| !r.granted) {
                 send(&remote.commands, ToStage::Grant(proto::Grant { lane: 0, first, count })).await;
             }
         } else if !first_time {
@@ -321,7 +334,7 @@ impl<'a, P: FnMut(proto::DriveProgress) + Send> Driver<'a, P> {
             if let Some(here) = &self.participants.here {
                 here.prepared.0.finish()?;
             }
-            for remote in &self.participants.there {
+            for remote in self.participants.there.iter().filter(|r| !r.granted) {
                 send(&remote.commands, ToStage::Finish(proto::Finish {})).await;
             }
         }
@@ -410,7 +423,8 @@ impl<'a, P: FnMut(proto::DriveProgress) + Send> Driver<'a, P> {
         let waits: BTreeSet<u32> = self.waiting.iter().map(|edge| edge.1).collect();
         let guilty = self.waiting.iter().find(|edge| !waits.contains(&edge.0)).copied();
         match guilty {
-            Some((from, to)) => Err(fault.suspecting(from, to)),
+            // It is the end that waits for input whose word this is.
+            Some((from, to)) => Err(Fault { reporter: to, ..fault }.suspecting(from, to)),
             None => Ok(()),
         }
     }

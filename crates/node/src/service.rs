@@ -51,9 +51,16 @@ impl proto::node_server::Node for NodeService {
         };
         let lease_ms = prepare.header.as_ref().map_or(wire::limits::LEASE_MS, |h| h.lease_ms);
         let engine = self.shared.engine.clone();
-        let prepared = tokio::task::spawn_blocking(move || engine.prepare(&prepare, StageIo::default()))
-            .await
-            .map_err(|e| Status::internal(e.to_string()))?;
+        let prepare = move || {
+            let prepared = engine.prepare(&prepare, StageIo::default())?;
+            if let Some(grant) = prepare.grant {
+                prepared.grant(grant.lane, grant.first, grant.count)?;
+                prepared.finish()?;
+            }
+            Ok::<Prepared, Fault>(prepared)
+        };
+        let prepared =
+            tokio::task::spawn_blocking(prepare).await.map_err(|e| Status::internal(e.to_string()))?;
         let (answers, outgoing) = mpsc::channel(MAX_MESSAGES);
         match prepared {
             Ok(prepared) => {

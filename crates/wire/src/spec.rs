@@ -321,7 +321,7 @@ pub fn prepare_for(plan: &proto::FlowPlan, site: Site) -> Result<Option<proto::P
     if stages.is_empty() {
         return Ok(None);
     }
-    Ok(Some(proto::Prepare { header: plan.header.clone(), stages, ends }))
+    Ok(Some(proto::Prepare { header: plan.header.clone(), stages, ends, grant: None }))
 }
 
 /// Reads and checks a header.
