@@ -125,11 +125,15 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
         let (up, down) =
             (rate(args.throttle_up, file.throttle_up), rate(args.throttle_down, file.throttle_down));
         config.throttle = Arc::new(Throttle::new(up, down));
-        let handle = node::start(config).await?;
+        let mut handle = node::start(config).await?;
         announce(&dir, handle.control_addr(), Some(handle.data_addr()))?;
-        until_told_to_end().await?;
+        let end = tokio::select! {
+            told = until_told_to_end() => told,
+            why = handle.refused() => Err(why.into()),
+        };
         handle.shutdown().await;
-        dir.forget_ready()
+        dir.forget_ready()?;
+        end
     })
 }
 

@@ -3,7 +3,7 @@
 
 use crate::server::Shared;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_stream::StreamExt;
 use tonic::transport::{Channel, Endpoint};
 use wire::proto::coordinator_client::CoordinatorClient;
@@ -21,21 +21,45 @@ const RETRY: Duration = Duration::from_millis(500);
 /// A heartbeat that takes longer counts as failed.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Registers and sends heartbeats until the task is dropped.
-pub async fn run(shared: Arc<Shared>, coordinator: String) {
+/// A node that was never registered and is refused for this long ends: it is of another cluster or version. A refusal
+/// because an address is still taken for a dead node's is over sooner.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Why there was no registration.
+enum Unregistered {
+    /// The coordinator is away.
+    Away(String),
+    /// It wants nothing of this node.
+    Refused(String),
+}
+
+/// Registers and sends heartbeats until the task is dropped. Returns why the node is refused for good, if it is.
+pub async fn run(shared: Arc<Shared>, coordinator: String) -> String {
     let mut complained = false;
+    let mut refused_since = Some(Instant::now());
     loop {
-        match register(&shared, &coordinator).await {
+        let why = match register(&shared, &coordinator).await {
             Ok((mut client, every)) => {
-                complained = false;
+                (complained, refused_since) = (false, None);
                 tracing::info!("registered with the coordinator at {coordinator}");
                 heartbeats(&shared, &mut client, every).await;
+                tokio::time::sleep(RETRY).await;
+                continue;
             }
-            Err(why) if !complained => {
-                complained = true;
-                tracing::warn!("cannot register with the coordinator at {coordinator}: {why}; trying on");
+            Err(Unregistered::Refused(why)) => {
+                if refused_since.is_some_and(|since| since.elapsed() > REFUSAL_PATIENCE) {
+                    return why;
+                }
+                why
             }
-            Err(_) => {}
+            Err(Unregistered::Away(why)) => {
+                refused_since = refused_since.map(|_| Instant::now());
+                why
+            }
+        };
+        if !complained {
+            complained = true;
+            tracing::warn!("cannot register with the coordinator at {coordinator}: {why}; trying on");
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -44,13 +68,13 @@ pub async fn run(shared: Arc<Shared>, coordinator: String) {
 async fn register(
     shared: &Arc<Shared>,
     coordinator: &str,
-) -> Result<(CoordinatorClient<Channel>, Duration), String> {
+) -> Result<(CoordinatorClient<Channel>, Duration), Unregistered> {
     let channel = Endpoint::from_shared(format!("http://{coordinator}"))
-        .map_err(|e| e.to_string())?
+        .map_err(away)?
         .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
         .connect()
         .await
-        .map_err(|e| e.to_string())?;
+        .map_err(away)?;
     let mut client = CoordinatorClient::new(channel);
     let (messages, outgoing) = tokio::sync::mpsc::channel(MESSAGES_AHEAD);
     let identity = shared.flows.store.identity();
@@ -83,15 +107,23 @@ async fn register(
         send(proto::register_message::Kind::Blocks(proto::BlockInventory { blocks }));
     });
     let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing).map(|m| m);
-    let reply = client.register(outgoing).await.map_err(|s| s.message().to_owned())?.into_inner();
+    let reply = client.register(outgoing).await.map_err(unregistered)?.into_inner();
     let _ = inventory.await;
-    let cluster = ClusterId::from_slice(&reply.cluster).map_err(|e| e.to_string())?;
+    let cluster = ClusterId::from_slice(&reply.cluster).map_err(away)?;
     let store = shared.flows.store.clone();
-    tokio::task::spawn_blocking(move || store.join(cluster))
-        .await
-        .map_err(|e| e.to_string())?
-        .map_err(|e| e.to_string())?;
+    tokio::task::spawn_blocking(move || store.join(cluster)).await.map_err(away)?.map_err(away)?;
     Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
+}
+
+fn away(error: impl std::fmt::Display) -> Unregistered {
+    Unregistered::Away(error.to_string())
+}
+
+fn unregistered(status: tonic::Status) -> Unregistered {
+    match status.code() {
+        tonic::Code::FailedPrecondition => Unregistered::Refused(status.message().to_owned()),
+        _ => Unregistered::Away(status.message().to_owned()),
+    }
 }
 
 /// Returns when the coordinator is gone or wants a new registration.

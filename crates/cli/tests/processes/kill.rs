@@ -83,7 +83,11 @@ fn a_hundred_kills_lose_nothing() {
     let started = Instant::now();
     let mut killer = Killer { world: &world, random: StdRng::seed_from_u64(seed), absent: None };
     for kill in 1..=kills {
+        let t = Instant::now();
         runtime.block_on(killer.strike());
+        if std::env::var("DBG").is_ok() {
+            eprintln!("DBGT {kill} {:?} at {:?}", t.elapsed(), started.elapsed());
+        }
         assert!(clients.iter().all(|client| !client.is_finished()), "a client found something wrong");
         if kill % CHECK_EVERY == 0 {
             runtime.block_on(world.check_everything());
@@ -258,7 +262,8 @@ impl World {
 
     /// All of it, while nobody works and everything runs.
     async fn check_everything(&self) {
-        let _silence = tokio::time::timeout(PATIENCE, self.working.write()).await.expect("clients come to an end");
+        let _silence =
+            tokio::time::timeout(PATIENCE, self.working.write()).await.expect("clients come to an end");
         for object in 0..OBJECTS {
             self.check(object).await;
         }
@@ -308,7 +313,8 @@ impl World {
     ) -> Result<T, ClientError> {
         let connected = async {
             // Between a kill and the next start nobody knows where the coordinator is.
-            let address = self.rig.address("coordinator", "control").unwrap_or_else(|| "127.0.0.1:1".to_owned());
+            let address =
+                self.rig.address("coordinator", "control").unwrap_or_else(|| "127.0.0.1:1".to_owned());
             work(Client::connect(&address).await?).await
         };
         let outcome = tokio::time::timeout(PATIENCE, connected).await;
@@ -318,10 +324,18 @@ impl World {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         self.count(what, &outcome);
+        if std::env::var("DBG").is_ok()
+            && let Err(e) = &outcome
+        {
+            eprintln!("DBG {what}: {e}");
+        }
         outcome
     }
 
     fn count<T, E>(&self, what: &str, outcome: &Result<T, E>) {
+        if std::env::var("DBG").is_ok() && what.starts_with("kill") {
+            eprintln!("DBGK {what}");
+        }
         let what = if outcome.is_ok() { what.to_owned() } else { format!("{what} failed") };
         *self.tally.lock().unwrap().entry(what).or_default() += 1;
     }

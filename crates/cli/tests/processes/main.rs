@@ -4,10 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may give up
 
-// mod bad_input;
-// mod damage;
-// mod daemons;
-// mod journey;
+mod bad_input;
+mod daemons;
+mod damage;
+mod journey;
 mod kill;
-// mod noise;
+mod noise;
 mod rig;
