@@ -352,11 +352,19 @@ impl Engine {
             .map_err(|e| Fault::new(Cause::Busy, format!("no further thread: {e}")))
     }
 
-    /// Fills in what every fault of a flow says.
+    /// Fills in what every fault of a flow says. One that comes from another node says it already, and whom it believes
+    /// depends on who reported it.
     pub(crate) fn enrich(&self, header: &FlowHeader, mut fault: Fault) -> Fault {
-        fault.flow.get_or_insert(header.flow);
+        if fault.flow.is_some() {
+            return fault;
+        }
+        fault.flow = Some(header.flow);
         fault.attempt = header.attempt;
         fault.reporter = self.node();
+        if matches!(fault.cause, Cause::NoSpace | Cause::Disk) {
+            // Nobody touches a disk but the node that it belongs to.
+            fault.suspect = Some((fault.reporter, fault.reporter));
+        }
         fault
     }
 
