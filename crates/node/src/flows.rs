@@ -8,7 +8,7 @@ use exec::{BlockSink, BlockSource, BlockStore};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 use wire::spec::FlowHeader;
 use wire::{BlockId, Cause, Fault, StripeId, proto};
 
@@ -19,27 +19,33 @@ const MAX_CORRUPT: usize = 4096;
 pub struct FlowStore {
     /// The blocks.
     pub store: Store,
-    corrupt: Mutex<BTreeSet<BlockId>>,
+    corrupt: Arc<Corrupt>,
+}
+
+/// Blocks found corrupt and still here.
+#[derive(Default)]
+struct Corrupt(Mutex<BTreeSet<BlockId>>);
+
+impl Corrupt {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
+        self.0.lock().unwrap_or_else(|p| p.into_inner())
+    }
 }
 
 impl FlowStore {
     /// Over an open store.
     pub fn new(store: Store) -> FlowStore {
-        FlowStore { store, corrupt: Mutex::default() }
+        FlowStore { store, corrupt: Arc::default() }
     }
 
     /// Blocks found corrupt and still here.
     pub fn corrupt(&self) -> Vec<BlockId> {
-        self.lock().iter().copied().collect()
+        self.corrupt.lock().iter().copied().collect()
     }
 
     /// The block was replaced or deleted.
     pub fn forget_corrupt(&self, block: BlockId) {
-        self.lock().remove(&block);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<BlockId>> {
-        self.corrupt.lock().unwrap_or_else(|p| p.into_inner())
+        self.corrupt.lock().remove(&block);
     }
 
     fn fault(&self, block: BlockId, error: StoreError) -> Fault {
@@ -94,12 +100,12 @@ impl BlockStore for FlowStore {
             stripe: write.stripe.as_ref().map(stripe_info).transpose()?,
         };
         let writer = self.store.writer(block, write.generation).map_err(|e| self.fault(block, e))?;
-        let member = write.member;
-        Ok(Box::new(NewBlock { block, member, writer, facts, expected, expected_fingerprint }))
+        let (member, corrupt) = (write.member, Arc::clone(&self.corrupt));
+        Ok(Box::new(NewBlock { block, member, writer, facts, expected, expected_fingerprint, corrupt }))
     }
 
     fn report_corrupt(&self, block: BlockId) {
-        let mut corrupt = self.lock();
+        let mut corrupt = self.corrupt.lock();
         if corrupt.len() < MAX_CORRUPT {
             corrupt.insert(block);
         }
@@ -136,6 +142,7 @@ struct NewBlock {
     facts: BlockFacts,
     expected: Option<Digest>,
     expected_fingerprint: Option<Fingerprint>,
+    corrupt: Arc<Corrupt>,
 }
 
 impl BlockSink for NewBlock {
@@ -154,6 +161,8 @@ impl BlockSink for NewBlock {
 
     fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
         let staged = self.writer.finish(self.facts, self.expected).map_err(|e| fault_of(self.block, &e))?;
+        // A corrupt copy, if there was one, has just been replaced.
+        self.corrupt.lock().remove(&self.block);
         if self.expected_fingerprint.is_some_and(|f| f != staged.fingerprint) {
             let what = "its fingerprint is not the one recorded when it was written";
             return Err(Fault::new(Cause::WrongDigest, what).about(self.block));
@@ -219,12 +228,14 @@ fn stripe_info(info: &proto::StripeInfo) -> Result<StripeInfo, Fault> {
 }
 
 fn stripe_message(info: &StripeInfo) -> proto::StripeInfo {
+    // Zeros stand for what was not known when the sidecar was written: see `stripe_info`.
+    let known = |sum: &[u8]| if sum.iter().all(|byte| *byte == 0) { Vec::new() } else { sum.to_vec() };
     let member = |m: &StripeMember| proto::StripeMember {
         block: m.block.map(BlockId::to_vec).unwrap_or_default(),
         generation: m.generation,
         stored_bytes: m.stored_bytes,
-        digest: m.digest.to_vec(),
-        fingerprint: m.fingerprint.as_bytes().to_vec(),
+        digest: known(&m.digest),
+        fingerprint: known(m.fingerprint.as_bytes()),
         object: m.object.as_ref().map(object_message),
     };
     proto::StripeInfo {
