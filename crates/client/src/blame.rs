@@ -1,10 +1,67 @@
-//! Whom to leave out of the next attempt.
+//! Whom to leave out of the next attempt, and whether there is one.
 
+use crate::error::ClientError;
+use std::time::Duration;
 use wire::{Cause, Fault};
+
+/// A node that is busy, or a failure that blames nobody, gets this long times the number of the attempt.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// The attempts to move one block.
+pub(crate) struct Attempts {
+    /// "writing block 3 of 'a'".
+    what: String,
+    limit: u32,
+    count: u32,
+    last: Option<Fault>,
+}
+
+impl Attempts {
+    pub fn new(what: String, limit: u32) -> Attempts {
+        Attempts { what, limit, count: 0, last: None }
+    }
+
+    /// The flow got somewhere: what follows counts from here.
+    pub fn advanced(&mut self) {
+        self.count = 0;
+    }
+
+    /// The plan was refused. When that is for want of nodes that earlier attempts left out, they get another chance:
+    /// better a suspect than none.
+    pub fn refused(&mut self, error: ClientError, avoid: &mut Vec<u32>) -> Result<(), ClientError> {
+        match (error, &self.last) {
+            (ClientError::Refused(_), Some(fault)) if !avoid.is_empty() => {
+                avoid.clear();
+                self.count += 1;
+                if self.count < self.limit { Ok(()) } else { Err(self.ended(fault.clone())) }
+            }
+            (error, _) => Err(error),
+        }
+    }
+
+    /// A flow failed. After a pause the next one goes around whom the fault blames.
+    pub async fn failed(&mut self, fault: Fault, avoid: &mut Vec<u32>) -> Result<(), ClientError> {
+        tracing::debug!(what = self.what, attempt = self.count, %fault, "a flow failed");
+        self.count += 1;
+        if self.count >= self.limit || !worth_retrying(&fault) {
+            return Err(self.ended(fault));
+        }
+        avoid.extend(blamed(&fault));
+        avoid.sort_unstable();
+        avoid.dedup();
+        self.last = Some(fault);
+        tokio::time::sleep(RETRY_PAUSE * self.count).await;
+        Ok(())
+    }
+
+    fn ended(&self, fault: Fault) -> ClientError {
+        ClientError::Flow { what: self.what.clone(), attempts: self.count, fault }
+    }
+}
 
 /// The nodes that a fault gives reason to avoid. A broken edge has two ends; the one that did not report is the likelier
 /// culprit, for a dead node reports nothing. The client itself (0) is never avoided.
-pub(crate) fn blamed(fault: &Fault) -> Vec<u32> {
+fn blamed(fault: &Fault) -> Vec<u32> {
     let Some((from, to)) = fault.suspect else { return Vec::new() };
     let mut ends = if fault.reporter == from && from != to {
         vec![to]
@@ -23,7 +80,7 @@ pub(crate) fn blamed(fault: &Fault) -> Vec<u32> {
 }
 
 /// Whether another attempt could end better.
-pub(crate) fn worth_retrying(fault: &Fault) -> bool {
+fn worth_retrying(fault: &Fault) -> bool {
     !matches!(fault.cause, Cause::Invalid)
 }
 

@@ -1,6 +1,6 @@
 //! Put: an input becomes blocks, each written to its replicas by a flow that starts here.
 
-use crate::blame::{blamed, worth_retrying};
+use crate::blame::Attempts;
 use crate::block::{Block, Blocks};
 use crate::connect::Client;
 use crate::error::ClientError;
@@ -8,7 +8,6 @@ use crate::get::Progress;
 use exec::DriverIo;
 use std::io::Read;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinSet;
 use wire::proto::{
     AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
@@ -22,9 +21,6 @@ const BLOCKS_IN_MEMORY: usize = 3;
 /// Attempts for one block: each leaves out the nodes that the earlier ones blamed, and three replicas have only so
 /// many nodes to lose.
 const MAX_WRITE_ATTEMPTS: u32 = 5;
-
-/// A node that is busy, or a failure that blames nobody, gets this long times the number of the attempt.
-pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// How an object is put. The default leaves everything to the cluster.
 #[derive(Clone, Default)]
@@ -135,23 +131,17 @@ impl Client {
             fingerprint: block.fingerprint.as_bytes().to_vec(),
             last: block.last,
         };
-        let mut attempts = 0;
+        let what = format!("writing block {} of '{name}'", block.index);
+        let mut attempts = Attempts::new(what, MAX_WRITE_ATTEMPTS);
         loop {
-            attempts += 1;
-            let fault = match self.try_write(&request, &block).await? {
-                Ok(written) => return Ok((block.index, written)),
-                Err(fault) => fault,
-            };
-            tracing::debug!(block = block.index, attempts, %fault, "a block could not be written");
-            self.report(&fault).await;
-            if attempts == MAX_WRITE_ATTEMPTS || !worth_retrying(&fault) {
-                let what = format!("writing block {} of '{name}'", block.index);
-                return Err(ClientError::Flow { what, attempts, fault });
+            match self.try_write(&request, &block).await {
+                Ok(Ok(written)) => return Ok((block.index, written)),
+                Ok(Err(fault)) => {
+                    self.report(&fault).await;
+                    attempts.failed(fault, &mut request.avoid).await?;
+                }
+                Err(error) => attempts.refused(error, &mut request.avoid)?,
             }
-            request.avoid.extend(blamed(&fault));
-            request.avoid.sort_unstable();
-            request.avoid.dedup();
-            tokio::time::sleep(RETRY_PAUSE * attempts).await;
         }
     }
 

@@ -1,10 +1,10 @@
 //! Reading a range of one block, around nodes that fail.
 
-use crate::blame::{blamed, worth_retrying};
+use crate::blame::Attempts;
 use crate::connect::Client;
 use crate::error::ClientError;
 use crate::get::GetOptions;
-use crate::put::{RETRY_PAUSE, broken_task};
+use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::{Delivery, DriverIo, Sink};
 use std::ops::Range;
@@ -45,29 +45,29 @@ impl Client {
             slice_bytes: options.slice_bytes,
         };
         let mut degraded = false;
-        let mut attempts = 0;
+        let what = format!("reading block {} of '{}'", read.index, read.name);
+        let mut attempts = Attempts::new(what, MAX_READ_ATTEMPTS);
         while request.length > 0 {
-            attempts += 1;
-            let reply =
-                self.call("the plan of a read", self.coordinator.clone().plan_read(request.clone())).await?;
+            let mut coordinator = self.coordinator.clone();
+            let planned = self.call("the plan of a read", coordinator.plan_read(request.clone()));
+            let reply = match planned.await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    attempts.refused(error, &mut request.avoid)?;
+                    continue;
+                }
+            };
             degraded |= reply.degraded;
             let (reached, outcome) = self.try_read(reply, &request, &pieces).await?;
             if reached > request.offset {
-                attempts = 0;
+                attempts.advanced();
             }
             request.offset = reached;
             request.length = read.range.end - reached;
-            let Err(fault) = outcome else { continue };
-            if attempts == MAX_READ_ATTEMPTS || !worth_retrying(&fault) {
-                let what = format!("reading block {} of '{}'", read.index, read.name);
-                return Err(ClientError::Flow { what, attempts, fault });
+            if let Err(fault) = outcome {
+                self.report(&fault).await;
+                attempts.failed(fault, &mut request.avoid).await?;
             }
-            tracing::debug!(block = %read.block, attempts, %fault, "a read broke off");
-            self.report(&fault).await;
-            request.avoid.extend(blamed(&fault));
-            request.avoid.sort_unstable();
-            request.avoid.dedup();
-            tokio::time::sleep(RETRY_PAUSE * attempts).await;
         }
         Ok(Degraded(degraded))
     }
