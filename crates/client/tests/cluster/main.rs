@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod archive;
+mod catalog;
 mod daemon;
+mod faults;
 mod objects;
 mod rig;

@@ -1,0 +1,151 @@
+//! The catalog is lost, backed up, restored, rebuilt; and belongs to one coordinator at a time.
+
+use crate::archive::stripes;
+use crate::rig::{BLOCK, Rig, content, start_coordinator};
+use client::ClientError;
+use coordinator::CoordinatorError;
+use disk::{CrashDisk, Disk};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use wire::BlockId;
+use wire::proto::RepairRequest;
+
+/// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two.
+async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
+    let objects: BTreeMap<&'static str, Vec<u8>> = [
+        ("empty", 0),
+        ("one", 1),
+        ("replicated", 2 * BLOCK + 5),
+        ("archived", 3 * BLOCK + 77),
+        ("archived-a2", 2 * BLOCK - 1),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(seed, (name, bytes))| (name, content(seed as u64, bytes)))
+    .collect();
+    rig.put("replicated", &content(99, BLOCK)).await.unwrap();
+    for (name, bytes) in &objects {
+        rig.put(name, bytes).await.unwrap();
+    }
+    rig.archive("archived", "rs-2+2").await.unwrap();
+    rig.archive("archived-a2", "random-a2-2+2-s1").await.unwrap();
+    rig.no_garbage().await;
+    objects
+}
+
+async fn same(rig: &Rig, objects: &BTreeMap<&'static str, Vec<u8>>) {
+    let names: Vec<String> = rig.client.list("").await.unwrap().into_iter().map(|o| o.name).collect();
+    assert_eq!(names, objects.keys().copied().collect::<Vec<_>>());
+    for (name, bytes) in objects {
+        assert!(rig.get(name).await.unwrap() == *bytes, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_catalog_is_rebuilt_from_the_nodes() {
+    let mut rig = Rig::new(7).await;
+    let objects = populate(&rig).await;
+    // Two nodes are lost together with the catalog: of one stripe a data block and a parity, whatever else they hold.
+    let info = rig.client.lookup("archived-a2", true).await.unwrap();
+    let members = stripes(&info).into_values().next().unwrap();
+    let nodes = [members[0].1, members[3].1];
+    let lost: BTreeSet<BlockId> = nodes.iter().flat_map(|&node| rig.stored(node)).collect();
+    rig.lose(nodes).await;
+    rig.stop_coordinator().await;
+    let empty = CrashDisk::new(&rig.power);
+    rig.start_coordinator(empty).await;
+    assert!(matches!(rig.get("one").await, Err(ClientError::NotFound(_))));
+    let rebuilt = rig.client.rebuild_catalog().await.unwrap();
+    assert_eq!((rebuilt.objects, rebuilt.stripes, rebuilt.incomplete), (5, 3, 0), "{rebuilt:?}");
+    same(&rig, &objects).await;
+    let again = rig.client.rebuild_catalog().await.unwrap_err();
+    assert!(again.to_string().contains("only one without objects"), "{again}");
+
+    // What is missing can be made again, parities whose digest nobody knows any more included.
+    for block in lost {
+        rig.repair(RepairRequest { block: block.to_vec(), ..Default::default() }).await.unwrap();
+    }
+    assert_eq!(rig.status().await.missing_blocks, 0);
+    rig.control_task("orphans", "resume").await;
+    rig.bring_back(nodes).await;
+    rig.no_garbage().await;
+    same(&rig, &objects).await;
+    rig.put("one", b"a newer version").await.unwrap();
+    assert_eq!(rig.get("one").await.unwrap(), b"a newer version");
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_brings_a_catalog_back_and_later_blocks_are_kept() {
+    let mut rig = Rig::new(5).await;
+    let objects = populate(&rig).await;
+    let mut backup = Vec::new();
+    let mut pieces = rig.client.backup_catalog().await.unwrap();
+    while let Some(piece) = pieces.next().await.unwrap() {
+        backup.extend(piece.bytes);
+    }
+    rig.put("late", &content(50, BLOCK)).await.unwrap();
+    let late = rig.client.lookup("late", true).await.unwrap().blocks.remove(0);
+    rig.stop_coordinator().await;
+
+    let disk = CrashDisk::new(&rig.power);
+    let as_dyn: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut torn = backup.clone();
+    torn[backup.len() / 2] ^= 1;
+    for damaged in [&torn, &backup[..backup.len() - 1], b""] {
+        let refused = coordinator::restore(&as_dyn, damaged).unwrap_err();
+        assert!(matches!(refused, CoordinatorError::Malformed { .. }), "{refused}");
+    }
+    coordinator::restore(&as_dyn, &backup).unwrap();
+    let twice = coordinator::restore(&as_dyn, &backup).unwrap_err();
+    assert!(matches!(twice, CoordinatorError::CatalogExists), "{twice}");
+    rig.start_coordinator(disk).await;
+    same(&rig, &objects).await;
+
+    // It does not know what came after the backup; that stays until the operator says that it may go.
+    rig.put("new", b"bytes").await.unwrap();
+    rig.client.delete("new").await.unwrap();
+    rig.no_garbage().await;
+    let block = BlockId::from_slice(&late.block).unwrap();
+    assert!(late.nodes.iter().all(|&node| rig.stored(node).contains(&block)));
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_catalog_has_one_coordinator() {
+    let mut rig = Rig::new(3).await;
+    rig.put("a", b"bytes").await.unwrap();
+    let second = start_coordinator(rig.settings, &rig.disk, SocketAddr::from(([127, 0, 0, 1], 0))).await;
+    assert!(matches!(second, Err(CoordinatorError::CatalogInUse)));
+    assert_eq!(rig.get("a").await.unwrap(), b"bytes");
+    rig.stop_coordinator().await;
+    let disk = rig.disk.clone();
+    rig.start_coordinator(disk).await;
+    assert_eq!(rig.get("a").await.unwrap(), b"bytes");
+}
+
+/// A full disk under the catalog is an error for whoever changes something, and no loss.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_catalog_that_cannot_be_written_loses_nothing() {
+    let mut rig = Rig::new(3).await;
+    rig.put("a", b"bytes").await.unwrap();
+    rig.disk.set_capacity(0);
+    let mut refused = None;
+    // Free pages of the file take some changes more.
+    for seed in 0..2_000 {
+        if let Err(error) = rig.put(&format!("b{seed}"), &content(seed, 10)).await {
+            refused = Some(error.to_string());
+            break;
+        }
+    }
+    let refused = refused.expect("a full catalog cannot take any number of objects");
+    assert!(refused.contains("the catalog cannot be read or written"), "{refused}");
+    rig.disk.set_capacity(u64::MAX);
+    rig.stop_coordinator().await;
+    let disk = rig.disk.clone();
+    rig.start_coordinator(disk).await;
+    assert_eq!(rig.get("a").await.unwrap(), b"bytes");
+    rig.put("c", b"after").await.unwrap();
+    assert_eq!(rig.get("c").await.unwrap(), b"after");
+}

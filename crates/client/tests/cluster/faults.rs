@@ -1,0 +1,273 @@
+//! Whatever is planted, a client gets the right bytes or one error that names the guilty; and what is damaged is replaced.
+
+use crate::archive::stripes;
+use crate::rig::{BLOCK, Rig, content, eventually};
+use client::{ClientError, GetOptions};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use wire::proto::{JobEvent, RepairRequest};
+use wire::{BlockId, Cause};
+
+/// An object of one stripe, its members, and the nodes that hold none of them.
+async fn archived(nodes: u32, code: &str, k: usize) -> (Rig, Vec<u8>, Vec<(BlockId, u32)>) {
+    let rig = Rig::new(nodes).await;
+    let bytes = content(1, k * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", code).await.unwrap();
+    rig.no_garbage().await;
+    let info = rig.client.lookup("a", true).await.unwrap();
+    let members = stripes(&info).into_values().next().unwrap();
+    (rig, bytes, members)
+}
+
+fn request(block: BlockId, scheme: &str) -> RepairRequest {
+    RepairRequest { block: block.to_vec(), scheme: scheme.to_owned(), ..RepairRequest::default() }
+}
+
+/// Senders and receivers of the flow that a repair would begin with.
+async fn links(rig: &Rig, request: &RepairRequest) -> Vec<(u32, u32)> {
+    let explained = rig.client.explain(request.clone()).await.unwrap();
+    let json: serde_json::Value = serde_json::from_str(&explained.json).unwrap();
+    let links = json["plans"][0]["links"].as_array().unwrap();
+    let node = |link: &serde_json::Value, end: &str| link[end].as_u64().unwrap() as u32;
+    links.iter().map(|link| (node(link, "from"), node(link, "to"))).collect()
+}
+
+/// What a job said of its failed attempts, and who took part in the last flow.
+fn course(events: &[JobEvent]) -> (Vec<String>, BTreeSet<u32>) {
+    let failed = events.iter().filter(|e| e.message.starts_with("attempt")).map(|e| e.message.clone());
+    let last = events.iter().rfind(|event| event.flow.is_some()).unwrap();
+    (failed.collect(), last.participants.iter().map(|participant| participant.node).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_goes_around_the_helper_that_sends_wrong_bytes() {
+    let (mut rig, bytes, members) = archived(8, "rs-4+2", 4).await;
+    rig.lose([members[0].1]).await;
+    for (block, scheme, is_wire) in [
+        (members[0].0, "pipeline", false),
+        (members[0].0, "pipeline", true),
+        (members[0].0, "conventional", true),
+    ] {
+        let request = RepairRequest { discard: true, ..request(block, scheme) };
+        let (guilty, victim) = links(&rig, &request).await[1];
+        let injection = &rig.machines[&guilty].injection;
+        if is_wire {
+            injection.flip_wire(1)
+        } else {
+            injection.flip_arithmetic(1)
+        }
+        let events = rig.repair(request).await.unwrap();
+        let (failed, took_part) = course(&events);
+        let [failure] = &failed[..] else { panic!("{scheme}: {failed:?} {members:?}") };
+        assert!(failure.contains("slice is corrupt"), "{failure}");
+        assert!(failure.contains(&format!("edge node-{guilty} -> node-{victim}")), "{scheme}: {failure}");
+        assert!(!took_part.contains(&guilty), "node-{guilty} helps again: {took_part:?}");
+        rig.control_task("quarantine", "resume").await;
+    }
+    rig.repair(request(members[0].0, "")).await.unwrap();
+    assert_eq!(rig.get("a").await.unwrap(), bytes);
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_helper_that_falls_silent_is_gone_around() {
+    let (mut rig, _, members) = archived(8, "rs-4+2", 4).await;
+    rig.lose([members[5].1]).await;
+    let request = request(members[5].0, "pipeline");
+    let (guilty, _) = links(&rig, &request).await[1];
+    rig.machines[&guilty].injection.stall(1);
+    let (failed, took_part) = course(&rig.repair(request).await.unwrap());
+    assert!(failed.len() == 1 && failed[0].contains("stalled"), "{failed:?}");
+    assert!(failed[0].contains(&format!("edge node-{guilty} -> ")), "node-{guilty}: {failed:?}");
+    assert!(!took_part.contains(&guilty), "node-{guilty} helps again: {took_part:?}");
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archival_is_tried_again_when_a_slice_is_spoilt() {
+    let rig = Rig::new(8).await;
+    let bytes = content(2, 4 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    // Whoever sends its slice first is found out; the others' faults come up in later flows.
+    rig.machines.values().take(2).for_each(|machine| machine.injection.flip_wire(1));
+    rig.archive("a", "rs-4+2").await.unwrap();
+    assert_eq!(rig.get("a").await.unwrap(), bytes);
+    assert_eq!(rig.status().await.stripes, 1);
+    rig.no_garbage().await;
+    let blocks: usize = rig.running().iter().map(|&node| rig.stored(node).len()).sum();
+    assert_eq!((blocks, rig.damages()), (6, vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn puts_and_gets_go_around_spoilt_slices() {
+    let rig = Rig::new(5).await;
+    let bytes = content(3, 2 * BLOCK);
+    for node in [1, 2] {
+        rig.machines[&node].injection.flip_wire(1);
+    }
+    rig.put("a", &bytes).await.unwrap();
+    for node in 1..=5 {
+        rig.machines[&node].injection.flip_wire(0);
+        assert!(rig.get("a").await.unwrap() == bytes);
+    }
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+/// There is nobody else to ask: better a suspect than none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_degraded_read_without_a_spare_helper_outlives_a_spoilt_slice() {
+    let (mut rig, bytes, members) = archived(5, "rs-2+1", 2).await;
+    rig.lose([members[0].1]).await;
+    for scheme in ["conventional", "pipeline"] {
+        rig.machines[&members[1].1].injection.flip_wire(1);
+        let options = GetOptions { scheme: scheme.to_owned(), ..GetOptions::default() };
+        assert!(rig.get_with("a", options).await.unwrap() == bytes, "{scheme}");
+        rig.control_task("quarantine", "resume").await;
+    }
+}
+
+fn data_file(block: BlockId) -> PathBuf {
+    Path::new("blocks").join(&block.to_string()[..2]).join(block.to_string())
+}
+
+fn sidecar_file(block: BlockId) -> PathBuf {
+    data_file(block).with_extension("meta")
+}
+
+/// Ways in which a medium spoils a block.
+const DAMAGES: [fn(&Rig, u32, BlockId); 4] = [
+    |rig, node, block| rig.machines[&node].disk.damage(&data_file(block), |b| b[40_000] ^= 1).unwrap(),
+    |rig, node, block| rig.machines[&node].disk.damage(&data_file(block), |b| b.truncate(50_000)).unwrap(),
+    |rig, node, block| rig.machines[&node].disk.damage(&sidecar_file(block), |b| b[60] ^= 1).unwrap(),
+    |rig, node, block| rig.machines[&node].disk.damage(&sidecar_file(block), Vec::clear).unwrap(),
+];
+
+/// Waits until the catalog lists as many copies of the object's first block as `copies`, and all of them are whole.
+async fn whole_again(rig: &Rig, copies: usize) {
+    eventually("the damaged copy is replaced", async || {
+        let info = rig.client.lookup("a", true).await.unwrap();
+        let first = &info.blocks[0];
+        let block = BlockId::from_slice(&first.block).unwrap();
+        let whole = first.nodes.iter().filter(|&&node| rig.damage(node, block).is_none()).count();
+        // A node that lists a block as damaged for ever would have it repaired again and again.
+        let reported = rig.running().iter().any(|&n| !rig.node(n).shared().flows.corrupt().is_empty());
+        whole == copies && first.nodes.len() == copies && !reported
+    })
+    .await;
+}
+
+/// On three nodes the new copy has to go where the damaged one was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_replica_is_read_around_and_replaced() {
+    for nodes in [3, 4] {
+        let rig = Rig::new(nodes).await;
+        let bytes = content(4, BLOCK);
+        rig.put("a", &bytes).await.unwrap();
+        for damage in DAMAGES {
+            let info = rig.client.lookup("a", true).await.unwrap();
+            let block = BlockId::from_slice(&info.blocks[0].block).unwrap();
+            damage(&rig, info.blocks[0].nodes[0], block);
+            // As often as there are copies: one of the reads meets the damaged one.
+            for _ in 0..nodes {
+                assert!(rig.get("a").await.unwrap() == bytes);
+            }
+            whole_again(&rig, 3).await;
+        }
+        rig.no_garbage().await;
+        assert_eq!(rig.damages(), [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_member_is_decoded_around_and_replaced() {
+    let (rig, bytes, _) = archived(5, "rs-2+1", 2).await;
+    for damage in DAMAGES {
+        let info = rig.client.lookup("a", true).await.unwrap();
+        damage(&rig, info.blocks[0].nodes[0], BlockId::from_slice(&info.blocks[0].block).unwrap());
+        assert!(rig.get("a").await.unwrap() == bytes);
+        whole_again(&rig, 1).await;
+    }
+    rig.no_garbage().await;
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrub_finds_what_nobody_reads() {
+    let (rig, bytes, members) = archived(5, "rs-2+1", 2).await;
+    let (parity, node) = members[2];
+    DAMAGES[0](&rig, node, parity);
+    let status = rig.status().await;
+    let info = status.nodes.iter().find(|n| n.node == node).unwrap();
+    let mut events = rig.client.scrub(info).await.unwrap();
+    let mut found = Vec::new();
+    while let Some(event) = events.next().await.unwrap() {
+        found.extend((!event.problem.is_empty()).then_some(event.block));
+    }
+    assert_eq!(found, [parity.to_vec()]);
+    eventually("the parity is made again", async || {
+        rig.running().iter().any(|&n| rig.stored(n).contains(&parity) && rig.damage(n, parity).is_none())
+    })
+    .await;
+    rig.no_garbage().await;
+    assert_eq!((rig.damages(), rig.get("a").await.unwrap()), (vec![], bytes));
+}
+
+/// The only copy is damaged: it is kept, for it may be all there is, and the error says what is wrong and where.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_copy_that_is_damaged_is_an_error_that_names_its_node() {
+    let mut rig = Rig::new(3).await;
+    rig.put("a", &content(5, BLOCK)).await.unwrap();
+    rig.lose([2, 3]).await;
+    let block = *rig.stored(1).first().unwrap();
+    DAMAGES[0](&rig, 1, block);
+    let error = rig.get("a").await.unwrap_err();
+    let ClientError::Flow { fault, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((1, 1))), "{error}");
+    assert_eq!(fault.block, Some(block));
+    assert!(rig.node(1).shared().flows.store.contains(block).unwrap());
+    rig.bring_back([2, 3]).await;
+    assert_eq!(rig.get("a").await.unwrap(), content(5, BLOCK));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_disks_are_gone_around_or_named() {
+    let mut rig = Rig::new(5).await;
+    let bytes = content(6, 2 * BLOCK);
+    [1, 2].iter().for_each(|node| rig.machines[node].disk.set_capacity(0));
+    rig.put("a", &bytes).await.unwrap();
+    assert_eq!(rig.get("a").await.unwrap(), bytes);
+    assert!(rig.stored(1).is_empty() && rig.stored(2).is_empty());
+    let info = rig.client.lookup("a", true).await.unwrap();
+
+    // A repair has one node left that is not full.
+    rig.lose([info.blocks[0].nodes[0]]).await;
+    rig.machines[&2].disk.set_capacity(u64::MAX);
+    rig.repair_node(info.blocks[0].nodes[0]).await.unwrap();
+    assert_eq!(rig.stored(2).len(), 2);
+
+    rig.machines.values().for_each(|machine| machine.disk.set_capacity(0));
+    let error = rig.put("b", &bytes).await.unwrap_err();
+    let ClientError::Flow { fault, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(fault.cause, Cause::NoSpace, "{error}");
+    assert!(fault.suspect.is_some_and(|(from, to)| from == to && from != 0), "{error}");
+    assert!(matches!(rig.get("b").await, Err(ClientError::NotFound(_))));
+    assert_eq!(rig.get("a").await.unwrap(), bytes);
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_on_the_coordinators_port_harms_nobody() {
+    let rig = Rig::new(3).await;
+    for length in [1usize, 64, 65, 5_000] {
+        let mut stream = std::net::TcpStream::connect(rig.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        // It may hang up in the middle; that is its right.
+        let _ = stream.write_all(&content(length as u64, length));
+        let _ = stream.read(&mut [0; 64]);
+    }
+    rig.put("a", b"bytes").await.unwrap();
+    assert_eq!(rig.get("a").await.unwrap(), b"bytes");
+}
