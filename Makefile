@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test lint bench build tools toolchain
+.PHONY: demo test lint bench build tools toolchain testbed
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -20,10 +20,13 @@ lint: toolchain
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Kernels beside memcpy and XOR; a chain of helpers beside a bare one.
-bench: toolchain
+# Kernels beside memcpy and XOR; a chain of helpers beside a bare one; every experiment in quick form, which needs root.
+# A full one, which replaces the record in results/: target/release/stripeline bench ID, then stripeline bench report.
+bench: toolchain testbed
 	$(CARGO) bench --locked -p gf
 	$(CARGO) bench --locked -p node --bench chain
+	$(CARGO) build --release --locked -p cli
+	target/release/stripeline bench all --quick
 
 build: toolchain
 	$(CARGO) build --release --locked
@@ -32,6 +35,10 @@ toolchain:
 	@command -v cc >/dev/null 2>&1 || { apt-get update -q && apt-get install -y -q gcc libc6-dev; }
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
 		apt-get update -q && apt-get install -y -q rustup && rustup default 1.95; }
+
+# Experiments run on network namespaces.
+testbed:
+	@command -v tc >/dev/null 2>&1 || { apt-get update -q && apt-get install -y -q iproute2; }
 
 tools:
 	@$(CARGO) nextest --version >/dev/null 2>&1 || \

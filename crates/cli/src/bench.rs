@@ -76,7 +76,8 @@ pub fn run(context: &Context, args: &BenchArgs) -> Result<()> {
 }
 
 fn list(out: Output) -> Result<()> {
-    let described = |e: &Experiment| json!({"id": e.id, "title": e.title, "paper": e.paper, "must_show": e.must_show});
+    let described =
+        |e: &Experiment| json!({"id": e.id, "title": e.title, "paper": e.paper, "must_show": e.must_show});
     out.answer(&EXPERIMENTS.iter().map(described).collect::<Vec<_>>(), || {
         let mut table = table(["ID", "WHAT"]);
         for experiment in EXPERIMENTS {
@@ -164,7 +165,11 @@ fn one(out: Output, bench: &Bench<'_>, experiment: &Experiment, folder: &Path) -
 }
 
 fn text(results: &Results, comparisons: &[Comparison]) -> String {
-    let quick = if results.quick { "\nQUICK RUN: small blocks, few runs. It shows that this works and measures nothing.\n" } else { "" };
+    let quick = if results.quick {
+        "\nQUICK RUN: small blocks, few runs. It shows that this works and measures nothing.\n"
+    } else {
+        ""
+    };
     let setup = results.setup.text();
     let notes: String = results.notes.iter().map(|note| format!("{note}\n")).collect();
     format!(

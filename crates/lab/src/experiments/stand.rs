@@ -8,7 +8,8 @@ mod samples;
 mod stripe;
 
 pub use lineup::{Contender, DIRECT, HELPER_CHAIN, Label, Lineup, RELAY_CHAIN};
-pub use samples::{CPU, DURABLE, PROCESSOR_SHARE, VERIFIED};
+pub use samples::{CPU, PROCESSOR_SHARE, VERIFIED};
+use samples::{DURABLE, ORDER};
 pub use stripe::Stripe;
 
 use super::{Bench, Experiment, TESTBED, timeslots};
@@ -18,6 +19,7 @@ use crate::error::LabError;
 use crate::report::{Axis, Machine, Measure, Results, Sample, Scale, Setup, Summary, Unit};
 use crate::testbed::{LinkRate, Spec, Testbed};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// The coordinator's host, from which repairs are ordered. It is a node's too: a stripe of 16 and its requestor need all
 /// of 17.
@@ -111,9 +113,17 @@ impl<'a> Stand<'a> {
         let mut results = Results::new(experiment.id, experiment.title, self.bench.quick, setup, x, y);
         results.beside = vec![
             Measure::new(DURABLE, "durable", Unit::Seconds),
+            Measure::new(ORDER, "order to answer", Unit::Seconds),
             Measure::new(CPU, "processor time", Unit::Seconds),
             Measure::new(PROCESSOR_SHARE, "processors busy", Unit::Percent),
         ];
+        let place = match &self.bench.folder {
+            Some(_) => {
+                "Blocks are files on disk, which the page cache holds once they were read; durable means synced."
+            }
+            None => "Blocks are in memory: a sync costs nothing.",
+        };
+        results.notes.push(place.to_owned());
         results
     }
 
@@ -189,7 +199,9 @@ impl<'a> Stand<'a> {
                     verify,
                     ..RepairOrder::discarded(&stripe.object, 0, scheme)
                 };
-                Ok(samples::repair(&self.cluster.repair(&order)?))
+                let started = Instant::now();
+                let outcome = self.cluster.repair(&order)?;
+                Ok(samples::repair(&outcome, started.elapsed().as_secs_f64()))
             }
             Contender::Direct { bytes } => {
                 // Two hosts without a coordinator.

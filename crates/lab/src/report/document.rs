@@ -85,3 +85,64 @@ pub fn judged(comparisons: &[Comparison], style: Style) -> String {
     });
     set(header, rows, 1, style)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Axis, Form, Kind, Machine, Measure, Sample, Scale, Setup, Shape, Target, Unit};
+
+    #[test]
+    fn a_miss_is_printed_as_a_miss_beside_the_paper_and_records_survive_a_round_trip() {
+        let setup = Setup {
+            machine: Machine::this(),
+            network: "hosts".to_owned(),
+            hosts: Some(17),
+            link_bits_per_s: Some(1_000_000_000),
+            link_measured_bits_per_s: Some(955e6),
+            code: Some("rs-10+4".to_owned()),
+            block_bytes: Some(64 << 20),
+            slice_bytes: None,
+            runs: 2,
+        };
+        let x = Axis { label: "slice size".to_owned(), scale: Scale::Bytes };
+        let y = Measure::new("s", "repair time", Unit::Seconds);
+        let mut results = Results::new("rp-8a", "a title", false, setup, x, y);
+        for seconds in [0.61, 0.60] {
+            let sample = Sample::from([("s".to_owned(), seconds)]);
+            results.add("pipeline", Kind::Subject, Shape::Curve, 32768.0, sample);
+        }
+        results.bound("pipeline", 32768.0, 0.55);
+        let folder = tempfile::tempdir().unwrap();
+        let path = results.save(folder.path()).unwrap();
+        assert_eq!(path, folder.path().join("rp-8a.json"));
+        let read = Results::load(&path).unwrap().unwrap();
+        assert_eq!(read, results);
+        assert_eq!(Results::load(&folder.path().join("none.json")).unwrap(), None);
+
+        let missed = Comparison {
+            what: "pipeline against a direct send".to_owned(),
+            form: Form::Times,
+            paper: Some(1.088),
+            target: Target::AtMost(1.02),
+            ours: read.of_bound("pipeline", 32768.0),
+            why: "because".to_owned(),
+        };
+        let chapter =
+            |id, measured| Chapter { id, title: "a title", paper: "0.61 s", must_show: "less", measured };
+        let measured = chapter("rp-8a", Some((read, vec![missed])));
+        let text = document(&[measured, chapter("rp-8b", None)], "../results");
+        for wanted in [
+            "0 of 1",
+            "MISSED by 0.080",
+            "1.088 ×",
+            "worse",
+            "- pipeline against a direct send: because",
+            "![a title](../results/rp-8a.svg)",
+            "| 32 KiB",
+            "955 Mb/s of payload measured",
+            "not measured yet",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is not in\n{text}");
+        }
+    }
+}

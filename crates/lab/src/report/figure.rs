@@ -116,6 +116,9 @@ impl Brush<'_, '_> {
         let Some(y) = self.median(point) else { return Ok(()) };
         let ends = [(self.axes.x_range.start, y), (self.axes.x_range.end, y)];
         dashed(chart, ends, LEVEL_DASH, self.colour().stroke_width(2))?;
+        if let Some(bound) = point.bound.map(|bound| self.axes.y(bound)) {
+            dashed(chart, ends.map(|(x, _)| (x, bound)), BOUND_DASH, self.colour().stroke_width(1))?;
+        }
         match self.results.x.scale {
             // A level says at which x it was measured; beside bars that would hide them.
             Scale::Bytes => self.marked(chart, self.axes.x(point.x), point),

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub const VERIFIED: &str = "verified_s";
 /// Seconds to the block durable under its final name.
 pub const DURABLE: &str = "durable_s";
+/// Seconds from the order to the answer: planning, retries and throwing away included.
+pub const ORDER: &str = "order_s";
 /// Processor seconds of all daemons or bare processes.
 pub const CPU: &str = "cpu_s";
 /// Share of all processors in use meanwhile, 0 to 1.
@@ -18,8 +20,9 @@ const BUSIEST: &str = "busiest_bytes";
 /// Payload bytes over all links.
 const NETWORK: &str = "network_bytes";
 
-pub fn repair(outcome: &RepairOutcome) -> Sample {
+pub fn repair(outcome: &RepairOutcome, order_s: f64) -> Sample {
     sample([
+        (ORDER, order_s),
         (VERIFIED, outcome.verified_s),
         (DURABLE, outcome.durable_s),
         (CPU, outcome.cpu_s),
@@ -34,7 +37,7 @@ pub fn bare(timing: &Timing) -> Sample {
 }
 
 /// Payload through the busiest side of a node's port.
-pub fn busiest_bytes(outcome: &RepairOutcome) -> u64 {
+fn busiest_bytes(outcome: &RepairOutcome) -> u64 {
     let mut ports: BTreeMap<(u32, bool), u64> = BTreeMap::new();
     for link in &outcome.links {
         *ports.entry((link.from, false)).or_default() += link.bytes;

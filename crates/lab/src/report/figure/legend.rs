@@ -68,8 +68,7 @@ pub fn draw(root: &Area<'_>, (left, top): (i32, i32), results: &Results) -> Draw
         label(root, (left, y), name)?;
         y += ENTRY;
     }
-    let curves = results.series.iter().filter(|series| series.shape == Shape::Curve);
-    if curves.flat_map(|series| &series.points).any(|point| point.bound.is_some()) {
+    if results.series.iter().flat_map(|series| &series.points).any(|point| point.bound.is_some()) {
         stroke(root, (left, left + SAMPLE_WIDTH, y), &[3, 4], BLACK, 1)?;
         label(root, (left, y), "bound of the model".to_owned())?;
         y += ENTRY;
