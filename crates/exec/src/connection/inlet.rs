@@ -2,7 +2,7 @@
 
 use super::{Link, StreamContext, low_water};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
@@ -63,8 +63,6 @@ impl Inlet {
         context: Arc<StreamContext>,
     ) -> Result<Inlet, Fault> {
         let lost = |e: std::io::Error| context.id.fault(Cause::Disconnected, &end, true, e.to_string());
-        let stall = Duration::from_millis(u64::from(context.id.header.stall_ms));
-        link.stream.set_read_timeout(Some(stall)).map_err(lost)?;
         let watched = context.abort.watch(&link.stream).map_err(lost)?;
         let capacity = receive_capacity(max_payload, end.rows);
         Ok(Inlet {
@@ -198,21 +196,22 @@ impl Inlet {
         if bytes > self.buffer.len() {
             return Err(self.fault(Cause::Bug, "a slice's frames do not fit the receive buffer"));
         }
+        let stall = Duration::from_millis(u64::from(self.context.id.header.stall_ms));
         while self.filled < bytes {
             self.wake_at(bytes - self.filled);
-            match self.link.stream.read(&mut self.buffer[self.filled..]) {
+            match low_water::read(&self.link.stream, &mut self.buffer[self.filled..], stall) {
                 Ok(0) => return Err(self.ended("the sender closed the stream before its End")),
                 Ok(n) => {
                     self.filled += n;
                     self.wire_bytes += n as u64;
                     self.context.throttle.receive(n);
                 }
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(e) if e.kind() == ErrorKind::TimedOut => {
                     let waited = self.context.id.header.stall_ms;
                     let fault = self.fault(Cause::Stalled, format!("no input for {waited} ms"));
                     (self.context.on_wait)(fault);
                 }
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(e) => return Err(self.ended(&e.to_string())),
             }
         }

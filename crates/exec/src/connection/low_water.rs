@@ -5,11 +5,15 @@
 
 #![allow(unsafe_code)]
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, recv};
+use std::io::{Error, ErrorKind};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
-/// Lets reads of `stream` wait until `bytes` bytes are there (or the read times out, or the stream ends). A kernel that
-/// refuses only wakes us more often.
+/// Lets [`read`]s of `stream` wait until `bytes` bytes are there (or the stream ends). A kernel that refuses only wakes
+/// us more often.
 pub(super) fn set(stream: &TcpStream, bytes: usize) {
     let value = bytes as libc::c_int;
     // SAFETY: the descriptor is open as long as `stream` is borrowed; the option's value is one int, whose address and
@@ -22,5 +26,51 @@ pub(super) fn set(stream: &TcpStream, bytes: usize) {
             (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         );
+    }
+}
+
+/// Waits for the low-water mark, at most `patience`, then takes what is there.
+///
+/// Not one blocking read: Linux copies what is there and then wakes the reader only for as many bytes as the mark says
+/// *again*. The rest of a slice of which a part had come would be slept through until the next slice, or for ever.
+pub(super) fn read(stream: &TcpStream, buffer: &mut [u8], patience: Duration) -> Result<usize, Error> {
+    let patience = Timespec::try_from(patience).map_err(Error::other)?;
+    if poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&patience))? == 0 {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    let (bytes, _) = recv(stream, buffer, RecvFlags::DONTWAIT)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    #[test]
+    fn the_rest_of_a_slice_wakes_a_reader_that_found_a_part_of_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        let pause = Duration::from_millis(50);
+        set(&receiver, 1000);
+        sender.write_all(&[1; 600]).unwrap();
+        std::thread::sleep(pause);
+        let rest = std::thread::spawn(move || {
+            std::thread::sleep(pause);
+            sender.write_all(&[2; 400]).unwrap();
+            sender
+        });
+        let patience = Duration::from_secs(10);
+        let (started, mut buffer) = (Instant::now(), [0; 4096]);
+        assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), 1000);
+        assert!(started.elapsed() < patience / 2, "woken after {:?}", started.elapsed());
+
+        // Nothing comes, then the end does.
+        assert_eq!(read(&receiver, &mut buffer, pause).unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(rest.join().unwrap());
+        assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), 0);
     }
 }
