@@ -62,18 +62,23 @@ pub fn run(context: &Context, command: LabCommand) -> Result<()> {
         }
         LabCommand::Down(Which { name }) => {
             let namespaces = Testbed::remove(&name)?;
-            context.out.answer(&json!({"name": name, "removed_namespaces": namespaces}), || match namespaces {
-                0 => format!("there is no testbed '{name}'"),
-                _ => format!("testbed '{name}' is down, its {namespaces} namespaces are gone"),
-            })
+            context.out.answer(
+                &json!({"name": name, "removed_namespaces": namespaces}),
+                || match namespaces {
+                    0 => format!("there is no testbed '{name}'"),
+                    _ => format!("testbed '{name}' is down, its {namespaces} namespaces are gone"),
+                },
+            )
         }
     }
 }
 
 fn up(context: &Context, args: UpArgs) -> Result<()> {
-    let racks = args.racks.map(|count| Racks { count, core_rate: link_rate(args.core_rate.unwrap_or(Rate(0))) });
+    let racks =
+        args.racks.map(|count| Racks { count, core_rate: link_rate(args.core_rate.unwrap_or(Rate(0))) });
     let matrix = args.matrix.map(|file| {
-        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         Spec::parse_matrix(&text).with_context(|| file.display().to_string())
     });
     let spec = Spec {
@@ -106,7 +111,9 @@ fn status(context: &Context) -> Result<()> {
     }
     let document: Vec<Value> = testbeds
         .iter()
-        .map(|(name, found)| found.as_ref().map_or_else(|| json!({"name": name, "whole": false}), testbed_json))
+        .map(|(name, found)| {
+            found.as_ref().map_or_else(|| json!({"name": name, "whole": false}), testbed_json)
+        })
         .collect();
     context.out.answer(&document, || {
         if testbeds.is_empty() {
@@ -127,9 +134,7 @@ fn link_rate(rate: Rate) -> LinkRate {
 }
 
 fn testbed_json(testbed: &Testbed) -> Value {
-    let host = |host: &lab::Host| {
-        json!({"host": host.index, "namespace": host.namespace, "addr": host.addr, "rack": host.rack})
-    };
+    let host = |host: &lab::Host| json!({"host": host.index, "namespace": host.namespace, "addr": host.addr, "rack": host.rack});
     json!({
         "name": testbed.spec().name,
         "whole": true,

@@ -16,6 +16,7 @@ mod error;
 pub mod experiments;
 mod processor;
 pub mod report;
+mod scratch;
 mod testbed;
 
 pub use cluster::{ClusterSpec, LabCluster, LinkTraffic, RepairOrder, RepairOutcome};

@@ -2,6 +2,7 @@
 
 use super::home::DaemonDir;
 use anyhow::{Context, Result};
+use lab::process_stat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -17,9 +18,6 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 const POLL: Duration = Duration::from_millis(20);
-
-/// `/proc` counts processor time in these on every Linux, whatever the kernel's own tick.
-const USER_TICKS_PER_SECOND: f64 = 100.0;
 
 /// A process, beyond doubt: its number is reused, but not with the same start in the same boot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -81,7 +79,7 @@ pub fn spawn(dir: &DaemonDir, arguments: &[String], coordinator: Option<String>)
         .context("cannot start a daemon")?;
     let pid = child.id();
     // The child cannot vanish from /proc before it was waited for.
-    let start_ticks = stat(pid).map(|stat| stat.start_ticks).unwrap_or_default();
+    let start_ticks = process_stat(pid).map(|stat| stat.start_ticks).unwrap_or_default();
     dir.record_process(&ProcessRecord { pid, start_ticks, boot_id: boot_id(), coordinator })?;
     Ok(child)
 }
@@ -112,7 +110,7 @@ pub fn stop(records: &[ProcessRecord], kill: bool) -> Result<()> {
 
 /// When a process started, in ticks after boot; `None` if it does not run (any more).
 pub fn start_of(pid: u32) -> Option<u64> {
-    stat(pid).filter(|stat| !stat.dead).map(|stat| stat.start_ticks)
+    process_stat(pid).filter(|stat| !stat.dead).map(|stat| stat.start_ticks)
 }
 
 /// Number and start of this process.
@@ -123,31 +121,7 @@ pub fn own_start() -> (u32, u64) {
 
 /// Processor time that a process has used, in user and kernel mode; 0 if it is gone.
 pub fn cpu_seconds(pid: u32) -> f64 {
-    stat(pid).map_or(0.0, |stat| stat.cpu_ticks as f64 / USER_TICKS_PER_SECOND)
-}
-
-struct Stat {
-    /// Ended and not yet waited for.
-    dead: bool,
-    cpu_ticks: u64,
-    start_ticks: u64,
-}
-
-/// Reads `/proc/PID/stat` (proc(5)): fields 3, 14, 15 and 22, counted from 1. Field 2 may hold anything, even
-/// parentheses, so fields are counted from its end.
-fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-fn parse_stat(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3);
-    let number = |n: usize| field(n)?.parse::<u64>().ok();
-    Some(Stat {
-        dead: matches!(*field(3)?, "Z" | "X"),
-        cpu_ticks: number(14)? + number(15)?,
-        start_ticks: number(22)?,
-    })
+    process_stat(pid).map_or(0.0, |stat| stat.cpu_seconds)
 }
 
 /// Distinguishes boots: ticks begin anew with each.
@@ -162,7 +136,7 @@ mod tests {
     fn record(pid: u32) -> ProcessRecord {
         ProcessRecord {
             pid,
-            start_ticks: stat(pid).unwrap().start_ticks,
+            start_ticks: process_stat(pid).unwrap().start_ticks,
             boot_id: boot_id(),
             coordinator: None,
         }
@@ -179,13 +153,5 @@ mod tests {
         stop(std::slice::from_ref(&ours), false).unwrap();
         assert!(!ours.is_running());
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn names_of_programs_do_not_confuse_the_fields() {
-        let text = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 98765 10 11 12";
-        let stat = parse_stat(text).unwrap();
-        assert_eq!((stat.dead, stat.cpu_ticks, stat.start_ticks), (false, 110, 98765));
-        assert!(parse_stat("7 (a) S 1").is_none());
     }
 }

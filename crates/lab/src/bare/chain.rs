@@ -3,6 +3,7 @@
 use super::hop::{Hop, nanoseconds};
 use crate::error::LabError;
 use crate::processor::ProcessorShare;
+use crate::scratch::Scratch;
 use crate::testbed::{Host, Testbed};
 use rustix::time::ClockId;
 use std::fs::File;
@@ -10,10 +11,6 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use tempfile::TempDir;
-
-/// Where helpers' files are: memory, so that no disk is measured.
-const MEMORY: &str = "/dev/shm";
 
 /// Written at once when a helper's file is made.
 const PIECE_BYTES: usize = 1 << 20;
@@ -68,8 +65,7 @@ pub fn helper_chain(
     slice_bytes: usize,
 ) -> Result<Timing, LabError> {
     let places = places(testbed, hosts)?;
-    let folder = TempDir::with_prefix_in("stripeline-bare-", MEMORY)
-        .map_err(LabError::io(format!("write in {MEMORY}")))?;
+    let folder = Scratch::new(None)?;
     let file = |position: usize| folder.path().join(position.to_string());
     let last = places.len() - 1;
     for position in 0..last {

@@ -6,18 +6,15 @@ mod work;
 pub use work::{LinkTraffic, RepairOrder, RepairOutcome};
 
 use crate::error::LabError;
+use crate::scratch::Scratch;
 use crate::testbed::{Host, Testbed};
 use client::{Client, ClientError};
 use daemon::Daemon;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 use tokio::runtime::Builder;
 use wire::proto::ClusterStatus;
-
-/// Blocks are in memory unless another folder is named: experiments are about networks.
-const MEMORY: &str = "/dev/shm";
 
 /// Each host has its own address, so that all can use the same ports.
 const COORDINATOR_PORT: u16 = 7400;
@@ -57,7 +54,7 @@ pub struct LabCluster {
     node_hosts: Vec<Host>,
     hosts: Vec<Host>,
     // Last: daemons are gone before their data are.
-    folder: TempDir,
+    folder: Scratch,
 }
 
 impl LabCluster {
@@ -69,9 +66,7 @@ impl LabCluster {
         let host = testbed.host(spec.coordinator_host)?.clone();
         let node_hosts: Vec<Host> =
             spec.node_hosts.iter().map(|&index| testbed.host(index).cloned()).collect::<Result<_, _>>()?;
-        let parent = spec.folder.as_deref().unwrap_or(Path::new(MEMORY));
-        let folder = TempDir::with_prefix_in("stripeline-lab-", parent);
-        let folder = folder.map_err(LabError::io(format!("make a folder in {}", parent.display())))?;
+        let folder = Scratch::new(spec.folder.as_deref())?;
         let address = format!("{}:{COORDINATOR_PORT}", host.addr);
         let arguments = ["coordinator", "--listen", &address, "--block-size", &spec.block_bytes.to_string()]
             .map(str::to_owned);
@@ -203,7 +198,7 @@ impl LabCluster {
         let mut daemons: Vec<Daemon> = nodes.into_iter().flatten().chain([coordinator]).collect();
         daemon::end(&mut daemons);
         drop(daemons);
-        folder.close().map_err(LabError::io("remove the cluster's folder"))
+        folder.close()
     }
 
     fn host(&self, index: usize) -> Result<&Host, LabError> {

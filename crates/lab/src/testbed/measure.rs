@@ -8,14 +8,20 @@ use crate::processor::ProcessorShare;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Buckets start full, windows start small: nothing is counted before this.
+/// Buckets start full, windows start small: nothing is counted before this, or before a bucket's content has passed twice.
 const WARM_UP: Duration = Duration::from_millis(120);
 
-/// What is counted: at 1 Gbit/s, 30 times what queues hold.
+/// What is counted: at 1 Gbit/s, 30 times what queues hold. On slow links longer, for some packets to arrive.
 const SPAN: Duration = Duration::from_millis(300);
+
+/// The most that the kernel sends at once. What arrives comes in such packets.
+const PACKET_BYTES: f64 = 65536.0;
+
+/// So many on the slowest link are counted, at least.
+const PACKETS: f64 = 8.0;
 
 /// Further off than this, a link is not what it is said to be. Buckets and timers are exact to one or two percent.
 const TOLERANCE: f64 = 0.05;
@@ -23,7 +29,7 @@ const TOLERANCE: f64 = 0.05;
 /// When this much of the processors is in use, a slow link is their fault.
 const BUSY: f64 = 0.9;
 
-/// Links that were off are measured once more, so many at a time: on a busy machine all at once may be too much.
+/// Links that are measured at once when all at once were too many.
 const FEW: usize = 4;
 
 const PIECE_BYTES: usize = 256 << 10;
@@ -83,20 +89,29 @@ struct Probe {
 pub fn measure(hosts: &[Host], spec: &Spec, limits: &Limits) -> Result<LinkReport, LabError> {
     let mut report = LinkReport { links: Vec::new(), processor_share: 0.0 };
     for round in rounds(spec, limits) {
-        let (links, share) = run(hosts, &round)?;
+        let (mut links, share) = run(hosts, &round)?;
         report.processor_share = report.processor_share.max(share);
-        let (sound, off): (Vec<_>, Vec<_>) = round.iter().zip(links).partition(|(_, link)| !link.deviates());
-        report.links.extend(sound.into_iter().map(|(_, link)| link));
-        for few in off.chunks(FEW) {
-            let probes: Vec<&Probe> = few.iter().map(|(probe, _)| *probe).collect();
-            let (links, share) = run(hosts, probes.iter().copied())?;
-            if let Some(link) = links.iter().find(|link| link.deviates()) {
-                return Err(refusal(link, share));
-            }
-            report.links.extend(links);
+        // On a busy machine all at once may be too much: what was off gets another chance with few others, then alone.
+        for few in deviating(&links).chunks(FEW) {
+            let (again, _) = run(hosts, few.iter().map(|&at| &round[at]))?;
+            few.iter().zip(again).for_each(|(&at, link)| links[at] = link);
         }
+        for at in deviating(&links) {
+            let (alone, busy) = run(hosts, [&round[at]])?;
+            for link in alone {
+                if link.deviates() {
+                    return Err(refusal(&link, busy));
+                }
+                links[at] = link;
+            }
+        }
+        report.links.extend(links);
     }
     Ok(report)
+}
+
+fn deviating(links: &[MeasuredLink]) -> Vec<usize> {
+    (0..links.len()).filter(|&at| links[at].deviates()).collect()
 }
 
 fn refusal(link: &MeasuredLink, busy: f64) -> LabError {
@@ -172,42 +187,60 @@ fn run<'a>(
             wires.push((at, connect(&hosts[from], &hosts[to])?));
         }
     }
-    let counters: Vec<AtomicU64> = wires.iter().map(|_| AtomicU64::new(0)).collect();
-    let (bytes, took, share) = std::thread::scope(|scope| {
-        for ((_, (sender, receiver)), counter) in wires.iter().zip(&counters) {
+    let arrivals: Vec<Mutex<Arrival>> = wires.iter().map(|_| Mutex::new(Arrival::none())).collect();
+    let slowest = probes.clone().into_iter().filter_map(|p| p.limit.payload_bytes_per_s()).reduce(f64::min);
+    let (rates, share) = std::thread::scope(|scope| {
+        for ((_, (sender, receiver)), arrived) in wires.iter().zip(&arrivals) {
             // Both end when the sockets are shut down.
             scope.spawn(move || pour(sender));
-            scope.spawn(move || drain(receiver, counter));
+            scope.spawn(move || drain(receiver, arrived));
         }
-        let counted = count(&counters);
+        let counted = count(&arrivals, slowest);
         for (_, (sender, receiver)) in &wires {
             let _ = sender.shutdown(Shutdown::Both);
             let _ = receiver.shutdown(Shutdown::Both);
         }
         counted
     })?;
-    let mut sums: Vec<u64> = Vec::new();
-    for ((at, _), bytes) in wires.iter().zip(bytes) {
-        sums.resize(sums.len().max(at + 1), 0);
-        sums[*at] += bytes;
-    }
-    let link = |(probe, bytes): (&Probe, u64)| MeasuredLink {
+    let link = |(at, probe): (usize, &Probe)| MeasuredLink {
         from: probe.from.clone(),
         to: probe.to.clone(),
         claimed: probe.limit,
-        measured_mbit: bytes as f64 * 8.0 / 1e6 / took.as_secs_f64(),
+        measured_mbit: wires.iter().zip(&rates).filter(|((of, _), _)| *of == at).map(|(_, rate)| rate).sum(),
     };
-    Ok((probes.into_iter().zip(sums).map(link).collect(), share))
+    Ok((probes.into_iter().enumerate().map(link).collect(), share))
 }
 
-fn count(counters: &[AtomicU64]) -> Result<(Vec<u64>, Duration, f64), LabError> {
-    let read = || counters.iter().map(|counter| counter.load(Ordering::Relaxed)).collect::<Vec<u64>>();
-    std::thread::sleep(WARM_UP);
-    let (processors, before, started) = (ProcessorShare::start()?, read(), Instant::now());
-    std::thread::sleep(SPAN);
-    let (after, took) = (read(), started.elapsed());
-    let bytes = after.iter().zip(&before).map(|(after, before)| after - before).collect();
-    Ok((bytes, took, processors.so_far()?))
+/// All that a flow has brought so far, and when the last of it came.
+#[derive(Clone, Copy)]
+struct Arrival {
+    bytes: u64,
+    at: Instant,
+}
+
+impl Arrival {
+    fn none() -> Arrival {
+        Arrival { bytes: 0, at: Instant::now() }
+    }
+
+    /// Mbit/s between two arrivals: packets are large, and counting them in a fixed time is off by one.
+    fn rate_since(self, before: Arrival) -> f64 {
+        let seconds = self.at.duration_since(before.at).as_secs_f64();
+        if seconds > 0.0 { (self.bytes - before.bytes) as f64 * 8.0 / 1e6 / seconds } else { 0.0 }
+    }
+}
+
+/// The rate of each flow, Mbit/s, and how busy the processors were.
+fn count(arrivals: &[Mutex<Arrival>], slowest: Option<f64>) -> Result<(Vec<f64>, f64), LabError> {
+    let read =
+        || arrivals.iter().map(|a| *a.lock().unwrap_or_else(PoisonError::into_inner)).collect::<Vec<_>>();
+    let packets =
+        |count: f64| Duration::from_secs_f64(slowest.map_or(0.0, |rate| count * PACKET_BYTES / rate));
+    std::thread::sleep(WARM_UP.max(packets(2.0)));
+    let (processors, before) = (ProcessorShare::start()?, read());
+    std::thread::sleep(SPAN.max(packets(PACKETS)));
+    let rates = read().into_iter().zip(before).map(|(after, before)| after.rate_since(before)).collect();
+    Ok((rates, processors.so_far()?))
 }
 
 /// Both ends of a connection between two hosts.
@@ -226,9 +259,11 @@ fn pour(mut to: &TcpStream) {
     while to.write_all(&piece).is_ok() {}
 }
 
-fn drain(mut from: &TcpStream, counter: &AtomicU64) {
+fn drain(mut from: &TcpStream, arrived: &Mutex<Arrival>) {
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(bytes @ 1..) = from.read(&mut piece) {
-        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        arrived.bytes += bytes as u64;
+        arrived.at = Instant::now();
     }
 }

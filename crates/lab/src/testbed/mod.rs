@@ -13,6 +13,7 @@ pub use measure::{LinkReport, MeasuredLink};
 pub use spec::{LinkRate, Racks, Spec};
 
 use crate::error::LabError;
+use crate::scratch;
 use settings::Allowed;
 use shape::Limits;
 use state::{Records, State};
@@ -20,6 +21,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::Command;
 
 /// One host of a testbed.
@@ -123,7 +125,8 @@ impl Testbed {
     }
 
     /// Removes what there is of the testbed `name`, also half-made or without a record: its processes, namespaces and
-    /// record. How many namespaces that were.
+    /// record, and blocks in memory whose
+    /// owner was killed. How many namespaces that were.
     ///
     /// # Errors
     /// [`LabError::NotRoot`], [`LabError::MissingTool`]; [`LabError::Daemon`] if a process does not end.
@@ -134,6 +137,7 @@ impl Testbed {
         let records = Records::locate();
         let lock = records.lock()?;
         let removed = clear(&lock, name)?;
+        scratch::sweep(Path::new(scratch::MEMORY));
         records.remove(name)?;
         Ok(removed)
     }
