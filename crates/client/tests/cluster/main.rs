@@ -8,4 +8,5 @@ mod catalog;
 mod daemon;
 mod faults;
 mod objects;
+mod power_cut;
 mod rig;

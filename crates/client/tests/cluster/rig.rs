@@ -4,7 +4,7 @@ use crate::daemon::Daemon;
 use client::{Client, ClientError, GetOptions, JobEvents, PutOptions};
 use coordinator::{Coordinator, CoordinatorError};
 use disk::{CrashDisk, Disk, PowerSwitch};
-use exec::Injection;
+use exec::{DriverIo, Engine, Injection};
 use node::{Node, NodeError};
 
 use node::store::{StoreError, Verdict};
@@ -14,7 +14,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wire::BlockId;
-use wire::proto::{ArchiveRequest, ClusterStatus, JobEvent, ObjectInfo, RepairRequest, TaskControl};
+use wire::proto::coordinator_client::CoordinatorClient;
+use wire::proto::{
+    ArchiveRequest, BlockInfo, ClusterStatus, JobEvent, ObjectInfo, PlanReadRequest, RepairRequest,
+    TaskControl,
+};
 
 /// Bytes of a block: three chunks, the last one short.
 pub const BLOCK: usize = 80_000;
@@ -178,11 +182,15 @@ impl Rig {
         self.all_live().await;
     }
 
-    /// All power off, and on again; the nodes `off` stay off. Everything runs on what survived.
-    pub async fn power_cycle(&mut self, off: &BTreeSet<u32>) -> Result<(), String> {
+    /// All power off, and on again; the nodes `off` stay off. Everything runs on what survived; with `cut_after`, only for
+    /// so many durable calls.
+    pub async fn power_cycle(&mut self, off: &BTreeSet<u32>, cut_after: Option<u64>) -> Result<(), String> {
         self.coordinator = None;
         self.machines.values_mut().for_each(|machine| machine.daemon = None);
         self.power.restart();
+        if let Some(calls) = cut_after {
+            self.power.cut_after(calls);
+        }
         self.disk = self.disk.reopen();
         let coordinator = start_coordinator(self.settings, &self.disk, any_port()).await;
         let coordinator = coordinator.map_err(|e| format!("the coordinator: {e}"))?;
@@ -196,13 +204,8 @@ impl Rig {
                 self.start(node).await.map_err(|e| format!("node-{node}: {e}"))?;
             }
         }
-        self.all_live().await;
-        Ok(())
-    }
-
-    /// A client of its own connections.
-    pub async fn connect(&self) -> Client {
-        Client::connect(&self.address.to_string()).await.unwrap()
+        let registered = tokio::time::timeout(Duration::from_secs(15), self.all_live());
+        registered.await.map_err(|_| "not all nodes register again".to_owned())
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -227,6 +230,28 @@ impl Rig {
         let output = Output::default();
         self.client.get(name, output.clone(), options).await?;
         Ok(output.bytes())
+    }
+
+    /// A block, without the help of some nodes.
+    pub async fn read_around(&self, block: &BlockInfo, avoid: &[u32]) -> Result<Vec<u8>, String> {
+        let mut coordinator = CoordinatorClient::connect(format!("http://{}", self.address)).await.unwrap();
+        let (length, avoid) = (block.stored_bytes, avoid.to_vec());
+        let request = PlanReadRequest { block: block.block.clone(), length, avoid, ..Default::default() };
+        let plan =
+            coordinator.plan_read(request).await.map_err(|s| s.message().to_owned())?.into_inner().plan;
+        let bytes = Arc::new(Mutex::new(vec![0; length as usize]));
+        let out = Arc::clone(&bytes);
+        let sink: exec::Sink = Box::new(move |delivery: exec::Delivery<'_>| {
+            let mut out = out.lock().unwrap();
+            let start = delivery.offset as usize;
+            let end = (start + delivery.bytes.len()).min(out.len());
+            out[start..end].copy_from_slice(&delivery.bytes[..end - start]);
+            Ok(())
+        });
+        let io = DriverIo { source: None, sink: Some(sink) };
+        let driven = Engine::client().drive(plan.unwrap(), io, |_| {}).await;
+        driven.map_err(|fault| fault.to_string())?;
+        Ok(std::mem::take(&mut bytes.lock().unwrap()))
     }
 
     /// Archives, and returns what the job said.
@@ -266,8 +291,8 @@ impl Rig {
     pub fn damage(&self, node: u32, block: BlockId) -> Option<String> {
         match self.node(node).shared().flows.store.verify(block, |_| ()) {
             Ok(Verdict::Whole) => None,
-            Ok(Verdict::Damaged(damage)) => Some(damage.to_string()),
-            Err(error) => Some(error.to_string()),
+            Ok(Verdict::Damaged(damage)) => Some(format!("node-{node}: block {block}: {damage}")),
+            Err(error) => Some(format!("node-{node}: {error}")),
         }
     }
 
@@ -278,7 +303,10 @@ impl Rig {
             listed.into_iter().map(move |listed| (node, listed))
         });
         let damage = |(node, listed): (u32, Result<node::store::Listed, StoreError>)| match listed {
-            Ok(listed) => self.damage(node, listed.block).map(|d| format!("node-{node}: {d}")),
+            // It may have been deleted since it was listed.
+            Ok(listed) => {
+                self.damage(node, listed.block).filter(|_| self.stored(node).contains(&listed.block))
+            }
             Err(error) => Some(format!("node-{node}: {error}")),
         };
         blocks.filter_map(damage).collect()
