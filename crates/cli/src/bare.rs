@@ -1,9 +1,12 @@
-//! `stripeline bare`: one process of the bare sends and chains that repairs are compared with.
+//! `stripeline bare`: one process of the bare sends and chains that repairs are compared with; `stripeline bare-send`: such
+//! a send over the loopback.
 
-use crate::amount::{Rate, Size};
+use crate::amount::{Rate, Size, seconds};
+use crate::context::Context;
 use anyhow::Result;
 use clap::Args;
 use lab::bare::{Hop, loopback_send, run_hop};
+use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,11 +40,29 @@ pub struct BareArgs {
     ingress_bytes_per_s: u64,
 }
 
+/// What to send over the loopback.
+#[derive(Args, Debug)]
+pub struct SendArgs {
+    /// Bytes to send
+    #[arg(long, default_value = "64MiB")]
+    bytes: Size,
+    /// Rate of the token buckets, one at each end
+    #[arg(long, default_value = "none")]
+    rate: Rate,
+}
+
 pub fn run(args: BareArgs) -> Result<()> {
     let BareArgs { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s } = args;
     // Of zero bytes at once there is no end.
     let slice_bytes = slice_bytes.max(1);
     Ok(run_hop(&Hop { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s })?)
+}
+
+pub fn run_send(context: &Context, args: &SendArgs) -> Result<()> {
+    let took = measure(args.bytes, args.rate)?;
+    context.out.answer(&json!({"bytes": args.bytes.0, "us": took.as_micros()}), || {
+        format!("{} in {}", args.bytes, seconds(took))
+    })
 }
 
 /// One plain connection over the loopback, a process at each end, through token buckets of that rate: how long until the

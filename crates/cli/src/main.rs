@@ -111,6 +111,9 @@ enum Command {
     /// Be one process of a bare send or chain: what repairs are compared with
     #[command(hide = true)]
     Bare(bare::BareArgs),
+    /// Time one plain TCP connection over the loopback, through token buckets
+    #[command(hide = true)]
+    BareSend(bare::SendArgs),
 }
 
 #[derive(Args, Debug)]
@@ -164,6 +167,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(context, &args),
         Command::Lab(command) => lab::run(context, command),
         Command::Bare(args) => bare::run(args),
+        Command::BareSend(args) => bare::run_send(context, &args),
         Command::Coordinator(args) => daemon::run_coordinator(context, args),
         Command::Node(NodeCli { command: Some(command), .. }) => cluster::run_node_command(context, command),
         Command::Node(NodeCli { command: None, daemon }) => daemon::run_node(context, daemon),
