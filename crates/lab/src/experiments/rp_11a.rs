@@ -63,7 +63,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
         // The same order.
         target: Target::AtMost(1.0),
         ours: results.ratio(PIPELINE, against, x),
-        why: why::ratio(results, PIPELINE, against, x),
+        why: why::ratio(results, PIPELINE, against, x, paper),
     };
     let smallest = BLOCKS[0] as f64;
     vec![
@@ -77,7 +77,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
             paper: Some(1.1 / 9.0),
             target: Target::AtMost(1.0),
             ours: results.ratio(PIPE_S, PIPE_B, HEADLINE),
-            why: why::ratio(results, PIPE_S, PIPE_B, HEADLINE),
+            why: why::ratio(results, PIPE_S, PIPE_B, HEADLINE, None),
         },
     ]
 }

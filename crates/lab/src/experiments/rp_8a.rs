@@ -84,7 +84,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
         paper,
         target: Target::AtMost(limit),
         ours: results.ratio(PIPELINE, against, at),
-        why: why::ratio(results, PIPELINE, against, at),
+        why: why::ratio(results, PIPELINE, against, at, paper),
     };
     let direct = |x: f64, target: Target, paper: Option<f64>| Comparison {
         what: format!("pipeline at {} against a direct send", results.x.text(x)),

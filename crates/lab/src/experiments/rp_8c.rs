@@ -63,7 +63,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
         // The same order.
         target: Target::AtMost(1.0),
         ours: results.ratio(PIPELINE, against, code as f64),
-        why: why::ratio(results, PIPELINE, against, code as f64),
+        why: why::ratio(results, PIPELINE, against, code as f64, paper),
     };
     let mut comparisons = vec![
         saving(0, CONVENTIONAL, Some(0.175)),

@@ -94,6 +94,7 @@ impl Comparison {
     /// The target for people.
     pub fn target_text(&self) -> String {
         match self.target {
+            Target::AtMost(1.0) if self.form == Form::Saving => "faster".to_owned(),
             Target::AtMost(limit) => format!("≤ {}", self.form.text(limit)),
             Target::AtLeast(limit) => format!("≥ {}", self.form.text(limit)),
             Target::None => "–".to_owned(),

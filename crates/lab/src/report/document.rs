@@ -41,7 +41,10 @@ fn summary(text: &mut String, chapters: &[Chapter]) {
     let rows = chapters.iter().map(|chapter| {
         let met = chapter.measured.as_ref().map_or("not measured yet".to_owned(), |(_, comparisons)| {
             let judged: Vec<bool> = comparisons.iter().filter_map(Comparison::met).collect();
-            format!("{} of {}", judged.iter().filter(|&&met| met).count(), judged.len())
+            match judged.len() {
+                0 => "has none".to_owned(),
+                count => format!("{} of {count}", judged.iter().filter(|&&met| met).count()),
+            }
         });
         vec![format!("[{0}](#{0})", chapter.id), chapter.title.to_owned(), met]
     });
