@@ -147,7 +147,9 @@ fn rounds(spec: &Spec, limits: &Limits) -> Vec<Vec<Probe>> {
         let pairs = (0..spec.hosts).map(|from| (from, (from + shift) % spec.hosts));
         let same_rack = |&(from, to): &(usize, usize)| spec.rack_of(from) == spec.rack_of(to);
         let limited = pairs.filter(same_rack).filter(|&(from, to)| limits.pair(from, to).is_limited());
-        rounds.push(limited.map(|(from, to)| flow(from, to)).collect());
+        let in_ring = |pair: &(usize, usize)| rounds[0].iter().any(|probe| probe.flows.contains(pair));
+        let round = limited.filter(|pair| !in_ring(pair)).map(|(from, to)| flow(from, to)).collect();
+        rounds.push(round);
     }
     rounds.retain(|round| !round.is_empty());
     rounds
