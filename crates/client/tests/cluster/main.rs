@@ -10,3 +10,4 @@ mod faults;
 mod objects;
 mod power_cut;
 mod rig;
+mod syncs;

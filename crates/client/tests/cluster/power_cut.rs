@@ -4,7 +4,7 @@
 use crate::archive::stripes;
 use crate::rig::{BLOCK, PATIENCE, Rig, Settings, content};
 use client::ClientError;
-use disk::PowerSwitch;
+use disk::{PowerSwitch, SyncPoint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -101,9 +101,17 @@ impl Known {
 }
 
 /// Carries out steps until the power is cut, if it is. Errors while it is on are the cluster's.
-async fn work(rig: &mut Rig, known: &mut Known, steps: usize) -> Result<(), String> {
+async fn work(
+    rig: &mut Rig,
+    known: &mut Known,
+    steps: usize,
+    lie: Option<(Step, SyncPoint)>,
+) -> Result<(), String> {
     for step in STEPS.into_iter().take(steps) {
         known.begins(step);
+        if let Some((_, point)) = lie.filter(|lie| lie.0 == step) {
+            rig.power.ignore(point);
+        }
         let power = Arc::clone(&rig.power);
         let is_cut = async {
             while !power.is_cut() {
@@ -145,13 +153,15 @@ pub struct Trial {
     pub when: When,
     /// During the restart it goes a second time, after so many calls.
     pub again: Option<u64>,
+    /// While that step runs, the disks lie about one sync.
+    pub lie: Option<(Step, SyncPoint)>,
     /// All garbage is waited for: then nothing is stored that the catalog does not know.
     pub to_the_end: bool,
 }
 
 impl Trial {
     pub fn new(when: When) -> Trial {
-        Trial { when, again: None, to_the_end: false }
+        Trial { when, again: None, lie: None, to_the_end: false }
     }
 
     /// Runs the steps, cuts the power, restarts on what survived, and looks. What is wrong, or how many durable calls the
@@ -170,7 +180,7 @@ impl Trial {
             }
             When::Steps(steps) => steps,
         };
-        work(&mut rig, &mut known, steps).await?;
+        work(&mut rig, &mut known, steps, self.lie).await?;
         let calls = rig.power.calls() - before;
         rig.power.cut();
         let looked = self.look(&mut rig, &known).await;

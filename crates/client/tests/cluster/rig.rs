@@ -289,6 +289,9 @@ impl Rig {
 
     /// What is wrong with a stored block, all of it read.
     pub fn damage(&self, node: u32, block: BlockId) -> Option<String> {
+        if !self.running().contains(&node) {
+            return Some(format!("block {block} is on node-{node}, which does not run"));
+        }
         match self.node(node).shared().flows.store.verify(block, |_| ()) {
             Ok(Verdict::Whole) => None,
             Ok(Verdict::Damaged(damage)) => Some(format!("node-{node}: block {block}: {damage}")),

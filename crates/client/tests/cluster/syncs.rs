@@ -1,0 +1,102 @@
+//! No sync is superfluous: a cluster whose disks lie about one of them loses something that a client was promised.
+
+use crate::power_cut::{STEPS, Step, Trial, When};
+use crate::rig::{BLOCK, Rig, Settings, content};
+use disk::{CrashDisk, PowerSwitch, SyncPoint};
+use std::collections::BTreeSet;
+
+/// Where a missing sync shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shows {
+    /// When the power goes after a step that was acknowledged.
+    AfterAStep,
+    /// When the catalog is lost after a delete and rebuilt from the nodes: while there is a catalog, it has copies that came
+    /// back deleted again.
+    InARebuild,
+    /// In the tests of the node's store (`no_sync_of_a_block_is_superfluous`): only a cut between two calls, while two
+    /// copies of a block with different bytes are on one disk, brings it to light.
+    InTheStore,
+}
+
+/// Every point has its place.
+fn shows(point: SyncPoint) -> Shows {
+    match point {
+        SyncPoint::BlockSidecar
+        | SyncPoint::BlockData
+        | SyncPoint::BlockFolder
+        | SyncPoint::FormatFolders
+        | SyncPoint::Format
+        | SyncPoint::FormatFolder
+        | SyncPoint::Catalog
+        | SyncPoint::CatalogFolder => Shows::AfterAStep,
+        SyncPoint::BlockDeleted => Shows::InARebuild,
+        SyncPoint::BlockReplaced => Shows::InTheStore,
+    }
+}
+
+fn points(place: Shows) -> impl Iterator<Item = SyncPoint> {
+    SyncPoint::ALL.into_iter().filter(move |&point| shows(point) == place)
+}
+
+fn lost(trial: Trial, configure: impl Fn(&PowerSwitch)) -> Option<String> {
+    trial.run_here(configure).err()
+}
+
+#[test]
+fn without_a_sync_something_acknowledged_is_lost() {
+    let first_put = Trial::new(When::Steps(1));
+    assert_eq!(lost(first_put, |_| {}), None, "with all syncs");
+    for point in points(Shows::AfterAStep) {
+        let missed = lost(first_put, |power| power.ignore(point));
+        assert!(missed.is_some(), "{point:?}: nobody misses it");
+    }
+}
+
+/// Each operation needs each of its syncs; those of other operations do not make up for them.
+#[test]
+fn every_operation_needs_its_own_syncs() {
+    use SyncPoint::{BlockData, BlockFolder, BlockSidecar, Catalog};
+    for (index, step) in STEPS.into_iter().enumerate() {
+        let points = match step {
+            // Of a block without bytes there is nothing to sync but what the sidecar says of it.
+            Step::Put(_, (_, 0)) => &[BlockSidecar, BlockFolder, Catalog][..],
+            Step::Put(..) | Step::Archive(_) | Step::Recover => {
+                &[BlockSidecar, BlockData, BlockFolder, Catalog]
+            }
+            Step::Delete(_) => &[Catalog],
+            Step::Lose(_) => &[],
+        };
+        let trial = Trial::new(When::Steps(index + 1));
+        assert_eq!(lost(trial, |_| {}), None, "{step:?} with all syncs");
+        for &point in points {
+            let missed = lost(Trial { lie: Some((step, point)), ..trial }, |_| {});
+            assert!(missed.is_some(), "{step:?} without {point:?}: nobody misses it");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_sync_a_deleted_object_comes_back() {
+    assert_eq!(objects_after_a_rebuild(|_| {}).await, 0, "with all syncs");
+    for point in points(Shows::InARebuild) {
+        assert_eq!(
+            objects_after_a_rebuild(|power| power.ignore(point)).await,
+            1,
+            "{point:?}: nobody misses it"
+        );
+    }
+}
+
+/// An object is put, deleted and collected; then the power goes, and the catalog with it.
+async fn objects_after_a_rebuild(configure: impl Fn(&PowerSwitch)) -> u64 {
+    let power = PowerSwitch::new();
+    configure(&power);
+    let mut rig = Rig::on(Settings::nodes(3), power).await;
+    rig.put("a", &content(1, BLOCK)).await.unwrap();
+    rig.client.delete("a").await.unwrap();
+    rig.no_garbage().await;
+    rig.power.cut();
+    rig.disk = CrashDisk::new(&rig.power);
+    rig.power_cycle(&BTreeSet::new(), None).await.unwrap();
+    rig.client.rebuild_catalog().await.unwrap().objects
+}
