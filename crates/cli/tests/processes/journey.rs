@@ -213,10 +213,8 @@ fn the_catalog_is_backed_up_restored_and_rebuilt() {
     assert!(rig.get("a") == bytes && rig.get("g") == replicated);
     assert_eq!(rig.json(&["ls", "a"])[0]["code"], "rs-4+2");
 
-    // And it is a catalog like any other: lose a node, repair, change.
-    let node = rig.blocks("a")[0]["nodes"][0].as_u64().unwrap();
-    rig.lose(node);
-    rig.ok(&["repair", "node", &node.to_string()]);
+    // And it is a catalog like any other: nodes may be lost, objects may change.
+    rig.lose(rig.blocks("a")[0]["nodes"][0].as_u64().unwrap());
     assert!(rig.get("a") == bytes && rig.get("g") == replicated);
     rig.put("f", "g");
     assert!(rig.get("g") == bytes);

@@ -216,7 +216,7 @@ impl Rig {
         self.logs().iter().map(|(name, text)| format!("-- {name}\n{}\n", tail(text))).collect()
     }
 
-    /// Numbers of the processes that were started here, whether they live or not.
+    /// The processes that were started here, whether they live or not.
     fn recorded(&self) -> Vec<Process> {
         let Ok(folders) = fs::read_dir(self.home()) else { return Vec::new() };
         folders.filter_map(|entry| Process::recorded_in(&entry.ok()?.path())).collect()
