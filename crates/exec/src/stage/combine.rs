@@ -3,7 +3,7 @@
 use super::Stage;
 use super::outputs::{Making, Place};
 use gf::{CHUNK_BYTES, Fingerprint};
-use wire::Fault;
+use wire::{Cause, Fault};
 
 /// Buffers that are used again for every slice.
 pub(crate) struct Scratch {
@@ -94,7 +94,12 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
                 Making::Copy(input) => outputs.piece(row, place, regions[input], scratch.seen[input])?,
                 Making::Computed(index) => {
                     let bytes = &computed[index][..part(length).len()];
-                    outputs.piece(row, place, bytes, scratch.made[index])?;
+                    let made = scratch.made[index];
+                    // What goes on is checked by who gets it; what ends here is checked by nobody else.
+                    if id.header.verify && outputs.ends(row) && gf::kernels().fingerprint(bytes) != made {
+                        return Err(miscalculated(id.node, slice));
+                    }
+                    outputs.piece(row, place, bytes, made)?;
                 }
             }
         }
@@ -102,4 +107,10 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
     let falsify = injection.wire(slice);
     outputs.end(slice, &scratch.lengths, falsify);
     Ok(())
+}
+
+fn miscalculated(node: u32, slice: u64) -> Fault {
+    let what =
+        format!("what was calculated of slice {slice} is not what the fingerprints of its inputs promise");
+    Fault::new(Cause::CorruptSlice, what).suspecting(node, node).at(0, slice)
 }

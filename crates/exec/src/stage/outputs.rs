@@ -157,6 +157,11 @@ impl Outputs {
         !self.blocks.is_empty() || self.sink.is_some()
     }
 
+    /// Whether output row `r` ends here, and is not sent on.
+    pub(crate) fn ends(&self, r: usize) -> bool {
+        !matches!(self.rows[r].to, Destination::Outlet { .. })
+    }
+
     /// Makes room for the frames of a slice; `lengths[r]` is the payload of output row `r`.
     pub(crate) fn begin(&mut self, slice: u64, lengths: &[usize]) {
         for (r, row) in self.rows.iter().enumerate() {
