@@ -117,7 +117,10 @@ async fn encode_stripe(
                 shared.learn(fault).await;
                 encoding.avoid.extend(blamed(fault));
             }
-            CoordinatorError::Nodes(_) if !encoding.avoid.is_empty() => encoding.avoid.clear(),
+            // Too few nodes, or no replica of a block: better a suspect than none.
+            CoordinatorError::Nodes(_) | CoordinatorError::Conflict(_) if !encoding.avoid.is_empty() => {
+                encoding.avoid.clear();
+            }
             CoordinatorError::WrongParity { .. } => {}
             _ => return Err(error),
         }
