@@ -72,13 +72,14 @@ async fn life(code: &str) {
     reads(&rig, "a", &bytes).await;
 
     // A data block and a parity, each by both schemes; the nodes that were lost come back to nothing.
-    repaired(&rig, &first[0].0, "pipeline").await;
-    rig.bring_back(lost.clone()).await;
-    let parity = first[k + m - 1];
-    rig.lose([parity.1]).await;
-    repaired(&rig, &parity.0, "conventional").await;
-    rig.bring_back([parity.1]).await;
-    reads(&rig, "a", &bytes).await;
+    for (member, others) in [(first[0], &lost[1..]), (first[k + m - 1], &[])] {
+        rig.lose([member.1]).await;
+        repaired(&rig, &member.0, "conventional", true).await;
+        repaired(&rig, &member.0, "pipeline", false).await;
+        let back: Vec<u32> = others.iter().copied().chain([member.1]).collect();
+        rig.bring_back(back).await;
+        reads(&rig, "a", &bytes).await;
+    }
 
     // A whole node, and then as many others as the code tolerates.
     let info = archived(&rig, "a", code).await;
@@ -93,16 +94,16 @@ async fn life(code: &str) {
     assert_eq!(rig.damages(), [""; 0]);
 }
 
-/// Repairs a block, and looks at the bytes that went over the links.
-async fn repaired(rig: &Rig, block: &BlockId, scheme: &str) {
-    let request =
-        RepairRequest { block: block.to_vec(), scheme: scheme.to_owned(), ..RepairRequest::default() };
+/// Repairs a block in one flow by that scheme. With `discard` the copy is thrown away.
+async fn repaired(rig: &Rig, block: &BlockId, scheme: &str, discard: bool) {
+    let (scheme, block_id) = (scheme.to_owned(), block.to_vec());
+    let request = RepairRequest { block: block_id, scheme: scheme.clone(), discard, ..Default::default() };
     let events = rig.repair(request).await.unwrap();
     let flows: Vec<&JobEvent> = events.iter().filter(|event| event.flow.is_some()).collect();
     let [event] = flows[..] else { panic!("one flow was wanted: {events:?}") };
-    assert_eq!((event.scheme.as_str(), event.block.as_slice()), (scheme, block.to_vec().as_slice()));
+    assert_eq!((&event.scheme, &event.block), (&scheme, &block.to_vec()));
     let staged = &event.flow.as_ref().unwrap().staged[0];
-    assert_eq!(rig.damage(staged.node, *block), None);
+    assert_eq!(rig.damage(staged.node, *block).is_some(), discard, "node-{}", staged.node);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

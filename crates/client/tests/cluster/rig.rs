@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use wire::BlockId;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{
-    ArchiveRequest, BlockInfo, ClusterStatus, JobEvent, ObjectInfo, PlanReadRequest, RepairRequest,
+    ArchiveRequest, BlockInfo, ClusterStatus, FlowPlan, JobEvent, ObjectInfo, PlanReadRequest, RepairRequest,
     TaskControl,
 };
 
@@ -235,23 +235,19 @@ impl Rig {
     /// A block, without the help of some nodes.
     pub async fn read_around(&self, block: &BlockInfo, avoid: &[u32]) -> Result<Vec<u8>, String> {
         let mut coordinator = CoordinatorClient::connect(format!("http://{}", self.address)).await.unwrap();
-        let (length, avoid) = (block.stored_bytes, avoid.to_vec());
-        let request = PlanReadRequest { block: block.block.clone(), length, avoid, ..Default::default() };
-        let plan =
-            coordinator.plan_read(request).await.map_err(|s| s.message().to_owned())?.into_inner().plan;
-        let bytes = Arc::new(Mutex::new(vec![0; length as usize]));
-        let out = Arc::clone(&bytes);
-        let sink: exec::Sink = Box::new(move |delivery: exec::Delivery<'_>| {
-            let mut out = out.lock().unwrap();
-            let start = delivery.offset as usize;
-            let end = (start + delivery.bytes.len()).min(out.len());
-            out[start..end].copy_from_slice(&delivery.bytes[..end - start]);
-            Ok(())
-        });
-        let io = DriverIo { source: None, sink: Some(sink) };
-        let driven = Engine::client().drive(plan.unwrap(), io, |_| {}).await;
-        driven.map_err(|fault| fault.to_string())?;
-        Ok(std::mem::take(&mut bytes.lock().unwrap()))
+        let mut bytes = Vec::new();
+        // A plan reads to the end of a symbol at most.
+        while bytes.len() < block.stored_bytes as usize {
+            let offset = bytes.len() as u64;
+            let (block, length) = (block.block.clone(), block.stored_bytes - offset);
+            let avoid = avoid.to_vec();
+            let request = PlanReadRequest { block, offset, length, avoid, ..Default::default() };
+            let reply =
+                coordinator.plan_read(request).await.map_err(|s| s.message().to_owned())?.into_inner();
+            let symbol = run_read(reply.plan.unwrap()).await?;
+            bytes.extend(&symbol[..reply.length as usize]);
+        }
+        Ok(bytes)
     }
 
     /// Archives, and returns what the job said.
@@ -341,6 +337,23 @@ async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>, ClientError> {
         list.push(event);
     }
     Ok(list)
+}
+
+/// One symbol, with zeros behind it.
+async fn run_read(plan: FlowPlan) -> Result<Vec<u8>, String> {
+    let geometry = plan.header.as_ref().and_then(|header| header.geometry).unwrap();
+    let bytes = Arc::new(Mutex::new(vec![0; geometry.block_bytes as usize]));
+    let out = Arc::clone(&bytes);
+    let sink: exec::Sink = Box::new(move |delivery: exec::Delivery<'_>| {
+        let mut out = out.lock().unwrap();
+        let start = delivery.offset as usize;
+        let end = (start + delivery.bytes.len()).min(out.len());
+        out[start..end].copy_from_slice(&delivery.bytes[..end - start]);
+        Ok(())
+    });
+    let io = DriverIo { source: None, sink: Some(sink) };
+    Engine::client().drive(plan, io, |_| {}).await.map_err(|fault| fault.to_string())?;
+    Ok(std::mem::take(&mut bytes.lock().unwrap()))
 }
 
 /// Waits for a condition; fails the test if it does not come about.
