@@ -208,7 +208,12 @@ fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result
             for member in members {
                 let dir = home.node(member.id);
                 let Some(ready) = dir.running()? else {
-                    bail!("node-{} ended: {} (its log: {})", member.id, dir.last_words(), dir.log().display());
+                    bail!(
+                        "node-{} ended: {} (its log: {})",
+                        member.id,
+                        dir.last_words(),
+                        dir.log().display()
+                    );
                 };
                 let is_it = |n: &NodeInfo| n.living && n.node == member.id && n.control_addr == ready.control;
                 if !known.iter().any(is_it) {
