@@ -11,8 +11,9 @@ demo: toolchain
 	$(CARGO) build --release --locked -p cli
 	target/release/stripeline demo $(if $(FILE),--file "$(FILE)")
 
-# All tests. Needs neither root nor Java.
+# All tests. A few need root (a small tmpfs, network namespaces) and say so where they cannot run. No Java.
 test: toolchain tools
+	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory testbed
 	$(CARGO) nextest run --workspace --locked --no-fail-fast
 	$(CARGO) test --workspace --locked --doc --quiet
 
@@ -34,7 +35,8 @@ build: toolchain
 toolchain:
 	@command -v cc >/dev/null 2>&1 || { apt-get update -q && apt-get install -y -q gcc libc6-dev; }
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
-		apt-get update -q && apt-get install -y -q rustup && rustup default 1.95; }
+		apt-get update -q && apt-get install -y -q rustup && rustup default 1.95; } || { \
+		echo "Rust 1.95 is needed and could not be installed here: see https://rustup.rs" >&2; exit 1; }
 
 # Experiments run on network namespaces.
 testbed:
