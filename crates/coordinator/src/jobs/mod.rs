@@ -98,7 +98,12 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
         let work = Work::Lasting(row);
         match shared.jobs.add(&shared, id, &work) {
             Ok(Added::New(_, job)) => run(&shared, job, work),
-            Ok(Added::Joined(_)) => {}
+            // It was asked for again meanwhile, and has another row: this one would begin it anew at every restart.
+            Ok(Added::Joined(_)) => {
+                if let Err(error) = shared.catalog.run(move |catalog| catalog.end_job(id)).await {
+                    tracing::warn!(id, %error, "a job that runs already cannot be forgotten");
+                }
+            }
             Err(error) => tracing::warn!(id, %error, "an unfinished job cannot be resumed"),
         }
     }
