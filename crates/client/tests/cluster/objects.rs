@@ -156,6 +156,24 @@ async fn a_node_that_dies_between_blocks_of_a_put_costs_nothing() {
     assert!(info.blocks.iter().all(|b| b.living_nodes.len() >= 2), "{info:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_puts_the_one_that_began_last_stays() {
+    let rig = Rig::new(3).await;
+    let (asked, asks) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    let input = Asks { bytes: Cursor::new(content(1, 2 * BLOCK)), asked, answered };
+    let client = rig.client.clone();
+    let earlier = tokio::spawn(async move { client.put("a", input, PutOptions::default()).await });
+    tokio::task::block_in_place(|| asks.recv()).unwrap();
+    let later = rig.put("a", b"later").await.unwrap();
+    drop(answer);
+    let earlier = earlier.await.unwrap().unwrap();
+    assert!(earlier.version < later.version);
+    assert_eq!(rig.get("a").await.unwrap(), b"later");
+    rig.no_garbage().await;
+    assert_eq!((1..=3).map(|node| rig.stored(node).len()).sum::<usize>(), 3);
+}
+
 /// So slow that a test can look on, fast enough to end.
 const SLOW: u64 = 400_000;
 
@@ -202,6 +220,25 @@ async fn a_node_that_dies_while_it_is_read_is_replaced_by_another() {
     assert!(output.bytes() == bytes && report.digest_checked, "{report:?}");
 }
 
+/// A reader sees one version: all of it, or an error that says why not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_replaced_while_it_is_read_is_never_a_mixture() {
+    let rig = Rig::new(3).await;
+    let old = content(4, 8 * BLOCK);
+    rig.put("a", &old).await.unwrap();
+    rig.client.throttle(SLOW, SLOW).await.unwrap();
+    let (client, output) = (rig.client.clone(), Output::default());
+    let written = output.clone();
+    let get = tokio::spawn(async move { client.get("a", written, GetOptions::default()).await });
+    eventually("the first bytes", async || !output.bytes().is_empty()).await;
+    rig.put("a", &content(5, 100)).await.unwrap();
+    rig.no_garbage().await;
+    let changed = get.await.unwrap().unwrap_err();
+    assert!(matches!(changed, ClientError::Changed(_)), "{changed}");
+    assert!(old.starts_with(&output.bytes()));
+    assert_eq!(rig.get("a").await.unwrap(), content(5, 100));
+}
+
 /// A node that carries a flow right now.
 async fn busy_node(rig: &Rig) -> u32 {
     let busy = || rig.running().into_iter().find(|&n| rig.node(n).shared().engine.running_stages() > 0);
@@ -213,6 +250,23 @@ async fn busy_node(rig: &Rig) -> u32 {
 
 fn lift_limits(rig: &Rig) {
     rig.running().into_iter().for_each(|n| rig.node(n).shared().engine.throttle().set(0, 0));
+}
+
+/// A file has its name only once all of it is right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_get_that_fails_leaves_the_file_as_it_was() {
+    let mut rig = Rig::new(3).await;
+    let bytes = content(6, 2 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let get = async |rig: &Rig| rig.client.get_to_file("a", &file, GetOptions::default()).await;
+    assert!(get(&rig).await.unwrap().digest_checked);
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    rig.lose([1, 2, 3]).await;
+    assert!(get(&rig).await.is_err());
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -421,3 +421,31 @@ fn nothing_is_left_behind_on_the_nodes() {
         (0..calls).step_by(31).map(|call| Trial { to_the_end: true, ..Trial::new(When::Calls(call)) });
     assert_eq!(try_all(trials.collect(), |_, _| {}), [""; 0]);
 }
+
+/// An archival that was interrupted and asked for again is over when it is over: at a later restart it must not seize
+/// another object of that name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_was_asked_for_again_does_not_come_back() {
+    let mut rig = Rig::with(SETTINGS).await;
+    rig.put("b", &content(B.0, B.1)).await.unwrap();
+    rig.power.cut_after(30);
+    assert!(rig.archive("b", CODE).await.is_err() && rig.power.is_cut());
+    rig.power_cycle(&BTreeSet::new(), None).await.unwrap();
+
+    // So slow that it still runs when the coordinator resumes what its former life left.
+    rig.client.throttle(40_000, 40_000).await.unwrap();
+    let slow = rig.archive("b", CODE);
+    let resumed = tokio::time::sleep(Duration::from_millis(2 * SETTINGS.dead_after_ms));
+    let lift = async {
+        resumed.await;
+        rig.client.throttle(0, 0).await.unwrap();
+    };
+    tokio::join!(slow, lift).0.unwrap();
+    rig.client.delete("b").await.unwrap();
+    rig.put("b", b"another object").await.unwrap();
+    rig.stop_coordinator().await;
+    let disk = rig.disk.clone();
+    rig.start_coordinator(disk).await;
+    tokio::time::sleep(Duration::from_millis(2 * SETTINGS.dead_after_ms)).await;
+    assert_eq!(rig.client.lookup("b", false).await.unwrap().code, "rep-2");
+}
