@@ -148,12 +148,17 @@ impl Inlet {
         Ok(())
     }
 
-    /// The link, for another flow. Only after [`Inlet::take_end`].
-    pub fn into_link(self) -> Link {
+    /// The link, for another flow. Only after [`Inlet::take_end`]. `None` if more was read than the flow's End: the sender
+    /// has begun the next flow, whose Hello nobody would see. Closed, the connection is made anew at once; kept, the
+    /// sender would wait in vain.
+    pub fn into_link(self) -> Option<Link> {
+        self.context.abort.forget(self.watched);
+        if self.start < self.filled {
+            return None;
+        }
         // The next flow's first messages are shorter than any slice.
         low_water::set(&self.link.stream, 1);
-        self.context.abort.forget(self.watched);
-        self.link
+        Some(self.link)
     }
 
     /// Takes the next frame, whole in the buffer if it has the payload that it must have.

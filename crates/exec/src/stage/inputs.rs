@@ -211,6 +211,6 @@ impl Inputs {
     }
 
     pub(crate) fn into_links(self) -> Vec<Link> {
-        self.inlets.into_iter().map(Inlet::into_link).collect()
+        self.inlets.into_iter().filter_map(Inlet::into_link).collect()
     }
 }
