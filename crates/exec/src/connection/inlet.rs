@@ -263,3 +263,45 @@ pub fn fingerprint_at(buffer: &[u8], at: usize, index: usize) -> Fingerprint {
     bytes.copy_from_slice(&buffer[from..from + FINGERPRINT_BYTES]);
     Fingerprint::from_bytes(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Identity, Origin, Outlet};
+    use super::*;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use wire::frame::HELLO_BYTES;
+    use wire::spec::FlowHeader;
+
+    fn context(id: &Identity) -> Arc<StreamContext> {
+        let (throttle, abort) = (Arc::default(), Arc::default());
+        Arc::new(StreamContext { id: id.clone(), throttle, abort, on_wait: Arc::new(|_| {}) })
+    }
+
+    /// Sends an End and `more`, then ends the receiving side; whether it gave the link back, and the sender's stream.
+    fn end_and(more: &[u8]) -> (bool, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let link = |stream| Link { stream, origin: Origin::Accepted };
+        let receiver = link(listener.accept().unwrap().0);
+        let token = wire::Token::random();
+        let end = EdgeEnd { lane: 0, edge: 0, rows: 1, extents: vec![0], token, dial: None, peer: 2 };
+        let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
+        let id = Identity { node: 1, header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();
+        outlet.finish().unwrap();
+        sender.write_all(more).unwrap();
+        let mut inlet = Inlet::new(receiver, end, 1024, context(&id)).unwrap();
+        inlet.take_end().unwrap();
+        (inlet.into_link().is_some(), sender)
+    }
+
+    #[test]
+    fn a_link_whose_next_hello_was_read_with_the_end_is_closed() {
+        assert!(end_and(&[]).0);
+        let (given_back, mut sender) = end_and(&[7; HELLO_BYTES]);
+        assert!(!given_back);
+        sender.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert_eq!(sender.read(&mut [0]).unwrap(), 0, "the sender learns of it at once");
+    }
+}
