@@ -23,7 +23,7 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A node that was never registered and is refused for this long ends: it is of another cluster or version. A refusal
 /// because an address is still taken for a dead node's is over sooner.
-const REFUSAL_PATIENCE: Duration = Duration::from_secs(15);
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there was no registration.
 enum Unregistered {
