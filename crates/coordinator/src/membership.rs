@@ -29,6 +29,9 @@ pub(crate) async fn register(
     };
     let (row, cluster) = check_hello(shared, &hello)?;
     let node = hello.node;
+    if hello.cluster.is_empty() {
+        refuse_another_folder(shared, node).await?;
+    }
     let stored = row.clone();
     let cluster = shared.catalog.run(move |c| c.register_node(node, &stored, cluster)).await?;
     // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
@@ -71,6 +74,19 @@ pub(crate) async fn heartbeat(
         }
     }
     Ok(proto::HeartbeatReply { register_again: false })
+}
+
+/// A folder that never belonged to a cluster cannot hold what this node holds. Taken for it, it would cost every copy
+/// that the true one has.
+async fn refuse_another_folder(shared: &Arc<Shared>, node: u32) -> Result<()> {
+    let copies = shared.catalog.run(move |catalog| catalog.held_by(node)).await?.len();
+    if copies == 0 {
+        return Ok(());
+    }
+    Err(CoordinatorError::Conflict(format!(
+        "node-{node} has {copies} copies here, and this folder is a new one: start it with the node's own folder; if that is \
+         lost, run `stripeline repair node {node}` first; if it is another node, give it another number"
+    )))
 }
 
 async fn next(messages: &mut Streaming<proto::RegisterMessage>) -> Result<Option<Kind>> {

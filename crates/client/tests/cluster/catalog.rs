@@ -1,7 +1,7 @@
 //! The catalog is lost, backed up, restored, rebuilt; and belongs to one coordinator at a time.
 
 use crate::archive::stripes;
-use crate::rig::{BLOCK, Rig, content, start_coordinator};
+use crate::rig::{BLOCK, PATIENCE, Rig, content, start_coordinator};
 use client::ClientError;
 use coordinator::CoordinatorError;
 use disk::{CrashDisk, Disk};
@@ -153,4 +153,18 @@ async fn a_catalog_that_cannot_be_written_loses_nothing() {
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");
     rig.put("c", b"after").await.unwrap();
     assert_eq!(rig.get("c").await.unwrap(), b"after");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_folder_is_not_taken_for_a_nodes_own() {
+    let rig = Rig::new(3).await;
+    rig.put("a", b"bytes").await.unwrap();
+    let folder = CrashDisk::new(&rig.power);
+    let config = node::Config::new(1, rig.address().to_string(), Arc::new(folder));
+    let mut stranger = node::start(config).await.unwrap();
+    let why = tokio::time::timeout(PATIENCE, stranger.refused()).await.unwrap().to_string();
+    assert!(why.contains("this folder is a new one"), "{why}");
+    let info = rig.client.lookup("a", true).await.unwrap();
+    assert_eq!(info.blocks[0].nodes, [1, 2, 3], "the true node's copy is forgotten");
+    assert_eq!(rig.get("a").await.unwrap(), b"bytes");
 }
