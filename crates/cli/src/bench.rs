@@ -2,6 +2,7 @@
 
 use crate::amount::Rate;
 use crate::context::Context;
+use crate::interrupt;
 use crate::output::{Output, table};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
@@ -11,8 +12,6 @@ use lab::{LinkRate, Testbed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Full runs, which are committed.
 const RESULTS: &str = "results";
@@ -22,9 +21,6 @@ const RESULTS_LOCAL: &str = "results-local";
 
 /// The document that is made of full runs, beside their folder.
 const DOCUMENT: &str = "docs/results.md";
-
-/// What shells say of a command that SIGINT ended.
-const INTERRUPTED: i32 = 130;
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -190,25 +186,12 @@ fn close(blocks: TempDir) {
 
 /// An interrupted run leaves no testbed and no blocks.
 fn clean_up_when_interrupted(blocks: PathBuf) -> Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
-    let (mut interrupt, mut terminate) = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        });
+    interrupt::clean_up_when_interrupted(move || {
         if let Err(error) = Testbed::remove(TESTBED) {
             eprintln!("the testbed is still up: {error}");
         }
         if let Err(error) = std::fs::remove_dir_all(&blocks) {
             eprintln!("{} could not be removed: {error}", blocks.display());
         }
-        std::process::exit(INTERRUPTED);
-    });
-    Ok(())
+    })
 }

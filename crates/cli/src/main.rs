@@ -9,6 +9,7 @@ mod codes;
 mod context;
 mod daemon;
 mod demo;
+mod interrupt;
 mod job;
 mod lab;
 mod local;

@@ -1,15 +1,11 @@
 //! The demonstration's cluster: made in a folder of its own, and gone afterwards whatever happens.
 
+use crate::interrupt;
 use crate::local::{DaemonDir, Home, no_more_daemons, stop_all};
 use anyhow::{Context, Result, bail};
 use disk::{Disk, RealDisk};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
-
-/// Exit code of a program that Ctrl-C ended, as shells expect it.
-const INTERRUPTED: i32 = 130;
 
 /// A folder with a cluster in it. Dropping it ends the daemons and removes the folder.
 pub struct Stage {
@@ -64,24 +60,11 @@ fn end_daemons(home: &Home) {
 }
 
 fn clean_up_when_interrupted(home: Home, folder: PathBuf) -> Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
-    let (mut interrupt, mut terminate) = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        });
+    interrupt::clean_up_when_interrupted(move || {
         no_more_daemons();
         end_daemons(&home);
         remove(&folder);
-        std::process::exit(INTERRUPTED);
-    });
-    Ok(())
+    })
 }
 
 fn remove(folder: &Path) {
