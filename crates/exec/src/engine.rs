@@ -1,7 +1,9 @@
 //! Hosts stages: reserves what a flow needs, or refuses at once; runs a thread for each stage; ends them all when the
 //! driver says so, or says nothing any more.
 
-use crate::connection::{Abort, Identity, Pool, StreamContext, receive_capacity, recycle};
+use crate::connection::{
+    Abort, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity, recycle,
+};
 use crate::connector::Connector;
 use crate::fault_injection::Injection;
 use crate::listener::{Expected, Greeter};
@@ -393,8 +395,7 @@ impl Engine {
     }
 
     fn reserve(&self, header: &FlowHeader, specs: &[StageSpec]) -> Result<Arc<Reservation>, Fault> {
-        let slice_bytes = header.geometry.slice_bytes;
-        let bytes: u64 = specs.iter().map(|s| stage_bytes(s, slice_bytes, header.geometry.alpha)).sum();
+        let bytes: u64 = specs.iter().map(|s| stage_bytes(s, header)).sum();
         let config = &self.0.config;
         let mut reserved = self.0.reserved.lock().unwrap_or_else(|p| p.into_inner());
         if reserved.stages + specs.len() > config.max_stages
@@ -418,13 +419,15 @@ impl Engine {
 }
 
 /// Receive buffers, send buffers and local buffers of a stage, at most.
-fn stage_bytes(spec: &StageSpec, slice_bytes: u32, alpha: u16) -> u64 {
-    let inputs = spec.inputs.iter().map(|i| i.rows());
-    let outputs = spec.outputs.iter().map(|o| o.rows(alpha));
-    inputs
-        .chain(outputs)
-        .map(|rows| receive_capacity(slice_bytes, rows.min(usize::from(u16::MAX)) as u16) as u64)
-        .sum()
+fn stage_bytes(spec: &StageSpec, header: &FlowHeader) -> u64 {
+    let narrow = |rows: usize| rows.min(usize::from(u16::MAX)) as u16;
+    let inputs = spec.inputs.iter().map(|i| receive_capacity(header, narrow(i.rows())));
+    let made = |rows: usize| match in_parts(header) {
+        true => frame_capacity(header.geometry.slice_bytes) * rows,
+        false => receive_capacity(header, narrow(rows)),
+    };
+    let outputs = spec.outputs.iter().map(|o| made(o.rows(header.geometry.alpha)));
+    inputs.chain(outputs).map(|bytes| bytes as u64).sum()
 }
 
 /// What a flow holds of its process; given back when its last thread has ended.

@@ -42,7 +42,7 @@ fn main() {
         std::thread::available_parallelism().unwrap()
     );
     println!("{:<34} {:>9} {:>9} {:>9} {:>11}", "chain", "median s", "best s", "cpu s", "of bare");
-    for slice_bytes in [32 * 1024, 256 * 1024] {
+    for slice_bytes in [32 * 1024, 256 * 1024, 1024 * 1024] {
         let mut bare = Vec::new();
         let mut verified = Vec::new();
         let mut unverified = Vec::new();

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
-use wire::spec::EdgeEnd;
+use wire::spec::{EdgeEnd, FlowHeader};
 use wire::{Cause, Fault};
 
 /// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
@@ -27,10 +27,31 @@ pub struct Inlet {
     start: usize,
     filled: usize,
     frames: u64,
+    /// Of the long frame that is being taken: its checksum over the payload, and how much of that is to come.
+    long: (u32, usize),
     /// What the kernel was last told to wake us at.
     low_water: usize,
     /// Wire bytes received.
     pub wire_bytes: u64,
+}
+
+/// A frame whose payload comes in parts, because it is longer than what one read may bring.
+#[derive(Debug)]
+pub struct LongFrame {
+    fingerprints: Vec<Fingerprint>,
+}
+
+impl LongFrame {
+    /// What each chunk of the payload must be; empty if the frame has only a checksum.
+    pub fn into_fingerprints(self) -> Vec<Fingerprint> {
+        self.fingerprints
+    }
+}
+
+/// Whether a flow's slices are taken in parts. Those of a serial flow never are: it is there to do one thing after
+/// another.
+pub fn in_parts(header: &FlowHeader) -> bool {
+    header.geometry.slice_bytes as usize > RECEIVE_BYTES && !header.serial
 }
 
 /// A whole frame within an inlet's buffer.
@@ -56,15 +77,10 @@ impl FrameAt {
 
 impl Inlet {
     /// Takes a link over.
-    pub fn new(
-        link: Link,
-        end: EdgeEnd,
-        max_payload: u32,
-        context: Arc<StreamContext>,
-    ) -> Result<Inlet, Fault> {
+    pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>) -> Result<Inlet, Fault> {
         let lost = |e: std::io::Error| context.id.fault(Cause::Disconnected, &end, true, e.to_string());
         let watched = context.abort.watch(&link.stream).map_err(lost)?;
-        let capacity = receive_capacity(max_payload, end.rows);
+        let capacity = receive_capacity(&context.id.header, end.rows);
         Ok(Inlet {
             link,
             watched,
@@ -74,6 +90,7 @@ impl Inlet {
             start: 0,
             filled: 0,
             frames: 0,
+            long: (0, 0),
             low_water: 0,
             wire_bytes: 0,
         })
@@ -109,7 +126,8 @@ impl Inlet {
         HEADER_BYTES + fingerprints * FINGERPRINT_BYTES + payload_bytes as usize
     }
 
-    fn payload_bytes(&self, slice: u64, row: u16) -> u32 {
+    /// Bytes of payload that the frame of a row has in a slice.
+    pub fn payload_bytes(&self, slice: u64, row: u16) -> u32 {
         self.end.payload_bytes(slice, row, self.context.id.header.geometry.slice_bytes)
     }
 
@@ -121,16 +139,62 @@ impl Inlet {
         for row in 0..self.end.rows {
             let payload_bytes = self.payload_bytes(slice, row);
             let frame = self.take_frame(payload_bytes)?;
-            let h = &frame.header;
-            if h.kind != Kind::Slice || h.slice != slice || h.row != row {
-                let (kind, got) = (h.kind, h.slice);
-                let what = format!("expected row {row} of slice {slice}, got {kind:?} {got} row {}", h.row);
-                return Err(self.fault(Cause::CorruptSlice, what).at(u32::from(self.end.lane), slice));
-            }
+            self.expect(&frame.header, slice, row)?;
             self.frames += 1;
             out.push(frame);
         }
         Ok(())
+    }
+
+    /// Takes the head of a frame whose payload comes in parts.
+    pub fn take_head(&mut self, slice: u64, row: u16) -> Result<LongFrame, Fault> {
+        let payload_bytes = self.payload_bytes(slice, row);
+        self.fill(self.frame_on_wire(payload_bytes) - payload_bytes as usize)?;
+        let header = self.read_header(payload_bytes)?;
+        self.expect(&header, slice, row)?;
+        let fingerprints = (0..header.fingerprint_bytes() / FINGERPRINT_BYTES)
+            .map(|index| fingerprint_at(&self.buffer, self.start + HEADER_BYTES, index))
+            .collect();
+        self.start += HEADER_BYTES + header.fingerprint_bytes();
+        self.long = (header.payload_crc, payload_bytes as usize);
+        self.frames += 1;
+        Ok(LongFrame { fingerprints })
+    }
+
+    /// Waits for the next `bytes` of the payload, at most a chunk.
+    pub fn await_part(&mut self, bytes: usize) -> Result<(), Fault> {
+        if self.filled - self.start >= bytes {
+            return Ok(());
+        }
+        self.fill(self.long.1.min(MAX_LOW_WATER))
+    }
+
+    /// The next `bytes` of the payload, waited for.
+    pub fn part(&self, bytes: usize) -> &[u8] {
+        &self.buffer[self.start..self.start + bytes]
+    }
+
+    /// Goes on to the part after the next `bytes`.
+    pub fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.long.1 -= bytes;
+    }
+
+    /// Compares the checksum of a payload that was taken in parts and had no fingerprints.
+    pub fn end_long(&mut self, crc: u32) -> Result<(), Fault> {
+        if !self.context.id.header.verify && crc != self.long.0 {
+            return Err(self.fault(Cause::CorruptSlice, "the payload's checksum does not hold"));
+        }
+        Ok(())
+    }
+
+    fn expect(&self, h: &Header, slice: u64, row: u16) -> Result<(), Fault> {
+        if h.kind == Kind::Slice && h.slice == slice && h.row == row {
+            return Ok(());
+        }
+        let (kind, got) = (h.kind, h.slice);
+        let what = format!("expected row {row} of slice {slice}, got {kind:?} {got} row {}", h.row);
+        Err(self.fault(Cause::CorruptSlice, what).at(u32::from(self.end.lane), slice))
     }
 
     /// Tells the sender of a serial flow that the slice was taken. It is waiting for just that, so this cannot block.
@@ -163,6 +227,14 @@ impl Inlet {
 
     /// Takes the next frame, whole in the buffer if it has the payload that it must have.
     fn take_frame(&mut self, payload_bytes: u32) -> Result<FrameAt, Fault> {
+        let header = self.read_header(payload_bytes)?;
+        let frame = FrameAt { header, at: self.start };
+        self.start = frame.end();
+        Ok(frame)
+    }
+
+    /// Reads and checks the header at `start`; it and its fingerprints are there if the payload is as long as it must be.
+    fn read_header(&mut self, payload_bytes: u32) -> Result<Header, Fault> {
         let mut head = [0; HEADER_BYTES];
         head.copy_from_slice(&self.buffer[self.start..self.start + HEADER_BYTES]);
         let header = Header::parse(&head, payload_bytes)
@@ -172,9 +244,8 @@ impl Inlet {
                 self.fault(Cause::CorruptSlice, "a frame of another length than planned, or unverified")
             );
         }
-        let frame = FrameAt { header, at: self.start };
         let id = &self.context.id.header;
-        header.check(&self.buffer[frame.at..frame.end()]).map_err(|e| {
+        header.check(&self.buffer[self.start..self.filled]).map_err(|e| {
             self.fault(Cause::CorruptSlice, e.to_string()).at(u32::from(self.end.lane), header.slice)
         })?;
         let same = header.flow == id.flow && header.attempt == id.attempt;
@@ -182,8 +253,7 @@ impl Inlet {
         if !same || !placed {
             return Err(self.fault(Cause::CorruptSlice, "a frame of another flow, attempt or edge"));
         }
-        self.start = frame.end();
-        Ok(frame)
+        Ok(header)
     }
 
     fn compact(&mut self) {
@@ -246,8 +316,13 @@ impl Inlet {
 }
 
 /// Bytes that an inlet of this width needs.
-pub fn receive_capacity(max_payload: u32, rows: u16) -> usize {
-    (frame_capacity(max_payload) * usize::from(rows)).max(RECEIVE_BYTES)
+pub fn receive_capacity(header: &FlowHeader, rows: u16) -> usize {
+    let slice_bytes = header.geometry.slice_bytes;
+    if in_parts(header) {
+        // The fingerprints of a long frame, and then its payload, a read at a time.
+        return RECEIVE_BYTES + frame_capacity(slice_bytes) - slice_bytes as usize;
+    }
+    (frame_capacity(slice_bytes) * usize::from(rows)).max(RECEIVE_BYTES)
 }
 
 /// Bytes of the largest frame.
@@ -271,7 +346,6 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use wire::frame::HELLO_BYTES;
-    use wire::spec::FlowHeader;
 
     fn context(id: &Identity) -> Arc<StreamContext> {
         let (throttle, abort) = (Arc::default(), Arc::default());
@@ -291,7 +365,7 @@ mod tests {
         let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();
         outlet.finish().unwrap();
         sender.write_all(more).unwrap();
-        let mut inlet = Inlet::new(receiver, end, 1024, context(&id)).unwrap();
+        let mut inlet = Inlet::new(receiver, end, context(&id)).unwrap();
         inlet.take_end().unwrap();
         (inlet.into_link().is_some(), sender)
     }

@@ -6,7 +6,7 @@ mod low_water;
 mod outlet;
 
 pub use dial::{Dialling, dial};
-pub use inlet::{FrameAt, Inlet, fingerprint_at, receive_capacity};
+pub use inlet::{FrameAt, Inlet, LongFrame, fingerprint_at, frame_capacity, in_parts, receive_capacity};
 pub use outlet::Outlet;
 
 use crate::throttle::Throttle;

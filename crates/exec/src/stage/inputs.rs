@@ -2,9 +2,10 @@
 
 use super::Connect;
 use super::local::LocalBlock;
-use crate::connection::{FrameAt, Inlet, Link, StreamContext, fingerprint_at};
+use crate::connection::{FrameAt, Inlet, Link, LongFrame, StreamContext, fingerprint_at};
 use gf::{CHUNK_BYTES, Fingerprint};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use wire::frame::{HEADER_BYTES, crc32c};
 use wire::spec::EdgeEnd;
@@ -76,7 +77,6 @@ impl Inputs {
             locals: Vec::new(),
             source: None,
         };
-        let slice_bytes = context.id.header.geometry.slice_bytes;
         let mut begun = Vec::new();
         for plan in plans {
             match plan {
@@ -101,7 +101,7 @@ impl Inputs {
         }
         for (end, connecting) in begun {
             let link = connect.complete(connecting)?;
-            inputs.inlets.push(Inlet::new(link, end, slice_bytes, context.clone())?);
+            inputs.inlets.push(Inlet::new(link, end, context.clone())?);
             inputs.frames.push(Vec::new());
         }
         Ok(inputs)
@@ -161,6 +161,68 @@ impl Inputs {
             RowAt::Local { local, row } => self.locals[local].bytes(row, slice),
             RowAt::Source { row } => self.source_bytes(row, slice),
         }
+    }
+
+    /// Bytes that each row has in a slice; the rest is zero. Known before anything arrives.
+    pub(crate) fn lengths(&self, slice: u64) -> Vec<usize> {
+        let length = |at: &RowAt| match *at {
+            RowAt::Frame { inlet, row } => self.inlets[inlet].payload_bytes(slice, row as u16) as usize,
+            RowAt::Local { local, row } => self.locals[local].stored_in(row, slice),
+            RowAt::Source { row } => self.source_bytes(row, slice).len(),
+        };
+        self.rows.iter().map(length).collect()
+    }
+
+    /// Waits for the head of a long frame.
+    pub(crate) fn begin_long(&mut self, row: usize, slice: u64) -> Result<Option<LongFrame>, Fault> {
+        let RowAt::Frame { inlet, row } = self.rows[row] else { return Ok(None) };
+        self.inlets[inlet].take_head(slice, row as u16).map(Some)
+    }
+
+    /// Waits until `part` of a row of a long slice is here; parts of a frame come in order.
+    pub(crate) fn await_part(
+        &mut self,
+        row: usize,
+        slice: u64,
+        part: Range<usize>,
+        granted_end: u64,
+    ) -> Result<(), Fault> {
+        let header = &self.context.id.header;
+        let slice_bytes = u64::from(header.geometry.slice_bytes);
+        match self.rows[row] {
+            RowAt::Frame { inlet, .. } => self.inlets[inlet].await_part(part.len()),
+            RowAt::Local { local, row } => {
+                let start = slice * slice_bytes;
+                let part = start + part.start as u64..start + part.end as u64;
+                self.locals[local].hold(row, part, granted_end.saturating_mul(slice_bytes), header.verify)
+            }
+            RowAt::Source { .. } => Ok(()),
+        }
+    }
+
+    /// The bytes waited for.
+    pub(crate) fn part(&self, row: usize, slice: u64, part: Range<usize>) -> &[u8] {
+        match self.rows[row] {
+            RowAt::Frame { inlet, .. } => self.inlets[inlet].part(part.len()),
+            RowAt::Local { local, row } => {
+                let start = slice * u64::from(self.context.id.header.geometry.slice_bytes);
+                self.locals[local].held(row, start + part.start as u64..start + part.end as u64)
+            }
+            RowAt::Source { row } => &self.source_bytes(row, slice)[part],
+        }
+    }
+
+    /// They are done with.
+    pub(crate) fn consume(&mut self, row: usize, part: Range<usize>) {
+        if let RowAt::Frame { inlet, .. } = self.rows[row] {
+            self.inlets[inlet].consume(part.len());
+        }
+    }
+
+    /// All parts of a long frame were taken; `crc` is that of its payload, if fingerprints did not cover it.
+    pub(crate) fn end_long(&mut self, row: usize, crc: u32) -> Result<(), Fault> {
+        let RowAt::Frame { inlet, .. } = self.rows[row] else { return Ok(()) };
+        self.inlets[inlet].end_long(crc)
     }
 
     fn source_bytes(&self, row: usize, slice: u64) -> &[u8] {

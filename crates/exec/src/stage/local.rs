@@ -2,6 +2,7 @@
 
 use crate::store::{BlockSource, BlockStore};
 use gf::{CHUNK_BYTES, Fingerprint};
+use std::ops::Range;
 use std::sync::Arc;
 use wire::spec::FlowHeader;
 use wire::{BlockId, Cause, Fault};
@@ -87,16 +88,18 @@ impl LocalBlock {
     pub fn load(&mut self, slice: u64, granted_end: u64, verify: bool) -> Result<(), Fault> {
         let (start, end) = (slice * self.slice_bytes, (slice + 1) * self.slice_bytes);
         let ahead = granted_end.saturating_mul(self.slice_bytes);
-        for row in 0..self.rows.len() {
-            let r = &self.rows[row];
-            let wanted_end = end.min(r.extent);
-            let held = r.first <= start && wanted_end <= r.first + r.buffer.len() as u64;
-            if wanted_end <= start || held {
-                continue;
-            }
-            self.read(row, start, wanted_end, ahead, verify)?;
+        (0..self.rows.len()).try_for_each(|row| self.hold(row, start..end, ahead, verify))
+    }
+
+    /// Brings a part of a row into memory, and perhaps more, up to `ahead`. Offsets are those of the symbol.
+    pub fn hold(&mut self, row: usize, part: Range<u64>, ahead: u64, verify: bool) -> Result<(), Fault> {
+        let r = &self.rows[row];
+        let wanted_end = part.end.min(r.extent);
+        let held = r.first <= part.start && wanted_end <= r.first + r.buffer.len() as u64;
+        if wanted_end <= part.start || held {
+            return Ok(());
         }
-        Ok(())
+        self.read(row, part.start, wanted_end, ahead, verify)
     }
 
     fn read(
@@ -142,13 +145,36 @@ impl LocalBlock {
 
     /// The loaded bytes of a slice: as many as are stored.
     pub fn bytes(&self, row: usize, slice: u64) -> &[u8] {
+        self.held(row, slice * self.slice_bytes..(slice + 1) * self.slice_bytes)
+    }
+
+    /// The loaded bytes of a part of a row: as many as are stored.
+    pub fn held(&self, row: usize, part: Range<u64>) -> &[u8] {
         let r = &self.rows[row];
-        let start = slice * self.slice_bytes;
-        let end = (start + self.slice_bytes).min(r.extent);
-        if end <= start {
+        let end = part.end.min(r.extent);
+        if end <= part.start {
             return &[];
         }
-        &r.buffer[(start - r.first) as usize..(end - r.first) as usize]
+        &r.buffer[(part.start - r.first) as usize..(end - r.first) as usize]
+    }
+
+    /// Bytes of a row that are stored within `slice`.
+    pub fn stored_in(&self, row: usize, slice: u64) -> usize {
+        let start = slice * self.slice_bytes;
+        self.rows[row].extent.saturating_sub(start).min(self.slice_bytes) as usize
+    }
+
+    /// The recorded fingerprints of a whole slice of a row: one for each chunk that is stored.
+    pub fn recorded_in(&self, row: usize, slice: u64) -> Result<Vec<Fingerprint>, Fault> {
+        let chunks = self.stored_in(row, slice).div_ceil(CHUNK_BYTES);
+        let mut recorded = vec![Fingerprint::ZERO; chunks];
+        if recorded.is_empty() {
+            return Ok(recorded);
+        }
+        let first = (self.rows[row].base + slice * self.slice_bytes) / CHUNK;
+        let about = |f: Fault| f.about(self.block).suspecting(self.node, self.node);
+        self.source.fingerprints(first, &mut recorded).map_err(about)?;
+        Ok(recorded)
     }
 
     /// The recorded fingerprint of piece `piece` (a chunk) of a slice, or `None` when the piece is only a part of a

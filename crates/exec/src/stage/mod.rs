@@ -1,5 +1,6 @@
 //! One stage, one thread: take a slice of every input, combine, hand it on.
 
+mod accumulate;
 mod combine;
 mod hop;
 mod inputs;
@@ -11,7 +12,7 @@ pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
 pub use outputs::{Delivery, OutputPlan, Sink};
 
-use crate::connection::{Dialling, Identity, Link, StreamContext};
+use crate::connection::{Dialling, Identity, Link, StreamContext, in_parts};
 use crate::fault_injection::Injection;
 use gf::Product;
 use inputs::Inputs;
@@ -65,6 +66,9 @@ pub(crate) struct Stage {
     events: Events,
     pub(crate) injection: Arc<Injection>,
     pub(crate) scratch: combine::Scratch,
+    /// Of long slices; empty where slices are short.
+    pub(crate) sums: Vec<accumulate::Sum>,
+    in_parts: bool,
     delivered: u64,
     reported: u64,
     report_every: u64,
@@ -109,11 +113,14 @@ impl Stage {
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
         let report_every = u64::from(id.header.window_slices / 16).max(1);
+        let in_parts = in_parts(&id.header);
         Ok(Stage {
             id,
             lane: task.spec.lane,
             stage: task.spec.stage,
             scratch: combine::Scratch::new(product.inputs(), product.outputs()),
+            sums: Vec::new(),
+            in_parts,
             matrix: task.spec.matrix,
             product,
             inputs,
@@ -167,6 +174,19 @@ impl Stage {
             }
             return Err(aborted());
         }
+        if self.in_parts {
+            accumulate::slice(self, slice, granted_end)?;
+        } else {
+            self.whole_slice(slice, granted_end)?;
+        }
+        self.delivered += 1;
+        if self.delivered - self.reported >= self.report_every {
+            self.report()?;
+        }
+        Ok(())
+    }
+
+    fn whole_slice(&mut self, slice: u64, granted_end: u64) -> Result<(), Fault> {
         if !self.inputs.ready(slice) || self.outputs.full() {
             hop::send_on(self)?;
             self.outputs.flush()?;
@@ -178,10 +198,6 @@ impl Stage {
         }
         if self.id.header.serial {
             serial::hand_over(self)?;
-        }
-        self.delivered += 1;
-        if self.delivered - self.reported >= self.report_every {
-            self.report()?;
         }
         Ok(())
     }

@@ -49,6 +49,30 @@ async fn a_bit_flipped_on_the_wire_names_the_edge() {
     }
 }
 
+/// Slices longer than a receive buffer are checked piece by piece, and by a checksum when they are not verified.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_in_a_long_slice_is_found_and_named() {
+    let rig = Rig::new("rs-4+2", &[2_000_000; 4], 512 * 1024).await;
+    for scheme in Scheme::all() {
+        let slice = if scheme.whole_block() { 0 } else { 2 };
+        for (verify, wire) in [(true, true), (true, false), (false, true)] {
+            match wire {
+                true => rig.injections[3].flip_wire(slice),
+                false => rig.injections[3].flip_arithmetic(slice),
+            }
+            let edge = if scheme == Scheme::Conventional { (4, REQUESTOR) } else { (4, 5) };
+            let fault = rig.repair(rig.plan(scheme, &[0], verify)).await.unwrap_err();
+            assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some(edge)), "{scheme}: {fault}");
+            assert!(!rig.repaired(0));
+        }
+    }
+    damage(rig.disks[1].as_ref(), |bytes| bytes[1_234_567] ^= 1);
+    for scheme in Scheme::all() {
+        let fault = fails(&rig, scheme).await;
+        assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{scheme}: {fault}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bit_flipped_on_disk_names_the_node_and_the_block() {
     for slice_bytes in [32 * 1024, 1024] {

@@ -12,6 +12,9 @@ async fn every_member_is_rebuilt_by_every_scheme() {
         ("rs-cauchy-3+2", vec![200_000, 131_072, 199_999], 64 * 1024),
         ("random-a2-4+2-s1", vec![300_000, 65_536, 290_001, 40_000], 32 * 1024),
         ("random-a2-4+2-s1", vec![150_000; 4], 4096),
+        // Slices longer than a receive buffer go another way through a stage.
+        ("rs-4+2", vec![1_400_000, 1_048_577, 700_000, 1], 512 * 1024),
+        ("random-a2-4+2-s1", vec![1_300_000, 1_300_000, 5, 700_001], 512 * 1024),
     ] {
         let mut rig = Rig::new(code, &lengths, slice_bytes).await;
         for scheme in Scheme::all() {
@@ -45,8 +48,14 @@ async fn several_lost_blocks_come_from_one_flow() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_carry_what_was_predicted() {
-    let lengths = [200_000, 131_072, 65_537, 1];
-    let rig = Rig::new("rs-4+2", &lengths, 32 * 1024).await;
+    for (lengths, slice_bytes) in
+        [([200_000, 131_072, 65_537, 1], 32 * 1024), ([1_400_000, 1_048_577, 700_000, 1], 512 * 1024)]
+    {
+        links_carry(Rig::new("rs-4+2", &lengths, slice_bytes).await).await;
+    }
+}
+
+async fn links_carry(rig: Rig) {
     for scheme in Scheme::all() {
         let lost = flow::Member(0);
         let plan = rig.plan(scheme, &[0], true);
