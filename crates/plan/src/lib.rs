@@ -7,6 +7,7 @@ mod assign;
 mod draw;
 mod error;
 pub mod helpers;
+pub mod path;
 pub mod placement;
 pub mod recovery;
 pub mod requestor;
