@@ -16,6 +16,7 @@ mod local;
 mod objects;
 mod operate;
 mod output;
+mod plan;
 mod progress;
 mod repair;
 mod traffic;
@@ -98,6 +99,9 @@ enum Command {
     /// Compute with erasure codes, offline
     #[command(subcommand)]
     Codes(codes::CodesCommand),
+    /// Plan the paths of a repair, offline
+    #[command(subcommand)]
+    Plan(plan::PlanCommand),
     /// Show it all on this machine in a few minutes: store, lose a node, repair by star and chain, compare
     Demo(demo::DemoArgs),
     /// Run a coordinator in the foreground
@@ -164,6 +168,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Throttle { rate } => operate::throttle(context, rate),
         Command::Catalog(command) => catalog::run(context, command),
         Command::Codes(command) => codes::run(command, context.out),
+        Command::Plan(command) => plan::run(command, context.out),
         Command::Demo(args) => demo::run(context, &args),
         Command::Bench(args) => bench::run(context, &args),
         Command::Lab(command) => lab::run(context, command),

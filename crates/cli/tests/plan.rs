@@ -1,0 +1,124 @@
+//! `stripeline plan`: what a researcher who uses it as a calculator sees.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test may give up
+
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::{Command, Output};
+use tempfile::NamedTempFile;
+
+fn stripeline(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stripeline")).args(arguments).output().unwrap()
+}
+
+fn answer(arguments: &[&str]) -> String {
+    let output = stripeline(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The answer with `--json`.
+fn document(arguments: &[&str]) -> Value {
+    serde_json::from_str(&answer(&[arguments, &["--json"]].concat())).unwrap()
+}
+
+/// The error of a command that was understood and could not be done: one line, nothing on standard output.
+fn error(arguments: &[&str]) -> String {
+    let output = stripeline(arguments);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text.strip_prefix("error: ").expect("the prefix").trim_end().to_owned()
+}
+
+fn file(content: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(content.as_bytes()).unwrap();
+    file
+}
+
+/// `stripeline plan …` about what a file says.
+struct About<'a> {
+    command: [&'a str; 2],
+    file: NamedTempFile,
+}
+
+impl<'a> About<'a> {
+    fn new(command: [&'a str; 2], content: impl ToString) -> Self {
+        About { command, file: file(&content.to_string()) }
+    }
+
+    fn arguments<'b>(&'b self, k: &'b str, requestor: &'b str, more: &[&'b str]) -> Vec<&'b str> {
+        let [command, option] = self.command;
+        let path = self.file.path().to_str().unwrap();
+        [&["plan", command, "--k", k, "--requestor", requestor, option, path], more].concat()
+    }
+}
+
+const PATH: [&str; 2] = ["path", "--weights"];
+
+#[test]
+fn a_weighted_path_avoids_slow_links_and_slow_nodes() {
+    let weights = json!([[0, 9, 9, 9], [9, 0, 2, 9], [3, 9, 0, 9], [1, 4, null, 0]]);
+    let plain = About::new(PATH, json!({"weights": weights}));
+    let found = document(&plain.arguments("2", "0", &[]));
+    assert_eq!(found, json!({"path": [1, 2, 0], "max_weight": 3.0, "proven": true}));
+    let found = document(&plain.arguments("3", "0", &[]));
+    assert_eq!(found, json!({"path": [3, 1, 2, 0], "max_weight": 4.0, "proven": true}));
+    let found = document(&plain.arguments("1", "0", &["--helpers", "1,2"]));
+    assert_eq!(found["path"], json!([2, 0]));
+    assert!(answer(&plain.arguments("2", "0", &[])).contains("largest weight 3: no path has less"));
+    let with_nodes = About::new(PATH, json!({"weights": weights, "nodes": [0, 0, 7, 0]}));
+    assert_eq!(document(&with_nodes.arguments("1", "0", &[]))["path"], json!([3, 0]));
+    assert_eq!(document(&with_nodes.arguments("2", "0", &[]))["max_weight"], 7.0);
+}
+
+#[test]
+fn wrong_weights_are_explained_in_a_sentence() {
+    let good = About::new(PATH, json!({"weights": [[0, 1, 1], [1, 0, 1], [1, 1, 0]]}));
+    assert!(error(&good.arguments("3", "0", &[])).contains("3 helpers are needed, 2 are available"));
+    assert!(error(&good.arguments("0", "0", &[])).contains("at least one helper"));
+    assert!(error(&good.arguments("1", "3", &[])).contains("no node 3"));
+    assert!(
+        error(&good.arguments("1", "0", &["--helpers", "0,1"])).contains("node 0 cannot take part twice")
+    );
+    for (content, told) in [
+        (json!({"weights": [[0, 1], [1]]}).to_string(), "row 1 has 1 columns"),
+        (json!({"weights": [[0, 1], [-1, 0]]}).to_string(), "from node 1 to node 0 is below 0"),
+        (json!({"weights": [[0, 1], [null, 0]]}).to_string(), "no path leads through 1 helpers to node 0"),
+        (json!({"weights": [[0, 1], [1, 0]], "nodes": [1]}).to_string(), "1 numbers are given for 2 nodes"),
+        ("{\"weights\": [[0, NaN], [1, 0]]}".to_owned(), "line 1"),
+        ("{\"weights\": 3}".to_owned(), "line 1"),
+        ("{}".to_owned(), "missing field `weights`"),
+        (String::new(), "line 1"),
+    ] {
+        let about = About::new(PATH, &content);
+        let text = error(&about.arguments("1", "0", &[]));
+        assert!(text.contains(told), "{content}: {text}");
+    }
+    let missing = error(&["plan", "path", "--k", "1", "--requestor", "0", "--weights", "/nonexistent"]);
+    assert!(missing.starts_with("cannot read /nonexistent"), "{missing}");
+}
+
+#[test]
+fn rack_aware_paths_visit_each_rack_once() {
+    let plan = ["plan", "rack", "--k", "4", "--requestor", "0", "--racks", "0,1,2,0,2,2"];
+    assert_eq!(document(&plan), json!({"path": [5, 4, 2, 3, 0], "cross_rack": 1}));
+    assert!(answer(&plan).contains("streams between racks: 1"));
+    let chosen = document(&[&plan[..], &["--helpers", "1,2,3,4"]].concat());
+    assert_eq!(chosen, json!({"path": [1, 4, 2, 3, 0], "cross_rack": 2}));
+    assert!(error(&["plan", "rack", "--k", "9", "--requestor", "0", "--racks", "0,1"]).contains("9 helpers"));
+    assert!(error(&["plan", "rack", "--k", "1", "--requestor", "7", "--racks", "0,1"]).contains("node-7"));
+}
+
+#[test]
+fn cyclic_lanes_share_the_slices() {
+    let plan = ["plan", "cyclic", "--helpers", "5,6,7", "--requestor", "1", "--slices", "5"];
+    let lanes = json!([{"path": [5, 6, 7, 1], "slices": 3}, {"path": [6, 7, 5, 1], "slices": 2}]);
+    assert_eq!(document(&plan), json!({"lanes": lanes, "timeslots": 1.4}));
+    assert!(answer(&plan).contains("6 → 7 → 5 → 1"));
+    let twice = error(&["plan", "cyclic", "--helpers", "5,6,5", "--requestor", "1", "--slices", "5"]);
+    assert!(twice.contains("node 5"), "{twice}");
+}
