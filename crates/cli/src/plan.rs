@@ -2,7 +2,8 @@
 
 use crate::output::{Output, table};
 use ::plan::path::{
-    LinkMatrix, SEARCH_STEPS, cyclic_lanes, cyclic_share, cyclic_timeslots, rack_aware_path, weighted_path,
+    Bandwidth, LinkMatrix, MAX_LANES, SEARCH_STEPS, cyclic_lanes, cyclic_share, cyclic_timeslots, multi_path,
+    rack_aware_path, weighted_path,
 };
 use ::plan::{NodeId, RackId, Topology};
 use anyhow::{Context, Result, bail};
@@ -19,6 +20,8 @@ pub enum PlanCommand {
     Path(PathArgs),
     /// Find the path over k helpers with the fewest streams between racks
     Rack(RackArgs),
+    /// Find paths over k helpers each that together fill uneven links, and the bound on their rate
+    Multipath(MultipathArgs),
     /// Show the lanes of the cyclic scheme, and what each carries
     Cyclic(CyclicArgs),
 }
@@ -57,6 +60,27 @@ pub struct RackArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct MultipathArgs {
+    /// Helpers on each path
+    #[arg(long, value_name = "K")]
+    k: usize,
+    /// The node where the paths end
+    #[arg(long, value_name = "NODE")]
+    requestor: usize,
+    /// JSON: {"up": […], "down": […]}, what each node can send and receive, null for no limit; or
+    /// {"bandwidth": [[…]]}, bandwidth[i][j] that of the link from node i to node j, null where there is none; or
+    /// both
+    #[arg(long, value_name = "FILE")]
+    bandwidth: PathBuf,
+    /// Nodes that may help, such as 1,2,5 [default: all but the requestor]
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    helpers: Option<Vec<usize>>,
+    /// Paths at most
+    #[arg(long, value_name = "N", default_value_t = MAX_LANES as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    lanes: u64,
+}
+
+#[derive(Args, Debug)]
 pub struct CyclicArgs {
     /// The helpers in their order, such as 1,2,5,3
     #[arg(long, value_name = "NODES", value_delimiter = ',', required = true)]
@@ -76,10 +100,19 @@ struct Weights {
     nodes: Option<Vec<f64>>,
 }
 
+/// The file of `--bandwidth`.
+#[derive(Deserialize)]
+struct Bandwidths {
+    up: Option<Vec<Option<f64>>>,
+    down: Option<Vec<Option<f64>>>,
+    bandwidth: Option<Vec<Vec<Option<f64>>>>,
+}
+
 pub fn run(command: PlanCommand, out: Output) -> Result<()> {
     match command {
         PlanCommand::Path(args) => path(&args, out),
         PlanCommand::Rack(args) => rack(&args, out),
+        PlanCommand::Multipath(args) => multipath(&args, out),
         PlanCommand::Cyclic(args) => cyclic(&args, out),
     }
 }
@@ -121,6 +154,46 @@ fn rack(args: &RackArgs, out: Output) -> Result<()> {
         }
         format!("{table}\n\nstreams between racks: {}", found.cross_rack)
     })
+}
+
+fn multipath(args: &MultipathArgs, out: Output) -> Result<()> {
+    let file: Bandwidths = read(&args.bandwidth)?;
+    let bandwidth = limits(file).with_context(|| args.bandwidth.display().to_string())?;
+    let helpers = args.helpers.clone().unwrap_or_else(|| all_but(args.requestor, bandwidth.nodes()));
+    let most_lanes = usize::try_from(args.lanes).unwrap_or(usize::MAX);
+    let found = multi_path(&bandwidth, &helpers, args.k, args.requestor, most_lanes)?;
+    let lanes: Vec<_> =
+        found.lanes.iter().map(|lane| json!({"path": lane.path, "rate": lane.rate})).collect();
+    out.answer(&json!({"rate": found.rate, "bound": found.bound, "lanes": lanes}), || {
+        let mut table = table(["LANE", "RATE", "PATH"]);
+        for (number, lane) in found.lanes.iter().enumerate() {
+            table.add_row([number.to_string(), figures(lane.rate), arrows(&lane.path)]);
+        }
+        let part = 100.0 * found.rate / found.bound;
+        let (rate, bound) = (figures(found.rate), figures(found.bound));
+        format!("{table}\n\nrate {rate}, {part:.2} % of the bound {bound}")
+    })
+}
+
+fn limits(file: Bandwidths) -> Result<Bandwidth> {
+    let unlimited = |limits: Vec<Option<f64>>| -> Vec<f64> {
+        limits.into_iter().map(|limit| limit.unwrap_or(f64::INFINITY)).collect()
+    };
+    let links = file.bandwidth.map(|rows| link_matrix(&rows, 0.0)).transpose()?;
+    Ok(match (file.up, file.down, links) {
+        (Some(up), Some(down), None) => Bandwidth::of_nodes(unlimited(up), unlimited(down))?,
+        (Some(up), Some(down), Some(links)) => {
+            Bandwidth::of_nodes(unlimited(up), unlimited(down))?.and_links(links)?
+        }
+        (None, None, Some(links)) => Bandwidth::of_links(links),
+        _ => bail!("it must give up and down, or bandwidth, or all three"),
+    })
+}
+
+/// With six significant figures at least.
+fn figures(value: f64) -> String {
+    let decimals = (5.0 - value.log10().floor()).clamp(0.0, 15.0);
+    format!("{value:.*}", decimals as usize)
 }
 
 fn cyclic(args: &CyclicArgs, out: Output) -> Result<()> {

@@ -102,6 +102,71 @@ fn wrong_weights_are_explained_in_a_sentence() {
     assert!(missing.starts_with("cannot read /nonexistent"), "{missing}");
 }
 
+const MULTIPATH: [&str; 2] = ["multipath", "--bandwidth"];
+
+/// The loads of lanes stay within `limit`, and their rates sum up to the rate.
+fn check_lanes(found: &Value, k: usize, requestor: u64, limit: impl Fn(usize, usize) -> f64) {
+    let mut sum = 0.0;
+    let mut loads = std::collections::BTreeMap::new();
+    for lane in found["lanes"].as_array().unwrap() {
+        let path: Vec<usize> =
+            lane["path"].as_array().unwrap().iter().map(|node| node.as_u64().unwrap() as usize).collect();
+        assert_eq!((path.len(), path[k] as u64), (k + 1, requestor));
+        let rate = lane["rate"].as_f64().unwrap();
+        sum += rate;
+        path.windows(2).for_each(|link| *loads.entry((link[0], link[1])).or_insert(0.0) += rate);
+    }
+    assert!((found["rate"].as_f64().unwrap() - sum).abs() < 1e-9);
+    assert!(loads.iter().all(|(&(from, to), &load)| load <= limit(from, to) + 1e-9), "{loads:?}");
+}
+
+#[test]
+fn several_paths_fill_what_one_leaves_idle() {
+    // Three helpers of two, one of them slow: it takes part in half of the slices.
+    let nodes = About::new(MULTIPATH, json!({"up": [0, 100, 50, 50], "down": [100, 100, 100, 100]}));
+    let found = document(&nodes.arguments("2", "0", &[]));
+    assert_eq!((&found["rate"], &found["bound"]), (&json!(100.0), &json!(100.0)));
+    assert_eq!(found["lanes"].as_array().unwrap().len(), 2);
+    check_lanes(&found, 2, 0, |_, _| 100.0);
+    let single = document(&nodes.arguments("2", "0", &["--lanes", "1"]));
+    assert_eq!((&single["rate"], &single["bound"]), (&json!(50.0), &json!(100.0)));
+    assert!(answer(&nodes.arguments("2", "0", &[])).contains("100.00 % of the bound 100.000"));
+
+    let rows = [[0.0, 1.0, 1.0, 1.0], [4.0, 0.0, 3.0, 9.0], [5.0, 6.0, 0.0, 2.0], [2.0, 0.0, 8.0, 0.0]];
+    let links = About::new(MULTIPATH, json!({"bandwidth": rows}));
+    let found = document(&links.arguments("2", "0", &[]));
+    check_lanes(&found, 2, 0, |from, to| rows[from][to]);
+    // All that enters the requestor: 4 over 2→1, 5 over 1→2 and 3→2, 2 over 1→3.
+    assert!(
+        (found["rate"].as_f64().unwrap() - 11.0).abs() < 1e-4 && found["bound"].as_f64().unwrap() >= 11.0
+    );
+    let all = json!({"bandwidth": rows, "up": [null, 5, 6, 1], "down": [9.5, null, null, null]});
+    let both = About::new(MULTIPATH, all);
+    assert!(document(&both.arguments("2", "0", &[]))["bound"].as_f64().unwrap() <= 6.0);
+}
+
+#[test]
+fn wrong_bandwidths_are_explained_in_a_sentence() {
+    for (content, told) in [
+        (json!({"up": [1, 2, 3], "down": [1, 2]}), "2 numbers are given for 3 nodes"),
+        (json!({"up": [1, 2, 3], "down": [1, -2, 3]}), "node 1 is below 0"),
+        (json!({"up": [1, 2, 3]}), "up and down"),
+        (json!({}), "up and down"),
+        (json!({"bandwidth": [[1, 2], [1]]}), "row 1 has 1 columns"),
+        (
+            json!({"bandwidth": [[0, 1, 1], [0, 0, 1], [0, 1, 0]]}),
+            "no path leads through 2 helpers to node 0",
+        ),
+        (json!({"up": [1, 1], "down": [1, 1]}), "2 helpers are needed, 1 are available"),
+        (json!({"up": [null, null, null], "down": [null, null, null]}), "no bandwidth limits the rate"),
+        (json!({"up": [1, 1, 1], "down": [1, 1, 1], "bandwidth": [[1]]}), "3 numbers are given for 1 nodes"),
+    ] {
+        let about = About::new(MULTIPATH, &content);
+        let text = error(&about.arguments("2", "0", &[]));
+        assert!(text.contains(told), "{content}: {text}");
+    }
+}
+
 #[test]
 fn rack_aware_paths_visit_each_rack_once() {
     let plan = ["plan", "rack", "--k", "4", "--requestor", "0", "--racks", "0,1,2,0,2,2"];

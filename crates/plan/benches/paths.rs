@@ -1,53 +1,86 @@
 //! How long path planning takes: `cargo bench -p plan [-- --json] [--seeds N]`.
 //!
-//! Each case plans once for each seed, over links drawn independently. "Unproven" counts searches that were cut off.
+//! Each case plans once for each seed. Weighted paths are planned over links drawn independently, and "unproven" counts
+//! searches that were cut off. Multi-path repairs are planned over limits of nodes or links drawn evenly in 100 … 1000,
+//! and come with the least rate, as part of the bound, and the most lanes of any seed.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot run should stop")]
 
 use std::time::{Duration, Instant};
 
 use plan::Draw;
-use plan::path::{LinkMatrix, SEARCH_STEPS, weighted_path};
+use plan::path::{Bandwidth, LinkMatrix, MAX_LANES, SEARCH_STEPS, multi_path, weighted_path};
 
 const DEFAULT_SEEDS: u64 = 1_000;
 
-/// How the weights of links are drawn.
+/// What is planned.
 #[derive(Clone, Copy)]
-enum Weights {
-    /// Evenly in 0 … 1.
-    Uniform,
-    /// One of three values: ties everywhere.
+enum Problem {
+    /// One path; weights evenly in 0 … 1.
+    Weighted,
+    /// One path; weights of three values, so ties everywhere.
     Ties,
+    /// Several paths, with limits of nodes, or else of links.
+    MultiPath { links: bool },
 }
 
 struct Case {
     name: &'static str,
-    weights: Weights,
+    problem: Problem,
     n: usize,
     k: usize,
     times: Vec<Duration>,
     unproven: usize,
+    least_rate: f64,
+    most_lanes: usize,
 }
 
 impl Case {
-    fn new(name: &'static str, weights: Weights, [n, k]: [usize; 2]) -> Self {
-        Case { name, weights, n, k, times: Vec::new(), unproven: 0 }
+    fn new(name: &'static str, problem: Problem, [n, k]: [usize; 2]) -> Self {
+        Case { name, problem, n, k, times: Vec::new(), unproven: 0, least_rate: 1.0, most_lanes: 0 }
     }
 
     fn run(&mut self, seed: u64) {
         let mut draw = Draw::seeded(seed);
-        let mut weight = |_| match self.weights {
-            Weights::Uniform => draw.below(1 << 40) as f64 / (1_u64 << 40) as f64,
-            Weights::Ties => 1.0 + draw.below(3) as f64,
+        let mut number = |_| match self.problem {
+            Problem::Weighted => draw.below(1 << 40) as f64 / (1_u64 << 40) as f64,
+            Problem::Ties => 1.0 + draw.below(3) as f64,
+            Problem::MultiPath { .. } => 100.0 + draw.below(900_000) as f64 / 1e3,
         };
-        let rows: Vec<Vec<f64>> = (0..self.n).map(|_| (0..self.n).map(&mut weight).collect()).collect();
-        let links = LinkMatrix::from_rows(&rows).unwrap();
-        // As many helpers as the case has nodes but one; with k of them, scheduling chose them all.
+        let rows: Vec<Vec<f64>> = (0..self.n).map(|_| (0..self.n).map(&mut number).collect()).collect();
+        // With k of them, scheduling chose them all.
         let helpers: Vec<usize> = (1..self.n).collect();
+        let links = LinkMatrix::from_rows(&rows).unwrap();
+        let Problem::MultiPath { links: of_links } = self.problem else {
+            let start = Instant::now();
+            let found = weighted_path(&links, &helpers, self.k, 0, SEARCH_STEPS).unwrap();
+            self.times.push(start.elapsed());
+            self.unproven += usize::from(!found.proven);
+            return;
+        };
+        let bandwidth = match of_links {
+            true => Bandwidth::of_links(links),
+            false => Bandwidth::of_nodes(rows[0].clone(), rows[1].clone()).unwrap(),
+        };
         let start = Instant::now();
-        let found = weighted_path(&links, &helpers, self.k, 0, SEARCH_STEPS).unwrap();
+        let found = multi_path(&bandwidth, &helpers, self.k, 0, MAX_LANES).unwrap();
         self.times.push(start.elapsed());
-        self.unproven += usize::from(!found.proven);
+        self.least_rate = self.least_rate.min(found.rate / found.bound);
+        self.most_lanes = self.most_lanes.max(found.lanes.len());
+    }
+
+    fn quality(&self, json: bool) -> String {
+        let (unproven, rate, lanes) = (self.unproven, self.least_rate, self.most_lanes);
+        match (self.problem, json) {
+            (Problem::MultiPath { .. }, true) => {
+                format!("\"least_rate_of_bound\":{rate:.4},\"most_lanes\":{lanes}")
+            }
+            (Problem::MultiPath { .. }, false) => {
+                format!("at least {rate:.4} of the bound, at most {lanes} lanes")
+            }
+            (_, true) => format!("\"unproven\":{unproven}"),
+            (_, false) => format!("{unproven} unproven"),
+        }
     }
 
     /// Median, 99th percentile and largest time in µs.
@@ -62,31 +95,35 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let seeds = arguments.iter().skip_while(|argument| *argument != "--seeds").nth(1);
     let seeds = seeds.map_or(DEFAULT_SEEDS, |count| count.parse().unwrap()).max(1);
+    let [nodes, links] = [false, true].map(|links| Problem::MultiPath { links });
     let mut cases = [
-        Case::new("weighted", Weights::Uniform, [14, 10]),
-        Case::new("weighted, ties", Weights::Ties, [14, 10]),
-        Case::new("weighted, chosen helpers", Weights::Uniform, [11, 10]),
-        Case::new("weighted", Weights::Uniform, [40, 32]),
-        Case::new("weighted, ties", Weights::Ties, [40, 32]),
+        Case::new("weighted", Problem::Weighted, [14, 10]),
+        Case::new("weighted, ties", Problem::Ties, [14, 10]),
+        Case::new("weighted, chosen helpers", Problem::Weighted, [11, 10]),
+        Case::new("weighted", Problem::Weighted, [40, 32]),
+        Case::new("weighted, ties", Problem::Ties, [40, 32]),
+        Case::new("multi-path, nodes", nodes, [14, 10]),
+        Case::new("multi-path, nodes", nodes, [40, 32]),
+        Case::new("multi-path, links", links, [14, 10]),
     ];
     // Interleaved, so that a disturbance of the machine meets all cases alike.
     (0..seeds).for_each(|seed| cases.iter_mut().for_each(|case| case.run(seed)));
     let json = arguments.iter().any(|argument| argument == "--json");
     if !json {
         println!("{seeds} seeds; µs\n");
-        println!("{:<28}{:>10}{:>12}{:>12}{:>12}{:>10}", "", "(n,k)", "median", "p99", "max", "unproven");
+        println!("{:<28}{:>10}{:>12}{:>12}{:>12}", "", "(n,k)", "median", "p99", "max");
     }
     for case in &cases {
         let ([median, p99, max], shape) = (case.summary(), format!("({},{})", case.n, case.k));
+        let (name, quality) = (case.name, case.quality(json));
         if json {
             println!(
-                "{{\"name\":\"{}\",\"n\":{},\"k\":{},\"seeds\":{seeds},\"us\":{{\"median\":{median:.1},\
-                 \"p99\":{p99:.1},\"max\":{max:.1}}},\"unproven\":{}}}",
-                case.name, case.n, case.k, case.unproven
+                "{{\"name\":\"{name}\",\"n\":{},\"k\":{},\"seeds\":{seeds},\
+                 \"us\":{{\"median\":{median:.1},\"p99\":{p99:.1},\"max\":{max:.1}}},{quality}}}",
+                case.n, case.k
             );
         } else {
-            let unproven = case.unproven;
-            println!("{:<28}{shape:>10}{median:>12.1}{p99:>12.1}{max:>12.1}{unproven:>10}", case.name);
+            println!("{name:<28}{shape:>10}{median:>12.1}{p99:>12.1}{max:>12.1}   {quality}");
         }
     }
 }

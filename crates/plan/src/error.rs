@@ -112,4 +112,7 @@ pub enum PlanError {
         /// Steps allowed.
         steps: usize,
     },
+    /// A rate that nothing bounds.
+    #[error("no bandwidth limits the rate")]
+    NoLimit,
 }

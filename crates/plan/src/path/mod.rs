@@ -1,14 +1,16 @@
 //! Paths of helpers that end at a requestor, one planner per file (RP §4).
 
-mod cyclic;
+pub mod cyclic;
 mod links;
+pub mod multi;
 mod node_set;
-mod rack_aware;
+pub mod rack_aware;
 mod search;
-mod weighted;
+pub mod weighted;
 
 pub use cyclic::{cyclic_lane_of, cyclic_lanes, cyclic_share, cyclic_timeslots};
 pub use links::LinkMatrix;
+pub use multi::{Bandwidth, EXACT_HELPERS, MAX_LANES, MultiPath, RatedLane, multi_path};
 pub use rack_aware::{RackAwarePath, rack_aware_path};
 pub use weighted::{SEARCH_STEPS, WeightedPath, weighted_path};
 

@@ -15,6 +15,10 @@ impl<const W: usize> NodeSet<W> {
         self.0[node / 64] &= !(1 << (node % 64));
     }
 
+    pub(super) fn contains(&self, node: usize) -> bool {
+        self.0[node / 64] >> (node % 64) & 1 == 1
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }

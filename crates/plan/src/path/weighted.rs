@@ -3,7 +3,7 @@
 //!
 //! The paper searches depth first and drops a link that is no better than the best path so far. Tried in the
 //! order of their numbers, helpers of equal links take it seconds. Here the largest weight is found by
-//! bisection: is there a path that uses only links up to this weight? [`Search`] answers it, almost always
+//! bisection: is there a path that uses only links up to this weight? A search answers it, almost always
 //! after about k steps, because nodes that cannot reach the requestor any more and links that too many nodes
 //! depend on show early. The answer is as exact.
 
