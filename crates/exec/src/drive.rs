@@ -17,8 +17,12 @@ use wire::proto::stage_message::Kind as FromStage;
 use wire::spec::{FlowHeader, decode_header, prepare_for};
 use wire::{Cause, Fault, limits, proto};
 
-/// Grants are given in this many parts of a window: few messages, and always work ahead.
-const GRANTS_PER_WINDOW: u64 = 16;
+/// Grants are given in this many parts of a window. Each is a message that wakes every participant at once; where they
+/// share processors that is a stall of a millisecond or two on all links, and no link ever makes up for it.
+const GRANTS_PER_WINDOW: u64 = 4;
+
+/// Whoever looks on is told how far a flow is at most this often.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 /// Messages between the driver and one participant that may wait.
 const MAX_MESSAGES: usize = 256;
@@ -85,6 +89,11 @@ impl Engine {
             let prepared = tokio::task::spawn_blocking(move || engine.prepare(&prepare, io))
                 .await
                 .map_err(|e| Fault::new(Cause::Bug, e.to_string()))??;
+            let count = first_window(plan, header);
+            prepared.grant(0, plan.first_slice, count)?;
+            if count == plan.slice_count {
+                prepared.finish()?;
+            }
             here = Some(Here::new(site, prepared, events.clone()));
         }
         let mut there = Vec::new();
@@ -118,13 +127,16 @@ impl Engine {
     }
 }
 
-/// A flow within one window needs no further grants. A node whose stages only wait to be called may have them with the
-/// preparation: a small read is then one message to each helper. One that dials must wait until all are prepared.
+/// The first window is granted with the preparation: nobody waits for a second round of messages, and a flow within one
+/// window needs no other message at all.
 fn granted_at_once(plan: &proto::FlowPlan, header: &FlowHeader, prepare: proto::Prepare) -> proto::Prepare {
-    let one_window = plan.slice_count <= u64::from(header.window_slices);
-    let dials = prepare.ends.iter().any(|end| !end.dial.is_empty());
-    let grant = proto::Grant { lane: 0, first: plan.first_slice, count: plan.slice_count };
-    proto::Prepare { grant: (one_window && !dials).then_some(grant), ..prepare }
+    let count = first_window(plan, header);
+    let grant = proto::Grant { lane: 0, first: plan.first_slice, count };
+    proto::Prepare { grants: vec![grant], finish: count == plan.slice_count, ..prepare }
+}
+
+fn first_window(plan: &proto::FlowPlan, header: &FlowHeader) -> u64 {
+    plan.slice_count.min(u64::from(header.window_slices))
 }
 
 struct Participants {
@@ -176,8 +188,6 @@ impl Drop for Here {
 struct Remote {
     commands: mpsc::Sender<proto::DriverMessage>,
     forward: tokio::task::JoinHandle<()>,
-    /// It was granted everything when it was prepared.
-    granted: bool,
 }
 
 impl Drop for Remote {
@@ -200,7 +210,6 @@ impl Remote {
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
         let (commands, outgoing) = mpsc::channel(MAX_MESSAGES);
-        let granted = prepare.grant.is_some();
         send(&commands, ToStage::Prepare(prepare)).await;
         let mut answers = client
             .run_stages(ReceiverStream::new(outgoing))
@@ -229,7 +238,7 @@ impl Remote {
                 }
             }
         });
-        Ok(Remote { commands, forward, granted })
+        Ok(Remote { commands, forward })
     }
 }
 
@@ -247,6 +256,7 @@ struct Driver<'a, P> {
     participants: Participants,
     started: Instant,
     progress: P,
+    told: Instant,
     /// Slices delivered by each stage where something ends.
     delivered: BTreeMap<StageKey, u64>,
     granted: u64,
@@ -269,12 +279,13 @@ impl<'a, P: FnMut(proto::DriveProgress) + Send> Driver<'a, P> {
             s.outputs.iter().any(|o| !matches!(o.kind, Some(proto::stage_output::Kind::Edge(_)) | None))
         };
         Driver {
+            granted: first_window(plan, &header),
             header,
             participants,
             started,
             progress,
+            told: started,
             delivered: plan.stages.iter().filter(ends).map(|s| ((s.lane, s.stage), 0)).collect(),
-            granted: 0,
             running: plan.stages.iter().map(|s| (s.lane, s.stage)).collect(),
             waiting: BTreeSet::new(),
             result: proto::DriveResult::default(),
@@ -283,7 +294,6 @@ impl<'a, P: FnMut(proto::DriveProgress) + Send> Driver<'a, P> {
     }
 
     async fn run(&mut self) -> Result<proto::DriveResult, Fault> {
-        self.grant().await?;
         let mut keep_alive = tokio::time::interval(Duration::from_millis(limits::KEEP_ALIVE_MS));
         while !self.running.is_empty() {
             tokio::select! {
@@ -317,24 +327,22 @@ impl<'a, P: FnMut(proto::DriveProgress) + Send> Driver<'a, P> {
         let wanted = self.plan.slice_count;
         let reach = wanted.min(self.delivered().saturating_add(window));
         let part = (window / GRANTS_PER_WINDOW).max(1);
-        let first_time = self.granted == 0;
-        if reach > self.granted && (reach - self.granted >= part || reach == wanted) {
-            let (first, count) = (self.plan.first_slice + self.granted, reach - self.granted);
-            self.granted = reach;
-            if let Some(here) = &self.participants.here {
-                here.prepared.0.grant(0, first, count)?;
-            }
-            for remote in self.participants.there.iter().filter(|r| !r.granted) {
-                send(&remote.commands, ToStage::Grant(proto::Grant { lane: 0, first, count })).await;
-            }
-        } else if !first_time {
+        if reach <= self.granted || (reach - self.granted < part && reach != wanted) {
             return Ok(());
+        }
+        let (first, count) = (self.plan.first_slice + self.granted, reach - self.granted);
+        self.granted = reach;
+        if let Some(here) = &self.participants.here {
+            here.prepared.0.grant(0, first, count)?;
+        }
+        for remote in &self.participants.there {
+            send(&remote.commands, ToStage::Grant(proto::Grant { lane: 0, first, count })).await;
         }
         if self.granted == wanted {
             if let Some(here) = &self.participants.here {
                 here.prepared.0.finish()?;
             }
-            for remote in self.participants.there.iter().filter(|r| !r.granted) {
+            for remote in &self.participants.there {
                 send(&remote.commands, ToStage::Finish(proto::Finish {})).await;
             }
         }
@@ -393,10 +401,13 @@ impl<'a, P: FnMut(proto::DriveProgress) + Send> Driver<'a, P> {
         if delivered == self.plan.slice_count && self.result.verified_us == 0 {
             self.result.verified_us = self.elapsed_us();
         }
-        (self.progress)(proto::DriveProgress {
-            delivered_slices: delivered,
-            wanted_slices: self.plan.slice_count,
-        });
+        if delivered == self.plan.slice_count || self.told.elapsed() >= PROGRESS_EVERY {
+            self.told = Instant::now();
+            (self.progress)(proto::DriveProgress {
+                delivered_slices: delivered,
+                wanted_slices: self.plan.slice_count,
+            });
+        }
         self.grant().await
     }
 

@@ -21,7 +21,7 @@ pub const MAX_STAGES: usize = 256;
 /// Memory for receive buffers of all flows of a process.
 pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
 
-/// Grants that wait for one stage. The driver grants at most a window ahead, in at least sixteen parts of it.
+/// Grants that wait for one stage. The driver grants at most a window ahead, in a few parts of it.
 const MAX_COMMANDS: usize = 4096;
 
 /// Reports that wait for the driver; a stage that finds no room waits, which is back-pressure.

@@ -3,13 +3,14 @@
 use crate::connection::{Link, Origin};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use wire::frame::{HELLO_BYTES, Hello, Reply};
 use wire::spec::EdgeEnd;
-use wire::{FlowId, Token};
+use wire::{FlowId, Token, limits};
 
 /// Connections that may wait for a Hello at once; more are closed at once, so that nobody can exhaust the process.
 const MAX_WAITING: usize = 1024;
@@ -20,10 +21,15 @@ const FIRST_HELLO: Duration = Duration::from_secs(5);
 /// A pooled connection may be silent this long before it is closed.
 const NEXT_HELLO: Duration = Duration::from_secs(60);
 
+/// Who calls for an edge that nobody expects yet is kept waiting so long: stages start when they are prepared, some
+/// before their neighbours are. Less than a caller waits for its answer.
+const EARLY_HELLO: Duration = Duration::from_millis(limits::ANSWER_TIMEOUT_MS / 2);
+
 /// Edges that prepared stages expect somebody to dial in for.
 #[derive(Debug, Default)]
 pub struct Expected {
     edges: Mutex<HashMap<EdgeKey, Slot>>,
+    announced: Notify,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -53,6 +59,7 @@ impl Expected {
         let (deliver, receiver) = mpsc::sync_channel(1);
         let slot = Slot { token: end.token, dialer_sends, deliver };
         self.lock().insert(EdgeKey { flow, attempt, lane: end.lane, edge: end.edge }, slot);
+        self.announced.notify_waiters();
         receiver
     }
 
@@ -61,14 +68,29 @@ impl Expected {
         self.lock().retain(|key, _| key.flow != flow || key.attempt != attempt);
     }
 
-    fn claim(&self, hello: &Hello) -> Option<Slot> {
+    /// The edge that a Hello is for, if it shows the edge's token; waits a while for an edge that is not yet expected.
+    async fn claim(&self, hello: &Hello) -> Option<Slot> {
+        let deadline = tokio::time::Instant::now() + EARLY_HELLO;
+        loop {
+            // Listens before it looks, or an announcement in between would be missed.
+            let mut announced = pin!(self.announced.notified());
+            announced.as_mut().enable();
+            if let Some(answer) = self.look_up(hello) {
+                return answer;
+            }
+            tokio::time::timeout_at(deadline, announced).await.ok()?;
+        }
+    }
+
+    /// `None`: not expected, or not yet; `Some(None)`: not with this token.
+    fn look_up(&self, hello: &Hello) -> Option<Option<Slot>> {
         let key = EdgeKey { flow: hello.flow, attempt: hello.attempt, lane: hello.lane, edge: hello.edge };
         let mut edges = self.lock();
         let slot = edges.get(&key)?;
         if slot.token != hello.token || slot.dialer_sends != hello.dialer_sends {
-            return None;
+            return Some(None);
         }
-        edges.remove(&key)
+        Some(edges.remove(&key))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<EdgeKey, Slot>> {
@@ -114,7 +136,7 @@ impl Greeter {
             _ => return,
         }
         let slot = match Hello::decode(&bytes) {
-            Ok(hello) => self.expected.claim(&hello),
+            Ok(hello) => self.expected.claim(&hello).await,
             Err(e) => {
                 tracing::debug!("a stranger on the data port: {e}");
                 return;

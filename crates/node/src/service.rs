@@ -53,8 +53,8 @@ impl proto::node_server::Node for NodeService {
         let engine = self.shared.engine.clone();
         let prepare = move || {
             let prepared = engine.prepare(&prepare, StageIo::default())?;
-            if let Some(grant) = prepare.grant {
-                prepared.grant(grant.lane, grant.first, grant.count)?;
+            prepare.grants.iter().try_for_each(|grant| obey_grant(&prepared, grant))?;
+            if prepare.finish {
                 prepared.finish()?;
             }
             Ok::<Prepared, Fault>(prepared)
@@ -245,12 +245,16 @@ async fn attend(
 
 fn obey(prepared: &Prepared, command: proto::DriverMessage) -> Result<(), Fault> {
     match command.kind {
-        Some(ToStage::Grant(grant)) => prepared.grant(grant.lane, grant.first, grant.count),
+        Some(ToStage::Grant(grant)) => obey_grant(prepared, &grant),
         Some(ToStage::Finish(_)) => prepared.finish(),
         Some(ToStage::KeepAlive(_)) => Ok(()),
         Some(ToStage::Abort(_)) => Err(Fault::new(Cause::Aborted, "the driver ended the flow")),
         Some(ToStage::Prepare(_)) | None => Err(Fault::new(Cause::Invalid, "a second Prepare, or nothing")),
     }
+}
+
+fn obey_grant(prepared: &Prepared, grant: &proto::Grant) -> Result<(), Fault> {
+    prepared.grant(grant.lane, grant.first, grant.count)
 }
 
 fn message(kind: FromStage) -> proto::StageMessage {

@@ -57,6 +57,9 @@ pub const PATIENCE_BYTES_PER_MS: u32 = 1024;
 /// Connecting to a living node on a data-centre network takes well below this.
 pub const CONNECT_TIMEOUT_MS: u64 = 3_000;
 
+/// Whoever is called answers within this time: half of it for the node that is called to be prepared too.
+pub const ANSWER_TIMEOUT_MS: u64 = 4_000;
+
 /// Whether slices of this length can be verified: chunks and slices must nest.
 pub fn slice_bytes_ok(slice_bytes: u32) -> bool {
     let chunk = gf::CHUNK_BYTES as u32;

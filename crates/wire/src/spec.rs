@@ -321,7 +321,7 @@ pub fn prepare_for(plan: &proto::FlowPlan, site: Site) -> Result<Option<proto::P
     if stages.is_empty() {
         return Ok(None);
     }
-    Ok(Some(proto::Prepare { header: plan.header.clone(), stages, ends, grant: None }))
+    Ok(Some(proto::Prepare { header: plan.header.clone(), stages, ends, grants: Vec::new(), finish: false }))
 }
 
 /// Reads and checks a header.

@@ -58,7 +58,13 @@ fn nearly_right() -> impl Strategy<Value = proto::Prepare> {
                 window_slices: 1,
                 ..Default::default()
             };
-            proto::Prepare { header: Some(header), stages: vec![stage], ends, grant: None }
+            proto::Prepare {
+                header: Some(header),
+                stages: vec![stage],
+                ends,
+                grants: Vec::new(),
+                finish: false,
+            }
         },
     )
 }

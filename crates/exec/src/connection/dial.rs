@@ -10,6 +10,7 @@ use wire::spec::EdgeEnd;
 use wire::{Cause, Fault, limits};
 
 const PATIENCE: Duration = Duration::from_millis(limits::CONNECT_TIMEOUT_MS);
+const ANSWER_PATIENCE: Duration = Duration::from_millis(limits::ANSWER_TIMEOUT_MS);
 
 /// An edge whose peer was greeted and has not yet answered.
 pub struct Dialling {
@@ -73,7 +74,7 @@ fn greet(mut stream: TcpStream, hello: &Hello) -> std::io::Result<TcpStream> {
 }
 
 fn answer(mut stream: TcpStream) -> std::io::Result<(TcpStream, Reply)> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
     let mut reply = [0; REPLY_BYTES];
     stream.read_exact(&mut reply)?;
     let reply = Reply::decode(&reply).map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e))?;

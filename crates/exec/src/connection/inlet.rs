@@ -13,8 +13,12 @@ use wire::{Cause, Fault};
 /// enough to stay in the second-level cache until it has been combined and sent on.
 const RECEIVE_BYTES: usize = 256 * 1024;
 
-/// The kernel is asked to gather at most this much before it wakes us: well below the smallest usual receive buffer.
-const MAX_LOW_WATER: usize = 64 * 1024;
+/// The kernel is asked to gather at most this much before it wakes us: any slice that is taken whole, for a thread that
+/// wakes earlier only goes back to sleep. The kernel makes its receive buffer large enough.
+const MAX_LOW_WATER: usize = RECEIVE_BYTES;
+
+/// A slice that is taken in parts is waited for in runs of this size.
+const PART_BYTES: usize = 64 * 1024;
 
 /// The receiving end of an edge.
 pub struct Inlet {
@@ -166,7 +170,7 @@ impl Inlet {
         if self.filled - self.start >= bytes {
             return Ok(());
         }
-        self.fill(self.long.1.min(MAX_LOW_WATER))
+        self.fill(self.long.1.min(PART_BYTES))
     }
 
     /// The next `bytes` of the payload, waited for.

@@ -76,7 +76,7 @@ pub(crate) struct Stage {
 
 /// Runs a stage to its end. Gives back the links whose streams ended well.
 pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
-    // Nothing is dialled before the first grant: by then every participant expects its edges.
+    // Nothing is dialled before the first grant.
     let Ok(first) = task.commands.recv() else { return Err(aborted()) };
     let mut stage = Stage::open(task, connect)?;
     stage.carry(first)?;
