@@ -1,6 +1,6 @@
 //! Code names: which families there are and how their parameters are read.
 
-use crate::{Code, CodeError, cauchy, random, replication, rs};
+use crate::{Code, CodeError, cauchy, lrc, random, replication, rs};
 
 /// Longest name that is looked at; the longest useful one has some thirty bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -26,7 +26,8 @@ pub struct Family {
 
 /// All families, in the order in which they are listed.
 pub fn families() -> &'static [Family] {
-    const FAMILIES: &[Family] = &[rs::FAMILY, cauchy::FAMILY, replication::FAMILY, random::FAMILY];
+    const FAMILIES: &[Family] =
+        &[rs::FAMILY, cauchy::FAMILY, lrc::FAMILY, replication::FAMILY, random::FAMILY];
     FAMILIES
 }
 
@@ -60,6 +61,20 @@ impl<'a> Parameters<'a> {
         self.k_plus_m_of(self.rest)
     }
 
+    /// `K+L+G` as (k, l, g), with 1 ≤ l ≤ k, g ≥ 1 and k+l+g ≤ 256.
+    pub fn k_plus_l_plus_g(&self) -> Result<(usize, usize, usize), CodeError> {
+        let (rest, global) = self.rest.rsplit_once('+').ok_or_else(|| self.no_plus(self.rest))?;
+        let (data, local) = rest.split_once('+').ok_or_else(|| self.bad("needs K+L+G".to_owned()))?;
+        let (k, l, g) = (self.count(data)?, self.count(local)?, self.count(global)?);
+        if l == 0 || g == 0 || l > k {
+            return Err(self.bad("L and G must be at least 1, and L at most K".to_owned()));
+        }
+        match k.checked_add(l).and_then(|sum| sum.checked_add(g)) {
+            Some(n) if n <= MAX_BLOCKS => Ok((k, l, g)),
+            _ => Err(self.bad(format!("K+L+G must be at most {MAX_BLOCKS}"))),
+        }
+    }
+
     /// `K+M-sSEED` as (k, m, seed).
     pub fn k_plus_m_seed(&self) -> Result<(usize, usize, u64), CodeError> {
         let (shape, seed) =
@@ -78,7 +93,7 @@ impl<'a> Parameters<'a> {
     }
 
     fn k_plus_m_of(&self, shape: &str) -> Result<(usize, usize), CodeError> {
-        let (k, m) = shape.split_once('+').ok_or_else(|| self.bad(format!("'{shape}' has no '+'")))?;
+        let (k, m) = shape.split_once('+').ok_or_else(|| self.no_plus(shape))?;
         let (k, m) = (self.count(k)?, self.count(m)?);
         if k == 0 || m == 0 {
             return Err(self.bad("K and M must be at least 1".to_owned()));
@@ -87,6 +102,10 @@ impl<'a> Parameters<'a> {
             Some(n) if n <= MAX_BLOCKS => Ok((k, m)),
             _ => Err(self.bad(format!("K+M must be at most {MAX_BLOCKS}"))),
         }
+    }
+
+    fn no_plus(&self, shape: &str) -> CodeError {
+        self.bad(format!("'{shape}' has no '+'"))
     }
 
     fn count(&self, digits: &str) -> Result<usize, CodeError> {

@@ -31,6 +31,19 @@ fn rs_cauchy_6_3_is_the_matrix_of_hdfs() {
     assert_eq!(parity_rows("rs-cauchy-6+3"), expected);
 }
 
+/// Computed apart from this crate: powers of 2 in GF(2^8), and their squares.
+#[test]
+fn lrc_10_2_2_is_two_groups_and_two_rows_of_powers() {
+    let expected = [
+        [1, 1, 1, 1, 1, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 1, 1, 1, 1, 1],
+        [1, 2, 4, 8, 16, 32, 64, 128, 29, 58],
+        [1, 4, 16, 64, 29, 116, 205, 19, 76, 45],
+    ];
+    assert_eq!(parity_rows("lrc-10+2+2"), expected);
+    assert_eq!(parity_rows("lrc-5+2+1"), [[1, 1, 1, 0, 0], [0, 0, 0, 1, 1], [1, 2, 4, 8, 16]]);
+}
+
 /// The first bytes of SplitMix64 from seed 1.
 #[test]
 fn random_codes_do_not_change() {
@@ -61,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
+    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|lrc|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
         match Code::parse(&name) {
             Ok(code) => prop_assert_eq!(code.name(), name),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
@@ -86,6 +99,13 @@ fn bad_parameters_are_told_apart() {
         ("rs-010+4", "'010' has a leading zero"),
         ("rs-10+４", "'４' is not a whole number"),
         ("rs-cauchy-10", "'10' has no '+'"),
+        ("lrc-12+2", "needs K+L+G"),
+        ("lrc-12", "'12' has no '+'"),
+        ("lrc-12+0+2", "L and G must be at least 1, and L at most K"),
+        ("lrc-12+2+0", "L and G must be at least 1, and L at most K"),
+        ("lrc-2+3+1", "L and G must be at least 1, and L at most K"),
+        ("lrc-250+5+2", "K+L+G must be at most 256"),
+        ("lrc-12+2+2+2", "'2+2' is not a whole number"),
         ("rep-0", "there must be at least one block"),
         ("rep-257", "257 blocks; at most 256 are possible"),
         ("rep-", "'' is not a whole number"),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
 
-use codes::{Code, CodeError, SymbolId};
+use codes::{Code, CodeError, Fewest, Recovery, SymbolId};
 use gf::{Field, Matrix};
 
 fn code(name: &str, n: usize, k: usize, alpha: usize, rows: &[&[u16]]) -> Result<Code, CodeError> {
@@ -42,6 +42,90 @@ fn a_local_group_is_found_whatever_the_preference() {
     }
     let without_group = code.decode(&[0], &[2, 3, 5, 6, 1]).unwrap();
     assert_eq!(without_group.blocks(), [2, 3, 6, 1]);
+}
+
+/// Blocks of the group of each block of lrc-6+2+2, itself left out.
+const GROUPS: [[u16; 3]; 8] =
+    [[1, 2, 6], [0, 2, 6], [0, 1, 6], [4, 5, 7], [3, 5, 7], [3, 4, 7], [0, 1, 2], [3, 4, 5]];
+
+#[test]
+fn a_block_of_a_group_is_repaired_from_it() {
+    let code = Code::parse("lrc-6+2+2").unwrap();
+    for (lost, group) in GROUPS.iter().enumerate() {
+        for backwards in [false, true] {
+            let mut order: Vec<usize> = (0..10).filter(|&block| block != lost).collect();
+            if backwards {
+                order.reverse();
+            }
+            let wanted = code.symbols_of(&[lost]).unwrap();
+            let Recovery { equation, fewest } = code.recovery(&wanted, &[], &order).unwrap();
+            let mut blocks = equation.blocks();
+            blocks.sort_unstable();
+            assert_eq!((blocks.as_slice(), fewest), (&group[..], Fewest::Proved));
+            assert!(equation.matrix.row(0).iter().all(|&c| c == 1), "a group is an XOR");
+        }
+    }
+    // A global parity takes the k data blocks; or, by preference, as many others (7, 5 and 4 stand for 3).
+    assert_eq!(code.decode(&[8], &[0, 1, 2, 3, 4, 5, 6, 7, 9]).unwrap().blocks(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(code.decode(&[8], &[9, 7, 6, 5, 4, 3, 2, 1, 0]).unwrap().blocks(), [9, 7, 6, 5, 4, 2]);
+}
+
+/// The fewest blocks, by trying every set of them.
+fn fewest_by_trial(code: &Code, lost: usize, available: &[usize]) -> usize {
+    let wanted = code.symbols_of(&[lost]).unwrap();
+    let spans = |set: &u32| {
+        let blocks = (0..available.len()).filter(|i| set >> i & 1 == 1).map(|i| available[i]);
+        code.express(&wanted, &code.symbols_of(&blocks.collect::<Vec<_>>()).unwrap()).is_ok()
+    };
+    let spanning = (0u32..1 << available.len()).filter(spans);
+    spanning.map(|set| set.count_ones() as usize).min().unwrap()
+}
+
+#[test]
+fn a_broken_group_is_repaired_from_the_fewest_blocks_there_are() {
+    let code = Code::parse("lrc-4+2+2").unwrap();
+    for set in 1u32..1 << 8 {
+        let gone: Vec<usize> = (0..8).filter(|block| set >> block & 1 == 1).collect();
+        if !code.recoverable(&gone) {
+            continue;
+        }
+        let available: Vec<usize> = (0..8).rev().filter(|block| !gone.contains(block)).collect();
+        for &lost in &gone {
+            let wanted = code.symbols_of(&[lost]).unwrap();
+            let Recovery { equation, fewest } = code.recovery(&wanted, &[], &available).unwrap();
+            assert_eq!(
+                equation.blocks().len(),
+                fewest_by_trial(&code, lost, &available),
+                "{lost} of {gone:?}"
+            );
+            assert_eq!(fewest, Fewest::Proved);
+            let product = equation.matrix.mul(&code.rows(&equation.inputs).unwrap()).unwrap();
+            assert_eq!(product, code.rows(&wanted).unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_is_known_costs_nothing() {
+    let code = Code::parse("lrc-6+2+2").unwrap();
+    let wanted = code.symbols_of(&[0]).unwrap();
+    // Of group 1 all is known to be zero: parity 8 then takes fewer blocks than the group, which lacks its parity.
+    let Recovery { equation, .. } = code.recovery(&wanted, &[3, 4, 5, 7], &[9, 8, 2, 1]).unwrap();
+    let read: Vec<u16> =
+        equation.blocks().into_iter().filter(|block| ![3, 4, 5, 7].contains(block)).collect();
+    assert_eq!(read.len(), 3, "{equation:?}");
+    let Recovery { equation, .. } = code.recovery(&wanted, &[1, 2], &[3, 4, 5, 6, 7, 8, 9]).unwrap();
+    assert_eq!(equation.blocks(), [1, 2, 6]);
+}
+
+#[test]
+fn a_wide_code_still_repairs_from_its_group() {
+    // More hyperplanes than are tried: the local equation is among the stored ones.
+    let code = Code::parse("lrc-40+5+4").unwrap();
+    let others: Vec<usize> = (1..49).rev().collect();
+    let wanted = code.symbols_of(&[0]).unwrap();
+    let Recovery { equation, fewest } = code.recovery(&wanted, &[], &others).unwrap();
+    assert_eq!((equation.blocks(), fewest), (vec![40, 7, 6, 5, 4, 3, 2, 1], Fewest::OfStoredEquations));
 }
 
 #[test]

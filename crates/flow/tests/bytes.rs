@@ -19,7 +19,7 @@ fn every_plan_gives_the_bytes_of_the_stripe() {
 
 #[test]
 fn every_pattern_of_losses_is_repaired() {
-    for (name, bytes) in [("rs-4+2", 501), ("rs-3+3", 97), ("random-a2-4+2-s1", 40_000)] {
+    for (name, bytes) in [("rs-4+2", 501), ("rs-3+3", 97), ("lrc-4+2+2", 203), ("random-a2-4+2-s1", 40_000)] {
         let code = code(name);
         let g = geometry(&code, bytes, 100);
         let stripe = Stripe::new(&code, g, &[vec![bytes; code.k() - 1], vec![bytes / 3]].concat());
