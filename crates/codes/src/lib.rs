@@ -33,6 +33,7 @@ mod random;
 mod recovery;
 mod registry;
 mod replication;
+mod rotated;
 mod rs;
 mod tolerance;
 

@@ -1,6 +1,6 @@
 //! Code names: which families there are and how their parameters are read.
 
-use crate::{Code, CodeError, cauchy, lrc, random, replication, rs};
+use crate::{Code, CodeError, cauchy, lrc, random, replication, rotated, rs};
 
 /// Longest name that is looked at; the longest useful one has some thirty bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -27,7 +27,7 @@ pub struct Family {
 /// All families, in the order in which they are listed.
 pub fn families() -> &'static [Family] {
     const FAMILIES: &[Family] =
-        &[rs::FAMILY, cauchy::FAMILY, lrc::FAMILY, replication::FAMILY, random::FAMILY];
+        &[rs::FAMILY, cauchy::FAMILY, lrc::FAMILY, rotated::FAMILY, replication::FAMILY, random::FAMILY];
     FAMILIES
 }
 
@@ -81,6 +81,16 @@ impl<'a> Parameters<'a> {
             self.rest.split_once("-s").ok_or_else(|| self.bad("the seed is missing".to_owned()))?;
         let (k, m) = self.k_plus_m_of(shape)?;
         Ok((k, m, self.number(seed)?))
+    }
+
+    /// `K+M-rR` as (k, m, r).
+    pub fn k_plus_m_r(&self) -> Result<(usize, usize, usize), CodeError> {
+        let (shape, r) = self
+            .rest
+            .split_once("-r")
+            .ok_or_else(|| self.bad("the number of symbols is missing".to_owned()))?;
+        let (k, m) = self.k_plus_m_of(shape)?;
+        Ok((k, m, self.count(r)?))
     }
 
     /// `N` as a number of blocks, 1 … 256.

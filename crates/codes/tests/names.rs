@@ -44,6 +44,20 @@ fn lrc_10_2_2_is_two_groups_and_two_rows_of_powers() {
     assert_eq!(parity_rows("lrc-5+2+1"), [[1, 1, 1, 0, 0], [0, 0, 0, 1, 1], [1, 2, 4, 8, 16]]);
 }
 
+/// Computed apart from this crate, from the formula. Parity 1 takes symbol b+1 of blocks 0 and 1, parity 2 of 0 to 3.
+#[test]
+fn rotated_codes_do_not_change() {
+    let expected = [
+        [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0],
+        [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1],
+        [0, 1, 0, 2, 4, 0, 8, 0, 16, 0, 32, 0],
+        [1, 0, 2, 0, 0, 4, 0, 8, 0, 16, 0, 32],
+        [0, 1, 0, 4, 0, 16, 0, 64, 29, 0, 116, 0],
+        [1, 0, 4, 0, 16, 0, 64, 0, 0, 29, 0, 116],
+    ];
+    assert_eq!(parity_rows("rotated-6+3-r2"), expected);
+}
+
 /// The first bytes of SplitMix64 from seed 1.
 #[test]
 fn random_codes_do_not_change() {
@@ -74,12 +88,20 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|lrc|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
+    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|lrc|rotated|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
         match Code::parse(&name) {
             Ok(code) => prop_assert_eq!(code.name(), name),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }
+}
+
+const ROTATED_LIMITS: &str = "in this family K+M is at most 24, M at most 4, and R from 2 to 8";
+
+#[test]
+fn a_rotated_code_that_is_not_mds_is_refused() {
+    let refused = Code::parse("rotated-6+3-r5");
+    assert_eq!(refused, Err(CodeError::NotMds { code: "rotated-6+3-r5".into(), losses: 3 }));
 }
 
 #[test]
@@ -106,6 +128,12 @@ fn bad_parameters_are_told_apart() {
         ("lrc-2+3+1", "L and G must be at least 1, and L at most K"),
         ("lrc-250+5+2", "K+L+G must be at most 256"),
         ("lrc-12+2+2+2", "'2+2' is not a whole number"),
+        ("rotated-12+4", "the number of symbols is missing"),
+        ("rotated-12+4-r", "'' is not a whole number"),
+        ("rotated-12+4-r1", ROTATED_LIMITS),
+        ("rotated-12+4-r9", ROTATED_LIMITS),
+        ("rotated-21+4-r4", ROTATED_LIMITS),
+        ("rotated-6+5-r4", ROTATED_LIMITS),
         ("rep-0", "there must be at least one block"),
         ("rep-257", "257 blocks; at most 256 are possible"),
         ("rep-", "'' is not a whole number"),

@@ -128,6 +128,74 @@ fn a_wide_code_still_repairs_from_its_group() {
     assert_eq!((equation.blocks(), fewest), (vec![40, 7, 6, 5, 4, 3, 2, 1], Fewest::OfStoredEquations));
 }
 
+fn others(code: &Code, lost: usize) -> Vec<usize> {
+    (0..code.n()).filter(|&block| block != lost).collect()
+}
+
+/// Checks the equation, and returns how many symbols it reads.
+fn symbols_read(code: &Code, lost: usize, available: &[usize]) -> (usize, Fewest) {
+    let wanted = code.symbols_of(&[lost]).unwrap();
+    let Recovery { equation, fewest } = code.recovery(&wanted, &[], available).unwrap();
+    let product = equation.matrix.mul(&code.rows(&equation.inputs).unwrap()).unwrap();
+    assert_eq!(product, code.rows(&wanted).unwrap(), "{code} {lost}");
+    assert!(equation.inputs.iter().all(|symbol| available.contains(&symbol.block.into())));
+    (equation.inputs.len(), fewest)
+}
+
+/// A data block of (16,12) takes 7.5 blocks' worth, a parity 12 (computed apart from this crate).
+#[test]
+fn rotated_rows_share_what_they_read() {
+    for (name, worth) in [("rotated-12+4-r4", 7.5), ("rotated-12+4-r8", 7.5), ("rotated-6+3-r4", 4.0)] {
+        let code = Code::parse(name).unwrap();
+        for lost in 0..code.n() {
+            let (read, fewest) = symbols_read(&code, lost, &others(&code, lost));
+            let worth = if lost < code.k() { worth } else { code.k() as f64 };
+            assert_eq!(
+                (read as f64 / code.alpha() as f64, fewest),
+                (worth, Fewest::OfStoredEquations),
+                "{name} {lost}"
+            );
+        }
+    }
+    let code = Code::parse("rotated-10+4-r2").unwrap();
+    let read: Vec<usize> = (0..14).map(|lost| symbols_read(&code, lost, &others(&code, lost)).0).collect();
+    assert_eq!(read, [13, 13, 13, 12, 12, 13, 13, 13, 12, 12, 20, 20, 20, 20]);
+}
+
+/// Without some blocks there are fewer equations, and at last none: then any k blocks do.
+#[test]
+fn a_rotated_code_makes_do_with_what_is_there() {
+    let code = Code::parse("rotated-6+3-r4").unwrap();
+    let without = |gone: &[usize]| -> Vec<usize> { (0..9).filter(|block| !gone.contains(block)).collect() };
+    assert_eq!(symbols_read(&code, 0, &without(&[0])).0, 16);
+    assert_eq!(symbols_read(&code, 0, &without(&[0, 8])).0, 16);
+    assert_eq!(symbols_read(&code, 0, &without(&[0, 7])).0, 20);
+    assert_eq!(symbols_read(&code, 0, &without(&[0, 7, 8])).0, 24);
+    assert_eq!(symbols_read(&code, 0, &without(&[0, 1])).0, 24);
+    // A single symbol takes one equation.
+    let symbol = SymbolId { block: 3, index: 2 };
+    let equation = code.repair(&[symbol], &without(&[3])).unwrap();
+    assert_eq!(equation.inputs.len(), 6);
+}
+
+/// In codes small enough to try every set of symbols, none is smaller than what the stored equations yield.
+#[test]
+fn stored_equations_are_as_good_as_any_in_small_rotated_codes() {
+    for name in ["rotated-2+2-r2", "rotated-4+2-r2", "rotated-4+3-r2"] {
+        let code = Code::parse(name).unwrap();
+        for lost in 0..code.n() {
+            let others = others(&code, lost);
+            let (read, _) = symbols_read(&code, lost, &others);
+            let (wanted, all) = (code.symbols_of(&[lost]).unwrap(), code.symbols_of(&others).unwrap());
+            for set in (0u32..1 << all.len()).filter(|set| set.count_ones() as usize + 1 == read) {
+                let from: Vec<SymbolId> =
+                    (0..all.len()).filter(|i| set >> i & 1 == 1).map(|i| all[i]).collect();
+                assert!(code.express(&wanted, &from).is_err(), "{name} {lost}: {from:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_repair_may_want_single_symbols() {
     let code = Code::parse("random-a2-4+2-s7").unwrap();

@@ -19,7 +19,13 @@ fn every_plan_gives_the_bytes_of_the_stripe() {
 
 #[test]
 fn every_pattern_of_losses_is_repaired() {
-    for (name, bytes) in [("rs-4+2", 501), ("rs-3+3", 97), ("lrc-4+2+2", 203), ("random-a2-4+2-s1", 40_000)] {
+    for (name, bytes) in [
+        ("rs-4+2", 501),
+        ("rs-3+3", 97),
+        ("lrc-4+2+2", 203),
+        ("rotated-3+2-r2", 40_000),
+        ("random-a2-4+2-s1", 40_000),
+    ] {
         let code = code(name);
         let g = geometry(&code, bytes, 100);
         let stripe = Stripe::new(&code, g, &[vec![bytes; code.k() - 1], vec![bytes / 3]].concat());
@@ -34,6 +40,20 @@ fn every_pattern_of_losses_is_repaired() {
             }
         }
     }
+}
+
+/// A star of a rotated code carries, and its disks read, only the symbols of the equation: 16 of 24 quarters.
+#[test]
+fn a_star_reads_only_the_symbols_it_needs() {
+    let code = code("rotated-6+3-r4");
+    let bytes = 4 * gf::CHUNK_BYTES as u64;
+    let g = geometry(&code, bytes, 1024);
+    let alive = helpers(1..9, bytes);
+    let flow = build(Scheme::Conventional, &request(&code, g, &[0], &alive, &[], Sink::Write)).unwrap();
+    let cost = predict(&flow, |_| bytes, None);
+    assert_eq!(cost.network_bytes(), 4 * bytes);
+    assert_eq!(cost.disk_read.values().sum::<u64>(), 4 * bytes);
+    assert!(cost.links.values().any(|&sent| sent < bytes));
 }
 
 fn survivors(code: &Code, stripe: &Stripe, lost: &[u16]) -> Vec<Helper> {
