@@ -35,6 +35,7 @@ mod registry;
 mod replication;
 mod rotated;
 mod rs;
+mod rs16;
 mod tolerance;
 
 pub use code::{Code, SymbolId};

@@ -1,6 +1,6 @@
 //! Code names: which families there are and how their parameters are read.
 
-use crate::{Code, CodeError, cauchy, lrc, random, replication, rotated, rs};
+use crate::{Code, CodeError, cauchy, lrc, random, replication, rotated, rs, rs16};
 
 /// Longest name that is looked at; the longest useful one has some thirty bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -26,8 +26,15 @@ pub struct Family {
 
 /// All families, in the order in which they are listed.
 pub fn families() -> &'static [Family] {
-    const FAMILIES: &[Family] =
-        &[rs::FAMILY, cauchy::FAMILY, lrc::FAMILY, rotated::FAMILY, replication::FAMILY, random::FAMILY];
+    const FAMILIES: &[Family] = &[
+        rs::FAMILY,
+        cauchy::FAMILY,
+        rs16::FAMILY,
+        lrc::FAMILY,
+        rotated::FAMILY,
+        replication::FAMILY,
+        random::FAMILY,
+    ];
     FAMILIES
 }
 
@@ -58,7 +65,12 @@ pub(crate) fn parse(name: &str) -> Result<Code, CodeError> {
 impl<'a> Parameters<'a> {
     /// `K+M` as (k, m), with k ≥ 1, m ≥ 1 and k+m ≤ 256.
     pub fn k_plus_m(&self) -> Result<(usize, usize), CodeError> {
-        self.k_plus_m_of(self.rest)
+        self.k_plus_m_of(self.rest, MAX_BLOCKS)
+    }
+
+    /// `K+M` as (k, m), with k ≥ 1, m ≥ 1 and k+m ≤ `limit`.
+    pub fn k_plus_m_up_to(&self, limit: usize) -> Result<(usize, usize), CodeError> {
+        self.k_plus_m_of(self.rest, limit)
     }
 
     /// `K+L+G` as (k, l, g), with 1 ≤ l ≤ k, g ≥ 1 and k+l+g ≤ 256.
@@ -79,7 +91,7 @@ impl<'a> Parameters<'a> {
     pub fn k_plus_m_seed(&self) -> Result<(usize, usize, u64), CodeError> {
         let (shape, seed) =
             self.rest.split_once("-s").ok_or_else(|| self.bad("the seed is missing".to_owned()))?;
-        let (k, m) = self.k_plus_m_of(shape)?;
+        let (k, m) = self.k_plus_m_of(shape, MAX_BLOCKS)?;
         Ok((k, m, self.number(seed)?))
     }
 
@@ -89,7 +101,7 @@ impl<'a> Parameters<'a> {
             .rest
             .split_once("-r")
             .ok_or_else(|| self.bad("the number of symbols is missing".to_owned()))?;
-        let (k, m) = self.k_plus_m_of(shape)?;
+        let (k, m) = self.k_plus_m_of(shape, MAX_BLOCKS)?;
         Ok((k, m, self.count(r)?))
     }
 
@@ -102,15 +114,15 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    fn k_plus_m_of(&self, shape: &str) -> Result<(usize, usize), CodeError> {
+    fn k_plus_m_of(&self, shape: &str, limit: usize) -> Result<(usize, usize), CodeError> {
         let (k, m) = shape.split_once('+').ok_or_else(|| self.no_plus(shape))?;
         let (k, m) = (self.count(k)?, self.count(m)?);
         if k == 0 || m == 0 {
             return Err(self.bad("K and M must be at least 1".to_owned()));
         }
         match k.checked_add(m) {
-            Some(n) if n <= MAX_BLOCKS => Ok((k, m)),
-            _ => Err(self.bad(format!("K+M must be at most {MAX_BLOCKS}"))),
+            Some(n) if n <= limit => Ok((k, m)),
+            _ => Err(self.bad(format!("K+M must be at most {limit}"))),
         }
     }
 

@@ -58,6 +58,18 @@ fn rotated_codes_do_not_change() {
     assert_eq!(parity_rows("rotated-6+3-r2"), expected);
 }
 
+/// Computed apart from this crate, inverting by the 65534th power: two rows for each parity, two columns for each block.
+#[test]
+fn rs16_codes_do_not_change() {
+    let expected = [
+        [0, 253, 64, 12, 220, 166],
+        [251, 251, 49, 113, 52, 232],
+        [64, 12, 0, 253, 147, 124],
+        [49, 113, 251, 251, 19, 128],
+    ];
+    assert_eq!(parity_rows("rs16-3+2"), expected);
+}
+
 /// The first bytes of SplitMix64 from seed 1.
 #[test]
 fn random_codes_do_not_change() {
@@ -88,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|lrc|rotated|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
+    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|rs16|lrc|rotated|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
         match Code::parse(&name) {
             Ok(code) => prop_assert_eq!(code.name(), name),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
@@ -134,6 +146,8 @@ fn bad_parameters_are_told_apart() {
         ("rotated-12+4-r9", ROTATED_LIMITS),
         ("rotated-21+4-r4", ROTATED_LIMITS),
         ("rotated-6+5-r4", ROTATED_LIMITS),
+        ("rs16-0+4", "K and M must be at least 1"),
+        ("rs16-500+13", "K+M must be at most 512"),
         ("rep-0", "there must be at least one block"),
         ("rep-257", "257 blocks; at most 256 are possible"),
         ("rep-", "'' is not a whole number"),

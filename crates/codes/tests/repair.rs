@@ -196,6 +196,19 @@ fn stored_equations_are_as_good_as_any_in_small_rotated_codes() {
     }
 }
 
+/// Both halves of k blocks give a block, and are needed; for a single half a few fewer may do.
+#[test]
+fn elements_of_two_halves_are_read_whole() {
+    let code = Code::parse("rs16-6+3").unwrap();
+    assert_eq!(code.decode(&[2], &[8, 0, 7, 1, 3, 6, 5, 4]).unwrap().blocks(), [8, 0, 7, 1, 3, 6]);
+    for lost in 0..9 {
+        assert_eq!(symbols_read(&code, lost, &others(&code, lost)).0, 12);
+        let half = SymbolId { block: lost as u16, index: 1 };
+        let read = code.repair(&[half], &others(&code, lost)).unwrap().inputs.len();
+        assert!((7..=12).contains(&read), "{lost}: {read}");
+    }
+}
+
 #[test]
 fn a_repair_may_want_single_symbols() {
     let code = Code::parse("random-a2-4+2-s7").unwrap();

@@ -196,6 +196,23 @@ fn rotated_codes_survive_every_loss_they_should() {
 }
 
 #[test]
+fn codes_over_gf65536_survive_every_loss_they_should() {
+    for (k, m) in [(1, 1), (2, 1), (2, 2), (4, 3), (5, 4)] {
+        let code = Code::parse(&format!("rs16-{k}+{m}")).unwrap();
+        assert_eq!((code.alpha(), code.tolerance(), code.is_systematic(), code.is_mds()), (2, m, true, true));
+        Stripe::new(code).check_all_losses(m + 1);
+    }
+    // More blocks than GF(2^8) has elements: losses of all kinds of blocks.
+    let stripe = Stripe::new(Code::parse("rs16-290+10").unwrap());
+    for lost in
+        [vec![0], vec![299], (0..10).collect(), (290..300).collect(), (0..10).map(|i| 29 * i + 20).collect()]
+    {
+        assert!(stripe.check_loss(&lost), "{lost:?}");
+    }
+    assert!(!stripe.check_loss(&(0..11).collect::<Vec<_>>()));
+}
+
+#[test]
 fn replicas_survive_until_the_last() {
     for n in 1..=6 {
         let code = Code::parse(&format!("rep-{n}")).unwrap();
@@ -206,9 +223,16 @@ fn replicas_survive_until_the_last() {
 
 #[test]
 fn encoding_equations_give_the_parities() {
-    for name in
-        ["rs-10+4", "rs-cauchy-6+3", "lrc-7+2+2", "rotated-6+3-r4", "rep-3", "rep-1", "random-a2-4+2-s1"]
-    {
+    for name in [
+        "rs-10+4",
+        "rs-cauchy-6+3",
+        "lrc-7+2+2",
+        "rotated-6+3-r4",
+        "rs16-4+2",
+        "rep-3",
+        "rep-1",
+        "random-a2-4+2-s1",
+    ] {
         let stripe = Stripe::new(Code::parse(name).unwrap());
         let equation = stripe.code.encode_equation().unwrap();
         let (n, k) = (stripe.code.n(), stripe.code.k());

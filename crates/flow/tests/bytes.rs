@@ -56,6 +56,23 @@ fn a_star_reads_only_the_symbols_it_needs() {
     assert!(cost.links.values().any(|&sent| sent < bytes));
 }
 
+/// The widest code there is fits a flow, its repair and its encoding.
+#[test]
+fn a_stripe_of_512_blocks_can_be_planned() {
+    let code = code("rs16-500+12");
+    let g = geometry(&code, 100_000, 32 << 10);
+    let alive = helpers((1..512).rev(), 100_000);
+    for scheme in [Scheme::Conventional, Scheme::Pipeline] {
+        build(scheme, &request(&code, g, &[0], &alive, &[], Sink::Write)).unwrap();
+    }
+    let (data, absent) = (helpers(0..500, 100_000), []);
+    let targets: Vec<(Member, Site)> = (500..512).map(|m| (Member(m), Site(u32::from(m)))).collect();
+    let archiver = Site(1000);
+    let request =
+        EncodeRequest { code: &code, geometry: g, data: &data, absent: &absent, archiver, targets: &targets };
+    encode::star(&request).unwrap();
+}
+
 fn survivors(code: &Code, stripe: &Stripe, lost: &[u16]) -> Vec<Helper> {
     let mut alive = helpers((0..code.n() as u16).filter(|m| !lost.contains(m)), 0);
     alive.iter_mut().for_each(|helper| helper.stored_bytes = stripe.stored(helper.member));

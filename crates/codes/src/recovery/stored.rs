@@ -70,6 +70,8 @@ impl Search<'_> {
             return;
         }
         let count = read.count();
+        // Equals of what it is to beat are of no use; of what was found, they may be preferred.
+        let most = self.best.symbols - usize::from(self.found.is_none() && self.best.symbols > 0);
         let open = |equation: &usize| !self.chosen.contains(equation);
         let mut candidates: Vec<(usize, usize)> = Vec::new();
         for symbol in next..self.question.wanted.len() {
@@ -80,7 +82,7 @@ impl Search<'_> {
             let knowing: Vec<(usize, usize)> = knowing.collect();
             // Every symbol still to come adds at least what its best equation adds.
             match knowing.iter().min() {
-                Some((added, _)) if count + added <= self.best.symbols => {}
+                Some((added, _)) if count + added <= most => {}
                 _ => return,
             }
             if symbol == next {
