@@ -3,7 +3,7 @@
 use crate::output::{Output, table};
 use anyhow::Result;
 use clap::Subcommand;
-use codes::{Code, InspectReport, families};
+use codes::{Code, Fewest, InspectReport, Reach, families};
 use serde_json::{Value, json};
 
 /// What to compute.
@@ -53,7 +53,7 @@ fn inspect(report: &InspectReport, out: Output) -> Result<()> {
     let repairs: Vec<Value> = report
         .repairs
         .iter()
-        .map(|r| json!({"block": r.block, "reads": r.reads, "symbols_read": r.symbols_read}))
+        .map(|r| json!({"block": r.block, "reads": r.reads, "symbols_read": r.symbols_read, "fewest": r.fewest.map(fewest)}))
         .collect();
     let document = json!({
         "name": report.name,
@@ -62,6 +62,7 @@ fn inspect(report: &InspectReport, out: Output) -> Result<()> {
         "alpha": report.alpha,
         "field": report.field,
         "tolerance": report.tolerance,
+        "reach": report.reach.map(reach),
         "mds": report.mds,
         "systematic": report.systematic,
         "storage_overhead": report.storage_overhead,
@@ -69,6 +70,21 @@ fn inspect(report: &InspectReport, out: Output) -> Result<()> {
         "repairs": repairs,
     });
     out.answer(&document, || report.to_string())
+}
+
+fn fewest(fewest: Fewest) -> &'static str {
+    match fewest {
+        Fewest::Proved => "proved",
+        Fewest::OfStoredEquations => "of-stored-equations",
+        Fewest::Unproved => "unproved",
+    }
+}
+
+fn reach(reach: Reach) -> Value {
+    match reach {
+        Reach::Tried(count) => json!({"patterns": count.patterns, "recoverable": count.recoverable}),
+        Reach::Untried { patterns, limit } => json!({"untried": patterns, "limit": limit}),
+    }
 }
 
 fn tolerance(code: &Code, losses: usize, out: Output) -> Result<()> {

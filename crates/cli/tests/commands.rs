@@ -44,7 +44,17 @@ fn tolerance_in_json_is_exactly_two_numbers() {
 fn codes_are_listed_and_inspected() {
     let list: serde_json::Value = serde_json::from_str(&answer(&["codes", "list", "--json"])).unwrap();
     assert!(list.as_array().unwrap().iter().any(|family| family["example"] == "rs-10+4"));
-    assert!(answer(&["codes", "list"]).contains("rs-K+M"));
+    let shown = answer(&["codes", "list"]);
+    for family in ["rs-K+M", "rs16-K+M", "lrc-K+L+G", "rotated-K+M-rR"] {
+        assert!(shown.contains(family), "{family}: {shown}");
+    }
+    let lrc: serde_json::Value =
+        serde_json::from_str(&answer(&["--json", "codes", "inspect", "lrc-12+2+2"])).unwrap();
+    assert_eq!(lrc["reach"], serde_json::json!({"patterns": 1568, "recoverable": 1568}));
+    assert_eq!(
+        (&lrc["repairs"][0]["symbols_read"], &lrc["repairs"][0]["fewest"]),
+        (&6.into(), &"proved".into())
+    );
 
     let text = answer(&["--json", "codes", "inspect", "rs-2+2"]);
     let code: serde_json::Value = serde_json::from_str(&text).unwrap();

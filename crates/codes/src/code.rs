@@ -1,6 +1,6 @@
 //! A code: a generator matrix and what has been proved about it.
 
-use crate::{CodeError, registry, tolerance};
+use crate::{CodeError, Reach, registry, tolerance};
 use gf::{Field, Matrix};
 use std::{fmt, sync::Arc};
 
@@ -31,6 +31,8 @@ struct Parts {
     /// nα × (n−k)α, the parity-check matrix transposed: see [`tolerance::checks`].
     checks: Matrix,
     tolerance: usize,
+    /// For a code of local groups: see [`Code::reach`].
+    reach: Option<Reach>,
 }
 
 /// Why a code is taken to survive any n−k losses.
@@ -79,6 +81,23 @@ impl Code {
         if !trusted && !tolerance::survives_any(name, &parts.checks, n, alpha, n - k)? {
             return Err(CodeError::NotMds { code: name.to_owned(), losses: n - k });
         }
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// A code of local groups (`groups[b]`: the group of block b, if it is in one), each with one parity of its own,
+    /// α = 1. Besides its tolerance its [reach](Code::reach) is settled by trial.
+    ///
+    /// # Errors
+    /// Those of [`Code::from_generator`].
+    pub(crate) fn from_local_generator(
+        name: &str,
+        k: usize,
+        generator: Matrix,
+        groups: &[Option<usize>],
+    ) -> Result<Self, CodeError> {
+        let mut parts = Parts::new(name, groups.len(), k, 1, generator)?;
+        parts.tolerance = tolerance::prove(name, &parts.checks, groups.len(), 1)?;
+        parts.reach = Some(tolerance::reach(&parts.checks, groups));
         Ok(Self(Arc::new(parts)))
     }
 
@@ -143,6 +162,12 @@ impl Code {
         self.0.tolerance
     }
 
+    /// How a code of local groups compares with the best that any coefficients could do in its place; `None` for other
+    /// codes, whose tolerance says it all.
+    pub fn reach(&self) -> Option<Reach> {
+        self.0.reach
+    }
+
     /// Whether any k blocks suffice (maximum distance separable).
     pub fn is_mds(&self) -> bool {
         self.tolerance() == self.n() - self.k()
@@ -194,7 +219,7 @@ impl Code {
     }
 
     /// The symbol of a generator row. `MAX_STRIPE_SYMBOLS` keeps both parts within 16 bits.
-    fn symbol_at(&self, row: usize) -> SymbolId {
+    pub(crate) fn symbol_at(&self, row: usize) -> SymbolId {
         SymbolId { block: (row / self.alpha()) as u16, index: (row % self.alpha()) as u16 }
     }
 }
@@ -216,7 +241,7 @@ impl Parts {
         if rows - checks.cols() != cols {
             return Err(CodeError::RankDeficient { code: code(), rank: rows - checks.cols(), needed: cols });
         }
-        Ok(Self { name: code(), n, k, alpha, generator, checks, tolerance: 0 })
+        Ok(Self { name: code(), n, k, alpha, generator, checks, tolerance: 0, reach: None })
     }
 }
 

@@ -30,30 +30,13 @@ impl Equation {
 }
 
 impl Code {
-    /// The wanted symbols from whole blocks of which any symbol may be read; `available` lists them by preference.
-    ///
-    /// Blocks are taken in this order as long as each adds something, and of those only what the equation needs. For a
-    /// code that is not MDS, blocks are then left out again, the least preferred first, where that lowers their number.
+    /// The wanted symbols from whole blocks of which any symbol may be read; `available` lists them by preference. The
+    /// equation of [`Code::recovery`]: of an MDS code with α = 1 the k preferred blocks, else as few symbols as it finds.
     ///
     /// # Errors
     /// [`CodeError::NotRecoverable`], [`CodeError::NoSuchSymbol`], [`CodeError::NoSuchBlock`].
     pub fn repair(&self, wanted: &[SymbolId], available: &[usize]) -> Result<Equation, CodeError> {
-        let mut allowed = available.to_vec();
-        let mut best = self.express(wanted, &self.symbols_of(&allowed)?)?;
-        // Any k−1 other blocks of an MDS code say nothing at all about a symbol, so k blocks are fewest.
-        while !self.is_mds() {
-            let without = |&left_out: &u16| {
-                let rest: Vec<usize> =
-                    allowed.iter().copied().filter(|&b| b != usize::from(left_out)).collect();
-                let equation = self.express(wanted, &self.symbols_of(&rest).ok()?).ok()?;
-                (equation.blocks().len() < best.blocks().len()).then_some((rest, equation))
-            };
-            match best.blocks().iter().rev().find_map(without) {
-                Some(better) => (allowed, best) = better,
-                None => break,
-            }
-        }
-        Ok(best)
+        Ok(self.recovery(wanted, &[], available)?.equation)
     }
 
     /// All symbols of the `lost` blocks from `available` ones, listed by preference; see [`Code::repair`].

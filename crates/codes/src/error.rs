@@ -87,7 +87,8 @@ pub enum CodeError {
         /// The limit.
         limit: u128,
     },
-    /// A generator that should be MDS and is not; from a family whose codes are, a bug in the family.
+    /// A generator that should be MDS and is not: parameters that the family cannot serve, or, where all codes of a family
+    /// are MDS, a bug.
     #[error("{code} is not MDS: some {losses} losses are fatal")]
     NotMds {
         /// The code.

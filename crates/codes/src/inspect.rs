@@ -1,6 +1,6 @@
 //! What `stripeline codes inspect` shows of a code.
 
-use crate::{Code, CodeError};
+use crate::{Code, CodeError, Fewest, Reach, Recovery, ToleranceCount};
 use gf::Matrix;
 use std::fmt;
 
@@ -19,6 +19,8 @@ pub struct InspectReport {
     pub field: String,
     /// Any so many losses are survived.
     pub tolerance: usize,
+    /// For a code of local groups, how it compares with the best possible.
+    pub reach: Option<Reach>,
     /// Whether any k blocks suffice.
     pub mds: bool,
     /// Whether blocks 0 … k−1 are the data themselves.
@@ -40,6 +42,8 @@ pub struct BlockRepair {
     pub reads: Option<Vec<u16>>,
     /// Symbols that are read; divided by α, blocks' worth of data.
     pub symbols_read: usize,
+    /// What is known of that number; `None` if it cannot be repaired.
+    pub fewest: Option<Fewest>,
 }
 
 impl Code {
@@ -55,6 +59,7 @@ impl Code {
             alpha: self.alpha(),
             field: self.field().to_string(),
             tolerance: self.tolerance(),
+            reach: self.reach(),
             mds: self.is_mds(),
             systematic: self.is_systematic(),
             storage_overhead: self.n() as f64 / self.k() as f64,
@@ -65,11 +70,16 @@ impl Code {
 
     fn describe_repair(&self, block: usize) -> Result<BlockRepair, CodeError> {
         let others: Vec<usize> = (0..self.n()).filter(|&other| other != block).collect();
-        match self.decode(&[block], &others) {
-            Ok(equation) => {
-                Ok(BlockRepair { block, reads: Some(equation.blocks()), symbols_read: equation.inputs.len() })
+        match self.recovery(&self.symbols_of(&[block])?, &[], &others) {
+            Ok(Recovery { equation, fewest }) => Ok(BlockRepair {
+                block,
+                reads: Some(equation.blocks()),
+                symbols_read: equation.inputs.len(),
+                fewest: Some(fewest),
+            }),
+            Err(CodeError::NotRecoverable { .. }) => {
+                Ok(BlockRepair { block, reads: None, symbols_read: 0, fewest: None })
             }
-            Err(CodeError::NotRecoverable { .. }) => Ok(BlockRepair { block, reads: None, symbols_read: 0 }),
             Err(error) => Err(error),
         }
     }
@@ -88,6 +98,9 @@ impl fmt::Display for InspectReport {
             self.tolerance,
             if self.mds { " (MDS)" } else { "" }
         )?;
+        if let Some(reach) = self.reach {
+            writeln!(f, "  reach              {reach}")?;
+        }
         writeln!(f, "  storage overhead   {:.2}x", self.storage_overhead)?;
         writeln!(f, "  generator          {} x {}", self.generator.rows(), self.generator.cols())?;
         for row in 0..self.generator.rows() {
@@ -112,11 +125,36 @@ impl fmt::Display for InspectReport {
                 Some(reads) => {
                     let blocks: Vec<String> = reads.iter().map(u16::to_string).collect();
                     let worth = repair.symbols_read as f64 / self.alpha as f64;
-                    writeln!(f, "reads {worth:.2} blocks' worth from {}: {}", reads.len(), blocks.join(" "))?;
+                    write!(f, "reads {worth:.2} blocks' worth from {}: {}", reads.len(), blocks.join(" "))?;
+                    match repair.fewest {
+                        Some(Fewest::OfStoredEquations) => writeln!(f, " (fewest of stored equations)")?,
+                        Some(Fewest::Unproved) => writeln!(f, " (perhaps not fewest)")?,
+                        Some(Fewest::Proved) | None => writeln!(f)?,
+                    }
                 }
                 None => writeln!(f, "impossible")?,
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Tried(ToleranceCount { patterns, recoverable }) if patterns == recoverable => {
+                write!(f, "all {patterns} largest patterns that any coefficients could recover")
+            }
+            Self::Tried(ToleranceCount { patterns, recoverable }) => {
+                let short = patterns - recoverable;
+                write!(
+                    f,
+                    "{recoverable} of {patterns} largest patterns that some coefficients recover; {short} are fatal here"
+                )
+            }
+            Self::Untried { patterns, limit } => {
+                write!(f, "not known: {patterns} patterns, at most {limit} are tried")
+            }
+        }
     }
 }

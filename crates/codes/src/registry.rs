@@ -1,6 +1,6 @@
 //! Code names: which families there are and how their parameters are read.
 
-use crate::{Code, CodeError, cauchy, random, replication, rs};
+use crate::{Code, CodeError, cauchy, lrc, random, replication, rotated, rs, rs16};
 
 /// Longest name that is looked at; the longest useful one has some thirty bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -26,7 +26,15 @@ pub struct Family {
 
 /// All families, in the order in which they are listed.
 pub fn families() -> &'static [Family] {
-    const FAMILIES: &[Family] = &[rs::FAMILY, cauchy::FAMILY, replication::FAMILY, random::FAMILY];
+    const FAMILIES: &[Family] = &[
+        rs::FAMILY,
+        cauchy::FAMILY,
+        rs16::FAMILY,
+        lrc::FAMILY,
+        rotated::FAMILY,
+        replication::FAMILY,
+        random::FAMILY,
+    ];
     FAMILIES
 }
 
@@ -57,15 +65,44 @@ pub(crate) fn parse(name: &str) -> Result<Code, CodeError> {
 impl<'a> Parameters<'a> {
     /// `K+M` as (k, m), with k ≥ 1, m ≥ 1 and k+m ≤ 256.
     pub fn k_plus_m(&self) -> Result<(usize, usize), CodeError> {
-        self.k_plus_m_of(self.rest)
+        self.k_plus_m_of(self.rest, MAX_BLOCKS)
+    }
+
+    /// `K+M` as (k, m), with k ≥ 1, m ≥ 1 and k+m ≤ `limit`.
+    pub fn k_plus_m_up_to(&self, limit: usize) -> Result<(usize, usize), CodeError> {
+        self.k_plus_m_of(self.rest, limit)
+    }
+
+    /// `K+L+G` as (k, l, g), with 1 ≤ l ≤ k, g ≥ 1 and k+l+g ≤ 256.
+    pub fn k_plus_l_plus_g(&self) -> Result<(usize, usize, usize), CodeError> {
+        let (rest, global) = self.rest.rsplit_once('+').ok_or_else(|| self.no_plus(self.rest))?;
+        let (data, local) = rest.split_once('+').ok_or_else(|| self.bad("needs K+L+G".to_owned()))?;
+        let (k, l, g) = (self.count(data)?, self.count(local)?, self.count(global)?);
+        if l == 0 || g == 0 || l > k {
+            return Err(self.bad("L and G must be at least 1, and L at most K".to_owned()));
+        }
+        match k.checked_add(l).and_then(|sum| sum.checked_add(g)) {
+            Some(n) if n <= MAX_BLOCKS => Ok((k, l, g)),
+            _ => Err(self.bad(format!("K+L+G must be at most {MAX_BLOCKS}"))),
+        }
     }
 
     /// `K+M-sSEED` as (k, m, seed).
     pub fn k_plus_m_seed(&self) -> Result<(usize, usize, u64), CodeError> {
         let (shape, seed) =
             self.rest.split_once("-s").ok_or_else(|| self.bad("the seed is missing".to_owned()))?;
-        let (k, m) = self.k_plus_m_of(shape)?;
+        let (k, m) = self.k_plus_m_of(shape, MAX_BLOCKS)?;
         Ok((k, m, self.number(seed)?))
+    }
+
+    /// `K+M-rR` as (k, m, r).
+    pub fn k_plus_m_r(&self) -> Result<(usize, usize, usize), CodeError> {
+        let (shape, r) = self
+            .rest
+            .split_once("-r")
+            .ok_or_else(|| self.bad("the number of symbols is missing".to_owned()))?;
+        let (k, m) = self.k_plus_m_of(shape, MAX_BLOCKS)?;
+        Ok((k, m, self.count(r)?))
     }
 
     /// `N` as a number of blocks, 1 … 256.
@@ -77,16 +114,20 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    fn k_plus_m_of(&self, shape: &str) -> Result<(usize, usize), CodeError> {
-        let (k, m) = shape.split_once('+').ok_or_else(|| self.bad(format!("'{shape}' has no '+'")))?;
+    fn k_plus_m_of(&self, shape: &str, limit: usize) -> Result<(usize, usize), CodeError> {
+        let (k, m) = shape.split_once('+').ok_or_else(|| self.no_plus(shape))?;
         let (k, m) = (self.count(k)?, self.count(m)?);
         if k == 0 || m == 0 {
             return Err(self.bad("K and M must be at least 1".to_owned()));
         }
         match k.checked_add(m) {
-            Some(n) if n <= MAX_BLOCKS => Ok((k, m)),
-            _ => Err(self.bad(format!("K+M must be at most {MAX_BLOCKS}"))),
+            Some(n) if n <= limit => Ok((k, m)),
+            _ => Err(self.bad(format!("K+M must be at most {limit}"))),
         }
+    }
+
+    fn no_plus(&self, shape: &str) -> CodeError {
+        self.bad(format!("'{shape}' has no '+'"))
     }
 
     fn count(&self, digits: &str) -> Result<usize, CodeError> {

@@ -25,6 +25,24 @@ pub struct ToleranceCount {
     pub recoverable: u64,
 }
 
+/// How a code of local groups compares with what is information-theoretically recoverable: a pattern of losses that
+/// leaves no more unknowns than there are global parities once each group has repaired one of its own (Huang et al.,
+/// Erasure Coding in Windows Azure Storage, USENIX ATC 2012, §2). Only patterns that use every parity up are counted, as
+/// all others are parts of those.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// All such patterns were tried. If all are recoverable, no code of these groups recovers more (maximally
+    /// recoverable).
+    Tried(ToleranceCount),
+    /// Too many patterns to try.
+    Untried {
+        /// Patterns of as many losses as there are parities, saturating.
+        patterns: u64,
+        /// At most so many are tried.
+        limit: u64,
+    },
+}
+
 impl Code {
     /// Whether all of the `lost` blocks follow from the others. A block that the stripe does not have does not.
     pub fn recoverable(&self, lost: &[usize]) -> bool {
@@ -83,6 +101,28 @@ pub(crate) fn prove(code: &str, checks: &Matrix, n: usize, alpha: usize) -> Resu
     Ok(most)
 }
 
+/// Tries every pattern of as many losses as there are equations which some code of these `groups` could survive; α = 1.
+pub(crate) fn reach(checks: &Matrix, groups: &[Option<usize>]) -> Reach {
+    let (n, losses) = (groups.len(), checks.cols());
+    let patterns = patterns(n, losses);
+    if patterns > MAX_PROOF_PATTERNS {
+        let saturate = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
+        return Reach::Untried { patterns: saturate(patterns), limit: saturate(MAX_PROOF_PATTERNS) };
+    }
+    let count = groups.iter().flatten().max().map_or(0, |last| last + 1);
+    let mut tried = ToleranceCount { patterns: 0, recoverable: 0 };
+    every_pattern(n, losses, |lost| {
+        // With as many losses as parities, a group without a loss leaves its parity idle and the global ones too few.
+        let touched = (0..count).all(|group| lost.iter().any(|&block| groups[block] == Some(group)));
+        if touched {
+            tried.patterns += 1;
+            tried.recoverable += u64::from(survives(checks, 1, lost));
+        }
+        true
+    });
+    Reach::Tried(tried)
+}
+
 /// Whether every pattern of `losses` losses is survived, by trying.
 pub(crate) fn survives_any(
     code: &str,
@@ -115,7 +155,7 @@ fn require_patterns(code: &str, n: usize, losses: usize, limit: u128) -> Result<
 }
 
 /// C(n, losses), saturating.
-fn patterns(n: usize, losses: usize) -> u128 {
+pub(crate) fn patterns(n: usize, losses: usize) -> u128 {
     if losses > n {
         return 0;
     }

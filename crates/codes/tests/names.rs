@@ -31,6 +31,45 @@ fn rs_cauchy_6_3_is_the_matrix_of_hdfs() {
     assert_eq!(parity_rows("rs-cauchy-6+3"), expected);
 }
 
+/// Computed apart from this crate: powers of 2 in GF(2^8), and their squares.
+#[test]
+fn lrc_10_2_2_is_two_groups_and_two_rows_of_powers() {
+    let expected = [
+        [1, 1, 1, 1, 1, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 1, 1, 1, 1, 1],
+        [1, 2, 4, 8, 16, 32, 64, 128, 29, 58],
+        [1, 4, 16, 64, 29, 116, 205, 19, 76, 45],
+    ];
+    assert_eq!(parity_rows("lrc-10+2+2"), expected);
+    assert_eq!(parity_rows("lrc-5+2+1"), [[1, 1, 1, 0, 0], [0, 0, 0, 1, 1], [1, 2, 4, 8, 16]]);
+}
+
+/// Computed apart from this crate, from the formula. Parity 1 takes symbol b+1 of blocks 0 and 1, parity 2 of 0 to 3.
+#[test]
+fn rotated_codes_do_not_change() {
+    let expected = [
+        [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0],
+        [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1],
+        [0, 1, 0, 2, 4, 0, 8, 0, 16, 0, 32, 0],
+        [1, 0, 2, 0, 0, 4, 0, 8, 0, 16, 0, 32],
+        [0, 1, 0, 4, 0, 16, 0, 64, 29, 0, 116, 0],
+        [1, 0, 4, 0, 16, 0, 64, 0, 0, 29, 0, 116],
+    ];
+    assert_eq!(parity_rows("rotated-6+3-r2"), expected);
+}
+
+/// Computed apart from this crate, inverting by the 65534th power: two rows for each parity, two columns for each block.
+#[test]
+fn rs16_codes_do_not_change() {
+    let expected = [
+        [0, 253, 64, 12, 220, 166],
+        [251, 251, 49, 113, 52, 232],
+        [64, 12, 0, 253, 147, 124],
+        [49, 113, 251, 251, 19, 128],
+    ];
+    assert_eq!(parity_rows("rs16-3+2"), expected);
+}
+
 /// The first bytes of SplitMix64 from seed 1.
 #[test]
 fn random_codes_do_not_change() {
@@ -61,12 +100,20 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
+    fn any_text_is_a_code_or_an_error(name in "(rs|rs-cauchy|rs16|lrc|rotated|rep|random-a2)?-?[0-9+s -]{0,8}|\\PC{0,80}") {
         match Code::parse(&name) {
             Ok(code) => prop_assert_eq!(code.name(), name),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }
+}
+
+const ROTATED_LIMITS: &str = "in this family K+M is at most 24, M at most 4, and R from 2 to 8";
+
+#[test]
+fn a_rotated_code_that_is_not_mds_is_refused() {
+    let refused = Code::parse("rotated-6+3-r5");
+    assert_eq!(refused, Err(CodeError::NotMds { code: "rotated-6+3-r5".into(), losses: 3 }));
 }
 
 #[test]
@@ -86,6 +133,21 @@ fn bad_parameters_are_told_apart() {
         ("rs-010+4", "'010' has a leading zero"),
         ("rs-10+４", "'４' is not a whole number"),
         ("rs-cauchy-10", "'10' has no '+'"),
+        ("lrc-12+2", "needs K+L+G"),
+        ("lrc-12", "'12' has no '+'"),
+        ("lrc-12+0+2", "L and G must be at least 1, and L at most K"),
+        ("lrc-12+2+0", "L and G must be at least 1, and L at most K"),
+        ("lrc-2+3+1", "L and G must be at least 1, and L at most K"),
+        ("lrc-250+5+2", "K+L+G must be at most 256"),
+        ("lrc-12+2+2+2", "'2+2' is not a whole number"),
+        ("rotated-12+4", "the number of symbols is missing"),
+        ("rotated-12+4-r", "'' is not a whole number"),
+        ("rotated-12+4-r1", ROTATED_LIMITS),
+        ("rotated-12+4-r9", ROTATED_LIMITS),
+        ("rotated-21+4-r4", ROTATED_LIMITS),
+        ("rotated-6+5-r4", ROTATED_LIMITS),
+        ("rs16-0+4", "K and M must be at least 1"),
+        ("rs16-500+13", "K+M must be at most 512"),
         ("rep-0", "there must be at least one block"),
         ("rep-257", "257 blocks; at most 256 are possible"),
         ("rep-", "'' is not a whole number"),

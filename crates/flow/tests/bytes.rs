@@ -19,7 +19,13 @@ fn every_plan_gives_the_bytes_of_the_stripe() {
 
 #[test]
 fn every_pattern_of_losses_is_repaired() {
-    for (name, bytes) in [("rs-4+2", 501), ("rs-3+3", 97), ("random-a2-4+2-s1", 40_000)] {
+    for (name, bytes) in [
+        ("rs-4+2", 501),
+        ("rs-3+3", 97),
+        ("lrc-4+2+2", 203),
+        ("rotated-3+2-r2", 40_000),
+        ("random-a2-4+2-s1", 40_000),
+    ] {
         let code = code(name);
         let g = geometry(&code, bytes, 100);
         let stripe = Stripe::new(&code, g, &[vec![bytes; code.k() - 1], vec![bytes / 3]].concat());
@@ -34,6 +40,37 @@ fn every_pattern_of_losses_is_repaired() {
             }
         }
     }
+}
+
+/// A star of a rotated code carries, and its disks read, only the symbols of the equation: 16 of 24 quarters.
+#[test]
+fn a_star_reads_only_the_symbols_it_needs() {
+    let code = code("rotated-6+3-r4");
+    let bytes = 4 * gf::CHUNK_BYTES as u64;
+    let g = geometry(&code, bytes, 1024);
+    let alive = helpers(1..9, bytes);
+    let flow = build(Scheme::Conventional, &request(&code, g, &[0], &alive, &[], Sink::Write)).unwrap();
+    let cost = predict(&flow, |_| bytes, None);
+    assert_eq!(cost.network_bytes(), 4 * bytes);
+    assert_eq!(cost.disk_read.values().sum::<u64>(), 4 * bytes);
+    assert!(cost.links.values().any(|&sent| sent < bytes));
+}
+
+/// The widest code there is fits a flow, its repair and its encoding.
+#[test]
+fn a_stripe_of_512_blocks_can_be_planned() {
+    let code = code("rs16-500+12");
+    let g = geometry(&code, 100_000, 32 << 10);
+    let alive = helpers((1..512).rev(), 100_000);
+    for scheme in [Scheme::Conventional, Scheme::Pipeline] {
+        build(scheme, &request(&code, g, &[0], &alive, &[], Sink::Write)).unwrap();
+    }
+    let (data, absent) = (helpers(0..500, 100_000), []);
+    let targets: Vec<(Member, Site)> = (500..512).map(|m| (Member(m), Site(u32::from(m)))).collect();
+    let archiver = Site(1000);
+    let request =
+        EncodeRequest { code: &code, geometry: g, data: &data, absent: &absent, archiver, targets: &targets };
+    encode::star(&request).unwrap();
 }
 
 fn survivors(code: &Code, stripe: &Stripe, lost: &[u16]) -> Vec<Helper> {

@@ -76,12 +76,19 @@ fn pair(window: &mut [u8]) -> (&[u8], &mut [u8]) {
     (&source[..CHUNK_BYTES], &mut destination[..CHUNK_BYTES])
 }
 
-fn product(kernels: &'static Kernels, outputs: u16, checked: bool) -> impl FnMut(&mut [u8]) {
-    let rows: Vec<[u16; 10]> = (0..outputs)
-        .map(|g| std::array::from_fn(|i| Field::Gf256.pow(2, (i as u64 + 1) * u64::from(g + 3))))
-        .collect();
-    let product = Product::with_kernels(&Matrix::from_rows(Field::Gf256, &rows).unwrap(), kernels).unwrap();
-    let mut fingerprints = [Fingerprint::ZERO; 10];
+/// Over GF(2^16) each block is two regions, its halves.
+fn product(
+    kernels: &'static Kernels,
+    field: Field,
+    [inputs, outputs]: [u64; 2],
+    checked: bool,
+) -> impl FnMut(&mut [u8]) {
+    let coefficient = |g: u64, i: u64| field.pow(field.primitive(), (i + 1) * (g + 3));
+    let rows: Vec<Vec<u16>> =
+        (0..outputs).map(|g| (0..inputs).map(|i| coefficient(g, i)).collect()).collect();
+    let matrix = Matrix::from_rows(field, &rows).unwrap().over_gf256();
+    let product = Product::with_kernels(&matrix, kernels).unwrap();
+    let mut fingerprints = vec![Fingerprint::ZERO; product.inputs()];
     move |window| {
         let (inputs, outputs) = window.split_at_mut(product.inputs() * STRIDE_BYTES);
         let inputs: Vec<&[u8]> = inputs.chunks(STRIDE_BYTES).map(|region| &region[..CHUNK_BYTES]).collect();
@@ -92,6 +99,20 @@ fn product(kernels: &'static Kernels, outputs: u16, checked: bool) -> impl FnMut
             black_box(&fingerprints);
         } else {
             product.apply(&inputs, &mut outputs);
+        }
+    }
+}
+
+/// A block's halves times a constant of GF(2^16), added to another's.
+fn mul_add_65536(kernels: &'static Kernels) -> impl FnMut(&mut [u8]) {
+    let constant = Matrix::from_rows(Field::Gf65536, &[[0x8e4d]]).unwrap().over_gf256();
+    move |window| {
+        let (sources, sums) = window.split_at_mut(2 * STRIDE_BYTES);
+        for (row, sum) in sums.chunks_mut(STRIDE_BYTES).enumerate() {
+            for (column, source) in sources.chunks(STRIDE_BYTES).enumerate() {
+                let coefficient = constant.get(row, column) as u8;
+                kernels.mul_add(coefficient, &source[..CHUNK_BYTES], &mut sum[..CHUNK_BYTES]);
+            }
         }
     }
 }
@@ -135,9 +156,13 @@ fn cases() -> Vec<Case> {
                 black_box(kernels.fingerprint(&window[..CHUNK_BYTES]));
             }),
         );
-        case("product 10 to 1", [10, 1], Box::new(product(kernels, 1, false)));
-        case("product 10 to 4", [10, 4], Box::new(product(kernels, 4, false)));
-        case("… checked", [10, 4], Box::new(product(kernels, 4, true)));
+        let of = |field, shape, checked| Box::new(product(kernels, field, shape, checked));
+        case("product 10 to 1", [10, 1], of(Field::Gf256, [10, 1], false));
+        case("product 10 to 4", [10, 4], of(Field::Gf256, [10, 4], false));
+        case("… checked", [10, 4], of(Field::Gf256, [10, 4], true));
+        case("GF(2^16) mul_add", [2, 2], Box::new(mul_add_65536(kernels)));
+        case("GF(2^16) 10 to 1", [20, 2], of(Field::Gf65536, [10, 1], false));
+        case("GF(2^16) 10 to 4", [20, 8], of(Field::Gf65536, [10, 4], false));
     }
     cases
 }

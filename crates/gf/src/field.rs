@@ -1,5 +1,6 @@
 //! Arithmetic of single field elements. Blocks go through the region kernels; this is what matrices are made with.
 
+use crate::tower;
 use std::fmt;
 
 /// The field of a code's coefficients. Elements are `u16` in every field, so that code which only passes
@@ -9,6 +10,9 @@ use std::fmt;
 pub enum Field {
     /// GF(2^8), polynomial x⁸+x⁴+x³+x²+1 (0x11d), generator 2: the field of ISA-L, Jerasure and HDFS.
     Gf256,
+    /// GF(2^16), a tower over GF(2^8): the element 256·b + a is a + b·z, with z² = z + 34 and generator z. Regions are
+    /// multiplied by way of [`Matrix::over_gf256`](crate::Matrix::over_gf256).
+    Gf65536,
 }
 
 /// x⁸+x⁴+x³+x²+1, for which 2 is a primitive element.
@@ -49,13 +53,26 @@ const fn gf256_log() -> [u8; 256] {
     log
 }
 
-/// Every operation takes elements below [`Field::order`]; multiplication panics (index out of bounds) on others.
+/// Product in GF(2^8).
+#[inline]
+pub(crate) const fn mul256(a: u8, b: u8) -> u8 {
+    let log = GF256_LOG[a as usize] as usize + GF256_LOG[b as usize] as usize;
+    if a == 0 || b == 0 { 0 } else { GF256_EXP[log] }
+}
+
+/// Inverse in GF(2^8); `None` for 0.
+pub(crate) const fn inv256(a: u8) -> Option<u8> {
+    if a == 0 { None } else { Some(GF256_EXP[GF256_UNITS - GF256_LOG[a as usize] as usize]) }
+}
+
+/// Every operation takes elements below [`Field::order`]; multiplication and inversion panic on others.
 /// Values from outside are checked once, by [`Matrix::from_rows`](crate::Matrix::from_rows) or [`Field::contains`].
 impl Field {
     /// Number of elements, 2^w.
     pub const fn order(self) -> u32 {
         match self {
             Self::Gf256 => 256,
+            Self::Gf65536 => 65_536,
         }
     }
 
@@ -68,6 +85,7 @@ impl Field {
     pub const fn primitive(self) -> u16 {
         match self {
             Self::Gf256 => 2,
+            Self::Gf65536 => 0x100,
         }
     }
 
@@ -81,17 +99,24 @@ impl Field {
     pub const fn mul(self, a: u16, b: u16) -> u16 {
         match self {
             Self::Gf256 => {
-                let log = GF256_LOG[a as usize] as usize + GF256_LOG[b as usize] as usize;
-                if a == 0 || b == 0 { 0 } else { GF256_EXP[log] as u16 }
+                assert!(a < 256 && b < 256);
+                mul256(a as u8, b as u8) as u16
             }
+            Self::Gf65536 => tower::mul(a, b),
         }
     }
 
     /// Inverse; `None` for 0.
     pub const fn inv(self, a: u16) -> Option<u16> {
         match self {
-            Self::Gf256 if a == 0 => None,
-            Self::Gf256 => Some(GF256_EXP[GF256_UNITS - GF256_LOG[a as usize] as usize] as u16),
+            Self::Gf256 => {
+                assert!(a < 256);
+                match inv256(a as u8) {
+                    Some(inverse) => Some(inverse as u16),
+                    None => None,
+                }
+            }
+            Self::Gf65536 => tower::inv(a),
         }
     }
 
@@ -121,6 +146,7 @@ impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Gf256 => "gf256",
+            Self::Gf65536 => "gf65536",
         })
     }
 }

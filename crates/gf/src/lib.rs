@@ -2,6 +2,7 @@
 //!
 //! - [`Field`] and [`Matrix`]: exact algebra on a few numbers (generators, inverses, repair equations).
 //! - [`Kernels`]: multiplication of whole regions of bytes, one table of functions per SIMD level.
+//! - [`Field::Gf65536`]: GF(2^16) as a tower over GF(2^8), whose matrices become matrices over GF(2^8).
 //! - [`Product`]: a matrix compiled for regions, `outputs = matrix × inputs`.
 //! - [`Fingerprint`]: 128 bytes per chunk that obey every equation the bytes obey.
 //!
@@ -14,6 +15,7 @@ mod fingerprint;
 mod kernel;
 mod matrix;
 mod product;
+mod tower;
 
 pub use error::GfError;
 pub use field::Field;

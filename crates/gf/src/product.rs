@@ -34,7 +34,7 @@ impl Product {
     /// Compiles `matrix`, one row per output and one column per input.
     ///
     /// # Errors
-    /// [`GfError::UnsupportedField`] when there are no kernels for its field.
+    /// [`GfError::UnsupportedField`] when there are no kernels for its field; [`Matrix::over_gf256`] leads to one that has.
     pub fn new(matrix: &Matrix) -> Result<Self, GfError> {
         Self::with_kernels(matrix, kernels())
     }
@@ -44,7 +44,6 @@ impl Product {
     /// # Errors
     /// As there.
     pub fn with_kernels(matrix: &Matrix, kernels: &'static Kernels) -> Result<Self, GfError> {
-        #[allow(unreachable_patterns, reason = "fields will be added")]
         match matrix.field() {
             Field::Gf256 => {}
             other => return Err(GfError::UnsupportedField(other)),

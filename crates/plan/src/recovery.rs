@@ -7,11 +7,11 @@ pub struct Damaged<T> {
     pub stripe: T,
     /// Blocks that survive.
     pub survivors: usize,
-    /// Blocks that are needed to decode, k.
+    /// Blocks that suffice to decode: k, if the code is MDS.
     pub needed: usize,
 }
 
-/// Puts the stripes that are nearest to loss first: those with the fewest survivors beyond the k they need.
+/// Puts the stripes that are nearest to loss first: those with the fewest survivors beyond those they need.
 /// Equal ones keep their order. Stripes that can no longer be decoded come last: no haste helps them.
 pub fn by_urgency<T>(stripes: &mut [Damaged<T>]) {
     stripes.sort_by_key(|damaged| match damaged.survivors.checked_sub(damaged.needed) {

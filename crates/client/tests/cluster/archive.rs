@@ -121,10 +121,20 @@ async fn a_code_of_two_symbols_to_a_block_lives() {
     life("random-a2-4+2-s1").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rotated_code_lives() {
+    life("rotated-4+2-r4").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_code_over_gf65536_lives() {
+    life("rs16-4+2").await;
+}
+
 /// With no spare survivor the helpers of a plan are forced, so that explaining and running must name the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_carry_what_the_plan_predicts() {
-    for code in ["rs-4+2", "random-a2-4+2-s1"] {
+    for code in ["rs-4+2", "random-a2-4+2-s1", "rotated-4+2-r4", "rs16-4+2"] {
         let mut rig = Rig::new(7).await;
         rig.put("a", &content(1, 4 * BLOCK)).await.unwrap();
         rig.archive("a", code).await.unwrap();

@@ -7,7 +7,7 @@ use crate::config::{MAX_ATTEMPTS, PARALLEL_ENCODINGS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::nodes::blamed;
-use crate::planner::{EncodePlan, RepairSpec, expected_parity, kept};
+use crate::planner::{EncodePlan, RepairSpec, expected_parity, is_made, kept};
 use crate::shared::{Shared, now_ms};
 use codes::Code;
 use plan::Archival;
@@ -185,10 +185,12 @@ impl Encoding<'_> {
     /// The stripe with new parity ids, and what is to be written where.
     fn stripe(&self, data: &[Placement], archival: &Archival) -> NewStripe {
         let code = self.code;
-        let parities: Vec<BlockId> = (code.k()..code.n()).map(|_| BlockId::random()).collect();
+        let parities: Vec<Option<BlockId>> =
+            (code.k()..code.n()).map(|index| is_made(code, data, index).then(BlockId::random)).collect();
         let moved = data.iter().zip(&archival.data).filter(|(_, kept)| kept.read_from != kept.stored_at);
         let moved = moved.map(|(placement, kept)| (placement.block, kept.stored_at.0));
-        let made = parities.iter().zip(&archival.parities).map(|(&block, node)| (block, node.0));
+        let made =
+            parities.iter().zip(&archival.parities).filter_map(|(block, node)| Some(((*block)?, node.0)));
         let absent = std::iter::repeat_n(None, code.k() - data.len());
         NewStripe {
             stripe: self.stripe,
@@ -199,7 +201,7 @@ impl Encoding<'_> {
                 .iter()
                 .map(|&block| Some(block))
                 .chain(absent)
-                .chain(parities.iter().map(|&parity| Some(parity)))
+                .chain(parities.iter().copied())
                 .collect(),
             writes: moved.chain(made).collect(),
             flow: self.flow,
@@ -252,9 +254,7 @@ impl Encoding<'_> {
             _ => None,
         });
         let lengths: std::collections::BTreeMap<&[u8], u64> = written.collect();
-        let parity = |index: usize| {
-            let block = new.members.get(index).copied().flatten();
-            let block = block.ok_or_else(|| CoordinatorError::Bug("a parity without an id".to_owned()))?;
+        let parity = |(index, block): (usize, BlockId)| {
             let node = new.writes.iter().find(|(b, _)| *b == block).map_or(0, |(_, node)| *node);
             let lost = |what: &str| {
                 let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what} parity {index}"));
@@ -276,6 +276,7 @@ impl Encoding<'_> {
             }
             Ok(StagedParity { block, node, stored_bytes: staged.stored_bytes, sums })
         };
-        (self.code.k()..self.code.n()).map(parity).collect()
+        let made = new.members.iter().enumerate().skip(self.code.k());
+        made.filter_map(|(index, block)| Some((index, (*block)?))).map(parity).collect()
     }
 }

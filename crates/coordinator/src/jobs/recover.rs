@@ -6,6 +6,7 @@ use super::{Job, in_parallel};
 use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
+use codes::Code;
 use plan::{Damaged, by_urgency};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,8 +86,7 @@ async fn by_need(shared: &Arc<Shared>, node: u32) -> Result<Vec<BlockId>> {
                 let Placement { row, stripe, .. } = catalog.placement(block)?;
                 let (survivors, needed) = match &stripe {
                     Some(stripe) => {
-                        let usable = stripe.usable(&living).into_iter().filter(|&usable| usable).count();
-                        (usable, context.planner.codes.get(&stripe.row.code)?.k())
+                        margin(&context.planner.codes.get(&stripe.row.code)?, &stripe.usable(&living))
                     }
                     None => (row.locations.iter().filter(|l| living.contains(&l.node)).count(), 1),
                 };
@@ -96,4 +96,12 @@ async fn by_need(shared: &Arc<Shared>, node: u32) -> Result<Vec<BlockId>> {
             Ok(damaged.into_iter().map(|d| d.stripe).collect())
         })
         .await
+}
+
+/// Blocks that survive, and how many of them are needed: so many that any would do, or, where fewer happen to suffice, those.
+fn margin(code: &Code, usable: &[bool]) -> (usize, usize) {
+    let lost: Vec<usize> = (0..usable.len()).filter(|&member| !usable[member]).collect();
+    let survivors = usable.len() - lost.len();
+    let needed = code.n() - code.tolerance();
+    (survivors, if code.recoverable(&lost) { needed.min(survivors) } else { needed.max(survivors + 1) })
 }

@@ -39,7 +39,11 @@ impl Codes {
         if code.is_mds() {
             return usable.iter().map(|&usable| usable || available.len() >= code.k()).collect();
         }
-        let had = |member: usize| usable[member] || code.decode(&[member], &available).is_ok();
+        let Ok(from) = code.symbols_of(&available) else { return Vec::new() };
+        // Whether it follows at all, not from how little, which takes a search.
+        let follows =
+            |member| code.symbols_of(&[member]).and_then(|wanted| code.express(&wanted, &from)).is_ok();
+        let had = |member: usize| usable[member] || follows(member);
         (0..usable.len()).map(had).collect()
     }
 }
@@ -53,6 +57,11 @@ mod tests {
         let codes = Codes::default();
         assert_eq!(codes.recoverable("rs-2+2", &[true, false, false, true]), [true; 4]);
         assert_eq!(codes.recoverable("rs-2+2", &[false, false, false, true]), [false, false, false, true]);
+        // Blocks 0 and 1 share a group: its parity and one global one make up for them. Without any of the group's own
+        // they do not come back, nor does what is made of them; block 2 does, from block 3 and parity 5.
+        let lost = |lost: &[usize]| (0..8).map(|member| !lost.contains(&member)).collect::<Vec<bool>>();
+        assert_eq!(codes.recoverable("lrc-4+2+2", &lost(&[0, 1, 7])), [true; 8]);
+        assert_eq!(codes.recoverable("lrc-4+2+2", &lost(&[0, 1, 2, 4, 7])), lost(&[0, 1, 4, 7]));
         assert!(codes.recoverable("rs-2+2", &[true]).is_empty());
         assert!(codes.recoverable("nonsense", &[true]).is_empty());
     }

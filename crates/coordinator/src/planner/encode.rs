@@ -73,6 +73,7 @@ impl Planner {
         let absent: Vec<Member> = (data.len()..code.k()).map(|index| Member(index as u16)).collect();
         let targets: Vec<_> = (code.k()..code.n())
             .zip(&archival.parities)
+            .filter(|(index, _)| new.members.get(*index).is_some_and(Option::is_some))
             .map(|(index, node)| (Member(index as u16), site(node.0)))
             .collect();
         let flow = flow::encode::star(&EncodeRequest {
@@ -122,8 +123,7 @@ fn parity_writes(
         new.members.iter().enumerate().map(|(i, block)| member(i, block)).collect::<Result<_>>()?;
     let mut writes = BTreeMap::new();
     for index in code.k()..code.n() {
-        let block = new.members.get(index).copied().flatten();
-        let block = block.ok_or_else(|| CoordinatorError::Bug("a parity without an id".to_owned()))?;
+        let Some(block) = new.members.get(index).copied().flatten() else { continue };
         let write = proto::BlockWrite {
             member: index as u32,
             block: block.to_vec(),
@@ -143,6 +143,15 @@ fn parity_writes(
         writes.insert(Member(index as u16), write);
     }
     Ok(writes)
+}
+
+/// Whether member `index` is made of anything. In a short stripe the parity of an absent group is not: it is all zero, and
+/// absent like its group.
+pub(crate) fn is_made(code: &Code, data: &[Placement], index: usize) -> bool {
+    let alpha = code.alpha();
+    let there = |column: usize| data.get(column / alpha).is_some_and(|p| p.row.stored_bytes > 0);
+    let made = |row: &[u16]| row.iter().enumerate().any(|(column, &c)| c != 0 && there(column));
+    (0..alpha).any(|symbol| made(code.generator().row(index * alpha + symbol)))
 }
 
 /// The fingerprints that the parities must have, from those of the data blocks, by the rows of the generator: parity i

@@ -11,7 +11,7 @@ mod repair;
 mod write;
 
 pub(crate) use codes::Codes;
-pub(crate) use encode::{EncodePlan, expected_parity, kept};
+pub(crate) use encode::{EncodePlan, expected_parity, is_made, kept};
 pub(crate) use read::ReadRequest;
 pub(crate) use repair::{RepairPlan, RepairSpec};
 pub(crate) use write::WriteRequest;

@@ -6,6 +6,7 @@ use super::{CLIENT, Draft, Planned, Planner, Source, plain, site, slice_run};
 use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
+use codes::Code;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::proto;
@@ -119,7 +120,7 @@ impl Planner {
             sink: Sink::Read,
         };
         let Choice { scheme, flow, why } = choose(request.scheme, &repair, Some((within, length)))
-            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), code.k()))?;
+            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         self.mark(&flow, CLIENT.0);
         let helpers = flow.sites().len() - 1;
         let slices = slice_run(within, length, flow.geometry.slice_bytes);
@@ -144,8 +145,10 @@ pub(super) fn unrecoverable(
     error: CoordinatorError,
     placement: &Placement,
     survivors: usize,
-    needed: usize,
+    code: &Code,
 ) -> CoordinatorError {
+    // Fewer may do, if they are the right ones.
+    let needed = code.n() - code.tolerance();
     match error {
         CoordinatorError::Plan(flow::FlowError::Code(codes::CodeError::NotRecoverable { .. })) => {
             CoordinatorError::Unrecoverable { block: placement.block, survivors, needed }

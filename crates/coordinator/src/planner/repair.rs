@@ -109,7 +109,7 @@ impl Planner {
             sink: Sink::Write,
         };
         let Choice { scheme, flow, why } = choose(spec.scheme, &request, None)
-            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), code.k()))?;
+            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         let mut info = stripe.info(stripe.index);
         if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
             own.generation = spec.generation;

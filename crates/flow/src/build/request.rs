@@ -82,12 +82,15 @@ impl RepairRequest<'_> {
                 helpers.push(helper);
             }
         }
-        // What is zero comes first: it takes part in the equation and then falls out of the flow.
-        let members = zero.iter().copied().chain(helpers.iter().map(|helper| helper.member));
-        let available: Vec<usize> = members.map(|member| usize::from(member.0)).collect();
+        let blocks = |members: &mut dyn Iterator<Item = Member>| -> Vec<usize> {
+            members.map(|member| usize::from(member.0)).collect()
+        };
         let wanted: Vec<SymbolId> =
             self.wanted.iter().map(|s| SymbolId { block: s.member.0, index: s.index }).collect();
-        let equation = self.code.repair(&wanted, &available)?;
+        // What is zero costs nothing: it takes part in the equation and then falls out of the flow.
+        let known = blocks(&mut zero.iter().copied());
+        let available = blocks(&mut helpers.iter().map(|helper| helper.member));
+        let equation = self.code.recovery(&wanted, &known, &available)?.equation;
 
         let mut shares: Vec<Share> = Vec::new();
         for helper in helpers {

@@ -46,7 +46,8 @@ pub fn request<'a>(
 /// One of everything that can be built.
 pub fn plans() -> Vec<Plan> {
     let mut plans = Vec::new();
-    for name in ["rs-4+2", "rs-10+4", "rep-3", "random-a2-4+2-s1"] {
+    for name in ["rs-4+2", "rs-10+4", "lrc-4+2+2", "rotated-4+2-r4", "rs16-4+2", "rep-3", "random-a2-4+2-s1"]
+    {
         let code = code(name);
         let g = geometry(&code, 1000, 64);
         let n = code.n() as u16;
