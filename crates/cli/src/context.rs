@@ -54,13 +54,19 @@ impl Context {
 
 /// Runs `work` on a runtime of its own.
 pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = runtime()?;
+    run_on(Builder::new_multi_thread().enable_all().build(), work)
+}
+
+/// Runs `work` on a runtime with one thread for everything asynchronous: enough for a node, whose bytes move on threads
+/// of their own. Two would wake each other for every message.
+pub fn run_on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    run_on(Builder::new_multi_thread().worker_threads(1).enable_all().build(), work)
+}
+
+fn run_on<T>(runtime: std::io::Result<Runtime>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = runtime.context("cannot start threads")?;
     let result = runtime.block_on(work);
     // A thread may wait for standard input or a dead socket for ever; nobody needs it any more.
     runtime.shutdown_background();
     result
-}
-
-fn runtime() -> Result<Runtime> {
-    Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }

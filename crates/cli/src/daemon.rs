@@ -1,7 +1,7 @@
 //! `stripeline coordinator` and `stripeline node`: the daemons.
 
 use crate::amount::{Rate, Size};
-use crate::context::{Context, run};
+use crate::context::{Context, run, run_on_one_thread};
 use crate::local::{DaemonDir, Ready, folder_of, own_start};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -116,7 +116,7 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
     };
     let (dir, disk) = open(context.dir.clone().or(file.dir))?;
     log_to_stderr();
-    run(async move {
+    run_on_one_thread(async move {
         let mut config = node::Config::new(id, coordinator, disk);
         config.rack = args.rack.or(file.rack).unwrap_or_else(|| "rack-1".to_owned());
         config.listen_control = args.listen_control.or(file.listen_control).unwrap_or(ANY_PORT);

@@ -223,7 +223,7 @@ pub(crate) async fn plan_read(
 ) -> Result<proto::PlanReply> {
     let block = BlockId::from_slice(&request.block)?;
     let scheme = scheme(&request.scheme)?;
-    let slice_bytes = shared.planner.slice_bytes(request.slice_bytes)?;
+    let slice_bytes = shared.planner.read_slice_bytes(request.slice_bytes, request.length)?;
     let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
     let view = shared.health.view();
     let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();

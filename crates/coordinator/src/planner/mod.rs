@@ -66,6 +66,14 @@ impl Planner {
         }
     }
 
+    /// The slice length for a read of `length` bytes: the usual one, but no longer than what is read. Of a star k times as
+    /// much as was asked for meets at the reader.
+    pub fn read_slice_bytes(&self, asked: u32, length: u64) -> Result<u32> {
+        let usual = self.slice_bytes(asked)?;
+        let enough = length.clamp(u64::from(limits::MIN_SLICE_BYTES), u64::from(usual)).next_power_of_two();
+        Ok(if asked == 0 { usual.min(enough as u32) } else { usual })
+    }
+
     fn draw(&self) -> MutexGuard<'_, Draw> {
         self.draw.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -125,7 +125,8 @@ impl LocalBlock {
         let (chunk, chunks) = (from / CHUNK, to.div_ceil(CHUNK) - from / CHUNK);
         let known = r.first_chunk <= chunk && chunk + chunks <= r.first_chunk + r.fingerprints.len() as u64;
         if !known {
-            let count = chunks.max(FINGERPRINTS_AT_ONCE).min(r.extent.div_ceil(CHUNK) - chunk);
+            let granted = ahead.min(r.extent).div_ceil(CHUNK).saturating_sub(chunk);
+            let count = chunks.max(FINGERPRINTS_AT_ONCE.min(granted));
             r.fingerprints.resize(count as usize, Fingerprint::ZERO);
             r.first_chunk = chunk;
             self.source.fingerprints(r.base / CHUNK + chunk, &mut r.fingerprints).map_err(about)?;
