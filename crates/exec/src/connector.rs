@@ -16,8 +16,8 @@ pub(crate) struct Connector<'a> {
 impl Connect for Connector<'_> {
     fn begin(&self, plan: EdgePlan, sends: bool) -> Connecting {
         match plan {
-            EdgePlan::Dial(end, peer) => {
-                Connecting::Dialling(dial(&self.context.id, end, peer, sends, self.pool))
+            EdgePlan::Dial(end, peer, call) => {
+                Connecting::Dialling(dial(&self.context.id, end, peer, sends, call, self.pool))
             }
             EdgePlan::Wait(end, arrives) => Connecting::Arriving(end, sends, arrives),
         }

@@ -3,9 +3,10 @@
 //! Every flow has one driver: the requestor for a read or repair, the client for a put, the archiving node for an
 //! encoding. This driver runs plans of one lane.
 
+use crate::answer;
 use crate::engine::{Engine, Prepared, StageIo};
 use crate::stage::Sink;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -71,6 +72,7 @@ impl Engine {
         let mut io = Some(io);
         let mut remotes = tokio::task::JoinSet::new();
         let mut local = None;
+        let mut calls = HashMap::new();
         for participant in &plan.participants {
             let Some(prepare) = prepare_for(plan, flow::Site(participant.site))? else { continue };
             if participant.node == self.node() {
@@ -78,6 +80,12 @@ impl Engine {
                 continue;
             }
             let prepare = granted_at_once(plan, header, prepare);
+            if let Some((edge, call)) = answer::call_for(&prepare, header)
+                && reads_here(plan, self.node())
+            {
+                calls.insert(edge, call);
+                continue;
+            }
             let (engine, participant, events) = (self.clone(), participant.clone(), events.clone());
             remotes.spawn(async move { Remote::prepare(&engine, participant, prepare, events).await });
         }
@@ -85,7 +93,7 @@ impl Engine {
         if let Some((site, prepare)) = local {
             let io = io.take().unwrap_or_default();
             let engine = self.clone();
-            let io = StageIo { source: io.source, sink: io.sink };
+            let io = StageIo { source: io.source, sink: io.sink, calls };
             let prepared = tokio::task::spawn_blocking(move || engine.prepare(&prepare, io))
                 .await
                 .map_err(|e| Fault::new(Cause::Bug, e.to_string()))??;
@@ -133,6 +141,15 @@ fn granted_at_once(plan: &proto::FlowPlan, header: &FlowHeader, prepare: proto::
     let count = first_window(plan, header);
     let grant = proto::Grant { lane: 0, first: plan.first_slice, count };
     proto::Prepare { grants: vec![grant], finish: count == plan.slice_count, ..prepare }
+}
+
+/// Whether the driver is where a read ends: then those who only answer it are called by its own stage.
+fn reads_here(plan: &proto::FlowPlan, node: u32) -> bool {
+    let reads = |s: &proto::Stage| {
+        s.outputs.iter().any(|o| matches!(o.kind, Some(proto::stage_output::Kind::Read(_))))
+    };
+    let node_of = |site: u32| plan.participants.iter().find(|p| p.site == site).map(|p| p.node);
+    plan.stages.iter().any(|s| reads(s) && node_of(s.site) == Some(node))
 }
 
 fn first_window(plan: &proto::FlowPlan, header: &FlowHeader) -> u64 {

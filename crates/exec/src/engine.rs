@@ -2,7 +2,7 @@
 //! driver says so, or says nothing any more.
 
 use crate::connection::{
-    Abort, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity, recycle,
+    Abort, Call, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity, recycle,
 };
 use crate::connector::Connector;
 use crate::fault_injection::Injection;
@@ -11,7 +11,7 @@ use crate::stage::{self, Command, EdgePlan, InputPlan, LocalBlock, OutputPlan, S
 use crate::store::BlockStore;
 use crate::throttle::Throttle;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, Weak, mpsc};
 use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
 use wire::{Cause, Fault, FlowId, proto};
 
@@ -93,6 +93,8 @@ pub struct StageIo {
     pub source: Option<Arc<Vec<u8>>>,
     /// Where a read delivers.
     pub sink: Option<Sink>,
+    /// Calls for participants that have no control stream, by lane and edge.
+    pub(crate) calls: HashMap<(u16, u16), Call>,
 }
 
 /// A flow's stages on this process, ready for grants. Dropping it ends them.
@@ -162,14 +164,21 @@ impl Engine {
     /// To be called within a tokio runtime: idle connections wait for their next Hello there.
     pub fn new(config: EngineConfig) -> Engine {
         let expected = Arc::new(Expected::default());
-        Engine(Arc::new(Inner {
-            config,
-            greeter: Greeter::new(expected.clone()),
-            expected,
-            pool: Arc::default(),
-            reserved: Mutex::default(),
-            attempts: Mutex::default(),
-            channels: Mutex::default(),
+        Engine(Arc::new_cyclic(|inner: &Weak<Inner>| {
+            let inner = inner.clone();
+            let answerer = move |prepare: &proto::Prepare| {
+                let engine = inner.upgrade().map(Engine);
+                engine.ok_or_else(|| Fault::new(Cause::Aborted, "the node ends"))?.answer(prepare)
+            };
+            Inner {
+                config,
+                greeter: Greeter::new(expected.clone(), Arc::new(answerer)),
+                expected,
+                pool: Arc::default(),
+                reserved: Mutex::default(),
+                attempts: Mutex::default(),
+                channels: Mutex::default(),
+            }
         }))
     }
 
@@ -191,6 +200,10 @@ impl Engine {
     /// The node this engine is (0: a client).
     pub fn node(&self) -> u32 {
         self.0.config.node
+    }
+
+    pub(crate) fn injection(&self) -> Arc<Injection> {
+        self.0.config.injection.clone()
     }
 
     /// Stages that run now.
@@ -254,7 +267,7 @@ impl Engine {
         Ok(Prepared { stages, events, slices: header.geometry.slices(), ending })
     }
 
-    fn open_inputs(
+    pub(crate) fn open_inputs(
         &self,
         spec: &StageSpec,
         header: &FlowHeader,
@@ -276,7 +289,10 @@ impl Engine {
                     )?;
                     InputPlan::Local(opened, symbols.len())
                 }
-                InputSpec::Edge(end) => InputPlan::Edge(self.edge(header, end, false)),
+                InputSpec::Edge(end) => {
+                    let call = io.calls.remove(&(end.lane, end.edge));
+                    InputPlan::Edge(self.edge(header, end, false, call))
+                }
                 InputSpec::Source { rows } => {
                     let bytes =
                         io.source.clone().ok_or_else(|| Fault::new(Cause::Invalid, "no source here"))?;
@@ -297,7 +313,7 @@ impl Engine {
         let mut plans = Vec::new();
         for output in &spec.outputs {
             plans.push(match output {
-                OutputSpec::Edge(end) => OutputPlan::Edge(self.edge(header, end, true)),
+                OutputSpec::Edge(end) => OutputPlan::Edge(self.edge(header, end, true, None)),
                 OutputSpec::Write(write) => {
                     let sink = self.store()?.create(write, header).map_err(|f| f.suspecting(node, node))?;
                     OutputPlan::Write(sink, write.stored_bytes, header.geometry.alpha)
@@ -311,9 +327,9 @@ impl Engine {
         Ok(plans)
     }
 
-    fn edge(&self, header: &FlowHeader, end: &EdgeEnd, sends: bool) -> EdgePlan {
+    fn edge(&self, header: &FlowHeader, end: &EdgeEnd, sends: bool, call: Option<Call>) -> EdgePlan {
         match end.dial {
-            Some(peer) => EdgePlan::Dial(end.clone(), peer),
+            Some(peer) => EdgePlan::Dial(end.clone(), peer, call),
             None => {
                 let arrives = self.0.expected.announce(header.flow, header.attempt, end, !sends);
                 EdgePlan::Wait(end.clone(), arrives)
@@ -370,7 +386,7 @@ impl Engine {
         fault
     }
 
-    fn note_attempt(&self, flow: FlowId, attempt: u32) -> Result<(), Fault> {
+    pub(crate) fn note_attempt(&self, flow: FlowId, attempt: u32) -> Result<(), Fault> {
         let mut attempts = self.0.attempts.lock().unwrap_or_else(|p| p.into_inner());
         match attempts.latest.get_mut(&flow) {
             Some(latest) if attempt < *latest => {
@@ -394,7 +410,11 @@ impl Engine {
         }
     }
 
-    fn reserve(&self, header: &FlowHeader, specs: &[StageSpec]) -> Result<Arc<Reservation>, Fault> {
+    pub(crate) fn reserve(
+        &self,
+        header: &FlowHeader,
+        specs: &[StageSpec],
+    ) -> Result<Arc<Reservation>, Fault> {
         let bytes: u64 = specs.iter().map(|s| stage_bytes(s, header)).sum();
         let config = &self.0.config;
         let mut reserved = self.0.reserved.lock().unwrap_or_else(|p| p.into_inner());
@@ -431,7 +451,7 @@ fn stage_bytes(spec: &StageSpec, header: &FlowHeader) -> u64 {
 }
 
 /// What a flow holds of its process; given back when its last thread has ended.
-struct Reservation {
+pub(crate) struct Reservation {
     inner: Arc<Inner>,
     stages: usize,
     bytes: u64,

@@ -14,6 +14,7 @@
 //!
 //! What blocks are and where they lie is behind [`BlockStore`]; the engine of a client has none.
 
+mod answer;
 pub mod connection;
 mod connector;
 pub mod drive;

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore};
-use wire::frame::{HELLO_BYTES, Hello, Reply};
+use wire::call::Head;
+use wire::frame::{FrameError, HELLO_BYTES, Hello, Reply};
 use wire::spec::EdgeEnd;
-use wire::{FlowId, Token, limits};
+use wire::{Fault, FlowId, Token, limits, proto};
 
 /// Connections that may wait for a Hello at once; more are closed at once, so that nobody can exhaust the process.
 const MAX_WAITING: usize = 1024;
@@ -104,12 +105,17 @@ pub struct Greeter {
     expected: Arc<Expected>,
     waiting: Arc<Semaphore>,
     runtime: tokio::runtime::Handle,
+    answerer: Answerer,
 }
+
+/// Answers a call: statistics and frames, or why not. May block on the disk.
+pub type Answerer = Arc<dyn Fn(&proto::Prepare) -> Result<(proto::StageStats, Vec<u8>), Fault> + Send + Sync>;
 
 impl Greeter {
     /// For the current runtime.
-    pub fn new(expected: Arc<Expected>) -> Greeter {
+    pub fn new(expected: Arc<Expected>, answerer: Answerer) -> Greeter {
         Greeter {
+            answerer,
             expected,
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
             runtime: tokio::runtime::Handle::current(),
@@ -131,9 +137,17 @@ impl Greeter {
     async fn greet(&self, mut stream: tokio::net::TcpStream, patience: Duration) {
         let Ok(_permit) = self.waiting.clone().try_acquire_owned() else { return };
         let mut bytes = [0; HELLO_BYTES];
-        match tokio::time::timeout(patience, stream.read_exact(&mut bytes)).await {
-            Ok(Ok(_)) => {}
-            _ => return,
+        let mut patience = patience;
+        loop {
+            match tokio::time::timeout(patience, stream.read_exact(&mut bytes)).await {
+                Ok(Ok(_)) => {}
+                _ => return,
+            }
+            let Some(head) = Head::parse(&bytes) else { break };
+            match tokio::time::timeout(FIRST_HELLO, self.answer(&mut stream, &bytes, head)).await {
+                Ok(Some(())) => patience = NEXT_HELLO,
+                _ => return,
+            }
         }
         let slot = match Hello::decode(&bytes) {
             Ok(hello) => self.expected.claim(&hello).await,
@@ -151,8 +165,33 @@ impl Greeter {
             && stream.set_nonblocking(false).is_ok()
         {
             // The stage may have ended meanwhile; then the connection just closes.
-            let _ = slot.deliver.try_send(Link { stream, origin: Origin::Accepted });
+            let _ = slot.deliver.try_send(Link { stream, origin: Origin::Accepted, answered: None });
         }
+    }
+}
+
+impl Greeter {
+    /// Answers a call. `None`: the connection is of no further use.
+    async fn answer(
+        &self,
+        stream: &mut tokio::net::TcpStream,
+        head: &[u8; HELLO_BYTES],
+        parsed: Result<(Head, usize), FrameError>,
+    ) -> Option<()> {
+        let Ok((Head::Call, length)) = parsed else { return None };
+        let mut message = vec![0; length];
+        stream.read_exact(&mut message).await.ok()?;
+        let prepare: proto::Prepare = Head::open(head, &message).ok()?;
+        let answerer = self.answerer.clone();
+        let answered = tokio::task::spawn_blocking(move || answerer(&prepare)).await.ok()?;
+        let bytes = match answered {
+            Ok((stats, frames)) => [Head::Done.seal(&stats), frames].concat(),
+            Err(fault) => {
+                tracing::info!("refused a call: {fault}");
+                Head::Failed.seal(&proto::Fault::from(fault))
+            }
+        };
+        stream.write_all(&bytes).await.ok()
     }
 }
 

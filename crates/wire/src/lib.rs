@@ -1,6 +1,7 @@
 //! What the daemons say to each other: the control protocol (gRPC, [`proto`]) and the slice protocol (framed
 //! TCP, [`frame`]). Versioned, bounded, and checksummed; nothing that arrives here can panic a daemon.
 
+pub mod call;
 pub mod fault;
 pub mod frame;
 pub mod ids;

@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(chosen(32 << 10, None, None).unwrap().0, Scheme::PprSliced);
         // Few bytes go by a star, however long the block.
         assert_eq!(chosen(64 * MIB, None, Some((MIB, 1))).unwrap().0, Scheme::Conventional);
-        assert_eq!(chosen(64 * MIB, None, Some((MIB, 2 * STAR_READ_BYTES))).unwrap().0, Scheme::Pipeline);
+        assert_eq!(chosen(64 * MIB, None, Some((MIB, MIB))).unwrap().0, Scheme::Pipeline);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
 use wire::spec::{EdgeEnd, FlowHeader};
-use wire::{Cause, Fault};
+use wire::{Cause, Fault, proto};
 
 /// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
 /// enough to stay in the second-level cache until it has been combined and sent on.
@@ -216,6 +216,11 @@ impl Inlet {
         Ok(())
     }
 
+    /// What the stage at the other end said of itself, if it answered a call.
+    pub fn answered(&mut self) -> Option<proto::StageStats> {
+        self.link.answered.take()
+    }
+
     /// The link, for another flow. Only after [`Inlet::take_end`]. `None` if more was read than the flow's End: the sender
     /// has begun the next flow, whose Hello nobody would see. Closed, the connection is made anew at once; kept, the
     /// sender would wait in vain.
@@ -360,7 +365,7 @@ mod tests {
     fn end_and(more: &[u8]) -> (bool, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let link = |stream| Link { stream, origin: Origin::Accepted };
+        let link = |stream| Link { stream, origin: Origin::Accepted, answered: None };
         let receiver = link(listener.accept().unwrap().0);
         let token = wire::Token::random();
         let end = EdgeEnd { lane: 0, edge: 0, rows: 1, extents: vec![0], token, dial: None, peer: 2 };

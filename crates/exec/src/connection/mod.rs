@@ -5,7 +5,7 @@ mod inlet;
 mod low_water;
 mod outlet;
 
-pub use dial::{Dialling, dial};
+pub use dial::{Call, Dialling, dial};
 pub use inlet::{FrameAt, Inlet, LongFrame, fingerprint_at, frame_capacity, in_parts, receive_capacity};
 pub use outlet::Outlet;
 
@@ -15,7 +15,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::spec::{EdgeEnd, FlowHeader};
-use wire::{Cause, Fault};
+use wire::{Cause, Fault, proto};
 
 /// Idle connections kept for each peer. A node has rarely more flows with one neighbour at once.
 const POOLED_PER_PEER: usize = 8;
@@ -105,6 +105,8 @@ pub enum Origin {
 pub struct Link {
     pub(crate) stream: TcpStream,
     pub(crate) origin: Origin,
+    /// What the stage at the other end says of itself, if it answered a call: its frames follow.
+    pub(crate) answered: Option<proto::StageStats>,
 }
 
 /// Who we are in a flow, for errors and frames.

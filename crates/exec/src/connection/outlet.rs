@@ -10,10 +10,16 @@ use wire::{Cause, Fault};
 /// Under a throttle bytes are charged and sent in pieces of this size, so that a hop adds little delay.
 const THROTTLED_PIECE_BYTES: usize = 32 * 1024;
 
+/// Where frames go.
+enum Carrier {
+    Link(Link, u64),
+    /// They are gathered, to answer a call with.
+    Answer(Vec<u8>),
+}
+
 /// The sending end of an edge.
 pub struct Outlet {
-    link: Link,
-    watched: u64,
+    carrier: Carrier,
     end: EdgeEnd,
     context: Arc<StreamContext>,
     pending: Vec<u8>,
@@ -31,16 +37,16 @@ impl Outlet {
         let watched = context.abort.watch(&link.stream).map_err(lost)?;
         // Waiting for an acknowledgement is waiting for room, which is no stall: whoever waits for input says so.
         link.stream.set_read_timeout(None).map_err(lost)?;
-        Ok(Outlet {
-            link,
-            watched,
-            end,
-            context,
-            pending: Vec::new(),
-            frames: 0,
-            payload_bytes: 0,
-            wire_bytes: 0,
-        })
+        Ok(Outlet::over(Carrier::Link(link, watched), end, context))
+    }
+
+    /// Gathers frames, to answer a call with.
+    pub fn answer(end: EdgeEnd, context: Arc<StreamContext>) -> Outlet {
+        Outlet::over(Carrier::Answer(Vec::new()), end, context)
+    }
+
+    fn over(carrier: Carrier, end: EdgeEnd, context: Arc<StreamContext>) -> Outlet {
+        Outlet { carrier, end, context, pending: Vec::new(), frames: 0, payload_bytes: 0, wire_bytes: 0 }
     }
 
     /// The edge.
@@ -109,7 +115,11 @@ impl Outlet {
         let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
         for part in bytes.chunks(piece) {
             self.context.throttle.send(part.len());
-            self.link.stream.write_all(part).map_err(|e| self.lost(&e.to_string()))?;
+            let sent = match &mut self.carrier {
+                Carrier::Link(link, _) => link.stream.write_all(part),
+                Carrier::Answer(gathered) => gathered.write_all(part),
+            };
+            sent.map_err(|e| self.lost(&e.to_string()))?;
         }
         self.wire_bytes += bytes.len() as u64;
         Ok(())
@@ -118,7 +128,8 @@ impl Outlet {
     /// Waits until the receiver of a serial flow has taken the slice that was sent last.
     pub fn await_acknowledgement(&mut self) -> Result<(), Fault> {
         let mut answer = [0];
-        self.link.stream.read_exact(&mut answer).map_err(|e| self.lost(&e.to_string()))?;
+        let Carrier::Link(link, _) = &mut self.carrier else { return Ok(()) };
+        link.stream.read_exact(&mut answer).map_err(|e| self.lost(&e.to_string()))?;
         if answer == [ACKNOWLEDGEMENT] { Ok(()) } else { Err(self.lost("the receiver answers nonsense")) }
     }
 
@@ -140,8 +151,14 @@ impl Outlet {
     }
 
     /// The link, for another flow. Only after [`Outlet::finish`].
-    pub fn into_link(self) -> Link {
-        self.context.abort.forget(self.watched);
-        self.link
+    pub fn into_link(self) -> Option<Link> {
+        let Carrier::Link(link, watched) = self.carrier else { return None };
+        self.context.abort.forget(watched);
+        Some(link)
+    }
+
+    /// The frames that were gathered.
+    pub fn into_answer(self) -> Vec<u8> {
+        if let Carrier::Answer(gathered) = self.carrier { gathered } else { Vec::new() }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Connect;
 use super::local::LocalBlock;
-use crate::connection::{FrameAt, Inlet, Link, LongFrame, StreamContext, fingerprint_at};
+use crate::connection::{Call, FrameAt, Inlet, Link, LongFrame, StreamContext, fingerprint_at};
 use gf::{CHUNK_BYTES, Fingerprint};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -13,8 +13,8 @@ use wire::{Cause, Fault};
 
 /// An edge whose link is still to come.
 pub enum EdgePlan {
-    /// We dial this peer.
-    Dial(EdgeEnd, SocketAddr),
+    /// We dial this peer, and greet it or call it.
+    Dial(EdgeEnd, SocketAddr, Option<Call>),
     /// The peer dials; its link arrives here.
     Wait(EdgeEnd, mpsc::Receiver<Link>),
 }
@@ -23,7 +23,7 @@ impl EdgePlan {
     /// The edge.
     pub fn end(&self) -> &EdgeEnd {
         match self {
-            EdgePlan::Dial(end, _) | EdgePlan::Wait(end, _) => end,
+            EdgePlan::Dial(end, ..) | EdgePlan::Wait(end, _) => end,
         }
     }
 }

@@ -12,7 +12,7 @@ pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
 pub use outputs::{Delivery, OutputPlan, Sink};
 
-use crate::connection::{Dialling, Identity, Link, StreamContext, in_parts};
+use crate::connection::{Dialling, Identity, Inlet, Link, StreamContext, in_parts};
 use crate::fault_injection::Injection;
 use gf::Product;
 use inputs::Inputs;
@@ -72,6 +72,8 @@ pub(crate) struct Stage {
     delivered: u64,
     reported: u64,
     report_every: u64,
+    /// Processor time that the thread had used before.
+    cpu_before_ns: u64,
 }
 
 /// Runs a stage to its end. Gives back the links whose streams ended well.
@@ -81,6 +83,33 @@ pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
     let mut stage = Stage::open(task, connect)?;
     stage.carry(first)?;
     stage.finish()
+}
+
+/// Runs a stage that only reads, here and now, over the slices [first, first + count): its frames with their End, and
+/// what it says of itself.
+pub fn answer(task: StageTask, first: u64, count: u64) -> Result<(Vec<u8>, proto::StageStats), Fault> {
+    let mut stage = Stage::open(task, Unconnected)?;
+    stage.inputs.will_need(first, count);
+    for slice in first..first + count {
+        stage.slice(slice, first + count).map_err(|f| f.at(stage.lane, slice))?;
+    }
+    stage.outputs.end_streams()?;
+    let stats = stage.stats();
+    Ok((stage.outputs.into_answer(), stats))
+}
+
+/// For stages without connections.
+struct Unconnected;
+
+impl Connect for Unconnected {
+    fn begin(&self, plan: EdgePlan, sends: bool) -> Connecting {
+        let (_, never) = mpsc::sync_channel(1);
+        Connecting::Arriving(plan.end().clone(), sends, never)
+    }
+
+    fn complete(&self, _: Connecting) -> Result<Link, Fault> {
+        Err(Fault::new(Cause::Bug, "a stage that only answers has no connection"))
+    }
 }
 
 /// Brings about the connections of edges, in two steps: all are begun before the first is waited for.
@@ -107,6 +136,7 @@ fn aborted() -> Fault {
 
 impl Stage {
     fn open(task: StageTask, connect: impl Connect) -> Result<Stage, Fault> {
+        let cpu_before_ns = thread_cpu_ns();
         let id = task.context.id.clone();
         let outputs = Outputs::open(task.outputs, &task.spec.matrix, &task.context, &connect)?;
         let inputs = Inputs::open(task.inputs, &task.context, &connect)?;
@@ -131,6 +161,7 @@ impl Stage {
             delivered: 0,
             reported: 0,
             report_every,
+            cpu_before_ns,
         })
     }
 
@@ -222,19 +253,25 @@ impl Stage {
             (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node);
             self.send(proto::stage_message::Kind::Staged(staged))?;
         }
-        let stats = proto::StageStats {
+        let answered: Vec<_> = self.inputs.inlets.iter_mut().filter_map(Inlet::answered).collect();
+        for stats in answered.into_iter().chain([self.stats()]) {
+            self.send(proto::stage_message::Kind::Done(stats))?;
+        }
+        let mut links = self.inputs.into_links();
+        links.extend(self.outputs.into_links());
+        Ok(links)
+    }
+
+    fn stats(&self) -> proto::StageStats {
+        proto::StageStats {
             lane: self.lane,
             stage: self.stage,
             node: self.id.node,
             sent: self.outputs.sent(),
-            cpu_ns: thread_cpu_ns(),
+            cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_before_ns),
             disk_read_bytes: self.inputs.read_bytes(),
             disk_written_bytes: self.outputs.written_bytes,
-        };
-        self.send(proto::stage_message::Kind::Done(stats))?;
-        let mut links = self.inputs.into_links();
-        links.extend(self.outputs.into_links());
-        Ok(links)
+        }
     }
 
     fn send(&self, kind: proto::stage_message::Kind) -> Result<(), Fault> {
@@ -242,7 +279,7 @@ impl Stage {
     }
 }
 
-/// Processor time of the calling thread, which does nothing but its stage.
+/// Processor time of the calling thread.
 fn thread_cpu_ns() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64

@@ -6,6 +6,7 @@ use crate::store::BlockSink;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint, Matrix};
 use std::sync::Arc;
 use wire::frame::{HEADER_BYTES, Header, crc32c};
+use wire::spec::EdgeEnd;
 use wire::{Cause, Fault, proto};
 
 /// Frames are gathered to about this size before they are sent, as long as there is input to go on with.
@@ -32,6 +33,8 @@ pub type Sink = Box<dyn FnMut(Delivery<'_>) -> Result<(), Fault> + Send>;
 pub enum OutputPlan {
     /// An edge.
     Edge(EdgePlan),
+    /// An edge whose frames are gathered, to answer a call with.
+    Answer(EdgeEnd),
     /// A block, of this stored length and this many rows.
     Write(Box<dyn BlockSink>, u64, u16),
     /// The driver's sink, for this many rows.
@@ -105,6 +108,11 @@ impl Outputs {
                     let outlet = begun.len();
                     destinations.extend((0..end.rows).map(|row| Destination::Outlet { outlet, row }));
                     begun.push((end, connect.begin(edge, true)));
+                }
+                OutputPlan::Answer(end) => {
+                    let outlet = outputs.outlets.len();
+                    destinations.extend((0..end.rows).map(|row| Destination::Outlet { outlet, row }));
+                    outputs.outlets.push(Outlet::answer(end, context.clone()));
                 }
                 OutputPlan::Write(sink, stored_bytes, rows) => {
                     let block = outputs.blocks.len();
@@ -270,7 +278,11 @@ impl Outputs {
     }
 
     pub(crate) fn into_links(self) -> Vec<Link> {
-        self.outlets.into_iter().map(Outlet::into_link).collect()
+        self.outlets.into_iter().filter_map(Outlet::into_link).collect()
+    }
+
+    pub(crate) fn into_answer(self) -> Vec<u8> {
+        self.outlets.into_iter().flat_map(Outlet::into_answer).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whatever goes wrong: one typed fault that names the guilty, and nothing under a final name.
 
-use crate::rig::{REQUESTOR, Rig};
+use crate::rig::{REQUESTOR, Rig, read};
 use disk::Disk;
 use flow::Scheme;
 use std::io::{Read, Write};
@@ -89,6 +89,41 @@ async fn a_bit_flipped_on_disk_names_the_node_and_the_block() {
         }
         assert_eq!(rig.nodes[1].shared().flows.corrupt(), vec![rig.ids[1]]);
     }
+}
+
+/// A small read is one exchange on the data connection: faults are named all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_read_needs_no_control_stream_and_names_the_guilty() {
+    let slice_bytes = 4096;
+    let rig = Rig::new("rs-4+2", &[300_000; 4], slice_bytes).await;
+    let plan = |first, count| {
+        let mut plan = rig.read_plan(Scheme::Conventional, &[(0, 0)], (first, count));
+        let helpers = plan.participants.iter_mut().filter(|p| p.node != 0);
+        helpers.for_each(|p| p.control_addr = "127.0.0.1:1".to_owned());
+        plan
+    };
+    let at = |slice: u64| (slice * u64::from(slice_bytes)) as usize;
+    for (first, count) in [(0, 1), (2, 3), (73, 1)] {
+        let got = read(plan(first, count), 1, slice_bytes).await.unwrap();
+        assert!(got[0] == rig.blocks[0][at(first)..at(first + count).min(300_000)], "{first}");
+    }
+    // More than a small read: each helper needs its control stream.
+    let fault = read(plan(0, 74), 1, slice_bytes).await.unwrap_err();
+    assert_eq!(fault.cause, Cause::Unreachable, "{fault}");
+
+    rig.injections[2].flip_wire(5);
+    let fault = read(plan(5, 1), 1, slice_bytes).await.unwrap_err();
+    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some((3, 0))), "{fault}");
+    damage(rig.disks[1].as_ref(), |bytes| bytes[123_456] ^= 1);
+    let fault = read(plan(30, 1), 1, slice_bytes).await.unwrap_err();
+    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{fault}");
+    assert_eq!(fault.block, Some(rig.ids[1]));
+    damage(rig.disks[1].as_ref(), |bytes| bytes.truncate(1000));
+    let fault = read(plan(40, 1), 1, slice_bytes).await.unwrap_err();
+    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{fault}");
+    // The others go on answering.
+    let got = read(plan(73, 1), 1, slice_bytes).await;
+    assert_eq!(got.unwrap_err().suspect, Some((2, 2)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
