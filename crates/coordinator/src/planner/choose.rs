@@ -1,6 +1,7 @@
 //! By which scheme a block is decoded: the one asked for, or (`auto`) the one that is predicted to take the fewest
 //! timeslots, with the reason.
 
+use super::order::Network;
 use super::slice_run;
 use crate::config::STAR_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
@@ -20,6 +21,7 @@ pub(super) fn choose(
     asked: Option<Scheme>,
     request: &RepairRequest<'_>,
     read: Option<(u64, u64)>,
+    network: &Network,
 ) -> Result<Choice> {
     let (scheme, why) = match (asked, read) {
         (Some(scheme), _) => (scheme, None),
@@ -27,18 +29,22 @@ pub(super) fn choose(
             let why = format!("for {length} B, where latency counts hops and not bytes");
             (Scheme::Conventional, Some(why))
         }
-        (None, _) => return fewest_timeslots(request, read),
+        (None, _) => return fewest_timeslots(request, read, network),
     };
-    Ok(Choice { scheme, flow: build(scheme, request)?, why })
+    Ok(Choice { scheme, flow: build(scheme, request, network)?, why })
 }
 
 /// The best of those schemes that stream. One that forwards whole blocks, or waits for acknowledgements, never does
 /// better than the same graph without.
-fn fewest_timeslots(request: &RepairRequest<'_>, read: Option<(u64, u64)>) -> Result<Choice> {
+fn fewest_timeslots(
+    request: &RepairRequest<'_>,
+    read: Option<(u64, u64)>,
+    network: &Network,
+) -> Result<Choice> {
     let mut best: Option<(f64, Scheme, Proved)> = None;
     let mut priced = Vec::new();
     for scheme in Scheme::all().filter(|scheme| !scheme.whole_block() && !scheme.serial()) {
-        let flow = build(scheme, request)?;
+        let flow = build(scheme, request, network)?;
         let slices = read.map(|(offset, length)| {
             let (first, count) = slice_run(offset, length, flow.geometry.slice_bytes);
             first..first + count
@@ -58,9 +64,10 @@ fn fewest_timeslots(request: &RepairRequest<'_>, read: Option<(u64, u64)>) -> Re
     Ok(Choice { scheme, flow, why: Some(why) })
 }
 
-fn build(scheme: Scheme, request: &RepairRequest<'_>) -> Result<Proved> {
+fn build(scheme: Scheme, request: &RepairRequest<'_>, network: &Network) -> Result<Proved> {
     let geometry = sliced(scheme, request.geometry)?;
-    Ok(flow::build(scheme, &RepairRequest { geometry, ..request.clone() })?)
+    let helpers = network.ordered(scheme, request)?;
+    Ok(flow::build(scheme, &RepairRequest { geometry, helpers: &helpers, ..request.clone() })?)
 }
 
 /// The geometry with slices as the scheme wants them: as asked for, or whole symbols.
@@ -103,7 +110,7 @@ mod tests {
             requestor: Site(0),
             sink: Sink::Read,
         };
-        let choice = choose(asked, &request, read)?;
+        let choice = choose(asked, &request, read, &Network::default())?;
         Ok((choice.scheme, choice.flow.geometry.slices(), choice.why.unwrap_or_default()))
     }
 

@@ -6,6 +6,7 @@
 mod choose;
 mod codes;
 mod encode;
+mod order;
 mod read;
 mod repair;
 mod write;

@@ -1,6 +1,7 @@
 //! Plans of repairs: a block of a stripe is rebuilt at a requestor, a replica is copied to it. The requestor drives.
 
 use super::choose::{Choice, choose};
+use super::order::Network;
 use super::read::unrecoverable;
 use super::{Draft, Planned, Planner, Source, living_copy, plain, site};
 use crate::catalog::{Placement, StripePlacement};
@@ -108,7 +109,7 @@ impl Planner {
             requestor: site(spec.requestor),
             sink: Sink::Write,
         };
-        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None)
+        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None, &Network::new(view))
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         let mut info = stripe.info(stripe.index);
         if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
