@@ -12,6 +12,7 @@ mod demo;
 mod interrupt;
 mod job;
 mod lab;
+mod links;
 mod local;
 mod objects;
 mod operate;
@@ -93,6 +94,9 @@ enum Command {
         /// Such as 400mbit or 50MB/s; none lifts the limit
         rate: Rate,
     },
+    /// What is known of the bandwidth of links, for schemes that look at it
+    #[command(subcommand)]
+    Links(links::LinksCommand),
     /// Back up the catalog, restore it, rebuild it
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
@@ -166,6 +170,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Scrub { node } => operate::scrub(context, node),
         Command::Tasks(command) => operate::tasks(context, command),
         Command::Throttle { rate } => operate::throttle(context, rate),
+        Command::Links(command) => links::run(context, command),
         Command::Catalog(command) => catalog::run(context, command),
         Command::Codes(command) => codes::run(command, context.out),
         Command::Plan(command) => plan::run(command, context.out),

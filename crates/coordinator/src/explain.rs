@@ -28,6 +28,7 @@ pub(crate) async fn explain(
         slice_bytes: shared.planner.slice_bytes(request.slice_bytes)?,
         verify: !request.no_verify,
         requestor,
+        scheduled: request.node != 0,
         generation: placement.row.last_generation + 1,
         flow: FlowId::random(),
         attempt: 1,

@@ -20,6 +20,7 @@ mod error;
 mod explain;
 mod health;
 mod jobs;
+mod links;
 mod membership;
 mod nodes;
 mod objects;

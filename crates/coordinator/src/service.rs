@@ -5,7 +5,7 @@ use crate::config::MAX_PARALLEL_REPAIRS;
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{self, RepairOptions, Work};
 use crate::shared::{Shared, now_ms};
-use crate::{cluster, explain, membership, objects};
+use crate::{cluster, explain, links, membership, objects};
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
@@ -133,6 +133,14 @@ impl Coordinator for Service {
     async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
         cluster::throttle(&self.0, request.into_inner()).await?;
         answer(Ok(proto::Empty {}))
+    }
+
+    async fn get_links(&self, _: Request<proto::Empty>) -> Answer<proto::LinkTable> {
+        answer(links::show(&self.0).await.map(|json| proto::LinkTable { json }))
+    }
+
+    async fn set_links(&self, request: Request<proto::LinkTable>) -> Answer<proto::LinkTable> {
+        answer(links::set(&self.0, &request.into_inner().json).await.map(|json| proto::LinkTable { json }))
     }
 
     async fn backup_catalog(&self, _: Request<proto::Empty>) -> Answer<Self::BackupCatalogStream> {

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
 use crate::jobs::Jobs;
+use crate::links::LinkTable;
 use crate::nodes::Nodes;
 use crate::planner::Planner;
 use crate::tasks::{Task, Tasks};
@@ -42,11 +43,13 @@ impl Shared {
     pub fn new(config: Config, catalog: Arc<Catalog>) -> Result<(Arc<Shared>, mpsc::Receiver<BlockId>)> {
         let (damaged, damaged_blocks) = mpsc::channel(MAX_DAMAGED);
         let tasks = Tasks::default();
+        let planner = Planner::new(config.slice_bytes, rand::random());
+        planner.set_links(LinkTable::parse(&catalog.links()?)?.rates()?);
         let shared = Arc::new(Shared {
             started: Instant::now(),
             health: Health::new(Duration::from_millis(config.dead_after_ms), catalog.nodes()?),
             nodes: Nodes::default(),
-            planner: Planner::new(config.slice_bytes, rand::random()),
+            planner,
             orphans: tasks.add("orphans"),
             tasks,
             jobs: Jobs::default(),

@@ -55,3 +55,38 @@ async fn a_rack_aware_repair_crosses_racks_as_rarely_as_any() {
     assert_eq!(json["plans"][0]["cross_rack_bytes"], 2 * BLOCK_BYTES);
     assert_eq!(json["plans"][0]["network_bytes"], 4 * BLOCK_BYTES);
 }
+
+/// A table in which every link is 1000 Mb/s but those that touch `slow`.
+fn links(slow: &[u32]) -> proto::LinkTable {
+    let rate = |from: u32, to: u32| if slow.contains(&from) || slow.contains(&to) { 10.0 } else { 1000.0 };
+    let rows: Vec<Vec<f64>> = (1..=10).map(|from| (1..=10).map(|to| rate(from, to)).collect()).collect();
+    proto::LinkTable { json: serde_json::json!({ "bandwidth": rows }).to_string() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_weighted_repair_goes_around_slow_links_that_the_coordinator_remembers() {
+    let mut cluster = cluster().await;
+    let info = cluster.lookup("object").await.unwrap();
+    let members = info.blocks[1].stripe.clone().unwrap().members;
+    // Three of the seven survivors are slow: the other four help, whoever helped last.
+    let slow: Vec<u32> = [0, 3, 6].map(|member: usize| members[member].node).to_vec();
+    for wrong in
+        [r#"{"bandwidth": [[1]], "up": [1, 2]}"#, r#"{"bandwidth": [[1, -1], [1, 1]]}"#, "[", r#"{"x": 1}"#]
+    {
+        let refused =
+            cluster.client.set_links(proto::LinkTable { json: wrong.to_owned() }).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{wrong}: {refused:?}");
+    }
+    cluster.client.set_links(links(&slow)).await.unwrap();
+    let kept = cluster.client.get_links(proto::Empty {}).await.unwrap().into_inner();
+    assert_eq!(kept, links(&slow));
+    cluster.again().await.unwrap();
+    for _ in 0..3 {
+        cluster.repair(measured("weighted")).await.unwrap();
+    }
+    for plan in cluster.world.flows() {
+        assert_eq!((plan.scheme.as_str(), plan.participants.len()), ("weighted", 5));
+        assert!(plan.participants.iter().all(|p| !slow.contains(&p.node)), "{:?}", plan.participants);
+        assert!(plan.predicted.iter().all(|l| l.bytes == BLOCK_BYTES));
+    }
+}

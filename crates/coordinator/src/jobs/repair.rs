@@ -194,6 +194,7 @@ impl Attempt<'_> {
             slice_bytes: self.shared.planner.slice_bytes(self.options.slice_bytes)?,
             verify: self.options.verify,
             requestor: ticket.target.node,
+            scheduled: self.options.replaces.is_some(),
             generation: ticket.target.generation,
             flow: self.flow,
             attempt: self.attempt,

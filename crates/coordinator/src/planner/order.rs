@@ -1,14 +1,17 @@
-//! Which helpers stand on a chain, and in which order: as they are preferred (RP §3.3), or as racks want it (RP §4.2).
+//! Which helpers stand on a chain, and in which order: as they are preferred (RP §3.3), or as racks
+//! (RP §4.2) or the weights of links (RP §4.3) want it.
 //!
 //! A path planner chooses among all survivors. Where a code is not MDS not every choice decodes: then the equation
 //! chooses the helpers, and the path planner only their order.
 
+use super::Planner;
 use crate::error::Result;
 use crate::health::View;
 use flow::{Helper, RepairRequest, Scheme, Site};
-use plan::path::rack_aware_path;
-use plan::{NodeId, PlanError, RackId, Topology};
+use plan::path::{MAX_NODES, SEARCH_STEPS, rack_aware_path, weighted_path};
+use plan::{LinkRates, NodeId, PlanError, RackId, Topology};
 use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 
 /// The rack of whoever stands in none that is known: a client.
 const NO_RACK: RackId = RackId(u32::MAX);
@@ -19,20 +22,35 @@ pub(super) struct Network {
     topology: Topology,
     /// Nodes that help only where others do not suffice.
     quarantined: BTreeSet<NodeId>,
+    /// In Mb/s.
+    rates: Arc<LinkRates>,
+    /// The most preferred helpers are taken, as they are scheduled (RP §3.3), and weights only order them (RP §4.3,
+    /// remarks).
+    scheduled: bool,
 }
 
-impl Network {
-    pub fn new(view: &View) -> Network {
+impl Planner {
+    /// The network as it is known now.
+    pub(super) fn network(&self, view: &View) -> Network {
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
         Network {
             topology: view.topology.clone(),
             quarantined: quarantined.map(|(&id, _)| NodeId(id)).collect(),
+            rates: Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner)),
+            scheduled: false,
         }
+    }
+}
+
+impl Network {
+    /// For one of many repairs, or one alone.
+    pub fn scheduled(self, scheduled: bool) -> Network {
+        Network { scheduled, ..self }
     }
 
     /// The helpers of `request` as `scheme` wants them: those of its path first.
     pub fn ordered(&self, scheme: Scheme, request: &RepairRequest<'_>) -> Result<Vec<Helper>> {
-        if !matches!(scheme, Scheme::RackAware) {
+        if !matches!(scheme, Scheme::RackAware | Scheme::Weighted) {
             return Ok(request.helpers.to_vec());
         }
         let needed = request.needed()?;
@@ -56,6 +74,10 @@ impl Network {
             choice.iter().copied().filter(|node| !self.quarantined.contains(node)).collect();
         if trusted.len() >= k {
             choice = trusted;
+        }
+        if scheme == Scheme::Weighted {
+            let most = if self.scheduled { k } else { MAX_NODES - 1 };
+            choice.truncate(most.max(k));
         }
         let path = self.path(scheme, &choice, k, request.requestor)?;
         let free = along(request.helpers, request.requestor, &path);
@@ -84,6 +106,13 @@ impl Network {
                     }
                 }
                 rack_aware_path(&topology, choice, k, end)?.path
+            }
+            Scheme::Weighted => {
+                let nodes: Vec<NodeId> = choice.iter().copied().chain([end]).collect();
+                let helpers: Vec<usize> = (0..choice.len()).collect();
+                let weights = self.rates.weights(&nodes)?;
+                let found = weighted_path(&weights, &helpers, k, choice.len(), SEARCH_STEPS)?;
+                found.path.into_iter().map(|place| nodes[place]).collect()
             }
             _ => choice.iter().copied().take(k).chain([end]).collect(),
         };
@@ -173,6 +202,38 @@ mod tests {
         let aware = flow_of("lrc-12+2+2", &racks(&rack_of), Scheme::RackAware);
         assert_eq!(aware.sites(), plain.sites());
         assert_eq!(crossings(&aware, &rack_of), (1, 2 * BLOCK));
+    }
+
+    /// RP §4.3: of all survivors those on the path whose slowest link is fastest; scheduled helpers are only ordered.
+    #[test]
+    fn the_weighted_chain_goes_around_slow_links() {
+        // Helper 1 sends slowly, helper 2 receives slowly, and into the requestor only 3 and 5 are fast.
+        let rate = |from: u32, to: u32| match (from, to) {
+            (1, _) => 5.0,
+            (_, 2) => 10.0,
+            (from, 0) if from != 3 && from != 5 => 20.0,
+            _ => 100.0,
+        };
+        let rows: Vec<Vec<Option<f64>>> =
+            (0..7).map(|from| (0..7).map(|to| Some(rate(from, to))).collect()).collect();
+        let nodes: Vec<NodeId> = (0..7).map(NodeId).collect();
+        let mut network = Network {
+            rates: Arc::new(LinkRates::new(&nodes, Some(&rows), None, None).unwrap()),
+            ..Network::default()
+        };
+        let slowest = |flow: &Proved| {
+            let cost = flow::predict(flow, |_| BLOCK, None);
+            cost.links.keys().map(|&(from, to)| rate(from.0, to.0)).fold(f64::INFINITY, f64::min)
+        };
+        let free = flow_of("rs-4+3", &network, Scheme::Weighted);
+        assert_eq!(slowest(&free), 100.0);
+        assert!(!free.sites().contains(&Site(1)));
+        assert_eq!(slowest(&flow_of("rs-4+3", &network, Scheme::Pipeline)), 5.0);
+        // Helpers 1 to 4 are scheduled: helper 1 sends whatever the order.
+        network.scheduled = true;
+        let scheduled = flow_of("rs-4+3", &network, Scheme::Weighted);
+        assert_eq!(scheduled.sites().into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4].map(Site));
+        assert_eq!(slowest(&scheduled), 5.0);
     }
 
     #[test]

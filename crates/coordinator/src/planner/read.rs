@@ -1,7 +1,6 @@
 //! Plans of reads: from a living copy, or decoded from the rest of the stripe.
 
 use super::choose::{Choice, choose};
-use super::order::Network;
 use super::repair::survivors;
 use super::{CLIENT, Draft, Planned, Planner, Source, plain, site, slice_run};
 use crate::catalog::Placement;
@@ -120,8 +119,9 @@ impl Planner {
             requestor: CLIENT,
             sink: Sink::Read,
         };
-        let Choice { scheme, flow, why } = choose(request.scheme, &repair, Some((within, length)), &Network::new(view))
-            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
+        let Choice { scheme, flow, why } =
+            choose(request.scheme, &repair, Some((within, length)), &self.network(view))
+                .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         self.mark(&flow, CLIENT.0);
         let helpers = flow.sites().len() - 1;
         let slices = slice_run(within, length, flow.geometry.slice_bytes);

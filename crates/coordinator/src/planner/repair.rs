@@ -1,7 +1,6 @@
 //! Plans of repairs: a block of a stripe is rebuilt at a requestor, a replica is copied to it. The requestor drives.
 
 use super::choose::{Choice, choose};
-use super::order::Network;
 use super::read::unrecoverable;
 use super::{Draft, Planned, Planner, Source, living_copy, plain, site};
 use crate::catalog::{Placement, StripePlacement};
@@ -22,6 +21,8 @@ pub(crate) struct RepairSpec {
     pub verify: bool,
     /// Who gets the block.
     pub requestor: u32,
+    /// One of many repairs, for which helpers are scheduled: the most preferred ones help.
+    pub scheduled: bool,
     /// Generation of the new copy.
     pub generation: u64,
     pub flow: FlowId,
@@ -109,7 +110,8 @@ impl Planner {
             requestor: site(spec.requestor),
             sink: Sink::Write,
         };
-        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None, &Network::new(view))
+        let network = self.network(view).scheduled(spec.scheduled);
+        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None, &network)
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         let mut info = stripe.info(stripe.index);
         if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
