@@ -1,6 +1,7 @@
 //! `stripeline`: the one program. Daemons, the operator's commands and the researcher's calculator.
 
 mod amount;
+mod audit;
 mod bare;
 mod bench;
 mod catalog;
@@ -97,6 +98,8 @@ enum Command {
     /// What is known of the bandwidth of links, for schemes that look at it
     #[command(subcommand)]
     Links(links::LinksCommand),
+    /// Show the last repairs: what each was to move and what it moved
+    Audit(audit::AuditArgs),
     /// Back up the catalog, restore it, rebuild it
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
@@ -170,6 +173,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Scrub { node } => operate::scrub(context, node),
         Command::Tasks(command) => operate::tasks(context, command),
         Command::Throttle { rate } => operate::throttle(context, rate),
+        Command::Audit(args) => audit::run(context, &args),
         Command::Links(command) => links::run(context, command),
         Command::Catalog(command) => catalog::run(context, command),
         Command::Codes(command) => codes::run(command, context.out),

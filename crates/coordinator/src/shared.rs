@@ -1,5 +1,6 @@
 //! What all parts of a running coordinator share.
 
+use crate::audit::Audit;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub jobs: Jobs,
     /// The task whose pause keeps blocks that the catalog does not know.
     pub orphans: Arc<Task>,
+    pub audit: Audit,
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
     receiving: Mutex<BTreeMap<u32, u64>>,
@@ -51,6 +53,7 @@ impl Shared {
             nodes: Nodes::default(),
             planner,
             orphans: tasks.add("orphans"),
+            audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
             tasks,
             jobs: Jobs::default(),
             catalog,

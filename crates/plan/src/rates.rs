@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::error::PlanError;
-use crate::path::LinkMatrix;
 use crate::topology::NodeId;
 
 /// Nodes of one table: a million links, eight megabytes.
@@ -84,19 +83,6 @@ impl LinkRates {
         self.down.get(&node).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// The time that each link between `nodes` takes for a unit (RP §4.3), in their order: the weights that
-    /// [`weighted_path`](crate::path::weighted_path) wants.
-    ///
-    /// # Errors
-    /// None for a table that [`new`](Self::new) made.
-    pub fn weights(&self, nodes: &[NodeId]) -> Result<LinkMatrix, PlanError> {
-        let row = |&from: &NodeId| -> Vec<f64> {
-            let weight = |&to: &NodeId| if from == to { 0.0 } else { self.link(from, to).recip() };
-            nodes.iter().map(weight).collect()
-        };
-        LinkMatrix::from_rows(&nodes.iter().map(row).collect::<Vec<_>>())
-    }
-
     fn out_of(&self, node: NodeId) -> impl Iterator<Item = f64> {
         self.links.range((node, NodeId(0))..=(node, NodeId(u32::MAX))).map(|(_, &rate)| rate)
     }
@@ -161,9 +147,7 @@ mod tests {
         // A node that is not listed is not limited; of an interface that may send without limit nothing is known.
         assert_eq!([link(1, 5), link(1, 7), link(7, 1)], [f64::INFINITY; 3]);
         assert_eq!((rates.up(NodeId(1)), rates.up(NodeId(2))), (f64::INFINITY, 50.0));
-        let weights = rates.weights(&[NodeId(2), NodeId(5), NodeId(1), NodeId(9)]).unwrap();
-        assert_eq!((weights.get(0, 1), weights.get(3, 0)), (0.05, 1.0 / 90.0));
-        assert_eq!(weights.get(1, 2), f64::INFINITY, "a bandwidth of 0 is no link");
+        assert_eq!(link(5, 1), 0.0, "no link");
     }
 
     #[test]

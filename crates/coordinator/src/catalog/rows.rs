@@ -9,7 +9,7 @@ use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
 pub(crate) const CATALOG_FORMAT: u32 = 1;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 13] = [
+pub(crate) const TABLES: [&str; 14] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -23,6 +23,7 @@ pub(crate) const TABLES: [&str; 13] = [
     JobRow::TABLE,
     GarbageRow::TABLE,
     LinksRow::TABLE,
+    AuditRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -235,6 +236,12 @@ pub(crate) struct LinksRow {
     pub json: String,
 }
 
+/// A repair that ended, as [`crate::audit`] tells it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct AuditRow {
+    pub json: String,
+}
+
 /// Key of the one meta row.
 pub(crate) struct MetaKey;
 
@@ -273,6 +280,7 @@ tables! {
     JobRow, "jobs", u64;
     GarbageRow, "garbage", BlockCopy;
     LinksRow, "links", MetaKey;
+    AuditRow, "audit", u64;
 }
 
 impl Key for MetaKey {

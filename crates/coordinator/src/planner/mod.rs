@@ -6,15 +6,20 @@
 mod choose;
 mod codes;
 mod encode;
+mod multi_block;
 mod order;
+mod price;
 mod read;
 mod repair;
+mod why;
 mod write;
 
 pub(crate) use codes::Codes;
 pub(crate) use encode::{EncodePlan, expected_parity, is_made, kept};
+pub(crate) use multi_block::{SeveralPlan, Target};
 pub(crate) use read::ReadRequest;
 pub(crate) use repair::{RepairPlan, RepairSpec};
+pub(crate) use why::Part;
 pub(crate) use write::WriteRequest;
 
 use crate::catalog::rows::{BlockRow, Location};

@@ -8,7 +8,7 @@ use super::Planner;
 use crate::error::Result;
 use crate::health::View;
 use flow::{Helper, RepairRequest, Scheme, Site};
-use plan::path::{MAX_NODES, SEARCH_STEPS, rack_aware_path, weighted_path};
+use plan::path::{LinkMatrix, MAX_NODES, SEARCH_STEPS, rack_aware_path, weighted_path};
 use plan::{LinkRates, NodeId, PlanError, RackId, Topology};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct Network {
     /// Nodes that help only where others do not suffice.
     quarantined: BTreeSet<NodeId>,
     /// In Mb/s.
-    rates: Arc<LinkRates>,
+    pub(super) rates: Arc<LinkRates>,
     /// The most preferred helpers are taken, as they are scheduled (RP §3.3), and weights only order them (RP §4.3,
     /// remarks).
     scheduled: bool,
@@ -49,12 +49,15 @@ impl Network {
     }
 
     /// The helpers of `request` as `scheme` wants them: those of its path first.
-    pub fn ordered(&self, scheme: Scheme, request: &RepairRequest<'_>) -> Result<Vec<Helper>> {
+    ///
+    /// `ends` are the requestors, the one of the request first. Several count as one big requestor, whose weight from a
+    /// helper is that of all its links to them (RP §4.4, remarks), and whose rack is that of the first.
+    pub fn ordered(&self, scheme: Scheme, request: &RepairRequest<'_>, ends: &[Site]) -> Result<Vec<Helper>> {
         if !matches!(scheme, Scheme::RackAware | Scheme::Weighted) {
             return Ok(request.helpers.to_vec());
         }
         let needed = request.needed()?;
-        let stands = |helper: &Helper| helper.site != request.requestor && helper.stored_bytes > 0;
+        let stands = |helper: &Helper| !ends.contains(&helper.site) && helper.stored_bytes > 0;
         let sites = |helpers: &[Helper]| -> Vec<NodeId> {
             let mut sites = Vec::new();
             for node in helpers.iter().filter(|h| stands(h)).map(|h| NodeId(h.site.0)) {
@@ -75,17 +78,14 @@ impl Network {
         if trusted.len() >= k {
             choice = trusted;
         }
-        if scheme == Scheme::Weighted {
-            let most = if self.scheduled { k } else { MAX_NODES - 1 };
-            choice.truncate(most.max(k));
-        }
-        let path = self.path(scheme, &choice, k, request.requestor)?;
+        choice.truncate(if self.scheduled { k } else { k.max(MAX_NODES - 1) });
+        let path = self.path(scheme, &choice, k, ends)?;
         let free = along(request.helpers, request.requestor, &path);
         let chosen = RepairRequest { helpers: &free, ..request.clone() };
         if chosen.needed().is_ok_and(|used| used.iter().all(|h| !stands(h) || path.contains(&h.site))) {
             return Ok(free);
         }
-        let path = self.path(scheme, &fixed, k, request.requestor)?;
+        let path = self.path(scheme, &fixed, k, ends)?;
         Ok(along(&needed, request.requestor, &path))
     }
 
@@ -94,9 +94,9 @@ impl Network {
         scheme: Scheme,
         choice: &[NodeId],
         k: usize,
-        requestor: Site,
+        ends: &[Site],
     ) -> std::result::Result<Vec<Site>, PlanError> {
-        let end = NodeId(requestor.0);
+        let Some(end) = ends.first().map(|end| NodeId(end.0)) else { return Err(PlanError::NoHelpers) };
         let mut path = match scheme {
             Scheme::RackAware => {
                 let mut topology = self.topology.clone();
@@ -110,7 +110,7 @@ impl Network {
             Scheme::Weighted => {
                 let nodes: Vec<NodeId> = choice.iter().copied().chain([end]).collect();
                 let helpers: Vec<usize> = (0..choice.len()).collect();
-                let weights = self.rates.weights(&nodes)?;
+                let weights = self.weights(&nodes, ends)?;
                 let found = weighted_path(&weights, &helpers, k, choice.len(), SEARCH_STEPS)?;
                 found.path.into_iter().map(|place| nodes[place]).collect()
             }
@@ -118,6 +118,29 @@ impl Network {
         };
         path.pop();
         Ok(path.into_iter().map(|node| Site(node.0)).collect())
+    }
+}
+
+impl Network {
+    /// The time that each link takes for one slice of each of f blocks; the last of `nodes` stands for all `ends`.
+    fn weights(&self, nodes: &[NodeId], ends: &[Site]) -> std::result::Result<LinkMatrix, PlanError> {
+        let f = ends.len() as f64;
+        let weight = |from: NodeId, to: NodeId| match nodes.last() {
+            _ if from == to => 0.0,
+            Some(last) if *last == to => {
+                let links = ends.iter().map(|end| self.rates.link(from, NodeId(end.0)).recip());
+                links.fold(f / self.rates.up(from), f64::max)
+            }
+            _ => f / self.rates.link(from, to),
+        };
+        let rows: Vec<Vec<f64>> =
+            nodes.iter().map(|&from| nodes.iter().map(|&to| weight(from, to)).collect()).collect();
+        LinkMatrix::from_rows(&rows)
+    }
+
+    /// The rack of a site; all sites that stand in none that is known have one.
+    pub(super) fn rack_of(&self, site: Site) -> RackId {
+        self.topology.rack_of(NodeId(site.0)).unwrap_or(NO_RACK)
     }
 }
 
@@ -131,6 +154,18 @@ fn along(helpers: &[Helper], requestor: Site, path: &[Site]) -> Vec<Helper> {
     };
     ordered.sort_by_key(place);
     ordered
+}
+
+#[cfg(test)]
+impl Network {
+    /// One of `nodes` nodes from 0, in no racks, with links of `rate` Mb/s.
+    pub fn rated(nodes: u32, rate: impl Fn(u32, u32) -> f64) -> Network {
+        let rows: Vec<Vec<Option<f64>>> =
+            (0..nodes).map(|from| (0..nodes).map(|to| Some(rate(from, to))).collect()).collect();
+        let nodes: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+        let rates = LinkRates::new(&nodes, Some(&rows), None, None).unwrap();
+        Network { rates: Arc::new(rates), ..Network::default() }
+    }
 }
 
 #[cfg(test)]
@@ -157,7 +192,7 @@ mod tests {
             requestor: Site(0),
             sink: Sink::Write,
         };
-        let ordered = network.ordered(scheme, &request).unwrap();
+        let ordered = network.ordered(scheme, &request, &[Site(0)]).unwrap();
         flow::build(scheme, &RepairRequest { helpers: &ordered, ..request }).unwrap()
     }
 
@@ -214,13 +249,7 @@ mod tests {
             (from, 0) if from != 3 && from != 5 => 20.0,
             _ => 100.0,
         };
-        let rows: Vec<Vec<Option<f64>>> =
-            (0..7).map(|from| (0..7).map(|to| Some(rate(from, to))).collect()).collect();
-        let nodes: Vec<NodeId> = (0..7).map(NodeId).collect();
-        let mut network = Network {
-            rates: Arc::new(LinkRates::new(&nodes, Some(&rows), None, None).unwrap()),
-            ..Network::default()
-        };
+        let mut network = Network::rated(7, rate);
         let slowest = |flow: &Proved| {
             let cost = flow::predict(flow, |_| BLOCK, None);
             cost.links.keys().map(|&(from, to)| rate(from.0, to.0)).fold(f64::INFINITY, f64::min)
