@@ -1,6 +1,7 @@
 //! `stripeline`: the one program. Daemons, the operator's commands and the researcher's calculator.
 
 mod amount;
+mod audit;
 mod bare;
 mod bench;
 mod catalog;
@@ -12,6 +13,7 @@ mod demo;
 mod interrupt;
 mod job;
 mod lab;
+mod links;
 mod local;
 mod objects;
 mod operate;
@@ -93,6 +95,11 @@ enum Command {
         /// Such as 400mbit or 50MB/s; none lifts the limit
         rate: Rate,
     },
+    /// What is known of the bandwidth of links, for schemes that look at it
+    #[command(subcommand)]
+    Links(links::LinksCommand),
+    /// Show the last repairs: what each was to move and what it moved
+    Audit(audit::AuditArgs),
     /// Back up the catalog, restore it, rebuild it
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
@@ -166,6 +173,8 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Scrub { node } => operate::scrub(context, node),
         Command::Tasks(command) => operate::tasks(context, command),
         Command::Throttle { rate } => operate::throttle(context, rate),
+        Command::Audit(args) => audit::run(context, &args),
+        Command::Links(command) => links::run(context, command),
         Command::Catalog(command) => catalog::run(context, command),
         Command::Codes(command) => codes::run(command, context.out),
         Command::Plan(command) => plan::run(command, context.out),

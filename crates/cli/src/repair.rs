@@ -29,6 +29,29 @@ pub enum RepairCommand {
         #[arg(short, long)]
         verbose: bool,
     },
+    /// Rebuild all lost blocks of a stripe in one pass, each on a node of its own
+    Stripe {
+        #[command(flatten)]
+        target: BlockTarget,
+        /// To measure, with --discard: rebuild these members of the stripe, such as 0,3, lost or not
+        #[arg(long, value_name = "MEMBERS", value_delimiter = ',', requires = "discard")]
+        members: Vec<u16>,
+        #[command(flatten)]
+        how: How,
+        /// Show the bytes of every link
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// Rebuild all lost blocks of an object, stripe by stripe
+    Object {
+        /// Name of the object
+        name: String,
+        #[command(flatten)]
+        how: How,
+        /// Show the bytes of every link
+        #[arg(short, long)]
+        verbose: bool,
+    },
     /// Rebuild every block that a dead node held
     Node {
         /// Number of the node
@@ -92,7 +115,10 @@ pub struct How {
 /// The schemes there are, for the help of `--scheme`.
 pub fn schemes() -> String {
     let names: Vec<&str> = flow::Scheme::all().map(flow::Scheme::name).collect();
-    format!("How lost blocks are rebuilt: {}, or auto, which takes the fewest timeslots", names.join(", "))
+    format!(
+        "How lost blocks are rebuilt: {}, or auto, which takes the fastest by prediction",
+        names.join(", ")
+    )
 }
 
 pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
@@ -101,12 +127,28 @@ pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
             let request = target.request(how.request()?)?;
             context.with_client(async |client| repair_block(context.out, &client, request, verbose).await)
         }
+        RepairCommand::Stripe { target, members, how, verbose } => {
+            let members = members.into_iter().map(u32::from).collect();
+            let request = RepairRequest { stripe: true, members, ..target.request(how.request()?)? };
+            context.with_client(async |client| {
+                repair_several(context.out, &client, request, "repair", verbose).await
+            })
+        }
+        RepairCommand::Object { name, how, verbose } => {
+            let request = RepairRequest { object: name, whole_object: true, ..how.request()? };
+            context.with_client(async |client| {
+                repair_several(context.out, &client, request, "repair", verbose).await
+            })
+        }
         RepairCommand::Node { id, parallel, how, verbose } => {
             if id == 0 {
                 bail!("nodes are numbered from 1");
             }
             let request = RepairRequest { node: id, parallel: parallel.unwrap_or(0), ..how.request()? };
-            context.with_client(async |client| repair_node(context.out, &client, request, verbose).await)
+            let what = format!("repair node-{id}");
+            context.with_client(async |client| {
+                repair_several(context.out, &client, request, &what, verbose).await
+            })
         }
     }
 }
@@ -188,9 +230,15 @@ async fn repair_block(out: Output, client: &Client, request: RepairRequest, verb
     if verbose { say_links(out, &repaired.traffic) } else { Ok(()) }
 }
 
-async fn repair_node(out: Output, client: &Client, request: RepairRequest, verbose: bool) -> Result<()> {
-    let (node, started) = (request.node, Instant::now());
-    let events = job::watch(out, &format!("repair node-{node}"), client.repair(request).await?).await?;
+async fn repair_several(
+    out: Output,
+    client: &Client,
+    request: RepairRequest,
+    what: &str,
+    verbose: bool,
+) -> Result<()> {
+    let started = Instant::now();
+    let events = job::watch(out, what, client.repair(request).await?).await?;
     let elapsed = started.elapsed();
     let mut traffic = Traffic::default();
     for repaired in events.iter().filter_map(Repaired::of) {

@@ -4,8 +4,8 @@ use crate::connect::Client;
 use crate::error::ClientError;
 use tokio_stream::StreamExt;
 use wire::proto::{
-    ClusterStatus, Empty, ExplainReply, ListObjectsRequest, LookupRequest, ObjectInfo, RebuildReply,
-    RepairRequest, TaskControl, TaskStatus, Throttle,
+    AuditRequest, ClusterStatus, Empty, ExplainReply, LinkTable, ListObjectsRequest, LookupRequest,
+    ObjectInfo, RebuildReply, RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 impl Client {
@@ -55,6 +55,23 @@ impl Client {
     ) -> Result<(), ClientError> {
         let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s };
         self.call("the throttle", self.coordinator.clone().set_throttle(request)).await.map(|_| ())
+    }
+
+    /// The last repairs, the latest last, each as JSON.
+    pub async fn audit(&self, last: u32) -> Result<Vec<String>, ClientError> {
+        let request = AuditRequest { last };
+        Ok(self.call("the record of repairs", self.coordinator.clone().get_audit(request)).await?.entries)
+    }
+
+    /// What the coordinator knows of the links, as JSON.
+    pub async fn links(&self) -> Result<String, ClientError> {
+        Ok(self.call("the table of links", self.coordinator.clone().get_links(Empty {})).await?.json)
+    }
+
+    /// Replaces it; returns it as it was understood.
+    pub async fn set_links(&self, json: String) -> Result<String, ClientError> {
+        let request = LinkTable { json };
+        Ok(self.call("the table of links", self.coordinator.clone().set_links(request)).await?.json)
     }
 
     /// Fills an empty catalog from what the registered nodes store. Takes as long as reading all their sidecars.

@@ -184,7 +184,10 @@ impl From<CoordinatorError> for tonic::Status {
         use CoordinatorError::*;
         let text = error.to_string();
         match error {
-            Invalid(_) | BlockTooLong { .. } | Code(_) | Plan(flow::FlowError::UnknownScheme { .. }) => {
+            Invalid(_)
+            | BlockTooLong { .. }
+            | Code(_)
+            | Plan(flow::FlowError::UnknownScheme { .. } | flow::FlowError::OneRequestor { .. }) => {
                 tonic::Status::invalid_argument(text)
             }
             NoSuchObject(_) | NoSuchBlock(_) | NoSuchNode(_) | NoSuchTask { .. } | NoSuchPut => {

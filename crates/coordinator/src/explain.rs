@@ -4,7 +4,7 @@ use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::scheme;
-use crate::planner::{Planned, RepairPlan, RepairSpec};
+use crate::planner::{Part, Planned, RepairPlan, RepairSpec};
 use crate::shared::Shared;
 use flow::{Scheme, Site};
 use serde_json::{Value, json};
@@ -28,6 +28,7 @@ pub(crate) async fn explain(
         slice_bytes: shared.planner.slice_bytes(request.slice_bytes)?,
         verify: !request.no_verify,
         requestor,
+        scheduled: request.node != 0,
         generation: placement.row.last_generation + 1,
         flow: FlowId::random(),
         attempt: 1,
@@ -83,12 +84,16 @@ fn render(
     let mut text = format!("block {} ({code}), rebuilt at node-{requestor}\n", placement.block);
     let mut dot = String::new();
     let mut list = Vec::new();
-    for RepairPlan { planned, scheme, .. } in plans {
-        let Planned { flow, cost, .. } = planned;
-        text += &format!("\n== {scheme}\n{}", flow::render::explain(flow, cost, name));
+    for plan in plans {
+        let Planned { flow, cost, .. } = &plan.planned;
+        text += &format!("\n== {}\n{}", plan.scheme, flow::render::explain(flow, cost, name));
         text += &format!("{} B between racks\n", cost.cross_rack_bytes(rack));
+        if let Some(seconds) = plan.price.and_then(|price| price.seconds) {
+            text += &format!("{seconds:.3} s on the links as they are known\n");
+        }
+        text += &parts_text(&plan.parts);
         dot += &flow::render::dot(flow, name);
-        list.push(as_json(planned, scheme, cost.cross_rack_bytes(rack)));
+        list.push(as_json(plan, cost.cross_rack_bytes(rack)));
     }
     if let Some(why) = &chosen.why {
         text += &format!("\nauto takes {}, {why}\n", chosen.scheme);
@@ -103,8 +108,22 @@ fn render(
     proto::ExplainReply { text, dot, json: document.to_string() }
 }
 
-fn as_json(planned: &Planned, scheme: &str, cross_rack_bytes: u64) -> Value {
-    let Planned { flow, cost, .. } = planned;
+/// Who helps and who does not, each with the reason.
+fn parts_text(parts: &[Part]) -> String {
+    let line = |part: &Part| {
+        let node = part.node.map_or_else(String::new, |node| format!(" on node-{node}"));
+        let verb = if part.helps { "helps" } else { "is passed over" };
+        format!("  b{}{node} {verb}: {}\n", part.member, part.why)
+    };
+    let lines: String = parts.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\nhelpers\n{lines}") }
+}
+
+fn as_json(plan: &RepairPlan, cross_rack_bytes: u64) -> Value {
+    let Planned { flow, cost, .. } = &plan.planned;
+    let parts = plan.parts.iter().map(
+        |part| json!({ "member": part.member, "node": part.node, "helps": part.helps, "why": part.why }),
+    );
     let links: Vec<Value> = cost
         .links
         .iter()
@@ -114,7 +133,9 @@ fn as_json(planned: &Planned, scheme: &str, cross_rack_bytes: u64) -> Value {
         map.iter().map(|(at, bytes)| json!({ "node": at.0, "bytes": bytes })).collect()
     };
     json!({
-        "scheme": scheme,
+        "scheme": plan.scheme,
+        "seconds": plan.price.and_then(|price| price.seconds),
+        "helpers": parts.collect::<Vec<_>>(),
         "slices": flow.geometry.slices(),
         "slice_bytes": flow.geometry.slice_bytes,
         "block_bytes": flow.geometry.block_bytes,

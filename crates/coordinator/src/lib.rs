@@ -12,6 +12,7 @@
 //! becomes a location, or garbage, in one transaction; garbage goes only after a grace. So whatever dies, nothing that
 //! was acknowledged is lost and nothing that was written is forgotten.
 
+mod audit;
 mod background;
 mod catalog;
 mod cluster;
@@ -20,6 +21,7 @@ mod error;
 mod explain;
 mod health;
 mod jobs;
+mod links;
 mod membership;
 mod nodes;
 mod objects;

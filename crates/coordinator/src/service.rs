@@ -5,7 +5,8 @@ use crate::config::MAX_PARALLEL_REPAIRS;
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{self, RepairOptions, Work};
 use crate::shared::{Shared, now_ms};
-use crate::{cluster, explain, membership, objects};
+use crate::{audit, cluster, explain, links, membership, objects};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
@@ -135,6 +136,19 @@ impl Coordinator for Service {
         answer(Ok(proto::Empty {}))
     }
 
+    async fn get_audit(&self, request: Request<proto::AuditRequest>) -> Answer<proto::AuditReply> {
+        let entries = audit::last(&self.0, request.into_inner().last).await;
+        answer(entries.map(|entries| proto::AuditReply { entries }))
+    }
+
+    async fn get_links(&self, _: Request<proto::Empty>) -> Answer<proto::LinkTable> {
+        answer(links::show(&self.0).await.map(|json| proto::LinkTable { json }))
+    }
+
+    async fn set_links(&self, request: Request<proto::LinkTable>) -> Answer<proto::LinkTable> {
+        answer(links::set(&self.0, &request.into_inner().json).await.map(|json| proto::LinkTable { json }))
+    }
+
     async fn backup_catalog(&self, _: Request<proto::Empty>) -> Answer<Self::BackupCatalogStream> {
         answer(Ok(ReceiverStream::new(cluster::backup(&self.0))))
     }
@@ -174,6 +188,11 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
             parallel: u32::try_from(parallel).unwrap_or(u32::MAX),
         }));
     }
+    if !(request.stripe || request.whole_object || request.members.is_empty()) {
+        return Err(CoordinatorError::Invalid(
+            "members are those of a stripe: ask for the stripe".to_owned(),
+        ));
+    }
     let block: BlockId = explain::target(shared, &request).await?;
     shared.catalog.run(move |catalog| catalog.placement(block)).await?;
     let options = RepairOptions {
@@ -184,7 +203,29 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         discard: request.discard,
         replaces: None,
     };
-    Ok(Work::Repair(block, options))
+    if !(request.stripe || request.whole_object) {
+        return Ok(Work::Repair(block, options));
+    }
+    let members: Vec<u16> = request.members.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect();
+    if options.discard == members.is_empty() {
+        let what = "a measurement says which members are to be rebuilt and thrown away, a repair rebuilds what is lost";
+        return Err(CoordinatorError::Invalid(what.to_owned()));
+    }
+    if let Some(scheme) = jobs::scheme(&options.scheme)?.filter(|&s| !flow::multi_block::repairs_several(s)) {
+        return Err(flow::FlowError::OneRequestor { scheme }.into());
+    }
+    let blocks = if request.whole_object { stripes_of(shared, request.object).await? } else { vec![block] };
+    Ok(Work::Stripes(blocks, members, options))
+}
+
+/// A block of each of an object's stripes, and its blocks that are in none.
+async fn stripes_of(shared: &Arc<Shared>, object: String) -> Result<Vec<BlockId>> {
+    let (_, blocks) = shared.catalog.run(move |catalog| catalog.object(&object)).await?;
+    let mut seen = BTreeSet::new();
+    let first = |placement: &&crate::catalog::Placement| {
+        placement.stripe.as_ref().is_none_or(|stripe| seen.insert(stripe.id))
+    };
+    Ok(blocks.iter().filter(first).map(|placement| placement.block).collect())
 }
 
 /// Passes a job's events on until its end. A receiver that goes away does not end the job.

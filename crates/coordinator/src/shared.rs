@@ -1,10 +1,12 @@
 //! What all parts of a running coordinator share.
 
+use crate::audit::Audit;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
 use crate::jobs::Jobs;
+use crate::links::LinkTable;
 use crate::nodes::Nodes;
 use crate::planner::Planner;
 use crate::tasks::{Task, Tasks};
@@ -31,6 +33,7 @@ pub(crate) struct Shared {
     pub jobs: Jobs,
     /// The task whose pause keeps blocks that the catalog does not know.
     pub orphans: Arc<Task>,
+    pub audit: Audit,
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
     receiving: Mutex<BTreeMap<u32, u64>>,
@@ -42,12 +45,15 @@ impl Shared {
     pub fn new(config: Config, catalog: Arc<Catalog>) -> Result<(Arc<Shared>, mpsc::Receiver<BlockId>)> {
         let (damaged, damaged_blocks) = mpsc::channel(MAX_DAMAGED);
         let tasks = Tasks::default();
+        let planner = Planner::new(config.slice_bytes, rand::random());
+        planner.set_links(LinkTable::parse(&catalog.links()?)?.rates()?);
         let shared = Arc::new(Shared {
             started: Instant::now(),
             health: Health::new(Duration::from_millis(config.dead_after_ms), catalog.nodes()?),
             nodes: Nodes::default(),
-            planner: Planner::new(config.slice_bytes, rand::random()),
+            planner,
             orphans: tasks.add("orphans"),
+            audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
             tasks,
             jobs: Jobs::default(),
             catalog,

@@ -62,14 +62,19 @@ impl Cost {
         crossing.map(|(_, bytes)| bytes).sum()
     }
 
-    /// The busiest interface; the lowest site, receiving first, among equals. None if nothing is sent.
-    pub fn bottleneck(&self) -> Option<Bottleneck> {
+    /// Bytes through each side of each site's interface.
+    pub fn sides(&self) -> BTreeMap<(Site, Direction), u64> {
         let mut through: BTreeMap<(Site, Direction), u64> = BTreeMap::new();
         for (&(from, to), bytes) in &self.links {
             *through.entry((from, Direction::Out)).or_default() += bytes;
             *through.entry((to, Direction::In)).or_default() += bytes;
         }
-        let busiest = through.into_iter().rev().max_by_key(|&(_, bytes)| bytes);
+        through
+    }
+
+    /// The busiest interface; the lowest site, receiving first, among equals. None if nothing is sent.
+    pub fn bottleneck(&self) -> Option<Bottleneck> {
+        let busiest = self.sides().into_iter().rev().max_by_key(|&(_, bytes)| bytes);
         busiest.map(|((site, direction), bytes)| Bottleneck { site, direction, bytes })
     }
 }

@@ -19,6 +19,15 @@ pub enum FlowError {
         /// The names there are.
         known: String,
     },
+    /// A scheme of one requestor, asked for blocks at several.
+    #[error(
+        "{scheme} has one requestor: several blocks of a stripe are repaired in one pass by conventional, pipeline, \
+         rack-aware, weighted or pipe-b"
+    )]
+    OneRequestor {
+        /// The scheme.
+        scheme: crate::build::Scheme,
+    },
     /// The request asks for no symbol, or names no replica, target or site.
     #[error("nothing is wanted of the flow")]
     NothingWanted,

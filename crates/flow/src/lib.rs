@@ -13,11 +13,16 @@ pub mod graph;
 pub mod prove;
 pub mod render;
 mod schedule;
+pub mod time;
 pub mod validate;
 
-pub use build::{EncodeRequest, Helper, RepairRequest, Scheme, Sink, build, copy, encode, write};
+pub use build::{
+    EncodeRequest, Helper, MultiBlockRequest, RepairRequest, Scheme, Sink, build, copy, encode, multi_block,
+    write,
+};
 pub use cost::{Bottleneck, Cost, Direction, predict};
 pub use error::FlowError;
 pub use extent::{edge_extents, stored_bytes};
 pub use graph::*;
 pub use prove::{Proved, prove};
+pub use time::{Rates, time};

@@ -5,7 +5,10 @@
 mod plans;
 
 use codes::Code;
-use flow::{EncodeRequest, FlowError, Helper, Member, Scheme, Sink, Site, build, copy, encode, predict};
+use flow::{
+    EncodeRequest, FlowError, Helper, Member, MultiBlockRequest, Scheme, Sink, Site, build, copy, encode,
+    multi_block, predict,
+};
 use plans::{Stripe, code, geometry, helpers, plans, request};
 
 #[test]
@@ -37,6 +40,18 @@ fn every_pattern_of_losses_is_repaired() {
             let alive = survivors(&code, &stripe, &lost);
             for scheme in Scheme::all() {
                 stripe.check(&build(scheme, &request(&code, g, &lost, &alive, &[], Sink::Write)).unwrap());
+            }
+            let targets: Vec<(Member, Site)> =
+                lost.iter().map(|&m| (Member(m), Site(90 + u32::from(m)))).collect();
+            for scheme in Scheme::all().filter(|&scheme| multi_block::repairs_several(scheme)) {
+                let request = MultiBlockRequest {
+                    code: &code,
+                    geometry: g,
+                    targets: &targets,
+                    helpers: &alive,
+                    absent: &[],
+                };
+                stripe.check(&multi_block::build(scheme, &request).unwrap());
             }
         }
     }

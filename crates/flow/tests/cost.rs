@@ -6,7 +6,10 @@ mod plans;
 
 use flow::cost::{Bottleneck, Direction};
 use flow::render::{dot, explain};
-use flow::{Cost, EdgeId, Input, Member, Proved, Scheme, Sink, Site, build, predict, write};
+use flow::{
+    Cost, EdgeId, FlowError, Input, Member, MultiBlockRequest, Proved, Rates, Scheme, Sink, Site, build,
+    multi_block, predict, time, write,
+};
 use plans::{code, geometry, helpers, request};
 
 const MIB: u64 = 1 << 20;
@@ -80,6 +83,89 @@ fn several_blocks_take_their_number_of_timeslots() {
     let all = helpers(2..14, 64 * MIB);
     let flow = build(Scheme::Pipeline, &request(&code, g, &[0, 1], &all, &[], Sink::Write)).unwrap();
     assert_eq!(predict(&flow, |_| 64 * MIB, None).timeslots, 2.0 * (1.0 + 9.0 / 2048.0));
+}
+
+/// RP §4.4: to f requestors the chain takes f(1 + (k−1)/s) timeslots, with slices cut f times as fine f + (k−1)/s, and
+/// every helper reads its block once. Whole blocks take f·k. Conventionally the decoder's k blocks come in while f−1 go
+/// out.
+#[test]
+fn several_blocks_go_to_as_many_requestors() {
+    let code = code("rs-10+4");
+    let block = 64 * MIB;
+    for f in [2_u16, 4] {
+        let helpers = helpers(f..14, block);
+        let targets: Vec<(Member, Site)> = (0..f).map(|m| (Member(m), Site(90 + u32::from(m)))).collect();
+        let cost = |scheme, slice_bytes| {
+            let geometry = geometry(&code, block, slice_bytes);
+            let request = MultiBlockRequest {
+                code: &code,
+                geometry,
+                targets: &targets,
+                helpers: &helpers,
+                absent: &[],
+            };
+            predict(&multi_block::build(scheme, &request).unwrap(), |_| block, None)
+        };
+        let (blocks, s) = (f64::from(f), 2048.0);
+        let chain = cost(Scheme::Pipeline, 32 << 10);
+        assert_eq!(chain.timeslots, blocks * (1.0 + 9.0 / s));
+        let fine = cost(Scheme::Pipeline, (32 << 10) / u32::from(f));
+        assert_eq!(fine.timeslots, blocks + 9.0 / s);
+        assert_eq!(cost(Scheme::PipeB, 64 << 20).timeslots, blocks * 10.0);
+        let star = cost(Scheme::Conventional, 64 << 20);
+        assert_eq!(star.timeslots, 10.0 + blocks - 1.0);
+        assert!((10.0..10.1).contains(&cost(Scheme::Conventional, 32 << 10).timeslots));
+        for cost in [&chain, &star] {
+            assert_eq!(cost.disk_read.values().copied().collect::<Vec<_>>(), [block; 10]);
+            assert_eq!(cost.disk_written.len(), usize::from(f));
+        }
+        let into = |cost: &Cost, to| {
+            let links = cost.links.iter().filter(|((_, end), _)| *end == Site(to));
+            links.map(|(_, &bytes)| bytes).collect::<Vec<_>>()
+        };
+        for requestor in 90..90 + u32::from(f) {
+            assert_eq!(into(&chain, requestor), [block]);
+            assert_eq!(into(&star, requestor), if requestor == 90 { vec![block; 10] } else { vec![block] });
+        }
+        let inner = chain.links.iter().filter(|((_, to), _)| to.0 < 90).map(|(_, &bytes)| bytes);
+        assert_eq!(inner.collect::<Vec<_>>(), vec![u64::from(f) * block; 9]);
+    }
+    let geometry = geometry(&code, block, 32 << 10);
+    let helpers = helpers(2..14, block);
+    let request =
+        |targets| MultiBlockRequest { code: &code, geometry, targets, helpers: &helpers, absent: &[] };
+    let targets = [(Member(0), Site(90)), (Member(1), Site(91))];
+    let refused = multi_block::build(Scheme::Ppr, &request(&targets));
+    assert_eq!(refused, Err(FlowError::OneRequestor { scheme: Scheme::Ppr }));
+    let twice = [(Member(0), Site(90)), (Member(0), Site(91))];
+    assert!(multi_block::build(Scheme::Pipeline, &request(&twice)).is_err());
+    assert_eq!(multi_block::build(Scheme::Pipeline, &request(&[])), Err(FlowError::NothingWanted));
+}
+
+/// On equal links, time is timeslots. On others, a chain goes at the pace of its slowest link, and fills over all.
+#[test]
+fn time_is_that_of_the_slowest_link_or_side() {
+    let block = 64 * MIB;
+    for scheme in Scheme::all() {
+        let (flow, cost) = repair(scheme, "rs-4+2", block, 32 << 10);
+        let even = Rates { link: &|_, _| 2.0, side: &|_, _| 2.0 };
+        let seconds = time(&flow, &cost, |_| block, even);
+        assert!((seconds - cost.timeslots * block as f64 / 2.0).abs() < 1.0, "{scheme}");
+        let free = Rates { link: &|_, _| f64::INFINITY, side: &|_, _| f64::INFINITY };
+        assert_eq!(time(&flow, &cost, |_| block, free), 0.0);
+    }
+    let rate = |from: Site, _: Site| if from == Site(2) { 1.0 } else { 10.0 };
+    let (chain, cost) = repair(Scheme::Pipeline, "rs-4+2", block, 32 << 10);
+    let links = Rates { link: &rate, side: &|_, _| f64::INFINITY };
+    let slice = f64::from(32 << 10);
+    assert_eq!(time(&chain, &cost, |_| block, links), block as f64 + 3.0 * slice / 10.0);
+    // Links that do not share a side work at the same time; a side that they share takes their sum.
+    let (star, cost) = repair(Scheme::Conventional, "rs-4+2", block, 32 << 10);
+    assert_eq!(time(&star, &cost, |_| block, links), block as f64);
+    let side = |site: Site, side| if (site, side) == (Site(99), Direction::In) { 2.0 } else { f64::INFINITY };
+    assert_eq!(time(&star, &cost, |_| block, Rates { link: &rate, side: &side }), 2.0 * block as f64);
+    let cut = Rates { link: &|_, _| 0.0, side: &side };
+    assert_eq!(time(&star, &cost, |_| block, cut), f64::INFINITY);
 }
 
 #[test]

@@ -120,6 +120,42 @@ fn an_archived_object_outlives_its_nodes() {
     assert!(rig.ok(&["scrub"]).contains("all sound"));
 }
 
+#[test]
+fn several_lost_blocks_of_a_stripe_come_back_in_one_pass() {
+    let (rig, bytes) = with_archive();
+    let blocks = rig.blocks("a");
+    let lost = [&blocks[0], &blocks[1]].map(|block| block["nodes"][0].as_u64().unwrap().to_string());
+    rig.ok(&["node", "stop", &lost[0]]);
+    rig.ok(&["node", "stop", &lost[1]]);
+    rig.until("both nodes are missed", || rig.living().len() == 6);
+
+    let table = format!(r#"{{"nodes": [{}, {}], "up": [100, 200.5]}}"#, lost[0], lost[1]);
+    let set = rig.run_with(&["links", "set", "-"], table.into_bytes());
+    assert!(set.status.success(), "{}", set.stderr);
+    assert!(rig.ok(&["links", "show"]).contains("200.5"));
+    fs::write(rig.path("bad"), r#"{"up": [1, -1]}"#).unwrap();
+    assert!(rig.error(&["links", "set", &rig.arg("bad")]).contains("node 2"));
+    assert!(rig.ok(&["links", "clear"]).contains("no link is limited"));
+
+    let refused = rig.error(&["repair", "stripe", "a", "--index", "0", "--scheme", "ppr"]);
+    assert!(refused.contains("pipeline"), "{refused}");
+    let events = rig.json_lines(&["repair", "stripe", "a", "--index", "0", "--scheme", "pipeline"]);
+    let flow = events.iter().find(|event| event["scheme"] == "pipeline").unwrap();
+    // Three hops of two blocks of 64 KiB, and one of each to its node.
+    let moved: u64 = flow["links"].as_array().unwrap().iter().map(|link| link["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(moved, 8 * 65_536);
+    assert!(rig.ok(&["repair", "object", "a", "-v"]).contains("whole again"));
+    let report = rig.json(&["get", "a", &rig.arg("copy")]);
+    assert_eq!(report["degraded_blocks"], 0);
+    assert!(fs::read(rig.path("copy")).unwrap() == bytes);
+
+    let audit = rig.json(&["audit"]);
+    let first = &audit[0];
+    assert_eq!((&first["scheme"], &first["moved_bytes"]), (&"pipeline".into(), &moved.into()));
+    assert!(audit.as_array().unwrap().iter().all(|entry| entry["differing"].as_array().unwrap().is_empty()));
+    assert!(rig.ok(&["audit", "--last", "1"]).contains("as predicted"));
+}
+
 /// Block 0 of `a` is lost: what a repair would do, rehearsals of it, and the repair.
 fn explain_and_repair_one(rig: &Rig) {
     let text = rig.ok(&["explain", "repair", "a", "--index", "0"]);

@@ -11,6 +11,7 @@
 //! another catalog. Nothing here reads a clock: the time comes in as milliseconds since 1970.
 
 mod archive;
+mod audit;
 mod backup;
 mod blocks;
 mod delete;

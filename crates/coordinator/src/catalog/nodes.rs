@@ -1,6 +1,6 @@
-//! Nodes, and which cluster they belong to.
+//! Nodes, which cluster they belong to, and what is known of the links between them.
 
-use super::rows::{MetaKey, NodeRow};
+use super::rows::{LinksRow, MetaKey, NodeRow};
 use super::table::Read;
 use super::{Catalog, meta};
 use crate::error::{CoordinatorError, Result};
@@ -35,6 +35,16 @@ impl Catalog {
             }
             Ok(meta.cluster)
         })
+    }
+
+    /// The table of links, as JSON; empty if there is none.
+    pub fn links(&self) -> Result<String> {
+        self.view(|txn| Ok(txn.get::<LinksRow>(&MetaKey)?.map_or(String::new(), |row| row.json)))
+    }
+
+    /// Replaces it.
+    pub fn set_links(&self, json: &str) -> Result<()> {
+        self.change(|txn| txn.put(&MetaKey, &LinksRow { json: json.to_owned() }))
     }
 
     /// All nodes that ever registered.

@@ -9,7 +9,7 @@ use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
 pub(crate) const CATALOG_FORMAT: u32 = 1;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 12] = [
+pub(crate) const TABLES: [&str; 14] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -22,6 +22,8 @@ pub(crate) const TABLES: [&str; 12] = [
     RepairRow::TABLE,
     JobRow::TABLE,
     GarbageRow::TABLE,
+    LinksRow::TABLE,
+    AuditRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -228,6 +230,18 @@ pub(crate) struct GarbageRow {
     pub since_ms: u64,
 }
 
+/// What the operator knows of the links: one row, the JSON that [`crate::links`] reads.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct LinksRow {
+    pub json: String,
+}
+
+/// A repair that ended, as [`crate::audit`] tells it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct AuditRow {
+    pub json: String,
+}
+
 /// Key of the one meta row.
 pub(crate) struct MetaKey;
 
@@ -265,6 +279,8 @@ tables! {
     RepairRow, "repairs", BlockId;
     JobRow, "jobs", u64;
     GarbageRow, "garbage", BlockCopy;
+    LinksRow, "links", MetaKey;
+    AuditRow, "audit", u64;
 }
 
 impl Key for MetaKey {

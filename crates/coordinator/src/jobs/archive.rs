@@ -218,6 +218,7 @@ impl Encoding<'_> {
             scheme: None,
             slice_bytes: self.slice_bytes,
             verify: true,
+            scheduled: false,
             requestor: copy.node,
             generation: copy.generation,
             flow: FlowId::random(),

@@ -4,6 +4,7 @@
 mod archive;
 mod recover;
 mod repair;
+mod stripe;
 
 pub(crate) use archive::{archival_code, groups};
 pub(crate) use recover::check_dead;
@@ -46,6 +47,8 @@ pub(crate) enum Work {
     Lasting(JobRow),
     /// Repair of one block.
     Repair(BlockId, RepairOptions),
+    /// Repair of the stripes of some blocks; of these members, or of what is lost.
+    Stripes(Vec<BlockId>, Vec<u16>, RepairOptions),
 }
 
 /// A running job, as its work sees it.
@@ -72,7 +75,7 @@ pub(crate) async fn start(shared: &Arc<Shared>, work: Work) -> Result<broadcast:
     }
     let row = match &work {
         Work::Lasting(row) => Some(row.clone()),
-        Work::Repair(..) => None,
+        Work::Repair(..) | Work::Stripes(..) => None,
     };
     let id = shared.catalog.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
     let (events, job) = match shared.jobs.add(shared, id, &work)? {
@@ -129,6 +132,9 @@ fn run(shared: &Arc<Shared>, job: Job, work: Work) {
                 recover::run(&context, &job, *node, options, *parallel as usize).await
             }
             Work::Repair(block, options) => repair::run(&context, &job, *block, options.clone()).await,
+            Work::Stripes(blocks, members, options) => {
+                stripe::run(&context, &job, blocks.clone(), members.clone(), options.clone()).await
+            }
         };
         if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
             return;
@@ -178,7 +184,7 @@ impl Jobs {
         let (kind, unit) = match work {
             Work::Lasting(JobRow::Archive { .. }) => ("archive", "stripes"),
             Work::Lasting(JobRow::Recover { .. }) => ("recover", "blocks"),
-            Work::Repair(..) => ("repair", "blocks"),
+            Work::Repair(..) | Work::Stripes(..) => ("repair", "blocks"),
         };
         running.insert(id, Running { work: work.clone(), events: events.clone() });
         let task = shared.tasks.add(format!("{kind}-{id}"));
@@ -223,6 +229,12 @@ impl Job {
     /// So many units are to be done.
     fn expect(&self, total: u64) {
         self.counts().total = total;
+        self.report();
+    }
+
+    /// So many more units are to be done.
+    fn add(&self, more: u64) {
+        self.counts().total += more;
         self.report();
     }
 

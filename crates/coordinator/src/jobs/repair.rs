@@ -1,6 +1,7 @@
 //! Repair of one block: choose a requestor, note the attempt, let it run, check what came out, commit.
 
 use super::{Job, RETRY_PAUSE};
+use crate::audit;
 use crate::catalog::rows::Sums;
 use crate::catalog::{Placement, RepairTicket};
 use crate::config::MAX_ATTEMPTS;
@@ -181,7 +182,7 @@ impl Attempt<'_> {
                 let now_ms = now_ms();
                 shared.catalog.run(move |c| c.abort_repair(&ticket, now_ms)).await?;
                 result?;
-                self.throw_away(&view, &placement, &ticket).await?;
+                throw_away(shared, &view, &placement, &ticket).await?;
                 Ok(Repaired::Yes)
             }
         }
@@ -194,16 +195,19 @@ impl Attempt<'_> {
             slice_bytes: self.shared.planner.slice_bytes(self.options.slice_bytes)?,
             verify: self.options.verify,
             requestor: ticket.target.node,
+            scheduled: self.options.replaces.is_some(),
             generation: ticket.target.generation,
             flow: self.flow,
             attempt: self.attempt,
         };
-        let RepairPlan { planned, scheme, why } =
-            self.shared.planner.repair(view, placement, &spec, self.avoid)?;
-        self.shared.planner.mark(&planned.flow, ticket.target.node);
-        let participants = planned.plan.participants.clone();
+        let plan = self.shared.planner.repair(view, placement, &spec, self.avoid)?;
+        self.shared.planner.mark(&plan.planned.flow, ticket.target.node);
+        let participants = plan.planned.plan.participants.clone();
         let progress = |done, total| self.job.task.note(|r| r.detail = format!("{done} of {total} slices"));
-        let result = self.shared.nodes.drive(view, ticket.target.node, planned.plan, progress).await?;
+        let flow = plan.planned.plan.clone();
+        let result = self.shared.nodes.drive(view, ticket.target.node, flow, progress).await;
+        audit::note(self.shared, view, &plan, &[self.block], result.as_ref()).await?;
+        let (result, RepairPlan { scheme, why, .. }) = (result?, plan);
         let sums = check_staged(&result, placement, ticket)?;
         let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
         self.job.emit(proto::JobEvent {
@@ -217,18 +221,23 @@ impl Attempt<'_> {
         });
         Ok(sums)
     }
+}
 
-    /// Deletes the copy at once instead of after the grace: nothing refers to it.
-    async fn throw_away(&self, view: &View, placement: &Placement, ticket: &RepairTicket) -> Result<()> {
-        let cluster = self.shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
-        let copy = ticket.target.copy_of(self.block);
-        let reference = placement.row.wire_ref(self.block, ticket.target);
-        match self.shared.nodes.delete(view, copy.node, cluster, vec![reference]).await {
-            Ok(_) => self.shared.catalog.run(move |c| c.garbage_deleted(&[copy])).await,
-            Err(error) => {
-                tracing::info!(%error, "a discarded copy stays until it is collected as garbage");
-                Ok(())
-            }
+/// Deletes the copy at once instead of after the grace: nothing refers to it.
+pub(super) async fn throw_away(
+    shared: &Arc<Shared>,
+    view: &View,
+    placement: &Placement,
+    ticket: &RepairTicket,
+) -> Result<()> {
+    let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
+    let copy = ticket.target.copy_of(ticket.block);
+    let reference = placement.row.wire_ref(ticket.block, ticket.target);
+    match shared.nodes.delete(view, copy.node, cluster, vec![reference]).await {
+        Ok(_) => shared.catalog.run(move |c| c.garbage_deleted(&[copy])).await,
+        Err(error) => {
+            tracing::info!(%error, "a discarded copy stays until it is collected as garbage");
+            Ok(())
         }
     }
 }
@@ -256,7 +265,11 @@ fn lack(placement: &Placement, view: &View, options: &RepairOptions) -> Lack {
 }
 
 /// The requestor must say that it holds just the block that was lost.
-fn check_staged(result: &proto::DriveResult, placement: &Placement, ticket: &RepairTicket) -> Result<Sums> {
+pub(super) fn check_staged(
+    result: &proto::DriveResult,
+    placement: &Placement,
+    ticket: &RepairTicket,
+) -> Result<Sums> {
     let node = ticket.target.node;
     let wrong = |what: &str| {
         let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what}"));

@@ -6,33 +6,40 @@
 mod choose;
 mod codes;
 mod encode;
+mod multi_block;
+mod order;
+mod price;
 mod read;
 mod repair;
+mod why;
 mod write;
 
 pub(crate) use codes::Codes;
 pub(crate) use encode::{EncodePlan, expected_parity, is_made, kept};
+pub(crate) use multi_block::{SeveralPlan, Target};
 pub(crate) use read::ReadRequest;
 pub(crate) use repair::{RepairPlan, RepairSpec};
+pub(crate) use why::Part;
 pub(crate) use write::WriteRequest;
 
 use crate::catalog::rows::{BlockRow, Location};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::{Cost, Geometry, Helper, Member, Proved, Site};
-use plan::{Draw, LeastRecent, NodeId};
+use plan::{Draw, LeastRecent, LinkRates, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::spec::{Binding, FlowHeader};
 use wire::{BlockId, limits, proto};
 
-/// What plans depend on besides the catalog and the nodes: who was selected when, and chance.
+/// What plans depend on besides the catalog and the nodes: who was selected when, chance, and links.
 #[derive(Debug)]
 pub(crate) struct Planner {
     pub codes: Codes,
     default_slice_bytes: u32,
     recent: Mutex<LeastRecent>,
     draw: Mutex<Draw>,
+    links: Mutex<Arc<LinkRates>>,
 }
 
 /// A plan, and what it was made from.
@@ -51,6 +58,7 @@ impl Planner {
             default_slice_bytes,
             recent: Mutex::default(),
             draw: Mutex::new(Draw::seeded(seed)),
+            links: Mutex::default(),
         }
     }
 
@@ -80,6 +88,11 @@ impl Planner {
 
     fn recent(&self) -> MutexGuard<'_, LeastRecent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the links from now on, in Mb/s.
+    pub fn set_links(&self, rates: LinkRates) {
+        *self.links.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rates);
     }
 
     /// Notes that the helpers of a flow were selected; its driver is none.

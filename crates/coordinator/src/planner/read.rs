@@ -119,8 +119,9 @@ impl Planner {
             requestor: CLIENT,
             sink: Sink::Read,
         };
-        let Choice { scheme, flow, why } = choose(request.scheme, &repair, Some((within, length)))
-            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
+        let Choice { scheme, flow, why } =
+            choose(request.scheme, &repair, Some((within, length)), &self.network(view))
+                .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         self.mark(&flow, CLIENT.0);
         let helpers = flow.sites().len() - 1;
         let slices = slice_run(within, length, flow.geometry.slice_bytes);

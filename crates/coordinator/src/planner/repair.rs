@@ -1,7 +1,9 @@
 //! Plans of repairs: a block of a stripe is rebuilt at a requestor, a replica is copied to it. The requestor drives.
 
 use super::choose::{Choice, choose};
+use super::price::Price;
 use super::read::unrecoverable;
+use super::why::{Part, parts};
 use super::{Draft, Planned, Planner, Source, living_copy, plain, site};
 use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
@@ -21,6 +23,8 @@ pub(crate) struct RepairSpec {
     pub verify: bool,
     /// Who gets the block.
     pub requestor: u32,
+    /// One of many repairs, for which helpers are scheduled: the most preferred ones help.
+    pub scheduled: bool,
     /// Generation of the new copy.
     pub generation: u64,
     pub flow: FlowId,
@@ -34,6 +38,9 @@ pub(crate) struct RepairPlan {
     pub scheme: String,
     /// Why this scheme, unless it was asked for.
     pub why: Option<String>,
+    /// Of a block of a stripe: what it costs, and why who helps.
+    pub price: Option<Price>,
+    pub parts: Vec<Part>,
 }
 
 impl Planner {
@@ -108,8 +115,12 @@ impl Planner {
             requestor: site(spec.requestor),
             sink: Sink::Write,
         };
-        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None)
+        let network = self.network(view).scheduled(spec.scheduled);
+        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None, &network)
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
+        let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
+        let price = Some(network.price(&flow, stored, None));
+        let parts = parts(view, stripe, &sources, &[member], &flow, scheme, code.is_mds());
         let mut info = stripe.info(stripe.index);
         if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
             own.generation = spec.generation;
@@ -120,7 +131,7 @@ impl Planner {
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
-        Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why })
+        Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts })
     }
 
     /// One edge, from a living replica.
@@ -148,16 +159,16 @@ impl Planner {
         let writes = BTreeMap::from([(member, spec.write(placement, member, None))]);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: "copy", slices: None }.finish()?;
-        Ok(RepairPlan { planned, scheme: "copy".to_owned(), why: None })
+        Ok(RepairPlan { planned, scheme: "copy".to_owned(), why: None, price: None, parts: Vec::new() })
     }
 }
 
 impl RepairSpec {
-    fn header(&self, header: FlowHeader) -> FlowHeader {
+    pub(super) fn header(&self, header: FlowHeader) -> FlowHeader {
         FlowHeader { flow: self.flow, attempt: self.attempt, verify: self.verify, ..header }
     }
 
-    fn write(
+    pub(super) fn write(
         &self,
         placement: &Placement,
         member: Member,

@@ -28,6 +28,10 @@ struct State {
     cluster: BTreeMap<u32, Vec<u8>>,
     /// So many of the next blocks that are written come out wrong.
     lies: u32,
+    /// Bytes that a link of the next flow carries beyond those predicted.
+    surplus: u64,
+    /// The node that says nothing of the next block that it stores.
+    silent: Option<u32>,
     corrupt: BTreeSet<Key>,
     flows: Vec<proto::FlowPlan>,
     throttles: BTreeMap<u32, u64>,
@@ -84,6 +88,11 @@ impl World {
     /// The next block that any node writes comes out wrong.
     pub fn lie(&self) {
         self.state().lies = 1;
+    }
+
+    /// The node says nothing of the next block that it stores.
+    pub fn hush(&self, node: u32) {
+        self.state().silent = Some(node);
     }
 
     /// The node finds its copy damaged.
@@ -211,11 +220,27 @@ impl World {
             }
             _ => None,
         });
-        Ok(proto::DriveResult {
-            staged: staged.collect(),
-            links: plan.predicted.clone(),
-            ..Default::default()
-        })
+        let mut staged: Vec<proto::Staged> = staged.collect();
+        let told = staged.len();
+        staged.retain(|s| state.silent != Some(s.node));
+        if staged.len() < told {
+            state.silent = None;
+        }
+        Ok(proto::DriveResult { staged, links: self.links(plan, &mut state), ..Default::default() })
+    }
+
+    /// What a plan predicts, unless a link is to carry more.
+    fn links(&self, plan: &proto::FlowPlan, state: &mut State) -> Vec<proto::LinkBytes> {
+        let mut links = plan.predicted.clone();
+        if let Some(link) = links.first_mut() {
+            link.bytes += std::mem::take(&mut state.surplus);
+        }
+        links
+    }
+
+    /// So many bytes more than predicted cross a link of the next flow.
+    pub fn waste(&self, bytes: u64) {
+        self.state().surplus = bytes;
     }
 
     /// Executes every stage on whole symbols. What the reader gets, and which symbols these are.

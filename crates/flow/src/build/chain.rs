@@ -8,7 +8,7 @@
 //! Several wanted rows travel side by side: f lost blocks (RP §4.4) or α symbols.
 
 use super::columns::{Column, enliven, matrix, pass};
-use super::request::RepairRequest;
+use super::request::{RepairRequest, Share};
 use crate::error::FlowError;
 use crate::graph::{Edge, EdgeId, Input, Lane, Output, Stage, StageId};
 use crate::prove::Proved;
@@ -19,10 +19,14 @@ use crate::prove::Proved;
 /// # Errors
 /// As [`build`](super::build).
 pub fn chain(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
+    request.prove(along(request, request.row()?)?)
+}
+
+/// The lane along `path`, whose last share is the requestor's.
+pub(super) fn along(request: &RepairRequest<'_>, path: Vec<Share>) -> Result<Lane, FlowError> {
     let mut outputs = request.outputs()?;
-    let path = request.row()?;
     let width = request.wanted.len();
-    let hops = path.len() - 1;
+    let hops = path.len().saturating_sub(1);
     // Rows of the partial sum to which some stage so far contributed.
     let mut live = vec![false; width];
     let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
@@ -46,5 +50,5 @@ pub fn chain(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
         let matrix = matrix(request.code.field(), width, &columns)?;
         lane.stages.push(Stage { site: share.site, inputs, outputs, matrix });
     }
-    request.prove(lane)
+    Ok(lane)
 }

@@ -38,13 +38,7 @@ pub struct EncodeRequest<'a> {
 /// # Errors
 /// As [`build`](super::build); [`FlowError::NothingWanted`] without targets.
 pub fn star(encode: &EncodeRequest<'_>) -> Result<Proved, FlowError> {
-    let mut groups: Vec<(Site, Vec<Member>)> = vec![(encode.archiver, Vec::new())];
-    for &(member, site) in encode.targets {
-        match groups.iter_mut().find(|(known, _)| *known == site) {
-            Some((_, members)) => members.push(member),
-            None => groups.push((site, vec![member])),
-        }
-    }
+    let groups = by_site(encode.targets, Some(encode.archiver));
     let members: Vec<Member> = groups.iter().flat_map(|(_, members)| members.iter().copied()).collect();
     let request = RepairRequest {
         code: encode.code,
@@ -61,8 +55,21 @@ pub fn star(encode: &EncodeRequest<'_>) -> Result<Proved, FlowError> {
     request.prove(lane)
 }
 
-/// Gives the last stage its outputs: what it writes itself, then an edge to a writing stage per further group.
-fn scatter(
+/// The blocks that each site writes, `first` before all others, though it may write none.
+pub(super) fn by_site(targets: &[(Member, Site)], first: Option<Site>) -> Vec<(Site, Vec<Member>)> {
+    let mut groups: Vec<(Site, Vec<Member>)> = first.map(|site| (site, Vec::new())).into_iter().collect();
+    for &(member, site) in targets {
+        match groups.iter_mut().find(|(known, _)| *known == site) {
+            Some((_, members)) => members.push(member),
+            None => groups.push((site, vec![member])),
+        }
+    }
+    groups
+}
+
+/// Gives the last stage its outputs: what it writes itself, and an edge to a writing stage per further group, in the
+/// order of the groups.
+pub(super) fn scatter(
     request: &RepairRequest<'_>,
     lane: &mut Lane,
     groups: &[(Site, Vec<Member>)],

@@ -5,6 +5,7 @@ mod chain;
 mod columns;
 pub mod copy;
 pub mod encode;
+pub mod multi_block;
 mod request;
 mod scheme;
 mod star;
@@ -13,6 +14,7 @@ pub mod write;
 
 pub use chain::chain;
 pub use encode::EncodeRequest;
+pub use multi_block::MultiBlockRequest;
 pub use request::{Helper, RepairRequest, Sink};
 pub use scheme::{Scheme, build};
 pub use star::star;

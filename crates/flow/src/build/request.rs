@@ -120,6 +120,25 @@ impl RepairRequest<'_> {
         }
     }
 
+    /// Of the helpers those that the equation takes, in order of preference.
+    ///
+    /// # Errors
+    /// As [`build`](super::build).
+    pub fn needed(&self) -> Result<Vec<Helper>, FlowError> {
+        let shares = self.shares()?;
+        let takes = |member: Member| {
+            let mut inputs = shares.iter().flat_map(|share| &share.inputs);
+            inputs.any(|input| matches!(input, Input::Local { member: taken, .. } if *taken == member))
+        };
+        let mut needed: Vec<Helper> = Vec::new();
+        for helper in self.helpers {
+            if takes(helper.member) && !needed.iter().any(|known| known.member == helper.member) {
+                needed.push(*helper);
+            }
+        }
+        Ok(needed)
+    }
+
     /// The shares in order of preference, the requestor's (perhaps without inputs) last: the row along which
     /// partial sums travel.
     pub(super) fn row(&self) -> Result<Vec<Share>, FlowError> {

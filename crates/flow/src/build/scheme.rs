@@ -39,6 +39,10 @@ schemes! {
     /// The chain whose helpers take the next slice only after their successor has acknowledged the last:
     /// Pipe-S, a baseline (RP §6.4).
     PipeS = "pipe-s" => super::chain::chain;
+    /// The chain that crosses racks least (RP §4.2, Algorithm 1). Who plans orders the helpers so: a flow knows no rack.
+    RackAware = "rack-aware" => super::chain::chain;
+    /// The chain whose slowest link is fastest (RP §4.3, Algorithm 2). Who plans orders the helpers so.
+    Weighted = "weighted" => super::chain::chain;
 }
 
 impl Scheme {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use codes::Code;
 use flow::{
-    EncodeRequest, Flow, Geometry, Helper, Input, Member, Output, Proved, RepairRequest, Scheme, Sink, Site,
-    Symbol, build, copy, encode, stored_bytes, write,
+    EncodeRequest, Flow, Geometry, Helper, Input, Member, MultiBlockRequest, Output, Proved, RepairRequest,
+    Scheme, Sink, Site, Symbol, build, copy, encode, multi_block, stored_bytes, write,
 };
 
 pub struct Plan {
@@ -77,6 +77,22 @@ pub fn plans() -> Vec<Plan> {
                 add(format!("{scheme}, short stripe"), &absent, build(scheme, &repair).unwrap());
                 let one = RepairRequest { wanted: repair.wanted[..1].to_vec(), ..repair };
                 add(format!("{scheme}, one symbol"), &absent, build(scheme, &one).unwrap());
+            }
+        }
+        for scheme in Scheme::all().filter(|&scheme| multi_block::repairs_several(scheme) && most > 1) {
+            let all = helpers(2..n, 1000);
+            // Two requestors, one for both, and one that is a helper too.
+            for sites in [[98, 99], [99, 99], [98, 3]] {
+                let targets = [(Member(0), Site(sites[0])), (Member(1), Site(sites[1]))];
+                let request = MultiBlockRequest {
+                    code: &code,
+                    geometry: g,
+                    targets: &targets,
+                    helpers: &all,
+                    absent: &[],
+                };
+                let flow = multi_block::build(scheme, &request).unwrap();
+                add(format!("{scheme} of two blocks at {sites:?}"), &[], flow);
             }
         }
         let data = helpers(0..code.k() as u16, 1000);

@@ -46,6 +46,39 @@ async fn several_lost_blocks_come_from_one_flow() {
     }
 }
 
+/// RP §4.4: each block at a requestor of its own, bytes on every link as predicted, every helper's block read once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_lost_blocks_go_to_as_many_requestors() {
+    for (code, lengths, slice_bytes) in [
+        ("rs-3+5", vec![100_000, 99_999, 70_000], 8 * 1024),
+        ("rs-3+5", vec![1_400_000, 3, 700_000], 512 * 1024),
+        ("random-a2-3+5-s1", vec![150_000, 1, 90_000], 4096),
+    ] {
+        let rig = Rig::new(code, &lengths, slice_bytes).await;
+        // Blocks 1 and 5 are rebuilt where 0 and 6 are stored, which do not help.
+        let others = [(1, 0), (5, 6)];
+        for scheme in Scheme::all().filter(|&scheme| flow::multi_block::repairs_several(scheme)) {
+            let (plan, predicted) = rig.plan_several(scheme, 2, &others);
+            let result = rig.repair(plan).await.unwrap_or_else(|f| panic!("{code} {scheme}: {f}"));
+            let links = result.links.iter().map(|l| ((flow::Site(l.from), flow::Site(l.to)), l.bytes));
+            assert_eq!(
+                links.collect::<Vec<_>>(),
+                predicted.links.into_iter().collect::<Vec<_>>(),
+                "{scheme}"
+            );
+            let read: u64 = result.stages.iter().map(|s| s.disk_read_bytes).sum();
+            assert_eq!(read, predicted.disk_read.values().sum::<u64>(), "{code} {scheme}");
+            assert_eq!(result.staged.len(), 3);
+            assert!(rig.repaired(2), "{code} {scheme}");
+            rig.requestor.shared().flows.store.delete(rig.ids[2]).unwrap();
+            for (member, at) in others.map(|(member, at)| (usize::from(member), usize::from(at))) {
+                assert!(rig.stores(&rig.nodes[at], member), "{code} {scheme} {member}");
+                rig.nodes[at].shared().flows.store.delete(rig.ids[member]).unwrap();
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_carry_what_was_predicted() {
     for (lengths, slice_bytes) in

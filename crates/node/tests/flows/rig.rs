@@ -3,7 +3,7 @@
 use codes::Code;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
-use flow::{Geometry, Helper, Member, Proved, RepairRequest, Scheme, Site, Symbol};
+use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol};
 use node::store::BlockFacts;
 use node::{Config, Node};
 use std::collections::BTreeMap;
@@ -53,6 +53,32 @@ impl Rig {
         Rig { code, geometry, nodes, requestor, blocks, ids, injections, disks }
     }
 
+    /// A proved repair of several blocks, the first at the requestor, the others each at the node of the member given with
+    /// it.
+    pub fn plan_several(
+        &self,
+        scheme: Scheme,
+        lost: u16,
+        others: &[(u16, u16)],
+    ) -> (proto::FlowPlan, flow::Cost) {
+        let also = others.iter().map(|&(member, at)| (Member(member), Site(u32::from(at) + 1)));
+        let targets: Vec<(Member, Site)> = [(Member(lost), Site(0))].into_iter().chain(also).collect();
+        let away: Vec<Member> =
+            others.iter().map(|&(_, at)| Member(at)).chain(targets.iter().map(|t| t.0)).collect();
+        let helpers = self.helpers(&away);
+        let request = MultiBlockRequest {
+            code: &self.code,
+            geometry: self.sliced(scheme),
+            targets: &targets,
+            helpers: &helpers,
+            absent: &[],
+        };
+        let flow = flow::multi_block::build(scheme, &request).unwrap();
+        let slices = (0, flow.geometry.slices());
+        let stored = |m: Member| self.blocks[usize::from(m.0)].len() as u64;
+        (self.bind(&flow, scheme, true, REQUESTOR, slices), flow::predict(&flow, stored, None))
+    }
+
     /// A proved repair of whole blocks at the requestor by the helpers in that order.
     pub fn plan(&self, scheme: Scheme, lost: &[u16], verify: bool) -> proto::FlowPlan {
         let lost: Vec<Member> = lost.iter().map(|&m| Member(m)).collect();
@@ -73,14 +99,7 @@ impl Rig {
 
     /// The flow of a scheme, its slices as long as the scheme wants them.
     pub fn flow(&self, scheme: Scheme, wanted: Vec<Symbol>, sink: flow::Sink, lost: &[Member]) -> Proved {
-        let helpers: Vec<Helper> = (0..self.blocks.len())
-            .filter(|&m| !lost.contains(&Member(m as u16)))
-            .map(|m| Helper {
-                member: Member(m as u16),
-                site: Site(m as u32 + 1),
-                stored_bytes: self.blocks[m].len() as u64,
-            })
-            .collect();
+        let helpers = self.helpers(lost);
         let request = RepairRequest {
             code: &self.code,
             geometry: self.sliced(scheme),
@@ -91,6 +110,17 @@ impl Rig {
             sink,
         };
         flow::build(scheme, &request).unwrap()
+    }
+
+    fn helpers(&self, without: &[Member]) -> Vec<Helper> {
+        (0..self.blocks.len())
+            .filter(|&m| !without.contains(&Member(m as u16)))
+            .map(|m| Helper {
+                member: Member(m as u16),
+                site: Site(m as u32 + 1),
+                stored_bytes: self.blocks[m].len() as u64,
+            })
+            .collect()
     }
 
     fn sliced(&self, scheme: Scheme) -> Geometry {
@@ -148,7 +178,12 @@ impl Rig {
 
     /// Whether the requestor now stores the block, byte for byte.
     pub fn repaired(&self, member: usize) -> bool {
-        let store = &self.requestor.shared().flows.store;
+        self.stores(&self.requestor, member)
+    }
+
+    /// The same of any node.
+    pub fn stores(&self, node: &Node, member: usize) -> bool {
+        let store = &node.shared().flows.store;
         let Ok(reader) = store.reader(self.ids[member]) else { return false };
         let mut bytes = vec![0; reader.stored_bytes() as usize];
         reader.read_verified(0, &mut bytes).unwrap();

@@ -1,0 +1,168 @@
+//! The record of repairs: what each flow was to move and what it moved. Kept in the catalog, the last
+//! [`MAX_AUDITED`]; a flow that moved other bytes than were predicted is a warning and counts as an error of the task
+//! `audit`.
+
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use crate::planner::{Planned, RepairPlan};
+use crate::shared::{Shared, now_ms};
+use crate::tasks::Task;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::{BlockId, Fault, proto};
+
+/// Repairs that are remembered: a few megabytes, and the recovery of a node of thousands of blocks fits.
+pub(crate) const MAX_AUDITED: u64 = 10_000;
+
+/// Repairs that are told at once, and links of each that are told to differ: an answer stays within a message.
+const MAX_TOLD: u32 = 1_000;
+const MAX_DIFFERENCES: usize = 64;
+
+/// The task whose errors are the repairs that moved other bytes than predicted.
+const TASK: &str = "audit";
+
+/// Counts repairs.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    next: AtomicU64,
+    task: Arc<Task>,
+}
+
+/// A repair's flow, as it ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Entry {
+    at_unix_ms: u64,
+    blocks: Vec<String>,
+    flow: String,
+    attempt: u32,
+    scheme: String,
+    /// Why this scheme, unless it was asked for.
+    why: Option<String>,
+    /// Who drove it.
+    driver: u32,
+    helpers: Vec<u32>,
+    predicted_bytes: u64,
+    moved_bytes: u64,
+    cross_rack_bytes: u64,
+    timeslots: f64,
+    /// On the links as they were known.
+    predicted_s: Option<f64>,
+    verified_us: u64,
+    durable_us: u64,
+    /// Links that carried other bytes than predicted.
+    differing: Vec<Difference>,
+    /// What went wrong; none: the blocks were made.
+    fault: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Difference {
+    from: u32,
+    to: u32,
+    predicted_bytes: u64,
+    moved_bytes: u64,
+}
+
+impl Audit {
+    /// Goes on where the catalog's record ends.
+    pub fn new(next: u64, task: Arc<Task>) -> Audit {
+        task.note(|report| report.detail = "repairs whose links carried what was predicted".to_owned());
+        Audit { next: AtomicU64::new(next), task }
+    }
+
+    /// Its task's name.
+    pub const fn task() -> &'static str {
+        TASK
+    }
+}
+
+/// Notes how the flow of a repair ended.
+pub(crate) async fn note(
+    shared: &Arc<Shared>,
+    view: &View,
+    plan: &RepairPlan,
+    blocks: &[BlockId],
+    result: std::result::Result<&proto::DriveResult, &Fault>,
+) -> Result<()> {
+    let Planned { plan: spec, flow, cost } = &plan.planned;
+    let header = spec.header.clone().unwrap_or_default();
+    let writers: Vec<u32> = written_at(spec);
+    let (links, times) = match result {
+        Ok(result) => (&result.links[..], (result.verified_us, result.durable_us)),
+        Err(_) => (&[][..], (0, 0)),
+    };
+    let differing = match result {
+        Ok(_) => differences(cost, links),
+        // Of a flow that broke nothing is known, and nothing can be compared.
+        Err(_) => Vec::new(),
+    };
+    let driver = writers.first().copied().unwrap_or(0);
+    let entry = Entry {
+        at_unix_ms: now_ms(),
+        blocks: blocks.iter().map(ToString::to_string).collect(),
+        flow: header.flow.iter().map(|byte| format!("{byte:02x}")).collect(),
+        attempt: header.attempt,
+        scheme: plan.scheme.clone(),
+        why: plan.why.clone(),
+        driver,
+        helpers: flow.sites().into_iter().map(|site| site.0).filter(|site| !writers.contains(site)).collect(),
+        predicted_bytes: cost.network_bytes(),
+        moved_bytes: links.iter().map(|link| link.bytes).sum(),
+        cross_rack_bytes: cost.cross_rack_bytes(|site| view.nodes.get(&site.0).map(|node| node.rack)),
+        timeslots: cost.timeslots,
+        predicted_s: plan.price.and_then(|price| price.seconds),
+        verified_us: times.0,
+        durable_us: times.1,
+        differing,
+        fault: result.err().map(ToString::to_string),
+    };
+    shared.audit.task.note(|report| {
+        report.done += 1;
+        report.total = report.done;
+        report.errors += u64::from(!entry.differing.is_empty());
+    });
+    if !entry.differing.is_empty() {
+        tracing::warn!(flow = entry.flow, scheme = entry.scheme, links = ?entry.differing, "moved other bytes than predicted");
+    }
+    let json = serde_json::to_string(&entry).map_err(|e| CoordinatorError::Bug(e.to_string()))?;
+    let number = shared.audit.next.fetch_add(1, Ordering::Relaxed);
+    shared.catalog.run(move |catalog| catalog.add_audit(number, &json, MAX_AUDITED)).await
+}
+
+/// The last repairs, the latest last, as JSON.
+pub(crate) async fn last(shared: &Arc<Shared>, count: u32) -> Result<Vec<String>> {
+    let count = if count == 0 { MAX_TOLD } else { count.min(MAX_TOLD) };
+    let from = shared.audit.next.load(Ordering::Relaxed).saturating_sub(u64::from(count));
+    shared.catalog.run(move |catalog| catalog.audit(from)).await
+}
+
+/// The nodes that write, the driver first.
+fn written_at(plan: &proto::FlowPlan) -> Vec<u32> {
+    let writes = |stage: &&proto::Stage| {
+        let mut kinds = stage.outputs.iter().map(|output| &output.kind);
+        kinds.any(|kind| matches!(kind, Some(proto::stage_output::Kind::Write(_))))
+    };
+    let mut sites: Vec<u32> = Vec::new();
+    for stage in plan.stages.iter().filter(writes) {
+        if !sites.contains(&stage.site) {
+            sites.push(stage.site);
+        }
+    }
+    sites
+}
+
+fn differences(cost: &flow::Cost, links: &[proto::LinkBytes]) -> Vec<Difference> {
+    let mut moved: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for (&(from, to), &bytes) in &cost.links {
+        moved.entry((from.0, to.0)).or_default().0 += bytes;
+    }
+    for link in links {
+        moved.entry((link.from, link.to)).or_default().1 += link.bytes;
+    }
+    let differing = moved.into_iter().filter(|(_, (predicted, moved))| predicted != moved);
+    let difference =
+        |((from, to), (predicted_bytes, moved_bytes))| Difference { from, to, predicted_bytes, moved_bytes };
+    differing.take(MAX_DIFFERENCES).map(difference).collect()
+}

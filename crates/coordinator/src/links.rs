@@ -1,0 +1,68 @@
+//! What the operator knows of the links: a table of bandwidths, kept in the catalog, by which paths are chosen and repairs
+//! are priced.
+
+use crate::error::{CoordinatorError, Result};
+use crate::shared::Shared;
+use plan::{LinkRates, NodeId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The table as operators write it, in Mb/s; null is no limit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkTable {
+    /// The nodes that rows and columns stand for; without them nodes 1, 2, 3, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<u32>>,
+    /// `bandwidth[i][j]`: from the i-th node to the j-th.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<Vec<Vec<Option<f64>>>>,
+    /// What each node sends in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    up: Option<Vec<Option<f64>>>,
+    /// What each node receives in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    down: Option<Vec<Option<f64>>>,
+}
+
+impl LinkTable {
+    /// From JSON; an empty text is an empty table.
+    pub fn parse(json: &str) -> Result<LinkTable> {
+        if json.trim().is_empty() {
+            return Ok(LinkTable::default());
+        }
+        serde_json::from_str(json).map_err(|e| CoordinatorError::Invalid(format!("a table of links: {e}")))
+    }
+
+    /// The rates in Mb/s.
+    pub fn rates(&self) -> Result<LinkRates> {
+        let given = [self.bandwidth.as_ref().map(Vec::len), self.up.as_ref().map(Vec::len)];
+        let count = given.into_iter().flatten().next().or(self.down.as_ref().map(Vec::len)).unwrap_or(0);
+        let numbers = self.nodes.clone().unwrap_or_else(|| (1..).take(count).collect());
+        let nodes: Vec<NodeId> = numbers.into_iter().map(NodeId).collect();
+        LinkRates::new(&nodes, self.bandwidth.as_deref(), self.up.as_deref(), self.down.as_deref())
+            .map_err(|e| CoordinatorError::Invalid(format!("a table of links: {e}")))
+    }
+
+    fn to_json(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| CoordinatorError::Bug(e.to_string()))
+    }
+}
+
+/// Replaces the table; it holds from the next plan on, and after a restart.
+pub(crate) async fn set(shared: &Arc<Shared>, json: &str) -> Result<String> {
+    let table = LinkTable::parse(json)?;
+    let rates = table.rates()?;
+    let json = table.to_json()?;
+    let stored = json.clone();
+    shared.catalog.run(move |catalog| catalog.set_links(&stored)).await?;
+    shared.planner.set_links(rates);
+    tracing::info!("the table of links was replaced");
+    Ok(json)
+}
+
+/// The table as it is.
+pub(crate) async fn show(shared: &Arc<Shared>) -> Result<String> {
+    let json = shared.catalog.run(|catalog| catalog.links()).await?;
+    LinkTable::parse(&json)?.to_json()
+}

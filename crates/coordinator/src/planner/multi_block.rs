@@ -1,0 +1,86 @@
+//! Plans of repairs of several blocks of a stripe in one pass (RP §4.4). The first requestor drives.
+
+use super::choose::{Choice, ForSeveral, choose_for_several};
+use super::read::unrecoverable;
+use super::repair::{RepairPlan, RepairSpec, survivors};
+use super::why::parts;
+use super::{Draft, Planner, Source, site};
+use crate::catalog::Placement;
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use flow::{Geometry, Member, MultiBlockRequest, Site};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::spec::FlowHeader;
+
+/// A block that is to be made: what it is, and how its copy is to be written, by which requestor among others.
+pub(crate) type Target<'a> = (&'a Placement, RepairSpec);
+
+/// How the blocks are to be made.
+pub(crate) enum SeveralPlan {
+    /// By one flow.
+    OnePass(Box<RepairPlan>),
+    /// Each by its own, one after another: that is predicted to be faster.
+    EachAlone {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Planner {
+    /// One flow that makes all `targets`, blocks of one stripe. Their own copies are not used. The first one says by which
+    /// scheme, with which slices and as which flow.
+    pub fn repair_several(
+        &self,
+        view: &View,
+        targets: &[Target<'_>],
+        avoid: &BTreeSet<u32>,
+    ) -> Result<SeveralPlan> {
+        let none = || CoordinatorError::Bug("a repair of no blocks of a stripe".to_owned());
+        let (placement, spec) = targets.first().ok_or_else(none)?;
+        let stripe = placement.stripe.as_ref().ok_or_else(none)?;
+        let code = self.codes.get(&stripe.row.code)?;
+        let geometry = Geometry {
+            block_bytes: stripe.row.block_bytes,
+            alpha: code.alpha() as u16,
+            slice_bytes: spec.slice_bytes,
+        };
+        let mut sites: Vec<(Member, Site)> = Vec::new();
+        for (target, spec) in targets {
+            let member = target.stripe.as_ref().map(|s| Member(s.index)).ok_or_else(none)?;
+            sites.push((member, site(spec.requestor)));
+        }
+        let (mut sources, absent) = survivors(self, view, stripe, avoid);
+        sources.retain(|source| sites.iter().all(|(member, _)| *member != source.member));
+        let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
+        let request =
+            MultiBlockRequest { code: &code, geometry, targets: &sites, helpers: &helpers, absent: &absent };
+        let network = self.network(view);
+        let way = choose_for_several(spec.scheme, &request, &network)
+            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
+        let Choice { scheme, flow, why } = match way {
+            ForSeveral::OnePass(choice) => choice,
+            ForSeveral::EachAlone { why } => return Ok(SeveralPlan::EachAlone { why }),
+        };
+        let members: Vec<Member> = sites.iter().map(|&(member, _)| member).collect();
+        let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
+        let price = Some(network.price(&flow, stored, None));
+        let parts = parts(view, stripe, &sources, &members, &flow, scheme, code.is_mds());
+        let mut info = stripe.info(stripe.index);
+        for ((member, _), (_, spec)) in sites.iter().zip(targets) {
+            if let Some(made) = info.members.get_mut(usize::from(member.0)) {
+                made.generation = spec.generation;
+            }
+        }
+        let mut writes = BTreeMap::new();
+        for (&(member, _), (target, spec)) in sites.iter().zip(targets) {
+            let info = wire::proto::StripeInfo { index: u32::from(member.0), ..info.clone() };
+            writes.insert(member, spec.write(target, member, Some(info)));
+        }
+        let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
+        let planned =
+            Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
+                .finish()?;
+        let scheme = scheme.name().to_owned();
+        Ok(SeveralPlan::OnePass(Box::new(RepairPlan { planned, scheme, why, price, parts })))
+    }
+}

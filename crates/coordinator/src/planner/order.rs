@@ -1,0 +1,277 @@
+//! Which helpers stand on a chain, and in which order: as they are preferred (RP §3.3), or as racks
+//! (RP §4.2) or the weights of links (RP §4.3) want it.
+//!
+//! A path planner chooses among all survivors. Where a code is not MDS not every choice decodes: then the equation
+//! chooses the helpers, and the path planner only their order.
+
+use super::Planner;
+use crate::error::Result;
+use crate::health::View;
+use flow::{Helper, RepairRequest, Scheme, Site};
+use plan::path::{LinkMatrix, MAX_NODES, SEARCH_STEPS, rack_aware_path, weighted_path};
+use plan::{LinkRates, NodeId, PlanError, RackId, Topology};
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+/// The rack of whoever stands in none that is known: a client.
+const NO_RACK: RackId = RackId(u32::MAX);
+
+/// What orders depend on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Network {
+    topology: Topology,
+    /// Nodes that help only where others do not suffice.
+    quarantined: BTreeSet<NodeId>,
+    /// In Mb/s.
+    pub(super) rates: Arc<LinkRates>,
+    /// The most preferred helpers are taken, as they are scheduled (RP §3.3), and weights only order them (RP §4.3,
+    /// remarks).
+    scheduled: bool,
+}
+
+impl Planner {
+    /// The network as it is known now.
+    pub(super) fn network(&self, view: &View) -> Network {
+        let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
+        Network {
+            topology: view.topology.clone(),
+            quarantined: quarantined.map(|(&id, _)| NodeId(id)).collect(),
+            rates: Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner)),
+            scheduled: false,
+        }
+    }
+}
+
+impl Network {
+    /// For one of many repairs, or one alone.
+    pub fn scheduled(self, scheduled: bool) -> Network {
+        Network { scheduled, ..self }
+    }
+
+    /// The helpers of `request` as `scheme` wants them: those of its path first.
+    ///
+    /// `ends` are the requestors, the one of the request first. Several count as one big requestor, whose weight from a
+    /// helper is that of all its links to them (RP §4.4, remarks), and whose rack is that of the first.
+    pub fn ordered(&self, scheme: Scheme, request: &RepairRequest<'_>, ends: &[Site]) -> Result<Vec<Helper>> {
+        if !matches!(scheme, Scheme::RackAware | Scheme::Weighted) {
+            return Ok(request.helpers.to_vec());
+        }
+        let needed = request.needed()?;
+        let stands = |helper: &Helper| !ends.contains(&helper.site) && helper.stored_bytes > 0;
+        let sites = |helpers: &[Helper]| -> Vec<NodeId> {
+            let mut sites = Vec::new();
+            for node in helpers.iter().filter(|h| stands(h)).map(|h| NodeId(h.site.0)) {
+                if !sites.contains(&node) {
+                    sites.push(node);
+                }
+            }
+            sites
+        };
+        let fixed = sites(&needed);
+        let k = fixed.len();
+        if k < 2 {
+            return Ok(request.helpers.to_vec());
+        }
+        let mut choice = sites(request.helpers);
+        let trusted: Vec<NodeId> =
+            choice.iter().copied().filter(|node| !self.quarantined.contains(node)).collect();
+        if trusted.len() >= k {
+            choice = trusted;
+        }
+        choice.truncate(if self.scheduled { k } else { k.max(MAX_NODES - 1) });
+        let path = self.path(scheme, &choice, k, ends)?;
+        let free = along(request.helpers, request.requestor, &path);
+        let chosen = RepairRequest { helpers: &free, ..request.clone() };
+        if chosen.needed().is_ok_and(|used| used.iter().all(|h| !stands(h) || path.contains(&h.site))) {
+            return Ok(free);
+        }
+        let path = self.path(scheme, &fixed, k, ends)?;
+        Ok(along(&needed, request.requestor, &path))
+    }
+
+    fn path(
+        &self,
+        scheme: Scheme,
+        choice: &[NodeId],
+        k: usize,
+        ends: &[Site],
+    ) -> std::result::Result<Vec<Site>, PlanError> {
+        let Some(end) = ends.first().map(|end| NodeId(end.0)) else { return Err(PlanError::NoHelpers) };
+        let mut path = match scheme {
+            Scheme::RackAware => {
+                let mut topology = self.topology.clone();
+                for &node in choice.iter().chain([&end]) {
+                    if topology.rack_of(node).is_err() {
+                        topology.insert(node, NO_RACK);
+                    }
+                }
+                rack_aware_path(&topology, choice, k, end)?.path
+            }
+            Scheme::Weighted => {
+                let nodes: Vec<NodeId> = choice.iter().copied().chain([end]).collect();
+                let helpers: Vec<usize> = (0..choice.len()).collect();
+                let weights = self.weights(&nodes, ends)?;
+                let found = weighted_path(&weights, &helpers, k, choice.len(), SEARCH_STEPS)?;
+                found.path.into_iter().map(|place| nodes[place]).collect()
+            }
+            _ => choice.iter().copied().take(k).chain([end]).collect(),
+        };
+        path.pop();
+        Ok(path.into_iter().map(|node| Site(node.0)).collect())
+    }
+}
+
+impl Network {
+    /// The time that each link takes for one slice of each of f blocks; the last of `nodes` stands for all `ends`.
+    fn weights(&self, nodes: &[NodeId], ends: &[Site]) -> std::result::Result<LinkMatrix, PlanError> {
+        let f = ends.len() as f64;
+        let weight = |from: NodeId, to: NodeId| match nodes.last() {
+            _ if from == to => 0.0,
+            Some(last) if *last == to => {
+                let links = ends.iter().map(|end| self.rates.link(from, NodeId(end.0)).recip());
+                links.fold(f / self.rates.up(from), f64::max)
+            }
+            _ => f / self.rates.link(from, to),
+        };
+        let rows: Vec<Vec<f64>> =
+            nodes.iter().map(|&from| nodes.iter().map(|&to| weight(from, to)).collect()).collect();
+        LinkMatrix::from_rows(&rows)
+    }
+
+    /// The rack of a site; all sites that stand in none that is known have one.
+    pub(super) fn rack_of(&self, site: Site) -> RackId {
+        self.topology.rack_of(NodeId(site.0)).unwrap_or(NO_RACK)
+    }
+}
+
+/// The helpers, those at the requestor first, as they cost nothing, then those of the path in its order, then the rest.
+fn along(helpers: &[Helper], requestor: Site, path: &[Site]) -> Vec<Helper> {
+    let mut ordered = helpers.to_vec();
+    let place = |helper: &Helper| match path.iter().position(|&site| site == helper.site) {
+        _ if helper.site == requestor => 0,
+        Some(place) => 1 + place,
+        None => 1 + path.len(),
+    };
+    ordered.sort_by_key(place);
+    ordered
+}
+
+#[cfg(test)]
+impl Network {
+    /// One of `nodes` nodes from 0, in no racks, with links of `rate` Mb/s.
+    pub fn rated(nodes: u32, rate: impl Fn(u32, u32) -> f64) -> Network {
+        let rows: Vec<Vec<Option<f64>>> =
+            (0..nodes).map(|from| (0..nodes).map(|to| Some(rate(from, to))).collect()).collect();
+        let nodes: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+        let rates = LinkRates::new(&nodes, Some(&rows), None, None).unwrap();
+        Network { rates: Arc::new(rates), ..Network::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codes::Code;
+    use flow::{Geometry, Member, Proved, Sink};
+    use std::collections::BTreeMap;
+
+    const BLOCK: u64 = 1 << 20;
+
+    /// Helper m at site m; site 0 is the requestor.
+    fn flow_of(code: &str, network: &Network, scheme: Scheme) -> Proved {
+        let code = Code::parse(code).unwrap();
+        let helpers: Vec<Helper> = (1..code.n() as u16)
+            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: BLOCK })
+            .collect();
+        let request = RepairRequest {
+            code: &code,
+            geometry: Geometry { block_bytes: BLOCK, alpha: code.alpha() as u16, slice_bytes: 32 << 10 },
+            wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
+            helpers: &helpers,
+            absent: &[],
+            requestor: Site(0),
+            sink: Sink::Write,
+        };
+        let ordered = network.ordered(scheme, &request, &[Site(0)]).unwrap();
+        flow::build(scheme, &RepairRequest { helpers: &ordered, ..request }).unwrap()
+    }
+
+    fn racks(rack_of: &[u32]) -> Network {
+        let topology = (0..).zip(rack_of).map(|(node, &rack)| (NodeId(node), RackId(rack))).collect();
+        Network { topology, ..Network::default() }
+    }
+
+    /// Streams into and out of each rack, and bytes between racks.
+    fn crossings(flow: &Proved, rack_of: &[u32]) -> (usize, u64) {
+        let cost = flow::predict(flow, |_| BLOCK, None);
+        let rack = |site: Site| rack_of[site.0 as usize];
+        let (mut into, mut out) = (BTreeMap::<u32, usize>::new(), BTreeMap::<u32, usize>::new());
+        for &(from, to) in cost.links.keys().filter(|(from, to)| rack(*from) != rack(*to)) {
+            *out.entry(rack(from)).or_default() += 1;
+            *into.entry(rack(to)).or_default() += 1;
+        }
+        (into.into_values().chain(out.into_values()).max().unwrap_or(0), cost.cross_rack_bytes(rack))
+    }
+
+    /// RP §4.2: one stream into and one out of each rack, and as few racks as hold k helpers.
+    #[test]
+    fn the_rack_aware_chain_crosses_racks_least() {
+        // The requestor's rack has two helpers; of the others 4, 3, 2 and 2: two racks supply the other four.
+        let rack_of = [0, 3, 4, 1, 2, 1, 3, 0, 2, 1, 4, 0, 2, 1];
+        let network = racks(&rack_of);
+        let aware = flow_of("rs-6+8", &network, Scheme::RackAware);
+        assert_eq!(crossings(&aware, &rack_of), (1, BLOCK));
+        let unaware = flow_of("rs-6+8", &network, Scheme::Pipeline);
+        assert!(crossings(&unaware, &rack_of).1 > 4 * BLOCK);
+        let wide = flow_of("rs-10+4", &network, Scheme::RackAware);
+        assert_eq!(crossings(&wide, &rack_of), (1, 3 * BLOCK));
+        assert_eq!(wide.sites().len(), 11);
+    }
+
+    /// The local group of an LRC decodes with six blocks where twelve others would be needed: its equation chooses, racks
+    /// order.
+    #[test]
+    fn where_an_equation_chooses_the_path_only_orders() {
+        let rack_of: Vec<u32> = (0..16).map(|node| node % 3).collect();
+        let plain = flow_of("lrc-12+2+2", &Network::default(), Scheme::Pipeline);
+        let aware = flow_of("lrc-12+2+2", &racks(&rack_of), Scheme::RackAware);
+        assert_eq!(aware.sites(), plain.sites());
+        assert_eq!(crossings(&aware, &rack_of), (1, 2 * BLOCK));
+    }
+
+    /// RP §4.3: of all survivors those on the path whose slowest link is fastest; scheduled helpers are only ordered.
+    #[test]
+    fn the_weighted_chain_goes_around_slow_links() {
+        // Helper 1 sends slowly, helper 2 receives slowly, and into the requestor only 3 and 5 are fast.
+        let rate = |from: u32, to: u32| match (from, to) {
+            (1, _) => 5.0,
+            (_, 2) => 10.0,
+            (from, 0) if from != 3 && from != 5 => 20.0,
+            _ => 100.0,
+        };
+        let mut network = Network::rated(7, rate);
+        let slowest = |flow: &Proved| {
+            let cost = flow::predict(flow, |_| BLOCK, None);
+            cost.links.keys().map(|&(from, to)| rate(from.0, to.0)).fold(f64::INFINITY, f64::min)
+        };
+        let free = flow_of("rs-4+3", &network, Scheme::Weighted);
+        assert_eq!(slowest(&free), 100.0);
+        assert!(!free.sites().contains(&Site(1)));
+        assert_eq!(slowest(&flow_of("rs-4+3", &network, Scheme::Pipeline)), 5.0);
+        // Helpers 1 to 4 are scheduled: helper 1 sends whatever the order.
+        network.scheduled = true;
+        let scheduled = flow_of("rs-4+3", &network, Scheme::Weighted);
+        assert_eq!(scheduled.sites().into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4].map(Site));
+        assert_eq!(slowest(&scheduled), 5.0);
+    }
+
+    #[test]
+    fn the_quarantined_help_only_in_need() {
+        let rack_of = [0, 0, 0, 0, 1, 1, 1];
+        let mut network = racks(&rack_of);
+        network.quarantined = BTreeSet::from([NodeId(1)]);
+        assert!(!flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
+        network.quarantined = BTreeSet::from([NodeId(1), NodeId(4), NodeId(5)]);
+        assert!(flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
+    }
+}

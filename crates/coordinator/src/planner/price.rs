@@ -1,0 +1,86 @@
+//! What a flow costs on the network as it is known: seconds where the bandwidth of links is known, else timeslots.
+
+use super::order::Network;
+use flow::{Direction, Member, Proved, Rates, Site};
+use plan::NodeId;
+use std::fmt;
+use std::ops::Range;
+
+/// Bytes per second of one Mb/s.
+const BYTES_PER_MBIT: f64 = 125_000.0;
+
+/// Prices that differ by less than this part are equal: links are not known that exactly.
+const EQUAL: f64 = 1e-3;
+
+/// What a flow costs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Price {
+    /// On equal links (RP §2.2).
+    pub timeslots: f64,
+    /// On the links as they are known; `None` if none of them is known.
+    pub seconds: Option<f64>,
+    /// Between racks.
+    pub cross_rack_bytes: u64,
+}
+
+impl Price {
+    /// Whether it takes less time or, if the times are equal, fewer bytes between racks.
+    pub fn beats(&self, other: &Price) -> bool {
+        let (mine, theirs) = match (self.seconds, other.seconds) {
+            (Some(mine), Some(theirs)) => (mine, theirs),
+            _ => (self.timeslots, other.timeslots),
+        };
+        if mine < theirs * (1.0 - EQUAL) {
+            return true;
+        }
+        mine <= theirs * (1.0 + EQUAL) && self.cross_rack_bytes < other.cross_rack_bytes
+    }
+
+    /// By what prices like this one are compared.
+    pub fn measure(&self) -> &'static str {
+        match self.seconds {
+            Some(_) => "least time on the links as they are known, then fewest bytes between racks",
+            None => "fewest timeslots on equal links, then fewest bytes between racks",
+        }
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seconds {
+            Some(seconds) => write!(f, "{seconds:.3} s")?,
+            None => write!(f, "{:.3}", self.timeslots)?,
+        }
+        if self.cross_rack_bytes > 0 {
+            write!(f, " ({} B between racks)", self.cross_rack_bytes)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Network {
+    /// What a flow, or some slices of it, costs.
+    pub fn price(&self, flow: &Proved, stored: impl Fn(Member) -> u64, slices: Option<Range<u64>>) -> Price {
+        let cost = flow::predict(flow, &stored, slices);
+        self.price_of(flow, &cost, stored)
+    }
+
+    /// The same of what was predicted already.
+    pub fn price_of(&self, flow: &Proved, cost: &flow::Cost, stored: impl Fn(Member) -> u64) -> Price {
+        let node = |site: Site| NodeId(site.0);
+        let bytes = |mbit: f64| mbit * BYTES_PER_MBIT;
+        let link = |from: Site, to: Site| bytes(self.rates.link(node(from), node(to)));
+        let side = |site: Site, direction| match direction {
+            Direction::Out => bytes(self.rates.up(node(site))),
+            Direction::In => bytes(self.rates.down(node(site))),
+        };
+        let seconds = flow::time(flow, cost, stored, Rates { link: &link, side: &side });
+        Price {
+            timeslots: cost.timeslots,
+            // Where none of the links is limited, nothing can be said.
+            seconds: (seconds > 0.0).then_some(seconds),
+            cross_rack_bytes: cost.cross_rack_bytes(|site| self.rack_of(site)),
+        }
+    }
+}

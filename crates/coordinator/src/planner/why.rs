@@ -1,0 +1,84 @@
+//! Why each survivor of a stripe helps with a repair, or does not.
+
+use super::Source;
+use crate::catalog::StripePlacement;
+use crate::health::View;
+use flow::{Input, Member, Proved, Scheme};
+
+/// A member of a stripe and its part in a repair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub member: u16,
+    /// Where its block is, or was.
+    pub node: Option<u32>,
+    pub helps: bool,
+    pub why: String,
+}
+
+/// The parts of all members but `made`, as `flow`, made by `scheme`, has them. `sources` could help, the least recently
+/// selected first; `is_mds`: any k of them would do.
+pub(super) fn parts(
+    view: &View,
+    stripe: &StripePlacement,
+    sources: &[Source<'_>],
+    made: &[Member],
+    flow: &Proved,
+    scheme: Scheme,
+    is_mds: bool,
+) -> Vec<Part> {
+    let takes = |member: Member| {
+        let stages = flow.lanes.iter().flat_map(|lane| &lane.stages);
+        let mut inputs = stages.flat_map(|stage| &stage.inputs);
+        inputs.any(|input| matches!(input, Input::Local { member: taken, .. } if *taken == member))
+    };
+    let mut parts = Vec::new();
+    for (index, block) in (0..).zip(&stripe.members) {
+        let member = Member(index);
+        if made.contains(&member) {
+            continue;
+        }
+        let Some((_, row)) = block else {
+            let why = "the stripe is short: it is all zero".to_owned();
+            parts.push(Part { member: index, node: None, helps: false, why });
+            continue;
+        };
+        let place = sources.iter().position(|source| source.member == member);
+        let node = place.map(|place| sources[place].location.node);
+        let helps = takes(member);
+        let why = match place {
+            None => unusable(view, row.locations.iter().map(|l| l.node)),
+            Some(_) if row.stored_bytes == 0 => "nothing of it is stored".to_owned(),
+            Some(place) => {
+                let quarantined = node.and_then(|n| view.nodes.get(&n)).is_some_and(|n| n.is_quarantined);
+                reason(scheme, helps, is_mds, place, quarantined).to_owned()
+            }
+        };
+        parts.push(Part { member: index, node: node.or(row.locations.first().map(|l| l.node)), helps, why });
+    }
+    parts
+}
+
+fn reason(scheme: Scheme, helps: bool, is_mds: bool, place: usize, quarantined: bool) -> &'static str {
+    match (helps, scheme) {
+        (true, _) if quarantined => "there are not enough others, though it is quarantined",
+        (false, _) if quarantined => "it is quarantined, and there are enough others",
+        (true, _) if !is_mds => "the code decodes from few blocks with it",
+        (false, _) if !is_mds => "the code decodes without it",
+        (true, Scheme::RackAware) => "it is in the requestor's rack, or in one that holds many helpers",
+        (false, Scheme::RackAware) => "the racks of those that help hold enough",
+        (true, Scheme::Weighted) => "it is on the path whose slowest link is fastest",
+        (false, Scheme::Weighted) => "no path through it is faster",
+        (true, _) if place == 0 => "it helped least recently",
+        (true, _) => "it helped less recently than others",
+        (false, _) => "it helped more recently than enough others",
+    }
+}
+
+fn unusable(view: &View, nodes: impl Iterator<Item = u32>) -> String {
+    let mut nodes = nodes.peekable();
+    if nodes.peek().is_none() {
+        return "no copy of it is known".to_owned();
+    }
+    let living = nodes.any(|node| view.nodes.get(&node).is_some_and(|node| node.is_living));
+    if living { "its node failed in this repair".to_owned() } else { "its node is dead".to_owned() }
+}

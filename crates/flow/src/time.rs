@@ -1,0 +1,53 @@
+//! How long a flow takes over links of given bandwidths.
+
+use crate::cost::{Cost, Direction};
+use crate::extent::edge_extents;
+use crate::graph::{Flow, Member, Site};
+use crate::schedule;
+
+/// Bandwidths, all in one unit; infinity is no limit.
+#[derive(Clone, Copy)]
+pub struct Rates<'a> {
+    /// Of the link from one site to another, at most what its ends allow.
+    pub link: &'a dyn Fn(Site, Site) -> f64,
+    /// Of one side of a site's interface.
+    pub side: &'a dyn Fn(Site, Direction) -> f64,
+}
+
+/// The time that `cost`, what was [predicted](crate::predict) for `flow` or a share of it, takes: the bytes through the
+/// slowest link, or side of an interface, and the time in which the pipeline fills and drains, which is what one slice of
+/// mean length takes beyond that. In bytes over the unit of `rates`; 0 where nothing is limited. On links of bandwidth 1
+/// with interfaces as fast, it is [`Cost::timeslots`] times the block length.
+///
+/// # Panics
+/// As slices do, if the flow is not [valid](crate::validate::validate).
+pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rates<'_>) -> f64 {
+    let links = cost.links.iter().map(|(&(from, to), &bytes)| took(bytes as f64, (rates.link)(from, to)));
+    let sides = cost.sides().into_iter().map(|((site, side), bytes)| {
+        let rate = (rates.side)(site, side);
+        took(bytes as f64, rate)
+    });
+    let busiest = links.chain(sides).fold(0.0, f64::max);
+    let slices = flow.geometry.slices().max(1) as f64;
+    let mut filling = 0.0_f64;
+    for lane in &flow.lanes {
+        let site = |stage: crate::graph::StageId| lane.stages[usize::from(stage.0)].site;
+        let extents = edge_extents(flow.geometry, lane, &stored);
+        let slice: Vec<f64> = lane
+            .edges
+            .iter()
+            .zip(extents)
+            .map(|(edge, rows)| {
+                let bytes = rows.iter().sum::<u64>() as f64 / slices;
+                took(bytes, (rates.link)(site(edge.from), site(edge.to)))
+            })
+            .collect();
+        filling = filling.max(schedule::filling(lane, &slice));
+    }
+    busiest + filling
+}
+
+/// Nothing takes no time, over no link too.
+fn took(bytes: f64, rate: f64) -> f64 {
+    if bytes > 0.0 { bytes / rate } else { 0.0 }
+}
