@@ -142,7 +142,8 @@ fn several_lost_blocks_of_a_stripe_come_back_in_one_pass() {
     let events = rig.json_lines(&["repair", "stripe", "a", "--index", "0", "--scheme", "pipeline"]);
     let flow = events.iter().find(|event| event["scheme"] == "pipeline").unwrap();
     // Three hops of two blocks of 64 KiB, and one of each to its node.
-    let moved: u64 = flow["links"].as_array().unwrap().iter().map(|link| link["bytes"].as_u64().unwrap()).sum();
+    let moved: u64 =
+        flow["links"].as_array().unwrap().iter().map(|link| link["bytes"].as_u64().unwrap()).sum();
     assert_eq!(moved, 8 * 65_536);
     assert!(rig.ok(&["repair", "object", "a", "-v"]).contains("whole again"));
     let report = rig.json(&["get", "a", &rig.arg("copy")]);

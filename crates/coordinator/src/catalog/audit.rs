@@ -2,7 +2,7 @@
 
 use super::Catalog;
 use super::rows::AuditRow;
-use super::table::Read;
+use super::table::{Key, Read, Row, Scan, decode};
 use crate::error::Result;
 
 impl Catalog {
@@ -20,8 +20,12 @@ impl Catalog {
     /// The entries from that number on.
     pub fn audit(&self, from: u64) -> Result<Vec<String>> {
         self.view(|txn| {
-            let rows = txn.all::<AuditRow>(&[])?;
-            Ok(rows.into_iter().filter(|(number, _)| *number >= from).map(|(_, row)| row.json).collect())
+            let mut entries = Vec::new();
+            txn.raw_scan(AuditRow::TABLE, &from.to_bytes(), &mut |key, value| {
+                entries.push(decode::<AuditRow>(key, value)?.json);
+                Ok(Scan::Next)
+            })?;
+            Ok(entries)
         })
     }
 
