@@ -20,5 +20,5 @@ pub use error::PlanError;
 pub use helpers::LeastRecent;
 pub use rates::LinkRates;
 pub use recovery::{Damaged, by_urgency};
-pub use requestor::requestor;
+pub use requestor::{requestor, requestors};
 pub use topology::{NodeId, RackId, Topology};
