@@ -30,6 +30,9 @@ pub struct CoordinatorArgs {
     /// Block size of puts that name none [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     block_size: Option<Size>,
+    /// Seconds from a node's death to its recovery without being asked [default: 900]
+    #[arg(long, value_name = "SECONDS")]
+    recovery_grace: Option<u64>,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -68,6 +71,7 @@ struct CoordinatorFile {
     dir: Option<PathBuf>,
     listen: Option<SocketAddr>,
     block_size: Option<Size>,
+    recovery_grace: Option<u64>,
 }
 
 /// The same, in a file.
@@ -94,6 +98,9 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
             coordinator::Config::new(args.listen.or(file.listen).unwrap_or(DEFAULT_LISTEN), disk);
         if let Some(Size(bytes)) = args.block_size.or(file.block_size) {
             config.block_bytes = bytes;
+        }
+        if let Some(seconds) = args.recovery_grace.or(file.recovery_grace) {
+            config.recovery_grace_ms = seconds.saturating_mul(1_000);
         }
         let handle = coordinator::start(config).await?;
         announce(&dir, handle.local_addr(), None)?;

@@ -5,7 +5,7 @@ use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
-use crate::jobs::Jobs;
+use crate::jobs::{DegradedReads, Jobs};
 use crate::links::LinkTable;
 use crate::nodes::Nodes;
 use crate::planner::Planner;
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub planner: Planner,
     pub tasks: Tasks,
     pub jobs: Jobs,
+    /// Who reads around what is lost; recoveries yield to them.
+    pub degraded_reads: DegradedReads,
     /// The task whose pause keeps blocks that the catalog does not know.
     pub orphans: Arc<Task>,
     pub audit: Audit,
@@ -49,7 +51,12 @@ impl Shared {
         planner.set_links(LinkTable::parse(&catalog.links()?)?.rates()?);
         let shared = Arc::new(Shared {
             started: Instant::now(),
-            health: Health::new(Duration::from_millis(config.dead_after_ms), catalog.nodes()?),
+            health: Health::new(
+                Duration::from_millis(config.dead_after_ms),
+                catalog.nodes()?,
+                &catalog.leaving()?,
+            ),
+            degraded_reads: DegradedReads::default(),
             nodes: Nodes::default(),
             planner,
             orphans: tasks.add("orphans"),

@@ -113,7 +113,9 @@ fn what_nodes_do_already_counts() {
         (NodeId(1), NodeLoad { sent: 50, received: 0 }),
         (NodeId(3), NodeLoad { sent: 0, received: 50 }),
     ]);
-    let [Ok(Assignment { chain, requestor })] = &balanced(&[free.clone()], &loads)[..] else { panic!() };
+    let [Ok(Assignment { chain, requestor })] = &balanced(std::slice::from_ref(&free), &loads)[..] else {
+        panic!()
+    };
     assert_eq!(
         (chain.iter().collect::<BTreeSet<_>>(), *requestor),
         (nodes([0, 2]).iter().collect(), NodeId(4))

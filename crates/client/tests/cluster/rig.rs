@@ -37,6 +37,7 @@ pub struct Settings {
     pub put_lease_ms: u64,
     pub block_bytes: u64,
     pub replicas: u32,
+    pub recovery_grace_ms: u64,
 }
 
 impl Settings {
@@ -49,6 +50,7 @@ impl Settings {
             put_lease_ms: 60_000,
             block_bytes: BLOCK as u64,
             replicas: 3,
+            recovery_grace_ms: 3_600_000,
         }
     }
 }
@@ -328,6 +330,7 @@ pub async fn start_coordinator(
     config.put_lease_ms = settings.put_lease_ms;
     config.block_bytes = settings.block_bytes;
     config.replicas = settings.replicas;
+    config.recovery_grace_ms = settings.recovery_grace_ms;
     Daemon::start(coordinator::start(config)).await
 }
 
