@@ -59,6 +59,9 @@ pub struct NodeArgs {
     /// Limit of what it receives [default: none]
     #[arg(long, value_name = "RATE")]
     throttle_down: Option<Rate>,
+    /// Recently read blocks that are kept in memory, for recoveries by m-PPR [default: none]
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<Size>,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -86,6 +89,7 @@ struct NodeFile {
     listen_data: Option<SocketAddr>,
     throttle_up: Option<Rate>,
     throttle_down: Option<Rate>,
+    cache: Option<Size>,
 }
 
 /// Runs a coordinator until it is told to end.
@@ -132,6 +136,9 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
         let (up, down) =
             (rate(args.throttle_up, file.throttle_up), rate(args.throttle_down, file.throttle_down));
         config.throttle = Arc::new(Throttle::new(up, down));
+        if let Some(Size(bytes)) = args.cache.or(file.cache) {
+            config.cache_bytes = bytes;
+        }
         let mut handle = node::start(config).await?;
         announce(&dir, handle.control_addr(), Some(handle.data_addr()))?;
         let end = tokio::select! {

@@ -73,9 +73,9 @@ pub struct Spread {
     /// Stripes repaired at once [default: the coordinator's]
     #[arg(long, value_name = "N")]
     parallel: Option<u32>,
-    /// How helpers and requestors are found: for many stripes at once, so that the busiest link carries little; or
-    /// stripe by stripe, the least recently selected helpers
-    #[arg(long, default_value = "balanced", value_parser = ["balanced", "least-recent"])]
+    /// How helpers and requestors are found: for many stripes at once, so that the busiest link carries little; stripe by
+    /// stripe, the least recently selected helpers; or for many by load and cached blocks
+    #[arg(long, alias = "plan", default_value = "balanced", value_parser = ["balanced", "least-recent", "m-ppr"])]
     assign: String,
     /// Nodes that may receive, such as 3,5 [default: all, as stripes and racks allow]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]

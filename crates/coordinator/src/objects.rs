@@ -230,9 +230,7 @@ pub(crate) async fn plan_read(
     let (offset, length) = (request.offset, request.length);
     let read = ReadRequest { offset, length, scheme, avoid: &avoid, slice_bytes };
     let reply = shared.planner.read(&view, &placement, &read)?;
-    if reply.degraded {
-        shared.degraded_reads.note();
-    }
+    shared.reads.note(&reply);
     Ok(reply)
 }
 

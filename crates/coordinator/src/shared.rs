@@ -5,10 +5,11 @@ use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
-use crate::jobs::{DegradedReads, Jobs};
+use crate::jobs::Jobs;
 use crate::links::LinkTable;
 use crate::nodes::Nodes;
 use crate::planner::Planner;
+use crate::reads::Reads;
 use crate::tasks::{Task, Tasks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,8 +32,8 @@ pub(crate) struct Shared {
     pub planner: Planner,
     pub tasks: Tasks,
     pub jobs: Jobs,
-    /// Who reads around what is lost; recoveries yield to them.
-    pub degraded_reads: DegradedReads,
+    /// What users read; recoveries make way.
+    pub reads: Reads,
     /// The task whose pause keeps blocks that the catalog does not know.
     pub orphans: Arc<Task>,
     pub audit: Audit,
@@ -56,7 +57,7 @@ impl Shared {
                 catalog.nodes()?,
                 &catalog.leaving()?,
             ),
-            degraded_reads: DegradedReads::default(),
+            reads: Reads::default(),
             nodes: Nodes::default(),
             planner,
             orphans: tasks.add("orphans"),

@@ -23,6 +23,9 @@ const CHUNK_BYTES: u64 = 64 << 20;
 const REPAIRS: usize = 8 * 1_024;
 const ROUNDS: usize = 11;
 
+/// Plans all repairs; how many a second.
+type Case = fn(&World) -> f64;
+
 struct World {
     topology: Topology,
     alive: Vec<NodeId>,
@@ -46,7 +49,6 @@ fn world() -> World {
     World { topology, alive: (0..NODES).map(NodeId).collect(), stripes: (0..REPAIRS).map(stripe).collect() }
 }
 
-/// Repairs a second.
 fn least_recent(world: &World) -> f64 {
     let mut recent = LeastRecent::default();
     let mut requestors = Requestors::new(&world.topology, &world.alive).unwrap();
@@ -94,7 +96,7 @@ fn all_at_once(world: &World) -> f64 {
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     let world = world();
-    let cases: [(&str, fn(&World) -> f64); 3] =
+    let cases: [(&str, Case); 3] =
         [("least recent", least_recent), ("m-ppr", m_ppr), ("balanced", all_at_once)];
     let mut rates = [const { Vec::new() }; 3];
     // Interleaved, so that a disturbance of the machine meets all cases alike.

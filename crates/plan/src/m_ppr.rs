@@ -29,8 +29,8 @@ pub struct Coefficients {
 }
 
 impl Default for Coefficients {
-    /// A chunk in memory saves the disk's part of a repair, which is the smaller one on the networks that PPR is for (its
-    /// Figure 1 puts reading at a tenth to a third): a quarter.
+    /// A chunk in memory saves the disk's part of a repair, the smaller one where the network is what is short: a quarter
+    /// of it, so that no number of cache hits outweighs another repair.
     fn default() -> Self {
         Coefficients { cache_gain: 0.25, repair: 1.0, user_load: 1.0 }
     }

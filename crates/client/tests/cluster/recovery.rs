@@ -69,8 +69,8 @@ async fn task(rig: &Rig, prefix: &str) -> Option<TaskStatus> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_node_is_recovered_by_either_assignment() {
-    for assign in ["balanced", "least-recent"] {
+async fn a_dead_node_is_recovered_by_every_assignment() {
+    for assign in ["balanced", "least-recent", "m-ppr"] {
         let mut rig = filled(Settings::nodes(7)).await;
         let dead = fullest(&rig).await;
         let lost = placed(&rig, dead).await;
@@ -269,4 +269,44 @@ async fn blocks_of_array_codes_leave_a_node_too() {
     rig.repair(request).await.unwrap();
     assert!(placed(&rig, leaving).await.is_empty());
     assert_eq!((rig.get("array").await.unwrap(), rig.damages()), (bytes, vec![]));
+}
+
+/// Who has read a block lately is asked for it first, though it was selected last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn m_ppr_takes_cached_blocks_as_sources() {
+    let settings = Settings { cache_bytes: 1 << 20, ..Settings::nodes(7) };
+    let mut rig = Rig::with(settings).await;
+    let bytes = content(5, 2 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", "rs-2+3").await.unwrap();
+    let info = rig.client.lookup("a", true).await.unwrap();
+    let members = &info.blocks[0].stripe.as_ref().unwrap().members;
+    // The archival has read the data.
+    for (node, member) in rig.machines.keys().flat_map(|node| members.iter().map(move |m| (*node, m))) {
+        rig.node(node).shared().flows.cache.forget(BlockId::from_slice(&member.block).unwrap());
+    }
+    let block = members[0].block.clone();
+    let measured = RepairRequest { block: block.clone(), discard: true, ..Default::default() };
+    rig.repair(measured).await.unwrap();
+    let cached = |rig: &Rig| -> BTreeSet<u32> {
+        let warm = |node: &u32| !rig.node(*node).shared().flows.cache.whole().is_empty();
+        rig.running().into_iter().filter(warm).collect()
+    };
+    let warm = cached(&rig);
+    assert_eq!(warm.len(), 2);
+    eventually("the caches are reported", async || {
+        let nodes = rig.status().await.nodes;
+        let reported = nodes.iter().filter(|n| !n.status.as_ref().unwrap().cached_blocks.is_empty());
+        reported.map(|n| n.node).collect::<BTreeSet<u32>>() == warm
+    })
+    .await;
+    rig.lose([members[0].node]).await;
+    let request = RepairRequest { node: members[0].node, assign: "m-ppr".to_owned(), ..Default::default() };
+    let events = rig.repair(request).await.unwrap();
+    let event = events.iter().find(|event| event.block == block && event.flow.is_some()).unwrap();
+    let target = event.flow.as_ref().unwrap().staged[0].node;
+    let helpers: BTreeSet<u32> =
+        event.participants.iter().map(|p| p.node).filter(|&node| node != target).collect();
+    assert_eq!(helpers, warm);
+    assert_eq!((rig.get("a").await.unwrap(), rig.damages()), (bytes, vec![]));
 }

@@ -38,6 +38,7 @@ pub struct Settings {
     pub block_bytes: u64,
     pub replicas: u32,
     pub recovery_grace_ms: u64,
+    pub cache_bytes: u64,
 }
 
 impl Settings {
@@ -51,6 +52,7 @@ impl Settings {
             block_bytes: BLOCK as u64,
             replicas: 3,
             recovery_grace_ms: 3_600_000,
+            cache_bytes: 0,
         }
     }
 }
@@ -111,6 +113,7 @@ impl Rig {
             let mut config = node::Config::new(node, self.address.to_string(), disk);
             config.rack = format!("rack-{}", (node - 1) / 2);
             config.injection = Arc::clone(&machine.injection);
+            config.cache_bytes = self.settings.cache_bytes;
             match Daemon::start(node::start(config)).await {
                 Ok(daemon) => {
                     machine.daemon = Some(daemon);

@@ -254,6 +254,8 @@ pub(crate) enum Assign {
     Balanced,
     /// One after another, the least recently selected helpers (RP §3.3).
     LeastRecent,
+    /// For many at once by loads and caches (`plan::m_ppr`).
+    MPpr,
 }
 
 /// A node that is to hold nothing: it is given no blocks.

@@ -7,7 +7,7 @@ mod repair;
 mod stripe;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use recover::{DegradedReads, recover_dead, row_of};
+pub(crate) use recover::{recover_dead, row_of};
 pub(crate) use repair::{RepairOptions, scheme};
 
 use crate::catalog::rows::{JobRow, RecoveryRow};

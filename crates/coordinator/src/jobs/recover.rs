@@ -15,7 +15,7 @@ mod in_flight;
 mod pace;
 
 pub(crate) use automatic::{recover_dead, row_of};
-pub(crate) use pace::{DegradedReads, Estimate};
+pub(crate) use pace::Estimate;
 
 use super::Job;
 use super::repair::{RepairOptions, Repaired, repair_block};
@@ -230,7 +230,7 @@ impl Recovery<'_> {
 
     /// The next block that may begin now: fewer than allowed run, and its nodes have room.
     async fn next(&mut self) -> Result<Option<Pending>> {
-        let allowed = match self.shared.degraded_reads.are_recent() {
+        let allowed = match self.shared.reads.degraded_lately() {
             true => PARALLEL_WHILE_READING.min(self.row.parallel as usize),
             false => self.row.parallel as usize,
         };
@@ -239,7 +239,7 @@ impl Recovery<'_> {
         }
         if self.pending.is_empty() && !self.queue.is_empty() {
             let batch: Vec<Lost> = self.queue.drain(..self.queue.len().min(BATCH)).collect();
-            self.pending = assign::assign(self.shared, self.row, batch).await?;
+            self.pending = assign::assign(self.shared, self.row, batch, &self.in_flight).await?;
         }
         for place in 0..self.pending.len().min(LOOK_AHEAD) {
             if self.pending[place].choose(self.shared, self.row.assign, &self.in_flight) {
@@ -303,7 +303,7 @@ impl Recovery<'_> {
 
     fn report(&self, state: &str) {
         let estimate = self.pace.estimate();
-        let yields = if self.shared.degraded_reads.are_recent() { ", making way for reads" } else { "" };
+        let yields = if self.shared.reads.degraded_lately() { ", making way for reads" } else { "" };
         let state = if state.is_empty() { String::new() } else { format!("{state}: ") };
         let text = format!("{state}{} of {}{estimate}{yields}", self.row.what(), self.row.whose());
         self.job.task.note(|report| report.detail.clone_from(&text));

@@ -7,6 +7,17 @@ use crate::health::View;
 use plan::recovery::LostBlock;
 use plan::{NodeId, Requestors};
 use std::collections::{BTreeMap, BTreeSet};
+use wire::BlockId;
+
+/// Who may take part in the repair of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidates {
+    pub lost: LostBlock,
+    /// Those of the survivors that have their block in memory.
+    pub cached: Vec<NodeId>,
+    /// Nodes that hold a block of the stripe, or are being written one.
+    pub holders: Vec<NodeId>,
+}
 
 /// Who may be given blocks.
 #[derive(Clone, Debug)]
@@ -25,6 +36,11 @@ impl Takers {
         let asked = if named.is_empty() { None } else { Some(Requestors::new(&view.topology, &named)?) };
         Ok(Takers { all, asked })
     }
+
+    /// Those that come into question first: the ones that the operator names.
+    pub fn preferred(&self) -> &[NodeId] {
+        self.asked.as_ref().unwrap_or(&self.all).nodes()
+    }
 }
 
 impl Planner {
@@ -36,7 +52,7 @@ impl Planner {
         placement: &Placement,
         moves: bool,
         takers: &mut Takers,
-    ) -> Result<LostBlock> {
+    ) -> Result<Candidates> {
         let copy = || living_copy(view, &placement.row, &BTreeSet::new()).map(|l| NodeId(l.node));
         let (survivors, needed, bytes) = match &placement.stripe {
             Some(stripe) => match copy().filter(|_| moves) {
@@ -55,7 +71,9 @@ impl Planner {
             Some(Ok(asked)) => asked.collect(),
             _ => takers.all.allowed(&holders)?.collect(),
         };
-        Ok(LostBlock { survivors, needed, requestors, bytes })
+        let is_cached = |node: &NodeId| held_in_memory(view, placement, *node);
+        let cached = survivors.iter().copied().filter(is_cached).collect();
+        Ok(Candidates { lost: LostBlock { survivors, needed, requestors, bytes }, cached, holders })
     }
 
     /// Nodes of a stripe of which any so many suffice. Of a code where not any k will do: the ones that the code picks,
@@ -85,6 +103,19 @@ impl Planner {
         let nodes: Vec<NodeId> = read.iter().filter_map(|member| at.get(member).copied()).collect();
         let needed = nodes.len();
         Ok((nodes, needed, bytes))
+    }
+}
+
+/// Whether a node that holds a block of the stripe (or a copy) reports it as cached.
+fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
+    let Some(at) = view.nodes.get(&node.0) else { return false };
+    let is_cached = |block: &BlockId| at.status.cached_blocks.iter().any(|held| *held == block.to_bytes());
+    match &placement.stripe {
+        Some(stripe) => {
+            let here = stripe.members.iter().flatten().filter(|(_, row)| row.on(node.0).is_some());
+            here.into_iter().any(|(block, _)| is_cached(block))
+        }
+        None => is_cached(&placement.block),
     }
 }
 

@@ -17,7 +17,7 @@ mod write;
 
 pub(crate) use codes::Codes;
 pub(crate) use encode::{EncodePlan, expected_parity, is_made, kept};
-pub(crate) use lost::Takers;
+pub(crate) use lost::{Candidates, Takers};
 pub(crate) use multi_block::{SeveralPlan, Target};
 pub(crate) use read::ReadRequest;
 pub(crate) use repair::{RepairPlan, RepairSpec};

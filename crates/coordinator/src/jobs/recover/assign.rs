@@ -4,11 +4,13 @@ use super::Lost;
 use super::in_flight::InFlight;
 use crate::catalog::rows::{Assign, RecoveryRow};
 use crate::error::Result;
-use crate::planner::Takers;
+use crate::health::View;
+use crate::planner::{Candidates, Takers};
 use crate::shared::Shared;
 use plan::NodeId;
+use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
 use plan::recovery::{Assignment, LostBlock, balanced};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A block that waits for its repair.
@@ -21,15 +23,16 @@ pub(super) struct Pending {
     pub assignment: Option<Assignment>,
 }
 
-/// Assigns a batch: all at once, or each when its turn comes.
+/// Assigns a batch: all at once, or each when its turn comes. What is in flight counts as load.
 pub(super) async fn assign(
     shared: &Arc<Shared>,
     row: &RecoveryRow,
     batch: Vec<Lost>,
+    in_flight: &InFlight,
 ) -> Result<VecDeque<Pending>> {
     let asked: BTreeSet<u32> = row.requestors.iter().copied().collect();
     let (context, moves) = (Arc::clone(shared), row.moves);
-    let candidates = shared.catalog.run(move |catalog| {
+    let found = shared.catalog.run(move |catalog| {
         let view = context.health.view();
         let mut takers = Takers::new(&view, &asked)?;
         let mut of = |lost: Lost| {
@@ -38,20 +41,49 @@ pub(super) async fn assign(
             // Unknown, or beyond repair: the repair itself tells, and the others go on.
             (lost, found.ok())
         };
-        Ok(batch.into_iter().map(&mut of).collect::<Vec<_>>())
+        let found: Vec<(Lost, Option<Candidates>)> = batch.into_iter().map(&mut of).collect();
+        Ok((view, takers, found))
     });
-    let candidates = candidates.await?;
-    let known: Vec<LostBlock> = candidates.iter().filter_map(|(_, found)| found.clone()).collect();
-    let mut assigned = match row.assign {
-        Assign::Balanced => balanced(&known, &BTreeMap::new()),
-        Assign::LeastRecent => Vec::new(),
-    }
-    .into_iter();
-    let pending = |(lost, candidates): (Lost, Option<LostBlock>)| {
-        let assignment = candidates.as_ref().and_then(|_| assigned.next()).and_then(|answer| answer.ok());
-        Pending { lost, candidates, assignment }
+    let (view, takers, found) = found.await?;
+    let known: Vec<&Candidates> = found.iter().filter_map(|(_, candidates)| candidates.as_ref()).collect();
+    let assigned: Vec<Option<Assignment>> = match row.assign {
+        Assign::Balanced => {
+            let lost: Vec<LostBlock> = known.iter().map(|candidates| candidates.lost.clone()).collect();
+            balanced(&lost, &in_flight.loads()).into_iter().map(|answer| answer.ok()).collect()
+        }
+        Assign::MPpr => by_weight(shared, &view, &takers, &known, in_flight)?,
+        Assign::LeastRecent => vec![None; known.len()],
     };
-    Ok(candidates.into_iter().map(pending).collect())
+    let mut assigned = assigned.into_iter();
+    let pending = |(lost, candidates): (Lost, Option<Candidates>)| {
+        let assignment = candidates.as_ref().and_then(|_| assigned.next()).flatten();
+        Pending { lost, candidates: candidates.map(|candidates| candidates.lost), assignment }
+    };
+    Ok(found.into_iter().map(pending).collect())
+}
+
+/// m-PPR: by loads and caches.
+fn by_weight(
+    shared: &Shared,
+    view: &View,
+    takers: &Takers,
+    known: &[&Candidates],
+    in_flight: &InFlight,
+) -> Result<Vec<Option<Assignment>>> {
+    let user = shared.reads.bytes_by_node();
+    let user_bytes = |node: NodeId| user.get(&node.0).copied().unwrap_or(0);
+    let mut planner = MPpr::new(&view.topology, takers.preferred(), user_bytes, Coefficients::default())?;
+    for (Assignment { chain, requestor }, bytes) in in_flight.under_way() {
+        planner.add(&Servers { sources: chain.clone(), destination: *requestor }, *bytes);
+    }
+    let plan = |candidates: &&Candidates| {
+        let Candidates { lost, cached, holders } = candidates;
+        let survivors = lost.survivors.iter().map(|&node| (node, cached.contains(&node))).collect();
+        let chunk = LostChunk { survivors, needed: lost.needed, holders: holders.clone(), bytes: lost.bytes };
+        let Servers { sources, destination } = planner.plan(&chunk).ok()?;
+        Some(Assignment { chain: sources, requestor: destination })
+    };
+    Ok(known.iter().map(plan).collect())
 }
 
 impl Pending {
@@ -63,7 +95,7 @@ impl Pending {
         let Some(candidates) = &self.candidates else { return true };
         match how {
             // It could not be assigned; let the repair say why.
-            Assign::Balanced => true,
+            Assign::Balanced | Assign::MPpr => true,
             Assign::LeastRecent => {
                 let LostBlock { survivors, needed, requestors, .. } = candidates;
                 if survivors.len() < *needed {

@@ -31,9 +31,10 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
     let assign = match request.assign.as_str() {
         "" | "balanced" => Assign::Balanced,
         "least-recent" => Assign::LeastRecent,
+        "m-ppr" => Assign::MPpr,
         other => {
             return invalid(&format!(
-                "there is no assignment {other:?}; there are balanced and least-recent"
+                "there is no assignment {other:?}; there are balanced, least-recent and m-ppr"
             ));
         }
     };

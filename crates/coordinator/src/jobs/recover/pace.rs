@@ -1,9 +1,7 @@
-//! How fast a recovery gets on, how long it will take, and whom it makes way for.
+//! How fast a recovery gets on, and how long it will take.
 
-use crate::config::READING_MS;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The rate is that of so long a time: long enough for several blocks at a few MB/s, short enough to follow a throttle.
@@ -101,23 +99,6 @@ impl fmt::Display for Estimate {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// When a degraded read was last planned.
-#[derive(Debug, Default)]
-pub(crate) struct DegradedReads(Mutex<Option<Instant>>);
-
-impl DegradedReads {
-    /// One is planned now.
-    pub fn note(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
-
-    /// Whether one was planned a moment ago.
-    pub fn are_recent(&self) -> bool {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|at| at.elapsed() < Duration::from_millis(READING_MS))
     }
 }
 
