@@ -4,12 +4,12 @@
 //! RS(14,10), stripes on 14 nodes drawn evenly, one block lost of each. "least recent" picks the k helpers and the
 //! requestor one stripe after another (RP §3.3), "m-ppr" weighs sources and destinations (PPR §5, §7.6), "balanced" assigns
 //! batches of 1,024 stripes. Only choosing is timed, not making the flow. Rates are the median of several rounds, with the
-//! least and the greatest.
+//! least and the greatest. Then what the assignments are worth: the busiest link of a recovery beside its bound.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot run should stop")]
 
 use plan::m_ppr::{Coefficients, LostChunk, MPpr};
-use plan::recovery::{LostBlock, balanced};
+use plan::recovery::{Assignment, LostBlock, balanced, busiest_bound, loads_of};
 use plan::{Draw, LeastRecent, NodeId, RackId, Requestors, Topology};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -22,6 +22,7 @@ const K: usize = 10;
 const CHUNK_BYTES: u64 = 64 << 20;
 const REPAIRS: usize = 8 * 1_024;
 const ROUNDS: usize = 11;
+const SEEDS: u64 = 20;
 
 /// Plans all repairs; how many a second.
 type Case = fn(&World) -> f64;
@@ -93,6 +94,36 @@ fn all_at_once(world: &World) -> f64 {
     REPAIRS as f64 / start.elapsed().as_secs_f64()
 }
 
+/// The busiest link of a recovery in blocks, over stripes of one size: least recent helpers and requestors one after
+/// another, all at once, and the bound; sums over seeds.
+fn busiest(nodes: usize, stripes: usize) -> [u64; 3] {
+    let mut sums = [0; 3];
+    for seed in 0..SEEDS {
+        let mut draw = Draw::seeded(seed);
+        let mut recent = LeastRecent::default();
+        let mut received = vec![0_u64; nodes];
+        let (mut blocks, mut one_by_one) = (Vec::new(), Vec::new());
+        for _ in 0..stripes {
+            let mut all: Vec<NodeId> = (0..nodes as u32).map(NodeId).collect();
+            draw.shuffle(&mut all);
+            let requestors = all.split_off(N - 1);
+            let chain = recent.select(&all, K).unwrap().into_iter().map(|index| all[index]).collect();
+            let requestor = *requestors.iter().min_by_key(|node| received[node.0 as usize]).unwrap();
+            received[requestor.0 as usize] += 1;
+            one_by_one.push(Assignment { chain, requestor });
+            blocks.push(LostBlock { survivors: all, needed: K, requestors, bytes: 1 });
+        }
+        let nothing = BTreeMap::new();
+        let at_once: Vec<Assignment> = balanced(&blocks, &nothing).into_iter().map(Result::unwrap).collect();
+        for (sum, assignments) in sums.iter_mut().zip([one_by_one, at_once]) {
+            let loads = loads_of(assignments.iter().map(|assignment| (assignment, 1)));
+            *sum += loads.values().map(|load| load.sent.max(load.received)).max().unwrap_or(0);
+        }
+        sums[2] += busiest_bound(&blocks, &nothing);
+    }
+    sums
+}
+
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     let world = world();
@@ -118,6 +149,23 @@ fn main() {
                  {{\"median\":{median:.0},\"least\":{least:.0},\"greatest\":{greatest:.0}}}}}"
             ),
             false => println!("{name:<16}{median:>12.0}{least:>12.0}{greatest:>12.0}"),
+        }
+    }
+    if !json {
+        println!("\nbusiest link, blocks, mean of {SEEDS} draws\n");
+        println!("{:<28}{:>12}{:>12}{:>12}", "", "least recent", "balanced", "bound");
+    }
+    for (nodes, stripes) in [(16, 64), (40, 128), (100, 1_000)] {
+        let [greedy, even, bound] = busiest(nodes, stripes).map(|sum| sum as f64 / SEEDS as f64);
+        match json {
+            true => println!(
+                "{{\"name\":\"busiest link\",\"nodes\":{nodes},\"stripes\":{stripes},\
+                 \"blocks\":{{\"least_recent\":{greedy:.2},\"balanced\":{even:.2},\"bound\":{bound:.2}}}}}"
+            ),
+            false => {
+                let name = format!("{nodes} nodes, {stripes} stripes");
+                println!("{name:<28}{greedy:>12.2}{even:>12.2}{bound:>12.2}");
+            }
         }
     }
 }

@@ -5,7 +5,8 @@ use client::ClientError;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::BlockId;
-use wire::proto::{JobEvent, RepairRequest, TaskStatus};
+use wire::proto::coordinator_client::CoordinatorClient;
+use wire::proto::{JobEvent, PlanReadRequest, RepairRequest, TaskStatus};
 
 /// Objects of two blocks each, archived, and one that is not.
 const OBJECTS: u64 = 12;
@@ -192,6 +193,57 @@ async fn a_recovery_goes_on_after_the_coordinator_restarts_and_repeats_nothing()
     .await;
     assert!(left <= lost.len() as u64 - 2, "{left} of {} blocks were begun again", lost.len());
     eventually("the job ends", async || task(&rig, "recover-").await.is_none()).await;
+    all_right(&rig).await;
+}
+
+/// While degraded reads are planned, one repair runs and not six.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_makes_way_for_degraded_reads() {
+    let mut rig = filled(Settings::nodes(7)).await;
+    let dead = fullest(&rig).await;
+    let lost = placed(&rig, dead).await.len() as u64;
+    rig.lose([dead]).await;
+    slowly(&rig).await;
+    // Of a stripe that lost nothing: around one of its nodes there are enough others.
+    let mut whole = None;
+    for object in rig.client.list("object").await.unwrap() {
+        let info = rig.client.lookup(&object.name, true).await.unwrap();
+        let members = &info.blocks[0].stripe.as_ref().unwrap().members;
+        if members.iter().all(|member| member.node != dead) {
+            whole = Some((info.blocks[0].block.clone(), info.blocks[0].nodes[0]));
+        }
+    }
+    let (block, holder) = whole.unwrap();
+    let mut coordinator = CoordinatorClient::connect(format!("http://{}", rig.address())).await.unwrap();
+    let mut read = async || {
+        let (block, avoid) = (block.clone(), vec![holder]);
+        let request = PlanReadRequest { block, length: 1, avoid, ..Default::default() };
+        assert!(coordinator.plan_read(request).await.unwrap().into_inner().degraded);
+    };
+    // Each takes k + 1 stages; reports of several moments can show those of two.
+    let stages = async |rig: &Rig| -> u32 {
+        let status = rig.status().await;
+        let living = status.nodes.iter().filter(|node| node.living);
+        living.map(|node| node.status.as_ref().unwrap().running_stages).sum()
+    };
+    read().await;
+    let request = RepairRequest { node: dead, parallel: 6, ..Default::default() };
+    let mut events = rig.client.repair(request).await.unwrap();
+    let mut most = 0;
+    eventually("two blocks are done", async || {
+        read().await;
+        most = most.max(stages(&rig).await);
+        task(&rig, "recover-").await.is_some_and(|t| t.done >= 2 && t.detail.contains("making way for reads"))
+    })
+    .await;
+    assert!((1..=6).contains(&most), "{most} stages while somebody reads");
+    eventually("it goes on with several", async || stages(&rig).await > 6).await;
+    rig.client.throttle(0, 0).await.unwrap();
+    let mut last = None;
+    while let Some(event) = events.next().await.unwrap() {
+        last = Some(event);
+    }
+    assert_eq!(last.unwrap().done, lost);
     all_right(&rig).await;
 }
 

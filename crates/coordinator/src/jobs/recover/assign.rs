@@ -87,6 +87,12 @@ fn by_weight(
 }
 
 impl Pending {
+    /// With its assignment.
+    #[cfg(test)]
+    pub fn assigned(lost: Lost, assignment: Assignment) -> Pending {
+        Pending { lost, candidates: None, assignment: Some(assignment) }
+    }
+
     /// Whether the block may be begun now; afterwards it is assigned, if it can be.
     pub fn choose(&mut self, shared: &Shared, how: Assign, in_flight: &InFlight) -> bool {
         if let Some(assignment) = &self.assignment {

@@ -68,3 +68,32 @@ impl InFlight {
 fn nodes(assignment: &Assignment) -> impl Iterator<Item = NodeId> {
     assignment.chain.iter().copied().chain([assignment.requestor])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::recover::Lost;
+
+    #[test]
+    fn a_node_takes_part_in_so_many_repairs_and_no_more() {
+        let assignment = |chain: [u32; 2], requestor: u32| Assignment {
+            chain: chain.map(NodeId).to_vec(),
+            requestor: NodeId(requestor),
+        };
+        let pending = |block: u128, assignment: Assignment| {
+            Pending::assigned(Lost { block: BlockId(block), node: 9, bytes: 10 }, assignment)
+        };
+        let mut in_flight = InFlight::new(2);
+        let (first, second) = (pending(1, assignment([1, 2], 3)), pending(2, assignment([2, 4], 5)));
+        in_flight.begin(&first);
+        assert!(in_flight.fits(&assignment([2, 4], 5)));
+        in_flight.begin(&second);
+        assert!(!in_flight.has_room(NodeId(2)) && in_flight.has_room(NodeId(3)));
+        assert!(!in_flight.fits(&assignment([6, 7], 2)), "a requestor counts like a helper");
+        assert_eq!(in_flight.loads()[&NodeId(2)], NodeLoad { sent: 20, received: 10 });
+        in_flight.end(&first);
+        assert!(in_flight.fits(&assignment([6, 7], 2)));
+        in_flight.end(&second);
+        assert!(in_flight.loads().is_empty() && in_flight.of(NodeId(2)) == 0);
+    }
+}
