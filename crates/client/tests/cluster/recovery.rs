@@ -182,15 +182,14 @@ async fn a_recovery_goes_on_after_the_coordinator_restarts_and_repeats_nothing()
         .await;
     rig.stop_coordinator().await;
     rig.start_coordinator(rig.disk.clone()).await;
-    rig.client.throttle(0, 0).await.unwrap();
-    let mut left = lost.len() as u64;
-    eventually("the recovery ends", async || {
-        if let Some(task) = task(&rig, "recover-").await.filter(|task| task.total > 0) {
-            left = left.min(task.total);
-        }
-        placed(&rig, dead).await.is_empty()
+    let mut left = 0;
+    eventually("the recovery goes on", async || {
+        left = task(&rig, "recover-").await.map_or(0, |task| task.total);
+        left > 0
     })
     .await;
+    rig.client.throttle(0, 0).await.unwrap();
+    eventually("the recovery ends", async || placed(&rig, dead).await.is_empty()).await;
     assert!(left <= lost.len() as u64 - 2, "{left} of {} blocks were begun again", lost.len());
     eventually("the job ends", async || task(&rig, "recover-").await.is_none()).await;
     all_right(&rig).await;
