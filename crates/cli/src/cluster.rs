@@ -1,9 +1,10 @@
-//! `stripeline cluster` and `stripeline node start|stop`: a cluster of processes on this machine.
+//! `stripeline cluster` and `stripeline node`: a cluster of processes on this machine, and nodes that leave any cluster.
 
 use crate::amount::{Rate, Size, count};
 use crate::context::Context;
 use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
 use crate::output::table;
+use crate::repair::{self, Spread};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -37,6 +38,21 @@ pub enum NodeCommand {
         /// Number of the node
         id: u32,
     },
+    /// Move all blocks of a living node elsewhere, and give it none
+    Decommission {
+        /// Number of the node
+        id: u32,
+        #[command(flatten)]
+        spread: Spread,
+        /// Show the bytes of every link
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// Let a decommissioned node hold blocks again
+    Recommission {
+        /// Number of the node
+        id: u32,
+    },
 }
 
 pub fn run(context: &Context, command: ClusterCommand) -> Result<()> {
@@ -48,21 +64,30 @@ pub fn run(context: &Context, command: ClusterCommand) -> Result<()> {
 }
 
 pub fn run_node_command(context: &Context, command: NodeCommand) -> Result<()> {
-    let home = context.home()?;
     let (id, state, changed) = match command {
-        NodeCommand::Start { id } => (id, "running", start_node(&home, id)?),
-        NodeCommand::Stop { id, kill } => {
-            let _lock = home.lock()?;
-            if !home.cluster()?.is_some_and(|cluster| cluster.nodes.iter().any(|node| node.id == id)) {
-                bail!("there is no node {id} in the cluster of {}", home.path().display());
-            }
-            (id, "stopped", stop_all(&[home.node(id)], kill)? > 0)
+        NodeCommand::Start { id } => (id, "running", start_node(&context.home()?, id)?),
+        NodeCommand::Stop { id, kill } => (id, "stopped", stop_node(&context.home()?, id, kill)?),
+        NodeCommand::Decommission { id, spread, verbose } => {
+            return repair::decommission(context, id, spread, verbose);
+        }
+        NodeCommand::Recommission { id } => {
+            context.with_client(async |client| Ok(client.recommission(id).await?))?;
+            let answer = json!({"node": id, "leaving": false});
+            return context.out.answer(&answer, || format!("node-{id} may hold blocks again"));
         }
     };
     let already = if changed { "" } else { " already" };
     context.out.answer(&json!({"node": id, "state": state, "changed": changed}), || {
         format!("node-{id} is{already} {state}")
     })
+}
+
+fn stop_node(home: &Home, id: u32, kill: bool) -> Result<bool> {
+    let _lock = home.lock()?;
+    if !home.cluster()?.is_some_and(|cluster| cluster.nodes.iter().any(|node| node.id == id)) {
+        bail!("there is no node {id} in the cluster of {}", home.path().display());
+    }
+    Ok(stop_all(&[home.node(id)], kill)? > 0)
 }
 
 fn up(context: &Context, args: &UpArgs) -> Result<()> {
@@ -114,6 +139,7 @@ fn status_json(status: &ClusterStatus) -> Value {
             "node": n.node,
             "rack": n.rack,
             "living": n.living,
+            "leaving": n.leaving,
             "last_seen_ms_ago": n.last_seen_ms_ago,
             "control_addr": n.control_addr,
             "data_addr": n.data_addr,
@@ -143,8 +169,11 @@ fn status_text(status: &ClusterStatus) -> String {
     let mut table = table(["NODE", "RACK", "STATE", "BLOCKS", "STORED", "FREE", "LIMIT", "CONTROL"]);
     for n in &status.nodes {
         let s = n.status.clone().unwrap_or_default();
-        let state =
-            if n.living { "living".to_owned() } else { format!("dead for {} s", n.last_seen_ms_ago / 1000) };
+        let state = match (n.living, n.leaving) {
+            (true, false) => "living".to_owned(),
+            (true, true) => "decommissioned".to_owned(),
+            (false, _) => format!("dead for {} s", n.last_seen_ms_ago / 1000),
+        };
         let limit = Rate(s.throttle.unwrap_or_default().egress_bytes_per_s);
         table.add_row([
             format!("node-{}", n.node),

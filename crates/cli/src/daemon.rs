@@ -30,6 +30,9 @@ pub struct CoordinatorArgs {
     /// Block size of puts that name none [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     block_size: Option<Size>,
+    /// Seconds from a node's death to its recovery without being asked [default: 900]
+    #[arg(long, value_name = "SECONDS")]
+    recovery_grace: Option<u64>,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -56,6 +59,9 @@ pub struct NodeArgs {
     /// Limit of what it receives [default: none]
     #[arg(long, value_name = "RATE")]
     throttle_down: Option<Rate>,
+    /// Recently read blocks that are kept in memory, for recoveries by m-PPR [default: none]
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<Size>,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -68,6 +74,7 @@ struct CoordinatorFile {
     dir: Option<PathBuf>,
     listen: Option<SocketAddr>,
     block_size: Option<Size>,
+    recovery_grace: Option<u64>,
 }
 
 /// The same, in a file.
@@ -82,6 +89,7 @@ struct NodeFile {
     listen_data: Option<SocketAddr>,
     throttle_up: Option<Rate>,
     throttle_down: Option<Rate>,
+    cache: Option<Size>,
 }
 
 /// Runs a coordinator until it is told to end.
@@ -94,6 +102,9 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
             coordinator::Config::new(args.listen.or(file.listen).unwrap_or(DEFAULT_LISTEN), disk);
         if let Some(Size(bytes)) = args.block_size.or(file.block_size) {
             config.block_bytes = bytes;
+        }
+        if let Some(seconds) = args.recovery_grace.or(file.recovery_grace) {
+            config.recovery_grace_ms = seconds.saturating_mul(1_000);
         }
         let handle = coordinator::start(config).await?;
         announce(&dir, handle.local_addr(), None)?;
@@ -125,6 +136,9 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
         let (up, down) =
             (rate(args.throttle_up, file.throttle_up), rate(args.throttle_down, file.throttle_down));
         config.throttle = Arc::new(Throttle::new(up, down));
+        if let Some(Size(bytes)) = args.cache.or(file.cache) {
+            config.cache_bytes = bytes;
+        }
         let mut handle = node::start(config).await?;
         announce(&dir, handle.control_addr(), Some(handle.data_addr()))?;
         let end = tokio::select! {

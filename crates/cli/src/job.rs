@@ -62,6 +62,11 @@ fn event_json(event: &JobEvent) -> Value {
         "unit": event.unit,
         "failed": event.failed,
     });
+    if event.total_bytes > 0 {
+        document["done_bytes"] = event.done_bytes.into();
+        document["total_bytes"] = event.total_bytes.into();
+        document["left_ms"] = event.left_ms.into();
+    }
     if let Some(flow) = &event.flow {
         let traffic = Traffic::measured(flow, &event.participants);
         document["block"] = hex(&event.block).into();

@@ -1,5 +1,7 @@
 //! `stripeline plan`: the planners of paths as a calculator. Needs no cluster. Nodes are numbered from 0.
 
+mod recovery;
+
 use crate::output::{Output, table};
 use ::plan::path::{
     Bandwidth, LinkMatrix, MAX_LANES, SEARCH_STEPS, cyclic_lanes, cyclic_share, cyclic_timeslots, multi_path,
@@ -24,6 +26,8 @@ pub enum PlanCommand {
     Multipath(MultipathArgs),
     /// Show the lanes of the cyclic scheme, and what each carries
     Cyclic(CyclicArgs),
+    /// Assign helpers and requestors to all blocks of a lost node, and show the busiest link beside its bound
+    Recovery(recovery::RecoveryArgs),
 }
 
 #[derive(Args, Debug)]
@@ -114,6 +118,7 @@ pub fn run(command: PlanCommand, out: Output) -> Result<()> {
         PlanCommand::Rack(args) => rack(&args, out),
         PlanCommand::Multipath(args) => multipath(&args, out),
         PlanCommand::Cyclic(args) => cyclic(&args, out),
+        PlanCommand::Recovery(args) => recovery::run(&args, out),
     }
 }
 

@@ -52,19 +52,47 @@ pub enum RepairCommand {
         #[arg(short, long)]
         verbose: bool,
     },
-    /// Rebuild every block that a dead node held
+    /// Rebuild every block that dead nodes held
     Node {
-        /// Number of the node
-        id: u32,
-        /// Stripes repaired at once [default: the coordinator's]
-        #[arg(long, value_name = "N")]
-        parallel: Option<u32>,
+        /// Numbers of the nodes
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<u32>,
+        #[command(flatten)]
+        spread: Spread,
         #[command(flatten)]
         how: How,
         /// Show the bytes of every link
         #[arg(short, long)]
         verbose: bool,
     },
+}
+
+/// How the blocks of a node are shared out.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Spread {
+    /// Stripes repaired at once [default: the coordinator's]
+    #[arg(long, value_name = "N")]
+    parallel: Option<u32>,
+    /// How helpers and requestors are found: for many stripes at once, so that the busiest link carries little; stripe by
+    /// stripe, the least recently selected helpers; or for many by load and cached blocks
+    #[arg(long, alias = "plan", default_value = "balanced", value_parser = ["balanced", "least-recent", "m-ppr"])]
+    assign: String,
+    /// Nodes that may receive, such as 3,5 [default: all, as stripes and racks allow]
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    requestors: Vec<u32>,
+}
+
+impl Spread {
+    /// With the nodes `ids`, whose first is the one.
+    fn request(self, ids: &[u32], rest: RepairRequest) -> Result<RepairRequest> {
+        let [first, more @ ..] = ids else { bail!("say which nodes") };
+        if ids.contains(&0) {
+            bail!("nodes are numbered from 1");
+        }
+        let (node, more_nodes) = (*first, more.to_vec());
+        let Spread { parallel, assign, requestors } = self;
+        Ok(RepairRequest { node, more_nodes, parallel: parallel.unwrap_or(0), assign, requestors, ..rest })
+    }
 }
 
 /// What to explain.
@@ -140,17 +168,21 @@ pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
                 repair_several(context.out, &client, request, "repair", verbose).await
             })
         }
-        RepairCommand::Node { id, parallel, how, verbose } => {
-            if id == 0 {
-                bail!("nodes are numbered from 1");
-            }
-            let request = RepairRequest { node: id, parallel: parallel.unwrap_or(0), ..how.request()? };
-            let what = format!("repair node-{id}");
+        RepairCommand::Node { ids, spread, how, verbose } => {
+            let request = spread.request(&ids, how.request()?)?;
+            let what = format!("repair node-{}", request.node);
             context.with_client(async |client| {
                 repair_several(context.out, &client, request, &what, verbose).await
             })
         }
     }
+}
+
+/// Moves a living node's blocks elsewhere.
+pub fn decommission(context: &Context, id: u32, spread: Spread, verbose: bool) -> Result<()> {
+    let request = spread.request(&[id], RepairRequest { decommission: true, ..RepairRequest::default() })?;
+    let what = format!("decommission node-{id}");
+    context.with_client(async |client| repair_several(context.out, &client, request, &what, verbose).await)
 }
 
 pub fn explain(context: &Context, command: ExplainCommand) -> Result<()> {

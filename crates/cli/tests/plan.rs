@@ -187,3 +187,24 @@ fn cyclic_lanes_share_the_slices() {
     let twice = error(&["plan", "cyclic", "--helpers", "5,6,5", "--requestor", "1", "--slices", "5"]);
     assert!(twice.contains("node 5"), "{twice}");
 }
+
+#[test]
+fn a_recovery_is_assigned_within_a_block_of_its_bound_and_a_lost_stripe_is_named() {
+    let block = |survivors: [u32; 3], needed: u32| json!({"survivors": survivors, "needed": needed, "requestors": [7, 8, 9], "bytes": 100});
+    // Each of 1 … 6 sends one of six blocks; three blocks come to three requestors.
+    let blocks = json!({"blocks": [block([1, 2, 3], 2), block([3, 4, 5], 2), block([5, 6, 1], 2), block([1, 2, 3], 4)]});
+    let file = file(&blocks.to_string());
+    let arguments = ["plan", "recovery", "--blocks", file.path().to_str().unwrap()];
+    let plan = document(&arguments);
+    assert_eq!((&plan["busiest_bytes"], &plan["bound_bytes"]), (&json!(100), &json!(100)));
+    let senders: std::collections::BTreeSet<u64> = (0..3)
+        .flat_map(|i| {
+            plan["assignments"][i]["chain"].as_array().unwrap().iter().map(|node| node.as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(senders.len(), 6);
+    assert!(plan["assignments"][3]["error"].as_str().unwrap().contains("4 helpers are needed"), "{plan}");
+    assert!(answer(&arguments).contains("no assignment is below 100"));
+    let wrong = self::file(r#"{"blocks": [{"survivor": []}]}"#);
+    assert!(error(&["plan", "recovery", "--blocks", wrong.path().to_str().unwrap()]).contains("survivor"));
+}

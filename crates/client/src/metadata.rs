@@ -5,7 +5,7 @@ use crate::error::ClientError;
 use tokio_stream::StreamExt;
 use wire::proto::{
     AuditRequest, ClusterStatus, Empty, ExplainReply, LinkTable, ListObjectsRequest, LookupRequest,
-    ObjectInfo, RebuildReply, RepairRequest, TaskControl, TaskStatus, Throttle,
+    ObjectInfo, RebuildReply, RecommissionRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 impl Client {
@@ -35,6 +35,12 @@ impl Client {
     /// What a repair would do, as text, DOT and JSON; nothing is started.
     pub async fn explain(&self, request: RepairRequest) -> Result<ExplainReply, ClientError> {
         self.call("the explanation", self.coordinator.clone().explain(request)).await
+    }
+
+    /// Lets a decommissioned node hold blocks again.
+    pub async fn recommission(&self, node: u32) -> Result<(), ClientError> {
+        let request = RecommissionRequest { node };
+        self.call("the recommissioning", self.coordinator.clone().recommission(request)).await.map(|_| ())
     }
 
     /// Nodes, counts, tasks.

@@ -31,6 +31,7 @@ pub(crate) fn start(shared: &Arc<Shared>, damaged: mpsc::Receiver<BlockId>) {
     shared.spawn(repair_damaged(Arc::clone(shared), damaged));
     shared.spawn(watch_orphans(Arc::clone(shared)));
     shared.spawn(jobs::resume(Arc::clone(shared)));
+    shared.spawn(jobs::recover_dead(Arc::clone(shared)));
 }
 
 async fn collect_garbage(shared: Arc<Shared>) {

@@ -41,6 +41,7 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
         control_addr: node.control_addr.clone(),
         data_addr: node.data_addr.clone(),
         status: Some(node.status.clone()),
+        leaving: node.is_leaving,
     };
     let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
     Ok(proto::ClusterStatus {

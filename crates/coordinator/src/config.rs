@@ -27,6 +27,20 @@ pub const PARALLEL_REPAIRS: usize = 4;
 /// The most stripes that may be asked for at once.
 pub const MAX_PARALLEL_REPAIRS: usize = 256;
 
+/// Repairs of a node recovery in which one node takes part at once: its disk then serves that many streams in each
+/// direction, which still reads and writes long runs.
+pub const REPAIRS_PER_NODE: usize = 4;
+
+/// Repairs that a node recovery runs at once while degraded reads are planned: somebody waits for those.
+pub const PARALLEL_WHILE_READING: usize = 1;
+
+/// So long after a degraded read was planned a recovery still makes way: reads come in rows, a block each.
+pub const READING_MS: u64 = 1_000;
+
+/// A dead node is recovered after this time without being asked: most nodes that fall silent come back within minutes
+/// (over 90 % of failures are transient, RP §2.2), and rebuilding moves k times what the node held.
+pub const RECOVERY_GRACE_MS: u64 = 15 * 60_000;
+
 /// Stripes that an archival encodes at once: one downloads while another writes.
 pub const PARALLEL_ENCODINGS: usize = 2;
 
@@ -70,6 +84,8 @@ pub struct Config {
     pub slice_bytes: u32,
     /// Stripes repaired at once by a node recovery that names no number; default [`PARALLEL_REPAIRS`].
     pub parallel: usize,
+    /// Milliseconds from a node's death to its recovery without being asked; default [`RECOVERY_GRACE_MS`].
+    pub recovery_grace_ms: u64,
 }
 
 impl Config {
@@ -86,6 +102,7 @@ impl Config {
             replicas: REPLICAS,
             slice_bytes: limits::DEFAULT_SLICE_BYTES,
             parallel: PARALLEL_REPAIRS,
+            recovery_grace_ms: RECOVERY_GRACE_MS,
         }
     }
 }

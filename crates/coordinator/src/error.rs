@@ -145,6 +145,9 @@ pub enum CoordinatorError {
         /// The code's name.
         code: String,
     },
+    /// The operator paused or stopped the job while it was at this.
+    #[error("paused or stopped by the operator")]
+    Paused,
     /// A flow failed.
     #[error(transparent)]
     Flow(#[from] Fault),
@@ -201,6 +204,7 @@ impl From<CoordinatorError> for tonic::Status {
             | CatalogInUse
             | CatalogFormat { .. }
             | Nodes(_) => tonic::Status::failed_precondition(text),
+            Paused => tonic::Status::cancelled(text),
             ShuttingDown | Unrecoverable { .. } | Node { .. } => tonic::Status::unavailable(text),
             TooMany { .. } => tonic::Status::resource_exhausted(text),
             Overtaken(_) => tonic::Status::aborted(text),

@@ -32,6 +32,8 @@ pub(crate) async fn explain(
         generation: placement.row.last_generation + 1,
         flow: FlowId::random(),
         attempt: 1,
+        moves: false,
+        helpers: Vec::new(),
     };
     let plan = |spec: &RepairSpec| shared.planner.repair(&view, &placement, spec, &nobody);
     let chosen = plan(&spec)?;

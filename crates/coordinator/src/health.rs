@@ -31,6 +31,8 @@ struct Node {
     is_registered: bool,
     status: proto::NodeStatus,
     suspected: BTreeSet<(u32, u32)>,
+    /// It is decommissioned: it is given no blocks.
+    is_leaving: bool,
     /// Damaged blocks that it reported and that were dealt with.
     handled: BTreeSet<Vec<u8>>,
 }
@@ -51,15 +53,17 @@ pub(crate) struct NodeView {
     pub rack_name: String,
     pub is_living: bool,
     pub is_quarantined: bool,
+    pub is_leaving: bool,
     pub last_seen: Option<Instant>,
     pub status: proto::NodeStatus,
 }
 
 impl Health {
     /// With the nodes of the catalog, all dead until they register.
-    pub fn new(dead_after: Duration, known: Vec<(u32, NodeRow)>) -> Health {
-        let nodes = known.into_iter().map(|(node, row)| (node, Node::new(row))).collect();
-        Health { dead_after, nodes: Mutex::new(nodes) }
+    pub fn new(dead_after: Duration, known: Vec<(u32, NodeRow)>, leaving: &[u32]) -> Health {
+        let node =
+            |(id, row): (u32, NodeRow)| (id, Node { is_leaving: leaving.contains(&id), ..Node::new(row) });
+        Health { dead_after, nodes: Mutex::new(known.into_iter().map(node).collect()) }
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<u32, Node>> {
@@ -73,6 +77,13 @@ impl Health {
         entry.row = row;
         entry.is_registered = true;
         entry.last_seen = Some(Instant::now());
+    }
+
+    /// A node is decommissioned, or no longer.
+    pub fn set_leaving(&self, node: u32, leaves: bool) {
+        if let Some(node) = self.nodes().get_mut(&node) {
+            node.is_leaving = leaves;
+        }
     }
 
     /// Another node id that has this address, if that node lives.
@@ -142,6 +153,7 @@ impl Health {
                 rack_name: node.row.rack.clone(),
                 is_living: node.is_registered && node.lives(self.dead_after),
                 is_quarantined: node.is_quarantined(),
+                is_leaving: node.is_leaving,
                 last_seen: node.last_seen,
                 status: node.status.clone(),
             };
@@ -159,6 +171,7 @@ impl Node {
             is_registered: false,
             status: proto::NodeStatus::default(),
             suspected: BTreeSet::new(),
+            is_leaving: false,
             handled: BTreeSet::new(),
         }
     }
@@ -178,16 +191,22 @@ impl View {
         self.nodes.iter().filter(|(_, node)| node.is_living).map(|(&id, _)| id).collect()
     }
 
-    /// Nodes that may take part in a flow, apart from those to avoid, in rising order.
+    /// Nodes that may be given blocks, apart from those to avoid, in rising order.
     pub fn usable(&self, avoid: &BTreeSet<u32>) -> Vec<NodeId> {
-        let usable =
-            |(id, node): &(&u32, &NodeView)| node.is_living && !node.is_quarantined && !avoid.contains(*id);
+        let usable = |(id, node): &(&u32, &NodeView)| node.takes_blocks() && !avoid.contains(*id);
         self.nodes.iter().filter(usable).map(|(&id, _)| NodeId(id)).collect()
     }
 
     /// A node that is known.
     pub fn node(&self, node: u32) -> Result<&NodeView> {
         self.nodes.get(&node).ok_or(CoordinatorError::NoSuchNode(node))
+    }
+}
+
+impl NodeView {
+    /// Whether it may be given blocks.
+    pub fn takes_blocks(&self) -> bool {
+        self.is_living && !self.is_quarantined && !self.is_leaving
     }
 }
 
@@ -202,7 +221,7 @@ mod tests {
             rack: "r".to_owned(),
         };
         let health =
-            Health::new(Duration::from_millis(dead_after_ms), (1..=4).map(|n| (n, row(n))).collect());
+            Health::new(Duration::from_millis(dead_after_ms), (1..=4).map(|n| (n, row(n))).collect(), &[]);
         (1..=4).for_each(|n| health.registered(n, row(n)));
         health
     }

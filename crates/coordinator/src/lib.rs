@@ -26,6 +26,7 @@ mod membership;
 mod nodes;
 mod objects;
 mod planner;
+mod reads;
 mod service;
 mod shared;
 mod tasks;

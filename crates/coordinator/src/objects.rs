@@ -229,7 +229,9 @@ pub(crate) async fn plan_read(
     let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
     let (offset, length) = (request.offset, request.length);
     let read = ReadRequest { offset, length, scheme, avoid: &avoid, slice_bytes };
-    shared.planner.read(&view, &placement, &read)
+    let reply = shared.planner.read(&view, &placement, &read)?;
+    shared.reads.note(&reply);
+    Ok(reply)
 }
 
 fn invalid(what: String) -> CoordinatorError {

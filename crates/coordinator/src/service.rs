@@ -1,7 +1,6 @@
 //! The gRPC service: each call is handed on, each error becomes a status.
 
 use crate::catalog::rows::JobRow;
-use crate::config::MAX_PARALLEL_REPAIRS;
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{self, RepairOptions, Work};
 use crate::shared::{Shared, now_ms};
@@ -123,6 +122,13 @@ impl Coordinator for Service {
         answer(explain::explain(&self.0, request.into_inner()).await)
     }
 
+    async fn recommission(&self, request: Request<proto::RecommissionRequest>) -> Answer<proto::Empty> {
+        let node = request.into_inner().node;
+        self.0.jobs.none_moves(node)?;
+        set_leaving(&self.0, node, false).await?;
+        answer(Ok(proto::Empty {}))
+    }
+
     async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::ClusterStatus> {
         answer(cluster::status(&self.0).await)
     }
@@ -168,25 +174,22 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
             "say what to repair: a block, or an object and the index of a block, or a node".to_owned(),
         ));
     }
-    let parallel = match request.parallel as usize {
-        0 => shared.config.parallel,
-        parallel if parallel <= MAX_PARALLEL_REPAIRS => parallel,
-        _ => return Err(CoordinatorError::TooMany { what: "stripes", limit: MAX_PARALLEL_REPAIRS }),
-    };
     if request.node != 0 {
-        if request.discard || request.requestor != 0 {
-            return Err(CoordinatorError::Invalid(
-                "discard and requestor are for the repair of one block".to_owned(),
-            ));
+        let row = jobs::row_of(shared, &request)?;
+        if row.moves {
+            // From here on nothing new goes there, whatever becomes of the job.
+            for &node in &row.nodes {
+                set_leaving(shared, node, true).await?;
+            }
         }
-        jobs::check_dead(shared, request.node)?;
-        return Ok(Work::Lasting(JobRow::Recover {
-            node: request.node,
-            scheme: request.scheme,
-            slice_bytes: request.slice_bytes,
-            verify: !request.no_verify,
-            parallel: u32::try_from(parallel).unwrap_or(u32::MAX),
-        }));
+        return Ok(Work::Lasting(JobRow::RecoverNodes(row)));
+    }
+    let of_nodes = request.decommission || !request.more_nodes.is_empty() || !request.requestors.is_empty();
+    if of_nodes || !request.assign.is_empty() {
+        return Err(CoordinatorError::Invalid(
+            "several nodes, decommissioning, assignment and requestors are for the repair of nodes"
+                .to_owned(),
+        ));
     }
     if !(request.stripe || request.whole_object || request.members.is_empty()) {
         return Err(CoordinatorError::Invalid(
@@ -201,7 +204,7 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         verify: !request.no_verify,
         requestor: (request.requestor != 0).then_some(request.requestor),
         discard: request.discard,
-        replaces: None,
+        ..RepairOptions::default()
     };
     if !(request.stripe || request.whole_object) {
         return Ok(Work::Repair(block, options));
@@ -226,6 +229,14 @@ async fn stripes_of(shared: &Arc<Shared>, object: String) -> Result<Vec<BlockId>
         placement.stripe.as_ref().is_none_or(|stripe| seen.insert(stripe.id))
     };
     Ok(blocks.iter().filter(first).map(|placement| placement.block).collect())
+}
+
+async fn set_leaving(shared: &Arc<Shared>, node: u32, leaves: bool) -> Result<()> {
+    shared.health.view().node(node)?;
+    let now_ms = now_ms();
+    shared.catalog.run(move |catalog| catalog.set_leaving(node, leaves, now_ms)).await?;
+    shared.health.set_leaving(node, leaves);
+    Ok(())
 }
 
 /// Passes a job's events on until its end. A receiver that goes away does not end the job.

@@ -9,6 +9,7 @@ use crate::jobs::Jobs;
 use crate::links::LinkTable;
 use crate::nodes::Nodes;
 use crate::planner::Planner;
+use crate::reads::Reads;
 use crate::tasks::{Task, Tasks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub planner: Planner,
     pub tasks: Tasks,
     pub jobs: Jobs,
+    /// What users read; recoveries make way.
+    pub reads: Reads,
     /// The task whose pause keeps blocks that the catalog does not know.
     pub orphans: Arc<Task>,
     pub audit: Audit,
@@ -49,7 +52,12 @@ impl Shared {
         planner.set_links(LinkTable::parse(&catalog.links()?)?.rates()?);
         let shared = Arc::new(Shared {
             started: Instant::now(),
-            health: Health::new(Duration::from_millis(config.dead_after_ms), catalog.nodes()?),
+            health: Health::new(
+                Duration::from_millis(config.dead_after_ms),
+                catalog.nodes()?,
+                &catalog.leaving()?,
+            ),
+            reads: Reads::default(),
             nodes: Nodes::default(),
             planner,
             orphans: tasks.add("orphans"),

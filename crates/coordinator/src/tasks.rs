@@ -98,6 +98,15 @@ impl Task {
         settled.is_ok_and(|wish| wish == Wish::Go)
     }
 
+    /// Waits until the task is to pause or to stop.
+    pub async fn held(&self) {
+        let mut wish = self.wish.subscribe();
+        if wish.wait_for(|wish| *wish != Wish::Go).await.is_err() {
+            // Nobody is left to give orders.
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Whether the next turn of a loop is to be taken.
     pub fn is_on(&self) -> bool {
         *self.wish.borrow() == Wish::Go

@@ -1,5 +1,6 @@
 //! The block store as the flow executor sees it.
 
+use crate::cache::BlockCache;
 use crate::store::{
     BlockFacts, BlockReader, BlockWriter, Digest, ObjectPart, Store, StoreError, StripeInfo, StripeMember,
 };
@@ -19,6 +20,8 @@ const MAX_CORRUPT: usize = 4096;
 pub struct FlowStore {
     /// The blocks.
     pub store: Store,
+    /// Recently read ones.
+    pub cache: Arc<BlockCache>,
     corrupt: Arc<Corrupt>,
 }
 
@@ -33,9 +36,9 @@ impl Corrupt {
 }
 
 impl FlowStore {
-    /// Over an open store.
-    pub fn new(store: Store) -> FlowStore {
-        FlowStore { store, corrupt: Arc::default() }
+    /// Over an open store, with at most `cache_bytes` of it in memory.
+    pub fn new(store: Store, cache_bytes: u64) -> FlowStore {
+        FlowStore { store, cache: Arc::new(BlockCache::new(cache_bytes)), corrupt: Arc::default() }
     }
 
     /// Blocks found corrupt and still here.
@@ -44,7 +47,8 @@ impl FlowStore {
     }
 
     /// The block was replaced or deleted.
-    pub fn forget_corrupt(&self, block: BlockId) {
+    pub fn forget(&self, block: BlockId) {
+        self.cache.forget(block);
         self.corrupt.lock().remove(&block);
     }
 
@@ -79,7 +83,7 @@ impl BlockStore for FlowStore {
             let what = format!("generation {stored} is stored here, not {generation}");
             return Err(Fault::new(Cause::NotFound, what).about(block));
         }
-        Ok(Box::new(OpenBlock(reader)))
+        Ok(Box::new(OpenBlock(reader, Arc::clone(&self.cache))))
     }
 
     fn create(&self, write: &proto::BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
@@ -105,6 +109,7 @@ impl BlockStore for FlowStore {
     }
 
     fn report_corrupt(&self, block: BlockId) {
+        self.cache.forget(block);
         let mut corrupt = self.corrupt.lock();
         if corrupt.len() < MAX_CORRUPT {
             corrupt.insert(block);
@@ -112,7 +117,7 @@ impl BlockStore for FlowStore {
     }
 }
 
-struct OpenBlock(BlockReader);
+struct OpenBlock(BlockReader, Arc<BlockCache>);
 
 impl BlockSource for OpenBlock {
     fn stored_bytes(&self) -> u64 {
@@ -120,7 +125,14 @@ impl BlockSource for OpenBlock {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
-        self.0.read_at(offset, out).map_err(|e| fault_of(self.0.meta().block, &e))
+        let OpenBlock(reader, cache) = self;
+        let (block, generation) = (reader.meta().block, reader.meta().generation);
+        if cache.read(block, generation, offset, out) {
+            return Ok(());
+        }
+        reader.read_at(offset, out).map_err(|e| fault_of(block, &e))?;
+        cache.keep(block, generation, reader.stored_bytes(), offset, out);
+        Ok(())
     }
 
     fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<(), Fault> {

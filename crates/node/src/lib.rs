@@ -2,10 +2,11 @@
 //!
 //! - [`store`]: blocks as plain files with sidecars.
 //! - [`server`]: the daemon, startable in-process; [`service`]: what it answers.
-//! - [`flows`]: the store as the flow executor sees it.
+//! - [`flows`]: the store as the flow executor sees it; [`cache`]: recently read blocks in memory.
 //! - [`membership`]: registering with the coordinator, and heartbeats.
 //! - [`scrub`]: reading everything, slowly, against the sidecars.
 
+pub mod cache;
 pub mod flows;
 pub mod membership;
 pub mod scrub;

@@ -153,5 +153,6 @@ pub fn status(shared: &Shared) -> proto::NodeStatus {
         throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
         tasks: vec![shared.scrub.status()],
         corrupt_blocks: shared.flows.corrupt().into_iter().map(BlockId::to_vec).collect(),
+        cached_blocks: shared.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),
     }
 }

@@ -34,6 +34,9 @@ pub struct Config {
     pub disk: Arc<dyn Disk>,
     /// Limits of its data sockets.
     pub throttle: Arc<Throttle>,
+    /// Recently read blocks that are kept in memory, bytes; default 0, for the operating system caches files already, and
+    /// this is memory that it then lacks. It pays where recoveries are assigned by m-PPR and disks are slow.
+    pub cache_bytes: u64,
     /// Faults that tests plant.
     pub injection: Arc<Injection>,
 }
@@ -50,6 +53,7 @@ impl Config {
             coordinator,
             disk,
             throttle: Arc::default(),
+            cache_bytes: 0,
             injection: Arc::default(),
         }
     }
@@ -123,7 +127,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         return Err(NodeError::Number);
     }
     let store = open_or_format(config.disk, config.node)?;
-    let flows = Arc::new(FlowStore::new(store));
+    let flows = Arc::new(FlowStore::new(store, config.cache_bytes));
     let mut engine_config = EngineConfig::new(config.node, config.throttle, Some(flows.clone()));
     engine_config.injection = config.injection;
     let engine = Engine::new(engine_config);

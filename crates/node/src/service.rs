@@ -126,7 +126,7 @@ impl proto::node_server::Node for NodeService {
                     continue;
                 }
                 deleted += 1;
-                flows.forget_corrupt(block);
+                flows.forget(block);
             }
             Ok::<u64, Fault>(deleted)
         })

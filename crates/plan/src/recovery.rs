@@ -1,4 +1,11 @@
-//! Full-node recovery: which stripe first.
+//! Full-node recovery: which stripe first, who helps, who receives.
+
+mod balanced;
+mod bound;
+mod spread;
+
+pub use balanced::{Assignment, LostBlock, NodeLoad, balanced, loads_of};
+pub use bound::busiest_bound;
 
 /// A stripe that lost blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,11 +14,11 @@ pub struct Damaged<T> {
     pub stripe: T,
     /// Blocks that survive.
     pub survivors: usize,
-    /// Blocks that suffice to decode: k, if the code is MDS.
+    /// Blocks that are needed to decode, k.
     pub needed: usize,
 }
 
-/// Puts the stripes that are nearest to loss first: those with the fewest survivors beyond those they need.
+/// Puts the stripes that are nearest to loss first: those with the fewest survivors beyond the k they need.
 /// Equal ones keep their order. Stripes that can no longer be decoded come last: no haste helps them.
 pub fn by_urgency<T>(stripes: &mut [Damaged<T>]) {
     stripes.sort_by_key(|damaged| match damaged.survivors.checked_sub(damaged.needed) {

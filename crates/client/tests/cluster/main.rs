@@ -10,5 +10,6 @@ mod faults;
 mod local;
 mod objects;
 mod power_cut;
+mod recovery;
 mod rig;
 mod syncs;

@@ -23,6 +23,8 @@ const SETTINGS: Settings = Settings {
     put_lease_ms: 60_000,
     block_bytes: BLOCK as u64,
     replicas: 2,
+    recovery_grace_ms: 3_600_000,
+    cache_bytes: 0,
 };
 
 /// Puts that a cut interrupted are given up soon where a test waits for it.

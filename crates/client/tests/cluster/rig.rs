@@ -37,6 +37,8 @@ pub struct Settings {
     pub put_lease_ms: u64,
     pub block_bytes: u64,
     pub replicas: u32,
+    pub recovery_grace_ms: u64,
+    pub cache_bytes: u64,
 }
 
 impl Settings {
@@ -49,6 +51,8 @@ impl Settings {
             put_lease_ms: 60_000,
             block_bytes: BLOCK as u64,
             replicas: 3,
+            recovery_grace_ms: 3_600_000,
+            cache_bytes: 0,
         }
     }
 }
@@ -109,6 +113,7 @@ impl Rig {
             let mut config = node::Config::new(node, self.address.to_string(), disk);
             config.rack = format!("rack-{}", (node - 1) / 2);
             config.injection = Arc::clone(&machine.injection);
+            config.cache_bytes = self.settings.cache_bytes;
             match Daemon::start(node::start(config)).await {
                 Ok(daemon) => {
                     machine.daemon = Some(daemon);
@@ -328,6 +333,7 @@ pub async fn start_coordinator(
     config.put_lease_ms = settings.put_lease_ms;
     config.block_bytes = settings.block_bytes;
     config.replicas = settings.replicas;
+    config.recovery_grace_ms = settings.recovery_grace_ms;
     Daemon::start(coordinator::start(config)).await
 }
 

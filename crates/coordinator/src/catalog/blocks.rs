@@ -5,7 +5,7 @@ use super::rows::{
     BlockCopy, BlockRow, GarbageRow, HeldKey, HeldRow, Location, ObjectRow, PartRow, PlannedRow, StripeRow,
     Sums,
 };
-use super::table::{Change, Read, malformed};
+use super::table::{Change, Read, Scan, malformed};
 use crate::error::{CoordinatorError, Result};
 use std::collections::BTreeSet;
 use wire::{BlockId, StripeId, proto};
@@ -62,6 +62,19 @@ impl Catalog {
         self.view(|txn| {
             let held = txn.all::<HeldRow>(&node.to_be_bytes())?;
             Ok(held.into_iter().map(|(key, _)| key.block).collect())
+        })
+    }
+
+    /// Whether it says so of any block.
+    pub fn holds_any(&self, node: u32) -> Result<bool> {
+        self.view(|txn| {
+            let prefix = node.to_be_bytes();
+            let mut found = false;
+            txn.scan::<HeldRow>(&prefix, |_, _| {
+                found = true;
+                Ok(Scan::Stop)
+            })?;
+            Ok(found)
         })
     }
 }

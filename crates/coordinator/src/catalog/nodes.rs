@@ -1,6 +1,6 @@
 //! Nodes, which cluster they belong to, and what is known of the links between them.
 
-use super::rows::{LinksRow, MetaKey, NodeRow};
+use super::rows::{LeavingRow, LinksRow, MetaKey, NodeRow};
 use super::table::Read;
 use super::{Catalog, meta};
 use crate::error::{CoordinatorError, Result};
@@ -50,5 +50,23 @@ impl Catalog {
     /// All nodes that ever registered.
     pub fn nodes(&self) -> Result<Vec<(u32, NodeRow)>> {
         self.view(|txn| txn.all::<NodeRow>(&[]))
+    }
+
+    /// Nodes that are to hold nothing.
+    pub fn leaving(&self) -> Result<Vec<u32>> {
+        self.view(|txn| Ok(txn.all::<LeavingRow>(&[])?.into_iter().map(|(node, _)| node).collect()))
+    }
+
+    /// Notes that a node is to hold nothing, or that it may hold blocks again.
+    pub fn set_leaving(&self, node: u32, leaves: bool, now_ms: u64) -> Result<()> {
+        self.change(|txn| {
+            if !leaves {
+                return txn.remove::<LeavingRow>(&node).map(|_| ());
+            }
+            if txn.get::<LeavingRow>(&node)?.is_none() {
+                txn.put(&node, &LeavingRow { since_ms: now_ms })?;
+            }
+            Ok(())
+        })
     }
 }

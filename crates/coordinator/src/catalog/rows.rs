@@ -9,7 +9,7 @@ use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
 pub(crate) const CATALOG_FORMAT: u32 = 1;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 14] = [
+pub(crate) const TABLES: [&str; 15] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -24,6 +24,7 @@ pub(crate) const TABLES: [&str; 14] = [
     GarbageRow::TABLE,
     LinksRow::TABLE,
     AuditRow::TABLE,
+    LeavingRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -209,7 +210,7 @@ pub(crate) enum JobRow {
         /// Bytes of a slice.
         slice_bytes: u32,
     },
-    /// Rebuild all blocks of a dead node.
+    /// Rebuild all blocks of a dead node, as earlier versions noted it.
     Recover {
         /// The node.
         node: u32,
@@ -222,6 +223,45 @@ pub(crate) enum JobRow {
         /// Stripes at once.
         parallel: u32,
     },
+    /// Make the blocks of nodes again elsewhere.
+    RecoverNodes(RecoveryRow),
+}
+
+/// A recovery of dead nodes, or the decommissioning of a living one.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RecoveryRow {
+    pub nodes: Vec<u32>,
+    /// The nodes live, and their blocks move.
+    pub moves: bool,
+    /// The scheme asked for; empty for the coordinator's choice.
+    pub scheme: String,
+    /// Bytes of a slice.
+    pub slice_bytes: u32,
+    /// Whether flows are checked by fingerprints.
+    pub verify: bool,
+    /// Stripes at once.
+    pub parallel: u32,
+    pub assign: Assign,
+    /// Who may receive; all if empty.
+    pub requestors: Vec<u32>,
+}
+
+/// How a recovery finds helpers and requestors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Assign {
+    /// For many blocks at once, so that the busiest link carries little (`plan::recovery`).
+    #[default]
+    Balanced,
+    /// One after another, the least recently selected helpers (RP §3.3).
+    LeastRecent,
+    /// For many at once by loads and caches (`plan::m_ppr`).
+    MPpr,
+}
+
+/// A node that is to hold nothing: it is given no blocks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct LeavingRow {
+    pub since_ms: u64,
 }
 
 /// A copy that has to go.
@@ -281,6 +321,7 @@ tables! {
     GarbageRow, "garbage", BlockCopy;
     LinksRow, "links", MetaKey;
     AuditRow, "audit", u64;
+    LeavingRow, "leaving", u32;
 }
 
 impl Key for MetaKey {

@@ -223,6 +223,8 @@ impl Encoding<'_> {
             generation: copy.generation,
             flow: FlowId::random(),
             attempt: 1,
+            moves: false,
+            helpers: Vec::new(),
         };
         let plan = self.shared.planner.copy(view, placement, &spec, &self.avoid)?.planned.plan;
         let result = self.shared.nodes.drive(view, copy.node, plan, |_, _| {}).await?;

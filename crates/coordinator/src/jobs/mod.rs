@@ -7,14 +7,15 @@ mod repair;
 mod stripe;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use recover::check_dead;
+pub(crate) use recover::{recover_dead, row_of};
 pub(crate) use repair::{RepairOptions, scheme};
 
-use crate::catalog::rows::JobRow;
+use crate::catalog::rows::{JobRow, RecoveryRow};
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use crate::tasks::Task;
+use recover::Estimate;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,11 +62,12 @@ pub(crate) struct Job {
     counts: Mutex<Counts>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Counts {
     done: u64,
     total: u64,
     failed: u64,
+    estimate: Estimate,
 }
 
 /// Starts a job, or joins the one that does the same already.
@@ -98,7 +100,7 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
         Err(error) => return tracing::warn!(%error, "unfinished jobs cannot be read"),
     };
     for (id, row) in jobs {
-        let work = Work::Lasting(row);
+        let work = Work::Lasting(current(row));
         match shared.jobs.add(&shared, id, &work) {
             Ok(Added::New(_, job)) => run(&shared, job, work),
             // It was asked for again meanwhile, and has another row: this one would begin it anew at every restart.
@@ -112,6 +114,18 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
     }
 }
 
+/// A row as this version writes it.
+fn current(row: JobRow) -> JobRow {
+    match row {
+        JobRow::Recover { node, scheme, slice_bytes, verify, parallel } => {
+            let nodes = vec![node];
+            let row = RecoveryRow { nodes, scheme, slice_bytes, verify, parallel, ..RecoveryRow::default() };
+            JobRow::RecoverNodes(row)
+        }
+        other => other,
+    }
+}
+
 fn run(shared: &Arc<Shared>, job: Job, work: Work) {
     let context = Arc::clone(shared);
     shared.spawn(async move {
@@ -121,15 +135,9 @@ fn run(shared: &Arc<Shared>, job: Job, work: Work) {
             Work::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
                 archive::run(&context, &job, name, code, *slice_bytes).await
             }
-            Work::Lasting(JobRow::Recover { node, scheme, slice_bytes, verify, parallel }) => {
-                let options = RepairOptions {
-                    scheme: scheme.clone(),
-                    slice_bytes: *slice_bytes,
-                    verify: *verify,
-                    replaces: Some(*node),
-                    ..RepairOptions::default()
-                };
-                recover::run(&context, &job, *node, options, *parallel as usize).await
+            Work::Lasting(JobRow::RecoverNodes(row)) => recover::run(&context, &job, row).await,
+            Work::Lasting(JobRow::Recover { .. }) => {
+                Err(CoordinatorError::Bug("a job of an earlier version was not translated".to_owned()))
             }
             Work::Repair(block, options) => repair::run(&context, &job, *block, options.clone()).await,
             Work::Stripes(blocks, members, options) => {
@@ -172,6 +180,17 @@ impl Jobs {
         joined(&self.lock(), work)
     }
 
+    /// An error while a job moves the node's blocks away.
+    pub fn none_moves(&self, node: u32) -> Result<()> {
+        let moves = |running: &Running| matches!(&running.work, Work::Lasting(JobRow::RecoverNodes(row)) if row.moves && row.nodes.contains(&node));
+        match self.lock().iter().find(|(_, running)| moves(running)) {
+            None => Ok(()),
+            Some((id, _)) => Err(CoordinatorError::Conflict(format!(
+                "node-{node}'s blocks are being moved away; stop that first (`stripeline tasks stop decommission-{id}`)"
+            ))),
+        }
+    }
+
     fn add(&self, shared: &Shared, id: u64, work: &Work) -> Result<Added> {
         let mut running = self.lock();
         if let Some(events) = joined(&running, work)? {
@@ -183,7 +202,8 @@ impl Jobs {
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
         let (kind, unit) = match work {
             Work::Lasting(JobRow::Archive { .. }) => ("archive", "stripes"),
-            Work::Lasting(JobRow::Recover { .. }) => ("recover", "blocks"),
+            Work::Lasting(JobRow::RecoverNodes(row)) if row.moves => ("decommission", "blocks"),
+            Work::Lasting(JobRow::RecoverNodes(_) | JobRow::Recover { .. }) => ("recover", "blocks"),
             Work::Repair(..) | Work::Stripes(..) => ("repair", "blocks"),
         };
         running.insert(id, Running { work: work.clone(), events: events.clone() });
@@ -203,10 +223,9 @@ fn joined(
                 Work::Lasting(JobRow::Archive { name: a, .. }),
                 Work::Lasting(JobRow::Archive { name: b, .. }),
             ) => a == b,
-            (
-                Work::Lasting(JobRow::Recover { node: a, .. }),
-                Work::Lasting(JobRow::Recover { node: b, .. }),
-            ) => a == b,
+            (Work::Lasting(JobRow::RecoverNodes(a)), Work::Lasting(JobRow::RecoverNodes(b))) => {
+                a.nodes.iter().any(|node| b.nodes.contains(node))
+            }
             _ => false,
         };
         if same && other.work == *work {
@@ -247,8 +266,21 @@ impl Job {
         self.report();
     }
 
+    /// A flow of the job gets on. Where many run, each says little.
+    fn slices(&self, done: u64, total: u64) {
+        if self.counts().total <= 1 {
+            self.task.note(|report| report.detail = format!("{done} of {total} slices"));
+        }
+    }
+
+    /// Tells how it gets on, in bytes and time.
+    fn tell(&self, message: String, estimate: Estimate) {
+        self.counts().estimate = estimate;
+        self.say(message);
+    }
+
     fn report(&self) {
-        let Counts { done, total, failed } = *self.counts();
+        let Counts { done, total, failed, .. } = *self.counts();
         self.task.note(|report| (report.done, report.total, report.errors) = (done, total, failed));
     }
 
@@ -263,9 +295,22 @@ impl Job {
 
     /// Sends an event, with the counts filled in. Nobody needs to listen.
     fn emit(&self, event: proto::JobEvent) {
-        let Counts { done, total, failed } = *self.counts();
+        let Counts { done, total, failed, estimate } = *self.counts();
         let unit = self.unit.to_owned();
-        let _ = self.events.send(proto::JobEvent { job: self.id, done, total, failed, unit, ..event });
+        let Estimate { done_bytes, total_bytes, .. } = estimate;
+        let left_ms = estimate.left().map(|left| left.as_millis() as u64);
+        let event = proto::JobEvent {
+            job: self.id,
+            done,
+            total,
+            failed,
+            unit,
+            done_bytes,
+            total_bytes,
+            left_ms,
+            ..event
+        };
+        let _ = self.events.send(event);
     }
 }
 

@@ -1,55 +1,104 @@
-//! Full-node recovery (RP §3.3): every block that a dead node held is made again elsewhere, several stripes at once, the
-//! most endangered first.
+//! Full-node recovery (RP §3.3): every block that dead nodes held is made again elsewhere, several stripes at once, the
+//! most endangered first. Decommissioning a living node is the same job: its blocks move.
+//!
+//! ```text
+//!   blocks of the nodes ──by urgency──▶ queue ──a batch──▶ helpers and requestors assigned ──▶ pending
+//!        ▲                                                                                        │ room at all its nodes
+//!        └── once more, if blocks came meanwhile ◀── none left ◀── done, failed, or again ◀── running
+//! ```
+//!
+//! What is done is told by the catalog alone, so after a restart only what is still lost is repaired.
 
+mod assign;
+mod automatic;
+mod in_flight;
+mod pace;
+
+pub(crate) use automatic::{recover_dead, row_of};
+pub(crate) use pace::Estimate;
+
+use super::Job;
 use super::repair::{RepairOptions, Repaired, repair_block};
-use super::{Job, in_parallel};
 use crate::catalog::Placement;
+use crate::catalog::rows::RecoveryRow;
+use crate::config::{PARALLEL_WHILE_READING, REPAIRS_PER_NODE};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
-use codes::Code;
+use assign::Pending;
+use in_flight::InFlight;
+use pace::Pace;
 use plan::{Damaged, by_urgency};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use wire::BlockId;
 
-/// The job.
-pub(super) async fn run(
-    shared: &Arc<Shared>,
-    job: &Arc<Job>,
+/// Blocks that are assigned together: enough to spread over a thousand nodes, few enough that what is assigned still holds
+/// when its turn comes, and that all candidates fit in some megabytes.
+const BATCH: usize = 1_024;
+
+/// Pending blocks that are looked at for one whose nodes have room, so that a busy node holds up only its own.
+const LOOK_AHEAD: usize = 64;
+
+/// Times that the nodes' blocks are listed: puts that were planned before a node began to leave commit meanwhile.
+const MAX_PASSES: usize = 5;
+
+/// Between two of them.
+const PASS_PAUSE: Duration = Duration::from_millis(500);
+
+/// A block of which a copy is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Lost {
+    block: BlockId,
+    /// Whose copy it is.
     node: u32,
-    options: RepairOptions,
-    parallel: usize,
-) -> Result<String> {
-    check_dead(shared, node)?;
-    let blocks = by_need(shared, node).await?;
-    job.expect(blocks.len() as u64);
-    job.say(format!("{} blocks of node-{node} to rebuild", blocks.len()));
-    let work = |block: BlockId| {
-        let (shared, job, options) = (Arc::clone(shared), Arc::clone(job), options.clone());
-        async move { (block, repair_block(&shared, &job, block, &options).await) }
+    bytes: u64,
+}
+
+/// The job.
+pub(super) async fn run(shared: &Arc<Shared>, job: &Arc<Job>, row: &RecoveryRow) -> Result<String> {
+    for &node in row.nodes.iter().filter(|_| !row.moves) {
+        check_dead(shared, node)?;
+    }
+    let mut recovery = Recovery {
+        shared,
+        job,
+        row,
+        queue: VecDeque::new(),
+        pending: VecDeque::new(),
+        running: JoinSet::new(),
+        in_flight: InFlight::new(REPAIRS_PER_NODE),
+        pace: Pace::default(),
+        tried: BTreeSet::new(),
+        repaired: 0,
+        failed: 0,
+        failure: None,
     };
-    let mut failure = None;
-    let mut failed = 0;
-    let each = |(block, outcome): (BlockId, Result<Repaired>)| {
-        job.count(outcome.is_ok());
-        if let Err(error) = outcome {
-            tracing::warn!(%block, %error, "not rebuilt");
-            job.say(format!("block {block} could not be rebuilt: {error}"));
-            failed += 1;
-            failure.get_or_insert(error);
+    for pass in 0..MAX_PASSES {
+        if recovery.list().await? == 0 {
+            break;
         }
-    };
-    let total = blocks.len();
-    let whole = in_parallel(&job.task, blocks, parallel, work, each).await;
+        if pass > 0 {
+            tokio::time::sleep(PASS_PAUSE).await;
+        }
+        if !recovery.all().await? {
+            let text = format!("the {} of {} was stopped", row.what(), row.whose());
+            return Err(CoordinatorError::Conflict(text));
+        }
+    }
+    let Recovery { repaired, failed, failure, .. } = recovery;
     match failure {
-        Some(CoordinatorError::ShuttingDown) => Err(CoordinatorError::ShuttingDown),
+        None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", row.whose())),
+        None => Ok(format!("{repaired} blocks of {} rebuilt", row.whose())),
         Some(first) => {
-            let text =
-                format!("{failed} of {total} blocks of node-{node} could not be rebuilt; the first: {first}");
+            let (total, verb) = (repaired + failed, if row.moves { "moved" } else { "rebuilt" });
+            let text = format!(
+                "{failed} of {total} blocks of {} could not be {verb}; the first: {first}",
+                row.whose()
+            );
             Err(CoordinatorError::Conflict(text))
         }
-        None if whole => Ok(format!("{total} blocks of node-{node} rebuilt")),
-        None => Err(CoordinatorError::Conflict(format!("the recovery of node-{node} was stopped"))),
     }
 }
 
@@ -59,7 +108,8 @@ pub(crate) fn check_dead(shared: &Shared, node: u32) -> Result<()> {
     let state = view.node(node)?;
     if state.is_living {
         return Err(CoordinatorError::Conflict(format!(
-            "node-{node} is alive; stop it first (`stripeline node stop`), then repair it"
+            "node-{node} is alive; stop it first (`stripeline node stop`), then repair it, \
+             or move its blocks away (`stripeline node decommission`)"
         )));
     }
     if state.last_seen.is_none()
@@ -74,34 +124,199 @@ pub(crate) fn check_dead(shared: &Shared, node: u32) -> Result<()> {
     Ok(())
 }
 
-/// The blocks of the node, those with the least margin first.
-async fn by_need(shared: &Arc<Shared>, node: u32) -> Result<Vec<BlockId>> {
-    let living = shared.health.view().living();
-    let context = Arc::clone(shared);
-    shared
-        .catalog
-        .run(move |catalog| {
-            let mut damaged = Vec::new();
-            for block in catalog.blocks_on(node)? {
-                let Placement { row, stripe, .. } = catalog.placement(block)?;
-                let (survivors, needed) = match &stripe {
-                    Some(stripe) => {
-                        margin(&context.planner.codes.get(&stripe.row.code)?, &stripe.usable(&living))
-                    }
-                    None => (row.locations.iter().filter(|l| living.contains(&l.node)).count(), 1),
-                };
-                damaged.push(Damaged { stripe: block, survivors, needed });
-            }
-            by_urgency(&mut damaged);
-            Ok(damaged.into_iter().map(|d| d.stripe).collect())
-        })
-        .await
+impl RecoveryRow {
+    fn what(&self) -> &'static str {
+        if self.moves { "decommissioning" } else { "recovery" }
+    }
+
+    fn whose(&self) -> String {
+        self.nodes.iter().map(|node| format!("node-{node}")).collect::<Vec<_>>().join(", ")
+    }
 }
 
-/// Blocks that survive, and how many of them are needed: so many that any would do, or, where fewer happen to suffice, those.
-fn margin(code: &Code, usable: &[bool]) -> (usize, usize) {
-    let lost: Vec<usize> = (0..usable.len()).filter(|&member| !usable[member]).collect();
-    let survivors = usable.len() - lost.len();
-    let needed = code.n() - code.tolerance();
-    (survivors, if code.recoverable(&lost) { needed.min(survivors) } else { needed.max(survivors + 1) })
+struct Recovery<'a> {
+    shared: &'a Arc<Shared>,
+    job: &'a Arc<Job>,
+    row: &'a RecoveryRow,
+    /// Not yet assigned.
+    queue: VecDeque<Lost>,
+    /// Assigned, and waiting for room.
+    pending: VecDeque<Pending>,
+    running: JoinSet<(Pending, Result<Repaired>)>,
+    in_flight: InFlight,
+    pace: Pace,
+    /// Copies that were listed already.
+    tried: BTreeSet<(u32, BlockId)>,
+    repaired: u64,
+    failed: u64,
+    failure: Option<CoordinatorError>,
+}
+
+impl Recovery<'_> {
+    /// Lists the copies to replace, those with the least margin first. How many are new.
+    async fn list(&mut self) -> Result<usize> {
+        let mut living = self.shared.health.view().living();
+        if self.row.moves {
+            self.row.nodes.iter().for_each(|node| _ = living.remove(node));
+        }
+        let (context, nodes) = (Arc::clone(self.shared), self.row.nodes.clone());
+        let listed = self.shared.catalog.run(move |catalog| {
+            let mut damaged = Vec::new();
+            for node in nodes {
+                for block in catalog.blocks_on(node)? {
+                    let placement = match catalog.placement(block) {
+                        // Deleted since it was listed.
+                        Err(CoordinatorError::NoSuchBlock(_)) => continue,
+                        placement => placement?,
+                    };
+                    let (survivors, needed) = margin(&context, &placement, &living);
+                    let lost = Lost { block, node, bytes: placement.row.stored_bytes };
+                    damaged.push(Damaged { stripe: lost, survivors, needed });
+                }
+            }
+            by_urgency(&mut damaged);
+            Ok(damaged.into_iter().map(|d| d.stripe).collect::<Vec<Lost>>())
+        });
+        let fresh: Vec<Lost> =
+            listed.await?.into_iter().filter(|lost| self.tried.insert((lost.node, lost.block))).collect();
+        self.pace.expect(fresh.iter().map(|lost| lost.bytes).sum());
+        self.job.expect(self.tried.len() as u64);
+        if !fresh.is_empty() {
+            self.job.say(format!("{} blocks of {} to make again", fresh.len(), self.row.whose()));
+        }
+        let count = fresh.len();
+        self.queue.extend(fresh);
+        Ok(count)
+    }
+
+    /// Works until nothing is left. Whether it came to that, and was not stopped.
+    async fn all(&mut self) -> Result<bool> {
+        loop {
+            if self.job.task.is_on() {
+                while let Some(next) = self.next().await? {
+                    self.start(next);
+                }
+                if self.running.is_empty() {
+                    return Ok(true);
+                }
+            } else {
+                self.pace.interrupt();
+                self.report("paused");
+            }
+            tokio::select! {
+                Some(ended) = self.running.join_next() => match ended {
+                    Ok((pending, outcome)) => self.settle(pending, outcome)?,
+                    // Cancelled with the runtime.
+                    Err(_) => return Err(CoordinatorError::ShuttingDown),
+                },
+                goes_on = self.job.task.may_go_on(), if !self.job.task.is_on() => {
+                    if !goes_on {
+                        self.drain().await?;
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for what was told to stop.
+    async fn drain(&mut self) -> Result<()> {
+        while let Some(ended) = self.running.join_next().await {
+            let (pending, outcome) = ended.map_err(|_| CoordinatorError::ShuttingDown)?;
+            self.settle(pending, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// The next block that may begin now: fewer than allowed run, and its nodes have room.
+    async fn next(&mut self) -> Result<Option<Pending>> {
+        let allowed = match self.shared.reads.degraded_lately() {
+            true => PARALLEL_WHILE_READING.min(self.row.parallel as usize),
+            false => self.row.parallel as usize,
+        };
+        if self.running.len() >= allowed.max(1) {
+            return Ok(None);
+        }
+        if self.pending.is_empty() && !self.queue.is_empty() {
+            let batch: Vec<Lost> = self.queue.drain(..self.queue.len().min(BATCH)).collect();
+            self.pending = assign::assign(self.shared, self.row, batch, &self.in_flight).await?;
+        }
+        for place in 0..self.pending.len().min(LOOK_AHEAD) {
+            if self.pending[place].choose(self.shared, self.row.assign, &self.in_flight) {
+                return Ok(self.pending.remove(place));
+            }
+        }
+        Ok(None)
+    }
+
+    fn start(&mut self, pending: Pending) {
+        self.in_flight.begin(&pending);
+        let options = RepairOptions {
+            scheme: self.row.scheme.clone(),
+            slice_bytes: self.row.slice_bytes,
+            verify: self.row.verify,
+            requestor: pending.assignment.as_ref().map(|a| a.requestor.0),
+            replaces: Some(pending.lost.node),
+            moves: self.row.moves,
+            helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().map(|node| node.0)).collect(),
+            ..RepairOptions::default()
+        };
+        let (shared, job) = (Arc::clone(self.shared), Arc::clone(self.job));
+        self.running.spawn(async move {
+            let outcome = repair_block(&shared, &job, pending.lost.block, &options).await;
+            (pending, outcome)
+        });
+    }
+
+    fn settle(&mut self, mut pending: Pending, outcome: Result<Repaired>) -> Result<()> {
+        self.in_flight.end(&pending);
+        let block = pending.lost.block;
+        match outcome {
+            Err(CoordinatorError::ShuttingDown) => return Err(CoordinatorError::ShuttingDown),
+            Err(CoordinatorError::Paused) => self.pending.push_front(pending),
+            // What was assigned no longer holds: whoever is free may do it.
+            Err(error)
+                if pending.assignment.is_some()
+                    && !matches!(error, CoordinatorError::Unrecoverable { .. }) =>
+            {
+                tracing::info!(%block, %error, "assigned anew");
+                pending.set_free();
+                self.pending.push_front(pending);
+            }
+            Ok(_) => {
+                self.repaired += 1;
+                self.pace.done(pending.lost.bytes);
+                self.job.count(true);
+                self.report("");
+            }
+            Err(error) => {
+                tracing::warn!(%block, %error, "not rebuilt");
+                self.failed += 1;
+                self.pace.given_up(pending.lost.bytes);
+                self.job.count(false);
+                self.job.say(format!("block {block} could not be rebuilt: {error}"));
+                self.failure.get_or_insert(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, state: &str) {
+        let estimate = self.pace.estimate();
+        let yields = if self.shared.reads.degraded_lately() { ", making way for reads" } else { "" };
+        let state = if state.is_empty() { String::new() } else { format!("{state}: ") };
+        let text = format!("{state}{} of {}{estimate}{yields}", self.row.what(), self.row.whose());
+        self.job.task.note(|report| report.detail.clone_from(&text));
+        self.job.tell(text, estimate);
+    }
+}
+
+/// Copies or blocks that can be read, and how many must be.
+fn margin(shared: &Shared, placement: &Placement, living: &BTreeSet<u32>) -> (usize, usize) {
+    let Some(stripe) = &placement.stripe else {
+        return (placement.row.locations.iter().filter(|l| living.contains(&l.node)).count(), 1);
+    };
+    let usable = stripe.usable(living).into_iter().filter(|&usable| usable).count();
+    // A code that is not known stops only its own blocks, when they are repaired.
+    (usable, shared.planner.codes.get(&stripe.row.code).map_or(usable, |code| code.k()))
 }

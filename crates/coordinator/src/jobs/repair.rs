@@ -28,6 +28,10 @@ pub(crate) struct RepairOptions {
     pub discard: bool,
     /// The dead node whose copy is to be replaced; `None`: any dead one.
     pub replaces: Option<u32>,
+    /// That node lives, and its copy moves.
+    pub moves: bool,
+    /// Nodes whose blocks are preferred, in the order of the chain.
+    pub helpers: Vec<u32>,
 }
 
 /// What came of a repair.
@@ -166,7 +170,7 @@ impl Attempt<'_> {
             shared.catalog.run(move |c| c.begin_repair(block, flow, attempt, requestor, now)).await?;
         match self.build(&view, &placement, &ticket).await {
             Ok(sums) if !options.discard => {
-                let living = shared.health.view().living();
+                let living = options.without_leaver(&shared.health.view());
                 let now_ms = now_ms();
                 let commit = move |c: &crate::catalog::Catalog| {
                     c.commit_repair(&ticket, &sums, replaces, &living, now_ms)
@@ -199,13 +203,22 @@ impl Attempt<'_> {
             generation: ticket.target.generation,
             flow: self.flow,
             attempt: self.attempt,
+            moves: self.options.moves,
+            helpers: self.options.helpers.clone(),
         };
         let plan = self.shared.planner.repair(view, placement, &spec, self.avoid)?;
         self.shared.planner.mark(&plan.planned.flow, ticket.target.node);
         let participants = plan.planned.plan.participants.clone();
-        let progress = |done, total| self.job.task.note(|r| r.detail = format!("{done} of {total} slices"));
+        let progress = |done, total| self.job.slices(done, total);
         let flow = plan.planned.plan.clone();
-        let result = self.shared.nodes.drive(view, ticket.target.node, flow, progress).await;
+        let drive = self.shared.nodes.drive(view, ticket.target.node, flow, progress);
+        let result = tokio::select! {
+            result = drive => result,
+            // A recovery that is paused stops at once: its blocks begin again.
+            () = self.job.task.held(), if self.options.replaces.is_some() => {
+                return Err(CoordinatorError::Paused);
+            }
+        };
         audit::note(self.shared, view, &plan, &[self.block], result.as_ref()).await?;
         let (result, RepairPlan { scheme, why, .. }) = (result?, plan);
         let sums = check_staged(&result, placement, ticket)?;
@@ -242,8 +255,15 @@ pub(super) async fn throw_away(
     }
 }
 
+impl RepairOptions {
+    /// Nodes that live, but for the one that is left.
+    fn without_leaver(&self, view: &View) -> BTreeSet<u32> {
+        view.living().into_iter().filter(|&node| !self.moves || Some(node) != self.replaces).collect()
+    }
+}
+
 fn lack(placement: &Placement, view: &View, options: &RepairOptions) -> Lack {
-    let living = view.living();
+    let living = options.without_leaver(view);
     let row = &placement.row;
     let is_listed = |node: u32| row.on(node).is_some();
     if let Some(node) = options.replaces

@@ -211,6 +211,8 @@ impl Pass<'_> {
                 verify: self.options.verify,
                 requestor: lost.ticket.target.node,
                 scheduled: false,
+                moves: false,
+                helpers: Vec::new(),
                 generation: lost.ticket.target.generation,
                 flow: self.flow,
                 attempt: self.attempt,

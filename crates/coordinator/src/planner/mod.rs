@@ -6,6 +6,7 @@
 mod choose;
 mod codes;
 mod encode;
+mod lost;
 mod multi_block;
 mod order;
 mod price;
@@ -16,6 +17,7 @@ mod write;
 
 pub(crate) use codes::Codes;
 pub(crate) use encode::{EncodePlan, expected_parity, is_made, kept};
+pub(crate) use lost::{Candidates, Takers};
 pub(crate) use multi_block::{SeveralPlan, Target};
 pub(crate) use read::ReadRequest;
 pub(crate) use repair::{RepairPlan, RepairSpec};
@@ -93,6 +95,11 @@ impl Planner {
     /// What is known of the links from now on, in Mb/s.
     pub fn set_links(&self, rates: LinkRates) {
         *self.links.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rates);
+    }
+
+    /// The least recently selected `count` of `nodes` (RP §3.3), and selects them.
+    pub fn select(&self, nodes: &[NodeId], count: usize) -> Result<Vec<NodeId>> {
+        Ok(self.recent().select(nodes, count)?.into_iter().map(|index| nodes[index]).collect())
     }
 
     /// Notes that the helpers of a flow were selected; its driver is none.

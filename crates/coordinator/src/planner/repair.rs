@@ -29,6 +29,10 @@ pub(crate) struct RepairSpec {
     pub generation: u64,
     pub flow: FlowId,
     pub attempt: u32,
+    /// A living copy goes to the requestor if there is one, of a stripe's block too.
+    pub moves: bool,
+    /// Nodes whose blocks are preferred, in this order.
+    pub helpers: Vec<u32>,
 }
 
 /// A plan of a repair.
@@ -62,6 +66,11 @@ impl Planner {
             if !view.node(asked)?.is_living {
                 return Err(CoordinatorError::Conflict(format!("node-{asked}, the requestor, is dead")));
             }
+            if view.node(asked)?.is_leaving {
+                return Err(CoordinatorError::Conflict(format!(
+                    "node-{asked}, the requestor, is decommissioned"
+                )));
+            }
             if holders.contains(&asked) {
                 return Err(CoordinatorError::Invalid(format!(
                     "node-{asked} cannot be the requestor: it holds a block of the same stripe"
@@ -84,6 +93,9 @@ impl Planner {
         avoid: &BTreeSet<u32>,
     ) -> Result<RepairPlan> {
         match &placement.stripe {
+            Some(stripe) if spec.moves && self.is_movable(view, placement, stripe, avoid)? => {
+                self.copy(view, placement, spec, avoid)
+            }
             Some(stripe) => self.rebuild(view, placement, stripe, spec, avoid),
             None => self.copy(view, placement, spec, avoid),
         }
@@ -104,7 +116,9 @@ impl Planner {
             slice_bytes: spec.slice_bytes,
         };
         let member = Member(stripe.index);
-        let (sources, absent) = survivors(self, view, stripe, avoid);
+        let (mut sources, absent) = survivors(self, view, stripe, avoid);
+        let place = |s: &Source<'_>| spec.helpers.iter().position(|&helper| helper == s.location.node);
+        sources.sort_by_key(|source| place(source).unwrap_or(usize::MAX));
         let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
         let request = RepairRequest {
             code: &code,
@@ -121,17 +135,26 @@ impl Planner {
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
         let price = Some(network.price(&flow, stored, None));
         let parts = parts(view, stripe, &sources, &[member], &flow, scheme, code.is_mds());
-        let mut info = stripe.info(stripe.index);
-        if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
-            own.generation = spec.generation;
-        }
         let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
         let header = FlowHeader { serial: scheme.serial(), ..header };
-        let writes = BTreeMap::from([(member, spec.write(placement, member, Some(info)))]);
+        let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
         Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts })
+    }
+
+    /// Whether a block of a stripe can be copied as it is: a copy lives, and it has one symbol (the sidecar of a block
+    /// with more records fingerprints of each, which a flow of plain bytes does not tell apart).
+    fn is_movable(
+        &self,
+        view: &View,
+        placement: &Placement,
+        stripe: &StripePlacement,
+        avoid: &BTreeSet<u32>,
+    ) -> Result<bool> {
+        let plain = self.codes.get(&stripe.row.code)?.alpha() == 1;
+        Ok(plain && living_copy(view, &placement.row, avoid).is_some())
     }
 
     /// One edge, from a living replica.
@@ -156,7 +179,7 @@ impl Planner {
         let flow = flow::copy::copy(&code, geometry, &wanted, from, to, Sink::Write)?;
         let header = spec.header(FlowHeader::new(code.field(), geometry));
         let sources = [Source { member, block: placement.block, row, location }];
-        let writes = BTreeMap::from([(member, spec.write(placement, member, None))]);
+        let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: "copy", slices: None }.finish()?;
         Ok(RepairPlan { planned, scheme: "copy".to_owned(), why: None, price: None, parts: Vec::new() })
@@ -166,6 +189,16 @@ impl Planner {
 impl RepairSpec {
     pub(super) fn header(&self, header: FlowHeader) -> FlowHeader {
         FlowHeader { flow: self.flow, attempt: self.attempt, verify: self.verify, ..header }
+    }
+
+    /// What the new copy's sidecar says of its stripe.
+    fn own_info(&self, placement: &Placement) -> Option<proto::StripeInfo> {
+        let stripe = placement.stripe.as_ref()?;
+        let mut info = stripe.info(stripe.index);
+        if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
+            own.generation = self.generation;
+        }
+        Some(info)
     }
 
     pub(super) fn write(

@@ -1,0 +1,131 @@
+//! Who repairs which block of a batch.
+
+use super::Lost;
+use super::in_flight::InFlight;
+use crate::catalog::rows::{Assign, RecoveryRow};
+use crate::error::Result;
+use crate::health::View;
+use crate::planner::{Candidates, Takers};
+use crate::shared::Shared;
+use plan::NodeId;
+use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
+use plan::recovery::{Assignment, LostBlock, balanced};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A block that waits for its repair.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub lost: Lost,
+    /// Who may take part; `None` if nobody can tell, and then the repair says why.
+    candidates: Option<LostBlock>,
+    /// Who does; `None`: whoever the repair chooses.
+    pub assignment: Option<Assignment>,
+}
+
+/// Assigns a batch: all at once, or each when its turn comes. What is in flight counts as load.
+pub(super) async fn assign(
+    shared: &Arc<Shared>,
+    row: &RecoveryRow,
+    batch: Vec<Lost>,
+    in_flight: &InFlight,
+) -> Result<VecDeque<Pending>> {
+    let asked: BTreeSet<u32> = row.requestors.iter().copied().collect();
+    let (context, moves) = (Arc::clone(shared), row.moves);
+    let found = shared.catalog.run(move |catalog| {
+        let view = context.health.view();
+        let mut takers = Takers::new(&view, &asked)?;
+        let mut of = |lost: Lost| {
+            let found = catalog.placement(lost.block);
+            let found = found.and_then(|p| context.planner.lost_block(&view, &p, moves, &mut takers));
+            // Unknown, or beyond repair: the repair itself tells, and the others go on.
+            (lost, found.ok())
+        };
+        let found: Vec<(Lost, Option<Candidates>)> = batch.into_iter().map(&mut of).collect();
+        Ok((view, takers, found))
+    });
+    let (view, takers, found) = found.await?;
+    let known: Vec<&Candidates> = found.iter().filter_map(|(_, candidates)| candidates.as_ref()).collect();
+    let assigned: Vec<Option<Assignment>> = match row.assign {
+        Assign::Balanced => {
+            let lost: Vec<LostBlock> = known.iter().map(|candidates| candidates.lost.clone()).collect();
+            balanced(&lost, &in_flight.loads()).into_iter().map(|answer| answer.ok()).collect()
+        }
+        Assign::MPpr => by_weight(shared, &view, &takers, &known, in_flight)?,
+        Assign::LeastRecent => vec![None; known.len()],
+    };
+    let mut assigned = assigned.into_iter();
+    let pending = |(lost, candidates): (Lost, Option<Candidates>)| {
+        let assignment = candidates.as_ref().and_then(|_| assigned.next()).flatten();
+        Pending { lost, candidates: candidates.map(|candidates| candidates.lost), assignment }
+    };
+    Ok(found.into_iter().map(pending).collect())
+}
+
+/// m-PPR: by loads and caches.
+fn by_weight(
+    shared: &Shared,
+    view: &View,
+    takers: &Takers,
+    known: &[&Candidates],
+    in_flight: &InFlight,
+) -> Result<Vec<Option<Assignment>>> {
+    let user = shared.reads.bytes_by_node();
+    let user_bytes = |node: NodeId| user.get(&node.0).copied().unwrap_or(0);
+    let mut planner = MPpr::new(&view.topology, takers.preferred(), user_bytes, Coefficients::default())?;
+    for (Assignment { chain, requestor }, bytes) in in_flight.under_way() {
+        planner.add(&Servers { sources: chain.clone(), destination: *requestor }, *bytes);
+    }
+    let plan = |candidates: &&Candidates| {
+        let Candidates { lost, cached, holders } = candidates;
+        let survivors = lost.survivors.iter().map(|&node| (node, cached.contains(&node))).collect();
+        let chunk = LostChunk { survivors, needed: lost.needed, holders: holders.clone(), bytes: lost.bytes };
+        let Servers { sources, destination } = planner.plan(&chunk).ok()?;
+        Some(Assignment { chain: sources, requestor: destination })
+    };
+    Ok(known.iter().map(plan).collect())
+}
+
+impl Pending {
+    /// With its assignment.
+    #[cfg(test)]
+    pub fn assigned(lost: Lost, assignment: Assignment) -> Pending {
+        Pending { lost, candidates: None, assignment: Some(assignment) }
+    }
+
+    /// Whether the block may be begun now; afterwards it is assigned, if it can be.
+    pub fn choose(&mut self, shared: &Shared, how: Assign, in_flight: &InFlight) -> bool {
+        if let Some(assignment) = &self.assignment {
+            return in_flight.fits(assignment);
+        }
+        let Some(candidates) = &self.candidates else { return true };
+        match how {
+            // It could not be assigned; let the repair say why.
+            Assign::Balanced | Assign::MPpr => true,
+            Assign::LeastRecent => {
+                let LostBlock { survivors, needed, requestors, .. } = candidates;
+                if survivors.len() < *needed {
+                    return true;
+                }
+                let room = |nodes: &[NodeId]| -> Vec<NodeId> {
+                    nodes.iter().copied().filter(|&node| in_flight.has_room(node)).collect()
+                };
+                let Some(requestor) = room(requestors)
+                    .into_iter()
+                    .min_by_key(|&node| (shared.received_by(node.0), in_flight.of(node)))
+                else {
+                    return false;
+                };
+                let chosen = shared.planner.select(&room(survivors), *needed);
+                self.assignment = chosen.ok().map(|chain| Assignment { chain, requestor });
+                self.assignment.is_some()
+            }
+        }
+    }
+
+    /// Forgets who was to repair it, for good.
+    pub fn set_free(&mut self) {
+        self.assignment = None;
+        self.candidates = None;
+    }
+}

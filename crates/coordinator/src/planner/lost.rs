@@ -1,0 +1,134 @@
+//! What a recovery has to know of a block before it assigns helpers and requestors.
+
+use super::{Planner, living_copy};
+use crate::catalog::{Placement, StripePlacement};
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use plan::recovery::LostBlock;
+use plan::{NodeId, Requestors};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::BlockId;
+
+/// Who may take part in the repair of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidates {
+    pub lost: LostBlock,
+    /// Those of the survivors that have their block in memory.
+    pub cached: Vec<NodeId>,
+    /// Nodes that hold a block of the stripe, or are being written one.
+    pub holders: Vec<NodeId>,
+}
+
+/// Who may be given blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Takers {
+    all: Requestors,
+    /// Those that the operator names.
+    asked: Option<Requestors>,
+}
+
+impl Takers {
+    /// All nodes that may, and of them `asked`, if there are any.
+    pub fn new(view: &View, asked: &BTreeSet<u32>) -> Result<Takers> {
+        let usable = view.usable(&BTreeSet::new());
+        let named: Vec<NodeId> = usable.iter().copied().filter(|node| asked.contains(&node.0)).collect();
+        let all = Requestors::new(&view.topology, &usable)?;
+        let asked = if named.is_empty() { None } else { Some(Requestors::new(&view.topology, &named)?) };
+        Ok(Takers { all, asked })
+    }
+
+    /// Those that come into question first: the ones that the operator names.
+    pub fn preferred(&self) -> &[NodeId] {
+        self.asked.as_ref().unwrap_or(&self.all).nodes()
+    }
+}
+
+impl Planner {
+    /// Who may help with a block and who may receive it: of the takers that the operator names, if any may, else of all.
+    /// `moves`: a living copy of it may be sent instead.
+    pub fn lost_block(
+        &self,
+        view: &View,
+        placement: &Placement,
+        moves: bool,
+        takers: &mut Takers,
+    ) -> Result<Candidates> {
+        let copy = || living_copy(view, &placement.row, &BTreeSet::new()).map(|l| NodeId(l.node));
+        let (survivors, needed, bytes) = match &placement.stripe {
+            Some(stripe) => match copy().filter(|_| moves) {
+                Some(node) if self.codes.get(&stripe.row.code)?.alpha() == 1 => {
+                    (vec![node], 1, placement.row.stored_bytes)
+                }
+                _ => self.helpers_of(view, stripe)?,
+            },
+            None => (replicas(view, placement), 1, placement.row.stored_bytes),
+        };
+        let holders: Vec<NodeId> = match &placement.stripe {
+            Some(stripe) => stripe.holders.iter().copied().map(NodeId).collect(),
+            None => placement.row.locations.iter().map(|l| NodeId(l.node)).collect(),
+        };
+        let requestors = match takers.asked.as_mut().map(|asked| asked.allowed(&holders)) {
+            Some(Ok(asked)) => asked.collect(),
+            _ => takers.all.allowed(&holders)?.collect(),
+        };
+        let is_cached = |node: &NodeId| held_in_memory(view, placement, *node);
+        let cached = survivors.iter().copied().filter(is_cached).collect();
+        Ok(Candidates { lost: LostBlock { survivors, needed, requestors, bytes }, cached, holders })
+    }
+
+    /// Nodes of a stripe of which any so many suffice. Of a code where not any k will do: the ones that the code picks,
+    /// the least recently selected preferred.
+    fn helpers_of(&self, view: &View, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
+        let code = self.codes.get(&stripe.row.code)?;
+        let (sources, absent) = super::repair::survivors(self, view, stripe, &BTreeSet::new());
+        // What is empty costs nothing, and takes part.
+        let (empty, stored): (Vec<_>, Vec<_>) = sources.iter().partition(|s| s.row.stored_bytes == 0);
+        let bytes = stripe.row.block_bytes;
+        let trusted = |node: u32| view.nodes.get(&node).is_some_and(|node| !node.is_quarantined);
+        if code.is_mds() {
+            let needed = code.k().saturating_sub(empty.len() + absent.len()).max(1);
+            let mut nodes: Vec<NodeId> = stored.iter().map(|s| NodeId(s.location.node)).collect();
+            let good = nodes.iter().filter(|node| trusted(node.0)).count();
+            if good >= needed {
+                nodes.retain(|node| trusted(node.0));
+            }
+            return Ok((nodes, needed, bytes));
+        }
+        let at: BTreeMap<u16, NodeId> =
+            stored.iter().map(|s| (s.member.0, NodeId(s.location.node))).collect();
+        let zero = absent.iter().map(|m| m.0).chain(empty.iter().map(|s| s.member.0));
+        let available: Vec<usize> = zero.chain(stored.iter().map(|s| s.member.0)).map(usize::from).collect();
+        let wanted = code.symbols_of(&[usize::from(stripe.index)]).map_err(CoordinatorError::Code)?;
+        let read = code.repair(&wanted, &available)?.blocks();
+        let nodes: Vec<NodeId> = read.iter().filter_map(|member| at.get(member).copied()).collect();
+        let needed = nodes.len();
+        Ok((nodes, needed, bytes))
+    }
+}
+
+/// Whether a node that holds a block of the stripe (or a copy) reports it as cached.
+fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
+    let Some(at) = view.nodes.get(&node.0) else { return false };
+    let is_cached = |block: &BlockId| at.status.cached_blocks.iter().any(|held| *held == block.to_bytes());
+    match &placement.stripe {
+        Some(stripe) => {
+            let here = stripe.members.iter().flatten().filter(|(_, row)| row.on(node.0).is_some());
+            here.into_iter().any(|(block, _)| is_cached(block))
+        }
+        None => is_cached(&placement.block),
+    }
+}
+
+/// Nodes with a living copy, those that are not quarantined if there are any.
+fn replicas(view: &View, placement: &Placement) -> Vec<NodeId> {
+    let living = |trusted: bool| -> Vec<NodeId> {
+        let wanted = |node: &&crate::health::NodeView| node.is_living && (!trusted || !node.is_quarantined);
+        let locations = placement.row.locations.iter();
+        locations
+            .filter(|l| view.nodes.get(&l.node).filter(wanted).is_some())
+            .map(|l| NodeId(l.node))
+            .collect()
+    };
+    let trusted = living(true);
+    if trusted.is_empty() { living(false) } else { trusted }
+}
