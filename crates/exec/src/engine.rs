@@ -5,11 +5,13 @@ use crate::connection::{
     Abort, Call, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity, recycle,
 };
 use crate::connector::Connector;
+use crate::ends::Ends;
 use crate::fault_injection::Injection;
 use crate::listener::{Expected, Greeter};
 use crate::stage::{self, Command, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask};
 use crate::store::BlockStore;
 use crate::throttle::Throttle;
+use crate::written::WrittenBlocks;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
@@ -69,6 +71,7 @@ pub(crate) struct Inner {
     expected: Arc<Expected>,
     greeter: Greeter,
     pool: Arc<Pool>,
+    written: Arc<WrittenBlocks>,
     reserved: Mutex<Reserved>,
     attempts: Mutex<Attempts>,
     pub(crate) channels: Mutex<HashMap<String, tonic::transport::Channel>>,
@@ -95,6 +98,8 @@ pub struct StageIo {
     pub sink: Option<Sink>,
     /// Calls for participants that have no control stream, by lane and edge.
     pub(crate) calls: HashMap<(u16, u16), Call>,
+    /// The first slice that a reader gets.
+    pub(crate) first_slice: u64,
 }
 
 /// A flow's stages on this process, ready for grants. Dropping it ends them.
@@ -104,6 +109,7 @@ pub struct Prepared {
     pub events: tokio::sync::mpsc::Receiver<proto::StageMessage>,
     /// Slices of a symbol.
     slices: u64,
+    kept: proto::Prepared,
     ending: Ending,
 }
 
@@ -149,6 +155,11 @@ impl Prepared {
         Ok(())
     }
 
+    /// What is there of the blocks that the stages write.
+    pub fn kept(&self) -> &proto::Prepared {
+        &self.kept
+    }
+
     /// How many stages run here.
     pub fn stages(&self) -> usize {
         self.stages.len()
@@ -175,6 +186,7 @@ impl Engine {
                 greeter: Greeter::new(expected.clone(), Arc::new(answerer)),
                 expected,
                 pool: Arc::default(),
+                written: Arc::new(WrittenBlocks::new()),
                 reserved: Mutex::default(),
                 attempts: Mutex::default(),
                 channels: Mutex::default(),
@@ -237,6 +249,8 @@ impl Engine {
         };
         let (report, events) = tokio::sync::mpsc::channel(MAX_EVENTS);
         let id = Identity { node: self.node(), header: header.clone() };
+        let lanes = specs.iter().map(|spec| spec.lane + 1).max().unwrap_or(1);
+        let mut ends = Ends::new(&mut io, lanes);
         let mut stages = Vec::new();
         let mut tasks = Vec::new();
         for spec in specs {
@@ -249,7 +263,7 @@ impl Engine {
                 on_wait: waiting_reporter(self.clone(), header.clone(), report.clone()),
             });
             let inputs = self.open_inputs(&spec, header, &mut io)?;
-            let outputs = self.open_outputs(&spec, header, &mut io)?;
+            let outputs = self.open_outputs(&spec, header, &mut ends)?;
             let injection = self.0.config.injection.clone();
             tasks.push(StageTask {
                 spec,
@@ -259,12 +273,13 @@ impl Engine {
                 commands,
                 events: report.clone(),
                 injection,
+                lanes,
             });
         }
         for task in tasks {
             self.spawn(task, reservation.clone())?;
         }
-        Ok(Prepared { stages, events, slices: header.geometry.slices(), ending })
+        Ok(Prepared { stages, events, slices: header.geometry.slices(), kept: ends.kept(), ending })
     }
 
     pub(crate) fn open_inputs(
@@ -307,7 +322,7 @@ impl Engine {
         &self,
         spec: &StageSpec,
         header: &FlowHeader,
-        io: &mut StageIo,
+        ends: &mut Ends,
     ) -> Result<Vec<OutputPlan>, Fault> {
         let node = self.node();
         let mut plans = Vec::new();
@@ -315,12 +330,15 @@ impl Engine {
             plans.push(match output {
                 OutputSpec::Edge(end) => OutputPlan::Edge(self.edge(header, end, true, None)),
                 OutputSpec::Write(write) => {
-                    let sink = self.store()?.create(write, header).map_err(|f| f.suspecting(node, node))?;
-                    OutputPlan::Write(sink, write.stored_bytes, header.geometry.alpha)
+                    let store = self.store()?;
+                    let create = || store.create(write, header).map_err(|f| f.suspecting(node, node));
+                    let (block, beginning) = self.0.written.open(write, header, create)?;
+                    ends.note(beginning);
+                    OutputPlan::Write(block, write.stored_bytes, header.geometry.alpha)
                 }
                 OutputSpec::Read { symbols } => {
-                    let sink = io.sink.take().ok_or_else(|| Fault::new(Cause::Invalid, "no reader here"))?;
-                    OutputPlan::Read(sink, symbols.len())
+                    let reader = ends.reader().ok_or_else(|| Fault::new(Cause::Invalid, "no reader here"))?;
+                    OutputPlan::Read(reader, symbols.len())
                 }
             });
         }

@@ -18,12 +18,15 @@ mod answer;
 pub mod connection;
 mod connector;
 pub mod drive;
+mod ends;
 pub mod engine;
 pub mod fault_injection;
+mod in_order;
 pub mod listener;
 pub mod stage;
 pub mod store;
 pub mod throttle;
+mod written;
 
 pub use drive::DriverIo;
 pub use engine::{Engine, EngineConfig, Prepared, StageIo};

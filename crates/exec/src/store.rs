@@ -34,10 +34,14 @@ pub trait BlockSource: Send {
 
 /// A block being written.
 pub trait BlockSink: Send {
-    /// Writes `bytes` at `offset`: in order within each symbol. `fingerprints`, when given, are the checked ones of
+    /// Writes `bytes` at `offset`: in order within each chunk. `fingerprints`, when given, are the checked ones of
     /// the chunks that `bytes` begins, one each (then `offset` stands at a chunk's beginning).
     fn write(&mut self, offset: u64, bytes: &[u8], fingerprints: Option<&[Fingerprint]>)
     -> Result<(), Fault>;
+
+    /// Another attempt goes on with the block: what came only in part is forgotten, and what is there already is passed
+    /// over when it comes again. The byte ranges that are missing.
+    fn resume(&mut self) -> Vec<Range<u64>>;
 
     /// Compares with what is expected, makes everything durable in FLOW.md's order, and gives the block its name.
     /// Dropping the sink instead leaves nothing.

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use crate::extent::edge_extents;
 use crate::graph::{Flow, Geometry, Input, Lane, Member, Output, Site};
+use crate::runs;
 use crate::schedule;
 
 /// Into or out of a site.
@@ -80,25 +81,26 @@ impl Cost {
 }
 
 /// Predicts `flow` for the slices in `slices` (default: all). `stored` tells the stored length in bytes of
-/// every member that the flow reads, takes from the client or writes. Several lanes share the slices in runs
-/// as equal as possible.
+/// every member that the flow reads, takes from the client or writes. Several lanes carry the slices that they are
+/// [dealt](crate::runs::deal).
 ///
 /// # Panics
 /// As slices do, if the flow is not [valid](crate::validate::validate); a [`Proved`](crate::Proved) one is.
 pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range<u64>>) -> Cost {
     let all = 0..flow.geometry.slices();
     let asked = slices.map_or(all.clone(), |asked| asked.start.min(all.end)..asked.end.min(all.end));
-    let (count, lanes) = (asked.end.saturating_sub(asked.start), flow.lanes.len() as u64);
-    let cut = |lane: u64| asked.start + (u128::from(count) * u128::from(lane) / u128::from(lanes)) as u64;
+    let mut runs: Vec<Vec<Range<u64>>> = vec![Vec::new(); flow.lanes.len()];
+    for run in runs::deal(flow.geometry, &flow.shares, [asked]) {
+        runs[run.lane].push(run.slices);
+    }
     let mut cost = Cost::default();
     let mut filling = 0.0_f64;
-    for (index, lane) in flow.lanes.iter().enumerate() {
-        let run = cut(index as u64)..cut(index as u64 + 1);
+    for (lane, runs) in flow.lanes.iter().zip(runs) {
         let extents = edge_extents(flow.geometry, lane, &stored);
         let slices = flow.geometry.slices().max(1) as f64;
         let mean: Vec<f64> = extents.iter().map(|rows| rows.iter().sum::<u64>() as f64 / slices).collect();
         filling = filling.max(schedule::filling(lane, &mean));
-        Share { geometry: flow.geometry, lane, run }.add_to(&mut cost, &extents, &stored);
+        Share { geometry: flow.geometry, lane, runs }.add_to(&mut cost, &extents, &stored);
     }
     if let Some(busiest) = cost.bottleneck() {
         let block = flow.geometry.block_bytes.max(1) as f64;
@@ -107,11 +109,11 @@ pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range
     cost
 }
 
-/// A lane and the run of slices that it carries.
+/// A lane and the slices that it carries.
 struct Share<'a> {
     geometry: Geometry,
     lane: &'a Lane,
-    run: Range<u64>,
+    runs: Vec<Range<u64>>,
 }
 
 impl Share<'_> {
@@ -140,10 +142,11 @@ impl Share<'_> {
         }
     }
 
-    /// Bytes of a row of this extent that lie within the run.
+    /// Bytes of a row of this extent that lie within the runs.
     fn clip(&self, extent: u64) -> u64 {
         let start = |slice: u64| slice.saturating_mul(u64::from(self.geometry.slice_bytes));
-        extent.min(start(self.run.end)).saturating_sub(start(self.run.start))
+        let within = |run: &Range<u64>| extent.min(start(run.end)).saturating_sub(start(run.start));
+        self.runs.iter().map(within).sum()
     }
 }
 

@@ -81,6 +81,14 @@ pub enum FlowError {
         /// The lane.
         lane: usize,
     },
+    /// There is not a share of at least 1 for each lane.
+    #[error("{lanes} lanes and {shares} shares: each lane needs one, of at least 1")]
+    Shares {
+        /// How many lanes.
+        lanes: usize,
+        /// How many shares.
+        shares: usize,
+    },
     /// A stage takes nothing or makes nothing.
     #[error("lane {lane}, stage {}: takes nothing or makes nothing", stage.0)]
     DeadStage {

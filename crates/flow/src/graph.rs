@@ -128,8 +128,10 @@ pub struct Flow {
     pub field: Field,
     /// How blocks are cut.
     pub geometry: Geometry,
-    /// The lanes. Together they may carry different slices of the same outputs.
+    /// The lanes. Each carries other slices of the same outputs.
     pub lanes: Vec<Lane>,
+    /// In what proportion slices are [dealt](crate::runs::deal) to the lanes: one number for each, at least 1.
+    pub shares: Vec<u32>,
 }
 
 impl Geometry {
@@ -187,6 +189,11 @@ impl Lane {
 }
 
 impl Flow {
+    /// One lane, which carries everything.
+    pub fn of_one(field: Field, geometry: Geometry, lane: Lane) -> Flow {
+        Flow { field, geometry, lanes: vec![lane], shares: vec![1] }
+    }
+
     /// Every site that takes part, once, in rising order.
     pub fn sites(&self) -> Vec<Site> {
         let sites: BTreeSet<Site> =

@@ -12,17 +12,19 @@ pub mod extent;
 pub mod graph;
 pub mod prove;
 pub mod render;
+pub mod runs;
 mod schedule;
 pub mod time;
 pub mod validate;
 
 pub use build::{
-    EncodeRequest, Helper, MultiBlockRequest, RepairRequest, Scheme, Sink, build, copy, encode, multi_block,
-    write,
+    EncodeRequest, Helper, MultiBlockRequest, RepairRequest, Scheme, SharedPath, Sink, build, copy, encode,
+    multi_block, paths, write,
 };
 pub use cost::{Bottleneck, Cost, Direction, predict};
 pub use error::FlowError;
 pub use extent::{edge_extents, stored_bytes};
 pub use graph::*;
 pub use prove::{Proved, prove};
+pub use runs::{Deal, Run, deal};
 pub use time::{Rates, time};

@@ -37,6 +37,9 @@ pub fn validate(flow: &Flow, code: &Code) -> Result<(), FlowError> {
     if flow.lanes.is_empty() {
         return Err(FlowError::EmptyLane { lane: 0 });
     }
+    if flow.shares.len() != flow.lanes.len() || flow.shares.contains(&0) {
+        return Err(FlowError::Shares { lanes: flow.lanes.len(), shares: flow.shares.len() });
+    }
     for (index, lane) in flow.lanes.iter().enumerate() {
         Check { flow, code, index, lane }.lane()?;
     }

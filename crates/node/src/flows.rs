@@ -171,6 +171,10 @@ impl BlockSink for NewBlock {
         self.writer.write(offset, bytes, fingerprints).map_err(|e| fault_of(self.block, &e))
     }
 
+    fn resume(&mut self) -> Vec<Range<u64>> {
+        self.writer.resume(self.facts.stored_bytes)
+    }
+
     fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
         let staged = self.writer.finish(self.facts, self.expected).map_err(|e| fault_of(self.block, &e))?;
         // A corrupt copy, if there was one, has just been replaced.

@@ -64,7 +64,7 @@ impl proto::node_server::Node for NodeService {
         let (answers, outgoing) = mpsc::channel(MAX_MESSAGES);
         match prepared {
             Ok(prepared) => {
-                let _ = answers.try_send(Ok(message(FromStage::Prepared(proto::Empty {}))));
+                let _ = answers.try_send(Ok(message(FromStage::Prepared(prepared.kept().clone()))));
                 let lease = Duration::from_millis(u64::from(lease_ms));
                 tokio::spawn(attend(prepared, incoming, answers, lease));
             }
@@ -245,7 +245,7 @@ async fn attend(
 
 fn obey(prepared: &Prepared, command: proto::DriverMessage) -> Result<(), Fault> {
     match command.kind {
-        Some(ToStage::Grant(grant)) => obey_grant(prepared, &grant),
+        Some(ToStage::Grants(grants)) => grants.grants.iter().try_for_each(|grant| obey_grant(prepared, grant)),
         Some(ToStage::Finish(_)) => prepared.finish(),
         Some(ToStage::KeepAlive(_)) => Ok(()),
         Some(ToStage::Abort(_)) => Err(Fault::new(Cause::Aborted, "the driver ended the flow")),

@@ -32,6 +32,8 @@ pub struct FlowHeader {
     /// Stages carry one slice at a time and wait for its acknowledgement
     /// ([`ACKNOWLEDGEMENT`](crate::frame::ACKNOWLEDGEMENT)). Only for chains: elsewhere it could deadlock.
     pub serial: bool,
+    /// What was written of a block stays for a lease when the flow breaks, so that a later attempt can go on from there.
+    pub keep: bool,
 }
 
 impl FlowHeader {
@@ -48,6 +50,7 @@ impl FlowHeader {
             stall_ms: limits::STALL_MS + geometry.slice_bytes / limits::PATIENCE_BYTES_PER_MS,
             window_slices: u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES),
             serial: false,
+            keep: false,
         }
     }
 }
@@ -221,6 +224,7 @@ pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, F
         first_slice: binding.slices.0,
         slice_count: binding.slices.1,
         predicted: Vec::new(),
+        shares: flow.shares.clone(),
     })
 }
 
@@ -282,6 +286,7 @@ fn encode_header(h: &FlowHeader) -> proto::FlowHeader {
         stall_ms: h.stall_ms,
         window_slices: h.window_slices,
         serial: h.serial,
+        keep: h.keep,
     }
 }
 
@@ -348,6 +353,7 @@ pub fn decode_header(h: &proto::FlowHeader) -> Result<FlowHeader, Fault> {
         stall_ms: h.stall_ms,
         window_slices: h.window_slices,
         serial: h.serial,
+        keep: h.keep,
     })
 }
 

@@ -10,7 +10,7 @@ mod serial;
 
 pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
-pub use outputs::{Delivery, OutputPlan, Sink};
+pub use outputs::{Delivery, OutputPlan, Reader, Sink};
 
 use crate::connection::{Dialling, Identity, Inlet, Link, StreamContext, in_parts};
 use crate::fault_injection::Injection;
@@ -50,6 +50,8 @@ pub struct StageTask {
     pub events: Events,
     /// Faults that tests plant.
     pub injection: Arc<Injection>,
+    /// Lanes that share the slices.
+    pub lanes: u32,
 }
 
 /// A stage that runs.
@@ -142,7 +144,7 @@ impl Stage {
         let inputs = Inputs::open(task.inputs, &task.context, &connect)?;
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
-        let report_every = u64::from(id.header.window_slices / 16).max(1);
+        let report_every = u64::from(id.header.window_slices / 16 / task.lanes.max(1)).max(1);
         let in_parts = in_parts(&id.header);
         Ok(Stage {
             id,
@@ -210,6 +212,7 @@ impl Stage {
         } else {
             self.whole_slice(slice, granted_end)?;
         }
+        self.outputs.delivered(slice)?;
         self.delivered += 1;
         if self.delivered - self.reported >= self.report_every {
             self.report()?;

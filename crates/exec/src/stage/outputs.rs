@@ -2,7 +2,8 @@
 
 use super::{Connect, EdgePlan};
 use crate::connection::{Link, Outlet, StreamContext};
-use crate::store::BlockSink;
+use crate::in_order::InOrder;
+use crate::written::WrittenBlock;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint, Matrix};
 use std::sync::Arc;
 use wire::frame::{HEADER_BYTES, Header, crc32c};
@@ -36,9 +37,17 @@ pub enum OutputPlan {
     /// An edge whose frames are gathered, to answer a call with.
     Answer(EdgeEnd),
     /// A block, of this stored length and this many rows.
-    Write(Box<dyn BlockSink>, u64, u16),
-    /// The driver's sink, for this many rows.
-    Read(Sink, usize),
+    Write(WrittenBlock, u64, u16),
+    /// Whoever reads, for this many rows.
+    Read(Reader, usize),
+}
+
+/// Who takes what a read flow delivers.
+pub enum Reader {
+    /// From one lane.
+    Alone(Sink),
+    /// From several.
+    Shared(InOrder),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +72,8 @@ pub(crate) struct OutRow {
     pub(crate) making: Making,
 }
 
-struct WrittenBlock {
-    sink: Box<dyn BlockSink>,
+struct Writing {
+    block: WrittenBlock,
     stored_bytes: u64,
 }
 
@@ -72,8 +81,8 @@ pub(crate) struct Outputs {
     context: Arc<StreamContext>,
     pub(crate) rows: Vec<OutRow>,
     pub(crate) outlets: Vec<Outlet>,
-    blocks: Vec<WrittenBlock>,
-    sink: Option<Sink>,
+    blocks: Vec<Writing>,
+    reader: Option<Reader>,
     /// Where the current slice's frame of each row begins in its outlet's pending bytes.
     frames: Vec<usize>,
     pub(crate) written_bytes: u64,
@@ -94,7 +103,7 @@ impl Outputs {
             rows: Vec::new(),
             outlets: Vec::new(),
             blocks: Vec::new(),
-            sink: None,
+            reader: None,
             frames: Vec::new(),
             written_bytes: 0,
             in_place: None,
@@ -114,14 +123,14 @@ impl Outputs {
                     destinations.extend((0..end.rows).map(|row| Destination::Outlet { outlet, row }));
                     outputs.outlets.push(Outlet::answer(end, context.clone()));
                 }
-                OutputPlan::Write(sink, stored_bytes, rows) => {
+                OutputPlan::Write(written, stored_bytes, rows) => {
                     let block = outputs.blocks.len();
                     destinations.extend((0..rows).map(|symbol| Destination::Block { block, symbol }));
-                    outputs.blocks.push(WrittenBlock { sink, stored_bytes });
+                    outputs.blocks.push(Writing { block: written, stored_bytes });
                 }
-                OutputPlan::Read(sink, rows) => {
+                OutputPlan::Read(reader, rows) => {
                     destinations.extend((0..rows).map(|row| Destination::Sink { row }));
-                    outputs.sink = Some(sink);
+                    outputs.reader = Some(reader);
                 }
             }
         }
@@ -162,7 +171,7 @@ impl Outputs {
 
     /// Whether anything ends here: a block or the driver's sink.
     pub(crate) fn deliver(&self) -> bool {
-        !self.blocks.is_empty() || self.sink.is_some()
+        !self.blocks.is_empty() || self.reader.is_some()
     }
 
     /// Whether output row `r` ends here, and is not sent on.
@@ -201,8 +210,12 @@ impl Outputs {
             Destination::Block { block, symbol } => self.write(block, symbol, place, bytes, &fingerprint),
             Destination::Sink { row } => {
                 let offset = place.offset(self.context.id.header.geometry.slice_bytes);
-                let Some(sink) = &mut self.sink else { return Ok(()) };
-                sink(Delivery { row, slice: place.slice, offset, bytes })
+                let delivery = Delivery { row, slice: place.slice, offset, bytes };
+                match &mut self.reader {
+                    Some(Reader::Alone(sink)) => sink(delivery),
+                    Some(Reader::Shared(reader)) => reader.take(delivery),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -230,12 +243,12 @@ impl Outputs {
         let fingerprints = whole.then(|| std::slice::from_ref(fingerprint));
         self.written_bytes += wanted as u64;
         if bytes.len() >= wanted {
-            return target.sink.write(offset, &bytes[..wanted], fingerprints);
+            return target.block.write(offset, &bytes[..wanted], fingerprints);
         }
         self.zeros.clear();
         self.zeros.extend_from_slice(bytes);
         self.zeros.resize(wanted, 0);
-        target.sink.write(offset, &self.zeros, fingerprints)
+        target.block.write(offset, &self.zeros, fingerprints)
     }
 
     /// Seals the frames of a slice. `falsify` damages one bit afterwards: what a test planted.
@@ -258,12 +271,21 @@ impl Outputs {
         }
     }
 
+    /// All of a slice was handed on.
+    pub(crate) fn delivered(&mut self, slice: u64) -> Result<(), Fault> {
+        match &self.reader {
+            Some(Reader::Shared(reader)) => reader.end(slice),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn end_streams(&mut self) -> Result<(), Fault> {
         self.outlets.iter_mut().try_for_each(Outlet::finish)
     }
 
+    /// What this stage was the last to write.
     pub(crate) fn finish_blocks(&mut self) -> Result<Vec<proto::Staged>, Fault> {
-        self.blocks.drain(..).map(|b| b.sink.finish()).collect()
+        self.blocks.drain(..).filter_map(|b| b.block.finish().transpose()).collect()
     }
 
     pub(crate) fn sent(&self) -> Vec<proto::EdgeBytes> {

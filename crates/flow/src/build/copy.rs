@@ -43,7 +43,7 @@ pub fn copy(
         let rows = symbols.len() as u16;
         Lane { stages: vec![sender, receiver], edges: vec![Edge { from: StageId(0), to: StageId(1), rows }] }
     };
-    prove(Flow { field: code.field(), geometry, lanes: vec![lane] }, code, &[])
+    prove(Flow::of_one(code.field(), geometry, lane), code, &[])
 }
 
 /// Runs of symbols of one block become one input each.

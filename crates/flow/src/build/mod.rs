@@ -4,8 +4,10 @@
 mod chain;
 mod columns;
 pub mod copy;
+mod cyclic;
 pub mod encode;
 pub mod multi_block;
+mod paths;
 mod request;
 mod scheme;
 mod star;
@@ -13,8 +15,10 @@ mod tree;
 pub mod write;
 
 pub use chain::chain;
+pub use cyclic::cyclic;
 pub use encode::EncodeRequest;
 pub use multi_block::MultiBlockRequest;
+pub use paths::{SharedPath, paths};
 pub use request::{Helper, RepairRequest, Sink};
 pub use scheme::{Scheme, build};
 pub use star::star;

@@ -50,6 +50,7 @@ pub struct RepairRequest<'a> {
 }
 
 /// What one site contributes: the symbols it reads, and their coefficients towards the wanted rows.
+#[derive(Clone)]
 pub(super) struct Share {
     pub site: Site,
     pub inputs: Vec<Input>,
@@ -172,7 +173,13 @@ impl RepairRequest<'_> {
 
     /// The finished flow of one lane, if it computes what is wanted.
     pub(super) fn prove(&self, lane: Lane) -> Result<Proved, FlowError> {
-        let flow = Flow { field: self.code.field(), geometry: self.geometry, lanes: vec![lane] };
+        let flow = Flow::of_one(self.code.field(), self.geometry, lane);
+        prove(flow, self.code, &self.zero_members())
+    }
+
+    /// The finished flow of several lanes, which carry slices in proportion to `shares`.
+    pub(super) fn prove_lanes(&self, lanes: Vec<Lane>, shares: Vec<u32>) -> Result<Proved, FlowError> {
+        let flow = Flow { field: self.code.field(), geometry: self.geometry, lanes, shares };
         prove(flow, self.code, &self.zero_members())
     }
 }

@@ -43,6 +43,11 @@ schemes! {
     RackAware = "rack-aware" => super::chain::chain;
     /// The chain whose slowest link is fastest (RP §4.3, Algorithm 2). Who plans orders the helpers so.
     Weighted = "weighted" => super::chain::chain;
+    /// k−1 chains over the same helpers, each rotated by one, so that k−1 helpers deliver (RP §4.1).
+    Cyclic = "cyclic" => super::cyclic::cyclic;
+    /// Several chains whose shares fill the links (ours). Who plans finds the [`paths`](super::paths()); where it knows
+    /// no links this is the one chain.
+    MultiPath = "multi-path" => super::chain::chain;
 }
 
 impl Scheme {

@@ -53,5 +53,5 @@ pub fn chain(
         };
         stages.push(Stage { site, inputs: vec![Input::Edge(EdgeId(index))], outputs, matrix });
     }
-    prove(Flow { field: code.field(), geometry, lanes: vec![Lane { stages, edges }] }, code, &[])
+    prove(Flow::of_one(code.field(), geometry, Lane { stages, edges }), code, &[])
 }

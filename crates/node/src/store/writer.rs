@@ -6,6 +6,7 @@ use super::{BlockFacts, BlockMeta, Digest, Result, Shared, StoreError};
 use disk::SyncPoint;
 use gf::{CHUNK_BYTES, Fingerprint};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use wire::{BlockId, limits};
 
@@ -31,6 +32,8 @@ pub struct BlockWriter {
     hasher: blake3::Hasher,
     /// Bytes from the block's beginning that `hasher` has seen.
     hashed_bytes: u64,
+    /// What is complete may come again, and is passed over.
+    resumed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +70,7 @@ impl BlockWriter {
             begun: BTreeMap::new(),
             hasher: blake3::Hasher::new(),
             hashed_bytes: 0,
+            resumed: false,
         })
     }
 
@@ -81,15 +85,36 @@ impl BlockWriter {
             if !offset.is_multiple_of(CHUNK) || fingerprints.len() as u64 != chunks_of(bytes.len() as u64) {
                 return Err(self.out_of_order(offset));
             }
-            return self.write_chunks(offset, bytes, |index| fingerprints.get(index).copied());
+            return self.write_chunks(offset, bytes, &|index| fingerprints.get(index).copied());
         }
         let to_boundary = (offset.next_multiple_of(CHUNK) - offset) as usize;
         let (head, rest) = bytes.split_at(to_boundary.min(bytes.len()));
         let (whole, tail) = rest.split_at(rest.len() - rest.len() % CHUNK_BYTES);
         let whole_at = offset + head.len() as u64;
         self.gather(offset, head)?;
-        self.write_chunks(whole_at, whole, |_| None)?;
+        self.write_chunks(whole_at, whole, &|_| None)?;
         self.gather(whole_at + whole.len() as u64, tail)
+    }
+
+    /// Whoever wrote so far is gone, and somebody else goes on. What came of a chunk in part is forgotten; a chunk that is
+    /// complete may come again and is passed over. Of a block of `stored_bytes` the byte ranges that are missing.
+    pub fn resume(&mut self, stored_bytes: u64) -> Vec<Range<u64>> {
+        self.begun.clear();
+        self.resumed = true;
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for index in 0..chunks_of(stored_bytes) {
+            let (from, to) = (index * CHUNK, stored_bytes.min((index + 1) * CHUNK));
+            match missing.last_mut() {
+                _ if self.has(index) => {}
+                Some(last) if last.end == from => last.end = to,
+                _ => missing.push(from..to),
+            }
+        }
+        missing
+    }
+
+    fn has(&self, chunk: u64) -> bool {
+        self.chunks.get(chunk as usize).is_some_and(Option::is_some)
     }
 
     fn check_bounds(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -109,7 +134,7 @@ impl BlockWriter {
         &mut self,
         offset: u64,
         bytes: &[u8],
-        fingerprint: impl Fn(usize) -> Option<Fingerprint>,
+        fingerprint: &dyn Fn(usize) -> Option<Fingerprint>,
     ) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -123,7 +148,15 @@ impl BlockWriter {
             self.chunks.resize(end as usize, None);
         }
         if self.chunks[first as usize..end as usize].iter().any(Option::is_some) {
-            return Err(self.out_of_order(offset));
+            if !self.resumed {
+                return Err(self.out_of_order(offset));
+            }
+            for (index, chunk) in bytes.chunks(CHUNK_BYTES).enumerate() {
+                if !self.has(first + index as u64) {
+                    self.write_chunks(offset + index as u64 * CHUNK, chunk, &|_| fingerprint(index))?;
+                }
+            }
+            return Ok(());
         }
         self.data.file().write_at(offset, bytes)?;
         let slots = &mut self.chunks[first as usize..end as usize];
@@ -134,6 +167,21 @@ impl BlockWriter {
         if self.hashed_bytes == offset {
             self.hasher.update(bytes);
             self.hashed_bytes += bytes.len() as u64;
+            self.hash_on()?;
+        }
+        Ok(())
+    }
+
+    /// Hashes what came before its turn and is due now. It was written a moment ago, so that reading it costs a copy.
+    fn hash_on(&mut self) -> Result<()> {
+        let mut read = Vec::new();
+        while self.hashed_bytes.is_multiple_of(CHUNK)
+            && let Some(Some(chunk)) = self.chunks.get((self.hashed_bytes / CHUNK) as usize)
+        {
+            read.resize(chunk.bytes, 0);
+            self.data.file().read_exact_at(self.hashed_bytes, &mut read)?;
+            self.hasher.update(&read);
+            self.hashed_bytes += read.len() as u64;
         }
         Ok(())
     }
@@ -147,7 +195,10 @@ impl BlockWriter {
         let had = self.begun.get(&index).map_or(0, Vec::len);
         // Each symbol has at most one chunk begun.
         let too_many = had == 0 && self.begun.len() >= limits::MAX_ALPHA as usize;
-        let is_complete = self.chunks.get(index as usize).is_some_and(Option::is_some);
+        let is_complete = self.has(index);
+        if is_complete && self.resumed {
+            return Ok(());
+        }
         if had != within || is_complete || too_many {
             return Err(self.out_of_order(offset));
         }
@@ -161,7 +212,7 @@ impl BlockWriter {
 
     fn complete(&mut self, index: u64) -> Result<()> {
         match self.begun.remove(&index) {
-            Some(chunk) => self.write_chunks(index * CHUNK, &chunk, |_| None),
+            Some(chunk) => self.write_chunks(index * CHUNK, &chunk, &|_| None),
             None => Ok(()),
         }
     }

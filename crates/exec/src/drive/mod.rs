@@ -1,0 +1,352 @@
+//! The driver of a flow: prepares every participant, grants slices, collects what comes, names who is to blame.
+//!
+//! Every flow has one driver: the requestor for a read or repair, the client for a put, the archiving node for an
+//! encoding. A flow that mends another one (the same flow, a later attempt) carries only what its writers still lack.
+
+mod blame;
+mod grants;
+mod participants;
+
+use crate::answer;
+use crate::engine::{Engine, StageIo};
+use crate::stage::Sink;
+use grants::Grants;
+use participants::{Here, Participants, Remote, Report, lanes_of, within};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tonic::transport::{Channel, Endpoint};
+use wire::proto::driver_message::Kind as ToStage;
+use wire::proto::stage_message::Kind as FromStage;
+use wire::spec::{FlowHeader, decode_header, prepare_for};
+use wire::{Cause, Fault, limits, proto};
+
+/// Whoever looks on is told how far a flow is at most this often.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Messages between the driver and one participant that may wait.
+const MAX_MESSAGES: usize = 256;
+
+/// What the client's own stages of a flow read or deliver.
+#[derive(Default)]
+pub struct DriverIo {
+    /// The block that a put writes, whole.
+    pub source: Option<Arc<Vec<u8>>>,
+    /// Where a read delivers.
+    pub sink: Option<Sink>,
+}
+
+impl Engine {
+    /// Runs a flow to its end, as its driver. Dropping the future ends the flow everywhere.
+    pub async fn drive(
+        &self,
+        plan: proto::FlowPlan,
+        io: DriverIo,
+        progress: impl FnMut(proto::DriveProgress) + Send,
+    ) -> Result<proto::DriveResult, Fault> {
+        let started = Instant::now();
+        let header = decode_header(plan.header.as_ref().ok_or_else(|| invalid("a plan without a header"))?)?;
+        let enrich = |f: Fault| self.enrich(&header, f);
+        check(&plan).map_err(enrich)?;
+        let all = plan.first_slice..plan.first_slice + plan.slice_count;
+        let mut grants = Grants::new(&plan, &header, vec![all.clone()], ends(&plan));
+        // What an earlier attempt left is known only when everyone is prepared.
+        let at_once = if header.attempt == 1 || !header.keep { grants.next() } else { Vec::new() };
+        let first = FirstGrants { finish: !at_once.is_empty() && grants.all(), grants: at_once };
+        let participants = self.prepare_all(&plan, &header, io, &first).await.map_err(enrich)?;
+        let mut kept_slices = 0;
+        if first.grants.is_empty()
+            && let Some(lack) = participants.lack()
+        {
+            let lack = clipped(lack, &all);
+            grants = Grants::new(&plan, &header, lack, ends(&plan));
+            kept_slices = plan.slice_count - grants.wanted();
+        }
+        let mut driver = Driver {
+            running: plan.stages.iter().map(|s| (s.lane, s.stage)).collect(),
+            plan: &plan,
+            grants,
+            participants,
+            started,
+            progress,
+            told: started,
+            waiting: BTreeSet::new(),
+            result: proto::DriveResult { kept_slices, ..Default::default() },
+        };
+        driver.run(first.finish).await.map_err(enrich)
+    }
+
+    async fn prepare_all(
+        &self,
+        plan: &proto::FlowPlan,
+        header: &FlowHeader,
+        io: DriverIo,
+        first: &FirstGrants,
+    ) -> Result<Participants, Fault> {
+        let (events, incoming) = mpsc::channel(MAX_MESSAGES);
+        let mut io = Some(io);
+        let mut remotes = tokio::task::JoinSet::new();
+        let mut local = None;
+        let mut calls = HashMap::new();
+        for participant in &plan.participants {
+            let Some(prepare) = prepare_for(plan, flow::Site(participant.site))? else { continue };
+            if participant.node == self.node() {
+                local = Some((participant.site, prepare));
+                continue;
+            }
+            let prepare = first.with(prepare);
+            if let Some((edge, call)) = answer::call_for(&prepare, header)
+                && reads_here(plan, self.node())
+            {
+                calls.insert(edge, call);
+                continue;
+            }
+            let (engine, participant, events) = (self.clone(), participant.clone(), events.clone());
+            remotes.spawn(async move { Remote::prepare(&engine, participant, prepare, events).await });
+        }
+        let mut here = None;
+        if let Some((site, prepare)) = local {
+            let io = io.take().unwrap_or_default();
+            let engine = self.clone();
+            let io = StageIo { source: io.source, sink: io.sink, calls, first_slice: plan.first_slice };
+            let prepared = tokio::task::spawn_blocking(move || engine.prepare(&prepare, io))
+                .await
+                .map_err(|e| Fault::new(Cause::Bug, e.to_string()))??;
+            for grant in &first.grants {
+                prepared.grant(grant.lane, grant.first, grant.count)?;
+            }
+            if first.finish {
+                prepared.finish()?;
+            }
+            here = Some(Here::new(site, prepared, events.clone()));
+        }
+        let mut there = Vec::new();
+        let patience = Duration::from_millis(u64::from(header.lease_ms));
+        let all = async {
+            while let Some(joined) = remotes.join_next().await {
+                there.push(joined.map_err(|e| Fault::new(Cause::Bug, e.to_string()))??);
+            }
+            Ok::<(), Fault>(())
+        };
+        match tokio::time::timeout(patience, all).await {
+            Ok(done) => done?,
+            Err(_) => return Err(Fault::new(Cause::Unreachable, "a participant did not answer in time")),
+        }
+        Ok(Participants { here, there, incoming })
+    }
+
+    /// The control channel to a node, shared by all flows.
+    pub(crate) fn channel(&self, addr: &str) -> Result<Channel, Fault> {
+        let mut channels = self.0.channels.lock().unwrap_or_else(|p| p.into_inner());
+        if let Some(channel) = channels.get(addr) {
+            return Ok(channel.clone());
+        }
+        let endpoint = Endpoint::from_shared(format!("http://{addr}"))
+            .map_err(|e| invalid(&format!("control address {addr:?}: {e}")))?
+            .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
+            .tcp_nodelay(true);
+        let channel = endpoint.connect_lazy();
+        channels.insert(addr.to_owned(), channel.clone());
+        Ok(channel)
+    }
+}
+
+/// The first window is granted with the preparation: nobody waits for a second round of messages, and a flow within one
+/// window needs no other message at all.
+struct FirstGrants {
+    grants: Vec<proto::Grant>,
+    finish: bool,
+}
+
+impl FirstGrants {
+    fn with(&self, prepare: proto::Prepare) -> proto::Prepare {
+        proto::Prepare { grants: within(&self.grants, &lanes_of(&prepare)), finish: self.finish, ..prepare }
+    }
+}
+
+/// What a driver can be told to do.
+fn check(plan: &proto::FlowPlan) -> Result<(), Fault> {
+    let lanes = plan.stages.iter().map(|s| s.lane as usize + 1).max().unwrap_or(0);
+    let shares = plan.shares.len();
+    if lanes > flow::validate::MAX_LANES || plan.shares.contains(&0) {
+        return Err(invalid("more lanes than a flow may have, or one without a share"));
+    }
+    if shares != lanes && (shares != 0 || lanes != 1) {
+        return Err(invalid("there is not a share for each lane"));
+    }
+    if plan.first_slice.checked_add(plan.slice_count).is_none() {
+        return Err(invalid("more slices than there are numbers"));
+    }
+    Ok(())
+}
+
+/// The stages, by lane and index, where something ends.
+fn ends(plan: &proto::FlowPlan) -> impl Iterator<Item = StageKey> {
+    let ends = |s: &&proto::Stage| {
+        s.outputs.iter().any(|o| !matches!(o.kind, Some(proto::stage_output::Kind::Edge(_)) | None))
+    };
+    plan.stages.iter().filter(ends).map(|s| (s.lane, s.stage))
+}
+
+/// Those of `ranges` that lie within `all`, ascending, each slice once.
+fn clipped(mut ranges: Vec<Range<u64>>, all: &Range<u64>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut clipped: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        let from = range.start.max(clipped.last().map_or(all.start, |last| last.end));
+        let to = range.end.min(all.end);
+        if from < to {
+            clipped.push(from..to);
+        }
+    }
+    clipped
+}
+
+/// Whether the driver is where a read ends: then those who only answer it are called by its own stage.
+fn reads_here(plan: &proto::FlowPlan, node: u32) -> bool {
+    let reads = |s: &proto::Stage| {
+        s.outputs.iter().any(|o| matches!(o.kind, Some(proto::stage_output::Kind::Read(_))))
+    };
+    let node_of = |site: u32| plan.participants.iter().find(|p| p.site == site).map(|p| p.node);
+    plan.stages.iter().any(|s| reads(s) && node_of(s.site) == Some(node))
+}
+
+/// A stage, by lane and index.
+type StageKey = (u32, u32);
+
+struct Driver<'a, P> {
+    plan: &'a proto::FlowPlan,
+    grants: Grants,
+    participants: Participants,
+    started: Instant,
+    progress: P,
+    told: Instant,
+    /// Stages that have not yet said Done.
+    running: BTreeSet<StageKey>,
+    /// Lanes and edges (by node) on which somebody waits for input.
+    waiting: BTreeSet<(u32, u32, u32)>,
+    result: proto::DriveResult,
+}
+
+impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
+    /// Until every stage has said Done. Whether everyone knows already that all is granted.
+    async fn run(&mut self, finished: bool) -> Result<proto::DriveResult, Fault> {
+        if !finished {
+            self.grant().await?;
+            if self.grants.wanted() == 0 {
+                self.participants.finish().await?;
+            }
+        }
+        let mut keep_alive = tokio::time::interval(Duration::from_millis(limits::KEEP_ALIVE_MS));
+        while !self.running.is_empty() {
+            tokio::select! {
+                report = self.participants.incoming.recv() => {
+                    let Some(report) = report else {
+                        return Err(Fault::new(Cause::Bug, "all participants fell silent"));
+                    };
+                    if let Err(fault) = self.hear(report).await {
+                        return Err(self.blame(fault).await);
+                    }
+                }
+                _ = keep_alive.tick() => self.participants.keep_alive().await,
+            }
+        }
+        self.result.links = links(self.plan, &self.result.stages);
+        Ok(std::mem::take(&mut self.result))
+    }
+
+    /// Grants up to the window's end, in parts that are worth a message.
+    async fn grant(&mut self) -> Result<(), Fault> {
+        let grants = self.grants.next();
+        if grants.is_empty() {
+            return Ok(());
+        }
+        self.participants.grant(&grants).await?;
+        if self.grants.all() { self.participants.finish().await } else { Ok(()) }
+    }
+
+    async fn hear(&mut self, report: Report) -> Result<(), Fault> {
+        match report.message {
+            None => {
+                let lost = self.plan.stages.iter().any(|s| s.site == report.site && self.runs(s));
+                if lost {
+                    let node = report.node;
+                    let what = format!("node-{node} ended the control stream before its work was done");
+                    return Err(Fault::new(Cause::Unreachable, what).suspecting(node, node));
+                }
+                Ok(())
+            }
+            Some(FromStage::Failed(fault)) => Err(fault.into()),
+            Some(FromStage::Waiting(fault)) => self.stalled(fault.into()).await,
+            Some(FromStage::Progress(p)) => {
+                let before = self.grants.delivered();
+                self.grants.note((p.lane, p.stage), Some(p.delivered));
+                self.advanced(before).await
+            }
+            Some(FromStage::Staged(staged)) => {
+                self.result.durable_us = self.elapsed_us();
+                self.result.staged.push(staged);
+                Ok(())
+            }
+            Some(FromStage::Done(stats)) => {
+                let key = (stats.lane, stats.stage);
+                self.running.remove(&key);
+                let before = self.grants.delivered();
+                self.grants.note(key, None);
+                self.result.stages.push(stats);
+                self.advanced(before).await
+            }
+            Some(FromStage::Prepared(_)) => Ok(()),
+        }
+    }
+
+    fn runs(&self, stage: &proto::Stage) -> bool {
+        self.running.contains(&(stage.lane, stage.stage))
+    }
+
+    async fn advanced(&mut self, before: u64) -> Result<(), Fault> {
+        let (delivered, wanted) = (self.grants.delivered(), self.grants.wanted());
+        if delivered == before && delivered != wanted {
+            return Ok(());
+        }
+        self.waiting.clear();
+        if delivered == wanted && self.result.verified_us == 0 {
+            self.result.verified_us = self.elapsed_us();
+        }
+        if delivered == wanted || self.told.elapsed() >= PROGRESS_EVERY {
+            self.told = Instant::now();
+            let kept = self.result.kept_slices;
+            (self.progress)(proto::DriveProgress {
+                delivered_slices: kept + delivered,
+                wanted_slices: self.plan.slice_count,
+            });
+        }
+        self.grant().await
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        (self.started.elapsed().as_micros() as u64).max(1)
+    }
+}
+
+/// Measured payload bytes between sites.
+fn links(plan: &proto::FlowPlan, stages: &[proto::StageStats]) -> Vec<proto::LinkBytes> {
+    let site: BTreeMap<StageKey, u32> = plan.stages.iter().map(|s| ((s.lane, s.stage), s.site)).collect();
+    let mut sums: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for stats in stages {
+        for sent in &stats.sent {
+            let edge = plan.edges.iter().find(|e| e.lane == stats.lane && e.edge == sent.edge);
+            let ends = edge.and_then(|e| Some((*site.get(&(e.lane, e.from))?, *site.get(&(e.lane, e.to))?)));
+            if let Some(ends) = ends {
+                *sums.entry(ends).or_default() += sent.payload_bytes;
+            }
+        }
+    }
+    sums.into_iter().map(|((from, to), bytes)| proto::LinkBytes { from, to, bytes }).collect()
+}
+
+fn invalid(what: &str) -> Fault {
+    Fault::new(Cause::Invalid, what)
+}

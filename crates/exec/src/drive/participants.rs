@@ -1,0 +1,181 @@
+//! The nodes of a flow as its driver has them: its own stages, and a control stream to each other node.
+
+use super::{FromStage, MAX_MESSAGES, ToStage};
+use crate::engine::{Engine, Prepared};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use wire::{Cause, Fault, limits, proto};
+
+pub(super) struct Participants {
+    pub here: Option<Here>,
+    pub there: Vec<Remote>,
+    pub incoming: mpsc::Receiver<Report>,
+}
+
+/// What a participant says: `None` when it says nothing any more.
+pub(super) struct Report {
+    pub site: u32,
+    pub node: u32,
+    pub message: Option<FromStage>,
+}
+
+impl Participants {
+    /// Gives everyone the grants of the lanes that it takes part in.
+    pub async fn grant(&self, grants: &[proto::Grant]) -> Result<(), Fault> {
+        if let Some(here) = &self.here {
+            for grant in grants {
+                here.prepared.0.grant(grant.lane, grant.first, grant.count)?;
+            }
+        }
+        for remote in &self.there {
+            let own = within(grants, &remote.lanes);
+            if !own.is_empty() {
+                remote.send(ToStage::Grants(proto::Grants { grants: own })).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells everyone that these were all grants.
+    pub async fn finish(&self) -> Result<(), Fault> {
+        if let Some(here) = &self.here {
+            here.prepared.0.finish()?;
+        }
+        for remote in &self.there {
+            remote.send(ToStage::Finish(proto::Finish {})).await;
+        }
+        Ok(())
+    }
+
+    /// A sign of life.
+    pub async fn keep_alive(&self) {
+        for remote in &self.there {
+            remote.send(ToStage::KeepAlive(proto::Empty {})).await;
+        }
+    }
+
+    /// Of the blocks that are written, the slices that some node lacks; `None`: all, for one of them begins.
+    pub fn lack(&self) -> Option<Vec<Range<u64>>> {
+        let here = self.here.as_ref().map(|here| here.prepared.0.kept());
+        let kept = here.into_iter().chain(self.there.iter().map(|remote| &remote.kept));
+        let writers: Vec<&proto::Prepared> = kept.filter(|kept| kept.writes).collect();
+        if writers.is_empty() || !writers.iter().all(|kept| kept.resumes) {
+            return None;
+        }
+        let lacks = writers.iter().flat_map(|kept| &kept.lacks);
+        Some(lacks.map(|run| run.first..run.first.saturating_add(run.count)).collect())
+    }
+}
+
+/// The grants of these lanes.
+pub(super) fn within(grants: &[proto::Grant], lanes: &BTreeSet<u32>) -> Vec<proto::Grant> {
+    grants.iter().filter(|grant| lanes.contains(&grant.lane)).copied().collect()
+}
+
+/// The lanes in which a participant has stages.
+pub(super) fn lanes_of(prepare: &proto::Prepare) -> BTreeSet<u32> {
+    prepare.stages.iter().map(|stage| stage.lane).collect()
+}
+
+/// The driver's own stages.
+pub(super) struct Here {
+    prepared: Arc<OwnStages>,
+    forward: tokio::task::JoinHandle<()>,
+}
+
+/// [`Prepared`], its events taken out.
+struct OwnStages(Prepared);
+
+impl Here {
+    pub fn new(site: u32, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
+        let (_, empty) = mpsc::channel(1);
+        let mut own = std::mem::replace(&mut prepared.events, empty);
+        let forward = tokio::spawn(async move {
+            while let Some(message) = own.recv().await {
+                let report = Report { site, node: 0, message: message.kind };
+                if events.send(report).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Here { prepared: Arc::new(OwnStages(prepared)), forward }
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.forward.abort();
+        self.prepared.0.abort();
+    }
+}
+
+/// A node that takes part.
+pub(super) struct Remote {
+    commands: mpsc::Sender<proto::DriverMessage>,
+    lanes: BTreeSet<u32>,
+    kept: proto::Prepared,
+    forward: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.forward.abort();
+    }
+}
+
+impl Remote {
+    pub async fn prepare(
+        engine: &Engine,
+        participant: proto::Participant,
+        prepare: proto::Prepare,
+        events: mpsc::Sender<Report>,
+    ) -> Result<Remote, Fault> {
+        let node = participant.node;
+        let unreachable = |what: String| Fault::new(Cause::Unreachable, what).suspecting(node, node);
+        let channel = engine.channel(&participant.control_addr)?;
+        let mut client = proto::node_client::NodeClient::new(channel)
+            .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+            .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
+        let (commands, outgoing) = mpsc::channel(MAX_MESSAGES);
+        let lanes = lanes_of(&prepare);
+        // There is room for the first message.
+        let _ = commands.try_send(proto::DriverMessage { kind: Some(ToStage::Prepare(prepare)) });
+        let mut answers = client
+            .run_stages(ReceiverStream::new(outgoing))
+            .await
+            .map_err(|s| unreachable(s.message().to_owned()))?
+            .into_inner();
+        let kept = match answers.next().await {
+            Some(Ok(proto::StageMessage { kind: Some(FromStage::Prepared(kept)) })) => kept,
+            Some(Ok(proto::StageMessage { kind: Some(FromStage::Failed(fault)) })) => {
+                return Err(fault.into());
+            }
+            Some(Ok(_)) => return Err(unreachable("it does not keep to the protocol".into())),
+            Some(Err(status)) => return Err(unreachable(status.message().to_owned())),
+            None => return Err(unreachable("it closed the control stream".into())),
+        };
+        let site = participant.site;
+        let forward = tokio::spawn(async move {
+            loop {
+                let message = match answers.next().await {
+                    Some(Ok(message)) => message.kind,
+                    Some(Err(_)) | None => None,
+                };
+                let last = message.is_none();
+                if events.send(Report { site, node, message }).await.is_err() || last {
+                    return;
+                }
+            }
+        });
+        Ok(Remote { commands, lanes, kept, forward })
+    }
+
+    async fn send(&self, kind: ToStage) {
+        // A participant that is gone is noticed by the end of its reports.
+        let _ = self.commands.send(proto::DriverMessage { kind: Some(kind) }).await;
+    }
+}
