@@ -40,6 +40,9 @@ pub const WINDOW_BYTES: u64 = 32 << 20;
 /// Never fewer slices than this in the window, however long the slices: one in each hop of a (40, 32) chain.
 pub const MIN_WINDOW_SLICES: u32 = 40;
 
+/// … and so many for each lane of several, which share the window.
+pub const LANE_WINDOW_SLICES: u32 = 8;
+
 /// A stage ends this long after its driver's last sign of life.
 pub const LEASE_MS: u32 = 10_000;
 

@@ -10,6 +10,9 @@ use flow::multi_block::repairs_several;
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, multi_block};
 use wire::limits::{MAX_SLICE_BYTES, MIN_SLICE_BYTES, slice_bytes_ok};
 
+/// Several lanes are as many threads and connections at each helper: to be chosen they have to save so much more time.
+const LANES_MUST_GAIN: f64 = 1.05;
+
 /// A scheme, what it makes of a request, and why it was chosen, unless it was asked for.
 pub(super) struct Choice {
     pub scheme: Scheme,
@@ -122,7 +125,8 @@ fn cheapest(
         let price = price(&flow);
         priced.push(format!("{scheme} {price}"));
         // Of equals the first, which is the simpler one.
-        if best.as_ref().is_none_or(|(least, ..)| price.beats(least)) {
+        let handicap = if flow.lanes.len() > 1 { LANES_MUST_GAIN } else { 1.0 };
+        if best.as_ref().is_none_or(|(least, ..)| price.times(handicap).beats(least)) {
             best = Some((price, scheme, flow));
         }
     }
@@ -138,6 +142,12 @@ fn stored(helpers: &[Helper]) -> impl Fn(Member) -> u64 {
 
 fn build(scheme: Scheme, request: &RepairRequest<'_>, network: &Network) -> Result<Proved> {
     let geometry = sliced(scheme, request.geometry)?;
+    if scheme == Scheme::MultiPath
+        && let Some(flow) = network.several(request)?
+    {
+        return Ok(flow);
+    }
+    // Where nothing is known of the links, the best of several chains is any.
     let helpers = network.ordered(scheme, request, &[request.requestor])?;
     Ok(flow::build(scheme, &RepairRequest { geometry, helpers: &helpers, ..request.clone() })?)
 }

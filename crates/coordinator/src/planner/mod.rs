@@ -147,7 +147,10 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn finish(self) -> Result<Planned> {
-        let Draft { view, flow, header, sources, writes, scheme, slices } = self;
+        let Draft { view, flow, mut header, sources, writes, scheme, slices } = self;
+        // Each lane needs slices of its own under way.
+        let enough = flow.lanes.len() as u32 * limits::LANE_WINDOW_SLICES;
+        header.window_slices = header.window_slices.max(enough);
         let (first, count) = slices.unwrap_or((0, flow.geometry.slices()));
         let stored = |member: Member| match writes.get(&member) {
             Some(write) => write.stored_bytes,

@@ -1,5 +1,5 @@
 //! Which helpers stand on a chain, and in which order: as they are preferred (RP §3.3), or as racks
-//! (RP §4.2) or the weights of links (RP §4.3) want it.
+//! (RP §4.2) or the weights of links (RP §4.3) want it; or on several chains at once (ours).
 //!
 //! A path planner chooses among all survivors. Where a code is not MDS not every choice decodes: then the equation
 //! chooses the helpers, and the path planner only their order.
@@ -7,14 +7,22 @@
 use super::Planner;
 use crate::error::Result;
 use crate::health::View;
-use flow::{Helper, RepairRequest, Scheme, Site};
-use plan::path::{LinkMatrix, MAX_NODES, SEARCH_STEPS, rack_aware_path, weighted_path};
+use flow::{Helper, Proved, RepairRequest, Scheme, SharedPath, Site};
+use plan::path::{
+    Bandwidth, LinkMatrix, MAX_NODES, MultiPath, SEARCH_STEPS, multi_path, rack_aware_path, weighted_path,
+};
 use plan::{LinkRates, NodeId, PlanError, RackId, Topology};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 /// The rack of whoever stands in none that is known: a client.
 const NO_RACK: RackId = RackId(u32::MAX);
+
+/// Lanes of one repair: each is a thread and a connection at every helper, and by then more add little.
+const MAX_LANES: usize = 16;
+
+/// The fastest lane gets so many shares of the slices, another one as many fewer as it is slower.
+const SHARES_OF_FASTEST: f64 = 1000.0;
 
 /// What orders depend on.
 #[derive(Clone, Debug, Default)]
@@ -58,27 +66,12 @@ impl Network {
         }
         let needed = request.needed()?;
         let stands = |helper: &Helper| !ends.contains(&helper.site) && helper.stored_bytes > 0;
-        let sites = |helpers: &[Helper]| -> Vec<NodeId> {
-            let mut sites = Vec::new();
-            for node in helpers.iter().filter(|h| stands(h)).map(|h| NodeId(h.site.0)) {
-                if !sites.contains(&node) {
-                    sites.push(node);
-                }
-            }
-            sites
-        };
-        let fixed = sites(&needed);
+        let fixed = sites(&needed, ends);
         let k = fixed.len();
         if k < 2 {
             return Ok(request.helpers.to_vec());
         }
-        let mut choice = sites(request.helpers);
-        let trusted: Vec<NodeId> =
-            choice.iter().copied().filter(|node| !self.quarantined.contains(node)).collect();
-        if trusted.len() >= k {
-            choice = trusted;
-        }
-        choice.truncate(if self.scheduled { k } else { k.max(MAX_NODES - 1) });
+        let choice = self.choice(request, ends, k);
         let path = self.path(scheme, &choice, k, ends)?;
         let free = along(request.helpers, request.requestor, &path);
         let chosen = RepairRequest { helpers: &free, ..request.clone() };
@@ -87,6 +80,83 @@ impl Network {
         }
         let path = self.path(scheme, &fixed, k, ends)?;
         Ok(along(&needed, request.requestor, &path))
+    }
+
+    /// Several chains that fill the links to the requestor together, if anything is known that limits them: over any k
+    /// helpers each, or, where not any k decode, over those of the one equation.
+    ///
+    /// # Errors
+    /// As [`flow::build`].
+    pub fn several(&self, request: &RepairRequest<'_>) -> Result<Option<Proved>> {
+        let fixed = sites(&request.needed()?, &[request.requestor]);
+        if fixed.len() < 2 {
+            return Ok(None);
+        }
+        let choice = self.choice(request, &[request.requestor], fixed.len());
+        for candidates in [&choice, &fixed] {
+            let Some(paths) = self.shared_paths(candidates, fixed.len(), request.requestor)? else {
+                return Ok(None);
+            };
+            if let Ok(flow) = flow::paths(request, &paths) {
+                return Ok(Some(flow));
+            }
+        }
+        Ok(None)
+    }
+
+    fn shared_paths(
+        &self,
+        candidates: &[NodeId],
+        k: usize,
+        requestor: Site,
+    ) -> std::result::Result<Option<Vec<SharedPath>>, PlanError> {
+        let nodes: Vec<NodeId> = candidates.iter().copied().chain([NodeId(requestor.0)]).collect();
+        let helpers: Vec<usize> = (0..candidates.len()).collect();
+        let found = multi_path(&self.bandwidth(&nodes)?, &helpers, k, candidates.len(), MAX_LANES);
+        let MultiPath { lanes, .. } = match found {
+            Ok(found) => found,
+            // Nothing limits it, or there is no way: one chain says so itself.
+            Err(PlanError::NoLimit | PlanError::NoPath { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let fastest = lanes.iter().map(|lane| lane.rate).fold(0.0, f64::max);
+        let shared = lanes.iter().map(|lane| {
+            let helpers = lane.path.iter().filter_map(|&place| candidates.get(place));
+            let share = (lane.rate / fastest * SHARES_OF_FASTEST).round() as u32;
+            (helpers.map(|node| Site(node.0)).collect(), share)
+        });
+        Ok(Some(shared.filter(|(_, share)| *share > 0).collect()))
+    }
+
+    /// What the sides of these nodes carry, and the links between them where one is slower than its ends.
+    fn bandwidth(&self, nodes: &[NodeId]) -> std::result::Result<Bandwidth, PlanError> {
+        let up = nodes.iter().map(|&node| self.rates.up(node)).collect();
+        let down = nodes.iter().map(|&node| self.rates.down(node)).collect();
+        let sides = Bandwidth::of_nodes(up, down)?;
+        let rate = |from: NodeId, to: NodeId| {
+            if from == to { f64::INFINITY } else { self.rates.link(from, to) }
+        };
+        let slower = |from: NodeId, to: NodeId| {
+            from != to && rate(from, to) < self.rates.up(from).min(self.rates.down(to))
+        };
+        if !nodes.iter().any(|&from| nodes.iter().any(|&to| slower(from, to))) {
+            return Ok(sides);
+        }
+        let rows: Vec<Vec<f64>> =
+            nodes.iter().map(|&from| nodes.iter().map(|&to| rate(from, to)).collect()).collect();
+        sides.and_links(LinkMatrix::from_rows(&rows)?)
+    }
+
+    /// The nodes among which a path is looked for: not the quarantined, if there are `k` others.
+    fn choice(&self, request: &RepairRequest<'_>, ends: &[Site], k: usize) -> Vec<NodeId> {
+        let mut choice = sites(request.helpers, ends);
+        let trusted: Vec<NodeId> =
+            choice.iter().copied().filter(|node| !self.quarantined.contains(node)).collect();
+        if trusted.len() >= k {
+            choice = trusted;
+        }
+        choice.truncate(if self.scheduled { k } else { k.max(MAX_NODES - 1) });
+        choice
     }
 
     fn path(
@@ -142,6 +212,18 @@ impl Network {
     pub(super) fn rack_of(&self, site: Site) -> RackId {
         self.topology.rack_of(NodeId(site.0)).unwrap_or(NO_RACK)
     }
+}
+
+/// Where helpers stand that store something and are not among `ends`, each site once.
+fn sites(helpers: &[Helper], ends: &[Site]) -> Vec<NodeId> {
+    let mut sites = Vec::new();
+    for helper in helpers.iter().filter(|h| !ends.contains(&h.site) && h.stored_bytes > 0) {
+        let node = NodeId(helper.site.0);
+        if !sites.contains(&node) {
+            sites.push(node);
+        }
+    }
+    sites
 }
 
 /// The helpers, those at the requestor first, as they cost nothing, then those of the path in its order, then the rest.
@@ -263,6 +345,40 @@ mod tests {
         let scheduled = flow_of("rs-4+3", &network, Scheme::Weighted);
         assert_eq!(scheduled.sites().into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4].map(Site));
         assert_eq!(slowest(&scheduled), 5.0);
+    }
+
+    /// Where one helper sends slowly and another receives slowly, several chains carry more than the best one.
+    #[test]
+    fn several_chains_fill_what_one_leaves_idle() {
+        let up = [100.0, 100.0, 40.0, 100.0, 100.0, 60.0, 100.0].map(Some);
+        let down = [100.0, 30.0, 100.0, 100.0, 50.0, 100.0, 100.0].map(Some);
+        let nodes: Vec<NodeId> = (0..7).map(NodeId).collect();
+        let rates = LinkRates::new(&nodes, None, Some(&up), Some(&down)).unwrap();
+        let network = Network { rates: Arc::new(rates), ..Network::default() };
+        let code = Code::parse("rs-4+3").unwrap();
+        let helpers: Vec<Helper> = (1..7)
+            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: 64 * BLOCK })
+            .collect();
+        let request = RepairRequest {
+            code: &code,
+            geometry: Geometry { block_bytes: 64 * BLOCK, alpha: 1, slice_bytes: 32 << 10 },
+            wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
+            helpers: &helpers,
+            absent: &[],
+            requestor: Site(0),
+            sink: Sink::Write,
+        };
+        let flow = network.several(&request).unwrap().unwrap();
+        assert!(flow.lanes.len() > 1);
+        let stored = |_| 64 * BLOCK;
+        let seconds = |flow: &Proved| network.price(flow, stored, None).seconds.unwrap();
+        let ordered = network.ordered(Scheme::Weighted, &request, &[Site(0)]).unwrap();
+        let one = flow::build(Scheme::Weighted, &RepairRequest { helpers: &ordered, ..request.clone() }).unwrap();
+        let bound = 64.0 * BLOCK as f64 / (100.0 * 125_000.0);
+        assert!(seconds(&flow) < 0.85 * seconds(&one), "{} against {}", seconds(&flow), seconds(&one));
+        assert!(seconds(&flow) < 1.06 * bound, "{} against {bound}", seconds(&flow));
+        // Where nothing limits, one chain is as good.
+        assert!(Network::default().several(&request).unwrap().is_none());
     }
 
     #[test]

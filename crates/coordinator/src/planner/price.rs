@@ -36,6 +36,12 @@ impl Price {
         mine <= theirs * (1.0 + EQUAL) && self.cross_rack_bytes < other.cross_rack_bytes
     }
 
+    /// As if it took `factor` times as long.
+    pub fn times(self, factor: f64) -> Price {
+        let seconds = self.seconds.map(|seconds| seconds * factor);
+        Price { timeslots: self.timeslots * factor, seconds, ..self }
+    }
+
     /// By what prices like this one are compared.
     pub fn measure(&self) -> &'static str {
         match self.seconds {
