@@ -86,7 +86,9 @@ impl WrittenBlocks {
         let mut beginning = Beginning::Shared;
         let slot = match known {
             Some(slot) if slot.attempt == header.attempt => slot,
-            Some(slot) if slot.attempt < header.attempt && slot.block.lock().is_ok_and(|b| b.sink.is_some()) => {
+            Some(slot)
+                if slot.attempt < header.attempt && slot.block.lock().is_ok_and(|b| b.sink.is_some()) =>
+            {
                 slot.attempt = header.attempt;
                 slot.writers = 0;
                 let mut block = lock(&slot.block);

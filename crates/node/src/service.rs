@@ -245,7 +245,9 @@ async fn attend(
 
 fn obey(prepared: &Prepared, command: proto::DriverMessage) -> Result<(), Fault> {
     match command.kind {
-        Some(ToStage::Grants(grants)) => grants.grants.iter().try_for_each(|grant| obey_grant(prepared, grant)),
+        Some(ToStage::Grants(grants)) => {
+            grants.grants.iter().try_for_each(|grant| obey_grant(prepared, grant))
+        }
         Some(ToStage::Finish(_)) => prepared.finish(),
         Some(ToStage::KeepAlive(_)) => Ok(()),
         Some(ToStage::Abort(_)) => Err(Fault::new(Cause::Aborted, "the driver ended the flow")),

@@ -290,7 +290,7 @@ mod tests {
         // 64 MiB at 10 Mb/s, over three more slow links to fill; and at 1 Gb/s.
         assert!(why.contains("pipeline 53.7") && why.contains("weighted 0.53"), "{why}");
         // Helpers cannot reach each other, so no chain can be fast: only the star, whose links share the requestor's side.
-        let star = |from: u32, to: u32| if from == 0 || to == 0 { 100.0 } else { 1.0 };
+        let star = |from: u32, to: u32| if from == 0 || to == 0 { 100.0 } else { 0.1 };
         let choice = choose(None, &request, None, &network(&star)).unwrap();
         assert_eq!(choice.scheme, Scheme::Conventional, "{:?}", choice.why);
     }

@@ -373,7 +373,8 @@ mod tests {
         let stored = |_| 64 * BLOCK;
         let seconds = |flow: &Proved| network.price(flow, stored, None).seconds.unwrap();
         let ordered = network.ordered(Scheme::Weighted, &request, &[Site(0)]).unwrap();
-        let one = flow::build(Scheme::Weighted, &RepairRequest { helpers: &ordered, ..request.clone() }).unwrap();
+        let one =
+            flow::build(Scheme::Weighted, &RepairRequest { helpers: &ordered, ..request.clone() }).unwrap();
         let bound = 64.0 * BLOCK as f64 / (100.0 * 125_000.0);
         assert!(seconds(&flow) < 0.85 * seconds(&one), "{} against {}", seconds(&flow), seconds(&one));
         assert!(seconds(&flow) < 1.06 * bound, "{} against {bound}", seconds(&flow));
