@@ -80,11 +80,11 @@ impl FrameAt {
 }
 
 impl Inlet {
-    /// Takes a link over.
-    pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>) -> Result<Inlet, Fault> {
+    /// Takes a link over, on which `slices` slices are granted so far.
+    pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>, slices: u64) -> Result<Inlet, Fault> {
         let lost = |e: std::io::Error| context.id.fault(Cause::Disconnected, &end, true, e.to_string());
         let watched = context.abort.watch(&link.stream).map_err(lost)?;
-        let capacity = receive_capacity(&context.id.header, end.rows);
+        let capacity = granted_capacity(&context.id.header, end.rows, slices);
         Ok(Inlet {
             link,
             watched,
@@ -98,6 +98,14 @@ impl Inlet {
             low_water: 0,
             wire_bytes: 0,
         })
+    }
+
+    /// Makes room for `slices` slices more that are granted.
+    pub fn grant(&mut self, slices: u64) {
+        let capacity = granted_capacity(&self.context.id.header, self.end.rows, slices);
+        if capacity > self.buffer.len() {
+            self.buffer.resize(capacity, 0);
+        }
     }
 
     /// The edge.
@@ -324,7 +332,17 @@ impl Inlet {
     }
 }
 
-/// Bytes that an inlet of this width needs.
+/// Bytes that an inlet needs for a run of so many slices and the End: of a small read far less than for a stream. A star
+/// has many inlets, and large buffers that come and go with every read cost more than the read: the allocator takes them
+/// from the kernel and gives them back, page by page.
+fn granted_capacity(header: &FlowHeader, rows: u16, slices: u64) -> usize {
+    let most = receive_capacity(header, rows);
+    let slice = frame_capacity(header.geometry.slice_bytes) * usize::from(rows);
+    let run = usize::try_from(slices.max(1)).unwrap_or(usize::MAX).saturating_mul(slice);
+    if in_parts(header) { most } else { run.saturating_add(HEADER_BYTES).min(most) }
+}
+
+/// Bytes that an inlet of this width needs at most.
 pub fn receive_capacity(header: &FlowHeader, rows: u16) -> usize {
     let slice_bytes = header.geometry.slice_bytes;
     if in_parts(header) {
@@ -374,7 +392,7 @@ mod tests {
         let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();
         outlet.finish().unwrap();
         sender.write_all(more).unwrap();
-        let mut inlet = Inlet::new(receiver, end, context(&id)).unwrap();
+        let mut inlet = Inlet::new(receiver, end, context(&id), 1).unwrap();
         inlet.take_end().unwrap();
         (inlet.into_link().is_some(), sender)
     }

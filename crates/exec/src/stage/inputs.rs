@@ -68,6 +68,7 @@ impl Inputs {
         plans: Vec<InputPlan>,
         context: &Arc<StreamContext>,
         connect: &impl Connect,
+        slices: u64,
     ) -> Result<Inputs, Fault> {
         let mut inputs = Inputs {
             context: context.clone(),
@@ -101,7 +102,7 @@ impl Inputs {
         }
         for (end, connecting) in begun {
             let link = connect.complete(connecting)?;
-            inputs.inlets.push(Inlet::new(link, end, context.clone())?);
+            inputs.inlets.push(Inlet::new(link, end, context.clone(), slices)?);
             inputs.frames.push(Vec::new());
         }
         Ok(inputs)
@@ -112,8 +113,9 @@ impl Inputs {
         self.inlets.iter().all(|i| i.ready(slice))
     }
 
-    /// Tells the disks what is coming.
-    pub(crate) fn will_need(&self, first: u64, count: u64) {
+    /// Makes room for a granted run, and tells the disks what is coming.
+    pub(crate) fn grant(&mut self, first: u64, count: u64) {
+        self.inlets.iter_mut().for_each(|inlet| inlet.grant(count));
         if !self.context.id.header.serial {
             self.locals.iter().for_each(|l| l.will_need(first, count));
         }

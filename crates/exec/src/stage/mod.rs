@@ -82,7 +82,8 @@ pub(crate) struct Stage {
 pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
     // Nothing is dialled before the first grant.
     let Ok(first) = task.commands.recv() else { return Err(aborted()) };
-    let mut stage = Stage::open(task, connect)?;
+    let granted = if let Command::Run(_, count) = first { count } else { 0 };
+    let mut stage = Stage::open(task, connect, granted)?;
     stage.carry(first)?;
     stage.finish()
 }
@@ -90,8 +91,8 @@ pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
 /// Runs a stage that only reads, here and now, over the slices [first, first + count): its frames with their End, and
 /// what it says of itself.
 pub fn answer(task: StageTask, first: u64, count: u64) -> Result<(Vec<u8>, proto::StageStats), Fault> {
-    let mut stage = Stage::open(task, Unconnected)?;
-    stage.inputs.will_need(first, count);
+    let mut stage = Stage::open(task, Unconnected, count)?;
+    stage.inputs.grant(first, count);
     for slice in first..first + count {
         stage.slice(slice, first + count).map_err(|f| f.at(stage.lane, slice))?;
     }
@@ -137,11 +138,12 @@ fn aborted() -> Fault {
 }
 
 impl Stage {
-    fn open(task: StageTask, connect: impl Connect) -> Result<Stage, Fault> {
+    /// With room for `granted` slices in flight.
+    fn open(task: StageTask, connect: impl Connect, granted: u64) -> Result<Stage, Fault> {
         let cpu_before_ns = thread_cpu_ns();
         let id = task.context.id.clone();
         let outputs = Outputs::open(task.outputs, &task.spec.matrix, &task.context, &connect)?;
-        let inputs = Inputs::open(task.inputs, &task.context, &connect)?;
+        let inputs = Inputs::open(task.inputs, &task.context, &connect, granted)?;
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
         let report_every = u64::from(id.header.window_slices / 16 / task.lanes.max(1)).max(1);
@@ -181,7 +183,7 @@ impl Stage {
                     return self.outputs.flush();
                 }
                 Command::Run(first, count) => {
-                    self.inputs.will_need(first, count);
+                    self.inputs.grant(first, count);
                     for slice in first..first + count {
                         self.slice(slice, first + count).map_err(|f| f.at(self.lane, slice))?;
                     }

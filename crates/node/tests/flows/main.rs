@@ -6,3 +6,4 @@
 mod faults;
 mod repair;
 mod rig;
+mod table;

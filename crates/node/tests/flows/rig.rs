@@ -88,6 +88,26 @@ impl Rig {
         self.bind(&flow, scheme, verify, REQUESTOR, slices)
     }
 
+    /// A proved repair of a whole block at the requestor, and what it will cost.
+    pub fn plan_and_cost(&self, scheme: Scheme, lost: u16) -> (proto::FlowPlan, flow::Cost) {
+        let lost = Member(lost);
+        let wanted = RepairRequest::whole_blocks(&self.code, &[lost]);
+        let flow = self.flow(scheme, wanted, flow::Sink::Write, &[lost]);
+        let slices = (0, flow.geometry.slices());
+        let stored = |m: Member| self.blocks[usize::from(m.0)].len() as u64;
+        (self.bind(&flow, scheme, true, REQUESTOR, slices), flow::predict(&flow, stored, None))
+    }
+
+    /// Bytes that each site read from its disk.
+    pub fn read_at(&self, result: &proto::DriveResult) -> BTreeMap<Site, u64> {
+        let mut read = BTreeMap::new();
+        let site = |node: u32| if node == REQUESTOR { Site(0) } else { Site(node) };
+        for stage in result.stages.iter().filter(|s| s.disk_read_bytes > 0) {
+            *read.entry(site(stage.node)).or_default() += stage.disk_read_bytes;
+        }
+        read
+    }
+
     /// A proved read of symbols by a client; of the slices asked for, or of all where there is but one.
     pub fn read_plan(&self, scheme: Scheme, symbols: &[(u16, u16)], slices: (u64, u64)) -> proto::FlowPlan {
         let wanted = symbols.iter().map(|&(m, index)| Symbol { member: Member(m), index }).collect();
