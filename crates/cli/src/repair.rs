@@ -138,6 +138,10 @@ pub struct How {
     /// Node that rebuilds [default: the coordinator chooses]
     #[arg(long, value_name = "N")]
     requestor: Option<u32>,
+    /// Of blocks: nodes whose blocks are preferred, such as 3,5, in the order of a chain; schemes that find their own path
+    /// choose among all [default: the least recently selected]
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    helpers: Vec<u32>,
 }
 
 /// The schemes there are, for the help of `--scheme`.
@@ -215,6 +219,7 @@ impl How {
             discard: self.discard,
             no_verify: self.no_verify,
             requestor: self.requestor.unwrap_or(0),
+            helpers: self.helpers.clone(),
             ..RepairRequest::default()
         })
     }

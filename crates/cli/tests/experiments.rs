@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may give up
 
-use lab::{ClusterSpec, LabCluster, LabError, LinkRate, RepairOrder, RepairOutcome, Spec, Testbed};
+use lab::{ClusterSpec, LabCluster, LabError, LinkRate, Racks, RepairOrder, RepairOutcome, Spec, Testbed};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::Path;
@@ -64,6 +64,73 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     // A star into the requestor; a tree in which it takes two sums; chains in which every port carries one block.
     assert_eq!(measured.map(|port| port.1), [3, 2, 2, 1, 1, 1].map(|blocks| blocks * BLOCK_BYTES));
     assert_eq!(measured[0].0, (requestor, true));
+    cluster.shutdown().unwrap();
+}
+
+/// Three racks of two blocks' holders and of one node that holds none.
+#[test]
+fn racks_links_and_several_blocks_move_what_the_papers_say() {
+    let name = format!("u{}", std::process::id() % 1_000_000);
+    if let Err(error @ (LabError::NotRoot | LabError::MissingTool(_))) = Testbed::remove(&name) {
+        eprintln!("not tested: {error}");
+        return;
+    }
+    let _down = Down(name.clone());
+    let racks = Some(Racks { count: 3, core_rate: LinkRate::mbit(500.0) });
+    let testbed = Testbed::up(&Spec { racks, ..Spec::flat(&name, 9, LinkRate::mbit(1000.0)) }).unwrap();
+    let spec = ClusterSpec {
+        binary: env!("CARGO_BIN_EXE_stripeline").into(),
+        coordinator_host: 0,
+        node_hosts: (0..6).collect(),
+        block_bytes: BLOCK_BYTES,
+        folder: None,
+    };
+    let mut cluster = LabCluster::start(&testbed, &spec).unwrap();
+    let bytes: Vec<u8> = (0..4 * BLOCK_BYTES).map(|i| (i * 29 + i / 253) as u8).collect();
+    cluster.put("object", Cursor::new(bytes), 1).unwrap();
+    cluster.archive("object", "rs-4+2").unwrap();
+    let spares: Vec<u32> = (6..9).map(|host| cluster.add_node(host).unwrap()).collect();
+    assert_eq!(spares, [7, 8, 9]);
+    let info = cluster.lookup("object").unwrap();
+    let members: Vec<u32> =
+        info.blocks[0].stripe.clone().unwrap().members.iter().map(|member| member.node).collect();
+    let rack = |node: u32| cluster.host_of(node).unwrap().rack;
+    let near = *spares.iter().find(|node| rack(**node) == rack(members[0])).unwrap();
+    let order = |scheme: &str| RepairOrder {
+        slice_bytes: SLICE_BYTES,
+        requestor: near,
+        ..RepairOrder::discarded("object", 0, scheme)
+    };
+    let blocks = |bytes: u64| bytes as f64 / BLOCK_BYTES as f64;
+
+    // RP §4.2: one helper is near, the other three are in two racks: two blocks cross, whoever is named first.
+    let named: Vec<u32> = [3, 1, 5, 2].map(|member: usize| members[member]).to_vec();
+    for helpers in [Vec::new(), named.clone()] {
+        let outcome = cluster.repair(&RepairOrder { helpers, ..order("rack-aware") }).unwrap();
+        let crossing = outcome.links.iter().filter(|link| rack(link.from) != rack(link.to));
+        assert_eq!(blocks(crossing.map(|link| link.bytes).sum()), 2.0, "{:?}", outcome.links);
+        assert_eq!(blocks(outcome.total_bytes()), 4.0);
+    }
+    // A plain chain takes helpers as they are named.
+    let outcome = cluster.repair(&RepairOrder { helpers: named.clone(), ..order("pipeline") }).unwrap();
+    let way: Vec<u32> = named.iter().copied().chain([near]).collect();
+    for hop in way.windows(2) {
+        assert!(outcome.links.iter().any(|l| (l.from, l.to) == (hop[0], hop[1])), "{:?}", outcome.links);
+    }
+    // RP §4.4: three hops of two blocks and two deliveries; or four blocks to the one that decodes, and one further.
+    for (scheme, moved) in [("pipeline", 8.0), ("conventional", 5.0)] {
+        let outcome = cluster.repair(&RepairOrder { members: vec![0, 1], ..order(scheme) }).unwrap();
+        assert_eq!(blocks(outcome.total_bytes()), moved, "{scheme}: {:?}", outcome.links);
+        let read: Vec<u64> = outcome.stages.iter().map(|s| s.disk_read_bytes).filter(|&b| b > 0).collect();
+        assert_eq!(read, [BLOCK_BYTES; 4], "{scheme}: each helper reads its block once");
+    }
+    // RP §4.3: the helper whose links are slow is left out.
+    let slow = members[4];
+    let rate = |from: u32, to: u32| if from == slow || to == slow { 10 } else { 500 };
+    let rows: Vec<Vec<u32>> = (1..=9).map(|from| (1..=9).map(|to| rate(from, to)).collect()).collect();
+    cluster.set_links(&serde_json::json!({ "bandwidth": rows }).to_string()).unwrap();
+    let outcome = cluster.repair(&order("weighted")).unwrap();
+    assert!(outcome.links.iter().all(|link| link.from != slow), "{:?}", outcome.links);
     cluster.shutdown().unwrap();
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn explain(
         flow: FlowId::random(),
         attempt: 1,
         moves: false,
-        helpers: Vec::new(),
+        helpers: request.helpers.clone(),
     };
     let plan = |spec: &RepairSpec| shared.planner.repair(&view, &placement, spec, &nobody);
     let chosen = plan(&spec)?;

@@ -204,6 +204,7 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         verify: !request.no_verify,
         requestor: (request.requestor != 0).then_some(request.requestor),
         discard: request.discard,
+        helpers: request.helpers,
         ..RepairOptions::default()
     };
     if !(request.stripe || request.whole_object) {

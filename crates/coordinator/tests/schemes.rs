@@ -91,6 +91,32 @@ async fn a_weighted_repair_goes_around_slow_links_that_the_coordinator_remembers
     }
 }
 
+/// Helpers that are named stand on the chain in that order, also where others would have been due; the rest follow them.
+#[tokio::test(flavor = "multi_thread")]
+async fn named_helpers_are_preferred_in_their_order() {
+    let mut cluster = cluster().await;
+    let info = cluster.lookup("object").await.unwrap();
+    let members = info.blocks[1].stripe.clone().unwrap().members;
+    let named: Vec<u32> = [7, 0, 5, 2].map(|member: usize| members[member].node).to_vec();
+    let chain = |plan: &proto::FlowPlan| {
+        let next = |from: u32| plan.predicted.iter().find(|l| l.from == from).map(|l| l.to);
+        let to: Vec<u32> = plan.predicted.iter().map(|l| l.to).collect();
+        let first = plan.predicted.iter().map(|l| l.from).find(|from| !to.contains(from));
+        std::iter::successors(first, |&from| next(from)).collect::<Vec<u32>>()
+    };
+    for _ in 0..2 {
+        let request = proto::RepairRequest { helpers: named.clone(), ..measured("pipeline") };
+        cluster.repair(request).await.unwrap();
+        assert_eq!(chain(&cluster.world.flows()[0])[..4], named);
+    }
+    let request = proto::RepairRequest { helpers: named[..2].to_vec(), ..of_stripe("pipeline", &[1, 6]) };
+    cluster.repair(request).await.unwrap();
+    assert_eq!(chain(&cluster.world.flows()[0])[..2], named[..2]);
+    let of_node = proto::RepairRequest { node: named[0], helpers: named, ..Default::default() };
+    let refused = cluster.repair(of_node).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused:?}");
+}
+
 fn of_stripe(scheme: &str, members: &[u32]) -> proto::RepairRequest {
     proto::RepairRequest {
         stripe: true,

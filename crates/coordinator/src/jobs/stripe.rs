@@ -212,7 +212,7 @@ impl Pass<'_> {
                 requestor: lost.ticket.target.node,
                 scheduled: false,
                 moves: false,
-                helpers: Vec::new(),
+                helpers: self.options.helpers.clone(),
                 generation: lost.ticket.target.generation,
                 flow: self.flow,
                 attempt: self.attempt,

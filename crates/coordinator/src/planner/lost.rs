@@ -80,7 +80,7 @@ impl Planner {
     /// the least recently selected preferred.
     fn helpers_of(&self, view: &View, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
         let code = self.codes.get(&stripe.row.code)?;
-        let (sources, absent) = super::repair::survivors(self, view, stripe, &BTreeSet::new());
+        let (sources, absent) = super::repair::survivors(self, view, stripe, &BTreeSet::new(), &[]);
         // What is empty costs nothing, and takes part.
         let (empty, stored): (Vec<_>, Vec<_>) = sources.iter().partition(|s| s.row.stored_bytes == 0);
         let bytes = stripe.row.block_bytes;

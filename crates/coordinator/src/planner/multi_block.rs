@@ -49,7 +49,7 @@ impl Planner {
             let member = target.stripe.as_ref().map(|s| Member(s.index)).ok_or_else(none)?;
             sites.push((member, site(spec.requestor)));
         }
-        let (mut sources, absent) = survivors(self, view, stripe, avoid);
+        let (mut sources, absent) = survivors(self, view, stripe, avoid, &spec.helpers);
         sources.retain(|source| sites.iter().all(|(member, _)| *member != source.member));
         let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
         let request =

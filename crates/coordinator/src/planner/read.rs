@@ -108,7 +108,7 @@ impl Planner {
         let symbol_bytes = geometry.symbol_bytes().max(1);
         let (index, within) = (request.offset / symbol_bytes, request.offset % symbol_bytes);
         let length = request.length.min(symbol_bytes - within);
-        let (sources, absent) = survivors(self, view, stripe, request.avoid);
+        let (sources, absent) = survivors(self, view, stripe, request.avoid, &[]);
         let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
         let repair = RepairRequest {
             code: &code,

@@ -116,9 +116,7 @@ impl Planner {
             slice_bytes: spec.slice_bytes,
         };
         let member = Member(stripe.index);
-        let (mut sources, absent) = survivors(self, view, stripe, avoid);
-        let place = |s: &Source<'_>| spec.helpers.iter().position(|&helper| helper == s.location.node);
-        sources.sort_by_key(|source| place(source).unwrap_or(usize::MAX));
+        let (sources, absent) = survivors(self, view, stripe, avoid, &spec.helpers);
         let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
         let request = RepairRequest {
             code: &code,
@@ -220,13 +218,14 @@ impl RepairSpec {
     }
 }
 
-/// Readable members of a stripe other than the one in question, the least recently selected first (RP §3.3) and those
-/// on quarantined nodes last; and the members that are all zero.
+/// Readable members of a stripe other than the one in question: those on the nodes `first` in that order, then the least
+/// recently selected (RP §3.3), and those on quarantined nodes last; and the members that are all zero.
 pub(super) fn survivors<'a>(
     planner: &Planner,
     view: &View,
     stripe: &'a StripePlacement,
     avoid: &BTreeSet<u32>,
+    first: &[u32],
 ) -> (Vec<Source<'a>>, Vec<Member>) {
     let mut sources = Vec::new();
     let mut absent = Vec::new();
@@ -249,5 +248,6 @@ pub(super) fn survivors<'a>(
     let order = planner.recent().preference(&nodes);
     let mut preferred: Vec<Source<'_>> = order.into_iter().map(|i| sources[i].clone()).collect();
     preferred.sort_by_key(|s| view.nodes.get(&s.location.node).is_some_and(|node| node.is_quarantined));
+    preferred.sort_by_key(|s| first.iter().position(|&node| node == s.location.node).unwrap_or(usize::MAX));
     (preferred, absent)
 }

@@ -189,6 +189,19 @@ impl LabCluster {
         self.wait_registered()
     }
 
+    /// Starts a node more on a host and waits until it is registered; its number. What was stored before is not on it.
+    ///
+    /// # Errors
+    /// As [`LabCluster::start`].
+    pub fn add_node(&mut self, host: usize) -> Result<u32, LabError> {
+        self.node_hosts.push(self.host(host)?.clone());
+        self.nodes.push(None);
+        let node = *self.node_ids().end();
+        self.spawn_node(node)?;
+        self.wait_registered()?;
+        Ok(node)
+    }
+
     /// Ends all daemons, asking them first, and removes their data.
     ///
     /// # Errors

@@ -24,6 +24,10 @@ pub struct RepairOrder {
     pub discard: bool,
     /// Check slices hop by hop.
     pub verify: bool,
+    /// Rebuild these members of the block's stripe in one pass, each on a node of its own; empty: only the block.
+    pub members: Vec<u32>,
+    /// Nodes that help, in the order of a chain, as far as the repair needs them; empty: the coordinator chooses.
+    pub helpers: Vec<u32>,
 }
 
 /// Payload bytes that a flow moved between two nodes; node 0 is the client.
@@ -68,6 +72,8 @@ impl RepairOrder {
             requestor: 0,
             discard: true,
             verify: true,
+            members: Vec::new(),
+            helpers: Vec::new(),
         }
     }
 
@@ -80,6 +86,9 @@ impl RepairOrder {
             requestor: self.requestor,
             discard: self.discard,
             no_verify: !self.verify,
+            stripe: !self.members.is_empty(),
+            members: self.members.clone(),
+            helpers: self.helpers.clone(),
             ..RepairRequest::default()
         }
     }
@@ -141,7 +150,16 @@ impl LabCluster {
         self.at_coordinator(async |client| Ok(client.lookup(name, true).await?))
     }
 
-    /// Repairs one block.
+    /// Replaces the coordinator's table of links: JSON, as `stripeline links set` takes it.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn set_links(&self, table: &str) -> Result<(), LabError> {
+        let table = table.to_owned();
+        self.at_coordinator(async |client| Ok(client.set_links(table).await?)).map(drop)
+    }
+
+    /// Repairs one block, or several of its stripe.
     ///
     /// # Errors
     /// [`LabError::Client`]; [`LabError::Daemon`] if nothing was repaired.

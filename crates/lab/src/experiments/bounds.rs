@@ -22,6 +22,19 @@ pub fn timeslots(scheme: &str, k: usize, slices: u64) -> Option<f64> {
     })
 }
 
+/// Timeslots for `blocks` lost blocks of a stripe in one pass, each to a requestor of its own (RP §2.2, §4.4; streamed, and
+/// sub-slices sent on as soon as they are ready). The star's requestor receives k blocks, and sends the others' meanwhile;
+/// the chain's links carry all lost blocks.
+pub fn timeslots_of_several(scheme: &str, k: usize, blocks: usize, slices: u64) -> Option<f64> {
+    let (k_slots, lost, s) = (k as f64, blocks as f64, slices.max(1) as f64);
+    Some(match scheme {
+        _ if blocks == 1 => return timeslots(scheme, k, slices),
+        "conventional" => k_slots.max(lost - 1.0) + (lost - 1.0) / s,
+        "pipeline" => lost + (k_slots - 1.0) / s,
+        _ => return None,
+    })
+}
+
 /// The reduction tree of PPR over k helpers and the requestor: in each timeslot neighbours pair up, and the one nearer
 /// to the requestor takes the other's sum.
 struct Tree {
@@ -53,6 +66,17 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_blocks_cost_a_chain_their_number_and_a_star_hardly_more() {
+        let (star, chain) = (
+            timeslots_of_several("conventional", 10, 4, 2048),
+            timeslots_of_several("pipeline", 10, 4, 2048),
+        );
+        assert!((star.unwrap() - 10.0).abs() < 0.01 && (chain.unwrap() - 4.0).abs() < 0.01);
+        assert_eq!(timeslots_of_several("pipeline", 10, 1, 6), timeslots("pipeline", 10, 6));
+        assert_eq!(timeslots_of_several("ppr", 10, 2, 6), None);
+    }
 
     #[test]
     fn bounds_are_those_of_the_papers() {

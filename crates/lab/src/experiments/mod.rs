@@ -11,13 +11,22 @@
 mod bounds;
 mod own_core;
 mod own_latency;
+mod regions;
 mod rp_11a;
 mod rp_8a;
+mod rp_8b;
 mod rp_8c;
+mod rp_8d;
+mod rp_8f;
+mod rp_8h;
+mod rp_8i;
+mod rp_9a;
+mod rp_9b;
+mod rp_alg2;
 mod stand;
 mod why;
 
-pub use bounds::timeslots;
+pub use bounds::{timeslots, timeslots_of_several};
 
 use crate::error::LabError;
 use crate::report::{Chapter, Comparison, Results};
@@ -43,7 +52,15 @@ pub struct Experiment {
 /// All of them, in the order of the documentation.
 pub const EXPERIMENTS: &[Experiment] = &[
     rp_8a::EXPERIMENT,
+    rp_8b::EXPERIMENT,
     rp_8c::EXPERIMENT,
+    rp_8d::EXPERIMENT,
+    rp_8f::EXPERIMENT,
+    rp_8h::EXPERIMENT,
+    rp_8i::EXPERIMENT,
+    rp_9a::EXPERIMENT,
+    rp_9b::EXPERIMENT,
+    rp_alg2::EXPERIMENT,
     rp_11a::EXPERIMENT,
     own_latency::EXPERIMENT,
     own_core::EXPERIMENT,

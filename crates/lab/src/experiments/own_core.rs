@@ -1,7 +1,7 @@
 //! What a core repairs in a second where no link is the limit: ours beside bare chains of the same length.
 
 use super::stand::{
-    CPU, Contender, HELPER_CHAIN, Label, PROCESSOR_SHARE, RELAY_CHAIN, Stand, StandSpec, VERIFIED,
+    CPU, Contender, HELPER_CHAIN, Label, PROCESSOR_SHARE, RELAY_CHAIN, Stand, StandSpec, VERIFIED, mean,
 };
 use super::{Bench, Experiment};
 use crate::error::LabError;
@@ -83,12 +83,9 @@ fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Re
 
 /// The mean of a batch.
 fn batch(stand: &Stand<'_>, contender: &Contender, block_bytes: u64) -> Result<Sample, LabError> {
-    let mut mean = Sample::new();
-    for _ in 0..BATCH {
-        for (metric, value) in stand.measure(contender)? {
-            *mean.entry(metric).or_default() += value / BATCH as f64;
-        }
-    }
+    let samples: Vec<Sample> =
+        (0..BATCH).map(|_| stand.measure(contender)).collect::<Result<_, LabError>>()?;
+    let mut mean = mean(&samples);
     if let Some(cpu) = mean.get(CPU).filter(|&&cpu| cpu > 0.0) {
         mean.insert(BITS_PER_CORE_SECOND.to_owned(), block_bytes as f64 * 8.0 / cpu);
     }

@@ -53,7 +53,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let rate = bench.rate.unwrap_or(LinkRate::mbit(1000.0));
     Stand::with(bench, &StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] }, |stand| {
-        let lost = stand.stripes[0].first_holder;
+        let lost = stand.stripes[0].members[0];
         (bench.say)(&format!("killing node-{lost}, which holds the first block"));
         stand.cluster.stop_node(lost)?;
         let reads = bench.sized(READS, QUICK_READS);

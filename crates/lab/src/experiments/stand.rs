@@ -3,21 +3,25 @@
 //!
 //! Contenders take turns, round by round, so that whatever drifts on the machine hits all alike.
 
+mod ground;
+mod least;
 mod lineup;
 mod samples;
 mod stripe;
 
+pub use ground::Ground;
+use least::Capacities;
 pub use lineup::{Contender, DIRECT, HELPER_CHAIN, Label, Lineup, RELAY_CHAIN};
-pub use samples::{CPU, PROCESSOR_SHARE, VERIFIED};
+pub use samples::{CPU, LEAST, MOST_READ, NETWORK, PROCESSOR_SHARE, VERIFIED, mean};
 use samples::{DURABLE, ORDER};
 pub use stripe::Stripe;
 
-use super::{Bench, Experiment, TESTBED, timeslots};
+use super::{Bench, Experiment, TESTBED, timeslots, timeslots_of_several};
 use crate::bare;
-use crate::cluster::{ClusterSpec, LabCluster, RepairOrder};
+use crate::cluster::{ClusterSpec, LabCluster, RepairOrder, RepairOutcome};
 use crate::error::LabError;
 use crate::report::{Axis, Machine, Measure, Results, Sample, Scale, Setup, Summary, Unit};
-use crate::testbed::{LinkRate, Spec, Testbed};
+use crate::testbed::{LinkRate, Testbed};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -31,9 +35,12 @@ const SEND_BYTES: usize = 32 << 10;
 /// It reads a block at each of k helpers.
 const WARM_UP_SCHEME: &str = "pipeline";
 
+/// Schemes whose nodes send a sum only when all of it is there.
+const FORWARDING: [&str; 2] = ["ppr", "pipe-b"];
+
 /// What an experiment stands on.
 pub struct StandSpec {
-    /// Hosts of the testbed, a node on each.
+    /// Hosts of the testbed, a node on each; those included that a [`Ground`] keeps free of blocks.
     pub hosts: usize,
     /// Limit of their ports while something is measured.
     pub rate: LinkRate,
@@ -51,12 +58,13 @@ pub struct Stand<'a> {
     pub cluster: LabCluster,
     /// As asked for.
     pub stripes: Vec<Stripe>,
+    ground: Ground,
     /// Payload that the slowest link carried, bits per second; `None` without a limit.
     measured_bits_per_s: Option<f64>,
 }
 
 impl<'a> Stand<'a> {
-    /// Sets all up, has `work` measure, and takes all down, whatever comes of it.
+    /// Sets all up on a flat network, has `work` measure, and takes all down, whatever comes of it.
     ///
     /// # Errors
     /// Of the testbed, the cluster, or `work`.
@@ -65,9 +73,22 @@ impl<'a> Stand<'a> {
         spec: &StandSpec,
         work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
+        Stand::on(bench, spec, Ground::default(), work)
+    }
+
+    /// The same on a network of racks or uneven links.
+    ///
+    /// # Errors
+    /// As [`Stand::with`].
+    pub fn on<T>(
+        bench: &'a Bench<'a>,
+        spec: &StandSpec,
+        ground: Ground,
+        work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
         // What a run left that was killed.
         Testbed::remove(TESTBED)?;
-        let result = Stand::set_up(bench, spec).and_then(|mut stand| {
+        let result = Stand::set_up(bench, spec, ground).and_then(|mut stand| {
             let result = work(&mut stand);
             stand.cluster.shutdown()?;
             result
@@ -77,16 +98,17 @@ impl<'a> Stand<'a> {
         removed.map(|_| result)
     }
 
-    fn set_up(bench: &'a Bench<'a>, spec: &StandSpec) -> Result<Stand<'a>, LabError> {
+    fn set_up(bench: &'a Bench<'a>, spec: &StandSpec, ground: Ground) -> Result<Stand<'a>, LabError> {
         let say = |text: String| (bench.say)(&text);
         say(format!("{} hosts in network namespaces, a node on each", spec.hosts));
-        let mut testbed = Testbed::up(&Spec::flat(TESTBED, spec.hosts, LinkRate::UNLIMITED))?;
-        let cluster = LabCluster::start(
+        let mut testbed = Testbed::up(&ground.unlimited(TESTBED, spec.hosts))?;
+        let holders = spec.hosts.saturating_sub(ground.spares);
+        let mut cluster = LabCluster::start(
             &testbed,
             &ClusterSpec {
                 binary: bench.program.clone(),
                 coordinator_host: COORDINATOR_HOST,
-                node_hosts: (0..spec.hosts).collect(),
+                node_hosts: (0..holders).collect(),
                 block_bytes: wire::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
             },
@@ -96,13 +118,29 @@ impl<'a> Stand<'a> {
             say(format!("a stripe of {code}"));
             stripes.push(Stripe::store(&cluster, &format!("stripe-{index}"), code, block_bytes)?);
         }
+        for host in holders..spec.hosts {
+            cluster.add_node(host)?;
+        }
+        for stripe in &mut stripes {
+            stripe.find_requestor(&cluster)?;
+        }
         // Not before: storing is no part of any experiment.
-        testbed.set_rate(spec.rate)?;
+        ground.limit(&mut testbed, spec)?;
+        let mut stand = Stand { bench, testbed, cluster, stripes, ground, measured_bits_per_s: None };
         say(format!("links at {}: measuring them", spec.rate));
-        let links = testbed.measure()?.links;
-        let slowest = links.iter().map(|link| link.measured_mbit * 1e6).min_by(f64::total_cmp);
-        let measured_bits_per_s = slowest.filter(|_| spec.rate.is_limited());
-        Ok(Stand { bench, testbed, cluster, stripes, measured_bits_per_s })
+        stand.measure_links()?;
+        Ok(stand)
+    }
+
+    /// Measures all links: after their limits were changed.
+    ///
+    /// # Errors
+    /// [`LabError::LinkDeviates`], [`LabError::ProcessorBound`] if the network is not what it is said to be.
+    pub fn measure_links(&mut self) -> Result<(), LabError> {
+        let links = self.testbed.measure()?.links;
+        let limited = links.iter().filter(|link| link.claimed.is_limited());
+        self.measured_bits_per_s = limited.map(|link| link.measured_mbit * 1e6).min_by(f64::total_cmp);
+        Ok(())
     }
 
     /// An empty record of an experiment on this stand, about repair times.
@@ -136,9 +174,9 @@ impl<'a> Stand<'a> {
         let rate = self.testbed.rate_between(0, 1).map_or(rate, |rate| rate.bits_per_s);
         Setup {
             machine: Machine::this(),
-            network: "network namespaces joined by veth pairs and a bridge".to_owned(),
+            network: self.ground.text(),
             hosts: Some(self.testbed.hosts().len()),
-            link_bits_per_s: (rate > 0).then_some(rate),
+            link_bits_per_s: (rate > 0 && self.ground.is_even()).then_some(rate),
             link_measured_bits_per_s: self.measured_bits_per_s,
             code: shared(one_code).map(|stripe| stripe.code.name().to_owned()),
             block_bytes: shared(one_size).map(|stripe| stripe.block_bytes),
@@ -153,6 +191,14 @@ impl<'a> Stand<'a> {
     /// Of the repairs and sends; nothing is reported if one fails.
     pub fn take(&mut self, lineup: &Lineup, results: &mut Results) -> Result<(), LabError> {
         self.warm_up()?;
+        self.take_turns(lineup, results)
+    }
+
+    /// The same on a stand that is warm.
+    ///
+    /// # Errors
+    /// As [`Stand::take`].
+    pub fn take_turns(&self, lineup: &Lineup, results: &mut Results) -> Result<(), LabError> {
         let mut direct: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for round in 1..=results.setup.runs {
             for (label, x, contender) in &lineup.entries {
@@ -171,18 +217,29 @@ impl<'a> Stand<'a> {
             }
         }
         for (label, x, contender) in &lineup.entries {
-            let Contender::Repair { stripe, scheme, slice_bytes, .. } = contender else { continue };
-            let stripe = &self.stripes[*stripe];
-            let Some(slot) = direct.get(&stripe.block_bytes).and_then(|s| Summary::of(s.iter().copied()))
-            else {
-                continue;
-            };
-            let slices = stripe.block_bytes.div_ceil(u64::from(*slice_bytes));
-            if let Some(timeslots) = timeslots(scheme, stripe.code.k(), slices) {
+            let Some((stripe, timeslots)) = self.timeslots(contender) else { continue };
+            let slot = direct.get(&stripe.block_bytes).and_then(|s| Summary::of(s.iter().copied()));
+            if let Some(slot) = slot {
                 results.bound(label.name, *x, timeslots * slot.median);
             }
         }
         Ok(())
+    }
+
+    /// What the timeslot model allows a repair of k blocks on equal links.
+    fn timeslots(&self, contender: &Contender) -> Option<(&Stripe, f64)> {
+        let (Contender::Repair { stripe, scheme, slice_bytes, .. }
+        | Contender::Several { stripe, scheme, slice_bytes, .. }) = *contender
+        else {
+            return None;
+        };
+        let stripe = &self.stripes[stripe];
+        let (k, slices) = (stripe.code.k(), stripe.block_bytes.div_ceil(u64::from(slice_bytes)));
+        let timeslots = match *contender {
+            Contender::Several { blocks, .. } => timeslots_of_several(scheme, k, blocks as usize, slices),
+            _ => timeslots(scheme, k, slices),
+        };
+        Some((stripe, timeslots?))
     }
 
     /// One turn of one contender.
@@ -192,16 +249,12 @@ impl<'a> Stand<'a> {
     pub fn measure(&self, contender: &Contender) -> Result<Sample, LabError> {
         match *contender {
             Contender::Repair { stripe, scheme, slice_bytes, verify } => {
-                let stripe = &self.stripes[stripe];
-                let order = RepairOrder {
-                    slice_bytes,
-                    requestor: stripe.requestor,
-                    verify,
-                    ..RepairOrder::discarded(&stripe.object, 0, scheme)
-                };
-                let started = Instant::now();
-                let outcome = self.cluster.repair(&order)?;
-                Ok(samples::repair(&outcome, started.elapsed().as_secs_f64()))
+                let order = self.stripes[stripe].order(scheme, slice_bytes);
+                Ok(self.repair(&RepairOrder { verify, ..order })?.1)
+            }
+            Contender::Several { stripe, blocks, scheme, slice_bytes } => {
+                let order = self.stripes[stripe].order(scheme, slice_bytes);
+                Ok(self.repair(&RepairOrder { members: (0..blocks).collect(), ..order })?.1)
             }
             Contender::Direct { bytes } => {
                 // Two hosts without a coordinator.
@@ -226,6 +279,39 @@ impl<'a> Stand<'a> {
                 )?))
             }
         }
+    }
+
+    /// One repair, and what is kept of it.
+    ///
+    /// # Errors
+    /// Of the cluster.
+    pub fn repair(&self, order: &RepairOrder) -> Result<(RepairOutcome, Sample), LabError> {
+        let started = Instant::now();
+        let outcome = self.cluster.repair(order)?;
+        let mut sample = samples::repair(&outcome, started.elapsed().as_secs_f64());
+        let host = |node: u32| self.cluster.host_of(node).map(|host| host.index);
+        let moved = outcome.links.iter().map(|link| Ok((host(link.from)?, host(link.to)?, link.bytes)));
+        let moved = moved.collect::<Result<Vec<_>, LabError>>()?;
+        let network = Capacities::of(&self.testbed)?;
+        let least = match FORWARDING.contains(&outcome.scheme.as_str()) {
+            true => network.forwarded(&moved),
+            false => network.streamed(&moved, order.slice_bytes.into()),
+        };
+        sample.insert(LEAST.to_owned(), least);
+        Ok((outcome, sample))
+    }
+
+    /// Bytes that a repair moved between racks.
+    ///
+    /// # Errors
+    /// [`LabError::BadSpec`] for a node that is not there.
+    pub fn cross_rack_bytes(&self, outcome: &RepairOutcome) -> Result<u64, LabError> {
+        let rack = |node: u32| self.cluster.host_of(node).map(|host| host.rack);
+        let bytes = outcome.links.iter().map(|link| {
+            let crosses = rack(link.from)? != rack(link.to)?;
+            Ok(if crosses { link.bytes } else { 0 })
+        });
+        bytes.sum()
     }
 
     /// Repairs every stripe as often as it takes until each of its blocks has helped: the first read of a block, the

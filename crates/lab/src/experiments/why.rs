@@ -3,7 +3,7 @@
 use crate::report::{Comparison, Form, Results, Target};
 
 /// Above this share of all processors, they and not the network may decide.
-const BUSY: f64 = 0.85;
+pub const BUSY: f64 = 0.85;
 
 /// So close to its bound, a scheme has what the network gives: direct sends differ by as much.
 const AT_BOUND: f64 = 1.03;

@@ -84,6 +84,8 @@ pub enum Unit {
     Seconds,
     /// ms
     Milliseconds,
+    /// µs
+    Microseconds,
     /// Gb/s, of bits per second
     GigabitsPerSecond,
     /// %, of a share of 1
@@ -263,6 +265,15 @@ impl Results {
         }
     }
 
+    /// Takes every bound from what the samples themselves say is possible, under `metric`: the median of a point.
+    pub fn bounds_from(&mut self, metric: &str) {
+        for point in self.series.iter_mut().flat_map(|series| &mut series.points) {
+            if let Some(summary) = point.summary(metric) {
+                point.bound = Some(summary.median);
+            }
+        }
+    }
+
     /// The x at which the series' median is smallest.
     pub fn best_x(&self, series: &str) -> Option<f64> {
         let points = self.series(series)?.points.iter();
@@ -312,6 +323,7 @@ impl Unit {
         match self {
             Unit::Seconds => "s",
             Unit::Milliseconds => "ms",
+            Unit::Microseconds => "µs",
             Unit::GigabitsPerSecond => "Gb/s",
             Unit::Percent => "%",
             Unit::Mebibytes => "MiB",
@@ -323,6 +335,7 @@ impl Unit {
         match self {
             Unit::Seconds => value,
             Unit::Milliseconds => value * 1e3,
+            Unit::Microseconds => value * 1e6,
             Unit::GigabitsPerSecond => value / 1e9,
             Unit::Percent => value * 1e2,
             Unit::Mebibytes => value / f64::from(1 << 20),

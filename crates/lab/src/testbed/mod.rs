@@ -178,6 +178,20 @@ impl Testbed {
         Ok(self.state.limits.between(from, to))
     }
 
+    /// The limit of a host's port, in each direction.
+    ///
+    /// # Errors
+    /// [`LabError::NoHost`].
+    pub fn port_rate(&self, host: usize) -> Result<LinkRate, LabError> {
+        let hosts = self.hosts.len();
+        self.state.limits.ports.get(host).copied().ok_or(LabError::NoHost { index: host, hosts })
+    }
+
+    /// The limit of each link between a rack and the core, in each direction.
+    pub fn core_rate(&self) -> LinkRate {
+        self.state.limits.core
+    }
+
     /// Limits every host's port, in each direction. Queued packets are dropped: not while something is measured.
     ///
     /// # Errors

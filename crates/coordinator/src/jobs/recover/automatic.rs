@@ -23,6 +23,9 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
     if request.discard {
         return invalid("discard is for the repair of one block");
     }
+    if !request.helpers.is_empty() {
+        return invalid("helpers are named for the repair of blocks; those of nodes are assigned");
+    }
     let parallel = match request.parallel as usize {
         0 => shared.config.parallel,
         parallel if parallel <= MAX_PARALLEL_REPAIRS => parallel,

@@ -25,6 +25,9 @@ pub struct Label {
 pub enum Contender {
     /// The product repairs the first block of a stripe, and throws the result away.
     Repair { stripe: usize, scheme: &'static str, slice_bytes: u32, verify: bool },
+    /// The product repairs the first `blocks` blocks of a stripe in one pass, each on a node of its own, and throws the
+    /// results away.
+    Several { stripe: usize, blocks: u32, scheme: &'static str, slice_bytes: u32 },
     /// One plain TCP connection between two hosts.
     Direct { bytes: u64 },
     /// A block through k relays.

@@ -15,10 +15,14 @@ pub const ORDER: &str = "order_s";
 pub const CPU: &str = "cpu_s";
 /// Share of all processors in use meanwhile, 0 to 1.
 pub const PROCESSOR_SHARE: &str = "processor_share";
+/// Seconds in which the links in force carry what was moved, at best.
+pub const LEAST: &str = "least_s";
+/// Bytes that a node read from its disk, the one that read most.
+pub const MOST_READ: &str = "most_read_bytes";
 /// Payload bytes through the busiest side of a node's port.
 const BUSIEST: &str = "busiest_bytes";
 /// Payload bytes over all links.
-const NETWORK: &str = "network_bytes";
+pub const NETWORK: &str = "network_bytes";
 
 pub fn repair(outcome: &RepairOutcome, order_s: f64) -> Sample {
     sample([
@@ -29,7 +33,26 @@ pub fn repair(outcome: &RepairOutcome, order_s: f64) -> Sample {
         (PROCESSOR_SHARE, outcome.processor_share),
         (BUSIEST, busiest_bytes(outcome) as f64),
         (NETWORK, outcome.total_bytes() as f64),
+        (MOST_READ, most_read_bytes(outcome) as f64),
     ])
+}
+
+/// What nodes read for one repair: the most that any did.
+fn most_read_bytes(outcome: &RepairOutcome) -> u64 {
+    let mut read: BTreeMap<u32, u64> = BTreeMap::new();
+    for stage in &outcome.stages {
+        *read.entry(stage.node).or_default() += stage.disk_read_bytes;
+    }
+    read.into_values().max().unwrap_or(0)
+}
+
+/// The mean of several samples, metric by metric, as one.
+pub fn mean(samples: &[Sample]) -> Sample {
+    let mut mean = Sample::new();
+    for (metric, value) in samples.iter().flatten() {
+        *mean.entry(metric.clone()).or_default() += value / samples.len() as f64;
+    }
+    mean
 }
 
 pub fn bare(timing: &Timing) -> Sample {

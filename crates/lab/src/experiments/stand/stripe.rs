@@ -1,6 +1,6 @@
 //! A stripe to repair.
 
-use crate::cluster::LabCluster;
+use crate::cluster::{LabCluster, RepairOrder};
 use crate::error::LabError;
 use client::PutOptions;
 use codes::Code;
@@ -14,8 +14,8 @@ pub struct Stripe {
     pub code: Code,
     /// Bytes of each block.
     pub block_bytes: u64,
-    /// Node of the first block, which is the one that is repaired.
-    pub first_holder: u32,
+    /// The node of each block. The first one's block is the one that is repaired.
+    pub members: Vec<u32>,
     /// A node that holds no block of it.
     pub requestor: u32,
     /// Hosts of k other blocks, then the requestor's: the way of a chain.
@@ -23,10 +23,10 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// Puts an object that fills a stripe and archives it.
+    /// Puts an object that fills a stripe and archives it. It has no requestor yet.
     ///
     /// # Errors
-    /// [`LabError::Client`]; [`LabError::BadSpec`] for a bad code, or if there are too few nodes.
+    /// [`LabError::Client`]; [`LabError::BadSpec`] for a bad code.
     pub fn store(
         cluster: &LabCluster,
         object: &str,
@@ -45,13 +45,30 @@ impl Stripe {
         let members =
             stripe.map(|stripe| stripe.members.iter().map(|member| member.node).collect::<Vec<_>>());
         let members = members.ok_or_else(|| LabError::BadSpec(format!("{object} was not archived")))?;
-        let spare = cluster.node_ids().rev().find(|node| !members.contains(node));
-        let requestor =
-            spare.ok_or_else(|| LabError::BadSpec(format!("no node is free of {object}'s stripe")))?;
-        let helpers = members.iter().skip(1).take(code.k()).chain([&requestor]);
-        let chain = helpers.map(|&node| Ok(cluster.host_of(node)?.index)).collect::<Result<_, LabError>>()?;
-        let first_holder = members.first().copied().unwrap_or_default();
-        Ok(Stripe { object: object.to_owned(), code, block_bytes, first_holder, requestor, chain })
+        let object = object.to_owned();
+        Ok(Stripe { object, code, block_bytes, members, requestor: 0, chain: Vec::new() })
+    }
+
+    /// Chooses the last node without a block of it as the requestor, and with it the way of a chain.
+    ///
+    /// # Errors
+    /// [`LabError::BadSpec`] if there is none.
+    pub fn find_requestor(&mut self, cluster: &LabCluster) -> Result<(), LabError> {
+        let spare = cluster.node_ids().rev().find(|node| !self.members.contains(node));
+        let none = || LabError::BadSpec(format!("no node is free of {}'s stripe", self.object));
+        self.requestor = spare.ok_or_else(none)?;
+        let way = self.members.iter().skip(1).take(self.code.k()).chain([&self.requestor]);
+        self.chain = way.map(|&node| Ok(cluster.host_of(node)?.index)).collect::<Result<_, LabError>>()?;
+        Ok(())
+    }
+
+    /// The order to repair its first block.
+    pub fn order(&self, scheme: &str, slice_bytes: u32) -> RepairOrder {
+        RepairOrder {
+            slice_bytes,
+            requestor: self.requestor,
+            ..RepairOrder::discarded(&self.object, 0, scheme)
+        }
     }
 }
 

@@ -1,0 +1,176 @@
+//! Repair between regions of unequal links (RP §6.2): what Figures 9(a) and 9(b) have in common. Each region's row of
+//! Table 1 holds for each ordered pair of hosts.
+
+use super::stand::{DIRECT, Ground, LEAST, Label, Stand, StandSpec, VERIFIED};
+use super::{Bench, Experiment, why};
+use crate::bare;
+use crate::cluster::RepairOrder;
+use crate::error::LabError;
+use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
+use crate::testbed::LinkRate;
+use plan::Draw;
+use serde_json::json;
+
+/// Regions of a cluster.
+pub const REGIONS: usize = 4;
+
+/// Hosts of each region that hold blocks; another one is the requestor's.
+const HOLDERS: usize = 4;
+/// … in a quick run.
+const FEW_HOLDERS: usize = 2;
+
+const PPR: &str = "ppr";
+const PPR_SLICED: &str = "ppr-sliced";
+const WEIGHTED: &str = "weighted";
+const PIPELINE: &str = "pipeline";
+
+/// Pipeline as the paper's "RP": its helpers and their order are random.
+const RANDOM: &str = "pipeline, random path";
+
+const SLICE_BYTES: u32 = 32 << 10;
+
+/// What Table 1 says of a continent, and the paper's savings, each as the least and the most over the requestor's regions,
+/// as ratios of times.
+pub struct Continent {
+    /// Names of the regions.
+    pub regions: [&'static str; REGIONS],
+    /// Mb/s from a host in the row's region to one in the column's.
+    pub mbit: [[f64; REGIONS]; REGIONS],
+    /// Repair pipelining over PPR.
+    pub over_ppr: (f64, f64),
+    /// The optimal path over a random one.
+    pub over_random: (f64, f64),
+}
+
+impl Continent {
+    /// Hosts are dealt out to regions in turn.
+    fn rate(&self, from: usize, to: usize) -> f64 {
+        self.mbit[from % REGIONS][to % REGIONS]
+    }
+
+    /// What a host's port carries: its region's fastest link, for nobody measured more.
+    fn port(&self, host: usize) -> f64 {
+        (0..REGIONS).map(|other| self.rate(host, other).max(self.rate(other, host))).fold(0.0, f64::max)
+    }
+
+    /// From each host to each.
+    fn matrix(&self, hosts: usize) -> Vec<Vec<f64>> {
+        (0..hosts).map(|from| (0..hosts).map(|to| self.rate(from, to)).collect()).collect()
+    }
+}
+
+/// Measures every scheme with the requestor in each region.
+pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) -> Result<Results, LabError> {
+    let (holders, code) = bench.sized((HOLDERS, "rs-12+4"), (FEW_HOLDERS, "rs-6+2"));
+    let hosts = (holders + 1) * REGIONS;
+    let block_bytes: u64 = bench.sized(8 << 20, 1 << 20);
+    let ground = Ground {
+        spares: REGIONS,
+        ports: (0..hosts).map(|host| LinkRate::mbit(continent.port(host))).collect(),
+        matrix: Some(continent.matrix(hosts)),
+        ..Ground::default()
+    };
+    let spec = StandSpec { hosts, rate: LinkRate::UNLIMITED, stripes: vec![(code, block_bytes)] };
+    Stand::on(bench, &spec, ground, |stand| {
+        let names = continent.regions.map(str::to_owned).to_vec();
+        let scale = Scale::Categories(names);
+        let mut results = stand.results(experiment, "requestor in", scale, bench.rounds(5, 1));
+        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        results.ratios = Ratio::savings(&[PPR, PPR_SLICED, RANDOM]);
+        results.notes.push(
+            "Table 1's rate of two regions limits each ordered pair of their hosts, and the fastest link of its region a \
+             host's port. Rates are the paper's; its blocks are of 64 MiB, eight times ours in a full run. PPR and pipeline \
+             get the same random helpers in the same random order, drawn anew for each sample; weighted chooses among all \
+             from the table of links (`stripeline links set`), which holds the limits in force. A bound is the time that the \
+             slowest or busiest link of the path that was taken needs. The direct send comes from the requestor's own region."
+                .to_owned(),
+        );
+        stand.cluster.set_links(&table(stand, continent))?;
+        measure(stand, &mut results)?;
+        results.bounds_from(LEAST);
+        Ok(results)
+    })
+}
+
+/// What the coordinator is told: the limits in force, nodes in the order of their hosts.
+fn table(stand: &Stand<'_>, continent: &Continent) -> String {
+    let hosts = stand.testbed.hosts().len();
+    let ports: Vec<f64> = (0..hosts).map(|host| continent.port(host)).collect();
+    json!({ "bandwidth": continent.matrix(hosts), "up": ports, "down": ports }).to_string()
+}
+
+fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError> {
+    stand.warm_up()?;
+    let mut draw = Draw::seeded(0x0009);
+    let first_spare = stand.testbed.hosts().len() - REGIONS;
+    for round in 1..=results.setup.runs {
+        for region in 0..REGIONS {
+            let x = region as f64;
+            (stand.bench.say)(&format!(
+                "round {round} of {}: requestor in {}",
+                results.setup.runs,
+                results.x.text(x)
+            ));
+            let host = first_spare + region;
+            let requestor = stand.cluster.node_on(host);
+            let requestor = requestor.ok_or_else(|| LabError::BadSpec(format!("no node on host {host}")))?;
+            let mut random = stand.stripes[0].members[1..].to_vec();
+            draw.shuffle(&mut random);
+            let turns = [
+                (Label::subject(WEIGHTED), WEIGHTED, &[][..]),
+                (Label::rival(RANDOM), PIPELINE, &random[..]),
+                (Label::rival(PPR), PPR, &random[..]),
+                (Label::rival(PPR_SLICED), PPR_SLICED, &random[..]),
+            ];
+            for (label, scheme, helpers) in turns {
+                let order = stand.stripes[0].order(scheme, SLICE_BYTES);
+                let order = RepairOrder { requestor, helpers: helpers.to_vec(), ..order };
+                let (_, sample) = stand.repair(&order)?;
+                results.add(label.name, label.kind, label.shape, x, sample);
+            }
+            let bytes = stand.stripes[0].block_bytes;
+            // The host before it in its region.
+            let timing =
+                bare::direct_send(&stand.testbed, host - REGIONS, host, bytes, SLICE_BYTES as usize)?;
+            let sample = Sample::from([(VERIFIED.to_owned(), timing.seconds)]);
+            let label = Label::bare(DIRECT);
+            results.add(label.name, label.kind, label.shape, x, sample);
+        }
+    }
+    Ok(())
+}
+
+/// Judges savings where they are least and where they are most, and each scheme by its own bound.
+pub fn compare(results: &Results, continent: &Continent) -> Vec<Comparison> {
+    let regions = || (0..REGIONS).map(|region| region as f64);
+    let mut comparisons = Vec::new();
+    let pairs = [
+        (RANDOM, PPR, Some(continent.over_ppr)),
+        (RANDOM, PPR_SLICED, None),
+        (WEIGHTED, RANDOM, Some(continent.over_random)),
+    ];
+    for (name, against, paper) in pairs {
+        let ratio = |x: &f64| results.ratio(name, against, *x).unwrap_or(f64::NAN);
+        let by_ratio = |a: &f64, b: &f64| ratio(a).total_cmp(&ratio(b));
+        let least = regions().max_by(by_ratio).unwrap_or(0.0);
+        let most = regions().min_by(by_ratio).unwrap_or(0.0);
+        let target = paper.map_or(Target::None, |(least, _)| Target::AtMost(least));
+        for (x, which, paper, target) in [
+            (least, "least", paper.map(|range| range.0), target),
+            (most, "most", paper.map(|range| range.1), Target::None),
+        ] {
+            comparisons.push(Comparison {
+                what: format!("{name} against {against} where it saves {which}, in {}", results.x.text(x)),
+                form: Form::Saving,
+                paper,
+                target,
+                ours: results.ratio(name, against, x),
+                why: why::ratio(results, name, against, x, paper),
+            });
+        }
+    }
+    for x in regions() {
+        comparisons.extend([WEIGHTED, RANDOM, PPR, PPR_SLICED].map(|name| why::own_bound(results, name, x)));
+    }
+    comparisons
+}
