@@ -51,6 +51,10 @@ struct Entry {
     predicted_s: Option<f64>,
     verified_us: u64,
     durable_us: u64,
+    /// Slices of each symbol that earlier attempts had brought: then less is moved than was predicted for all, and links are
+    /// not compared.
+    #[serde(default)]
+    kept_slices: u64,
     /// Links that carried other bytes than predicted.
     differing: Vec<Difference>,
     /// What went wrong; none: the blocks were made.
@@ -94,9 +98,9 @@ pub(crate) async fn note(
         Err(_) => (&[][..], (0, 0)),
     };
     let differing = match result {
-        Ok(_) => differences(cost, links),
-        // Of a flow that broke nothing is known, and nothing can be compared.
-        Err(_) => Vec::new(),
+        Ok(result) if result.kept_slices == 0 => differences(cost, links),
+        // Of a flow that broke nothing is known; one that mends it carries what happened to be missing.
+        _ => Vec::new(),
     };
     let driver = writers.first().copied().unwrap_or(0);
     let entry = Entry {
@@ -115,6 +119,7 @@ pub(crate) async fn note(
         predicted_s: plan.price.and_then(|price| price.seconds),
         verified_us: times.0,
         durable_us: times.1,
+        kept_slices: result.map_or(0, |result| result.kept_slices),
         differing,
         fault: result.err().map(ToString::to_string),
     };

@@ -55,6 +55,20 @@ impl Catalog {
         })
     }
 
+    /// Notes the next attempt of a repair, which goes on with what the last one has written.
+    /// [`CoordinatorError::Overtaken`] if this attempt is not the current one.
+    pub fn mend_repair(&self, ticket: &RepairTicket) -> Result<RepairTicket> {
+        self.change(|txn| {
+            if !txn.ends_repair(ticket)? {
+                return Err(CoordinatorError::Overtaken("another attempt took over".to_owned()));
+            }
+            let next = RepairTicket { attempt: ticket.attempt + 1, ..*ticket };
+            let row = RepairRow { flow: next.flow, attempt: next.attempt, target: next.target };
+            txn.put(&next.block, &row)?;
+            Ok(next)
+        })
+    }
+
     /// The new copy takes the place of the one on `replaces` (of all copies, in a stripe). A copy that comes back later is
     /// garbage. `sums` fill in what the catalog did not know.
     /// [`CoordinatorError::Overtaken`], and the new copy is garbage, if the block is gone or a living node holds what

@@ -1,10 +1,11 @@
-//! Repair of one block: choose a requestor, note the attempt, let it run, check what came out, commit.
+//! Repair of one block: choose a requestor, note the attempt, let it run, check what came out, commit. A helper that fails
+//! in the middle is gone around: the next attempt carries what the requestor still lacks.
 
 use super::{Job, RETRY_PAUSE};
 use crate::audit;
 use crate::catalog::rows::Sums;
 use crate::catalog::{Placement, RepairTicket};
-use crate::config::MAX_ATTEMPTS;
+use crate::config::{MAX_ATTEMPTS, MAX_MENDS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::nodes::blamed;
@@ -86,46 +87,48 @@ pub(super) async fn repair_block(
     block: BlockId,
     options: &RepairOptions,
 ) -> Result<Repaired> {
-    let flow = FlowId::random();
-    let mut avoid = BTreeSet::new();
-    let mut attempt = 0;
+    let mut repair =
+        Repair { shared, job, block, options, flow: FlowId::random(), attempts: 0, avoid: BTreeSet::new() };
+    let mut tries = 0;
     loop {
-        attempt += 1;
-        let try_once = Attempt { shared, job, block, options, flow, attempt, avoid: &avoid };
-        let error = match try_once.run().await {
+        tries += 1;
+        let error = match repair.at_one_requestor().await {
             Ok(repaired) => return Ok(repaired),
             Err(error) => error,
         };
-        if attempt == MAX_ATTEMPTS {
+        if tries == MAX_ATTEMPTS {
             return Err(error);
         }
         match &error {
-            CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => {
-                shared.learn(fault).await;
-                avoid.extend(blamed(fault));
-            }
+            CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => repair.learn(fault).await,
             // Chosen from a view that was out of date.
             CoordinatorError::Overtaken(_) => {}
             // Better a suspect than none.
-            CoordinatorError::Unrecoverable { .. } | CoordinatorError::Nodes(_) if !avoid.is_empty() => {
-                avoid.clear();
+            CoordinatorError::Unrecoverable { .. } | CoordinatorError::Nodes(_)
+                if !repair.avoid.is_empty() =>
+            {
+                repair.avoid.clear();
             }
             _ => return Err(error),
         }
+        let attempt = repair.attempts;
         tracing::info!(%block, attempt, %error, "repair failed, trying again");
         job.say(format!("attempt {attempt} to repair block {block} failed: {error}"));
-        tokio::time::sleep(RETRY_PAUSE * attempt).await;
+        tokio::time::sleep(RETRY_PAUSE * tries).await;
     }
 }
 
-struct Attempt<'a> {
+/// The repair of one block, over all its attempts.
+struct Repair<'a> {
     shared: &'a Arc<Shared>,
     job: &'a Arc<Job>,
     block: BlockId,
     options: &'a RepairOptions,
     flow: FlowId,
-    attempt: u32,
-    avoid: &'a BTreeSet<u32>,
+    /// Attempts that were noted so far.
+    attempts: u32,
+    /// Nodes that failed.
+    avoid: BTreeSet<u32>,
 }
 
 /// What is wrong with a block.
@@ -137,9 +140,16 @@ enum Lack {
     Surplus(u32),
 }
 
-impl Attempt<'_> {
-    async fn run(&self) -> Result<Repaired> {
-        let Attempt { shared, block, options, .. } = *self;
+impl Repair<'_> {
+    /// What a fault says of nodes: they are gone around from now on.
+    async fn learn(&mut self, fault: &Fault) {
+        self.shared.learn(fault).await;
+        self.avoid.extend(blamed(fault));
+    }
+
+    /// Attempts with one requestor, until it has the block or somebody but a helper failed.
+    async fn at_one_requestor(&mut self) -> Result<Repaired> {
+        let Repair { shared, block, options, .. } = *self;
         let view = shared.health.view();
         let placement = match shared.catalog.run(move |catalog| catalog.placement(block)).await {
             // Deleted: nothing to do, unless it was asked for by id.
@@ -163,12 +173,13 @@ impl Attempt<'_> {
             // A repair under way counts for more than any number of blocks stored.
             (shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
         };
-        let requestor = shared.planner.requestor(&view, &placement, options.requestor, self.avoid, load)?;
+        let requestor = shared.planner.requestor(&view, &placement, options.requestor, &self.avoid, load)?;
         let _receiving = shared.receive(requestor);
-        let (flow, attempt, now) = (self.flow, self.attempt, now_ms());
-        let ticket =
+        self.attempts += 1;
+        let (flow, attempt, now) = (self.flow, self.attempts, now_ms());
+        let mut ticket =
             shared.catalog.run(move |c| c.begin_repair(block, flow, attempt, requestor, now)).await?;
-        match self.build(&view, &placement, &ticket).await {
+        match self.build_mending(&mut ticket).await {
             Ok(sums) if !options.discard => {
                 let living = options.without_leaver(&shared.health.view());
                 let now_ms = now_ms();
@@ -192,6 +203,32 @@ impl Attempt<'_> {
         }
     }
 
+    /// Lets the block be built, around every helper that fails meanwhile. What the new copy turned out to be.
+    async fn build_mending(&mut self, ticket: &mut RepairTicket) -> Result<Sums> {
+        let (shared, block) = (self.shared, self.block);
+        for _ in 0..MAX_MENDS {
+            // As things are now: a copy that was found damaged is not listed any more.
+            let view = shared.health.view();
+            let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+            let error = match self.build(&view, &placement, ticket).await {
+                Err(CoordinatorError::Flow(fault)) if is_mendable(&fault, ticket.target.node) => fault,
+                result => return result,
+            };
+            self.learn(&error).await;
+            let attempt = self.attempts;
+            tracing::info!(%block, attempt, %error, "a helper failed: mending");
+            self.job.say(format!(
+                "attempt {attempt} to repair block {block} failed: {error}; the next one mends it"
+            ));
+            let broken = *ticket;
+            *ticket = shared.catalog.run(move |catalog| catalog.mend_repair(&broken)).await?;
+            self.attempts = ticket.attempt;
+        }
+        let view = shared.health.view();
+        let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+        self.build(&view, &placement, ticket).await
+    }
+
     /// Plans and runs the flow. What the new copy turned out to be.
     async fn build(&self, view: &View, placement: &Placement, ticket: &RepairTicket) -> Result<Sums> {
         let spec = RepairSpec {
@@ -202,11 +239,11 @@ impl Attempt<'_> {
             scheduled: self.options.replaces.is_some(),
             generation: ticket.target.generation,
             flow: self.flow,
-            attempt: self.attempt,
+            attempt: ticket.attempt,
             moves: self.options.moves,
             helpers: self.options.helpers.clone(),
         };
-        let plan = self.shared.planner.repair(view, placement, &spec, self.avoid)?;
+        let plan = self.shared.planner.repair(view, placement, &spec, &self.avoid)?;
         self.shared.planner.mark(&plan.planned.flow, ticket.target.node);
         let participants = plan.planned.plan.participants.clone();
         let progress = |done, total| self.job.slices(done, total);
@@ -223,9 +260,13 @@ impl Attempt<'_> {
         let (result, RepairPlan { scheme, why, .. }) = (result?, plan);
         let sums = check_staged(&result, placement, ticket)?;
         let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
+        let kept = match result.kept_slices {
+            0 => String::new(),
+            slices => format!("; {slices} slices were kept from broken attempts"),
+        };
         self.job.emit(proto::JobEvent {
             state: "running".to_owned(),
-            message: format!("block {} is durable on node-{}{why}", self.block, ticket.target.node),
+            message: format!("block {} is durable on node-{}{why}{kept}", self.block, ticket.target.node),
             flow: Some(result),
             block: self.block.to_vec(),
             scheme,
@@ -234,6 +275,14 @@ impl Attempt<'_> {
         });
         Ok(sums)
     }
+}
+
+/// Whether a fault leaves what the requestor has of use: somebody else is to blame, and nobody says that the bytes are wrong.
+fn is_mendable(fault: &Fault, requestor: u32) -> bool {
+    let others = blamed(fault);
+    !matches!(fault.cause, Cause::Invalid | Cause::WrongDigest | Cause::Bug)
+        && !others.is_empty()
+        && !others.contains(&requestor)
 }
 
 /// Deletes the copy at once instead of after the grace: nothing refers to it.

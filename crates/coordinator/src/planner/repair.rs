@@ -186,7 +186,7 @@ impl Planner {
 
 impl RepairSpec {
     pub(super) fn header(&self, header: FlowHeader) -> FlowHeader {
-        FlowHeader { flow: self.flow, attempt: self.attempt, verify: self.verify, ..header }
+        FlowHeader { flow: self.flow, attempt: self.attempt, verify: self.verify, keep: true, ..header }
     }
 
     /// What the new copy's sidecar says of its stripe.

@@ -281,7 +281,7 @@ async fn reservations_are_given_back() {
 }
 
 /// Changes the one block file of a store.
-fn damage(disk: &dyn Disk, change: impl FnOnce(&mut Vec<u8>)) {
+pub fn damage(disk: &dyn Disk, change: impl FnOnce(&mut Vec<u8>)) {
     let folders = disk.list(Path::new("blocks")).unwrap();
     let files = folders.iter().flat_map(|folder| {
         let folder = Path::new("blocks").join(&folder.name);

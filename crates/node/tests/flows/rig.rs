@@ -9,7 +9,7 @@ use node::{Config, Node};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use wire::spec::{Binding, FlowHeader, encode_plan};
-use wire::{BlockId, Fault, proto};
+use wire::{BlockId, Fault, FlowId, proto};
 
 /// The requestor's node number; member i lives on node i + 1.
 pub const REQUESTOR: u32 = 100;
@@ -23,6 +23,8 @@ pub struct Rig {
     pub geometry: Geometry,
     pub nodes: Vec<Node>,
     pub requestor: Node,
+    /// The requestor as site 0, member i's node as site i + 1, also when it is dead.
+    participants: Vec<proto::Participant>,
     pub blocks: Vec<Vec<u8>>,
     pub ids: Vec<BlockId>,
     pub injections: Vec<Arc<Injection>>,
@@ -50,7 +52,9 @@ impl Rig {
             disks.push(disk);
         }
         let requestor = start(REQUESTOR, Arc::new(CrashDisk::new(&switch)), Arc::default()).await;
-        Rig { code, geometry, nodes, requestor, blocks, ids, injections, disks }
+        let sites = (0..).zip([&requestor].into_iter().chain(&nodes));
+        let participants = sites.map(|(site, node)| participant(site, node)).collect();
+        Rig { code, geometry, nodes, requestor, participants, blocks, ids, injections, disks }
     }
 
     /// A proved repair of several blocks, the first at the requestor, the others each at the node of the member given with
@@ -86,6 +90,24 @@ impl Rig {
         let flow = self.flow(scheme, wanted, flow::Sink::Write, &lost);
         let slices = (0, flow.geometry.slices());
         self.bind(&flow, scheme, verify, REQUESTOR, slices)
+    }
+
+    /// An attempt at the repair of a block, without the help of the members `away`; what it writes is kept when it breaks.
+    pub fn attempt(
+        &self,
+        scheme: Scheme,
+        lost: u16,
+        away: &[u16],
+        flow: FlowId,
+        attempt: u32,
+    ) -> proto::FlowPlan {
+        let members: Vec<Member> = away.iter().chain([&lost]).map(|&m| Member(m)).collect();
+        let wanted = RepairRequest::whole_blocks(&self.code, &[Member(lost)]);
+        let built = self.flow(scheme, wanted, flow::Sink::Write, &members);
+        let mut plan = self.bind(&built, scheme, true, REQUESTOR, (0, built.geometry.slices()));
+        let header = plan.header.as_mut().unwrap();
+        (header.flow, header.attempt, header.keep) = (flow.to_vec(), attempt, true);
+        plan
     }
 
     /// A proved repair of a whole block at the requestor, and what it will cost.
@@ -162,11 +184,10 @@ impl Rig {
         header.verify = verify;
         header.serial = scheme.serial();
         header.stall_ms = 400;
-        let mut participants = vec![match driver {
-            0 => proto::Participant::default(),
-            _ => participant(0, &self.requestor),
-        }];
-        participants.extend(self.nodes.iter().zip(1..).map(|(node, site)| participant(site, node)));
+        let mut participants = self.participants.clone();
+        if driver == 0 {
+            participants[0] = proto::Participant::default();
+        }
         let blocks = (0..self.blocks.len())
             .map(|m| {
                 let stored_bytes = self.blocks[m].len() as u64;

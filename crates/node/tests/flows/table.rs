@@ -3,7 +3,7 @@
 
 use crate::rig::Rig;
 use codes::{Code, families};
-use flow::{Member, Scheme, Site};
+use flow::{Scheme, Site};
 use std::collections::BTreeMap;
 
 /// Codes that papers and issues name, and one for each family whose example is wider than this test has nodes.
