@@ -179,7 +179,7 @@ mod tests {
         assert!(close(network.streamed(&star, 1024), 2.0 * slot));
         // A chain that crosses once each way: racks' links are full-duplex.
         let chain = [(0, 1, BLOCK), (1, 2, BLOCK)];
-        assert!(close(network.streamed(&chain, BLOCK / 100), 1.01 * slot));
+        assert!(close(network.streamed(&chain, BLOCK / 64), (1.0 + 1.0 / 64.0) * slot));
         assert!(close(network.forwarded(&chain), 2.0 * slot));
     }
 }
