@@ -21,6 +21,7 @@ mod error;
 mod get;
 mod jobs;
 mod metadata;
+mod outlet;
 mod put;
 mod range;
 mod read;

@@ -228,7 +228,8 @@ pub(crate) async fn plan_read(
     let view = shared.health.view();
     let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
     let (offset, length) = (request.offset, request.length);
-    let read = ReadRequest { offset, length, scheme, avoid: &avoid, slice_bytes };
+    let (held, room_bytes) = (&request.held[..], request.room_bytes);
+    let read = ReadRequest { offset, length, held, room_bytes, scheme, avoid: &avoid, slice_bytes };
     let reply = shared.planner.read(&view, &placement, &read)?;
     shared.reads.note(&reply);
     Ok(reply)

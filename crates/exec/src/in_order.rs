@@ -9,6 +9,7 @@ use wire::Fault;
 struct Piece {
     row: usize,
     offset: u64,
+    room: usize,
     bytes: Vec<u8>,
 }
 
@@ -41,7 +42,8 @@ impl InOrder {
         if delivery.slice == state.next {
             return (state.sink)(delivery);
         }
-        let piece = Piece { row: delivery.row, offset: delivery.offset, bytes: delivery.bytes.to_vec() };
+        let Delivery { row, offset, room, bytes, .. } = delivery;
+        let piece = Piece { row, offset, room, bytes: bytes.to_vec() };
         state.early.entry(delivery.slice).or_default().pieces.push(piece);
         Ok(())
     }
@@ -59,7 +61,8 @@ impl InOrder {
             let slice = *first.key();
             let Early { pieces, is_whole } = first.remove();
             for piece in &pieces {
-                sink(Delivery { row: piece.row, slice, offset: piece.offset, bytes: &piece.bytes })?;
+                let Piece { row, offset, room, bytes } = piece;
+                sink(Delivery { row: *row, slice, offset: *offset, room: *room, bytes })?;
             }
             if !is_whole {
                 break;
@@ -85,7 +88,7 @@ mod tests {
         let reader = InOrder::new(sink, 5);
         let piece = |slice, row| {
             let bytes = [slice as u8, row as u8];
-            reader.take(Delivery { row, slice, offset: slice * 2, bytes: &bytes }).unwrap();
+            reader.take(Delivery { row, slice, offset: slice * 2, room: 2, bytes: &bytes }).unwrap();
         };
         let slices = || got.lock().unwrap().iter().map(|&(slice, row, _)| (slice, row)).collect::<Vec<_>>();
         piece(7, 0);

@@ -10,6 +10,7 @@ mod faults;
 mod local;
 mod objects;
 mod power_cut;
+mod reads;
 mod recovery;
 mod rig;
 mod syncs;

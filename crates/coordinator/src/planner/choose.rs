@@ -3,7 +3,7 @@
 
 use super::order::Network;
 use super::price::Price;
-use super::slice_run;
+use super::rows::Rows;
 use crate::config::STAR_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
 use flow::multi_block::repairs_several;
@@ -31,24 +31,24 @@ pub(super) enum ForSeveral {
     },
 }
 
-/// Builds `request` by the scheme `asked` for, or by the best one. Of a read only `length` bytes from `offset` of the
-/// wanted symbol count; of a repair all.
+/// Builds `request` by the scheme `asked` for, or by the best one. Of a read only the wanted bytes of its rows count; of a
+/// repair all.
 pub(super) fn choose(
     asked: Option<Scheme>,
     request: &RepairRequest<'_>,
-    read: Option<(u64, u64)>,
+    read: Option<&Rows>,
     network: &Network,
 ) -> Result<Choice> {
     let (scheme, why) = match (asked, read) {
         (Some(scheme), _) => (scheme, None),
-        (None, Some((_, length @ ..=STAR_READ_BYTES))) => {
-            let why = format!("for {length} B, where latency counts hops and not bytes");
+        (None, Some(rows)) if rows.total() <= STAR_READ_BYTES => {
+            let why = format!("for {} B, where latency counts hops and not bytes", rows.total());
             (Scheme::Conventional, Some(why))
         }
         (None, _) => {
             let price = |flow: &Proved| {
-                let slices = read.map(|(offset, length)| {
-                    let (first, count) = slice_run(offset, length, flow.geometry.slice_bytes);
+                let slices = read.map(|rows| {
+                    let (first, count) = rows.slices(flow.geometry.slice_bytes);
                     first..first + count
                 });
                 network.price(flow, stored(request.helpers), slices)
@@ -217,7 +217,12 @@ mod tests {
             requestor: Site(0),
             sink: Sink::Read,
         };
-        let choice = choose(asked, &request, read, &Network::default())?;
+        let rows = read.map(|(offset, length)| Rows {
+            symbols: vec![0],
+            bytes: offset..offset + length,
+            in_order: length,
+        });
+        let choice = choose(asked, &request, rows.as_ref(), &Network::default())?;
         Ok((choice.scheme, choice.flow.geometry.slices(), choice.why.unwrap_or_default()))
     }
 

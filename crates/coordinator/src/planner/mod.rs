@@ -12,6 +12,7 @@ mod order;
 mod price;
 mod read;
 mod repair;
+mod rows;
 mod why;
 mod write;
 

@@ -1,7 +1,8 @@
-//! Plans of reads: from a living copy, or decoded from the rest of the stripe.
+//! Plans of reads: from a living copy, or decoded from the rest of the stripe, several symbols at once (`rows`).
 
 use super::choose::{Choice, choose};
 use super::repair::survivors;
+use super::rows::Wanted;
 use super::{CLIENT, Draft, Planned, Planner, Source, plain, site, slice_run};
 use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
@@ -9,6 +10,7 @@ use crate::health::View;
 use codes::Code;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use wire::proto;
 use wire::spec::FlowHeader;
 
@@ -17,6 +19,10 @@ use wire::spec::FlowHeader;
 pub(crate) struct ReadRequest<'a> {
     pub offset: u64,
     pub length: u64,
+    /// What came out of order already.
+    pub held: &'a [proto::ByteRange],
+    /// How much may come out of order, that included.
+    pub room_bytes: u64,
     /// For a degraded read; `None`: the coordinator chooses.
     pub scheme: Option<Scheme>,
     pub avoid: &'a BTreeSet<u32>,
@@ -24,7 +30,8 @@ pub(crate) struct ReadRequest<'a> {
 }
 
 impl Planner {
-    /// A plan for a prefix of the wanted bytes: all of them, or up to the end of a symbol.
+    /// A plan for a prefix of the wanted bytes: all of them, or up to the end of a symbol; and of a degraded read for those
+    /// rows of other symbols for which the reader has room.
     pub fn read(
         &self,
         view: &View,
@@ -41,24 +48,27 @@ impl Planner {
                 request.offset.saturating_add(request.length)
             )));
         }
-        if request.length == 0 {
+        let range = request.offset..request.offset + request.length;
+        let wanted = Wanted::new(range, request.held, request.room_bytes)?;
+        let Some(first) = wanted.first() else {
             let note = "nothing to read".to_owned();
             return Ok(proto::PlanReply { note, offset: request.offset, ..Default::default() });
-        }
-        match self.healthy(view, placement, request)? {
+        };
+        match self.healthy(view, placement, first, request)? {
             Some(reply) => Ok(reply),
-            None => self.degraded(view, placement, request),
+            None => self.degraded(view, placement, &wanted, request),
         }
     }
 
-    /// From the least loaded living copy.
+    /// `bytes`, from the least loaded living copy.
     fn healthy(
         &self,
         view: &View,
         placement: &Placement,
+        bytes: Range<u64>,
         request: &ReadRequest<'_>,
     ) -> Result<Option<proto::PlanReply>> {
-        let row = &placement.row;
+        let (row, length) = (&placement.row, bytes.end - bytes.start);
         let load = |node: u32| {
             let node = view.nodes.get(&node).filter(|n| n.is_living);
             node.map(|n| (n.is_quarantined, n.status.running_stages))
@@ -82,11 +92,11 @@ impl Planner {
             sources: &[Source { member, block: placement.block, row, location }],
             writes: BTreeMap::new(),
             scheme: "read",
-            slices: Some(slice_run(request.offset, request.length, request.slice_bytes)),
+            slices: Some(slice_run(bytes.start, length, request.slice_bytes)),
         }
         .finish()?;
         let note = format!("from node-{}", location.node);
-        Ok(Some(reply(planned, false, note, request.offset, request.length)))
+        Ok(Some(reply(planned, false, note, bytes.start, length)))
     }
 
     /// Decoded from the rest of the stripe by some scheme.
@@ -94,6 +104,7 @@ impl Planner {
         &self,
         view: &View,
         placement: &Placement,
+        wanted: &Wanted,
         request: &ReadRequest<'_>,
     ) -> Result<proto::PlanReply> {
         let Some(stripe) = &placement.stripe else {
@@ -105,26 +116,29 @@ impl Planner {
             alpha: code.alpha() as u16,
             slice_bytes: request.slice_bytes,
         };
-        let symbol_bytes = geometry.symbol_bytes().max(1);
-        let (index, within) = (request.offset / symbol_bytes, request.offset % symbol_bytes);
-        let length = request.length.min(symbol_bytes - within);
+        let whole = request.scheme.is_some_and(Scheme::whole_block);
+        let slice_bytes = if whole { geometry.whole_slice() } else { u64::from(request.slice_bytes) };
+        let rows = wanted.rows(geometry.symbol_bytes().max(1), slice_bytes);
+        let (Some(rows), Some(first)) = (rows, wanted.first()) else {
+            return Err(CoordinatorError::Bug("a read of nothing".to_owned()));
+        };
+        let member = Member(stripe.index);
         let (sources, absent) = survivors(self, view, stripe, request.avoid, &[]);
         let helpers: Vec<_> = sources.iter().map(Source::helper).collect();
         let repair = RepairRequest {
             code: &code,
             geometry,
-            wanted: vec![Symbol { member: Member(stripe.index), index: index as u16 }],
+            wanted: rows.symbols.iter().map(|&index| Symbol { member, index }).collect(),
             helpers: &helpers,
             absent: &absent,
             requestor: CLIENT,
             sink: Sink::Read,
         };
-        let Choice { scheme, flow, why } =
-            choose(request.scheme, &repair, Some((within, length)), &self.network(view))
-                .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
+        let Choice { scheme, flow, why } = choose(request.scheme, &repair, Some(&rows), &self.network(view))
+            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         self.mark(&flow, CLIENT.0);
         let helpers = flow.sites().len() - 1;
-        let slices = slice_run(within, length, flow.geometry.slice_bytes);
+        let slices = rows.slices(flow.geometry.slice_bytes);
         let planned = Draft {
             view,
             header: FlowHeader { serial: scheme.serial(), ..FlowHeader::new(code.field(), flow.geometry) },
@@ -137,7 +151,7 @@ impl Planner {
         .finish()?;
         let why = why.map_or(String::new(), |why| format!(", {why}"));
         let note = format!("no living copy: decoded from {helpers} helpers by {scheme}{why}");
-        Ok(reply(planned, true, note, request.offset, length))
+        Ok(reply(planned, true, note, first.start, rows.in_order))
     }
 }
 

@@ -254,6 +254,7 @@ impl Cluster {
             scheme: scheme.to_owned(),
             avoid: avoid.to_vec(),
             slice_bytes: 1024,
+            ..Default::default()
         };
         Ok(self.client.plan_read(request).await?.into_inner())
     }

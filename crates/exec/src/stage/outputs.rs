@@ -22,7 +22,9 @@ pub struct Delivery<'a> {
     pub slice: u64,
     /// Offset of `bytes` in the symbol.
     pub offset: u64,
-    /// May be shorter than the slice: the rest is zero.
+    /// Bytes of the symbol that this delivers.
+    pub room: usize,
+    /// The first of them; the rest is zero.
     pub bytes: &'a [u8],
 }
 
@@ -210,7 +212,7 @@ impl Outputs {
             Destination::Block { block, symbol } => self.write(block, symbol, place, bytes, &fingerprint),
             Destination::Sink { row } => {
                 let offset = place.offset(self.context.id.header.geometry.slice_bytes);
-                let delivery = Delivery { row, slice: place.slice, offset, bytes };
+                let delivery = Delivery { row, slice: place.slice, offset, room: place.room, bytes };
                 match &mut self.reader {
                     Some(Reader::Alone(sink)) => sink(delivery),
                     Some(Reader::Shared(reader)) => reader.take(delivery),

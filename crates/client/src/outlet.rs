@@ -1,0 +1,316 @@
+//! Where the flows of a read deliver: bytes that are due go to the writer, those of later symbols wait in memory.
+
+use crate::error::ClientError;
+use crate::writer::Pieces;
+use exec::{Delivery, Sink};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::proto::{ByteRange, FlowPlan, stage_output};
+use wire::{Cause, Fault, limits};
+
+/// Bytes of one read that may wait for their turn: a lost block of the usual size is then decoded in one flow, whatever
+/// its code. Of longer blocks fewer symbols are decoded at once, and cost what each costs alone.
+pub(crate) const ROOM_BYTES: u64 = limits::DEFAULT_BLOCK_BYTES;
+
+/// Where one flow delivers.
+pub(crate) struct Outlet(Arc<Mutex<State>>);
+
+/// What a flow has brought.
+pub(crate) struct Closed {
+    /// Bytes of the block before this went to the writer.
+    pub reached: u64,
+    /// Whether the writer still listens.
+    pub listening: bool,
+    /// What is not yet due.
+    pub held: Held,
+}
+
+struct State {
+    layout: Layout,
+    /// Bytes of the block before this have been sent.
+    next: u64,
+    /// The last byte wanted, excluded.
+    end: u64,
+    /// `None` once closed, from this end or the writer's.
+    pieces: Option<Pieces>,
+    held: Held,
+}
+
+impl Outlet {
+    /// For a flow that brings bytes of `range`, in addition to what is `held`.
+    ///
+    /// # Errors
+    /// [`ClientError::Protocol`]: the plan tells no possible geometry.
+    pub fn open(
+        plan: &FlowPlan,
+        range: Range<u64>,
+        pieces: Pieces,
+        held: Held,
+    ) -> Result<Outlet, ClientError> {
+        Ok(Outlet::with(Layout::of(plan)?, range, pieces, held))
+    }
+
+    fn with(layout: Layout, range: Range<u64>, pieces: Pieces, held: Held) -> Outlet {
+        let state = State { layout, next: range.start, end: range.end, pieces: Some(pieces), held };
+        Outlet(Arc::new(Mutex::new(state)))
+    }
+
+    /// What the flow is given. It may block for the writer.
+    pub fn sink(&self) -> Sink {
+        let state = Arc::clone(&self.0);
+        // Held while it waits for the writer: who closes the outlet waits for what is being sent.
+        Box::new(move |delivery: Delivery<'_>| lock(&state).take(&delivery))
+    }
+
+    /// Nothing of the flow counts from here on.
+    pub fn close(&self) -> Closed {
+        let mut state = lock(&self.0);
+        let listening = state.pieces.take().is_some();
+        Closed { reached: state.next, listening, held: std::mem::take(&mut state.held) }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// Cuts off what was not asked for, fills up with zeros what is not stored.
+    fn take(&mut self, delivery: &Delivery<'_>) -> Result<(), Fault> {
+        let Some(place) = self.layout.place_of(delivery) else {
+            return Err(Fault::new(Cause::Bug, format!("row {} was not asked for", delivery.row)));
+        };
+        if self.pieces.is_none() {
+            return Err(closed());
+        }
+        let range = place.start.max(self.next)..place.end.min(self.end);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let piece =
+            |range: Range<u64>| cut(delivery.bytes, range.start - place.start..range.end - place.start);
+        if range.start > self.next {
+            return self.held.keep(range, piece);
+        }
+        self.next = range.end;
+        self.send(piece(range))?;
+        while let Some(piece) = self.held.due(self.next) {
+            self.next += piece.len() as u64;
+            self.send(piece)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, piece: Vec<u8>) -> Result<(), Fault> {
+        if self.pieces.as_ref().is_none_or(|pieces| pieces.send(piece).is_err()) {
+            self.pieces = None;
+            return Err(closed());
+        }
+        Ok(())
+    }
+}
+
+fn closed() -> Fault {
+    Fault::new(Cause::Aborted, "the output was closed")
+}
+
+/// Bytes of a block that came before their turn, [`ROOM_BYTES`] at most.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// By where they begin; they do not overlap.
+    pieces: BTreeMap<u64, Vec<u8>>,
+    bytes: u64,
+}
+
+impl Held {
+    /// What is held, as runs.
+    pub fn ranges(&self) -> Vec<ByteRange> {
+        let mut ranges: Vec<ByteRange> = Vec::new();
+        for (&offset, piece) in &self.pieces {
+            let length = piece.len() as u64;
+            match ranges.last_mut() {
+                Some(last) if last.offset + last.length == offset => last.length += length,
+                _ => ranges.push(ByteRange { offset, length }),
+            }
+        }
+        ranges
+    }
+
+    /// Keeps what of `range` is not held yet.
+    fn keep(&mut self, range: Range<u64>, piece: impl Fn(Range<u64>) -> Vec<u8>) -> Result<(), Fault> {
+        let before = self.pieces.range(..=range.start).next_back();
+        let after = self.pieces.range(range.start + 1..range.end);
+        let mut gaps = Vec::new();
+        let mut next = range.start;
+        for (&start, held) in before.into_iter().chain(after) {
+            gaps.push(next..start.max(next));
+            next = next.max(start + held.len() as u64);
+        }
+        gaps.push(next..range.end.max(next));
+        for gap in gaps.into_iter().filter(|gap| !gap.is_empty()) {
+            let bytes = self.bytes + (gap.end - gap.start);
+            if bytes > ROOM_BYTES {
+                return Err(Fault::new(Cause::Bug, "more comes before its turn than there is room for"));
+            }
+            self.bytes = bytes;
+            self.pieces.insert(gap.start, piece(gap));
+        }
+        Ok(())
+    }
+
+    /// Takes out what begins at `next`; forgets what lies before.
+    fn due(&mut self, next: u64) -> Option<Vec<u8>> {
+        while let Some(first) = self.pieces.first_entry() {
+            if *first.key() > next {
+                return None;
+            }
+            let (start, mut piece) = first.remove_entry();
+            self.bytes -= piece.len() as u64;
+            let sent = usize::try_from(next - start).unwrap_or(usize::MAX);
+            if sent < piece.len() {
+                piece.drain(..sent);
+                return Some(piece);
+            }
+        }
+        None
+    }
+}
+
+/// Where the rows that a plan delivers lie in the block.
+struct Layout {
+    symbol_bytes: u64,
+    /// Symbol of each row.
+    symbols: Vec<u64>,
+}
+
+impl Layout {
+    fn of(plan: &FlowPlan) -> Result<Layout, ClientError> {
+        let geometry = plan.header.as_ref().and_then(|h| h.geometry);
+        let geometry =
+            geometry.ok_or_else(|| ClientError::Protocol("a plan without a geometry".to_owned()))?;
+        let (Ok(alpha), true) = (u16::try_from(geometry.alpha), limits::slice_bytes_ok(geometry.slice_bytes))
+        else {
+            return Err(ClientError::Protocol("a plan with an impossible geometry".to_owned()));
+        };
+        let (block_bytes, slice_bytes) = (geometry.block_bytes, geometry.slice_bytes);
+        let reads = plan.stages.iter().flat_map(|s| &s.outputs).filter_map(|output| match &output.kind {
+            Some(stage_output::Kind::Read(read)) => Some(read.symbols.iter().map(|s| u64::from(s.index))),
+            _ => None,
+        });
+        Ok(Layout {
+            symbol_bytes: flow::Geometry { block_bytes, alpha, slice_bytes }.symbol_bytes(),
+            symbols: reads.flatten().collect(),
+        })
+    }
+
+    /// The bytes of the block that a delivery stands for, its zeros included.
+    fn place_of(&self, delivery: &Delivery<'_>) -> Option<Range<u64>> {
+        let symbol = self.symbols.get(delivery.row)? * self.symbol_bytes;
+        let end = delivery.offset.saturating_add(delivery.room as u64).min(self.symbol_bytes);
+        Some(symbol + delivery.offset..symbol + end.max(delivery.offset))
+    }
+}
+
+/// `range` of `bytes`, which are followed by zeros without end.
+fn cut(bytes: &[u8], range: Range<u64>) -> Vec<u8> {
+    let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+    let mut piece = Vec::with_capacity((range.end - range.start) as usize);
+    piece.extend_from_slice(&bytes[clamp(range.start)..clamp(range.end)]);
+    piece.resize((range.end - range.start) as usize, 0);
+    piece
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+
+    const SLICE: u64 = 4;
+
+    /// Rows are symbols 0, 1, 2 of ten bytes.
+    fn layout() -> Layout {
+        Layout { symbol_bytes: 10, symbols: vec![0, 1, 2] }
+    }
+
+    fn delivery(row: usize, slice: u64, bytes: &[u8]) -> Delivery<'_> {
+        let offset = slice * SLICE;
+        Delivery { row, slice, offset, room: SLICE.min(10 - offset) as usize, bytes }
+    }
+
+    struct Delivered {
+        bytes: Vec<u8>,
+        closed: Closed,
+        result: Result<(), Fault>,
+    }
+
+    fn deliver(range: Range<u64>, held: Held, slices: &[(usize, u64, &[u8])]) -> Delivered {
+        let (pieces, out) = sync_channel(16);
+        let outlet = Outlet::with(layout(), range, pieces, held);
+        let mut sink = outlet.sink();
+        let result = slices.iter().try_for_each(|&(row, slice, bytes)| sink(delivery(row, slice, bytes)));
+        let closed = outlet.close();
+        Delivered { bytes: out.try_iter().flatten().collect(), closed, result }
+    }
+
+    #[test]
+    fn slices_are_trimmed_and_filled_up() {
+        let slices: [(usize, u64, &[u8]); 3] = [(0, 0, b"abcd"), (0, 1, b"efgh"), (0, 2, b"i")];
+        let delivered = |range, slices| {
+            let Delivered { bytes, closed, result } = deliver(range, Held::default(), slices);
+            result.unwrap();
+            (bytes, closed.reached)
+        };
+        assert_eq!(delivered(0..10, &slices), (b"abcdefghi\0".to_vec(), 10));
+        assert_eq!(delivered(2..6, &slices[..2]), (b"cdef".to_vec(), 6));
+        assert_eq!(delivered(5..9, &slices[1..]), (b"fghi".to_vec(), 9));
+        // A frame without a payload is a slice of zeros; what comes again is ignored.
+        assert_eq!(delivered(0..4, &[(0, 0, b""), (0, 0, b"abcd")]), (vec![0; 4], 4));
+    }
+
+    #[test]
+    fn rows_wait_for_their_turn_and_go_out_in_order() {
+        let slices: [(usize, u64, &[u8]); 6] =
+            [(0, 0, b"abcd"), (1, 0, b"klmn"), (0, 1, b"efgh"), (1, 1, b"opqr"), (0, 2, b"ij"), (1, 2, b"s")];
+        let all = deliver(1..19, Held::default(), &slices);
+        all.result.unwrap();
+        assert_eq!((all.bytes.as_slice(), all.closed.reached), (&b"bcdefghijklmnopqrs"[..], 19));
+        assert!(all.closed.held.ranges().is_empty() && all.closed.held.bytes == 0);
+
+        // A flow that breaks off leaves what it brought; the next one brings the rest, and some of it again.
+        let some = deliver(1..25, Held::default(), &slices[..4]);
+        assert_eq!((some.bytes.as_slice(), some.closed.reached), (&b"bcdefgh"[..], 8));
+        assert_eq!(some.closed.held.ranges(), [ByteRange { offset: 10, length: 8 }]);
+        assert_eq!(some.closed.held.bytes, 8);
+        let rest: [(usize, u64, &[u8]); 5] =
+            [(2, 0, b"uvwx"), (1, 2, b"st"), (1, 1, b"????"), (2, 1, b"y"), (0, 2, b"ij")];
+        let rest = deliver(8..25, some.closed.held, &rest);
+        rest.result.unwrap();
+        assert_eq!((rest.bytes.as_slice(), rest.closed.reached), (&b"ijklmnopqrstuvwxy"[..], 25));
+        assert!(rest.closed.listening && rest.closed.held.pieces.is_empty());
+    }
+
+    #[test]
+    fn what_comes_after_the_close_does_not_count() {
+        let (pieces, out) = sync_channel(16);
+        let outlet = Outlet::with(layout(), 0..10, pieces, Held::default());
+        let mut sink = outlet.sink();
+        sink(delivery(0, 0, b"abcd")).unwrap();
+        let closed = outlet.close();
+        assert_eq!((closed.reached, closed.listening), (4, true));
+        for row in [0, 1] {
+            assert!(sink(delivery(row, 1, b"late")).is_err());
+        }
+        assert!(outlet.close().held.pieces.is_empty());
+        assert_eq!(out.try_iter().flatten().collect::<Vec<u8>>(), b"abcd");
+    }
+
+    #[test]
+    fn a_row_too_many_and_more_than_there_is_room_for_are_faults() {
+        assert_eq!(deliver(0..30, Held::default(), &[(3, 0, b"abcd")]).result.unwrap_err().cause, Cause::Bug);
+        let full = Held { pieces: BTreeMap::new(), bytes: ROOM_BYTES - 3 };
+        assert_eq!(deliver(0..30, full, &[(1, 0, b"abcd")]).result.unwrap_err().cause, Cause::Bug);
+        let nearly = Held { pieces: BTreeMap::new(), bytes: ROOM_BYTES - 4 };
+        assert!(deliver(0..30, nearly, &[(1, 0, b"abcd")]).result.is_ok());
+    }
+}
