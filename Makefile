@@ -21,11 +21,13 @@ lint: toolchain
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Kernels beside memcpy and XOR; planners of paths; a chain of helpers beside a bare one; every experiment in quick form, which needs root.
+# Kernels beside memcpy and XOR; planners of paths and of recoveries; a chain of helpers beside a bare one; every experiment in quick form, which needs root.
 # A full one, which replaces the record in results/: target/release/stripeline bench ID, then stripeline bench report.
 bench: toolchain testbed
 	$(CARGO) bench --locked -p gf
 	$(CARGO) bench --locked -p plan
+	$(CARGO) bench --locked -p flow
+	$(CARGO) bench --locked -p coordinator
 	$(CARGO) bench --locked -p node --bench chain
 	$(CARGO) build --release --locked -p cli
 	target/release/stripeline bench all --quick

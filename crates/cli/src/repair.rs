@@ -59,6 +59,9 @@ pub enum RepairCommand {
         ids: Vec<u32>,
         #[command(flatten)]
         spread: Spread,
+        /// Plan every block and have all nodes that would take part prepare, but move nothing; the node may be alive
+        #[arg(long, conflicts_with = "discard")]
+        dry_run: bool,
         #[command(flatten)]
         how: How,
         /// Show the bytes of every link
@@ -74,8 +77,14 @@ pub struct Spread {
     #[arg(long, value_name = "N")]
     parallel: Option<u32>,
     /// How helpers and requestors are found: for many stripes at once, so that the busiest link carries little; stripe by
-    /// stripe, the least recently selected helpers; or for many by load and cached blocks
-    #[arg(long, alias = "plan", default_value = "balanced", value_parser = ["balanced", "least-recent", "m-ppr"])]
+    /// stripe, the least recently selected helpers; for many by load and cached blocks; or, to compare with, those on the
+    /// nodes of the lowest numbers
+    #[arg(
+        long,
+        alias = "plan",
+        default_value = "balanced",
+        value_parser = ["balanced", "least-recent", "m-ppr", "lowest-index"]
+    )]
     assign: String,
     /// Nodes that may receive, such as 3,5 [default: all, as stripes and racks allow]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
@@ -172,8 +181,8 @@ pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
                 repair_several(context.out, &client, request, "repair", verbose).await
             })
         }
-        RepairCommand::Node { ids, spread, how, verbose } => {
-            let request = spread.request(&ids, how.request()?)?;
+        RepairCommand::Node { ids, spread, dry_run, how, verbose } => {
+            let request = RepairRequest { dry_run, ..spread.request(&ids, how.request()?)? };
             let what = format!("repair node-{}", request.node);
             context.with_client(async |client| {
                 repair_several(context.out, &client, request, &what, verbose).await

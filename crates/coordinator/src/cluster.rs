@@ -33,7 +33,7 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
             Ok((catalog.meta()?, catalog.counts(&living, recoverable)?))
         })
         .await?;
-    let node = |(&id, node): (&u32, &crate::health::NodeView)| proto::NodeInfo {
+    let node = |(&id, node): (&u32, &Arc<crate::health::NodeView>)| proto::NodeInfo {
         node: id,
         rack: node.rack_name.clone(),
         living: node.is_living,

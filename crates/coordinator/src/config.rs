@@ -29,7 +29,7 @@ pub const MAX_PARALLEL_REPAIRS: usize = 256;
 
 /// Repairs of a node recovery in which one node takes part at once: its disk then serves that many streams in each
 /// direction, which still reads and writes long runs.
-pub const REPAIRS_PER_NODE: usize = 4;
+pub const REPAIRS_PER_NODE: usize = 16;
 
 /// Repairs that a node recovery runs at once while degraded reads are planned: somebody waits for those.
 pub const PARALLEL_WHILE_READING: usize = 1;

@@ -4,7 +4,7 @@ use crate::catalog::rows::NodeRow;
 use crate::error::{CoordinatorError, Result};
 use plan::{NodeId, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::{Cause, Fault, proto};
 
@@ -40,8 +40,11 @@ struct Node {
 /// The nodes at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    pub nodes: BTreeMap<u32, NodeView>,
-    pub topology: Topology,
+    /// Apart from the keys, which are searched often: a search through a thousand nodes then reads few cache lines.
+    pub nodes: BTreeMap<u32, Arc<NodeView>>,
+    pub topology: Arc<Topology>,
+    /// Nodes that help only where others do not suffice.
+    pub quarantined: Arc<BTreeSet<NodeId>>,
 }
 
 /// A node at one moment.
@@ -140,12 +143,16 @@ impl Health {
     /// The nodes now.
     pub fn view(&self) -> View {
         let nodes = self.nodes();
-        let racks: BTreeSet<&str> = nodes.values().map(|node| node.row.rack.as_str()).collect();
-        let number = |rack: &str| racks.iter().position(|&known| known == rack).unwrap_or(0) as u32;
-        let mut view = View::default();
+        let mut racks: BTreeMap<&str, u32> = nodes.values().map(|node| (node.row.rack.as_str(), 0)).collect();
+        (0..).zip(racks.values_mut()).for_each(|(number, rack)| *rack = number);
+        let (mut view, mut topology, mut quarantined) =
+            (View::default(), Topology::default(), BTreeSet::new());
         for (&id, node) in nodes.iter() {
-            let rack = number(&node.row.rack);
-            view.topology.insert(NodeId(id), RackId(rack));
+            let rack = racks.get(node.row.rack.as_str()).copied().unwrap_or(0);
+            topology.insert(NodeId(id), RackId(rack));
+            if node.is_quarantined() {
+                quarantined.insert(NodeId(id));
+            }
             let node = NodeView {
                 control_addr: node.row.control_addr.clone(),
                 data_addr: node.row.data_addr.clone(),
@@ -157,8 +164,9 @@ impl Health {
                 last_seen: node.last_seen,
                 status: node.status.clone(),
             };
-            view.nodes.insert(id, node);
+            view.nodes.insert(id, Arc::new(node));
         }
+        (view.topology, view.quarantined) = (Arc::new(topology), Arc::new(quarantined));
         view
     }
 }
@@ -193,13 +201,13 @@ impl View {
 
     /// Nodes that may be given blocks, apart from those to avoid, in rising order.
     pub fn usable(&self, avoid: &BTreeSet<u32>) -> Vec<NodeId> {
-        let usable = |(id, node): &(&u32, &NodeView)| node.takes_blocks() && !avoid.contains(*id);
+        let usable = |(id, node): &(&u32, &Arc<NodeView>)| node.takes_blocks() && !avoid.contains(*id);
         self.nodes.iter().filter(usable).map(|(&id, _)| NodeId(id)).collect()
     }
 
     /// A node that is known.
     pub fn node(&self, node: u32) -> Result<&NodeView> {
-        self.nodes.get(&node).ok_or(CoordinatorError::NoSuchNode(node))
+        self.nodes.get(&node).map(Arc::as_ref).ok_or(CoordinatorError::NoSuchNode(node))
     }
 }
 

@@ -27,6 +27,7 @@ mod nodes;
 mod objects;
 mod planner;
 mod reads;
+pub mod rehearsal;
 mod service;
 mod shared;
 mod tasks;

@@ -54,12 +54,32 @@ impl Nodes {
         view: &View,
         node: u32,
         plan: proto::FlowPlan,
+        progress: impl FnMut(u64, u64),
+    ) -> std::result::Result<proto::DriveResult, Fault> {
+        self.driven(view, node, proto::DriveRequest { plan: Some(plan), rehearse: false }, progress).await
+    }
+
+    /// Has a node, and all others that take part in a flow, prepare for it and let go.
+    pub async fn rehearse(
+        &self,
+        view: &View,
+        node: u32,
+        plan: proto::FlowPlan,
+    ) -> std::result::Result<(), Fault> {
+        let request = proto::DriveRequest { plan: Some(plan), rehearse: true };
+        self.driven(view, node, request, |_, _| {}).await.map(|_| ())
+    }
+
+    async fn driven(
+        &self,
+        view: &View,
+        node: u32,
+        request: proto::DriveRequest,
         mut progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
         let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(node, node);
         let mut client = self.client(view, node).map_err(|e| lost(e.to_string()))?;
-        let request = client.drive(proto::DriveRequest { plan: Some(plan) });
-        let answer = tokio::time::timeout(CALL_TIMEOUT, request).await;
+        let answer = tokio::time::timeout(CALL_TIMEOUT, client.drive(request)).await;
         let mut events = match answer {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return Err(lost(format!("node-{node}: {}", status.message()))),

@@ -176,6 +176,12 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
     }
     if request.node != 0 {
         let row = jobs::row_of(shared, &request)?;
+        if request.dry_run {
+            return Ok(Work::Rehearsed(row));
+        }
+        if request.discard {
+            return Ok(Work::Measured(row));
+        }
         if row.moves {
             // From here on nothing new goes there, whatever becomes of the job.
             for &node in &row.nodes {
@@ -184,10 +190,13 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         }
         return Ok(Work::Lasting(JobRow::RecoverNodes(row)));
     }
-    let of_nodes = request.decommission || !request.more_nodes.is_empty() || !request.requestors.is_empty();
+    let of_nodes = request.decommission
+        || request.dry_run
+        || !request.more_nodes.is_empty()
+        || !request.requestors.is_empty();
     if of_nodes || !request.assign.is_empty() {
         return Err(CoordinatorError::Invalid(
-            "several nodes, decommissioning, assignment and requestors are for the repair of nodes"
+            "several nodes, decommissioning, dry runs, assignment and requestors are for the repair of nodes"
                 .to_owned(),
         ));
     }

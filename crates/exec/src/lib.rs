@@ -23,6 +23,7 @@ pub mod engine;
 pub mod fault_injection;
 mod in_order;
 pub mod listener;
+mod rehearse;
 pub mod stage;
 pub mod store;
 pub mod throttle;

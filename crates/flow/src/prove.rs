@@ -8,14 +8,14 @@
 //! A row that is brought and not used, or always zero and yet used, is refused too: then no coefficient of a
 //! proved flow can change without changing an output, and nothing is read or sent for nothing.
 
+use std::borrow::Cow;
 use std::ops::Deref;
-
-use codes::Code;
-use gf::Matrix;
 
 use crate::error::FlowError;
 use crate::graph::{Flow, Input, Lane, Member, Output, Stage, StageId, Symbol};
 use crate::validate::{stages, validate};
+use codes::Code;
+use gf::Field;
 
 /// A flow whose outputs were proved equal to the wanted symbols. Only such flows may be sent to nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,7 +77,7 @@ impl<'a> Present<'a> {
         Ok(present)
     }
 
-    fn checked_row(&self, symbol: Symbol) -> Result<Vec<u16>, FlowError> {
+    fn checked_row(&self, symbol: Symbol) -> Result<Cow<'a, [u16]>, FlowError> {
         if usize::from(symbol.member.0) >= self.code.n() {
             return Err(FlowError::NotAllZero { member: symbol.member });
         }
@@ -85,8 +85,11 @@ impl<'a> Present<'a> {
     }
 
     /// Coefficients of an existing symbol over the data that is present.
-    pub(crate) fn row(&self, symbol: Symbol) -> Vec<u16> {
+    pub(crate) fn row(&self, symbol: Symbol) -> Cow<'a, [u16]> {
         let row = self.code.symbol_row(symbol.member.0, symbol.index);
+        if !self.struck.contains(&true) {
+            return Cow::Borrowed(row);
+        }
         row.iter().zip(&self.struck).map(|(&c, &struck)| if struck { 0 } else { c }).collect()
     }
 
@@ -95,40 +98,85 @@ impl<'a> Present<'a> {
     }
 }
 
+/// The vector of coefficients that a row of an input stands for.
+enum Vector<'a> {
+    /// Of a stored symbol.
+    Stored(Cow<'a, [u16]>),
+    /// One that a stage has made, by its number.
+    Made(usize),
+}
+
+/// Rows that stages have made, one after another, `width` coefficients each.
+struct Made {
+    width: usize,
+    cells: Vec<u16>,
+}
+
+impl Made {
+    fn count(&self) -> usize {
+        self.cells.len() / self.width.max(1)
+    }
+
+    fn row(&self, number: usize) -> &[u16] {
+        &self.cells[number * self.width..(number + 1) * self.width]
+    }
+
+    /// Adds the combination of `vectors` by `coefficients`.
+    fn combine(&mut self, field: Field, coefficients: &[u16], vectors: &[Vector<'_>]) {
+        let start = self.cells.len();
+        self.cells.resize(start + self.width, 0);
+        let (before, sum) = self.cells.split_at_mut(start);
+        for (&coefficient, vector) in coefficients.iter().zip(vectors) {
+            let vector = match vector {
+                Vector::Stored(row) => row,
+                Vector::Made(number) => &before[number * self.width..(number + 1) * self.width],
+            };
+            field.add_multiple(sum, coefficient, vector);
+        }
+    }
+}
+
 fn prove_lane(flow: &Flow, lane: &Lane, index: usize, present: &Present<'_>) -> Result<(), FlowError> {
-    let mut streams: Vec<Vec<Vec<u16>>> = vec![Vec::new(); lane.edges.len()];
+    let alpha = flow.geometry.alpha;
+    let mut made = Made { width: present.struck.len(), cells: Vec::new() };
+    made.cells.reserve(made.width * (lane.edges.len() + 1));
+    // The rows of each edge, by their numbers.
+    let mut streams = vec![0..0; lane.edges.len()];
+    let mut inputs: Vec<Vector<'_>> = Vec::new();
     for (id, stage) in stages(lane) {
-        let inputs: Vec<Vec<Vec<u16>>> = stage
-            .inputs
-            .iter()
-            .map(|input| match input {
-                Input::Local { member, symbols } => {
-                    symbols.iter().map(|&index| present.row(Symbol { member: *member, index })).collect()
-                }
+        inputs.clear();
+        for input in &stage.inputs {
+            match input {
+                Input::Local { member, symbols } => inputs.extend(
+                    symbols
+                        .iter()
+                        .map(|&index| Vector::Stored(present.row(Symbol { member: *member, index }))),
+                ),
                 Input::Source { member } => {
-                    present.block(*member).map(|symbol| present.row(symbol)).collect()
+                    inputs.extend(present.block(*member).map(|symbol| Vector::Stored(present.row(symbol))));
                 }
-                Input::Edge(edge) => std::mem::take(&mut streams[usize::from(edge.0)]),
-            })
-            .collect();
-        no_idle_row(stage, &inputs, index, id)?;
-        let vectors = Matrix::from_rows(flow.field, &inputs.concat())?;
-        let made = stage.matrix.mul(&vectors)?;
+                Input::Edge(edge) => inputs.extend(streams[usize::from(edge.0)].clone().map(Vector::Made)),
+            }
+        }
+        no_idle_row(stage, lane, alpha, (&inputs, &made), index, id)?;
         let mut next = 0;
         for (output, sink) in stage.outputs.iter().enumerate() {
-            let rows = sink.rows(lane, flow.geometry.alpha);
-            let made_rows = (next..next + rows).map(|row| made.row(row));
-            next += rows;
+            let rows = next..next + sink.rows(lane, alpha);
+            next = rows.end;
+            let first = made.count();
+            for row in rows {
+                made.combine(flow.field, stage.matrix.row(row), &inputs);
+            }
             let claimed: Vec<Symbol> = match sink {
                 Output::Edge(edge) => {
-                    streams[usize::from(edge.0)] = made_rows.map(<[u16]>::to_vec).collect();
+                    streams[usize::from(edge.0)] = first..made.count();
                     continue;
                 }
                 Output::Write { member } => present.block(*member).collect(),
                 Output::Read { symbols } => symbols.clone(),
             };
-            for (row, (symbol, made)) in claimed.into_iter().zip(made_rows).enumerate() {
-                if made != present.row(symbol) {
+            for (row, symbol) in claimed.into_iter().enumerate() {
+                if made.row(first + row) != &*present.row(symbol) {
                     return Err(FlowError::WrongOutput { lane: index, stage: id, output, row, symbol });
                 }
             }
@@ -138,14 +186,24 @@ fn prove_lane(flow: &Flow, lane: &Lane, index: usize, present: &Present<'_>) -> 
 }
 
 /// A row is zero exactly if no output uses it.
-fn no_idle_row(stage: &Stage, inputs: &[Vec<Vec<u16>>], lane: usize, id: StageId) -> Result<(), FlowError> {
+fn no_idle_row(
+    stage: &Stage,
+    lane: &Lane,
+    alpha: u16,
+    (vectors, made): (&[Vector<'_>], &Made),
+    index: usize,
+    id: StageId,
+) -> Result<(), FlowError> {
     let mut column = 0;
-    for (input, rows) in inputs.iter().enumerate() {
-        for (row, vector) in rows.iter().enumerate() {
+    for (input, source) in stage.inputs.iter().enumerate() {
+        for row in 0..source.rows(lane, alpha) {
             let used = !stage.matrix.is_zero_col(column);
-            let zero = vector.iter().all(|&c| c == 0);
+            let zero = match &vectors[column] {
+                Vector::Stored(row) => row.iter().all(|&c| c == 0),
+                Vector::Made(number) => made.row(*number).iter().all(|&c| c == 0),
+            };
             if used == zero {
-                return Err(FlowError::IdleRow { lane, stage: id, input, row });
+                return Err(FlowError::IdleRow { lane: index, stage: id, input, row });
             }
             column += 1;
         }

@@ -99,35 +99,42 @@ impl Check<'_> {
                 Input::Local { member, symbols } => {
                     self.symbols(id, symbols.iter().map(|&index| Symbol { member: *member, index }))?;
                 }
-                Input::Source { member } => self.symbols(id, [first(*member)])?,
+                Input::Source { member } => self.symbols(id, [first(*member)].into_iter())?,
                 Input::Edge(_) => {}
             }
         }
         for output in &stage.outputs {
             match output {
                 Output::Read { symbols } => self.symbols(id, symbols.iter().copied())?,
-                Output::Write { member } => self.symbols(id, [first(*member)])?,
+                Output::Write { member } => self.symbols(id, [first(*member)].into_iter())?,
                 Output::Edge(_) => {}
             }
         }
         Ok(())
     }
 
-    fn symbols(&self, stage: StageId, symbols: impl IntoIterator<Item = Symbol>) -> Result<(), FlowError> {
-        let mut seen = BTreeSet::new();
-        for symbol in symbols {
-            let exists =
-                usize::from(symbol.member.0) < self.code.n() && symbol.index < self.flow.geometry.alpha;
-            if !exists || !seen.insert(symbol) {
-                return Err(FlowError::BadSymbol { lane: self.index, stage, symbol });
-            }
+    fn symbols(
+        &self,
+        stage: StageId,
+        symbols: impl Iterator<Item = Symbol> + Clone,
+    ) -> Result<(), FlowError> {
+        let exists = |symbol: &Symbol| {
+            usize::from(symbol.member.0) < self.code.n() && symbol.index < self.flow.geometry.alpha
+        };
+        let mut bad = symbols.clone().find(|symbol| !exists(symbol));
+        if bad.is_none() && symbols.clone().nth(1).is_some() {
+            let mut seen = BTreeSet::new();
+            bad = symbols.clone().find(|&symbol| !seen.insert(symbol));
         }
-        Ok(())
+        match bad {
+            Some(symbol) => Err(FlowError::BadSymbol { lane: self.index, stage, symbol }),
+            None => Ok(()),
+        }
     }
 
     /// Each edge is made once, by its `from`, and taken once, by its later `to`, on another site.
     fn edges(&self) -> Result<(), FlowError> {
-        let mut makers: Vec<Vec<StageId>> = vec![Vec::new(); self.lane.edges.len()];
+        let mut makers = vec![End::None; self.lane.edges.len()];
         let mut takers = makers.clone();
         for (id, stage) in stages(self.lane) {
             for output in &stage.outputs {
@@ -144,7 +151,7 @@ impl Check<'_> {
         for (index, edge) in self.lane.edges.iter().enumerate() {
             let id = EdgeId(index as u16);
             let in_order = edge.rows > 0 && edge.from < edge.to;
-            if !in_order || makers[index] != [edge.from] || takers[index] != [edge.to] {
+            if !in_order || makers[index] != End::One(edge.from) || takers[index] != End::One(edge.to) {
                 return Err(FlowError::BadEdge { lane: self.index, edge: id });
             }
             let site = self.lane.stages[usize::from(edge.from.0)].site;
@@ -155,11 +162,19 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn note(&self, ends: &mut [Vec<StageId>], edge: EdgeId, stage: StageId) -> Result<(), FlowError> {
-        let end = ends.get_mut(usize::from(edge.0));
-        end.ok_or(FlowError::BadEdge { lane: self.index, edge })?.push(stage);
+    fn note(&self, ends: &mut [End], edge: EdgeId, stage: StageId) -> Result<(), FlowError> {
+        let end = ends.get_mut(usize::from(edge.0)).ok_or(FlowError::BadEdge { lane: self.index, edge })?;
+        *end = if *end == End::None { End::One(stage) } else { End::Several };
         Ok(())
     }
+}
+
+/// The stages that claim an end of an edge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    None,
+    One(StageId),
+    Several,
 }
 
 fn first(member: Member) -> Symbol {

@@ -106,6 +106,29 @@ impl Field {
         }
     }
 
+    /// `target` += `factor` · `source`, element by element over the shorter of the two.
+    pub fn add_multiple(self, target: &mut [u16], factor: u16, source: &[u16]) {
+        if factor == 0 {
+            return;
+        }
+        match self {
+            Self::Gf256 => {
+                assert!(factor < 256);
+                let log = GF256_LOG[factor as usize] as usize;
+                for (cell, &value) in target.iter_mut().zip(source) {
+                    if value != 0 {
+                        *cell ^= u16::from(GF256_EXP[log + GF256_LOG[usize::from(value)] as usize]);
+                    }
+                }
+            }
+            Self::Gf65536 => {
+                for (cell, &value) in target.iter_mut().zip(source) {
+                    *cell = self.add(*cell, self.mul(factor, value));
+                }
+            }
+        }
+    }
+
     /// Inverse; `None` for 0.
     pub const fn inv(self, a: u16) -> Option<u16> {
         match self {

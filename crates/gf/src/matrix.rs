@@ -168,7 +168,7 @@ impl Matrix {
     pub fn add(&self, right: &Self) -> Result<Self, MatrixError> {
         self.require("add", right, (self.rows, self.cols) == (right.rows, right.cols))?;
         let mut sum = self.clone();
-        add_multiple(self.field, &mut sum.cells, 1, &right.cells);
+        self.field.add_multiple(&mut sum.cells, 1, &right.cells);
         Ok(sum)
     }
 
@@ -181,7 +181,7 @@ impl Matrix {
         let mut product = Self::zero(self.field, self.rows, right.cols);
         for row in 0..self.rows {
             for (inner, &factor) in self.row(row).iter().enumerate() {
-                add_multiple(self.field, product.row_mut(row), factor, right.row(inner));
+                self.field.add_multiple(product.row_mut(row), factor, right.row(inner));
             }
         }
         Ok(product)
@@ -285,16 +285,6 @@ fn require_lines(lines: &[usize], count: usize) -> Result<(), MatrixError> {
     }
 }
 
-/// `target` += `factor` · `source`, over the shorter of the two.
-fn add_multiple(field: Field, target: &mut [u16], factor: u16, source: &[u16]) {
-    if factor == 0 {
-        return;
-    }
-    for (cell, &value) in target.iter_mut().zip(source) {
-        *cell = field.add(*cell, field.mul(factor, value));
-    }
-}
-
 /// Independent rows, each reduced by those before it and scaled so that its pivot is 1.
 /// Behind the `width` cells of a row stand `origins` cells that say of which offered rows it is the combination.
 struct Basis {
@@ -323,7 +313,7 @@ impl Basis {
         }
         for (pivot, member) in &self.members {
             let factor = rest[*pivot];
-            add_multiple(self.field, &mut rest, factor, member);
+            self.field.add_multiple(&mut rest, factor, member);
         }
         rest
     }

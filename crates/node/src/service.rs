@@ -80,7 +80,8 @@ impl proto::node_server::Node for NodeService {
         &self,
         request: Request<proto::DriveRequest>,
     ) -> Result<Response<Self::DriveStream>, Status> {
-        let plan = request.into_inner().plan.ok_or_else(|| Status::invalid_argument("no plan"))?;
+        let proto::DriveRequest { plan, rehearse } = request.into_inner();
+        let plan = plan.ok_or_else(|| Status::invalid_argument("no plan"))?;
         let engine = self.shared.engine.clone();
         let (events, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(async move {
@@ -89,8 +90,14 @@ impl proto::node_server::Node for NodeService {
                 // A slow listener misses progress, not the result.
                 let _ = watcher.try_send(Ok(event(proto::drive_event::Kind::Progress(p))));
             };
+            let run = async {
+                match rehearse {
+                    true => engine.rehearse(&plan).await.map(|()| proto::DriveResult::default()),
+                    false => engine.drive(plan, DriverIo::default(), progress).await,
+                }
+            };
             let result = tokio::select! {
-                result = engine.drive(plan, DriverIo::default(), progress) => result,
+                result = run => result,
                 // Whoever asked is gone; its job starts again elsewhere.
                 () = events.closed() => return,
             };

@@ -2,6 +2,7 @@
 
 mod balanced;
 mod bound;
+mod index;
 mod spread;
 
 pub use balanced::{Assignment, LostBlock, NodeLoad, balanced, loads_of};

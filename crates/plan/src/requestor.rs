@@ -63,12 +63,18 @@ impl Requestors {
     /// [`PlanError::NoTarget`].
     pub fn allowed(&mut self, stripe: &[NodeId]) -> Result<impl Iterator<Item = NodeId>, PlanError> {
         self.note(stripe);
-        let free = || (0..self.nodes.len()).filter(|&at| !self.holds[at]);
-        let fewest = free().map(|at| self.in_rack[self.rack_of[at]]).min();
-        let allowed: Vec<NodeId> = free()
-            .filter(|&at| Some(self.in_rack[self.rack_of[at]]) == fewest)
-            .map(|at| self.nodes[at])
-            .collect();
+        let mut fewest = u32::MAX;
+        let mut allowed = Vec::with_capacity(self.nodes.len());
+        for at in (0..self.nodes.len()).filter(|&at| !self.holds[at]) {
+            let in_rack = self.in_rack[self.rack_of[at]];
+            if in_rack < fewest {
+                fewest = in_rack;
+                allowed.clear();
+            }
+            if in_rack == fewest {
+                allowed.push(self.nodes[at]);
+            }
+        }
         self.forget(stripe);
         if allowed.is_empty() { Err(self.none()) } else { Ok(allowed.into_iter()) }
     }

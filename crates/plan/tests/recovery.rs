@@ -139,5 +139,5 @@ fn what_cannot_be_repaired_is_said_and_stops_nothing() {
     assert_eq!(answers[2], Err(PlanError::NoHelpers));
     assert_eq!(answers[3], Err(PlanError::NotEnoughHelpers { needed: 3, available: 2 }));
     busiest(&blocks[4..], &[answers[4].clone().unwrap()]);
-    assert!(balanced(&[], &BTreeMap::new()).is_empty());
+    assert!(balanced::<LostBlock>(&[], &BTreeMap::new()).is_empty());
 }

@@ -9,6 +9,8 @@ pub mod limits;
 pub mod spec;
 
 pub use fault::{Cause, Fault};
+pub use prost::Message;
+
 pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 
 /// Version of both protocols; a peer that speaks another is refused.

@@ -71,7 +71,7 @@ async fn task(rig: &Rig, prefix: &str) -> Option<TaskStatus> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_node_is_recovered_by_every_assignment() {
-    for assign in ["balanced", "least-recent", "m-ppr"] {
+    for assign in ["balanced", "least-recent", "m-ppr", "lowest-index"] {
         let mut rig = filled(Settings::nodes(7)).await;
         let dead = fullest(&rig).await;
         let lost = placed(&rig, dead).await;
@@ -89,6 +89,45 @@ async fn a_dead_node_is_recovered_by_every_assignment() {
         assert_eq!(rig.status().await.missing_blocks, 0);
         all_right(&rig).await;
     }
+}
+
+/// A recovery can be measured as often as one likes: nothing need be lost, and nothing is another afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_measured_recovery_rebuilds_every_block_and_leaves_nothing() {
+    let mut rig = filled(Settings::nodes(7)).await;
+    let node = fullest(&rig).await;
+    let held = placed(&rig, node).await;
+    let measured =
+        RepairRequest { node, discard: true, assign: "lowest-index".to_owned(), ..Default::default() };
+    for dead in [false, true] {
+        if dead {
+            rig.lose([node]).await;
+        }
+        let before = rig.status().await.blocks;
+        let events = rig.repair(measured.clone()).await.unwrap();
+        let of_stripes: BTreeSet<Vec<u8>> = rebuilt(&events).into_iter().map(|(block, _)| block).collect();
+        assert_eq!(of_stripes.len(), held.len(), "dead: {dead}");
+        assert!(rebuilt(&events).iter().all(|(_, at)| *at != node));
+        assert!(events.last().unwrap().message.contains("thrown away"), "{events:?}");
+        assert_eq!(placed(&rig, node).await, held);
+        assert_eq!(rig.status().await.blocks, before);
+    }
+    let dry = RepairRequest { discard: false, dry_run: true, ..measured.clone() };
+    let events = rig.repair(dry.clone()).await.unwrap();
+    let end = events.last().unwrap();
+    assert_eq!((end.done, end.total, end.failed), (held.len() as u64, held.len() as u64, 0), "{end:?}");
+    assert!(end.message.contains("nothing moved") && rebuilt(&events).is_empty(), "{end:?}");
+    eventually("all let go", async || {
+        let status = rig.status().await;
+        status.nodes.iter().filter(|n| n.living).all(|n| n.status.as_ref().unwrap().running_stages == 0)
+    })
+    .await;
+    assert_eq!(placed(&rig, node).await, held);
+    all_right(&rig).await;
+    let wrong = RepairRequest { dry_run: true, ..measured.clone() };
+    assert!(rig.repair(wrong).await.unwrap_err().to_string().contains("dry run"));
+    let moved = RepairRequest { decommission: true, ..measured };
+    assert!(rig.repair(moved).await.unwrap_err().to_string().contains("not thrown away"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@
 //! searched: an LRC repairs from a group, a rotated code from equations that share symbols. Every search has a bound;
 //! what it has found when it gets there is used, and [`Recovery::fewest`] says what it is worth.
 
+mod checks;
 mod hyperplanes;
 mod stored;
 
@@ -75,8 +76,12 @@ impl Code {
         available: &[usize],
     ) -> Result<Recovery, CodeError> {
         let blocks = [known, available].concat();
+        let is_plain = self.is_mds() && self.alpha() == 1;
+        if let Some(equation) = if is_plain { self.by_checks(wanted, &blocks)? } else { None } {
+            return Ok(Recovery { equation, fewest: Fewest::Proved });
+        }
         let preferred = self.express(wanted, &self.symbols_of(&blocks)?)?;
-        if self.is_mds() && self.alpha() == 1 {
+        if is_plain {
             // Any k−1 other blocks of an MDS code say nothing at all about a symbol.
             return Ok(Recovery { equation: preferred, fewest: Fewest::Proved });
         }

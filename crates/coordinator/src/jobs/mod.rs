@@ -7,7 +7,7 @@ mod repair;
 mod stripe;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use recover::{recover_dead, row_of};
+pub(crate) use recover::{BATCH, InFlight, at_once, recover_dead, row_of};
 pub(crate) use repair::{RepairOptions, scheme};
 
 use crate::catalog::rows::{JobRow, RecoveryRow};
@@ -46,6 +46,10 @@ struct Running {
 pub(crate) enum Work {
     /// With a row: resumed after a restart.
     Lasting(JobRow),
+    /// A recovery to measure, whose blocks are thrown away: nobody needs it after a restart.
+    Measured(RecoveryRow),
+    /// A recovery that is planned and prepared, and not run.
+    Rehearsed(RecoveryRow),
     /// Repair of one block.
     Repair(BlockId, RepairOptions),
     /// Repair of the stripes of some blocks; of these members, or of what is lost.
@@ -77,7 +81,7 @@ pub(crate) async fn start(shared: &Arc<Shared>, work: Work) -> Result<broadcast:
     }
     let row = match &work {
         Work::Lasting(row) => Some(row.clone()),
-        Work::Repair(..) | Work::Stripes(..) => None,
+        Work::Measured(_) | Work::Rehearsed(_) | Work::Repair(..) | Work::Stripes(..) => None,
     };
     let id = shared.catalog.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
     let (events, job) = match shared.jobs.add(shared, id, &work)? {
@@ -135,7 +139,9 @@ fn run(shared: &Arc<Shared>, job: Job, work: Work) {
             Work::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
                 archive::run(&context, &job, name, code, *slice_bytes).await
             }
-            Work::Lasting(JobRow::RecoverNodes(row)) => recover::run(&context, &job, row).await,
+            Work::Lasting(JobRow::RecoverNodes(row)) => recover::run(&context, &job, row, false).await,
+            Work::Measured(row) => recover::run(&context, &job, row, true).await,
+            Work::Rehearsed(row) => recover::rehearse(&context, &job, row).await,
             Work::Lasting(JobRow::Recover { .. }) => {
                 Err(CoordinatorError::Bug("a job of an earlier version was not translated".to_owned()))
             }
@@ -203,7 +209,10 @@ impl Jobs {
         let (kind, unit) = match work {
             Work::Lasting(JobRow::Archive { .. }) => ("archive", "stripes"),
             Work::Lasting(JobRow::RecoverNodes(row)) if row.moves => ("decommission", "blocks"),
-            Work::Lasting(JobRow::RecoverNodes(_) | JobRow::Recover { .. }) => ("recover", "blocks"),
+            Work::Lasting(JobRow::RecoverNodes(_) | JobRow::Recover { .. }) | Work::Measured(_) => {
+                ("recover", "blocks")
+            }
+            Work::Rehearsed(_) => ("dry-run", "blocks"),
             Work::Repair(..) | Work::Stripes(..) => ("repair", "blocks"),
         };
         running.insert(id, Running { work: work.clone(), events: events.clone() });

@@ -13,19 +13,22 @@ mod assign;
 mod automatic;
 mod in_flight;
 mod pace;
+mod rehearse;
 
+pub(crate) use assign::at_once;
 pub(crate) use automatic::{recover_dead, row_of};
+pub(crate) use in_flight::InFlight;
 pub(crate) use pace::Estimate;
+pub(super) use rehearse::rehearse;
 
 use super::Job;
 use super::repair::{RepairOptions, Repaired, repair_block};
 use crate::catalog::Placement;
-use crate::catalog::rows::RecoveryRow;
+use crate::catalog::rows::{Assign, RecoveryRow};
 use crate::config::{PARALLEL_WHILE_READING, REPAIRS_PER_NODE};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use assign::Pending;
-use in_flight::InFlight;
 use pace::Pace;
 use plan::{Damaged, by_urgency};
 use std::collections::{BTreeSet, VecDeque};
@@ -36,7 +39,7 @@ use wire::BlockId;
 
 /// Blocks that are assigned together: enough to spread over a thousand nodes, few enough that what is assigned still holds
 /// when its turn comes, and that all candidates fit in some megabytes.
-const BATCH: usize = 1_024;
+pub(crate) const BATCH: usize = 1_024;
 
 /// Pending blocks that are looked at for one whose nodes have room, so that a busy node holds up only its own.
 const LOOK_AHEAD: usize = 64;
@@ -54,17 +57,25 @@ struct Lost {
     /// Whose copy it is.
     node: u32,
     bytes: u64,
+    /// Survivors of its stripe beyond the k that are needed.
+    margin: usize,
 }
 
-/// The job.
-pub(super) async fn run(shared: &Arc<Shared>, job: &Arc<Job>, row: &RecoveryRow) -> Result<String> {
-    for &node in row.nodes.iter().filter(|_| !row.moves) {
+/// The job. `discard`: blocks are made, verified and made durable elsewhere, and then thrown away; the nodes may live.
+pub(super) async fn run(
+    shared: &Arc<Shared>,
+    job: &Arc<Job>,
+    row: &RecoveryRow,
+    discard: bool,
+) -> Result<String> {
+    for &node in row.nodes.iter().filter(|_| !(row.moves || discard)) {
         check_dead(shared, node)?;
     }
     let mut recovery = Recovery {
         shared,
         job,
         row,
+        discard,
         queue: VecDeque::new(),
         pending: VecDeque::new(),
         running: JoinSet::new(),
@@ -90,6 +101,9 @@ pub(super) async fn run(shared: &Arc<Shared>, job: &Arc<Job>, row: &RecoveryRow)
     let Recovery { repaired, failed, failure, .. } = recovery;
     match failure {
         None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", row.whose())),
+        None if discard => {
+            Ok(format!("{repaired} blocks of {} rebuilt, verified and thrown away", row.whose()))
+        }
         None => Ok(format!("{repaired} blocks of {} rebuilt", row.whose())),
         Some(first) => {
             let (total, verb) = (repaired + failed, if row.moves { "moved" } else { "rebuilt" });
@@ -138,6 +152,7 @@ struct Recovery<'a> {
     shared: &'a Arc<Shared>,
     job: &'a Arc<Job>,
     row: &'a RecoveryRow,
+    discard: bool,
     /// Not yet assigned.
     queue: VecDeque<Lost>,
     /// Assigned, and waiting for room.
@@ -170,7 +185,8 @@ impl Recovery<'_> {
                         placement => placement?,
                     };
                     let (survivors, needed) = margin(&context, &placement, &living);
-                    let lost = Lost { block, node, bytes: placement.row.stored_bytes };
+                    let margin = survivors.saturating_sub(needed);
+                    let lost = Lost { block, node, bytes: placement.row.stored_bytes, margin };
                     damaged.push(Damaged { stripe: lost, survivors, needed });
                 }
             }
@@ -241,12 +257,33 @@ impl Recovery<'_> {
             let batch: Vec<Lost> = self.queue.drain(..self.queue.len().min(BATCH)).collect();
             self.pending = assign::assign(self.shared, self.row, batch, &self.in_flight).await?;
         }
+        let place = self.best();
+        Ok(place.and_then(|place| self.pending.remove(place)))
+    }
+
+    /// Of those that may begin and are as urgent as the first of them, the one whose nodes take part in the fewest
+    /// repairs now: links then share what runs evenly, and none waits for a slower one.
+    fn best(&mut self) -> Option<usize> {
+        let mut best: Option<(usize, usize, usize)> = None;
         for place in 0..self.pending.len().min(LOOK_AHEAD) {
-            if self.pending[place].choose(self.shared, self.row.assign, &self.in_flight) {
-                return Ok(self.pending.remove(place));
+            let pending = &mut self.pending[place];
+            let margin = pending.lost.margin;
+            if best.is_some_and(|(_, _, urgent)| margin != urgent) {
+                break;
+            }
+            if !pending.choose(self.shared, self.row.assign, &self.in_flight) {
+                continue;
+            }
+            let busiest = pending.assignment.as_ref().map_or(0, |nodes| self.in_flight.busiest_of(nodes));
+            if best.is_none_or(|(_, least, _)| busiest < least) {
+                best = Some((place, busiest, margin));
+            }
+            // Helpers that are chosen when their turn comes: its turn has come.
+            if busiest == 0 || self.row.assign == Assign::LeastRecent {
+                break;
             }
         }
-        Ok(None)
+        best.map(|(place, ..)| place)
     }
 
     fn start(&mut self, pending: Pending) {
@@ -256,10 +293,10 @@ impl Recovery<'_> {
             slice_bytes: self.row.slice_bytes,
             verify: self.row.verify,
             requestor: pending.assignment.as_ref().map(|a| a.requestor.0),
+            discard: self.discard,
             replaces: Some(pending.lost.node),
             moves: self.row.moves,
             helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().map(|node| node.0)).collect(),
-            ..RepairOptions::default()
         };
         let (shared, job) = (Arc::clone(self.shared), Arc::clone(self.job));
         self.running.spawn(async move {

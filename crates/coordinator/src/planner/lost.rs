@@ -7,6 +7,7 @@ use crate::health::View;
 use plan::recovery::LostBlock;
 use plan::{NodeId, Requestors};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wire::BlockId;
 
 /// Who may take part in the repair of a block.
@@ -80,20 +81,13 @@ impl Planner {
     /// the least recently selected preferred.
     fn helpers_of(&self, view: &View, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
         let code = self.codes.get(&stripe.row.code)?;
+        if code.is_mds() {
+            return Ok(any_of(view, stripe, code.k()));
+        }
         let (sources, absent) = super::repair::survivors(self, view, stripe, &BTreeSet::new(), &[]);
         // What is empty costs nothing, and takes part.
         let (empty, stored): (Vec<_>, Vec<_>) = sources.iter().partition(|s| s.row.stored_bytes == 0);
         let bytes = stripe.row.block_bytes;
-        let trusted = |node: u32| view.nodes.get(&node).is_some_and(|node| !node.is_quarantined);
-        if code.is_mds() {
-            let needed = code.k().saturating_sub(empty.len() + absent.len()).max(1);
-            let mut nodes: Vec<NodeId> = stored.iter().map(|s| NodeId(s.location.node)).collect();
-            let good = nodes.iter().filter(|node| trusted(node.0)).count();
-            if good >= needed {
-                nodes.retain(|node| trusted(node.0));
-            }
-            return Ok((nodes, needed, bytes));
-        }
         let at: BTreeMap<u16, NodeId> =
             stored.iter().map(|s| (s.member.0, NodeId(s.location.node))).collect();
         let zero = absent.iter().map(|m| m.0).chain(empty.iter().map(|s| s.member.0));
@@ -106,9 +100,37 @@ impl Planner {
     }
 }
 
+/// Of an MDS code: the nodes of the survivors, those that are not quarantined if they suffice, and how many must help.
+fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usize, u64) {
+    let nobody = BTreeSet::new();
+    let (mut nodes, mut suspects, mut zero) = (Vec::new(), Vec::new(), 0);
+    for (index, member) in (0..).zip(&stripe.members) {
+        match member {
+            _ if index == stripe.index => {}
+            // What is empty costs nothing, and takes part.
+            None => zero += 1,
+            Some((_, row)) => match living_copy(view, row, &nobody) {
+                Some(_) if row.stored_bytes == 0 => zero += 1,
+                Some(copy) if view.quarantined.contains(&NodeId(copy.node)) => {
+                    suspects.push(NodeId(copy.node));
+                }
+                Some(copy) => nodes.push(NodeId(copy.node)),
+                None => {}
+            },
+        }
+    }
+    let needed = k.saturating_sub(zero).max(1);
+    if nodes.len() < needed {
+        nodes.append(&mut suspects);
+    }
+    (nodes, needed, stripe.row.block_bytes)
+}
+
 /// Whether a node that holds a block of the stripe (or a copy) reports it as cached.
 fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
-    let Some(at) = view.nodes.get(&node.0) else { return false };
+    let Some(at) = view.nodes.get(&node.0).filter(|node| !node.status.cached_blocks.is_empty()) else {
+        return false;
+    };
     let is_cached = |block: &BlockId| at.status.cached_blocks.iter().any(|held| *held == block.to_bytes());
     match &placement.stripe {
         Some(stripe) => {
@@ -122,7 +144,8 @@ fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
 /// Nodes with a living copy, those that are not quarantined if there are any.
 fn replicas(view: &View, placement: &Placement) -> Vec<NodeId> {
     let living = |trusted: bool| -> Vec<NodeId> {
-        let wanted = |node: &&crate::health::NodeView| node.is_living && (!trusted || !node.is_quarantined);
+        let wanted =
+            |node: &&Arc<crate::health::NodeView>| node.is_living && (!trusted || !node.is_quarantined);
         let locations = placement.row.locations.iter();
         locations
             .filter(|l| view.nodes.get(&l.node).filter(wanted).is_some())

@@ -27,9 +27,9 @@ const SHARES_OF_FASTEST: f64 = 1000.0;
 /// What orders depend on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Network {
-    topology: Topology,
+    topology: Arc<Topology>,
     /// Nodes that help only where others do not suffice.
-    quarantined: BTreeSet<NodeId>,
+    quarantined: Arc<BTreeSet<NodeId>>,
     /// In Mb/s.
     pub(super) rates: Arc<LinkRates>,
     /// The most preferred helpers are taken, as they are scheduled (RP §3.3), and weights only order them (RP §4.3,
@@ -40,10 +40,9 @@ pub(super) struct Network {
 impl Planner {
     /// The network as it is known now.
     pub(super) fn network(&self, view: &View) -> Network {
-        let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
         Network {
-            topology: view.topology.clone(),
-            quarantined: quarantined.map(|(&id, _)| NodeId(id)).collect(),
+            topology: Arc::clone(&view.topology),
+            quarantined: Arc::clone(&view.quarantined),
             rates: Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner)),
             scheduled: false,
         }
@@ -169,7 +168,7 @@ impl Network {
         let Some(end) = ends.first().map(|end| NodeId(end.0)) else { return Err(PlanError::NoHelpers) };
         let mut path = match scheme {
             Scheme::RackAware => {
-                let mut topology = self.topology.clone();
+                let mut topology = Topology::clone(&self.topology);
                 for &node in choice.iter().chain([&end]) {
                     if topology.rack_of(node).is_err() {
                         topology.insert(node, NO_RACK);
@@ -279,8 +278,9 @@ mod tests {
     }
 
     fn racks(rack_of: &[u32]) -> Network {
-        let topology = (0..).zip(rack_of).map(|(node, &rack)| (NodeId(node), RackId(rack))).collect();
-        Network { topology, ..Network::default() }
+        let topology: Topology =
+            (0..).zip(rack_of).map(|(node, &rack)| (NodeId(node), RackId(rack))).collect();
+        Network { topology: Arc::new(topology), ..Network::default() }
     }
 
     /// Streams into and out of each rack, and bytes between racks.
@@ -386,9 +386,9 @@ mod tests {
     fn the_quarantined_help_only_in_need() {
         let rack_of = [0, 0, 0, 0, 1, 1, 1];
         let mut network = racks(&rack_of);
-        network.quarantined = BTreeSet::from([NodeId(1)]);
+        network.quarantined = Arc::new(BTreeSet::from([NodeId(1)]));
         assert!(!flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
-        network.quarantined = BTreeSet::from([NodeId(1), NodeId(4), NodeId(5)]);
+        network.quarantined = Arc::new(BTreeSet::from([NodeId(1), NodeId(4), NodeId(5)]));
         assert!(flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
     }
 }

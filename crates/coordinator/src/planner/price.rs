@@ -81,10 +81,13 @@ impl Network {
             Direction::Out => bytes(self.rates.up(node(site))),
             Direction::In => bytes(self.rates.down(node(site))),
         };
-        let seconds = flow::time(flow, cost, stored, Rates { link: &link, side: &side });
+        // Where none of the links is limited, nothing can be said.
+        let seconds = match self.rates.is_empty() {
+            true => 0.0,
+            false => flow::time(flow, cost, stored, Rates { link: &link, side: &side }),
+        };
         Price {
             timeslots: cost.timeslots,
-            // Where none of the links is limited, nothing can be said.
             seconds: (seconds > 0.0).then_some(seconds),
             cross_rack_bytes: cost.cross_rack_bytes(|site| self.rack_of(site)),
         }

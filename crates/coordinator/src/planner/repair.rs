@@ -131,7 +131,6 @@ impl Planner {
         let Choice { scheme, flow, why } = choose(spec.scheme, &request, None, &network)
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
-        let price = Some(network.price(&flow, stored, None));
         let parts = parts(view, stripe, &sources, &[member], &flow, scheme, code.is_mds());
         let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
         let header = FlowHeader { serial: scheme.serial(), ..header };
@@ -139,6 +138,7 @@ impl Planner {
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
+        let price = Some(network.price_of(&planned.flow, &planned.cost, stored));
         Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts })
     }
 

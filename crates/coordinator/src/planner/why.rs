@@ -12,7 +12,7 @@ pub(crate) struct Part {
     /// Where its block is, or was.
     pub node: Option<u32>,
     pub helps: bool,
-    pub why: String,
+    pub why: &'static str,
 }
 
 /// The parts of all members but `made`, as `flow`, made by `scheme`, has them. `sources` could help, the least recently
@@ -38,7 +38,7 @@ pub(super) fn parts(
             continue;
         }
         let Some((_, row)) = block else {
-            let why = "the stripe is short: it is all zero".to_owned();
+            let why = "the stripe is short: it is all zero";
             parts.push(Part { member: index, node: None, helps: false, why });
             continue;
         };
@@ -47,10 +47,10 @@ pub(super) fn parts(
         let helps = takes(member);
         let why = match place {
             None => unusable(view, row.locations.iter().map(|l| l.node)),
-            Some(_) if row.stored_bytes == 0 => "nothing of it is stored".to_owned(),
+            Some(_) if row.stored_bytes == 0 => "nothing of it is stored",
             Some(place) => {
                 let quarantined = node.and_then(|n| view.nodes.get(&n)).is_some_and(|n| n.is_quarantined);
-                reason(scheme, helps, is_mds, place, quarantined).to_owned()
+                reason(scheme, helps, is_mds, place, quarantined)
             }
         };
         parts.push(Part { member: index, node: node.or(row.locations.first().map(|l| l.node)), helps, why });
@@ -74,11 +74,11 @@ fn reason(scheme: Scheme, helps: bool, is_mds: bool, place: usize, quarantined: 
     }
 }
 
-fn unusable(view: &View, nodes: impl Iterator<Item = u32>) -> String {
+fn unusable(view: &View, nodes: impl Iterator<Item = u32>) -> &'static str {
     let mut nodes = nodes.peekable();
     if nodes.peek().is_none() {
-        return "no copy of it is known".to_owned();
+        return "no copy of it is known";
     }
     let living = nodes.any(|node| view.nodes.get(&node).is_some_and(|node| node.is_living));
-    if living { "its node failed in this repair".to_owned() } else { "its node is dead".to_owned() }
+    if living { "its node failed in this repair" } else { "its node is dead" }
 }

@@ -7,7 +7,7 @@
 //!
 //! Several wanted rows travel side by side: f lost blocks (RP §4.4) or α symbols.
 
-use super::columns::{Column, enliven, matrix, pass};
+use super::columns::{enliven, passing};
 use super::request::{RepairRequest, Share};
 use crate::error::FlowError;
 use crate::graph::{Edge, EdgeId, Input, Lane, Output, Stage, StageId};
@@ -29,17 +29,16 @@ pub(super) fn along(request: &RepairRequest<'_>, path: Vec<Share>) -> Result<Lan
     let hops = path.len().saturating_sub(1);
     // Rows of the partial sum to which some stage so far contributed.
     let mut live = vec![false; width];
-    let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
-    for (index, mut share) in path.into_iter().enumerate() {
-        let mut inputs = Vec::new();
-        let mut columns: Vec<Column> = Vec::new();
+    let mut lane = Lane { stages: Vec::with_capacity(path.len()), edges: Vec::with_capacity(hops) };
+    for (index, Share { site, inputs: own, columns }) in path.into_iter().enumerate() {
+        let passed = if index > 0 { width } else { 0 };
+        let mut inputs = Vec::with_capacity(own.len() + 1);
         if index > 0 {
             inputs.push(Input::Edge(EdgeId(index as u16 - 1)));
-            columns = pass(&live);
         }
-        enliven(&mut live, &share.columns);
-        inputs.append(&mut share.inputs);
-        columns.append(&mut share.columns);
+        inputs.extend(own);
+        let matrix = passing(request.code.field(), &live[..passed], width, &columns)?;
+        enliven(&mut live, &columns);
         let outputs = if index < hops {
             let (from, to) = (StageId(index as u16), StageId(index as u16 + 1));
             lane.edges.push(Edge { from, to, rows: width as u16 });
@@ -47,8 +46,7 @@ pub(super) fn along(request: &RepairRequest<'_>, path: Vec<Share>) -> Result<Lan
         } else {
             std::mem::take(&mut outputs)
         };
-        let matrix = matrix(request.code.field(), width, &columns)?;
-        lane.stages.push(Stage { site: share.site, inputs, outputs, matrix });
+        lane.stages.push(Stage { site, inputs, outputs, matrix });
     }
     Ok(lane)
 }

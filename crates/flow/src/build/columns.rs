@@ -1,6 +1,6 @@
 //! Matrices put together column by column, as stages are put together input by input.
 
-use gf::{Field, Matrix};
+use gf::{Field, Matrix, MatrixError};
 
 use crate::error::FlowError;
 
@@ -9,9 +9,29 @@ pub(super) type Column = Vec<u16>;
 
 /// The `rows`-row matrix of these columns.
 pub(super) fn matrix(field: Field, rows: usize, columns: &[Column]) -> Result<Matrix, FlowError> {
-    let by_row: Vec<Vec<u16>> =
-        (0..rows).map(|row| columns.iter().map(|column| column[row]).collect()).collect();
-    Ok(Matrix::from_rows(field, &by_row)?)
+    passing(field, &[], rows, columns)
+}
+
+/// The same behind columns that pass on those rows that are not always zero, of as many rows as `live` tells of.
+pub(super) fn passing(
+    field: Field,
+    live: &[bool],
+    rows: usize,
+    columns: &[Column],
+) -> Result<Matrix, FlowError> {
+    let mut matrix = Matrix::zero(field, rows, live.len() + columns.len());
+    for row in (0..live.len()).filter(|&row| live[row]) {
+        matrix.set(row, row, 1);
+    }
+    for (col, column) in (live.len()..).zip(columns) {
+        for (row, &value) in column.iter().take(rows).enumerate() {
+            if !field.contains(value) {
+                return Err(MatrixError::OutOfField { row, col, value, field }.into());
+            }
+            matrix.set(row, col, value);
+        }
+    }
+    Ok(matrix)
 }
 
 /// Columns that pass on those rows that are not always zero, as the proof demands.

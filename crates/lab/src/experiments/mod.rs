@@ -11,12 +11,16 @@
 mod bounds;
 mod own_core;
 mod own_latency;
+mod ppr_8;
+mod ppr_rm;
 mod regions;
 mod rp_11a;
+mod rp_11b;
 mod rp_8a;
 mod rp_8b;
 mod rp_8c;
 mod rp_8d;
+mod rp_8e;
 mod rp_8f;
 mod rp_8h;
 mod rp_8i;
@@ -24,6 +28,7 @@ mod rp_9a;
 mod rp_9b;
 mod rp_alg2;
 mod stand;
+mod whole_node;
 mod why;
 
 pub use bounds::{timeslots, timeslots_of_several};
@@ -55,6 +60,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     rp_8b::EXPERIMENT,
     rp_8c::EXPERIMENT,
     rp_8d::EXPERIMENT,
+    rp_8e::EXPERIMENT,
     rp_8f::EXPERIMENT,
     rp_8h::EXPERIMENT,
     rp_8i::EXPERIMENT,
@@ -62,6 +68,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     rp_9b::EXPERIMENT,
     rp_alg2::EXPERIMENT,
     rp_11a::EXPERIMENT,
+    rp_11b::EXPERIMENT,
+    ppr_8::EXPERIMENT,
+    ppr_rm::EXPERIMENT,
     own_latency::EXPERIMENT,
     own_core::EXPERIMENT,
 ];

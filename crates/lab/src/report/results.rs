@@ -92,6 +92,10 @@ pub enum Unit {
     Percent,
     /// MiB, of bytes
     Mebibytes,
+    /// MiB/s, of bytes per second
+    MebibytesPerSecond,
+    /// /s, of a number per second
+    PerSecond,
 }
 
 /// Which spread stands beside a median.
@@ -327,6 +331,8 @@ impl Unit {
             Unit::GigabitsPerSecond => "Gb/s",
             Unit::Percent => "%",
             Unit::Mebibytes => "MiB",
+            Unit::MebibytesPerSecond => "MiB/s",
+            Unit::PerSecond => "/s",
         }
     }
 
@@ -338,7 +344,8 @@ impl Unit {
             Unit::Microseconds => value * 1e6,
             Unit::GigabitsPerSecond => value / 1e9,
             Unit::Percent => value * 1e2,
-            Unit::Mebibytes => value / f64::from(1 << 20),
+            Unit::Mebibytes | Unit::MebibytesPerSecond => value / f64::from(1 << 20),
+            Unit::PerSecond => value,
         }
     }
 

@@ -9,10 +9,12 @@
 //!
 //! [`busiest_bound`]: super::busiest_bound
 
+use super::index::Index;
 use super::spread::{Group, spread};
 use crate::error::PlanError;
 use crate::topology::NodeId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
 /// A block that is to be made again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,17 +48,17 @@ pub struct NodeLoad {
 }
 
 /// Assigns helpers, their order and requestors to all of `blocks`, on top of `loads`; the answers come in the order of
-/// the blocks. Time grows with the number of survivors in all, times the moves that level the first choice.
+/// the blocks. Time grows with the number of survivors and requestors in all, times the moves that level the first choice.
 ///
 /// # Errors
 /// For a block: [`PlanError::NotEnoughHelpers`], [`PlanError::NoTarget`], [`PlanError::NoHelpers`] if it needs none. It
 /// is left out, and stops no other.
-pub fn balanced(
-    blocks: &[LostBlock],
+pub fn balanced<B: Borrow<LostBlock>>(
+    blocks: &[B],
     loads: &BTreeMap<NodeId, NodeLoad>,
 ) -> Vec<Result<Assignment, PlanError>> {
     let checked: Vec<Result<&LostBlock, PlanError>> =
-        blocks.iter().map(|block| block.check().map(|()| block)).collect();
+        blocks.iter().map(Borrow::borrow).map(|block| block.check().map(|()| block)).collect();
     let sound: Vec<&LostBlock> = checked.iter().filter_map(|block| block.as_ref().ok().copied()).collect();
     let index = Index::of(&sound, loads);
     let groups: Vec<Group> = sound.iter().map(|block| sends(block, &index)).collect();
@@ -68,8 +70,8 @@ pub fn balanced(
     let mut assigned = helpers.iter().zip(receivers).map(|(helpers, [middle, requestor])| {
         let first = helpers.iter().filter(|helper| !middle.contains(helper));
         Assignment {
-            chain: first.chain(middle).map(|&node| index.nodes[node]).collect(),
-            requestor: index.nodes[requestor[0]],
+            chain: first.chain(middle).map(|&node| index.node(node)).collect(),
+            requestor: index.node(requestor[0]),
         }
     });
     // One for each block that passed the check.
@@ -99,39 +101,16 @@ impl LostBlock {
         if available < self.needed {
             return Err(PlanError::NotEnoughHelpers { needed: self.needed, available });
         }
-        let survivors: BTreeSet<NodeId> = self.survivors.iter().copied().collect();
+        let mut survivors = self.survivors.clone();
+        survivors.sort_unstable();
+        survivors.dedup();
         if survivors.len() < available {
             return Err(PlanError::NotEnoughHelpers { needed: self.needed, available: survivors.len() });
         }
-        if self.requestors.iter().all(|node| survivors.contains(node)) {
+        if self.requestors.iter().all(|node| survivors.binary_search(node).is_ok()) {
             return Err(PlanError::NoTarget { alive: self.requestors.len() });
         }
         Ok(())
-    }
-}
-
-/// The nodes of a recovery, numbered.
-pub(super) struct Index {
-    nodes: Vec<NodeId>,
-}
-
-impl Index {
-    pub fn of(blocks: &[&LostBlock], loads: &BTreeMap<NodeId, NodeLoad>) -> Index {
-        let named = blocks.iter().flat_map(|block| block.survivors.iter().chain(&block.requestors));
-        let nodes: BTreeSet<NodeId> = named.chain(loads.keys()).copied().collect();
-        Index { nodes: nodes.into_iter().collect() }
-    }
-
-    fn of_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a NodeId>) -> Vec<usize> {
-        let mut found: Vec<usize> =
-            nodes.into_iter().filter_map(|node| self.nodes.binary_search(node).ok()).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
-    }
-
-    pub fn loads(&self, loads: &BTreeMap<NodeId, NodeLoad>, which: fn(&NodeLoad) -> u64) -> Vec<u64> {
-        self.nodes.iter().map(|node| loads.get(node).map_or(0, which)).collect()
     }
 }
 
@@ -141,7 +120,7 @@ pub(super) fn sends(block: &LostBlock, index: &Index) -> Group {
 }
 
 /// Who may receive it: all but one of the helpers, and a requestor.
-pub(super) fn receives(block: &LostBlock, helpers: &[usize], index: &Index) -> [Group; 2] {
+pub(super) fn receives(block: &LostBlock, helpers: &[u32], index: &Index) -> [Group; 2] {
     let requestors = block.requestors.iter().filter(|node| !block.survivors.contains(node));
     [
         Group { candidates: helpers.to_vec(), count: block.needed - 1, bytes: block.bytes },

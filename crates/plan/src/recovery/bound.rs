@@ -6,7 +6,8 @@
 //! method on the cuts; the last T is that of the linear program). Receiving alone: each stripe asks k−1 of its survivors
 //! and one of its requestors. No assignment is better than the larger of the two.
 
-use super::balanced::{Index, LostBlock, NodeLoad, receives, sends};
+use super::balanced::{LostBlock, NodeLoad, receives, sends};
+use super::index::Index;
 use super::spread::Group;
 use crate::topology::NodeId;
 use std::collections::{BTreeMap, VecDeque};
@@ -76,7 +77,7 @@ impl<'a> Network<'a> {
         for (index, group) in groups.iter().enumerate() {
             network.add(SOURCE, 1 + index, group.count as u64 * group.bytes);
             for &node in &group.candidates {
-                network.add(1 + index, 1 + groups.len() + node, group.bytes);
+                network.add(1 + index, 1 + groups.len() + node as usize, group.bytes);
             }
         }
         for (node, load) in already.iter().enumerate() {
@@ -116,7 +117,8 @@ impl<'a> Network<'a> {
         let nodes: Vec<usize> = (0..self.already.len()).filter(|node| inside(first_node + node)).collect();
         let mut wanted: u64 = nodes.iter().map(|&node| self.already[node]).sum();
         for (_, group) in self.groups.iter().enumerate().filter(|(index, _)| inside(1 + index)) {
-            let outside = group.candidates.iter().filter(|node| !inside(first_node + **node)).count();
+            let outside =
+                group.candidates.iter().filter(|node| !inside(first_node + **node as usize)).count();
             wanted += group.count.saturating_sub(outside) as u64 * group.bytes;
         }
         wanted.div_ceil(nodes.len().max(1) as u64)

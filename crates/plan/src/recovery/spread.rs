@@ -11,16 +11,20 @@ use std::collections::VecDeque;
 /// ones ever smaller gains could be found for a long time.
 const SEARCHES_PER_GROUP: usize = 16;
 
+/// Candidates of a wide group that its first choice looks at, those of the next group further on. The least loaded of
+/// so many is about the least loaded of all, and what it is not the searches make good, which look at every one.
+const FIRST_LOOK: usize = 64;
+
 /// `count` distinct ones of `candidates` are to be chosen, and each gets `bytes`.
 pub(super) struct Group {
     /// Indexes of nodes, distinct, at least `count` of them.
-    pub candidates: Vec<usize>,
+    pub candidates: Vec<u32>,
     pub count: usize,
     pub bytes: u64,
 }
 
 /// For each group what it chose, in rising order; `load` comes out with it added.
-pub(super) fn spread(groups: &[Group], load: &mut [u64]) -> Vec<Vec<usize>> {
+pub(super) fn spread(groups: &[Group], load: &mut [u64]) -> Vec<Vec<u32>> {
     let mut spread = Spread::new(groups, load);
     // Large ones first: what is left to level out is then small.
     let mut order: Vec<usize> = (0..groups.len()).collect();
@@ -31,57 +35,51 @@ pub(super) fn spread(groups: &[Group], load: &mut [u64]) -> Vec<Vec<usize>> {
             break;
         }
     }
-    let chosen = |(group, taken): (&Group, &Vec<bool>)| {
-        let mut chosen: Vec<usize> =
-            group.candidates.iter().zip(taken).filter(|(_, taken)| **taken).map(|(&node, _)| node).collect();
-        chosen.sort_unstable();
-        chosen
-    };
-    groups.iter().zip(&spread.taken).map(chosen).collect()
+    let mut chosen = spread.chosen;
+    chosen.iter_mut().for_each(|chosen| chosen.sort_unstable());
+    chosen
 }
 
 struct Spread<'a> {
     groups: &'a [Group],
     load: &'a mut [u64],
-    /// Which candidates each group has chosen.
-    taken: Vec<Vec<bool>>,
-    /// Of each node, the groups whose candidate it is, and as which one.
-    member_of: Vec<Vec<(usize, usize)>>,
-    /// How a search came to a node: the group, its candidate that gives way, the node that is that candidate.
+    /// What each group has chosen.
+    chosen: Vec<Vec<u32>>,
+    /// Of each node, the groups that have chosen it.
+    chosen_by: Vec<Vec<u32>>,
+    /// How a search came to a node: the group, which of its choices gives way.
     came: Vec<Option<Step>>,
+    /// Of [`take_least`](Self::take_least): load and candidate.
+    ranked: Vec<(u64, u32)>,
 }
 
 #[derive(Clone, Copy)]
 struct Step {
-    group: usize,
-    leaves: usize,
-    enters: usize,
-    from: usize,
+    group: u32,
+    leaves: u32,
 }
 
 impl<'a> Spread<'a> {
     fn new(groups: &'a [Group], load: &'a mut [u64]) -> Self {
-        let mut member_of = vec![Vec::new(); load.len()];
-        for (index, group) in groups.iter().enumerate() {
-            for (place, &node) in group.candidates.iter().enumerate() {
-                member_of[node].push((index, place));
-            }
-        }
-        let taken = groups.iter().map(|group| vec![false; group.candidates.len()]).collect();
-        let came = vec![None; load.len()];
-        Spread { groups, load, taken, member_of, came }
+        let (chosen_by, came) = (vec![Vec::new(); load.len()], vec![None; load.len()]);
+        let chosen = groups.iter().map(|group| Vec::with_capacity(group.count)).collect();
+        Spread { groups, load, chosen, chosen_by, came, ranked: Vec::new() }
     }
 
     fn take_least(&mut self, index: usize) {
         let Group { candidates, count, bytes } = &self.groups[index];
-        let mut ranked: Vec<(u64, usize)> =
-            candidates.iter().enumerate().map(|(place, &node)| (self.load[node], place)).collect();
-        if (1..ranked.len()).contains(count) {
-            ranked.select_nth_unstable(count - 1);
+        let look = candidates.len().min(FIRST_LOOK.max(*count));
+        let from = if look < candidates.len() { index.wrapping_mul(look) % candidates.len() } else { 0 };
+        let seen = candidates[from..].iter().chain(&candidates[..from]).take(look);
+        self.ranked.clear();
+        self.ranked.extend(seen.map(|&node| (self.load[node as usize], node)));
+        if (1..look).contains(count) {
+            self.ranked.select_nth_unstable(count - 1);
         }
-        for &(_, place) in ranked.iter().take(*count) {
-            self.taken[index][place] = true;
-            self.load[candidates[place]] += bytes;
+        for &(_, node) in &self.ranked[..*count] {
+            self.chosen[index].push(node);
+            self.chosen_by[node as usize].push(index as u32);
+            self.load[node as usize] += bytes;
         }
     }
 
@@ -89,11 +87,11 @@ impl<'a> Spread<'a> {
     /// so that turns end.
     fn lower_a_largest(&mut self) -> bool {
         let largest = self.load.iter().copied().max().unwrap_or(0);
-        let full: Vec<usize> = (0..self.load.len()).filter(|&node| self.load[node] == largest).collect();
         // One that cannot be lowered bounds them all.
-        full.first().is_some_and(|&node| match self.room_from(node, largest) {
+        let full = self.load.iter().position(|&load| load == largest);
+        full.is_some_and(|node| match self.room_from(node as u32, largest) {
             Some(end) => {
-                self.shift(node, end);
+                self.shift(node as u32, end);
                 true
             }
             None => false,
@@ -101,26 +99,33 @@ impl<'a> Spread<'a> {
     }
 
     /// Searches, by the fewest steps, a node that can take over from `start` such that no node on the way comes up to
-    /// `largest`.
-    fn room_from(&mut self, start: usize, largest: u64) -> Option<usize> {
+    /// `largest`, or rises above it.
+    fn room_from(&mut self, start: u32, largest: u64) -> Option<u32> {
         self.came.fill(None);
+        let mut unseen = self.load.len().saturating_sub(1);
         let mut queue = VecDeque::from([start]);
         while let Some(node) = queue.pop_front() {
-            let arrives = self.came[node].map_or(0, |step| self.groups[step.group].bytes);
-            for &(group, leaves) in &self.member_of[node] {
-                let Group { candidates, bytes, .. } = &self.groups[group];
-                if !self.taken[group][leaves]
-                    || self.load[node] + arrives - bytes.min(&self.load[node]) >= largest
-                {
+            let arrives = self.came[node as usize].map_or(0, |step| self.groups[step.group as usize].bytes);
+            for &group in &self.chosen_by[node as usize] {
+                let (Group { candidates, bytes, .. }, chosen) =
+                    (&self.groups[group as usize], &self.chosen[group as usize]);
+                // A node on the way may be as full as the first, but not become so, or fuller.
+                let before = self.load[node as usize];
+                let after = before + arrives - bytes.min(&before);
+                if after >= largest && after > before {
                     continue;
                 }
-                for (enters, &next) in candidates.iter().enumerate() {
-                    if next == start || self.taken[group][enters] || self.came[next].is_some() {
+                for &next in candidates {
+                    if self.came[next as usize].is_some() || next == start || chosen.contains(&next) {
                         continue;
                     }
-                    self.came[next] = Some(Step { group, leaves, enters, from: node });
-                    if self.load[next] + bytes < largest {
+                    self.came[next as usize] = Some(Step { group, leaves: node });
+                    if self.load[next as usize] + bytes < largest {
                         return Some(next);
+                    }
+                    unseen -= 1;
+                    if unseen == 0 {
+                        return None;
                     }
                     queue.push_back(next);
                 }
@@ -129,18 +134,28 @@ impl<'a> Spread<'a> {
         None
     }
 
-    fn shift(&mut self, start: usize, end: usize) {
+    fn shift(&mut self, start: u32, end: u32) {
         let mut node = end;
         while node != start
-            && let Some(Step { group, leaves, enters, from }) = self.came[node]
+            && let Some(Step { group, leaves }) = self.came[node as usize]
         {
-            let bytes = self.groups[group].bytes;
-            self.taken[group][leaves] = false;
-            self.taken[group][enters] = true;
-            self.load[node] += bytes;
-            self.load[from] -= bytes;
-            node = from;
+            let bytes = self.groups[group as usize].bytes;
+            replace(&mut self.chosen[group as usize], leaves, Some(node));
+            replace(&mut self.chosen_by[leaves as usize], group, None);
+            self.chosen_by[node as usize].push(group);
+            self.load[node as usize] += bytes;
+            self.load[leaves as usize] -= bytes;
+            node = leaves;
         }
+    }
+}
+
+/// Puts `by` in the place of `what`, or takes it out.
+fn replace(list: &mut Vec<u32>, what: u32, by: Option<u32>) {
+    let Some(place) = list.iter().position(|&known| known == what) else { return };
+    match by {
+        Some(by) => list[place] = by,
+        None => _ = list.swap_remove(place),
     }
 }
 
@@ -154,7 +169,7 @@ mod tests {
         let mut draw = Draw::seeded(seed);
         let nodes = 2 + draw.below(12);
         let group = |draw: &mut Draw| {
-            let mut candidates: Vec<usize> = (0..nodes).collect();
+            let mut candidates: Vec<u32> = (0..nodes as u32).collect();
             draw.shuffle(&mut candidates);
             candidates.truncate(1 + draw.below(nodes));
             let count = draw.below(candidates.len() + 1);
@@ -164,13 +179,13 @@ mod tests {
         (groups, (0..nodes).map(|_| 0).collect())
     }
 
-    fn check(groups: &[Group], load: &[u64], chosen: &[Vec<usize>]) {
+    fn check(groups: &[Group], load: &[u64], chosen: &[Vec<u32>]) {
         let mut sum = vec![0; load.len()];
         for (group, chosen) in groups.iter().zip(chosen) {
             assert_eq!(chosen.len(), group.count);
             assert!(chosen.windows(2).all(|pair| pair[0] < pair[1]));
             assert!(chosen.iter().all(|node| group.candidates.contains(node)));
-            chosen.iter().for_each(|&node| sum[node] += group.bytes);
+            chosen.iter().for_each(|&node| sum[node as usize] += group.bytes);
         }
         assert_eq!(sum, load);
     }

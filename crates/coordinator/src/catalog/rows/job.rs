@@ -60,4 +60,6 @@ pub(crate) enum Assign {
     LeastRecent,
     /// For many at once by loads and caches (`plan::m_ppr`).
     MPpr,
+    /// The survivors on the nodes of the lowest numbers, requestors in turn: what RP §6.1 compares scheduling with.
+    LowestIndex,
 }

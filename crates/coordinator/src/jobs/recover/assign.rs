@@ -3,14 +3,14 @@
 use super::Lost;
 use super::in_flight::InFlight;
 use crate::catalog::rows::{Assign, RecoveryRow};
-use crate::error::Result;
+use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::planner::{Candidates, Takers};
 use crate::shared::Shared;
 use plan::NodeId;
 use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
 use plan::recovery::{Assignment, LostBlock, balanced};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A block that waits for its repair.
@@ -46,15 +46,8 @@ pub(super) async fn assign(
     });
     let (view, takers, found) = found.await?;
     let known: Vec<&Candidates> = found.iter().filter_map(|(_, candidates)| candidates.as_ref()).collect();
-    let assigned: Vec<Option<Assignment>> = match row.assign {
-        Assign::Balanced => {
-            let lost: Vec<LostBlock> = known.iter().map(|candidates| candidates.lost.clone()).collect();
-            balanced(&lost, &in_flight.loads()).into_iter().map(|answer| answer.ok()).collect()
-        }
-        Assign::MPpr => by_weight(shared, &view, &takers, &known, in_flight)?,
-        Assign::LeastRecent => vec![None; known.len()],
-    };
-    let mut assigned = assigned.into_iter();
+    let user = shared.reads.bytes_by_node();
+    let mut assigned = at_once(row.assign, &view, &takers, &known, in_flight, &user)?.into_iter();
     let pending = |(lost, candidates): (Lost, Option<Candidates>)| {
         let assignment = candidates.as_ref().and_then(|_| assigned.next()).flatten();
         Pending { lost, candidates: candidates.map(|candidates| candidates.lost), assignment }
@@ -62,15 +55,69 @@ pub(super) async fn assign(
     Ok(found.into_iter().map(pending).collect())
 }
 
-/// m-PPR: by loads and caches.
-fn by_weight(
-    shared: &Shared,
+impl Assign {
+    /// The one of that name; empty: the usual one.
+    pub fn parse(name: &str) -> Result<Assign> {
+        match name {
+            "" | "balanced" => Ok(Assign::Balanced),
+            "least-recent" => Ok(Assign::LeastRecent),
+            "m-ppr" => Ok(Assign::MPpr),
+            "lowest-index" => Ok(Assign::LowestIndex),
+            other => Err(CoordinatorError::Invalid(format!(
+                "there is no assignment {other:?}; there are balanced, least-recent, m-ppr and lowest-index"
+            ))),
+        }
+    }
+}
+
+/// Assigns blocks together, as `how` has it, on top of what is in flight and what users read, bytes by node; `None` for
+/// those that cannot be, or are when their turn comes.
+pub(crate) fn at_once(
+    how: Assign,
     view: &View,
     takers: &Takers,
     known: &[&Candidates],
     in_flight: &InFlight,
+    user: &BTreeMap<u32, u64>,
 ) -> Result<Vec<Option<Assignment>>> {
-    let user = shared.reads.bytes_by_node();
+    match how {
+        Assign::Balanced => {
+            let lost: Vec<&LostBlock> = known.iter().map(|candidates| &candidates.lost).collect();
+            Ok(balanced(&lost, &in_flight.loads()).into_iter().map(|answer| answer.ok()).collect())
+        }
+        Assign::MPpr => by_weight(view, takers, known, in_flight, user),
+        Assign::LowestIndex => Ok(by_number(known, in_flight)),
+        Assign::LeastRecent => Ok(vec![None; known.len()]),
+    }
+}
+
+/// The helpers of the lowest numbers, and of the requestors the one that was given fewest.
+fn by_number(known: &[&Candidates], in_flight: &InFlight) -> Vec<Option<Assignment>> {
+    let mut given: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for (Assignment { requestor, .. }, _) in in_flight.under_way() {
+        *given.entry(*requestor).or_default() += 1;
+    }
+    let mut plan = |candidates: &&Candidates| {
+        let LostBlock { survivors, needed, requestors, .. } = &candidates.lost;
+        let mut chain = survivors.clone();
+        chain.sort_unstable();
+        chain.truncate(*needed);
+        let fewest = |node: &&NodeId| (given.get(node).copied().unwrap_or(0), **node);
+        let requestor = *requestors.iter().min_by_key(fewest)?;
+        *given.entry(requestor).or_default() += 1;
+        (chain.len() == *needed).then_some(Assignment { chain, requestor })
+    };
+    known.iter().map(&mut plan).collect()
+}
+
+/// m-PPR: by loads and caches.
+fn by_weight(
+    view: &View,
+    takers: &Takers,
+    known: &[&Candidates],
+    in_flight: &InFlight,
+    user: &BTreeMap<u32, u64>,
+) -> Result<Vec<Option<Assignment>>> {
     let user_bytes = |node: NodeId| user.get(&node.0).copied().unwrap_or(0);
     let mut planner = MPpr::new(&view.topology, takers.preferred(), user_bytes, Coefficients::default())?;
     for (Assignment { chain, requestor }, bytes) in in_flight.under_way() {
@@ -101,7 +148,7 @@ impl Pending {
         let Some(candidates) = &self.candidates else { return true };
         match how {
             // It could not be assigned; let the repair say why.
-            Assign::Balanced | Assign::MPpr => true,
+            Assign::Balanced | Assign::MPpr | Assign::LowestIndex => true,
             Assign::LeastRecent => {
                 let LostBlock { survivors, needed, requestors, .. } = candidates;
                 if survivors.len() < *needed {

@@ -20,8 +20,11 @@ const MIN_TICK_MS: u64 = 20;
 /// The job that a request for nodes asks for, checked as far as it can be before it starts.
 pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<RecoveryRow> {
     let invalid = |what: &str| Err(CoordinatorError::Invalid(what.to_owned()));
-    if request.discard {
-        return invalid("discard is for the repair of one block");
+    if request.discard && request.decommission {
+        return invalid("what is moved is not thrown away");
+    }
+    if request.dry_run && (request.discard || request.decommission) {
+        return invalid("a dry run is one of a recovery, and throws nothing away");
     }
     if !request.helpers.is_empty() {
         return invalid("helpers are named for the repair of blocks; those of nodes are assigned");
@@ -31,16 +34,7 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
         parallel if parallel <= MAX_PARALLEL_REPAIRS => parallel,
         _ => return Err(CoordinatorError::TooMany { what: "stripes", limit: MAX_PARALLEL_REPAIRS }),
     };
-    let assign = match request.assign.as_str() {
-        "" | "balanced" => Assign::Balanced,
-        "least-recent" => Assign::LeastRecent,
-        "m-ppr" => Assign::MPpr,
-        other => {
-            return invalid(&format!(
-                "there is no assignment {other:?}; there are balanced, least-recent and m-ppr"
-            ));
-        }
-    };
+    let assign = Assign::parse(&request.assign)?;
     let view = shared.health.view();
     let mut nodes = vec![request.node];
     nodes.extend(&request.more_nodes);
@@ -54,6 +48,8 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
                 )));
             }
             true => {}
+            // To measure what a recovery takes nothing need be lost, as for a block.
+            false if (request.discard || request.dry_run) && nodes.len() == 1 => _ = view.node(node)?,
             false => super::check_dead(shared, node)?,
         }
     }

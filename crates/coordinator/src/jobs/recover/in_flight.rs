@@ -8,7 +8,7 @@ use wire::BlockId;
 
 /// Repairs under way.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     per_node: usize,
     by_node: BTreeMap<NodeId, usize>,
     repairs: BTreeMap<BlockId, (Assignment, u64)>,
@@ -35,6 +35,11 @@ impl InFlight {
         nodes(assignment).all(|node| self.has_room(node))
     }
 
+    /// The most repairs that one node of an assignment takes part in.
+    pub fn busiest_of(&self, assignment: &Assignment) -> usize {
+        nodes(assignment).map(|node| self.of(node)).max().unwrap_or(0)
+    }
+
     /// Who repairs what now, and how many bytes each sends.
     pub fn under_way(&self) -> impl Iterator<Item = &(Assignment, u64)> {
         self.repairs.values()
@@ -46,7 +51,7 @@ impl InFlight {
     }
 
     /// A repair begins.
-    pub fn begin(&mut self, pending: &Pending) {
+    pub(super) fn begin(&mut self, pending: &Pending) {
         let Some(assignment) = &pending.assignment else { return };
         for node in nodes(assignment) {
             *self.by_node.entry(node).or_default() += 1;
@@ -55,7 +60,7 @@ impl InFlight {
     }
 
     /// It has ended.
-    pub fn end(&mut self, pending: &Pending) {
+    pub(super) fn end(&mut self, pending: &Pending) {
         for node in pending.assignment.iter().flat_map(nodes) {
             if let Some(count) = self.by_node.get_mut(&node) {
                 *count = count.saturating_sub(1);
@@ -81,7 +86,7 @@ mod tests {
             requestor: NodeId(requestor),
         };
         let pending = |block: u128, assignment: Assignment| {
-            Pending::assigned(Lost { block: BlockId(block), node: 9, bytes: 10 }, assignment)
+            Pending::assigned(Lost { block: BlockId(block), node: 9, bytes: 10, margin: 1 }, assignment)
         };
         let mut in_flight = InFlight::new(2);
         let (first, second) = (pending(1, assignment([1, 2], 3)), pending(2, assignment([2, 4], 5)));
@@ -90,6 +95,10 @@ mod tests {
         in_flight.begin(&second);
         assert!(!in_flight.has_room(NodeId(2)) && in_flight.has_room(NodeId(3)));
         assert!(!in_flight.fits(&assignment([6, 7], 2)), "a requestor counts like a helper");
+        assert_eq!(
+            [[6, 7], [4, 1], [1, 2]].map(|chain| in_flight.busiest_of(&assignment(chain, 6))),
+            [0, 1, 2]
+        );
         assert_eq!(in_flight.loads()[&NodeId(2)], NodeLoad { sent: 20, received: 10 });
         in_flight.end(&first);
         assert!(in_flight.fits(&assignment([6, 7], 2)));

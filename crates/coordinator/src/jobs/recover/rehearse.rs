@@ -1,0 +1,157 @@
+//! A recovery that is planned and prepared, and not run: whether it could be, and how fast plans are made and distributed.
+
+use super::assign::{Pending, assign};
+use super::{BATCH, InFlight, Lost, margin};
+use crate::catalog::rows::RecoveryRow;
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use crate::jobs::{Job, scheme};
+use crate::planner::RepairSpec;
+use crate::shared::Shared;
+use plan::{Damaged, by_urgency};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use wire::{Fault, FlowId, proto};
+
+/// Flows that are being prepared at once: each costs a stage on every node that takes part.
+const AT_ONCE: usize = 64;
+
+/// Plans that wait to be distributed.
+const MAX_WAITING: usize = 256;
+
+/// A plan, and who gets it.
+type Ready = (u32, proto::FlowPlan);
+
+/// The job: plans the repair of every block of the nodes, and has everybody who would take part prepare.
+pub(in crate::jobs) async fn rehearse(
+    shared: &Arc<Shared>,
+    job: &Arc<Job>,
+    row: &RecoveryRow,
+) -> Result<String> {
+    let started = Instant::now();
+    let lost = lost_on(shared, row).await?;
+    job.expect(lost.len() as u64);
+    let view = Arc::new(shared.health.view());
+    let (plans, mut planned) = tokio::sync::mpsc::channel(MAX_WAITING);
+    let planning = {
+        let (shared, row, view) = (Arc::clone(shared), row.clone(), Arc::clone(&view));
+        async move { plan_all(&shared, &row, &view, lost, plans).await }
+    };
+    let mut planning = std::pin::pin!(planning);
+    let mut took = None;
+    let mut preparing: JoinSet<std::result::Result<(), Fault>> = JoinSet::new();
+    let (mut done, mut failure) = (0_u64, None);
+    loop {
+        tokio::select! {
+            spent = &mut planning, if took.is_none() => took = Some(spent?),
+            Some((requestor, plan)) = planned.recv(), if preparing.len() < AT_ONCE => {
+                let (shared, view) = (Arc::clone(shared), Arc::clone(&view));
+                preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, plan).await });
+            }
+            Some(ended) = preparing.join_next() => {
+                let ended = ended.map_err(|_| CoordinatorError::ShuttingDown)?;
+                job.count(ended.is_ok());
+                match ended {
+                    Ok(()) => done += 1,
+                    Err(fault) => _ = failure.get_or_insert(fault),
+                }
+            }
+            else => break,
+        }
+    }
+    let (planning, all) = (took.unwrap_or_default(), started.elapsed());
+    match failure {
+        Some(fault) => Err(fault.into()),
+        None => Ok(format!(
+            "{done} repairs of {} planned in {:.3} s and prepared by all who would take part {:.3} s after the order; \
+             nothing moved",
+            row.whose(),
+            planning.as_secs_f64(),
+            all.as_secs_f64()
+        )),
+    }
+}
+
+/// What the nodes hold, the most endangered first.
+async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
+    let (context, nodes) = (Arc::clone(shared), row.nodes.clone());
+    let mut living = shared.health.view().living();
+    nodes.iter().for_each(|node| _ = living.remove(node));
+    let listed = shared.catalog.run(move |catalog| {
+        let mut damaged = Vec::new();
+        for node in nodes {
+            for block in catalog.blocks_on(node)? {
+                let placement = catalog.placement(block)?;
+                let (survivors, needed) = margin(&context, &placement, &living);
+                let (bytes, margin) = (placement.row.stored_bytes, survivors.saturating_sub(needed));
+                damaged.push(Damaged { stripe: Lost { block, node, bytes, margin }, survivors, needed });
+            }
+        }
+        by_urgency(&mut damaged);
+        Ok(damaged)
+    });
+    Ok(listed.await?.into_iter().map(|damaged| damaged.stripe).collect())
+}
+
+/// Plans batch by batch and hands the plans on. The time that planning took, waiting for room not included.
+async fn plan_all(
+    shared: &Arc<Shared>,
+    row: &RecoveryRow,
+    view: &Arc<View>,
+    lost: Vec<Lost>,
+    plans: tokio::sync::mpsc::Sender<Ready>,
+) -> Result<Duration> {
+    let mut took = Duration::ZERO;
+    let in_flight = InFlight::new(usize::MAX);
+    for batch in lost.chunks(BATCH) {
+        let start = Instant::now();
+        let pending = assign(shared, row, batch.to_vec(), &in_flight).await?;
+        let (context, row, view) = (Arc::clone(shared), row.clone(), Arc::clone(view));
+        let made = shared.catalog.run(move |catalog| {
+            let in_flight = InFlight::new(usize::MAX);
+            let plan = |mut pending: Pending| {
+                pending.choose(&context, row.assign, &in_flight);
+                let placement = catalog.placement(pending.lost.block)?;
+                plan_one(&context, &row, &view, &pending, &placement)
+            };
+            pending.into_iter().map(plan).collect::<Result<Vec<Ready>>>()
+        });
+        let made = made.await?;
+        took += start.elapsed();
+        for ready in made {
+            if plans.send(ready).await.is_err() {
+                return Err(CoordinatorError::ShuttingDown);
+            }
+        }
+    }
+    Ok(took)
+}
+
+fn plan_one(
+    shared: &Shared,
+    row: &RecoveryRow,
+    view: &View,
+    pending: &Pending,
+    placement: &crate::catalog::Placement,
+) -> Result<Ready> {
+    let nobody = BTreeSet::new();
+    let asked = pending.assignment.as_ref().map(|assignment| assignment.requestor.0);
+    let requestor = shared.planner.requestor(view, placement, asked, &nobody, |_| 0)?;
+    let chain = pending.assignment.iter().flat_map(|assignment| &assignment.chain);
+    let spec = RepairSpec {
+        scheme: scheme(&row.scheme)?,
+        slice_bytes: shared.planner.slice_bytes(row.slice_bytes)?,
+        verify: row.verify,
+        requestor,
+        scheduled: true,
+        // As the copy's would be; nothing is written.
+        generation: placement.row.last_generation + 1,
+        flow: FlowId::random(),
+        attempt: 1,
+        moves: false,
+        helpers: chain.map(|node| node.0).collect(),
+    };
+    Ok((requestor, shared.planner.repair(view, placement, &spec, &nobody)?.planned.plan))
+}

@@ -1,0 +1,131 @@
+//! How fast a node can be recovered at best: the busiest link of any assignment, and why a recovery falls short of it.
+
+use crate::error::LabError;
+use crate::report::{Comparison, Form, Results, Target};
+use plan::NodeId;
+use plan::recovery::{LostBlock, busiest_bound};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::proto::ObjectInfo;
+
+use super::{BUSIEST, DIRECT, PROCESSOR_SHARE, RATE, TOTAL};
+
+/// Above this share of all processors, they and not the network may decide.
+const BUSY: f64 = 0.85;
+
+/// So near to its bound a recovery has what the busiest link gives.
+const NEAR: f64 = 0.9;
+
+const MIB: f64 = 1_048_576.0;
+
+/// What a link carries, payload bytes per second.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Link(pub f64);
+
+impl Link {
+    /// The rate at which `lost` can be recovered at best, bytes per second: by chains, helpers and requestors chosen so
+    /// that the busiest port carries least ([`busiest_bound`]), and nothing but that port takes time.
+    pub fn best(self, lost: &[LostBlock]) -> f64 {
+        let bytes: u64 = lost.iter().map(|block| block.bytes).sum();
+        let busiest = busiest_bound(lost, &BTreeMap::new()).max(1);
+        self.0 * bytes as f64 / busiest as f64
+    }
+}
+
+/// The blocks of an object's stripes that are on the nodes `lost`, with who may help and receive.
+pub fn lost_blocks(info: &ObjectInfo, lost: &[u32], requestors: &[u32]) -> Result<Vec<LostBlock>, LabError> {
+    let mut seen = BTreeSet::new();
+    let mut blocks = Vec::new();
+    for block in &info.blocks {
+        let not_archived = || LabError::BadSpec(format!("{} was not archived", info.name));
+        let stripe = block.stripe.as_ref().ok_or_else(not_archived)?;
+        if !seen.insert(&stripe.stripe) {
+            continue;
+        }
+        let code = codes::Code::parse(&stripe.code).map_err(|error| LabError::BadSpec(error.to_string()))?;
+        let is_lost = |node: u32| node == 0 || lost.contains(&node);
+        let members = || stripe.members.iter().map(|member| member.node);
+        let may_receive = |&node: &u32| !is_lost(node) && members().all(|holder| holder != node);
+        for own in stripe.members.iter().filter(|member| lost.contains(&member.node)) {
+            blocks.push(LostBlock {
+                survivors: members().filter(|&node| !is_lost(node)).map(NodeId).collect(),
+                needed: code.k(),
+                requestors: requestors.iter().copied().filter(may_receive).map(NodeId).collect(),
+                bytes: own.stored_bytes,
+            });
+        }
+    }
+    Ok(blocks)
+}
+
+/// How near a series comes to its bound at `x`, where it must reach `part` of it, and what stands between, from what was
+/// measured: an assignment that loads its busiest port more, the processors, or waiting.
+pub fn beside_bound(results: &Results, series: &str, x: f64, part: Option<f64>) -> Comparison {
+    let ours = results.of_bound(series, x);
+    let median = |metric: &str| results.summary(series, x, metric).map_or(0.0, |summary| summary.median);
+    let link = results.summary(DIRECT, x, RATE).map_or(0.0, |summary| summary.median);
+    let best = results.series(series).and_then(|series| series.at(x)?.bound).unwrap_or(0.0);
+    // What y is: a rate, of which more is better, or the time.
+    let (reached, seconds) = match results.y.metric == RATE {
+        true => (ours, median(RATE) * median(TOTAL) / best),
+        false => (ours.map(f64::recip), best),
+    };
+    let rest = match median(PROCESSOR_SHARE) {
+        share if share >= BUSY => "they decide",
+        _ if reached.is_some_and(|reached| reached >= NEAR) => "the busiest link decides",
+        _ => "links wait for each other",
+    };
+    let why = format!(
+        "its busiest port carried {:.1} MiB, any assignment's at least {:.1}; processors {:.0} % busy: {rest}",
+        median(BUSIEST) / MIB,
+        link * seconds / MIB,
+        median(PROCESSOR_SHARE) * 100.0
+    );
+    Comparison {
+        what: format!("{series}, {} {}, over its bound", results.x.text(x), results.x.label),
+        form: Form::Times,
+        paper: None,
+        target: part.map_or(Target::None, Target::AtLeast),
+        ours,
+        why,
+    }
+}
+
+/// Both rates of a ratio, for people.
+pub fn rates(results: &Results, series: &str, against: &str, x: f64) -> String {
+    let rate = |name: &str| results.summary(name, x, RATE).map_or(0.0, |summary| summary.median / MIB);
+    format!("{:.1} and {:.1} MiB/s", rate(series), rate(against))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::proto::{BlockInfo, StripeMemberStatus, StripeStatus};
+
+    #[test]
+    fn what_is_lost_is_a_block_of_each_stripe_on_the_node() {
+        let member =
+            |node| StripeMemberStatus { block: vec![node as u8], node, living: true, stored_bytes: 10 };
+        let stripe = |id: u8, nodes: [u32; 3]| {
+            let members = nodes.map(member).to_vec();
+            let status = StripeStatus { stripe: vec![id], code: "rs-2+1".to_owned(), index: 0, members };
+            BlockInfo { stripe: Some(status), ..BlockInfo::default() }
+        };
+        // Two blocks of the object for each stripe, and one stripe that has lost nothing.
+        let blocks = [(1, [1, 2, 3]), (1, [1, 2, 3]), (2, [4, 1, 3]), (3, [2, 3, 4])]
+            .map(|(id, nodes)| stripe(id, nodes));
+        let info = ObjectInfo { blocks: blocks.to_vec(), ..ObjectInfo::default() };
+        let lost = lost_blocks(&info, &[1], &[1, 2, 7]).unwrap();
+        let survivors: Vec<Vec<u32>> =
+            lost.iter().map(|block| block.survivors.iter().map(|node| node.0).collect()).collect();
+        assert_eq!(survivors, [[2, 3], [4, 3]]);
+        assert!(lost.iter().all(|block| (block.needed, block.bytes) == (2, 10)));
+        let requestors: Vec<Vec<u32>> =
+            lost.iter().map(|block| block.requestors.iter().map(|node| node.0).collect()).collect();
+        assert_eq!(requestors, [vec![7], vec![2, 7]], "none that holds a block of the stripe");
+        // Of two nodes lost together each has its own.
+        assert_eq!(lost_blocks(&info, &[1, 2], &[7]).unwrap().len(), 3);
+        // Node 3 helps with both: 20 bytes over one link of 5 B/s for 20 bytes.
+        assert_eq!(Link(5.0).best(&lost), 5.0);
+        assert!(lost_blocks(&ObjectInfo { blocks: vec![BlockInfo::default()], ..info }, &[1], &[7]).is_err());
+    }
+}
