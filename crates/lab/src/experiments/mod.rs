@@ -11,6 +11,7 @@
 mod bounds;
 mod own_core;
 mod own_latency;
+mod own_multipath;
 mod ppr_8;
 mod ppr_rm;
 mod regions;
@@ -22,6 +23,7 @@ mod rp_8c;
 mod rp_8d;
 mod rp_8e;
 mod rp_8f;
+mod rp_8g;
 mod rp_8h;
 mod rp_8i;
 mod rp_9a;
@@ -62,6 +64,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     rp_8d::EXPERIMENT,
     rp_8e::EXPERIMENT,
     rp_8f::EXPERIMENT,
+    rp_8g::EXPERIMENT,
     rp_8h::EXPERIMENT,
     rp_8i::EXPERIMENT,
     rp_9a::EXPERIMENT,
@@ -73,6 +76,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ppr_rm::EXPERIMENT,
     own_latency::EXPERIMENT,
     own_core::EXPERIMENT,
+    own_multipath::EXPERIMENT,
 ];
 
 /// Name of the testbed that experiments make, and remove.

@@ -46,7 +46,8 @@ impl Capacities {
     }
 
     /// Seconds for a flow whose nodes pass slices of so many bytes on: its busiest link, port or rack takes so long, and
-    /// the first or last slice one turn on every other link of its way.
+    /// the first or last slice one turn on every other link of its way. What several lanes moved has no one way, and there
+    /// the last slices are left out.
     pub fn streamed(&self, moved: &[Moved], slice_bytes: u64) -> f64 {
         let mut used: BTreeMap<Resource, u64> = BTreeMap::new();
         for &(from, to, bytes) in moved {
@@ -60,6 +61,9 @@ impl Capacities {
             }
         }
         let busiest = used.iter().map(|(&resource, &bytes)| seconds(bytes, self.rate(resource)));
+        if has_cycle(moved) {
+            return busiest.fold(0.0, f64::max);
+        }
         let sources = moved.iter().map(|&(from, ..)| from).filter(|from| moved.iter().all(|m| m.1 != *from));
         let fill = sources.map(|source| self.fill(moved, slice_bytes, source, 0.0, 0.0));
         busiest.fold(0.0, f64::max) + fill.fold(0.0, f64::max)
@@ -86,7 +90,7 @@ impl Capacities {
         (parts.iter().fold(0.0, |now: f64, &(_, ready, takes)| now.max(ready) + takes), nodes)
     }
 
-    /// The longest way of one slice from `node` on, without its slowest link. Flows have no cycles.
+    /// The longest way of one slice from `node` on, without its slowest link. There must be no cycle.
     fn fill(&self, moved: &[Moved], slice_bytes: u64, node: usize, sum: f64, slowest: f64) -> f64 {
         let onwards = moved.iter().filter(|&&(from, ..)| from == node).map(|&(from, to, bytes)| {
             let takes = seconds(slice_bytes.min(bytes), self.alone(from, to));
@@ -106,6 +110,20 @@ impl Capacities {
             Resource::Link(from, to) => self.alone(from, to),
             Resource::Port(host, _) => self.ports[host],
             Resource::Rack(..) => self.core,
+        }
+    }
+}
+
+/// Whether some host hands on what comes back to it, in another lane.
+fn has_cycle(moved: &[Moved]) -> bool {
+    let mut left = moved.to_vec();
+    loop {
+        let before = left.len();
+        let ends: Vec<usize> =
+            left.iter().map(|m| m.1).filter(|to| left.iter().all(|m| m.0 != *to)).collect();
+        left.retain(|(_, to, _)| !ends.contains(to));
+        if left.is_empty() || left.len() == before {
+            return !left.is_empty();
         }
     }
 }
@@ -166,6 +184,17 @@ mod tests {
             assert!(close(network.forwarded(&tree(k)) / slot, expect("ppr")), "{k}");
             assert!(close(network.forwarded(&chain) / slot, expect("pipe-b")), "{k}");
         }
+    }
+
+    /// RP §4.1: two lanes of two helpers each way, and half the block over each link to the requestor.
+    #[test]
+    fn lanes_that_cross_take_what_the_busiest_link_takes() {
+        let network = even(4, 1, LinkRate::UNLIMITED);
+        let slot = seconds(BLOCK, LinkRate::mbit(1000.0));
+        let half = BLOCK / 2;
+        let lanes = [(0, 1, BLOCK), (1, 2, half), (2, 0, half), (2, 3, half), (0, 3, half)];
+        assert!(close(network.streamed(&lanes, 1024), 1.5 * slot), "host 0 sends a block and a half");
+        assert!(!has_cycle(&tree(10)));
     }
 
     /// RP §4.2: what several streams share is the racks' links.
