@@ -40,6 +40,7 @@ fn schemes_move_over_each_link_what_the_papers_say() {
         node_hosts: (0..HOSTS).collect(),
         block_bytes: BLOCK_BYTES,
         folder: None,
+        cache_bytes: 0,
     };
     let cluster = LabCluster::start(&testbed, &spec).unwrap();
     let bytes: Vec<u8> = (0..K * BLOCK_BYTES).map(|i| (i * 31 + i / 251) as u8).collect();
@@ -84,6 +85,7 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
         node_hosts: (0..6).collect(),
         block_bytes: BLOCK_BYTES,
         folder: None,
+        cache_bytes: 0,
     };
     let mut cluster = LabCluster::start(&testbed, &spec).unwrap();
     let bytes: Vec<u8> = (0..4 * BLOCK_BYTES).map(|i| (i * 29 + i / 253) as u8).collect();

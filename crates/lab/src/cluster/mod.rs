@@ -10,6 +10,8 @@ use crate::scratch::Scratch;
 use crate::testbed::{Host, Testbed};
 use client::{Client, ClientError};
 use daemon::Daemon;
+use rustix::fs::{Advice, fadvise};
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -42,6 +44,8 @@ pub struct ClusterSpec {
     pub block_bytes: u64,
     /// Where daemons keep everything, in a folder of its own that is removed in the end; `None`: in memory.
     pub folder: Option<PathBuf>,
+    /// Memory in which each node keeps blocks that it has read; 0: none.
+    pub cache_bytes: u64,
 }
 
 /// A cluster that runs. Dropping it kills its daemons and removes their data.
@@ -53,6 +57,7 @@ pub struct LabCluster {
     nodes: Vec<Option<Daemon>>,
     node_hosts: Vec<Host>,
     hosts: Vec<Host>,
+    cache_bytes: u64,
     // Last: daemons are gone before their data are.
     folder: Scratch,
 }
@@ -78,6 +83,7 @@ impl LabCluster {
             nodes: node_hosts.iter().map(|_| None).collect(),
             node_hosts,
             hosts: testbed.hosts().to_vec(),
+            cache_bytes: spec.cache_bytes,
             folder,
         };
         cluster.wait_for_coordinator()?;
@@ -202,6 +208,31 @@ impl LabCluster {
         Ok(node)
     }
 
+    /// Has the operating system drop all daemons' files from its memory, so that they are next read from the disk. Of
+    /// files in memory nothing is dropped.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if a file that stays cannot be read.
+    pub fn forget_files(&self) -> Result<(), LabError> {
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            let failed = || LabError::io(format!("read {}", folder.display()));
+            for entry in std::fs::read_dir(&folder).map_err(failed())? {
+                let path = entry.map_err(failed())?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                // Temporary files come and go meanwhile.
+                let Ok(file) = File::open(&path) else { continue };
+                let forgotten =
+                    file.sync_data().and_then(|()| Ok(fadvise(&file, 0, None, Advice::DontNeed)?));
+                forgotten.map_err(LabError::io(format!("forget {}", path.display())))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends all daemons, asking them first, and removes their data.
     ///
     /// # Errors
@@ -226,6 +257,7 @@ impl LabCluster {
             ("--coordinator", self.address.clone()),
             ("--listen-control", format!("{}:{CONTROL_PORT}", host.addr)),
             ("--listen-data", format!("{}:{DATA_PORT}", host.addr)),
+            ("--cache", self.cache_bytes.to_string()),
         ];
         let mut arguments = vec!["node".to_owned()];
         arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));

@@ -9,10 +9,19 @@
 //! Adding one: a file with its `EXPERIMENT`, and its line in the list below.
 
 mod bounds;
+mod degraded;
 mod own_core;
 mod own_latency;
 mod own_multipath;
+mod ppr;
+mod ppr_7a;
+mod ppr_7b;
+mod ppr_7c;
+mod ppr_7d;
+mod ppr_7e;
+mod ppr_7f;
 mod ppr_8;
+mod ppr_9;
 mod ppr_rm;
 mod regions;
 mod rp_11a;
@@ -72,8 +81,15 @@ pub const EXPERIMENTS: &[Experiment] = &[
     rp_alg2::EXPERIMENT,
     rp_11a::EXPERIMENT,
     rp_11b::EXPERIMENT,
+    ppr_7a::EXPERIMENT,
+    ppr_7b::EXPERIMENT,
+    ppr_7c::EXPERIMENT,
+    ppr_7d::EXPERIMENT,
+    ppr_7e::EXPERIMENT,
+    ppr_7f::EXPERIMENT,
     ppr_8::EXPERIMENT,
     ppr_rm::EXPERIMENT,
+    ppr_9::EXPERIMENT,
     own_latency::EXPERIMENT,
     own_core::EXPERIMENT,
     own_multipath::EXPERIMENT,

@@ -111,6 +111,7 @@ impl<'a> Stand<'a> {
                 node_hosts: (0..holders).collect(),
                 block_bytes: wire::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
+                cache_bytes: ground.cache_bytes,
             },
         )?;
         let mut stripes = Vec::new();
@@ -227,7 +228,7 @@ impl<'a> Stand<'a> {
     }
 
     /// What the timeslot model allows a repair of k blocks on equal links.
-    fn timeslots(&self, contender: &Contender) -> Option<(&Stripe, f64)> {
+    pub fn timeslots(&self, contender: &Contender) -> Option<(&Stripe, f64)> {
         let (Contender::Repair { stripe, scheme, slice_bytes, .. }
         | Contender::Several { stripe, scheme, slice_bytes, .. }) = *contender
         else {

@@ -1,10 +1,10 @@
-//! What hosts stand on beyond a flat network of equal links.
+//! What hosts stand on beyond a flat network of equal links, and nodes beyond the usual.
 
 use super::StandSpec;
 use crate::error::LabError;
 use crate::testbed::{LinkRate, Racks, Spec, Testbed};
 
-/// Racks, uneven links, hosts that hold no block. The default: a flat network of equal links.
+/// Racks, uneven links, hosts that hold no block, caches. The default: a flat network of equal links, and no cache.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ground {
     /// So many of the hosts, the last ones, get their nodes when all stripes are stored: they hold no block, and the
@@ -16,6 +16,8 @@ pub struct Ground {
     pub ports: Vec<LinkRate>,
     /// Limits of ordered pairs of hosts, Mbit/s, as `lab up --matrix` takes them; `None`: the ports' only.
     pub matrix: Option<Vec<Vec<f64>>>,
+    /// Memory in which each node keeps blocks that it has read.
+    pub cache_bytes: u64,
 }
 
 impl Ground {
