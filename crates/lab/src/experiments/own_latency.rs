@@ -50,20 +50,13 @@ const QUICK_READS: &[(u64, usize)] =
     &[(4 << 10, 20), (16 << 10, 20), (64 << 10, 20), (1 << 20, 10), (4 << 20, 3)];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let block_bytes: u64 = std::env::var("OWN_BLOCK")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(bench.sized(64 << 20, 4 << 20));
+    let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let rate = bench.rate.unwrap_or(LinkRate::mbit(1000.0));
     Stand::with(bench, &StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] }, |stand| {
         let lost = stand.stripes[0].members[0];
         (bench.say)(&format!("killing node-{lost}, which holds the first block"));
         stand.cluster.stop_node(lost)?;
-        let reads: &[(u64, usize)] = if std::env::var("OWN_BLOCK").is_ok() {
-            &[(4 << 10, 300)]
-        } else {
-            bench.sized(READS, QUICK_READS)
-        };
+        let reads = bench.sized(READS, QUICK_READS);
         let mut results = record(stand, reads);
         measure(stand, reads, &mut results)?;
         bounds(stand, reads, &mut results)?;
