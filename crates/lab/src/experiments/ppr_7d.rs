@@ -40,8 +40,10 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         stripes: READ.iter().map(|(code, ..)| (code.name, block_bytes)).collect(),
     };
     Stand::with(bench, &spec, |stand| {
-        let of = |code: &PaperCode| rates.iter().map(move |rate| format!("{}, {rate}", code.paper));
-        let names = READ.iter().flat_map(|(code, ..)| of(code)).collect();
+        let mut names = Vec::new();
+        for (code, ..) in &READ {
+            names.extend(rates.iter().map(|rate| format!("{}, {rate}", code.paper)));
+        }
         let rounds = bench.rounds(4, 1);
         let mut results = stand.results(&EXPERIMENT, "(k,m), links", Scale::Categories(names), rounds);
         degraded::record(&mut results);

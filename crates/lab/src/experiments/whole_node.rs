@@ -144,6 +144,7 @@ impl<'a> NodeStand<'a> {
                 node_hosts: (0..spec.holders).collect(),
                 block_bytes: wire::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
+                cache_bytes: 0,
             },
         )?;
         say(format!("{} stripes of {}, blocks of {} B", spec.stripes, spec.code, spec.block_bytes));
