@@ -22,13 +22,14 @@ pub(crate) use pace::Estimate;
 pub(super) use rehearse::rehearse;
 
 use super::Job;
-use super::repair::{RepairOptions, Repaired, repair_block};
+use super::repair::{RepairOptions, Repaired, repair_block, scheme};
 use crate::catalog::Placement;
 use crate::catalog::rows::{Assign, RecoveryRow};
-use crate::config::{PARALLEL_WHILE_READING, REPAIRS_PER_NODE};
+use crate::config::{FORWARDED_BYTES_PER_NODE, PARALLEL_WHILE_READING, REPAIRS_PER_NODE};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use assign::Pending;
+use flow::Scheme;
 use pace::Pace;
 use plan::{Damaged, by_urgency};
 use std::collections::{BTreeSet, VecDeque};
@@ -200,6 +201,9 @@ impl Recovery<'_> {
         if !fresh.is_empty() {
             self.job.say(format!("{} blocks of {} to make again", fresh.len(), self.row.whose()));
         }
+        if let Some(longest) = fresh.iter().map(|lost| lost.bytes).max() {
+            self.in_flight.allow(per_node(scheme(&self.row.scheme)?, longest));
+        }
         let count = fresh.len();
         self.queue.extend(fresh);
         Ok(count)
@@ -346,6 +350,15 @@ impl Recovery<'_> {
         self.job.task.note(|report| report.detail.clone_from(&text));
         self.job.tell(text, estimate);
     }
+}
+
+/// Repairs that a node takes part in at once.
+fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
+    if !scheme.is_some_and(Scheme::whole_block) {
+        return REPAIRS_PER_NODE;
+    }
+    let most = FORWARDED_BYTES_PER_NODE / longest_bytes.max(1);
+    usize::try_from(most).unwrap_or(REPAIRS_PER_NODE).clamp(1, REPAIRS_PER_NODE)
 }
 
 /// Copies or blocks that can be read, and how many must be.

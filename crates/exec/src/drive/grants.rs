@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn nothing_is_granted_beyond_a_window_past_the_lowest_slice_not_delivered() {
-        let mut g = grants(&[1, 1, 1], 100, vec![0..1000]);
-        let mut carried = vec![0_u64; 3];
+        let mut g = grants(&[1, 1, 1], 100, vec![Range { start: 0, end: 1000 }]);
+        let mut carried = [0_u64; 3];
         let mut seen = vec![false; 1000];
         let mut lanes: Vec<VecDeque<u64>> = vec![VecDeque::new(); 3];
         let mut turn = 0;

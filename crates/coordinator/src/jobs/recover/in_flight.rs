@@ -20,6 +20,11 @@ impl InFlight {
         InFlight { per_node, by_node: BTreeMap::new(), repairs: BTreeMap::new() }
     }
 
+    /// At most `per_node` on each from now on.
+    pub(super) fn allow(&mut self, per_node: usize) {
+        self.per_node = per_node;
+    }
+
     /// Repairs that the node takes part in.
     pub fn of(&self, node: NodeId) -> usize {
         self.by_node.get(&node).copied().unwrap_or(0)
