@@ -122,8 +122,8 @@ mod tests {
         let requestors: Vec<Vec<u32>> =
             lost.iter().map(|block| block.requestors.iter().map(|node| node.0).collect()).collect();
         assert_eq!(requestors, [vec![7], vec![2, 7]], "none that holds a block of the stripe");
-        // Of two nodes lost together each has its own.
-        assert_eq!(lost_blocks(&info, &[1, 2], &[7]).unwrap().len(), 3);
+        // Of two nodes lost together each has its own, of one stripe too.
+        assert_eq!(lost_blocks(&info, &[1, 2], &[7]).unwrap().len(), 4);
         // Node 3 helps with both: 20 bytes over one link of 5 B/s for 20 bytes.
         assert_eq!(Link(5.0).best(&lost), 5.0);
         assert!(lost_blocks(&ObjectInfo { blocks: vec![BlockInfo::default()], ..info }, &[1], &[7]).is_err());
