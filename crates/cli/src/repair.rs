@@ -151,6 +151,10 @@ pub struct How {
     /// choose among all [default: the least recently selected]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     helpers: Vec<u32>,
+    /// Of blocks: wait for helpers that are slow, instead of going around them when a repair takes three times as long as
+    /// the last ones did
+    #[arg(long)]
+    patient: bool,
 }
 
 /// The schemes there are, for the help of `--scheme`.
@@ -229,6 +233,7 @@ impl How {
             no_verify: self.no_verify,
             requestor: self.requestor.unwrap_or(0),
             helpers: self.helpers.clone(),
+            patient: self.patient,
             ..RepairRequest::default()
         })
     }

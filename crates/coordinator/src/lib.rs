@@ -25,6 +25,7 @@ mod links;
 mod membership;
 mod nodes;
 mod objects;
+mod pace;
 mod planner;
 mod reads;
 pub mod rehearsal;

@@ -214,6 +214,7 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         requestor: (request.requestor != 0).then_some(request.requestor),
         discard: request.discard,
         helpers: request.helpers,
+        patient: request.patient,
         ..RepairOptions::default()
     };
     if !(request.stripe || request.whole_object) {

@@ -8,6 +8,7 @@ use crate::health::Health;
 use crate::jobs::Jobs;
 use crate::links::LinkTable;
 use crate::nodes::Nodes;
+use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::tasks::{Task, Tasks};
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     /// The task whose pause keeps blocks that the catalog does not know.
     pub orphans: Arc<Task>,
     pub audit: Audit,
+    /// How long repairs of single blocks took lately.
+    pub pace: Pace,
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
     receiving: Mutex<BTreeMap<u32, u64>>,
@@ -62,6 +65,7 @@ impl Shared {
             planner,
             orphans: tasks.add("orphans"),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
+            pace: Pace::default(),
             tasks,
             jobs: Jobs::default(),
             catalog,

@@ -54,6 +54,7 @@ impl Engine {
             id: Identity { node: self.node(), header: header.clone() },
             throttle: self.throttle().clone(),
             abort: Arc::new(Abort::default()),
+            doing: Arc::default(),
             on_wait: Arc::new(|_| {}),
         };
         // It takes no commands and reports to nobody.

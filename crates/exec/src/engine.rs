@@ -5,10 +5,12 @@ use crate::connection::{
     Abort, Call, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity, recycle,
 };
 use crate::connector::Connector;
+use crate::doing::Doing;
 use crate::ends::Ends;
 use crate::fault_injection::Injection;
 use crate::listener::{Expected, Greeter};
-use crate::stage::{self, Command, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask};
+use crate::prepared::{Ending, Prepared, PreparedStage};
+use crate::stage::{self, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask};
 use crate::store::BlockStore;
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
@@ -102,75 +104,6 @@ pub struct StageIo {
     pub(crate) first_slice: u64,
 }
 
-/// A flow's stages on this process, ready for grants. Dropping it ends them.
-pub struct Prepared {
-    stages: Vec<(u32, mpsc::SyncSender<Command>)>,
-    /// What the stages report; closed when all have ended.
-    pub events: tokio::sync::mpsc::Receiver<proto::StageMessage>,
-    /// Slices of a symbol.
-    slices: u64,
-    kept: proto::Prepared,
-    ending: Ending,
-}
-
-/// Ends a flow's stages on this process when dropped.
-struct Ending {
-    abort: Arc<Abort>,
-    expected: Arc<Expected>,
-    flow: FlowId,
-    attempt: u32,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.abort.fire();
-        self.expected.withdraw(self.flow, self.attempt);
-    }
-}
-
-impl Prepared {
-    /// Grants slices [first, first + count) of a lane to all its stages here.
-    pub fn grant(&self, lane: u32, first: u64, count: u64) -> Result<(), Fault> {
-        if first.checked_add(count).is_none_or(|end| end > self.slices) {
-            return Err(Fault::new(Cause::Invalid, "a grant beyond the block's slices"));
-        }
-        self.command(|l| l == lane, Command::Run(first, count))
-    }
-
-    /// No further grants.
-    pub fn finish(&self) -> Result<(), Fault> {
-        self.command(|_| true, Command::Finish)
-    }
-
-    fn command(&self, concerns: impl Fn(u32) -> bool, command: Command) -> Result<(), Fault> {
-        for (_, stage) in self.stages.iter().filter(|(lane, _)| concerns(*lane)) {
-            match stage.try_send(command) {
-                // A stage that has ended has said why.
-                Ok(()) | Err(mpsc::TrySendError::Disconnected(_)) => {}
-                Err(mpsc::TrySendError::Full(_)) => {
-                    return Err(Fault::new(Cause::Invalid, "more grants than a window holds"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What is there of the blocks that the stages write.
-    pub fn kept(&self) -> &proto::Prepared {
-        &self.kept
-    }
-
-    /// How many stages run here.
-    pub fn stages(&self) -> usize {
-        self.stages.len()
-    }
-
-    /// Ends the stages now.
-    pub fn abort(&self) {
-        self.ending.abort.fire();
-    }
-}
-
 impl Engine {
     /// To be called within a tokio runtime: idle connections wait for their next Hello there.
     pub fn new(config: EngineConfig) -> Engine {
@@ -255,11 +188,18 @@ impl Engine {
         let mut tasks = Vec::new();
         for spec in specs {
             let (command, commands) = mpsc::sync_channel(MAX_COMMANDS);
-            stages.push((spec.lane, command));
+            let doing = Arc::new(Doing::default());
+            stages.push(PreparedStage {
+                lane: spec.lane,
+                stage: spec.stage,
+                commands: command,
+                doing: Arc::downgrade(&doing),
+            });
             let context = Arc::new(StreamContext {
                 id: id.clone(),
                 throttle: self.0.config.throttle.clone(),
                 abort: abort.clone(),
+                doing,
                 on_wait: waiting_reporter(self.clone(), header.clone(), report.clone()),
             });
             let inputs = self.open_inputs(&spec, header, &mut io)?;
@@ -279,7 +219,7 @@ impl Engine {
         for task in tasks {
             self.spawn(task, reservation.clone())?;
         }
-        Ok(Prepared { stages, events, slices: header.geometry.slices(), kept: ends.kept(), ending })
+        Ok(Prepared::new(stages, events, header.geometry.slices(), ends.kept(), ending))
     }
 
     pub(crate) fn open_inputs(

@@ -17,12 +17,14 @@
 mod answer;
 pub mod connection;
 mod connector;
+mod doing;
 pub mod drive;
 mod ends;
 pub mod engine;
 pub mod fault_injection;
 mod in_order;
 pub mod listener;
+mod prepared;
 mod rehearse;
 pub mod stage;
 pub mod store;
@@ -30,9 +32,10 @@ pub mod throttle;
 mod written;
 
 pub use drive::DriverIo;
-pub use engine::{Engine, EngineConfig, Prepared, StageIo};
+pub use engine::{Engine, EngineConfig, StageIo};
 pub use fault_injection::Injection;
 pub use listener::DataListener;
+pub use prepared::Prepared;
 pub use stage::{Delivery, Sink};
 pub use store::{BlockSink, BlockSource, BlockStore};
 pub use throttle::Throttle;

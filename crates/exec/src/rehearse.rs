@@ -1,7 +1,8 @@
 //! A flow that is prepared and then let go: everybody has checked his stages, opened his blocks and reserved what they
 //! need; nothing moves.
 
-use crate::engine::{Engine, Prepared, StageIo};
+use crate::engine::{Engine, StageIo};
+use crate::prepared::Prepared;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

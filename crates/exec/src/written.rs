@@ -42,6 +42,8 @@ struct Written {
     attempt: u32,
     /// Stages of the attempt that have not yet written everything.
     unfinished: usize,
+    /// Whether there is anything to go on from.
+    begun: bool,
 }
 
 /// A stage's hold on the block that it writes.
@@ -101,7 +103,8 @@ impl WrittenBlocks {
             }
             _ => {
                 beginning = Beginning::New;
-                let written = Written { sink: Some(create()?), attempt: header.attempt, unfinished: 0 };
+                let written =
+                    Written { sink: Some(create()?), attempt: header.attempt, unfinished: 0, begun: false };
                 let slot = Slot {
                     block: Arc::new(Mutex::new(written)),
                     generation: write.generation,
@@ -158,6 +161,7 @@ impl WrittenBlock {
         let mut block = lock(&self.block);
         let sink = self.current(&mut block)?.as_mut().ok_or_else(gone)?;
         let written = sink.write(offset, bytes, fingerprints);
+        block.begun = true;
         if written.is_err() {
             // Whatever is wrong with it, nobody goes on from here; and its room is given back.
             block.sink = None;
@@ -195,7 +199,10 @@ impl Drop for WrittenBlock {
         if slot.writers > 0 {
             return;
         }
-        let is_left = lock(&slot.block).sink.is_some();
+        let is_left = {
+            let block = lock(&slot.block);
+            block.begun && block.sink.is_some()
+        };
         match self.keep.filter(|_| is_left) {
             Some(lease) => {
                 slot.idle = Some(Instant::now());

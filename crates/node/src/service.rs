@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
@@ -224,6 +225,8 @@ async fn attend(
     answers: mpsc::Sender<Result<proto::StageMessage, Status>>,
     lease: Duration,
 ) {
+    // One look at a time, however often it is asked for.
+    let mut looks = JoinSet::new();
     loop {
         tokio::select! {
             report = prepared.events.recv() => match report {
@@ -235,9 +238,14 @@ async fn attend(
                 // All stages have ended and said how.
                 None => return,
             },
+            Some(Ok(doing)) = looks.join_next() => {
+                if answers.send(Ok(message(FromStage::Doing(doing)))).await.is_err() {
+                    return;
+                }
+            }
             command = tokio::time::timeout(lease, incoming.next()) => {
                 let obeyed = match command {
-                    Ok(Some(Ok(command))) => obey(&prepared, command),
+                    Ok(Some(Ok(command))) => obey(&prepared, &mut looks, command),
                     Ok(Some(Err(_)) | None) => return,
                     Err(_) => Err(Fault::new(Cause::Aborted, "the driver was silent for a whole lease")),
                 };
@@ -250,13 +258,23 @@ async fn attend(
     }
 }
 
-fn obey(prepared: &Prepared, command: proto::DriverMessage) -> Result<(), Fault> {
+fn obey(
+    prepared: &Prepared,
+    looks: &mut JoinSet<proto::Doing>,
+    command: proto::DriverMessage,
+) -> Result<(), Fault> {
     match command.kind {
         Some(ToStage::Grants(grants)) => {
             grants.grants.iter().try_for_each(|grant| obey_grant(prepared, grant))
         }
         Some(ToStage::Finish(_)) => prepared.finish(),
         Some(ToStage::KeepAlive(_)) => Ok(()),
+        Some(ToStage::Look(_)) => {
+            if looks.is_empty() {
+                looks.spawn(prepared.look());
+            }
+            Ok(())
+        }
         Some(ToStage::Abort(_)) => Err(Fault::new(Cause::Aborted, "the driver ended the flow")),
         Some(ToStage::Prepare(_)) | None => Err(Fault::new(Cause::Invalid, "a second Prepare, or nothing")),
     }

@@ -36,6 +36,8 @@ pub enum Cause {
     Invalid = 13,
     /// The node cannot be reached by its driver.
     Unreachable = 14,
+    /// The flow goes on, but far slower than flows like it, and this is who holds it up.
+    Slow = 15,
 }
 
 impl Cause {
@@ -56,6 +58,7 @@ impl Cause {
             WrongDigest,
             Invalid,
             Unreachable,
+            Slow,
         ]
         .into_iter()
         .find(|c| *c as u32 == number)
@@ -80,6 +83,7 @@ impl fmt::Display for Cause {
             Cause::WrongDigest => "rebuilt block differs from what was written",
             Cause::Invalid => "invalid request",
             Cause::Unreachable => "node unreachable",
+            Cause::Slow => "slow",
         })
     }
 }

@@ -223,8 +223,9 @@ pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, F
         scheme: binding.scheme,
         first_slice: binding.slices.0,
         slice_count: binding.slices.1,
-        predicted: Vec::new(),
         shares: flow.shares.clone(),
+        // What follows from a price and from experience is the planner's to say.
+        ..Default::default()
     })
 }
 
@@ -360,8 +361,9 @@ pub fn decode_header(h: &proto::FlowHeader) -> Result<FlowHeader, Fault> {
 /// Reads and checks what a node is to run.
 pub fn decode_prepare(prepare: &proto::Prepare) -> Result<(FlowHeader, Vec<StageSpec>), Fault> {
     let header = decode_header(prepare.header.as_ref().ok_or_else(|| invalid("no header"))?)?;
-    if prepare.stages.is_empty() || prepare.stages.len() > limits::MAX_STAGES_PER_NODE {
-        return Err(invalid("number of stages"));
+    let too_many = prepare.stages.iter().any(|s| s.lane as usize >= flow::validate::MAX_LANES);
+    if prepare.stages.is_empty() || prepare.stages.len() > limits::MAX_STAGES_PER_NODE || too_many {
+        return Err(invalid("number of stages or lanes"));
     }
     let mut ends = BTreeMap::new();
     for end in &prepare.ends {
@@ -396,7 +398,10 @@ fn decode_stage(s: &proto::Stage, header: &FlowHeader, ends: &mut Ends) -> Resul
         outputs.push(match output.kind.as_ref().ok_or_else(|| invalid("an output of no kind"))? {
             Kind::Edge(edge) => OutputSpec::Edge(take_end(ends, s.lane, *edge, true)?),
             Kind::Write(write) => {
-                BlockId::from_slice(&write.block).map_err(|_| invalid("block id"))?;
+                if BlockId::from_slice(&write.block).is_err() || write.stored_bytes > limits::MAX_BLOCK_BYTES
+                {
+                    return Err(invalid("id or length of a block to write"));
+                }
                 OutputSpec::Write(write.clone())
             }
             Kind::Read(read) => OutputSpec::Read {

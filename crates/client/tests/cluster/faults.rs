@@ -86,6 +86,35 @@ async fn a_helper_that_falls_silent_is_gone_around() {
     assert_eq!(rig.damages(), [""; 0]);
 }
 
+/// What is usual is known from the repairs before; who asks to be patient waits, and so does who has no other helper.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_helper_that_is_slow_is_gone_around() {
+    let (mut rig, _, members) = archived(8, "rs-4+2", 4).await;
+    rig.lose([members[5].1]).await;
+    let request = RepairRequest { discard: true, ..request(members[5].0, "pipeline") };
+    for _ in 0..3 {
+        rig.repair(request.clone()).await.unwrap();
+    }
+    let (slow, _) = links(&rig, &request).await[1];
+    let throttle = rig.node(slow).shared().engine.throttle().clone();
+    let helpers: Vec<u32> = [slow].into_iter().chain(members.iter().map(|m| m.1)).collect();
+    let first_slow = RepairRequest { helpers, ..request };
+    // A block takes two seconds.
+    throttle.set(BLOCK as u64 / 2, 0);
+    let (failed, took_part) = course(&rig.repair(first_slow.clone()).await.unwrap());
+    assert!(failed.len() == 1 && failed[0].contains(&format!("node-{slow} is slow")), "{failed:?}");
+    assert!(!took_part.contains(&slow), "{took_part:?}");
+
+    let patient = RepairRequest { patient: true, ..first_slow.clone() };
+    let (failed, took_part) = course(&rig.repair(patient).await.unwrap());
+    assert!(failed.is_empty() && took_part.contains(&slow), "{failed:?}");
+
+    rig.lose([members[4].1]).await;
+    let (failed, took_part) = course(&rig.repair(first_slow).await.unwrap());
+    assert!(failed.is_empty() && took_part.contains(&slow), "{failed:?}");
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_archival_is_tried_again_when_a_slice_is_spoilt() {
     let rig = Rig::new(8).await;

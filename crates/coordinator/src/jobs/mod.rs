@@ -4,6 +4,7 @@
 mod archive;
 mod recover;
 mod repair;
+mod slow;
 mod stripe;
 
 pub(crate) use archive::{archival_code, groups};

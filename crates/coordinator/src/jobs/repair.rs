@@ -1,6 +1,7 @@
 //! Repair of one block: choose a requestor, note the attempt, let it run, check what came out, commit. A helper that fails
-//! in the middle is gone around: the next attempt carries what the requestor still lacks.
+//! in the middle, or holds all up, is gone around: the next attempt carries what the requestor still lacks.
 
+use super::slow::Slow;
 use super::{Job, RETRY_PAUSE};
 use crate::audit;
 use crate::catalog::rows::Sums;
@@ -14,6 +15,7 @@ use crate::shared::{Shared, now_ms};
 use flow::Scheme;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::{BlockId, Cause, Fault, FlowId, proto};
 
 /// How a block is to be repaired.
@@ -33,6 +35,8 @@ pub(crate) struct RepairOptions {
     pub moves: bool,
     /// Nodes whose blocks are preferred, in the order of the chain.
     pub helpers: Vec<u32>,
+    /// Helpers that are slow are waited for.
+    pub patient: bool,
 }
 
 /// What came of a repair.
@@ -87,8 +91,16 @@ pub(super) async fn repair_block(
     block: BlockId,
     options: &RepairOptions,
 ) -> Result<Repaired> {
-    let mut repair =
-        Repair { shared, job, block, options, flow: FlowId::random(), attempts: 0, avoid: BTreeSet::new() };
+    let mut repair = Repair {
+        shared,
+        job,
+        block,
+        options,
+        flow: FlowId::random(),
+        attempts: 0,
+        avoid: BTreeSet::new(),
+        slow: Slow::default(),
+    };
     let mut tries = 0;
     loop {
         tries += 1;
@@ -129,6 +141,8 @@ struct Repair<'a> {
     attempts: u32,
     /// Nodes that failed.
     avoid: BTreeSet<u32>,
+    /// Nodes that only hold it up.
+    slow: Slow,
 }
 
 /// What is wrong with a block.
@@ -212,11 +226,18 @@ impl Repair<'_> {
             let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
             let error = match self.build(&view, &placement, ticket).await {
                 Err(CoordinatorError::Flow(fault)) if is_mendable(&fault, ticket.target.node) => fault,
+                // Better slowly than not at all. Nothing was begun: it is still the same attempt.
+                Err(CoordinatorError::Unrecoverable { .. }) if self.slow.give_up() => continue,
                 result => return result,
             };
-            self.learn(&error).await;
             let attempt = self.attempts;
-            tracing::info!(%block, attempt, %error, "a helper failed: mending");
+            if error.cause == Cause::Slow {
+                self.slow.note(&error, ticket.target.node);
+                tracing::info!(%block, attempt, %error, "a helper is slow: going around it");
+            } else {
+                self.learn(&error).await;
+                tracing::info!(%block, attempt, %error, "a helper failed: mending");
+            }
             self.job.say(format!(
                 "attempt {attempt} to repair block {block} failed: {error}; the next one mends it"
             ));
@@ -243,7 +264,13 @@ impl Repair<'_> {
             moves: self.options.moves,
             helpers: self.options.helpers.clone(),
         };
-        let plan = self.shared.planner.repair(view, placement, &spec, &self.avoid)?;
+        let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
+        let mut plan = self.shared.planner.repair(view, placement, &spec, &avoid)?;
+        let block_bytes = plan.planned.flow.geometry.block_bytes;
+        if plan.has_spares && !self.options.patient && self.slow.may_detour() {
+            let expected = plan.price.and_then(|price| self.shared.pace.expected(&price, block_bytes));
+            plan.planned.plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
+        }
         self.shared.planner.mark(&plan.planned.flow, ticket.target.node);
         let participants = plan.planned.plan.participants.clone();
         let progress = |done, total| self.job.slices(done, total);
@@ -257,8 +284,11 @@ impl Repair<'_> {
             }
         };
         audit::note(self.shared, view, &plan, &[self.block], result.as_ref()).await?;
-        let (result, RepairPlan { scheme, why, .. }) = (result?, plan);
+        let (result, RepairPlan { scheme, why, price, .. }) = (result?, plan);
         let sums = check_staged(&result, placement, ticket)?;
+        if let Some(price) = price.filter(|_| result.kept_slices == 0 && !spec.scheduled) {
+            self.shared.pace.note(&price, block_bytes, Duration::from_micros(result.verified_us));
+        }
         let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
         let kept = match result.kept_slices {
             0 => String::new(),

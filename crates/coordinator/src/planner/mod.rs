@@ -20,6 +20,7 @@ pub(crate) use codes::Codes;
 pub(crate) use encode::{EncodePlan, expected_parity, is_made, kept};
 pub(crate) use lost::{Candidates, Takers};
 pub(crate) use multi_block::{SeveralPlan, Target};
+pub(crate) use price::Price;
 pub(crate) use read::ReadRequest;
 pub(crate) use repair::{RepairPlan, RepairSpec};
 pub(crate) use why::Part;

@@ -81,6 +81,7 @@ impl Planner {
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
         let scheme = scheme.name().to_owned();
-        Ok(SeveralPlan::OnePass(Box::new(RepairPlan { planned, scheme, why, price, parts })))
+        let plan = RepairPlan { planned, scheme, why, price, parts, has_spares: false };
+        Ok(SeveralPlan::OnePass(Box::new(plan)))
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct RepairPlan {
     /// Of a block of a stripe: what it costs, and why who helps.
     pub price: Option<Price>,
     pub parts: Vec<Part>,
+    /// Whether more nodes could help than do: one of them can be gone around.
+    pub has_spares: bool,
 }
 
 impl Planner {
@@ -139,7 +141,8 @@ impl Planner {
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
         let price = Some(network.price_of(&planned.flow, &planned.cost, stored));
-        Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts })
+        let has_spares = planned.flow.sites().len() <= helpers.len();
+        Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts, has_spares })
     }
 
     /// Whether a block of a stripe can be copied as it is: a copy lives, and it has one symbol (the sidecar of a block
@@ -180,7 +183,14 @@ impl Planner {
         let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: "copy", slices: None }.finish()?;
-        Ok(RepairPlan { planned, scheme: "copy".to_owned(), why: None, price: None, parts: Vec::new() })
+        Ok(RepairPlan {
+            planned,
+            scheme: "copy".to_owned(),
+            why: None,
+            price: None,
+            parts: Vec::new(),
+            has_spares: false,
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The receiving end of an edge: whole, checked frames out of a byte stream.
 
 use super::{Link, StreamContext, low_water};
+use crate::doing::Activity;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;
@@ -291,7 +292,10 @@ impl Inlet {
         let stall = Duration::from_millis(u64::from(self.context.id.header.stall_ms));
         while self.filled < bytes {
             self.wake_at(bytes - self.filled);
-            match low_water::read(&self.link.stream, &mut self.buffer[self.filled..], stall) {
+            let receiving = self.context.doing.during(Activity::Receiving(self.end.edge));
+            let read = low_water::read(&self.link.stream, &mut self.buffer[self.filled..], stall);
+            drop(receiving);
+            match read {
                 Ok(0) => return Err(self.ended("the sender closed the stream before its End")),
                 Ok(n) => {
                     self.filled += n;
@@ -376,7 +380,8 @@ mod tests {
 
     fn context(id: &Identity) -> Arc<StreamContext> {
         let (throttle, abort) = (Arc::default(), Arc::default());
-        Arc::new(StreamContext { id: id.clone(), throttle, abort, on_wait: Arc::new(|_| {}) })
+        let doing = Arc::default();
+        Arc::new(StreamContext { id: id.clone(), throttle, abort, doing, on_wait: Arc::new(|_| {}) })
     }
 
     /// Sends an End and `more`, then ends the receiving side; whether it gave the link back, and the sender's stream.

@@ -9,6 +9,7 @@ pub use dial::{Call, Dialling, dial};
 pub use inlet::{FrameAt, Inlet, LongFrame, fingerprint_at, frame_capacity, in_parts, receive_capacity};
 pub use outlet::Outlet;
 
+use crate::doing::Doing;
 use crate::throttle::Throttle;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
@@ -134,6 +135,8 @@ pub struct StreamContext {
     pub throttle: Arc<Throttle>,
     /// Ends blocking calls.
     pub abort: Arc<Abort>,
+    /// What the stage does right now.
+    pub doing: Arc<Doing>,
     /// Called when input stays away for `stall_ms`.
     pub on_wait: Arc<dyn Fn(Fault) + Send + Sync>,
 }

@@ -1,6 +1,7 @@
 //! The sending end of an edge: frames gathered, then sent in few system calls.
 
 use super::{Link, StreamContext};
+use crate::doing::Activity;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind};
@@ -115,6 +116,7 @@ impl Outlet {
         let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
         for part in bytes.chunks(piece) {
             self.context.throttle.send(part.len());
+            let _sending = self.context.doing.during(Activity::Sending);
             let sent = match &mut self.carrier {
                 Carrier::Link(link, _) => link.stream.write_all(part),
                 Carrier::Answer(gathered) => gathered.write_all(part),
@@ -129,6 +131,7 @@ impl Outlet {
     pub fn await_acknowledgement(&mut self) -> Result<(), Fault> {
         let mut answer = [0];
         let Carrier::Link(link, _) = &mut self.carrier else { return Ok(()) };
+        let _sending = self.context.doing.during(Activity::Sending);
         link.stream.read_exact(&mut answer).map_err(|e| self.lost(&e.to_string()))?;
         if answer == [ACKNOWLEDGEMENT] { Ok(()) } else { Err(self.lost("the receiver answers nonsense")) }
     }

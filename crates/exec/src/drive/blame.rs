@@ -71,7 +71,7 @@ fn nearness(cause: Cause) -> u8 {
     match cause {
         Cause::Aborted => 4,
         Cause::Disconnected => 3,
-        Cause::Stalled => 2,
+        Cause::Stalled | Cause::Slow => 2,
         Cause::Unreachable => 1,
         _ => 0,
     }

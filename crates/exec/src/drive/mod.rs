@@ -5,12 +5,14 @@
 
 mod blame;
 mod grants;
+mod pace;
 mod participants;
 
 use crate::answer;
 use crate::engine::{Engine, StageIo};
 use crate::stage::Sink;
 use grants::Grants;
+use pace::{LOOK_EVERY, Pace};
 use participants::{Here, Participants, Remote, Report, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -49,7 +51,7 @@ impl Engine {
         let started = Instant::now();
         let header = decode_header(plan.header.as_ref().ok_or_else(|| invalid("a plan without a header"))?)?;
         let enrich = |f: Fault| self.enrich(&header, f);
-        check(&plan).map_err(enrich)?;
+        check(&plan, &header).map_err(enrich)?;
         let all = plan.first_slice..plan.first_slice + plan.slice_count;
         let mut grants = Grants::new(&plan, &header, vec![all.clone()], ends(&plan));
         // What an earlier attempt left is known only when everyone is prepared.
@@ -73,6 +75,7 @@ impl Engine {
             progress,
             told: started,
             waiting: BTreeSet::new(),
+            pace: Pace::of(&plan),
             result: proto::DriveResult { kept_slices, ..Default::default() },
         };
         driver.run(first.finish).await.map_err(enrich)
@@ -167,8 +170,8 @@ impl FirstGrants {
 }
 
 /// What a driver can be told to do.
-fn check(plan: &proto::FlowPlan) -> Result<(), Fault> {
-    let lanes = plan.stages.iter().map(|s| s.lane as usize + 1).max().unwrap_or(0);
+fn check(plan: &proto::FlowPlan, header: &FlowHeader) -> Result<(), Fault> {
+    let lanes = plan.stages.iter().map(|s| (s.lane as usize).saturating_add(1)).max().unwrap_or(0);
     let shares = plan.shares.len();
     if lanes > flow::validate::MAX_LANES || plan.shares.contains(&0) {
         return Err(invalid("more lanes than a flow may have, or one without a share"));
@@ -176,8 +179,9 @@ fn check(plan: &proto::FlowPlan) -> Result<(), Fault> {
     if shares != lanes && (shares != 0 || lanes != 1) {
         return Err(invalid("there is not a share for each lane"));
     }
-    if plan.first_slice.checked_add(plan.slice_count).is_none() {
-        return Err(invalid("more slices than there are numbers"));
+    let end = plan.first_slice.checked_add(plan.slice_count);
+    if end.is_none_or(|end| end > header.geometry.slices()) {
+        return Err(invalid("slices beyond the block's"));
     }
     Ok(())
 }
@@ -227,6 +231,8 @@ struct Driver<'a, P> {
     running: BTreeSet<StageKey>,
     /// Lanes and edges (by node) on which somebody waits for input.
     waiting: BTreeSet<(u32, u32, u32)>,
+    /// Of a flow of which something is expected.
+    pace: Option<Pace>,
     result: proto::DriveResult,
 }
 
@@ -240,6 +246,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             }
         }
         let mut keep_alive = tokio::time::interval(Duration::from_millis(limits::KEEP_ALIVE_MS));
+        let mut look = tokio::time::interval(LOOK_EVERY);
         while !self.running.is_empty() {
             tokio::select! {
                 report = self.participants.incoming.recv() => {
@@ -251,6 +258,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                     }
                 }
                 _ = keep_alive.tick() => self.participants.keep_alive().await,
+                _ = look.tick(), if self.pace.is_some() => self.check_pace().await?,
             }
         }
         self.result.links = links(self.plan, &self.result.stages);
@@ -298,7 +306,8 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 self.result.stages.push(stats);
                 self.advanced(before).await
             }
-            Some(FromStage::Prepared(_)) => Ok(()),
+            // An answer that came too late.
+            Some(FromStage::Prepared(_) | FromStage::Doing(_)) => Ok(()),
         }
     }
 

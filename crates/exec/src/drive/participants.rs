@@ -1,7 +1,8 @@
 //! The nodes of a flow as its driver has them: its own stages, and a control stream to each other node.
 
 use super::{FromStage, MAX_MESSAGES, ToStage};
-use crate::engine::{Engine, Prepared};
+use crate::engine::Engine;
+use crate::prepared::Prepared;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,6 +59,18 @@ impl Participants {
         }
     }
 
+    /// Asks everyone what his stages are doing; the answers are reports. The sites that are asked.
+    pub async fn look(&self) -> BTreeSet<u32> {
+        for remote in &self.there {
+            remote.send(ToStage::Look(proto::Empty {})).await;
+        }
+        if let Some(here) = &self.here {
+            here.look();
+        }
+        let here = self.here.iter().map(|here| here.site);
+        self.there.iter().map(|remote| remote.site).chain(here).collect()
+    }
+
     /// Of the blocks that are written, the slices that some node lacks; `None`: all, for one of them begins.
     pub fn lack(&self) -> Option<Vec<Range<u64>>> {
         let here = self.here.as_ref().map(|here| here.prepared.0.kept());
@@ -83,7 +96,10 @@ pub(super) fn lanes_of(prepare: &proto::Prepare) -> BTreeSet<u32> {
 
 /// The driver's own stages.
 pub(super) struct Here {
+    site: u32,
     prepared: Arc<OwnStages>,
+    /// Does not keep the reports open.
+    events: mpsc::WeakSender<Report>,
     forward: tokio::task::JoinHandle<()>,
 }
 
@@ -94,6 +110,7 @@ impl Here {
     pub fn new(site: u32, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
         let (_, empty) = mpsc::channel(1);
         let mut own = std::mem::replace(&mut prepared.events, empty);
+        let weak = events.downgrade();
         let forward = tokio::spawn(async move {
             while let Some(message) = own.recv().await {
                 let report = Report { site, node: 0, message: message.kind };
@@ -102,7 +119,17 @@ impl Here {
                 }
             }
         });
-        Here { prepared: Arc::new(OwnStages(prepared)), forward }
+        Here { site, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
+    }
+
+    fn look(&self) {
+        let Some(events) = self.events.upgrade() else { return };
+        let (site, look) = (self.site, self.prepared.0.look());
+        tokio::spawn(async move {
+            let message = Some(FromStage::Doing(look.await));
+            // The flow may have ended meanwhile.
+            let _ = events.send(Report { site, node: 0, message }).await;
+        });
     }
 }
 
@@ -115,6 +142,7 @@ impl Drop for Here {
 
 /// A node that takes part.
 pub(super) struct Remote {
+    site: u32,
     commands: mpsc::Sender<proto::DriverMessage>,
     lanes: BTreeSet<u32>,
     kept: proto::Prepared,
@@ -171,7 +199,7 @@ impl Remote {
                 }
             }
         });
-        Ok(Remote { commands, lanes, kept, forward })
+        Ok(Remote { site, commands, lanes, kept, forward })
     }
 
     async fn send(&self, kind: ToStage) {

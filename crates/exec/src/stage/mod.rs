@@ -13,6 +13,7 @@ pub use local::LocalBlock;
 pub use outputs::{Delivery, OutputPlan, Reader, Sink};
 
 use crate::connection::{Dialling, Identity, Inlet, Link, StreamContext, in_parts};
+use crate::doing::Activity;
 use crate::fault_injection::Injection;
 use gf::Product;
 use inputs::Inputs;
@@ -83,7 +84,9 @@ pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
     // Nothing is dialled before the first grant.
     let Ok(first) = task.commands.recv() else { return Err(aborted()) };
     let granted = if let Command::Run(_, count) = first { count } else { 0 };
+    let doing = Arc::clone(&task.context.doing);
     let mut stage = Stage::open(task, connect, granted)?;
+    doing.now(Activity::Working);
     stage.carry(first)?;
     stage.finish()
 }
@@ -199,6 +202,7 @@ impl Stage {
         hop::send_on(self)?;
         self.outputs.flush()?;
         self.report()?;
+        let _idle = self.inputs.context.doing.during(Activity::Idle);
         self.commands.recv().map_err(|_| aborted())
     }
 

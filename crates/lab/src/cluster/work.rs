@@ -4,7 +4,8 @@ use super::LabCluster;
 use crate::error::LabError;
 use crate::processor::ProcessorShare;
 use client::{JobEvents, PutOptions};
-use std::io::Read;
+use codes::Code;
+use std::io::{self, Read};
 use wire::proto::{ArchiveRequest, JobEvent, ObjectInfo, RepairRequest, StageStats};
 
 /// Which block to repair, and how.
@@ -133,6 +134,24 @@ impl LabCluster {
         self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))
     }
 
+    /// Puts an object of so many full stripes, one replica of each block (how it got there is no experiment's question),
+    /// and archives it.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn store_stripes(
+        &self,
+        name: &str,
+        code: &Code,
+        stripes: usize,
+        block_bytes: u64,
+    ) -> Result<(), LabError> {
+        let input = Noise { state: 0x9e37_79b9_7f4a_7c15, left: block_bytes * (code.k() * stripes) as u64 };
+        let options = PutOptions { block_bytes, replicas: 1, ..PutOptions::default() };
+        self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))?;
+        self.archive(name, code.name())
+    }
+
     /// Turns an object's replicas into an erasure code.
     ///
     /// # Errors
@@ -199,4 +218,24 @@ async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>, LabError> {
         seen.push(event);
     }
     Ok(seen)
+}
+
+/// So many bytes without a pattern, the same in every run (xorshift64, Marsaglia 2003).
+struct Noise {
+    state: u64,
+    left: u64,
+}
+
+impl Read for Noise {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        for piece in buffer[..wanted].chunks_mut(8) {
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 7;
+            self.state ^= self.state << 17;
+            piece.copy_from_slice(&self.state.to_le_bytes()[..piece.len()]);
+        }
+        self.left -= wanted as u64;
+        Ok(wanted)
+    }
 }

@@ -22,10 +22,8 @@ use crate::processor::ProcessorShare;
 use crate::report::{Axis, Kind, Machine, Measure, Results, Sample, Scale, Setup, Shape, Unit};
 use crate::testbed::{LinkRate, Spec, Testbed};
 use bound::lost_blocks;
-use client::PutOptions;
 use plan::recovery::LostBlock;
 use std::collections::BTreeMap;
-use std::io::{self, Read};
 use std::time::Instant;
 use wire::proto::RepairRequest;
 
@@ -315,30 +313,6 @@ pub fn named(label: &str, names: impl IntoIterator<Item = String>) -> Axis {
 /// Puts the object and archives it.
 fn store(cluster: &LabCluster, spec: &NodeSpec) -> Result<(), LabError> {
     let NodeSpec { code, block_bytes, stripes, .. } = *spec;
-    let k = codes::Code::parse(code).map_err(|error| LabError::BadSpec(error.to_string()))?.k();
-    let input = Noise { state: 0x9e37_79b9_7f4a_7c15, left: block_bytes * (k * stripes) as u64 };
-    // One replica: how it got there is not the question.
-    let options = PutOptions { block_bytes, replicas: 1, ..PutOptions::default() };
-    cluster.with_client(COORDINATOR_HOST, async |client| Ok(client.put(OBJECT, input, options).await?))?;
-    cluster.archive(OBJECT, code)
-}
-
-/// So many bytes without a pattern, the same in every run (xorshift64, Marsaglia 2003).
-struct Noise {
-    state: u64,
-    left: u64,
-}
-
-impl Read for Noise {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        for piece in buffer[..wanted].chunks_mut(8) {
-            self.state ^= self.state << 13;
-            self.state ^= self.state >> 7;
-            self.state ^= self.state << 17;
-            piece.copy_from_slice(&self.state.to_le_bytes()[..piece.len()]);
-        }
-        self.left -= wanted as u64;
-        Ok(wanted)
-    }
+    let code = codes::Code::parse(code).map_err(|error| LabError::BadSpec(error.to_string()))?;
+    cluster.store_stripes(OBJECT, &code, stripes, block_bytes)
 }

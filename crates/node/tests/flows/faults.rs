@@ -155,6 +155,36 @@ async fn a_helper_that_goes_silent_is_blamed_by_its_successor() {
     }
 }
 
+/// Numbers that no coordinator sends: refused, by the driver or by who is to be prepared, and nobody panics.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_beyond_all_bounds_are_refused() {
+    let rig = rig().await;
+    let spoilt: [fn(&mut wire::proto::FlowPlan); 6] = [
+        |plan| plan.stages[0].lane = u32::MAX,
+        |plan| plan.stages[0].lane = 300,
+        |plan| plan.shares = vec![0],
+        |plan| plan.shares = vec![1, 1],
+        |plan| (plan.first_slice, plan.slice_count) = (u64::MAX, 2),
+        |plan| plan.slice_count += 1,
+    ];
+    for (case, spoil) in spoilt.into_iter().enumerate() {
+        let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
+        spoil(&mut plan);
+        let fault = rig.repair(plan).await.unwrap_err();
+        assert_eq!(fault.cause, Cause::Invalid, "case {case}: {fault}");
+    }
+    let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
+    let outputs = plan.stages.iter_mut().flat_map(|stage| &mut stage.outputs);
+    for output in outputs {
+        if let Some(wire::proto::stage_output::Kind::Write(write)) = &mut output.kind {
+            write.stored_bytes = u64::MAX;
+        }
+    }
+    let fault = rig.repair(plan).await.unwrap_err();
+    assert_eq!(fault.cause, Cause::Invalid, "{fault}");
+    rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_helper_is_unreachable() {
     let mut rig = rig().await;

@@ -7,4 +7,5 @@ mod faults;
 mod mending;
 mod repair;
 mod rig;
+mod slow;
 mod table;

@@ -2,9 +2,7 @@
 
 use crate::cluster::{LabCluster, RepairOrder};
 use crate::error::LabError;
-use client::PutOptions;
 use codes::Code;
-use std::io::{self, Read};
 
 /// An archived object of one stripe.
 pub struct Stripe {
@@ -34,12 +32,7 @@ impl Stripe {
         block_bytes: u64,
     ) -> Result<Stripe, LabError> {
         let code = Code::parse(code).map_err(|error| LabError::BadSpec(error.to_string()))?;
-        let input = Noise { state: 0x9e37_79b9_7f4a_7c15, left: block_bytes * code.k() as u64 };
-        let first = cluster.host_of(1)?.index;
-        // One replica: how it got there is not the question.
-        let options = PutOptions { block_bytes, replicas: 1, ..PutOptions::default() };
-        cluster.with_client(first, async |client| Ok(client.put(object, input, options).await?))?;
-        cluster.archive(object, code.name())?;
+        cluster.store_stripes(object, &code, 1, block_bytes)?;
         let info = cluster.lookup(object)?;
         let stripe = info.blocks.first().and_then(|block| block.stripe.as_ref());
         let members =
@@ -69,25 +62,5 @@ impl Stripe {
             requestor: self.requestor,
             ..RepairOrder::discarded(&self.object, 0, scheme)
         }
-    }
-}
-
-/// So many bytes without a pattern, the same in every run (xorshift64, Marsaglia 2003).
-struct Noise {
-    state: u64,
-    left: u64,
-}
-
-impl Read for Noise {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        for piece in buffer[..wanted].chunks_mut(8) {
-            self.state ^= self.state << 13;
-            self.state ^= self.state >> 7;
-            self.state ^= self.state << 17;
-            piece.copy_from_slice(&self.state.to_le_bytes()[..piece.len()]);
-        }
-        self.left -= wanted as u64;
-        Ok(wanted)
     }
 }

@@ -1,0 +1,241 @@
+//! Whether a flow goes as fast as flows like it, and who holds it up if not: a helper that is slow is no failure, but
+//! often one to go around.
+
+use super::{Driver, FromStage, Report, StageKey};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use wire::{Cause, Fault, proto};
+
+/// A flow is looked at no more often than this: a scheduler or a disk that is busy for a moment is no slow helper.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// A flow that needs so many times as long as expected is held up. What lies below it is not worth going around: the next
+/// path may share links with other flows too.
+const SLOW: f64 = 3.0;
+
+/// Who is asked what he does answers within this time, which includes the time of looking; who does not holds the flow up.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A stage waits for an edge if it was seen so in this part of all looks …
+const WAITS: f64 = 0.6;
+
+/// … and does not wait if it was in less than this part.
+const GOES_ON: f64 = 0.3;
+
+/// How fast a flow goes.
+pub(super) struct Pace {
+    /// For all slices.
+    expected: Duration,
+    slices: u64,
+    since: Instant,
+    delivered: u64,
+}
+
+impl Pace {
+    /// Of a flow of which something is expected.
+    pub fn of(plan: &proto::FlowPlan) -> Option<Pace> {
+        let expected = Duration::from_micros(plan.expected_us);
+        let pace = Pace { expected, slices: plan.slice_count, since: Instant::now(), delivered: 0 };
+        (plan.expected_us > 0).then_some(pace)
+    }
+
+    /// Whether so little was delivered since the last time that something was said.
+    fn is_slow(&mut self, delivered: u64) -> bool {
+        let passed = self.since.elapsed();
+        let share = passed.as_secs_f64() / self.expected.as_secs_f64() / SLOW;
+        let least = (share * self.slices as f64).floor() as u64;
+        // Of long slices nothing can be said as soon.
+        if passed < LOOK_EVERY || least == 0 {
+            return false;
+        }
+        let slow = delivered - self.delivered < least;
+        (self.since, self.delivered) = (Instant::now(), delivered);
+        slow
+    }
+}
+
+impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
+    /// To be called now and then: a fault if the flow is far slower than it should be and it can be told why.
+    pub(super) async fn check_pace(&mut self) -> Result<(), Fault> {
+        let (delivered, wanted) = (self.grants.delivered(), self.grants.wanted());
+        let slow = self.pace.as_mut().is_some_and(|pace| pace.is_slow(delivered));
+        // What follows the last slice is the requestor's own work.
+        if !slow || delivered == wanted {
+            return Ok(());
+        }
+        let asked = self.participants.look().await;
+        let mut seen: BTreeMap<u32, proto::Doing> = BTreeMap::new();
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while seen.len() < asked.len()
+            && let Ok(Some(report)) =
+                tokio::time::timeout_at(deadline, self.participants.incoming.recv()).await
+        {
+            match report {
+                Report { site, message: Some(FromStage::Doing(doing)), .. } => drop(seen.insert(site, doing)),
+                report => Box::pin(self.hear(report)).await?,
+            }
+        }
+        let busy = |site: &u32| self.plan.stages.iter().any(|s| s.site == *site && self.runs(s));
+        let silent: Vec<u32> = asked.into_iter().filter(|site| !seen.contains_key(site) && busy(site)).collect();
+        let holdup = match silent[..] {
+            [] => holdup(self.plan, &seen),
+            // All of them are silent only if it is this process that is slow.
+            [one] => Some(Holdup::Node(one)),
+            _ => None,
+        };
+        match holdup {
+            Some(holdup) => Err(self.slow(holdup)),
+            None => Ok(()),
+        }
+    }
+
+    fn slow(&self, holdup: Holdup) -> Fault {
+        let node_of = |site: u32| self.plan.participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
+        let (from, to, who) = match holdup {
+            Holdup::Node(site) => {
+                let node = node_of(site);
+                (node, node, format!("node-{node} is slow"))
+            }
+            Holdup::Link(from, to) => {
+                let (from, to) = (node_of(from), node_of(to));
+                (from, to, format!("little comes to node-{to} from node-{from}"))
+            }
+        };
+        let expected = self.plan.expected_us as f64 / 1e6;
+        let what = format!("{who}: the flow takes over {SLOW} times the {expected:.2} s that are usual");
+        // The end that waits is the one whose word it is.
+        Fault { reporter: to, ..Fault::new(Cause::Slow, what) }.suspecting(from, to)
+    }
+}
+
+/// What holds a flow up, by sites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Holdup {
+    Node(u32),
+    Link(u32, u32),
+}
+
+/// The edge on which a stage waits for input though its sender waits for none: upstream of it all are backed up or have
+/// nothing granted, downstream all wait.
+fn holdup(plan: &proto::FlowPlan, seen: &BTreeMap<u32, proto::Doing>) -> Option<Holdup> {
+    let sites: BTreeMap<StageKey, u32> = plan.stages.iter().map(|s| ((s.lane, s.stage), s.site)).collect();
+    let mut stages: BTreeMap<StageKey, Seen> = BTreeMap::new();
+    for doing in seen.values() {
+        let looks = f64::from(doing.looks.max(1));
+        stages.extend(doing.stages.iter().map(|stage| ((stage.lane, stage.stage), Seen { stage, looks })));
+    }
+    let mut worst: Option<(f64, Holdup)> = None;
+    for edge in &plan.edges {
+        let (from, to) = ((edge.lane, edge.from), (edge.lane, edge.to));
+        let waits = stages.get(&to).map_or(0.0, |seen| seen.waits_for(edge.edge));
+        let sender = stages.get(&from);
+        // A sender that has ended has sent all.
+        let goes_on = sender.is_none_or(|seen| seen.waits() < GOES_ON);
+        if waits < WAITS || !goes_on || worst.is_some_and(|(most, _)| most >= waits) {
+            continue;
+        }
+        let (Some(&from), Some(&to)) = (sites.get(&from), sites.get(&to)) else { continue };
+        let works = sender.is_some_and(|seen| seen.works() > 0.5);
+        worst = Some((waits, if works { Holdup::Node(from) } else { Holdup::Link(from, to) }));
+    }
+    worst.map(|(_, holdup)| holdup)
+}
+
+/// A stage as it was seen.
+struct Seen<'a> {
+    stage: &'a proto::StageDoing,
+    looks: f64,
+}
+
+impl Seen<'_> {
+    fn waits_for(&self, edge: u32) -> f64 {
+        let looks: u32 = self.stage.receiving.iter().filter(|r| r.edge == edge).map(|r| r.looks).sum();
+        f64::from(looks) / self.looks
+    }
+
+    fn waits(&self) -> f64 {
+        self.stage.receiving.iter().map(|r| f64::from(r.looks)).sum::<f64>() / self.looks
+    }
+
+    fn works(&self) -> f64 {
+        1.0 - self.waits() - f64::from(self.stage.idle.saturating_add(self.stage.sending)) / self.looks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain of four stages at sites 1, 2, 3 and 9.
+    fn chain() -> proto::FlowPlan {
+        let stage = |(stage, site)| proto::Stage { stage, site, ..Default::default() };
+        let edge = |e: u32| proto::Edge { edge: e, from: e, to: e + 1, ..Default::default() };
+        proto::FlowPlan {
+            stages: [(0, 1), (1, 2), (2, 3), (3, 9)].map(stage).to_vec(),
+            edges: (0..3).map(edge).collect(),
+            slice_count: 1000,
+            expected_us: 1_000_000,
+            ..Default::default()
+        }
+    }
+
+    /// Of a hundred looks: idle, sending, receiving.
+    fn seen(stages: [Option<(u32, u32, u32)>; 4]) -> BTreeMap<u32, proto::Doing> {
+        let sites = [1, 2, 3, 9];
+        let doing = |(index, looks): (usize, Option<(u32, u32, u32)>)| {
+            let stage = looks.map(|(idle, sending, receiving)| proto::StageDoing {
+                lane: 0,
+                stage: index as u32,
+                idle,
+                sending,
+                receiving: vec![proto::EdgeLooks { edge: (index as u32).wrapping_sub(1), looks: receiving }],
+            });
+            (sites[index], proto::Doing { looks: 100, stages: stage.into_iter().collect() })
+        };
+        stages.into_iter().enumerate().map(doing).collect()
+    }
+
+    #[test]
+    fn who_waits_for_nobody_and_is_waited_for_holds_all_up() {
+        let plan = chain();
+        let waits = Some((0, 0, 95));
+        let link = seen([Some((0, 98, 0)), Some((0, 96, 2)), waits, waits]);
+        assert_eq!(holdup(&plan, &link), Some(Holdup::Link(2, 3)));
+        let idle = seen([Some((99, 0, 0)), Some((20, 70, 2)), waits, waits]);
+        assert_eq!(holdup(&plan, &idle), Some(Holdup::Link(2, 3)));
+        // The second one's disk, or its processor.
+        let disk = seen([Some((0, 98, 0)), Some((0, 3, 2)), waits, waits]);
+        assert_eq!(holdup(&plan, &disk), Some(Holdup::Node(2)));
+        let first = seen([Some((0, 3, 0)), waits, waits, waits]);
+        assert_eq!(holdup(&plan, &first), Some(Holdup::Node(1)));
+        // It has sent all, but not all has arrived.
+        let ended = seen([None, waits, waits, waits]);
+        assert_eq!(holdup(&plan, &ended), Some(Holdup::Link(1, 2)));
+        // The requestor's disk; and a flow that is not held up by anybody.
+        let own = seen([Some((0, 98, 0)), Some((0, 96, 2)), Some((0, 97, 0)), Some((0, 0, 3))]);
+        assert_eq!(holdup(&plan, &own), None);
+        let goes = seen([Some((0, 50, 0)), Some((0, 40, 40)), Some((0, 40, 40)), Some((0, 0, 50))]);
+        assert_eq!(holdup(&plan, &goes), None);
+    }
+
+    #[test]
+    fn slow_is_what_takes_far_longer_than_expected() {
+        let mut pace = Pace::of(&chain()).unwrap();
+        assert!(!pace.is_slow(0), "too early to say");
+        let mut after = |passed_ms: u64, delivered| {
+            pace.since = Instant::now().checked_sub(Duration::from_millis(passed_ms)).unwrap();
+            pace.is_slow(delivered)
+        };
+        // In 0.6 s of the second that is expected: a third of 600 slices is enough.
+        assert!(!after(600, 210));
+        assert!(after(600, 400));
+        assert!(!after(600, 610), "what counts is what came since the last time");
+        assert!(Pace::of(&proto::FlowPlan { expected_us: 0, ..chain() }).is_none());
+        // Slices so long that three of them are expected in all.
+        let mut long = Pace::of(&proto::FlowPlan { slice_count: 3, ..chain() }).unwrap();
+        long.since = Instant::now().checked_sub(Duration::from_millis(900)).unwrap();
+        assert!(!long.is_slow(0));
+        long.since = Instant::now().checked_sub(Duration::from_millis(1100)).unwrap();
+        assert!(long.is_slow(0));
+    }
+}

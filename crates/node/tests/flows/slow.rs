@@ -1,0 +1,63 @@
+//! A flow of which something is expected does not wait for a helper that is slow: its driver finds out who it is.
+
+use crate::mending::guilty;
+use crate::rig::Rig;
+use flow::Scheme;
+use wire::{Cause, FlowId, proto};
+
+const LENGTH: u64 = 4 << 20;
+
+async fn rig() -> Rig {
+    Rig::new("rs-4+2", &[LENGTH; 4], 32 * 1024).await
+}
+
+/// An attempt at block 0 that should take 50 ms.
+fn attempt(rig: &Rig, scheme: Scheme, away: &[u16], flow: FlowId, number: u32) -> proto::FlowPlan {
+    proto::FlowPlan { expected_us: 50_000, ..rig.attempt(scheme, 0, away, flow, number) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_holds_a_flow_up_is_found_and_the_next_attempt_goes_around() {
+    let rig = rig().await;
+    for scheme in Scheme::all().filter(|s| !s.whole_block()) {
+        let flow = FlowId::random();
+        // A second for a megabyte: at that rate the block takes four.
+        rig.nodes[2].shared().engine.throttle().set(1_000_000, 0);
+        let fault = rig.repair(attempt(&rig, scheme, &[], flow, 1)).await.unwrap_err();
+        assert_eq!((guilty(&fault), fault.cause), (vec![2], Cause::Slow), "{scheme}: {fault}");
+        let result = rig.repair(attempt(&rig, scheme, &[2], flow, 2)).await.unwrap();
+        assert!(rig.repaired(0), "{scheme}");
+        assert!(result.kept_slices < result_slices(&rig, scheme));
+        rig.nodes[2].shared().engine.throttle().set(0, 0);
+        rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    }
+}
+
+fn result_slices(rig: &Rig, scheme: Scheme) -> u64 {
+    rig.attempt(scheme, 0, &[], FlowId::random(), 1).slice_count
+}
+
+/// Long before it is taken for stalled, or its driver for dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stands_still_is_slow() {
+    let rig = rig().await;
+    for scheme in [Scheme::Pipeline, Scheme::Conventional] {
+        rig.injections[3].stall(50);
+        let mut plan = attempt(&rig, scheme, &[], FlowId::random(), 1);
+        plan.header.as_mut().unwrap().stall_ms = 30_000;
+        let fault = rig.repair(plan).await.unwrap_err();
+        assert_eq!((guilty(&fault), fault.cause), (vec![3], Cause::Slow), "{scheme}: {fault}");
+    }
+}
+
+/// Nobody can be gone around for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_requestor_that_is_slow_itself_goes_on() {
+    let rig = rig().await;
+    rig.requestor.shared().engine.throttle().set(0, 3_000_000);
+    for scheme in [Scheme::Pipeline, Scheme::Conventional] {
+        rig.repair(attempt(&rig, scheme, &[], FlowId::random(), 1)).await.unwrap();
+        assert!(rig.repaired(0), "{scheme}");
+        rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    }
+}
