@@ -12,7 +12,7 @@ use crate::answer;
 use crate::engine::{Engine, StageIo};
 use crate::stage::Sink;
 use grants::Grants;
-use pace::{LOOK_EVERY, Pace};
+use pace::{LOOK_EVERY, PREPARED_WITHIN, Pace};
 use participants::{Here, Participants, Remote, Report, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -91,6 +91,10 @@ impl Engine {
         let (events, incoming) = mpsc::channel(MAX_MESSAGES);
         let mut io = Some(io);
         let mut remotes = tokio::task::JoinSet::new();
+        let patience = match plan.expected_us {
+            0 => Duration::from_millis(u64::from(header.lease_ms)),
+            _ => PREPARED_WITHIN,
+        };
         let mut local = None;
         let mut calls = HashMap::new();
         for participant in &plan.participants {
@@ -107,7 +111,13 @@ impl Engine {
                 continue;
             }
             let (engine, participant, events) = (self.clone(), participant.clone(), events.clone());
-            remotes.spawn(async move { Remote::prepare(&engine, participant, prepare, events).await });
+            remotes.spawn(async move {
+                let node = participant.node;
+                let prepared = Remote::prepare(&engine, participant, prepare, events);
+                let late =
+                    |_| Fault::new(Cause::Unreachable, "it does not prepare in time").suspecting(node, node);
+                tokio::time::timeout(patience, prepared).await.map_err(late)?
+            });
         }
         let mut here = None;
         if let Some((site, prepare)) = local {
@@ -126,16 +136,8 @@ impl Engine {
             here = Some(Here::new(site, prepared, events.clone()));
         }
         let mut there = Vec::new();
-        let patience = Duration::from_millis(u64::from(header.lease_ms));
-        let all = async {
-            while let Some(joined) = remotes.join_next().await {
-                there.push(joined.map_err(|e| Fault::new(Cause::Bug, e.to_string()))??);
-            }
-            Ok::<(), Fault>(())
-        };
-        match tokio::time::timeout(patience, all).await {
-            Ok(done) => done?,
-            Err(_) => return Err(Fault::new(Cause::Unreachable, "a participant did not answer in time")),
+        while let Some(joined) = remotes.join_next().await {
+            there.push(joined.map_err(|e| Fault::new(Cause::Bug, e.to_string()))??);
         }
         Ok(Participants { here, there, incoming })
     }

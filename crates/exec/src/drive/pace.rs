@@ -9,6 +9,9 @@ use wire::{Cause, Fault, proto};
 /// A flow is looked at no more often than this: a scheduler or a disk that is busy for a moment is no slow helper.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(300);
 
+/// Who takes part in a flow of which something is expected has prepared by then: blocks are opened, sockets announced.
+pub(super) const PREPARED_WITHIN: Duration = Duration::from_millis(1_000);
+
 /// A flow that needs so many times as long as expected is held up. What lies below it is not worth going around: the next
 /// path may share links with other flows too.
 const SLOW: f64 = 3.0;
@@ -76,7 +79,8 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             }
         }
         let busy = |site: &u32| self.plan.stages.iter().any(|s| s.site == *site && self.runs(s));
-        let silent: Vec<u32> = asked.into_iter().filter(|site| !seen.contains_key(site) && busy(site)).collect();
+        let silent: Vec<u32> =
+            asked.into_iter().filter(|site| !seen.contains_key(site) && busy(site)).collect();
         let holdup = match silent[..] {
             [] => holdup(self.plan, &seen),
             // All of them are silent only if it is this process that is slow.
@@ -90,7 +94,8 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     }
 
     fn slow(&self, holdup: Holdup) -> Fault {
-        let node_of = |site: u32| self.plan.participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
+        let node_of =
+            |site: u32| self.plan.participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
         let (from, to, who) = match holdup {
             Holdup::Node(site) => {
                 let node = node_of(site);

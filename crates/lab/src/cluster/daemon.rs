@@ -59,6 +59,14 @@ impl Daemon {
         }
     }
 
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: Signal) {
+        // Not waited for yet, so that the number is still its own.
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
     pub fn cpu_seconds(&self) -> f64 {
         process_stat(self.child.id()).map_or(0.0, |stat| stat.cpu_seconds)
     }
@@ -67,10 +75,7 @@ impl Daemon {
 /// Asks all to end and waits a while for them. Those that do not listen are killed when they are dropped.
 pub fn end(daemons: &mut [Daemon]) {
     for daemon in daemons.iter() {
-        // Not waited for yet, so that the number is still its own.
-        if let Some(pid) = Pid::from_raw(daemon.child.id() as i32) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        daemon.signal(Signal::TERM);
     }
     let deadline = Instant::now() + END_PATIENCE;
     while daemons.iter_mut().any(|d| matches!(d.child.try_wait(), Ok(None))) && Instant::now() < deadline {

@@ -11,6 +11,7 @@ use crate::testbed::{Host, Testbed};
 use client::{Client, ClientError};
 use daemon::Daemon;
 use rustix::fs::{Advice, fadvise};
+use rustix::process::Signal;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -192,6 +193,22 @@ impl LabCluster {
         if self.nodes[node as usize - 1].is_none() {
             self.spawn_node(node)?;
         }
+        self.wait_registered()
+    }
+
+    /// Stops a node's process where it is, until [`LabCluster::thaw_node`]. One that is not there stays as it is.
+    pub fn freeze_node(&self, node: u32) {
+        let at = (node as usize).wrapping_sub(1);
+        self.nodes.get(at).and_then(Option::as_ref).inspect(|daemon| daemon.signal(Signal::STOP));
+    }
+
+    /// Lets it go on, and waits until it lives again for the coordinator.
+    ///
+    /// # Errors
+    /// As [`LabCluster::start`].
+    pub fn thaw_node(&mut self, node: u32) -> Result<(), LabError> {
+        let at = (node as usize).wrapping_sub(1);
+        self.nodes.get(at).and_then(Option::as_ref).inspect(|daemon| daemon.signal(Signal::CONT));
         self.wait_registered()
     }
 

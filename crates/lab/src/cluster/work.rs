@@ -29,6 +29,8 @@ pub struct RepairOrder {
     pub members: Vec<u32>,
     /// Nodes that help, in the order of a chain, as far as the repair needs them; empty: the coordinator chooses.
     pub helpers: Vec<u32>,
+    /// Wait for helpers that are slow.
+    pub patient: bool,
 }
 
 /// Payload bytes that a flow moved between two nodes; node 0 is the client.
@@ -75,6 +77,7 @@ impl RepairOrder {
             verify: true,
             members: Vec::new(),
             helpers: Vec::new(),
+            patient: false,
         }
     }
 
@@ -90,6 +93,7 @@ impl RepairOrder {
             stripe: !self.members.is_empty(),
             members: self.members.clone(),
             helpers: self.helpers.clone(),
+            patient: self.patient,
             ..RepairRequest::default()
         }
     }

@@ -13,6 +13,7 @@ mod degraded;
 mod own_core;
 mod own_latency;
 mod own_multipath;
+mod own_straggler;
 mod ppr;
 mod ppr_7a;
 mod ppr_7b;
@@ -91,6 +92,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ppr_rm::EXPERIMENT,
     ppr_9::EXPERIMENT,
     own_latency::EXPERIMENT,
+    own_straggler::EXPERIMENT,
     own_core::EXPERIMENT,
     own_multipath::EXPERIMENT,
 ];

@@ -12,8 +12,8 @@ mod stripe;
 pub use ground::Ground;
 use least::Capacities;
 pub use lineup::{Contender, DIRECT, HELPER_CHAIN, Label, Lineup, RELAY_CHAIN};
-pub use samples::{CPU, LEAST, MOST_READ, NETWORK, PROCESSOR_SHARE, VERIFIED, mean};
-use samples::{DURABLE, ORDER};
+use samples::DURABLE;
+pub use samples::{CPU, LEAST, MOST_READ, NETWORK, ORDER, PROCESSOR_SHARE, VERIFIED, mean};
 pub use stripe::Stripe;
 
 use super::{Bench, Experiment, TESTBED, timeslots, timeslots_of_several};
@@ -24,10 +24,6 @@ use crate::report::{Axis, Machine, Measure, Results, Sample, Scale, Setup, Summa
 use crate::testbed::{LinkRate, Testbed};
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-/// The coordinator's host, from which repairs are ordered. It is a node's too: a stripe of 16 and its requestor need all
-/// of 17.
-const COORDINATOR_HOST: usize = 0;
 
 /// Bytes per write of a direct send: a slice.
 const SEND_BYTES: usize = 32 << 10;
@@ -64,6 +60,10 @@ pub struct Stand<'a> {
 }
 
 impl<'a> Stand<'a> {
+    /// The coordinator's host, from which repairs are ordered. It is a node's too: a stripe of 16 and its requestor need
+    /// all of 17.
+    pub const COORDINATOR_HOST: usize = 0;
+
     /// Sets all up on a flat network, has `work` measure, and takes all down, whatever comes of it.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl<'a> Stand<'a> {
             &testbed,
             &ClusterSpec {
                 binary: bench.program.clone(),
-                coordinator_host: COORDINATOR_HOST,
+                coordinator_host: Stand::COORDINATOR_HOST,
                 node_hosts: (0..holders).collect(),
                 block_bytes: wire::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
@@ -257,10 +257,7 @@ impl<'a> Stand<'a> {
                 let order = self.stripes[stripe].order(scheme, slice_bytes);
                 Ok(self.repair(&RepairOrder { members: (0..blocks).collect(), ..order })?.1)
             }
-            Contender::Direct { bytes } => {
-                // Two hosts without a coordinator.
-                Ok(samples::bare(&bare::direct_send(&self.testbed, 1, 2, bytes, SEND_BYTES)?))
-            }
+            Contender::Direct { bytes } => self.direct(bytes),
             Contender::Relay { stripe, slice_bytes } => {
                 let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
                 Ok(samples::bare(&bare::relay_chain(
@@ -280,6 +277,14 @@ impl<'a> Stand<'a> {
                 )?))
             }
         }
+    }
+
+    /// One plain TCP connection between two hosts without a coordinator.
+    ///
+    /// # Errors
+    /// Of the bare program.
+    pub fn direct(&self, bytes: u64) -> Result<Sample, LabError> {
+        Ok(samples::bare(&bare::direct_send(&self.testbed, 1, 2, bytes, SEND_BYTES)?))
     }
 
     /// One repair, and what is kept of it.

@@ -1,0 +1,154 @@
+//! Ours: a helper that is slow, or stands still in the middle of a repair.
+
+use super::stand::{DIRECT, Label, ORDER, Stand, StandSpec};
+use super::{Bench, Experiment};
+use crate::cluster::RepairOrder;
+use crate::error::LabError;
+use crate::report::{Comparison, Form, Measure, Ratio, Results, Sample, Scale, Target, Unit};
+use crate::testbed::LinkRate;
+use std::time::Duration;
+
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "own-straggler",
+    title: "Repair with one helper that is slow or stands still",
+    paper: "none: both repair papers assume helpers that answer.",
+    must_show: "with a helper at a tenth of the rate, or one that stands still in mid-repair, a repair that goes around \
+                it is faster than one that waits, of a star as of a pipeline; beside it the best path without that helper, \
+                known from the beginning.",
+    run,
+    compare,
+};
+
+const CODE: &str = "rs-10+4";
+const SLICE_BYTES: u32 = 32 << 10;
+
+const HEALTHY: f64 = 0.0;
+const TENTH: f64 = 1.0;
+const STALLS: f64 = 2.0;
+const CONDITIONS: [&str; 3] = ["all healthy", "one at a tenth of the rate", "one stands still"];
+
+/// The straggler's place among the helpers, in the order of the chain: in the middle.
+const PLACE: usize = 5;
+
+/// When it stands still: after this part of what the repair takes otherwise.
+const MIDWAY: f64 = 0.3;
+
+const MENDED: &str = "pipeline, mended";
+const PATIENT: &str = "pipeline, patient";
+const STAR_MENDED: &str = "star, hedged";
+const STAR_PATIENT: &str = "star, patient";
+const WITHOUT: &str = "best path without it";
+
+/// Series, scheme, whether it waits, whether it knows from the beginning.
+const CONTENDERS: [(Label, &str, bool, bool); 5] = [
+    (Label::subject(MENDED), "pipeline", false, false),
+    (Label::rival(PATIENT), "pipeline", true, false),
+    (Label::rival(STAR_MENDED), "conventional", false, false),
+    (Label::rival(STAR_PATIENT), "conventional", true, false),
+    (Label::bare(WITHOUT), "pipeline", true, true),
+];
+
+fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+    let rate = bench.rate.unwrap_or(LinkRate::mbit(1000.0));
+    let block_bytes: u64 = bench.sized(64 << 20, 16 << 20);
+    let spec = StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] };
+    Stand::with(bench, &spec, |stand| {
+        let names = CONDITIONS.map(str::to_owned).to_vec();
+        let mut results = stand.results(&EXPERIMENT, "helpers", Scale::Categories(names), bench.rounds(3, 1));
+        results.y = Measure::new(ORDER, "order to answer", Unit::Seconds);
+        results.beside.retain(|measure| measure.metric != ORDER);
+        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        results.ratios = vec![Ratio::times(WITHOUT), Ratio::times(DIRECT)];
+        results.notes.push(format!(
+            "Times are from the order to the answer, so that all attempts count; the times to the last verified byte are \
+             those of the last attempt. What is usual is known from the repairs before. The straggler is the helper at \
+             place {PLACE} of the chain; it stands still (its process is stopped) after {MIDWAY} of the time that the \
+             repair takes when all are healthy. Who is patient mends only around helpers that say nothing for 5 s."
+        ));
+        let helpers = helpers(stand)?;
+        stand.warm_up()?;
+        let straggler = helpers[PLACE];
+        let host = stand.cluster.host_of(straggler)?.index;
+        for round in 1..=results.setup.runs {
+            for (x, limit) in
+                [(HEALTHY, rate), (TENTH, LinkRate { bits_per_s: rate.bits_per_s / 10 }), (STALLS, rate)]
+            {
+                stand.testbed.set_host_rate(host, limit)?;
+                if round == 1 {
+                    stand.measure_links()?;
+                }
+                for (label, scheme, patient, knows) in CONTENDERS {
+                    let mut helpers = helpers.clone();
+                    helpers.retain(|&node| !knows || node != straggler);
+                    let order = stand.stripes[0].order(scheme, SLICE_BYTES);
+                    let order = RepairOrder { helpers, patient, ..order };
+                    let stop = (x == STALLS && !knows).then(|| midway(&results, label.name));
+                    let sample = measure(stand, &order, straggler, stop)?;
+                    let seconds = sample.get(ORDER).copied().unwrap_or_default();
+                    let (runs, at) = (results.setup.runs, results.x.text(x));
+                    (bench.say)(&format!(
+                        "round {round} of {runs}: {} with {at}: {seconds:.3} s",
+                        label.name
+                    ));
+                    results.add(label.name, label.kind, label.shape, x, sample);
+                }
+            }
+            let (label, sample) = (Label::bare(DIRECT).level(), stand.direct(block_bytes)?);
+            results.add(label.name, label.kind, label.shape, HEALTHY, sample);
+        }
+        Ok(results)
+    })
+}
+
+/// The nodes with other blocks of the stripe, none of them the coordinator's neighbour at [`PLACE`].
+fn helpers(stand: &Stand<'_>) -> Result<Vec<u32>, LabError> {
+    let mut helpers: Vec<u32> = stand.stripes[0].members.iter().skip(1).copied().collect();
+    if stand.cluster.host_of(helpers[PLACE])?.index == Stand::COORDINATOR_HOST {
+        helpers.swap(PLACE, PLACE + 1);
+    }
+    Ok(helpers)
+}
+
+fn midway(results: &Results, series: &str) -> Duration {
+    Duration::from_secs_f64(results.median(series, HEALTHY).unwrap_or_default() * MIDWAY)
+}
+
+/// One repair, in the middle of which the straggler stands still if `stop` says when.
+fn measure(
+    stand: &mut Stand<'_>,
+    order: &RepairOrder,
+    straggler: u32,
+    stop: Option<Duration>,
+) -> Result<Sample, LabError> {
+    let Some(after) = stop else { return Ok(stand.repair(order)?.1) };
+    let cluster = &stand.cluster;
+    let repaired = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(after);
+            cluster.freeze_node(straggler);
+        });
+        stand.repair(order)
+    });
+    stand.cluster.thaw_node(straggler)?;
+    Ok(repaired?.1)
+}
+
+fn compare(results: &Results) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    for x in [TENTH, STALLS] {
+        let beside = [
+            (MENDED, PATIENT, Target::AtMost(1.0)),
+            (STAR_MENDED, STAR_PATIENT, Target::AtMost(1.0)),
+            (MENDED, WITHOUT, Target::None),
+        ];
+        comparisons.extend(beside.map(|(name, against, target)| Comparison {
+            what: format!("{name} against {against}, {}", results.x.text(x)),
+            form: Form::Times,
+            paper: None,
+            target,
+            ours: results.ratio(name, against, x),
+            why: String::new(),
+        }));
+    }
+    comparisons
+}
