@@ -5,7 +5,7 @@
 use crate::connection::{Abort, Call, Identity, StreamContext};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{self, OutputPlan, StageTask};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use wire::call::{Head, MAX_ANSWER_BYTES, MAX_CALL_BYTES};
 use wire::frame::HEADER_BYTES;
 use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
@@ -58,7 +58,7 @@ impl Engine {
             on_wait: Arc::new(|_| {}),
         };
         // It takes no commands and reports to nobody.
-        let (_, commands) = mpsc::sync_channel(1);
+        let (_, commands) = tokio::sync::mpsc::channel(1);
         let (events, _) = tokio::sync::mpsc::channel(1);
         let task = StageTask {
             spec,

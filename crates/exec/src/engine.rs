@@ -15,7 +15,7 @@ use crate::store::BlockStore;
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::sync::{Arc, Mutex, Weak};
 use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
 use wire::{Cause, Fault, FlowId, proto};
 
@@ -187,7 +187,7 @@ impl Engine {
         let mut stages = Vec::new();
         let mut tasks = Vec::new();
         for spec in specs {
-            let (command, commands) = mpsc::sync_channel(MAX_COMMANDS);
+            let (command, commands) = tokio::sync::mpsc::channel(MAX_COMMANDS);
             let doing = Arc::new(Doing::default());
             stages.push(PreparedStage {
                 lane: spec.lane,

@@ -4,14 +4,15 @@ use crate::connection::Abort;
 use crate::doing::{Doing, Watched, look};
 use crate::listener::Expected;
 use crate::stage::Command;
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::{Arc, Weak};
+use tokio::sync::mpsc;
 use wire::{Cause, Fault, FlowId, proto};
 
 /// A flow's stages on this process, ready for grants. Dropping it ends them.
 pub struct Prepared {
     stages: Vec<PreparedStage>,
     /// What the stages report; closed when all have ended.
-    pub events: tokio::sync::mpsc::Receiver<proto::StageMessage>,
+    pub events: mpsc::Receiver<proto::StageMessage>,
     /// Slices of a symbol.
     slices: u64,
     kept: proto::Prepared,
@@ -22,7 +23,7 @@ pub struct Prepared {
 pub(crate) struct PreparedStage {
     pub lane: u32,
     pub stage: u32,
-    pub commands: mpsc::SyncSender<Command>,
+    pub commands: mpsc::Sender<Command>,
     /// Gone when the stage has ended.
     pub doing: Weak<Doing>,
 }
@@ -45,7 +46,7 @@ impl Drop for Ending {
 impl Prepared {
     pub(crate) fn new(
         stages: Vec<PreparedStage>,
-        events: tokio::sync::mpsc::Receiver<proto::StageMessage>,
+        events: mpsc::Receiver<proto::StageMessage>,
         slices: u64,
         kept: proto::Prepared,
         ending: Ending,
@@ -70,8 +71,8 @@ impl Prepared {
         for stage in self.stages.iter().filter(|stage| concerns(stage.lane)) {
             match stage.commands.try_send(command) {
                 // A stage that has ended has said why.
-                Ok(()) | Err(mpsc::TrySendError::Disconnected(_)) => {}
-                Err(mpsc::TrySendError::Full(_)) => {
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+                Err(mpsc::error::TrySendError::Full(_)) => {
                     return Err(Fault::new(Cause::Invalid, "more grants than a window holds"));
                 }
             }

@@ -11,7 +11,7 @@ use wire::proto::{JobEvent, RepairRequest};
 use wire::{BlockId, Cause};
 
 /// An object of one stripe, its members, and the nodes that hold none of them.
-async fn archived(nodes: u32, code: &str, k: usize) -> (Rig, Vec<u8>, Vec<(BlockId, u32)>) {
+pub async fn archived(nodes: u32, code: &str, k: usize) -> (Rig, Vec<u8>, Vec<(BlockId, u32)>) {
     let rig = Rig::new(nodes).await;
     let bytes = content(1, k * BLOCK);
     rig.put("a", &bytes).await.unwrap();
@@ -36,7 +36,7 @@ async fn links(rig: &Rig, request: &RepairRequest) -> Vec<(u32, u32)> {
 }
 
 /// What a job said of its failed attempts, and who took part in the last flow.
-fn course(events: &[JobEvent]) -> (Vec<String>, BTreeSet<u32>) {
+pub fn course(events: &[JobEvent]) -> (Vec<String>, BTreeSet<u32>) {
     let failed = events.iter().filter(|e| e.message.starts_with("attempt")).map(|e| e.message.clone());
     let last = events.iter().rfind(|event| event.flow.is_some()).unwrap();
     (failed.collect(), last.participants.iter().map(|participant| participant.node).collect())

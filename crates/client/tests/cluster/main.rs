@@ -13,4 +13,5 @@ mod power_cut;
 mod reads;
 mod recovery;
 mod rig;
+mod stripes;
 mod syncs;

@@ -225,7 +225,7 @@ impl Repair<'_> {
             let view = shared.health.view();
             let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
             let error = match self.build(&view, &placement, ticket).await {
-                Err(CoordinatorError::Flow(fault)) if is_mendable(&fault, ticket.target.node) => fault,
+                Err(CoordinatorError::Flow(fault)) if is_mendable(&fault, &[ticket.target.node]) => fault,
                 // Better slowly than not at all. Nothing was begun: it is still the same attempt.
                 Err(CoordinatorError::Unrecoverable { .. }) if self.slow.give_up() => continue,
                 result => return result,
@@ -290,10 +290,7 @@ impl Repair<'_> {
             self.shared.pace.note(&price, block_bytes, Duration::from_micros(result.verified_us));
         }
         let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
-        let kept = match result.kept_slices {
-            0 => String::new(),
-            slices => format!("; {slices} slices were kept from broken attempts"),
-        };
+        let kept = kept(&result);
         self.job.emit(proto::JobEvent {
             state: "running".to_owned(),
             message: format!("block {} is durable on node-{}{why}{kept}", self.block, ticket.target.node),
@@ -307,12 +304,21 @@ impl Repair<'_> {
     }
 }
 
-/// Whether a fault leaves what the requestor has of use: somebody else is to blame, and nobody says that the bytes are wrong.
-fn is_mendable(fault: &Fault, requestor: u32) -> bool {
+/// What a result owes to broken attempts, as the end of a sentence.
+pub(super) fn kept(result: &proto::DriveResult) -> String {
+    match result.kept_slices {
+        0 => String::new(),
+        slices => format!("; {slices} slices were kept from broken attempts"),
+    }
+}
+
+/// Whether a fault leaves what the requestors have of use: somebody else is to blame, and nobody says that the bytes are
+/// wrong.
+pub(super) fn is_mendable(fault: &Fault, requestors: &[u32]) -> bool {
     let others = blamed(fault);
     !matches!(fault.cause, Cause::Invalid | Cause::WrongDigest | Cause::Bug)
         && !others.is_empty()
-        && !others.contains(&requestor)
+        && !others.iter().any(|node| requestors.contains(node))
 }
 
 /// Deletes the copy at once instead of after the grace: nothing refers to it.

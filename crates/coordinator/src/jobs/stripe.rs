@@ -1,12 +1,14 @@
-//! Repair of stripes: all lost blocks of one in one pass, each to a node of its own (RP §4.4). Each block is committed by
-//! itself; one that failed is repaired alone.
+//! Repair of stripes: all lost blocks of one in one pass, each to a node of its own (RP §4.4). A helper that fails is gone
+//! around, as in the repair of one block. Each block is committed by itself; one that failed is repaired alone.
 
-use super::repair::{RepairOptions, Repaired, check_staged, repair_block, scheme, throw_away};
+use super::repair::{
+    RepairOptions, Repaired, check_staged, is_mendable, kept, repair_block, scheme, throw_away,
+};
 use super::{Job, RETRY_PAUSE};
 use crate::audit;
 use crate::catalog::rows::Sums;
 use crate::catalog::{Placement, RepairTicket};
-use crate::config::MAX_ATTEMPTS;
+use crate::config::{MAX_ATTEMPTS, MAX_MENDS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::nodes::blamed;
@@ -14,7 +16,7 @@ use crate::planner::{RepairPlan, RepairSpec, SeveralPlan, Target};
 use crate::shared::{Receiving, Shared, now_ms};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, Cause, FlowId, proto};
+use wire::{BlockId, Cause, Fault, FlowId, proto};
 
 /// The job: the stripes of some blocks, one after another; of each what is lost or, to measure, the `members` given.
 pub(super) async fn run(
@@ -43,12 +45,11 @@ async fn repair_stripe(
     members: &[u16],
     options: &RepairOptions,
 ) -> Result<u64> {
-    let flow = FlowId::random();
-    let mut avoid = BTreeSet::new();
-    let mut attempt = 0;
+    let (flow, avoid) = (FlowId::random(), BTreeSet::new());
+    let mut pass = Pass { shared, job, block, members, options, flow, attempts: 0, avoid };
+    let mut tries = 0;
     loop {
-        attempt += 1;
-        let pass = Pass { shared, job, block, members, options, flow, attempt, avoid: &avoid };
+        tries += 1;
         let error = match pass.run().await {
             Ok(Outcome { made, alone }) => {
                 made.iter().for_each(|_| job.count(true));
@@ -62,25 +63,23 @@ async fn repair_stripe(
             }
             Err(error) => error,
         };
-        if attempt == MAX_ATTEMPTS {
+        if tries == MAX_ATTEMPTS {
             return Err(error);
         }
         match &error {
-            CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => {
-                shared.learn(fault).await;
-                avoid.extend(blamed(fault));
-            }
+            CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => pass.learn(fault).await,
             // Chosen from a view that was out of date.
             CoordinatorError::Overtaken(_) => {}
             // Better a suspect than none.
-            CoordinatorError::Unrecoverable { .. } | CoordinatorError::Nodes(_) if !avoid.is_empty() => {
-                avoid.clear();
+            CoordinatorError::Unrecoverable { .. } | CoordinatorError::Nodes(_) if !pass.avoid.is_empty() => {
+                pass.avoid.clear();
             }
             _ => return Err(error),
         }
+        let attempt = pass.attempts;
         tracing::info!(%block, attempt, %error, "the repair of a stripe failed, trying again");
         job.say(format!("attempt {attempt} to repair the stripe of block {block} failed: {error}"));
-        tokio::time::sleep(RETRY_PAUSE * attempt).await;
+        tokio::time::sleep(RETRY_PAUSE * tries).await;
     }
 }
 
@@ -92,6 +91,7 @@ struct Outcome {
     alone: Vec<BlockId>,
 }
 
+/// The repair of a stripe, over all its attempts.
 struct Pass<'a> {
     shared: &'a Arc<Shared>,
     job: &'a Arc<Job>,
@@ -99,8 +99,10 @@ struct Pass<'a> {
     members: &'a [u16],
     options: &'a RepairOptions,
     flow: FlowId,
-    attempt: u32,
-    avoid: &'a BTreeSet<u32>,
+    /// Attempts that were noted so far.
+    attempts: u32,
+    /// Nodes that failed.
+    avoid: BTreeSet<u32>,
 }
 
 /// A block to be made, and where.
@@ -111,7 +113,13 @@ struct Lost {
 }
 
 impl Pass<'_> {
-    async fn run(&self) -> Result<Outcome> {
+    /// What a fault says of nodes: they are gone around from now on.
+    async fn learn(&mut self, fault: &Fault) {
+        self.shared.learn(fault).await;
+        self.avoid.extend(blamed(fault));
+    }
+
+    async fn run(&mut self) -> Result<Outcome> {
         let view = self.shared.health.view();
         let block = self.block;
         let placement = self.shared.catalog.run(move |catalog| catalog.placement(block)).await?;
@@ -120,9 +128,10 @@ impl Pass<'_> {
             return Ok(Outcome { alone: vec![block], ..Outcome::default() });
         }
         let lost = lost(&placement, &view, self.members)?;
-        if self.attempt == 1 {
+        if self.attempts == 0 {
             self.job.add(lost.len() as u64);
         }
+        self.attempts += 1;
         if let [one] = &lost[..] {
             return Ok(Outcome { alone: vec![one.block], ..Outcome::default() });
         }
@@ -153,9 +162,9 @@ impl Pass<'_> {
             };
             // The operator's requestor decodes and drives; the others are chosen.
             let asked = self.options.requestor.filter(|_| taken.is_empty());
-            let node = self.shared.planner.requestor(view, &known, asked, self.avoid, load)?;
+            let node = self.shared.planner.requestor(view, &known, asked, &self.avoid, load)?;
             taken.insert(node);
-            let (block, flow, attempt, now) = (placement.block, self.flow, self.attempt, now_ms());
+            let (block, flow, attempt, now) = (placement.block, self.flow, self.attempts, now_ms());
             let begin = move |c: &crate::catalog::Catalog| c.begin_repair(block, flow, attempt, node, now);
             let ticket = self.shared.catalog.run(begin).await?;
             begun.push(Lost { placement, ticket, _receiving: self.shared.receive(node) });
@@ -164,8 +173,8 @@ impl Pass<'_> {
     }
 
     /// Plans and runs the flow, and commits what it made.
-    async fn carry(&self, view: &View, begun: Vec<Lost>) -> Result<Outcome> {
-        let result = match self.build(view, &begun).await {
+    async fn carry(&mut self, view: &View, mut begun: Vec<Lost>) -> Result<Outcome> {
+        let result = match self.build_mending(&mut begun).await {
             Ok(Some(result)) => result,
             Ok(None) => {
                 self.abort(&begun).await?;
@@ -202,6 +211,32 @@ impl Pass<'_> {
         Ok(outcome)
     }
 
+    /// Lets the blocks be built, around every helper that fails meanwhile. As [`Pass::build`].
+    async fn build_mending(&mut self, begun: &mut [Lost]) -> Result<Option<proto::DriveResult>> {
+        let requestors: Vec<u32> = begun.iter().map(|lost| lost.ticket.target.node).collect();
+        let block = self.block;
+        for _ in 0..MAX_MENDS {
+            let error = match self.build(&self.shared.health.view(), begun).await {
+                Err(CoordinatorError::Flow(fault)) if is_mendable(&fault, &requestors) => fault,
+                result => return result,
+            };
+            self.learn(&error).await;
+            let attempt = self.attempts;
+            tracing::info!(%block, attempt, %error, "a helper failed: mending");
+            self.job.say(format!(
+                "attempt {attempt} to repair the stripe of block {block} failed: {error}; the next one mends it"
+            ));
+            self.attempts += 1;
+            for lost in begun.iter_mut() {
+                let (broken, block) = (lost.ticket, lost.ticket.block);
+                lost.ticket = self.shared.catalog.run(move |catalog| catalog.mend_repair(&broken)).await?;
+                // As things are now: a copy that was found damaged is not listed any more.
+                lost.placement = self.shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+            }
+        }
+        self.build(&self.shared.health.view(), begun).await
+    }
+
     /// `None`: each block is better repaired alone.
     async fn build(&self, view: &View, begun: &[Lost]) -> Result<Option<proto::DriveResult>> {
         let spec = |lost: &Lost| -> Result<RepairSpec> {
@@ -215,14 +250,14 @@ impl Pass<'_> {
                 helpers: self.options.helpers.clone(),
                 generation: lost.ticket.target.generation,
                 flow: self.flow,
-                attempt: self.attempt,
+                attempt: lost.ticket.attempt,
             })
         };
         let mut targets: Vec<Target<'_>> = Vec::new();
         for lost in begun {
             targets.push((&lost.placement, spec(lost)?));
         }
-        let plan = self.shared.planner.repair_several(view, &targets, self.avoid)?;
+        let plan = self.shared.planner.repair_several(view, &targets, &self.avoid)?;
         let plan = match plan {
             SeveralPlan::OnePass(plan) => *plan,
             SeveralPlan::EachAlone { why } => {
@@ -241,9 +276,10 @@ impl Pass<'_> {
         let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
         let places = begun.iter().map(|l| format!("{} on node-{}", l.ticket.block, l.ticket.target.node));
         let places = places.collect::<Vec<_>>().join(", ");
+        let kept = kept(&result);
         self.job.emit(proto::JobEvent {
             state: "running".to_owned(),
-            message: format!("{} blocks are durable: {places}{why}", begun.len()),
+            message: format!("{} blocks are durable: {places}{why}{kept}", begun.len()),
             flow: Some(result.clone()),
             block: begun[0].ticket.block.to_vec(),
             scheme,

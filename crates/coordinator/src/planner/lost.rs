@@ -10,6 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::BlockId;
 
+/// Nodes that come into question as a block's requestor: a recovery spreads its blocks as evenly over windows of so many,
+/// each at another place, as over all nodes of a large cluster, and looks at a fraction of them.
+const MAX_REQUESTORS: usize = 64;
+
 /// Who may take part in the repair of a block.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidates {
@@ -70,7 +74,7 @@ impl Planner {
         };
         let requestors = match takers.asked.as_mut().map(|asked| asked.allowed(&holders)) {
             Some(Ok(asked)) => asked.collect(),
-            _ => takers.all.allowed(&holders)?.collect(),
+            _ => window(takers.all.allowed(&holders)?.collect(), placement.block),
         };
         let is_cached = |node: &NodeId| held_in_memory(view, placement, *node);
         let cached = survivors.iter().copied().filter(is_cached).collect();
@@ -98,6 +102,17 @@ impl Planner {
         let needed = nodes.len();
         Ok((nodes, needed, bytes))
     }
+}
+
+/// [`MAX_REQUESTORS`] of the nodes, in rising order, from a place that the block determines; all if they are fewer.
+fn window(mut nodes: Vec<NodeId>, block: BlockId) -> Vec<NodeId> {
+    if nodes.len() > MAX_REQUESTORS {
+        let place = (block.0 % nodes.len() as u128) as usize;
+        nodes.rotate_left(place);
+        nodes.truncate(MAX_REQUESTORS);
+        nodes.sort_unstable();
+    }
+    nodes
 }
 
 /// Of an MDS code: the nodes of the survivors, those that are not quarantined if they suffice, and how many must help.

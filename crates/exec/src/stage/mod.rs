@@ -32,6 +32,9 @@ pub enum Command {
     Finish,
 }
 
+/// What the driver tells a stage, in order. Bounded; room is taken only when it is needed.
+pub type Commands = tokio::sync::mpsc::Receiver<Command>;
+
 /// What a stage reports. Bounded; the driver always drains it.
 pub type Events = tokio::sync::mpsc::Sender<proto::StageMessage>;
 
@@ -46,7 +49,7 @@ pub struct StageTask {
     /// Identity, throttle, abort.
     pub context: Arc<StreamContext>,
     /// Grants.
-    pub commands: mpsc::Receiver<Command>,
+    pub commands: Commands,
     /// Reports.
     pub events: Events,
     /// Faults that tests plant.
@@ -65,7 +68,7 @@ pub(crate) struct Stage {
     pub(crate) product: Product,
     pub(crate) inputs: Inputs,
     pub(crate) outputs: Outputs,
-    commands: mpsc::Receiver<Command>,
+    commands: Commands,
     events: Events,
     pub(crate) injection: Arc<Injection>,
     pub(crate) scratch: combine::Scratch,
@@ -80,9 +83,9 @@ pub(crate) struct Stage {
 }
 
 /// Runs a stage to its end. Gives back the links whose streams ended well.
-pub fn run(task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
+pub fn run(mut task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
     // Nothing is dialled before the first grant.
-    let Ok(first) = task.commands.recv() else { return Err(aborted()) };
+    let Some(first) = task.commands.blocking_recv() else { return Err(aborted()) };
     let granted = if let Command::Run(_, count) = first { count } else { 0 };
     let doing = Arc::clone(&task.context.doing);
     let mut stage = Stage::open(task, connect, granted)?;
@@ -203,7 +206,7 @@ impl Stage {
         self.outputs.flush()?;
         self.report()?;
         let _idle = self.inputs.context.doing.during(Activity::Idle);
-        self.commands.recv().map_err(|_| aborted())
+        self.commands.blocking_recv().ok_or_else(aborted)
     }
 
     fn slice(&mut self, slice: u64, granted_end: u64) -> Result<(), Fault> {

@@ -173,6 +173,15 @@ fn compare(results: &Results) -> Vec<Comparison> {
             let median = |metric: &str| {
                 results.summary(name, x as f64, metric).map_or(0.0, |summary| summary.median * 1e3)
             };
+            let chosen_per_s = 1e6 / median(CHOSEN);
+            comparisons.push(Comparison {
+                what: format!("{name} at {code}: helpers and requestors chosen, over 50,000/s"),
+                form: Form::Times,
+                paper: None,
+                target: Target::None,
+                ours: chosen_per_s.is_finite().then_some(chosen_per_s / ASKED),
+                why: "without the flows and the messages".to_owned(),
+            });
             comparisons.push(Comparison {
                 what: format!("{name} at {code} over 50,000 plans/s"),
                 form: Form::Times,
