@@ -260,7 +260,10 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                     }
                 }
                 _ = keep_alive.tick() => self.participants.keep_alive().await,
-                _ = look.tick(), if self.pace.is_some() => self.check_pace().await?,
+                _ = look.tick(), if self.pace.is_some() => match self.check_pace().await {
+                    Err(fault) if fault.cause != Cause::Slow => return Err(self.blame(fault).await),
+                    paced => paced?,
+                },
             }
         }
         self.result.links = links(self.plan, &self.result.stages);

@@ -51,7 +51,7 @@ impl Pace {
         if passed < LOOK_EVERY || least == 0 {
             return false;
         }
-        let slow = delivered - self.delivered < least;
+        let slow = delivered.saturating_sub(self.delivered) < least;
         (self.since, self.delivered) = (Instant::now(), delivered);
         slow
     }
