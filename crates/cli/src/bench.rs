@@ -147,7 +147,7 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 fn one(out: Output, bench: &Bench<'_>, experiment: &Experiment, folder: &Path) -> Result<()> {
-    let results = (experiment.run)(bench)?;
+    let results = experiment.measure(bench)?;
     let record = results.save(folder)?;
     let picture = Results::file(folder, experiment.id, bench.quick, "svg");
     std::fs::write(&picture, figure(&results)?)

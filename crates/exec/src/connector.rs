@@ -25,7 +25,7 @@ impl Connect for Connector<'_> {
 
     fn complete(&self, begun: Connecting) -> Result<Link, Fault> {
         match begun {
-            Connecting::Dialling(dialling) => dialling.finish(&self.context.id),
+            Connecting::Dialling(dialling) => dialling.finish(&self.context.id, &self.context.abort),
             Connecting::Arriving(end, sends, arrives) => self.wait(&end, sends, &arrives),
         }
     }

@@ -26,10 +26,10 @@ impl Throttle {
         throttle
     }
 
-    /// Changes the rates, at once, also for streams that run.
+    /// Changes the rates, at once, also for streams that run: what was charged at another rate is owed no more.
     pub fn set(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) {
-        self.egress.rate.store(egress_bytes_per_s, Ordering::Relaxed);
-        self.ingress.rate.store(ingress_bytes_per_s, Ordering::Relaxed);
+        self.egress.set(egress_bytes_per_s);
+        self.ingress.set(ingress_bytes_per_s);
     }
 
     /// The rates: egress, ingress.
@@ -61,6 +61,13 @@ struct Bucket {
 }
 
 impl Bucket {
+    fn set(&self, rate: u64) {
+        let mut free_at = self.free_at.lock().unwrap_or_else(|p| p.into_inner());
+        if self.rate.swap(rate, Ordering::Relaxed) != rate {
+            *free_at = None;
+        }
+    }
+
     fn charge(&self, bytes: usize) {
         let rate = self.rate.load(Ordering::Relaxed);
         if rate == 0 || bytes == 0 {
@@ -74,18 +81,13 @@ impl Bucket {
             *free_at = Some(start + Duration::from_secs_f64(bytes as f64 / rate as f64));
             start
         };
-        self.sleep_until(start);
+        self.sleep_until(start, rate);
     }
 
-    fn sleep_until(&self, start: Instant) {
+    fn sleep_until(&self, start: Instant, rate: u64) {
         loop {
             let left = start.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            if self.rate.load(Ordering::Relaxed) == 0 {
-                // The limit was lifted: nobody owes anything any more.
-                *self.free_at.lock().unwrap_or_else(|p| p.into_inner()) = None;
+            if left.is_zero() || self.rate.load(Ordering::Relaxed) != rate {
                 return;
             }
             std::thread::sleep(left.min(LONGEST_NAP));
@@ -98,15 +100,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lifting_the_limit_frees_those_who_wait() {
-        let throttle = std::sync::Arc::new(Throttle::new(1, 0));
-        throttle.send(1_000_000);
-        let waiting = std::thread::spawn({
-            let throttle = throttle.clone();
-            move || throttle.send(1)
-        });
-        throttle.set(0, 0);
-        assert!(waiting.join().is_ok());
+    fn another_limit_frees_those_who_wait() {
+        for limit in [0, 1_000_000_000] {
+            let throttle = std::sync::Arc::new(Throttle::new(1, 0));
+            throttle.send(1_000_000);
+            let waiting = std::thread::spawn({
+                let throttle = throttle.clone();
+                move || throttle.send(1)
+            });
+            throttle.set(limit, 0);
+            assert!(waiting.join().is_ok());
+            let before = Instant::now();
+            throttle.send(1);
+            assert!(before.elapsed() < Duration::from_secs(100), "what was charged before is owed still");
+        }
     }
 
     #[test]

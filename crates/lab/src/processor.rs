@@ -12,6 +12,7 @@ const USER_TICKS_PER_SECOND: f64 = 100.0;
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorShare {
     busy_ticks: u64,
+    stolen_ticks: u64,
     all_ticks: u64,
 }
 
@@ -33,9 +34,21 @@ impl ProcessorShare {
     /// # Errors
     /// [`LabError::Io`], as [`ProcessorShare::start`].
     pub fn so_far(&self) -> Result<f64, LabError> {
+        self.share_of(|share| share.busy_ticks)
+    }
+
+    /// Fraction that the host of a virtual machine gave to others though it was wanted here, 0 to 1.
+    ///
+    /// # Errors
+    /// [`LabError::Io`], as [`ProcessorShare::start`].
+    pub fn stolen_so_far(&self) -> Result<f64, LabError> {
+        self.share_of(|share| share.stolen_ticks)
+    }
+
+    fn share_of(&self, ticks: impl Fn(&ProcessorShare) -> u64) -> Result<f64, LabError> {
         let now = ProcessorShare::start()?;
         let all = now.all_ticks.saturating_sub(self.all_ticks).max(1);
-        Ok(now.busy_ticks.saturating_sub(self.busy_ticks) as f64 / all as f64)
+        Ok(ticks(&now).saturating_sub(ticks(self)) as f64 / all as f64)
     }
 }
 
@@ -46,7 +59,11 @@ fn parse_machine(text: &str) -> Option<ProcessorShare> {
     let ticks: Vec<u64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
     let all_ticks = ticks.iter().sum();
     let idle = ticks.get(3)? + ticks.get(4)?;
-    Some(ProcessorShare { busy_ticks: all_ticks - idle, all_ticks })
+    Some(ProcessorShare {
+        busy_ticks: all_ticks - idle,
+        stolen_ticks: *ticks.get(7).unwrap_or(&0),
+        all_ticks,
+    })
 }
 
 /// What `/proc/PID/stat` says about a process.
@@ -93,7 +110,7 @@ mod tests {
     #[test]
     fn waiting_for_a_disk_is_idle_and_guests_are_not_counted_twice() {
         let share = parse_machine("cpu  10 1 20 60 5 1 2 1 10 0\ncpu0 1 1 1 1\n").unwrap();
-        assert_eq!((share.busy_ticks, share.all_ticks), (35, 100));
+        assert_eq!((share.busy_ticks, share.stolen_ticks, share.all_ticks), (35, 1, 100));
         assert!(parse_machine("intr 1 2 3").is_none());
     }
 }

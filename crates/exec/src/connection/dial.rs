@@ -1,7 +1,7 @@
 //! Connecting to the other end of an edge, in two steps, so that a stage with many edges greets all its peers before it
 //! waits for the first.
 
-use super::{Identity, Link, Origin, Pool};
+use super::{Abort, Identity, Link, Origin, Pool};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -65,18 +65,23 @@ pub fn dial(
 }
 
 impl Dialling {
-    /// Waits for the answer.
-    pub fn finish(self, id: &Identity) -> std::result::Result<Link, Fault> {
+    /// Waits for the answer, or for the end of the flow: a stage that hung on here would keep its other connections, which
+    /// their dialers may already hold to be free.
+    pub fn finish(self, id: &Identity, abort: &Abort) -> std::result::Result<Link, Fault> {
         let Dialling { end, peer, sends, greeting, greeted, pooled } = self;
-        let unreachable =
-            |e: Error| id.fault(Cause::Disconnected, &end, !sends, format!("cannot connect to {peer}: {e}"));
-        let answered = greeted.and_then(|stream| greeting.answer(stream));
+        let unreachable = |e: Error| match abort.fired() {
+            true => Fault::new(Cause::Aborted, "the flow was ended"),
+            false => id.fault(Cause::Disconnected, &end, !sends, format!("cannot connect to {peer}: {e}")),
+        };
+        let answered = greeted.and_then(|stream| greeting.answer(stream, abort));
         // The peer may have closed an idle connection meanwhile; then a new one is made.
         let answered = match answered {
             Ok((stream, answer @ (Answer::Accepted | Answer::Done(_) | Answer::Failed(_)))) => {
                 Ok((stream, answer))
             }
-            _ if pooled => greeting.connect(peer).and_then(|stream| greeting.answer(stream)),
+            _ if pooled && !abort.fired() => {
+                greeting.connect(peer).and_then(|stream| greeting.answer(stream, abort))
+            }
             other => other,
         };
         let link = |stream, answered| Link { stream, origin: Origin::Dialled(peer), answered };
@@ -107,7 +112,14 @@ impl Greeting {
         Ok(stream)
     }
 
-    fn answer(&self, mut stream: TcpStream) -> Result<(TcpStream, Answer)> {
+    fn answer(&self, stream: TcpStream, abort: &Abort) -> Result<(TcpStream, Answer)> {
+        let watched = abort.watch(&stream)?;
+        let answer = self.await_answer(stream);
+        abort.forget(watched);
+        answer
+    }
+
+    fn await_answer(&self, mut stream: TcpStream) -> Result<(TcpStream, Answer)> {
         let invalid = |e| Error::new(ErrorKind::InvalidData, e);
         stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
         if let Greeting::Hello(_) = self {

@@ -46,6 +46,7 @@ mod why;
 pub use bounds::{timeslots, timeslots_of_several};
 
 use crate::error::LabError;
+use crate::processor::ProcessorShare;
 use crate::report::{Chapter, Comparison, Results};
 use crate::testbed::LinkRate;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,28 @@ pub struct Experiment {
     pub run: fn(&Bench<'_>) -> Result<Results, LabError>,
     /// Judges what was measured.
     pub compare: fn(&Results) -> Vec<Comparison>,
+}
+
+/// A host that takes more than this part of the processors away shows in the figures.
+const STOLEN: f64 = 0.01;
+
+impl Experiment {
+    /// Measures, and notes what the machine's host took away meanwhile.
+    ///
+    /// # Errors
+    /// Whatever it runs into; nothing is reported then.
+    pub fn measure(&self, bench: &Bench<'_>) -> Result<Results, LabError> {
+        let processors = ProcessorShare::start()?;
+        let mut results = (self.run)(bench)?;
+        let stolen = processors.stolen_so_far()?;
+        if stolen > STOLEN {
+            results.notes.push(format!(
+                "This is a virtual machine whose host gave {:.1} % of its processors' time to others meanwhile.",
+                stolen * 100.0
+            ));
+        }
+        Ok(results)
+    }
 }
 
 /// All of them, in the order of the documentation.

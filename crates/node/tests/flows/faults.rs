@@ -182,6 +182,8 @@ async fn plans_beyond_all_bounds_are_refused() {
     }
     let fault = rig.repair(plan).await.unwrap_err();
     assert_eq!(fault.cause, Cause::Invalid, "{fault}");
+    // The helpers had begun. Whoever of them had sent all holds its connection to be free; whoever is to receive it must
+    // not hang on where nobody will answer.
     rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
 }
 
