@@ -75,7 +75,7 @@ impl Engine {
             progress,
             told: started,
             waiting: BTreeSet::new(),
-            pace: Pace::of(&plan),
+            pace: Pace::of(&plan, &header),
             result: proto::DriveResult { kept_slices, ..Default::default() },
         };
         driver.run(first.finish).await.map_err(enrich)

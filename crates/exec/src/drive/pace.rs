@@ -2,8 +2,10 @@
 //! often one to go around.
 
 use super::{Driver, FromStage, Report, StageKey};
+use crate::stage::REPORTS_PER_WINDOW;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use wire::spec::FlowHeader;
 use wire::{Cause, Fault, proto};
 
 /// A flow is looked at no more often than this: a scheduler or a disk that is busy for a moment is no slow helper.
@@ -30,15 +32,22 @@ pub(super) struct Pace {
     /// For all slices.
     expected: Duration,
     slices: u64,
+    /// So many may have been delivered that nobody has reported.
+    unreported: u64,
     since: Instant,
     delivered: u64,
 }
 
 impl Pace {
     /// Of a flow of which something is expected.
-    pub fn of(plan: &proto::FlowPlan) -> Option<Pace> {
-        let expected = Duration::from_micros(plan.expected_us);
-        let pace = Pace { expected, slices: plan.slice_count, since: Instant::now(), delivered: 0 };
+    pub fn of(plan: &proto::FlowPlan, header: &FlowHeader) -> Option<Pace> {
+        let pace = Pace {
+            expected: Duration::from_micros(plan.expected_us),
+            slices: plan.slice_count,
+            unreported: u64::from(header.window_slices / REPORTS_PER_WINDOW),
+            since: Instant::now(),
+            delivered: 0,
+        };
         (plan.expected_us > 0).then_some(pace)
     }
 
@@ -47,11 +56,11 @@ impl Pace {
         let passed = self.since.elapsed();
         let share = passed.as_secs_f64() / self.expected.as_secs_f64() / SLOW;
         let least = (share * self.slices as f64).floor() as u64;
-        // Of long slices nothing can be said as soon.
-        if passed < LOOK_EVERY || least == 0 {
+        // Of long slices, or few, nothing can be said as soon.
+        if passed < LOOK_EVERY || least <= self.unreported {
             return false;
         }
-        let slow = delivered.saturating_sub(self.delivered) < least;
+        let slow = delivered.saturating_sub(self.delivered) + self.unreported < least;
         (self.since, self.delivered) = (Instant::now(), delivered);
         slow
     }
@@ -223,24 +232,39 @@ mod tests {
         assert_eq!(holdup(&plan, &goes), None);
     }
 
+    /// Of slices of 32 KiB, reports within a window so far apart.
+    fn pace(plan: &proto::FlowPlan, unreported: u32) -> Option<Pace> {
+        let geometry = flow::Geometry { block_bytes: 32 << 20, alpha: 1, slice_bytes: 32 << 10 };
+        let window_slices = unreported * REPORTS_PER_WINDOW;
+        Pace::of(plan, &FlowHeader { window_slices, ..FlowHeader::new(gf::Field::Gf256, geometry) })
+    }
+
+    fn after(pace: &mut Pace, passed_ms: u64, delivered: u64) -> bool {
+        pace.since = Instant::now().checked_sub(Duration::from_millis(passed_ms)).unwrap();
+        pace.is_slow(delivered)
+    }
+
     #[test]
     fn slow_is_what_takes_far_longer_than_expected() {
-        let mut pace = Pace::of(&chain()).unwrap();
-        assert!(!pace.is_slow(0), "too early to say");
-        let mut after = |passed_ms: u64, delivered| {
-            pace.since = Instant::now().checked_sub(Duration::from_millis(passed_ms)).unwrap();
-            pace.is_slow(delivered)
-        };
+        let mut pace_of_all = pace(&chain(), 0).unwrap();
+        assert!(!pace_of_all.is_slow(0), "too early to say");
         // In 0.6 s of the second that is expected: a third of 600 slices is enough.
-        assert!(!after(600, 210));
-        assert!(after(600, 400));
-        assert!(!after(600, 610), "what counts is what came since the last time");
-        assert!(Pace::of(&proto::FlowPlan { expected_us: 0, ..chain() }).is_none());
+        assert!(!after(&mut pace_of_all, 600, 210));
+        assert!(after(&mut pace_of_all, 600, 400));
+        assert!(!after(&mut pace_of_all, 600, 610), "what counts is what came since the last time");
+        assert!(pace(&proto::FlowPlan { expected_us: 0, ..chain() }, 0).is_none());
         // Slices so long that three of them are expected in all.
-        let mut long = Pace::of(&proto::FlowPlan { slice_count: 3, ..chain() }).unwrap();
-        long.since = Instant::now().checked_sub(Duration::from_millis(900)).unwrap();
-        assert!(!long.is_slow(0));
-        long.since = Instant::now().checked_sub(Duration::from_millis(1100)).unwrap();
-        assert!(long.is_slow(0));
+        let mut long = pace(&proto::FlowPlan { slice_count: 3, ..chain() }, 0).unwrap();
+        assert!(!after(&mut long, 900, 0));
+        assert!(after(&mut long, 1100, 0));
+    }
+
+    /// A flow of a few reports is not slow because the first is still to come.
+    #[test]
+    fn what_nobody_has_reported_may_be_there() {
+        let mut pace = pace(&chain(), 250).unwrap();
+        assert!(!after(&mut pace, 700, 0), "233 slices would be enough, and may be there");
+        assert!(after(&mut pace, 800, 0), "266 slices would be enough");
+        assert!(!after(&mut pace, 800, 250));
     }
 }

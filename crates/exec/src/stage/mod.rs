@@ -23,6 +23,9 @@ use std::sync::{Arc, mpsc};
 use wire::spec::{EdgeEnd, StageSpec};
 use wire::{Cause, Fault, proto};
 
+/// So often stages say within a window how far they are: a message each, and grants are given in a few parts of a window.
+pub(crate) const REPORTS_PER_WINDOW: u32 = 16;
+
 /// What the driver tells a stage.
 #[derive(Clone, Copy, Debug)]
 pub enum Command {
@@ -152,7 +155,7 @@ impl Stage {
         let inputs = Inputs::open(task.inputs, &task.context, &connect, granted)?;
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
-        let report_every = u64::from(id.header.window_slices / 16 / task.lanes.max(1)).max(1);
+        let report_every = u64::from(id.header.window_slices / REPORTS_PER_WINDOW / task.lanes.max(1)).max(1);
         let in_parts = in_parts(&id.header);
         Ok(Stage {
             id,

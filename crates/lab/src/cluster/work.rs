@@ -29,7 +29,7 @@ pub struct RepairOrder {
     pub members: Vec<u32>,
     /// Nodes that help, in the order of a chain, as far as the repair needs them; empty: the coordinator chooses.
     pub helpers: Vec<u32>,
-    /// Wait for helpers that are slow.
+    /// Wait for helpers that are slow: what is measured is the scheme that was asked for.
     pub patient: bool,
 }
 
@@ -77,7 +77,7 @@ impl RepairOrder {
             verify: true,
             members: Vec::new(),
             helpers: Vec::new(),
-            patient: false,
+            patient: true,
         }
     }
 
