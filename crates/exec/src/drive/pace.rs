@@ -163,8 +163,8 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn waits_for(&self, edge: u32) -> f64 {
-        let looks: u32 = self.stage.receiving.iter().filter(|r| r.edge == edge).map(|r| r.looks).sum();
-        f64::from(looks) / self.looks
+        let looks = self.stage.receiving.iter().filter(|r| r.edge == edge).map(|r| f64::from(r.looks));
+        looks.sum::<f64>() / self.looks
     }
 
     fn waits(&self) -> f64 {
@@ -228,6 +228,14 @@ mod tests {
         // The requestor's disk; and a flow that is not held up by anybody.
         let own = seen([Some((0, 98, 0)), Some((0, 96, 2)), Some((0, 97, 0)), Some((0, 0, 3))]);
         assert_eq!(holdup(&plan, &own), None);
+        // Numbers that no node of ours says.
+        let most = seen([Some((u32::MAX, u32::MAX, 0)), Some((1, 1, u32::MAX)), waits, waits]);
+        let mut twice = most.clone();
+        for doing in twice.values_mut() {
+            doing.looks = 0;
+            doing.stages.iter_mut().for_each(|s| s.receiving.extend(s.receiving.clone()));
+        }
+        assert!(holdup(&plan, &most).is_some() && holdup(&plan, &twice).is_some());
         let goes = seen([Some((0, 50, 0)), Some((0, 40, 40)), Some((0, 40, 40)), Some((0, 0, 50))]);
         assert_eq!(holdup(&plan, &goes), None);
     }
