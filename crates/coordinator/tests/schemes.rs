@@ -56,6 +56,18 @@ async fn a_rack_aware_repair_crosses_racks_as_rarely_as_any() {
     assert_eq!(json["plans"][0]["network_bytes"], 4 * BLOCK_BYTES);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn lanes_run_ahead_by_what_is_under_way_in_them() {
+    let mut cluster = cluster().await;
+    let mut window = async |scheme| {
+        cluster.repair(measured(scheme)).await.unwrap();
+        cluster.world.flows().remove(0).header.unwrap().window_slices
+    };
+    // Three lanes over four helpers to the requestor, and two slices in each of a lane's stages.
+    assert_eq!(window("cyclic").await, 3 * 5 * 2);
+    assert_eq!(window("pipeline").await, 32 << 10);
+}
+
 /// A table in which every link is 1000 Mb/s but those that touch `slow`.
 fn links(slow: &[u32]) -> proto::LinkTable {
     let rate = |from: u32, to: u32| if slow.contains(&from) || slow.contains(&to) { 10.0 } else { 1000.0 };

@@ -69,17 +69,21 @@ impl Bucket {
     }
 
     fn charge(&self, bytes: usize) {
-        let rate = self.rate.load(Ordering::Relaxed);
-        if rate == 0 || bytes == 0 {
+        if self.rate.load(Ordering::Relaxed) == 0 || bytes == 0 {
             return;
         }
-        let start = {
+        let (start, rate) = {
             let now = Instant::now();
             let mut free_at = self.free_at.lock().unwrap_or_else(|p| p.into_inner());
+            // Rates change under the lock: what is charged now is charged at the rate that holds.
+            let rate = self.rate.load(Ordering::Relaxed);
+            if rate == 0 {
+                return;
+            }
             let earliest = now.checked_sub(CREDIT).unwrap_or(now);
             let start = free_at.map_or(earliest, |t| t.max(earliest));
             *free_at = Some(start + Duration::from_secs_f64(bytes as f64 / rate as f64));
-            start
+            (start, rate)
         };
         self.sleep_until(start, rate);
     }

@@ -22,6 +22,8 @@ enum Problem {
     Ties,
     /// Several paths, with limits of nodes, or else of links.
     MultiPath { links: bool },
+    /// … with a limit for each two of four regions, and of each node the fastest of its region's (RP §6.2).
+    Regions,
 }
 
 struct Case {
@@ -45,22 +47,33 @@ impl Case {
         let mut number = |_| match self.problem {
             Problem::Weighted => draw.below(1 << 40) as f64 / (1_u64 << 40) as f64,
             Problem::Ties => 1.0 + draw.below(3) as f64,
-            Problem::MultiPath { .. } => 100.0 + draw.below(900_000) as f64 / 1e3,
+            Problem::MultiPath { .. } | Problem::Regions => 100.0 + draw.below(900_000) as f64 / 1e3,
         };
-        let rows: Vec<Vec<f64>> = (0..self.n).map(|_| (0..self.n).map(&mut number).collect()).collect();
+        let mut rows: Vec<Vec<f64>> = (0..self.n).map(|_| (0..self.n).map(&mut number).collect()).collect();
+        if let Problem::Regions = self.problem {
+            let regions = rows.clone();
+            for (from, row) in rows.iter_mut().enumerate() {
+                row.iter_mut().enumerate().for_each(|(to, rate)| *rate = regions[from % 4][to % 4]);
+            }
+        }
         // With k of them, scheduling chose them all.
         let helpers: Vec<usize> = (1..self.n).collect();
         let links = LinkMatrix::from_rows(&rows).unwrap();
-        let Problem::MultiPath { links: of_links } = self.problem else {
+        if let Problem::Weighted | Problem::Ties = self.problem {
             let start = Instant::now();
             let found = weighted_path(&links, &helpers, self.k, 0, SEARCH_STEPS).unwrap();
             self.times.push(start.elapsed());
             self.unproven += usize::from(!found.proven);
             return;
-        };
-        let bandwidth = match of_links {
-            true => Bandwidth::of_links(links),
-            false => Bandwidth::of_nodes(rows[0].clone(), rows[1].clone()).unwrap(),
+        }
+        let fastest = |node: &Vec<f64>| node.iter().copied().fold(0.0, f64::max);
+        let ports: Vec<f64> = rows.iter().map(fastest).collect();
+        let bandwidth = match self.problem {
+            Problem::MultiPath { links: false } => {
+                Bandwidth::of_nodes(rows[0].clone(), rows[1].clone()).unwrap()
+            }
+            Problem::Regions => Bandwidth::of_nodes(ports.clone(), ports).unwrap().and_links(links).unwrap(),
+            _ => Bandwidth::of_links(links),
         };
         let start = Instant::now();
         let found = multi_path(&bandwidth, &helpers, self.k, 0, MAX_LANES).unwrap();
@@ -72,10 +85,10 @@ impl Case {
     fn quality(&self, json: bool) -> String {
         let (unproven, rate, lanes) = (self.unproven, self.least_rate, self.most_lanes);
         match (self.problem, json) {
-            (Problem::MultiPath { .. }, true) => {
+            (Problem::MultiPath { .. } | Problem::Regions, true) => {
                 format!("\"least_rate_of_bound\":{rate:.4},\"most_lanes\":{lanes}")
             }
-            (Problem::MultiPath { .. }, false) => {
+            (Problem::MultiPath { .. } | Problem::Regions, false) => {
                 format!("at least {rate:.4} of the bound, at most {lanes} lanes")
             }
             (_, true) => format!("\"unproven\":{unproven}"),
@@ -105,6 +118,8 @@ fn main() {
         Case::new("multi-path, nodes", nodes, [14, 10]),
         Case::new("multi-path, nodes", nodes, [40, 32]),
         Case::new("multi-path, links", links, [14, 10]),
+        Case::new("multi-path, links", links, [17, 12]),
+        Case::new("multi-path, regions", Problem::Regions, [17, 12]),
     ];
     // Interleaved, so that a disturbance of the machine meets all cases alike.
     (0..seeds).for_each(|seed| cases.iter_mut().for_each(|case| case.run(seed)));

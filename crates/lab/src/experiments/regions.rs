@@ -64,7 +64,7 @@ impl Continent {
 pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) -> Result<Results, LabError> {
     let (holders, code) = bench.sized((HOLDERS, "rs-12+4"), (FEW_HOLDERS, "rs-6+2"));
     let hosts = (holders + 1) * REGIONS;
-    let block_bytes: u64 = bench.sized(8 << 20, 1 << 20);
+    let block_bytes: u64 = bench.sized(32 << 20, 1 << 20);
     let ground = Ground {
         spares: REGIONS,
         ports: (0..hosts).map(|host| LinkRate::mbit(continent.port(host))).collect(),
@@ -80,7 +80,7 @@ pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) ->
         results.ratios = Ratio::savings(&[PPR, PPR_SLICED, RANDOM, WEIGHTED]);
         results.notes.push(
             "Table 1's rate of two regions limits each ordered pair of their hosts, and the fastest link of its region a \
-             host's port. Rates are the paper's; its blocks are of 64 MiB, eight times ours in a full run. PPR and pipeline \
+             host's port. Rates are the paper's; its blocks are of 64 MiB, twice ours in a full run. PPR and pipeline \
              get the same random helpers in the same random order, drawn anew for each sample; weighted and multi-path \
              choose among all from the table of links (`stripeline links set`), which holds the limits in force. A bound is the time that the \
              slowest or busiest link of the path that was taken needs. The direct send comes from the requestor's own region."

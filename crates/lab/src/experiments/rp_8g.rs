@@ -11,8 +11,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8g",
     title: "Single-block repair time where each link to the requestor is narrow",
     paper: "repair pipelining, Figure 8(g); RS(14,10), each link from a helper to the requestor limited to 1 Gb/s … 100 Mb/s, \
-            all else at 1 Gb/s: at 100 Mb/s the cyclic version saves 82.8 % of the basic one's time, at 1 Gb/s they are equal.",
-    must_show: "at least −80 % at 100 Mb/s, equal within 10 % at 1 Gb/s, each within 10 % of its own bound.",
+            all else at 1 Gb/s: at 100 Mb/s the cyclic version saves 82.8 % of the basic one's time, at 1 Gb/s they are equal. \
+            Here all rates are half of that, because two processors carry all hosts.",
+    must_show: "at least −80 % where links are a tenth of the ports, equal within 10 % where they are as fast, each within 10 % \
+                of its own bound.",
     run,
     compare,
 };
@@ -24,12 +26,15 @@ const CODE: &str = "rs-10+4";
 const SLICE_BYTES: u32 = 32 << 10;
 const HOLDERS: usize = 14;
 
+/// Of each port, Mb/s: half the paper's. Cyclic repair keeps ten of them busy at once in both directions.
+const PORT_MBIT: f64 = 500.0;
+
 /// From each helper to the requestor, Mb/s.
-const INTO_MBIT: [f64; 4] = [1000.0, 500.0, 200.0, 100.0];
+const INTO_MBIT: [f64; 4] = [500.0, 250.0, 100.0, 50.0];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 8 << 20);
-    let rate = bench.rate.unwrap_or(LinkRate::mbit(1000.0));
+    let rate = bench.rate.unwrap_or(LinkRate::mbit(PORT_MBIT));
     let spec = StandSpec { hosts: HOLDERS + 1, rate, stripes: vec![(CODE, block_bytes)] };
     let ground = Ground { spares: 1, matrix: Some(into_last(INTO_MBIT[0])), ..Ground::default() };
     Stand::on(bench, &spec, ground, |stand| {

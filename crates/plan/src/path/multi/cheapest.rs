@@ -26,15 +26,14 @@ impl Cheapest {
         Cheapest { helpers, k, costs: vec![0.0; sets * helpers] }
     }
 
-    /// Whether no path is cheaper than the cheapest that is found.
-    pub(super) fn exact(&self) -> bool {
-        self.helpers <= EXACT_HELPERS
+    /// The cheapest of all paths for each helper that it can end with, with their costs. `None` if there are too many.
+    pub(super) fn of_all(&mut self, links: &LinkCosts) -> Option<Vec<(f64, Vec<usize>)>> {
+        (self.helpers <= EXACT_HELPERS).then(|| self.by_sets(links))
     }
 
-    /// Cheap paths, among them the cheapest found, with their costs: at most one for each helper that it ends
-    /// with.
-    pub(super) fn paths(&mut self, links: &LinkCosts) -> Vec<(f64, Vec<usize>)> {
-        if self.exact() { self.by_sets(links) } else { self.by_beam(links) }
+    /// Cheap paths, in a fraction of that time: there may be cheaper ones.
+    pub(super) fn some(&self, links: &LinkCosts) -> Vec<(f64, Vec<usize>)> {
+        self.by_beam(links)
     }
 
     fn by_sets(&mut self, LinkCosts(links): &LinkCosts) -> Vec<(f64, Vec<usize>)> {
