@@ -6,8 +6,8 @@
 //!                           slices ascending ─▶              shorter runs at the end
 //! ```
 //!
-//! A run is long enough for one read of a disk, and its ends lie between chunks, so that a chunk comes whole from one
-//! lane. Towards the end runs become shorter: lanes end together.
+//! A run's ends lie between chunks, so that a chunk comes whole from one lane. It is short, because a run comes through
+//! the ports that lanes share as one; towards the end runs become shorter still: lanes end together.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use gf::CHUNK_BYTES;
 
 use crate::graph::Geometry;
 
-/// The longest run of one lane among several: what a stage reads from its disk at once.
-const RUN_BYTES: u64 = 256 * 1024;
+/// The longest run of one lane among several: worth a read of what is cached, for the next lane reads on from there.
+const RUN_BYTES: u64 = 64 * 1024;
 
 /// What is left is thought of as so many runs of each lane: so each is at most a small part of a lane's work.
 const RUNS_LEFT: u64 = 4;

@@ -40,7 +40,7 @@ pub const WINDOW_BYTES: u64 = 32 << 20;
 /// Never fewer slices than this in the window, however long the slices: one in each hop of a (40, 32) chain.
 pub const MIN_WINDOW_SLICES: u32 = 40;
 
-/// Of several lanes each has so many slices in the window for each of its stages: one that comes and one that goes, and
+/// Several lanes have so many slices in the window for each of their stages: one that comes and one that goes, and
 /// not much more, for lanes share ports. The first hops of all lanes, which wait for nobody, would fill the window and the
 /// ports, while nothing reaches the requestor; then everybody waits until it has taken that in.
 pub const STAGE_WINDOW_SLICES: u64 = 2;

@@ -29,7 +29,7 @@ pub(crate) use write::WriteRequest;
 use crate::catalog::rows::{BlockRow, Location};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use flow::{Cost, Flow, Geometry, Helper, Lane, Member, Proved, Site};
+use flow::{Cost, Flow, Geometry, Helper, Member, Proved, Site};
 use plan::{Draw, LeastRecent, LinkRates, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -147,22 +147,14 @@ struct Draft<'a> {
     slices: Option<(u64, u64)>,
 }
 
-/// How far the lanes of a flow may run ahead: as far as the slowest of several needs, but for a few slices of each not
-/// further than one lane alone.
+/// How far the lanes of a flow may run ahead: of several, as far as what is under way in all of them, which they share out
+/// like everything else.
 fn window_slices(flow: &Flow, alone: u32) -> u32 {
     if flow.lanes.len() < 2 {
         return alone;
     }
-    let shares: u64 = flow.shares.iter().map(|&share| u64::from(share)).sum();
-    let under_way = |lane: &Lane| lane.stages.len() as u64 * limits::STAGE_WINDOW_SLICES;
-    let enough = flow
-        .lanes
-        .iter()
-        .zip(&flow.shares)
-        .map(|(lane, &share)| (under_way(lane) * shares).div_ceil(u64::from(share.max(1))));
-    let least = flow.lanes.len() as u64 * limits::STAGE_WINDOW_SLICES;
-    let window = enough.max().unwrap_or(0).min(u64::from(alone)).max(least);
-    u32::try_from(window).unwrap_or(alone)
+    let stages: u64 = flow.lanes.iter().map(|lane| lane.stages.len() as u64).sum();
+    u32::try_from(stages * limits::STAGE_WINDOW_SLICES).map_or(alone, |window| window.min(alone))
 }
 
 impl Draft<'_> {

@@ -9,6 +9,10 @@ use wire::spec::FlowHeader;
 /// share processors that is a stall of a millisecond or two on all links, and no link ever makes up for it.
 const GRANTS_PER_WINDOW: u64 = 4;
 
+/// … but of several lanes in as many as this. What is granted at once goes through all ports at once, and arrives at once:
+/// while the requestor takes it in, the others have nothing to do.
+const GRANTS_PER_WINDOW_OF_LANES: u64 = 16;
+
 /// The slices that a flow is to carry, in ascending order, and how far it is. A *place* is the number of a slice among
 /// them.
 pub(super) struct Grants {
@@ -64,7 +68,8 @@ impl Grants {
     /// What may be granted now; nothing if it is not worth a message.
     pub fn next(&mut self) -> Vec<proto::Grant> {
         let reach = self.wanted.min(self.delivered().saturating_add(self.window));
-        let part = (self.window / GRANTS_PER_WINDOW).max(1);
+        let parts = if self.lanes.len() > 1 { GRANTS_PER_WINDOW_OF_LANES } else { GRANTS_PER_WINDOW };
+        let part = (self.window / parts).max(1);
         let mut grants: Vec<proto::Grant> = Vec::new();
         if reach <= self.granted || (reach - self.granted < part && reach != self.wanted) {
             return grants;
