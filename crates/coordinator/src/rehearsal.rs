@@ -118,7 +118,8 @@ impl Rehearsal {
                 .map(|placement| self.planner.lost_block(&view, placement, false, &mut takers))
                 .collect::<Result<Vec<Candidates>>>()?;
             let known: Vec<&Candidates> = candidates.iter().collect();
-            let mut assigned = at_once(assign, &view, &takers, &known, &in_flight, &BTreeMap::new())?;
+            let mut assigned =
+                at_once((assign, scheme), &view, &takers, &known, &in_flight, &BTreeMap::new())?;
             for (assigned, candidates) in assigned.iter_mut().zip(&candidates) {
                 if assign == Assign::LeastRecent {
                     *assigned = Some(self.one_by_one(candidates, &mut received)?);

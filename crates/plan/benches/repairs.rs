@@ -83,7 +83,7 @@ fn m_ppr(world: &World) -> f64 {
 fn all_at_once(world: &World) -> f64 {
     let mut requestors = Requestors::new(&world.topology, &world.alive).unwrap();
     let lost = |survivors: &Vec<NodeId>| {
-        let requestors = requestors.allowed(survivors).unwrap().collect();
+        let requestors = requestors.allowed(survivors, 0, NODES as usize).unwrap();
         LostBlock { survivors: survivors.clone(), needed: K, requestors, bytes: CHUNK_BYTES }
     };
     let blocks: Vec<LostBlock> = world.stripes.iter().map(lost).collect();

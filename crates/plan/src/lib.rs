@@ -8,6 +8,7 @@ mod draw;
 mod error;
 pub mod helpers;
 pub mod m_ppr;
+mod numbers;
 pub mod path;
 pub mod placement;
 pub mod rates;

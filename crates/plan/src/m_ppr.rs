@@ -13,9 +13,9 @@
 //! As another repair costs a whole one and a cache hit saves a part, disjoint servers go before cached ones (PPR §6.3).
 
 use crate::error::PlanError;
+use crate::numbers::Numbers;
 use crate::requestor::Requestors;
 use crate::topology::{NodeId, Topology};
-use std::collections::BTreeMap;
 
 /// How much the parts of a weight count.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -65,8 +65,9 @@ pub struct MPpr {
     destinations: Requestors,
     /// Of each of the destinations, in their order: repairs that it receives and its user load, in bytes.
     receives: Vec<Load>,
-    /// Of every node: repairs that it serves and its user load, in bytes.
-    serves: BTreeMap<NodeId, Load>,
+    /// Of every node, by its number: repairs that it serves and its user load, in bytes.
+    serves: Vec<Load>,
+    sources: Numbers,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,8 +91,10 @@ impl MPpr {
         let destinations = Requestors::new(topology, destinations)?;
         let load = |node: NodeId| Load { repairs: 0.0, user: user_bytes(node) as f64 };
         let receives = destinations.nodes().iter().map(|&node| load(node)).collect();
-        let serves = topology.nodes().map(|node| (node, load(node))).collect();
-        Ok(MPpr { coefficients, destinations, receives, serves })
+        let serves = topology.nodes().map(load).collect();
+        let mut sources = Numbers::default();
+        (0..).zip(topology.nodes()).for_each(|(number, node)| sources.set(node, number));
+        Ok(MPpr { coefficients, destinations, receives, serves, sources })
     }
 
     /// Chooses the k sources of the greatest weight and the destination of the greatest weight, among those in racks with
@@ -124,9 +127,9 @@ impl MPpr {
     }
 
     fn change(&mut self, servers: &Servers, bytes: f64) {
-        for node in &servers.sources {
-            if let Some(load) = self.serves.get_mut(node) {
-                load.repairs += bytes;
+        for &node in &servers.sources {
+            if let Some(number) = self.sources.get(node) {
+                self.serves[number as usize].repairs += bytes;
             }
         }
         if let Ok(at) = self.destinations.nodes().binary_search(&servers.destination) {
@@ -145,7 +148,8 @@ impl MPpr {
         let Coefficients { cache_gain, repair: per_repair, user_load } = self.coefficients;
         let mut weighed = Vec::with_capacity(available);
         for &(node, is_cached) in &chunk.survivors {
-            let Load { repairs, user } = *self.serves.get(&node).ok_or(PlanError::UnknownNode { node })?;
+            let number = self.sources.get(node).ok_or(PlanError::UnknownNode { node })?;
+            let Load { repairs, user } = self.serves[number as usize];
             let cached = if is_cached { cache_gain * repair } else { 0.0 };
             weighed.push((cached - per_repair * repairs - user_load * user, node));
         }

@@ -2,6 +2,7 @@
 //! racks kept even, then least load.
 
 use crate::error::PlanError;
+use crate::numbers::Numbers;
 use crate::topology::{NodeId, RackId, Topology};
 use std::collections::BTreeMap;
 
@@ -18,22 +19,35 @@ pub fn requestor(
     load: impl Fn(NodeId) -> u64,
 ) -> Result<NodeId, PlanError> {
     let mut requestors = Requestors::new(topology, alive)?;
-    let least = requestors.allowed(stripe)?.min_by_key(|&node| (load(node), node));
+    let least =
+        requestors.allowed(stripe, 0, alive.len())?.into_iter().min_by_key(|&node| (load(node), node));
     least.ok_or(PlanError::NoTarget { alive: alive.len() })
 }
 
-/// The live nodes, numbered, for many choices of requestors among them: a choice is one pass over flat lists.
+/// The live nodes, numbered, for many choices of requestors among them: a choice looks into flat lists.
 #[derive(Clone, Debug)]
 pub struct Requestors {
     /// In rising order.
     nodes: Vec<NodeId>,
-    rack_of: Vec<usize>,
+    rack_of: Vec<u32>,
+    /// Places in `nodes`.
+    places: Numbers,
     /// Racks of all nodes, live or not.
-    racks: BTreeMap<NodeId, usize>,
-    /// Blocks of the stripe in each rack; all zero between two choices.
-    in_rack: Vec<u32>,
+    racks: Numbers,
+    of_rack: Vec<Rack>,
     /// Whether each node holds a block of the stripe; all false between two choices.
     holds: Vec<bool>,
+}
+
+/// A rack.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rack {
+    /// Live nodes.
+    nodes: u32,
+    /// Of these, nodes that hold a block of the stripe; 0 between two choices.
+    holders: u32,
+    /// Blocks of the stripe; 0 between two choices.
+    blocks: u32,
 }
 
 impl Requestors {
@@ -42,41 +56,43 @@ impl Requestors {
     /// # Errors
     /// [`PlanError::UnknownNode`] for one without rack.
     pub fn new(topology: &Topology, alive: &[NodeId]) -> Result<Requestors, PlanError> {
-        let mut numbers: BTreeMap<RackId, usize> = BTreeMap::new();
-        let mut racks = BTreeMap::new();
+        let mut numbers: BTreeMap<RackId, u32> = BTreeMap::new();
+        let mut racks = Numbers::default();
         for node in topology.nodes() {
-            let count = numbers.len();
-            racks.insert(node, *numbers.entry(topology.rack_of(node)?).or_insert(count));
+            let count = numbers.len() as u32;
+            racks.set(node, *numbers.entry(topology.rack_of(node)?).or_insert(count));
         }
         let mut nodes = alive.to_vec();
         nodes.sort_unstable();
         nodes.dedup();
-        let rack = |&node: &NodeId| racks.get(&node).copied().ok_or(PlanError::UnknownNode { node });
-        let rack_of = nodes.iter().map(rack).collect::<Result<_, _>>()?;
-        let (in_rack, holds) = (vec![0; numbers.len()], vec![false; nodes.len()]);
-        Ok(Requestors { nodes, rack_of, racks, in_rack, holds })
+        let mut places = Numbers::default();
+        (0..).zip(&nodes).for_each(|(place, &node)| places.set(node, place));
+        let rack = |&node: &NodeId| racks.get(node).ok_or(PlanError::UnknownNode { node });
+        let rack_of = nodes.iter().map(rack).collect::<Result<Vec<u32>, _>>()?;
+        let mut of_rack = vec![Rack::default(); numbers.len()];
+        rack_of.iter().for_each(|&rack| of_rack[rack as usize].nodes += 1);
+        let holds = vec![false; nodes.len()];
+        Ok(Requestors { nodes, rack_of, places, racks, of_rack, holds })
     }
 
-    /// Nodes that hold none of the stripe's blocks, in the racks with the fewest of them; `stripe` as in [`requestor`].
+    /// Nodes that hold none of the stripe's blocks, in the racks with the fewest of them: the first `most`, looked for
+    /// from the live node of number `from` on (modulo their number), in rising order. `stripe` as in [`requestor`].
     ///
     /// # Errors
     /// [`PlanError::NoTarget`].
-    pub fn allowed(&mut self, stripe: &[NodeId]) -> Result<impl Iterator<Item = NodeId>, PlanError> {
+    pub fn allowed(&mut self, stripe: &[NodeId], from: usize, most: usize) -> Result<Vec<NodeId>, PlanError> {
         self.note(stripe);
-        let mut fewest = u32::MAX;
-        let mut allowed = Vec::with_capacity(self.nodes.len());
-        for at in (0..self.nodes.len()).filter(|&at| !self.holds[at]) {
-            let in_rack = self.in_rack[self.rack_of[at]];
-            if in_rack < fewest {
-                fewest = in_rack;
-                allowed.clear();
-            }
-            if in_rack == fewest {
-                allowed.push(self.nodes[at]);
-            }
-        }
+        let from = from.checked_rem(self.nodes.len()).unwrap_or(0);
+        let fewest = self.fewest();
+        let open = |place: &usize| !self.holds[*place] && Some(self.blocks_beside(*place)) == fewest;
+        let places = (from..self.nodes.len()).chain(0..from);
+        let mut allowed: Vec<NodeId> = Vec::with_capacity(most.min(self.nodes.len()));
+        allowed.extend(places.filter(open).take(most).map(|place| self.nodes[place]));
         self.forget(stripe);
-        if allowed.is_empty() { Err(self.none()) } else { Ok(allowed.into_iter()) }
+        if !allowed.is_sorted() {
+            allowed.sort_unstable();
+        }
+        if allowed.is_empty() { Err(self.none()) } else { Ok(allowed) }
     }
 
     /// Of these nodes the one that costs least, then the lowest, by its number in [`nodes`](Self::nodes).
@@ -85,20 +101,23 @@ impl Requestors {
     /// [`PlanError::NoTarget`].
     pub fn cheapest(&mut self, stripe: &[NodeId], cost: impl Fn(usize) -> f64) -> Result<usize, PlanError> {
         self.note(stripe);
-        let mut best: Option<(u32, f64, usize)> = None;
-        for at in (0..self.nodes.len()).filter(|&at| !self.holds[at]) {
-            let in_rack = self.in_rack[self.rack_of[at]];
-            // The cost is looked at only where the rack does not decide.
-            if best.is_some_and(|(fewest, ..)| in_rack > fewest) {
-                continue;
-            }
-            let cost = cost(at);
-            if best.is_none_or(|(fewest, least, _)| (in_rack, cost) < (fewest, least)) {
-                best = Some((in_rack, cost, at));
-            }
-        }
+        let fewest = self.fewest();
+        let open = |place: &usize| !self.holds[*place] && Some(self.blocks_beside(*place)) == fewest;
+        let costs = (0..self.nodes.len()).filter(open).map(|place| (cost(place), place));
+        // Of equals the first.
+        let best = costs.reduce(|best, next| if next.0 < best.0 { next } else { best });
         self.forget(stripe);
-        best.map(|(_, _, at)| at).ok_or_else(|| self.none())
+        best.map(|(_, place)| place).ok_or_else(|| self.none())
+    }
+
+    /// Blocks of the stripe in the rack of the node at a place.
+    fn blocks_beside(&self, place: usize) -> u32 {
+        self.of_rack[self.rack_of[place] as usize].blocks
+    }
+
+    /// The fewest blocks of the stripe in a rack where some live node holds none.
+    fn fewest(&self) -> Option<u32> {
+        self.of_rack.iter().filter(|rack| rack.holders < rack.nodes).map(|rack| rack.blocks).min()
     }
 
     /// The live nodes, in rising order.
@@ -107,24 +126,25 @@ impl Requestors {
     }
 
     fn note(&mut self, stripe: &[NodeId]) {
-        for node in stripe {
+        for &node in stripe {
             // A survivor on a node that the topology has forgotten counts for no rack.
-            if let Some(&rack) = self.racks.get(node) {
-                self.in_rack[rack] += 1;
-            }
-            if let Ok(at) = self.nodes.binary_search(node) {
-                self.holds[at] = true;
+            let Some(rack) = self.racks.get(node) else { continue };
+            let rack = &mut self.of_rack[rack as usize];
+            rack.blocks += 1;
+            if let Some(place) = self.places.get(node) {
+                rack.holders += u32::from(!self.holds[place as usize]);
+                self.holds[place as usize] = true;
             }
         }
     }
 
     fn forget(&mut self, stripe: &[NodeId]) {
-        for node in stripe {
-            if let Some(&rack) = self.racks.get(node) {
-                self.in_rack[rack] = 0;
-            }
-            if let Ok(at) = self.nodes.binary_search(node) {
-                self.holds[at] = false;
+        for &node in stripe {
+            let Some(rack) = self.racks.get(node) else { continue };
+            let rack = &mut self.of_rack[rack as usize];
+            (rack.blocks, rack.holders) = (0, 0);
+            if let Some(place) = self.places.get(node) {
+                self.holds[place as usize] = false;
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What a recovery has to know of a block before it assigns helpers and requestors.
 
-use super::{Planner, living_copy};
+use super::{Planner, Source, living_copy};
 use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
+use crate::health::{NodeView, View};
 use plan::recovery::LostBlock;
 use plan::{NodeId, Requestors};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,9 +72,11 @@ impl Planner {
             Some(stripe) => stripe.holders.iter().copied().map(NodeId).collect(),
             None => placement.row.locations.iter().map(|l| NodeId(l.node)).collect(),
         };
-        let requestors = match takers.asked.as_mut().map(|asked| asked.allowed(&holders)) {
-            Some(Ok(asked)) => asked.collect(),
-            _ => window(takers.all.allowed(&holders)?.collect(), placement.block),
+        // From a place that the block determines.
+        let from = (placement.block.0 % (1 << 32)) as usize;
+        let requestors = match takers.asked.as_mut().map(|asked| asked.allowed(&holders, 0, usize::MAX)) {
+            Some(Ok(asked)) => asked,
+            _ => takers.all.allowed(&holders, from, MAX_REQUESTORS)?,
         };
         let is_cached = |node: &NodeId| held_in_memory(view, placement, *node);
         let cached = survivors.iter().copied().filter(is_cached).collect();
@@ -90,7 +92,8 @@ impl Planner {
         }
         let (sources, absent) = super::repair::survivors(self, view, stripe, &BTreeSet::new(), &[]);
         // What is empty costs nothing, and takes part.
-        let (empty, stored): (Vec<_>, Vec<_>) = sources.iter().partition(|s| s.row.stored_bytes == 0);
+        let (empty, stored): (Vec<Source<'_>>, Vec<Source<'_>>) =
+            sources.into_iter().partition(|source| source.row.stored_bytes == 0);
         let bytes = stripe.row.block_bytes;
         let at: BTreeMap<u16, NodeId> =
             stored.iter().map(|s| (s.member.0, NodeId(s.location.node))).collect();
@@ -104,18 +107,7 @@ impl Planner {
     }
 }
 
-/// [`MAX_REQUESTORS`] of the nodes, in rising order, from a place that the block determines; all if they are fewer.
-fn window(mut nodes: Vec<NodeId>, block: BlockId) -> Vec<NodeId> {
-    if nodes.len() > MAX_REQUESTORS {
-        let place = (block.0 % nodes.len() as u128) as usize;
-        nodes.rotate_left(place);
-        nodes.truncate(MAX_REQUESTORS);
-        nodes.sort_unstable();
-    }
-    nodes
-}
-
-/// Of an MDS code: the nodes of the survivors, those that are not quarantined if they suffice, and how many must help.
+/// Of an MDS code: the nodes of the survivors, those that are no last resort if they suffice, and how many must help.
 fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usize, u64) {
     let nobody = BTreeSet::new();
     let (mut nodes, mut suspects, mut zero) = (Vec::new(), Vec::new(), 0);
@@ -126,7 +118,7 @@ fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usiz
             None => zero += 1,
             Some((_, row)) => match living_copy(view, row, &nobody) {
                 Some(_) if row.stored_bytes == 0 => zero += 1,
-                Some(copy) if view.quarantined.contains(&NodeId(copy.node)) => {
+                Some(copy) if view.last_resort.contains(&NodeId(copy.node)) => {
                     suspects.push(NodeId(copy.node));
                 }
                 Some(copy) => nodes.push(NodeId(copy.node)),
@@ -156,16 +148,13 @@ fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
     }
 }
 
-/// Nodes with a living copy, those that are not quarantined if there are any.
+/// Nodes with a living copy, those that are no last resort if there are any.
 fn replicas(view: &View, placement: &Placement) -> Vec<NodeId> {
     let living = |trusted: bool| -> Vec<NodeId> {
-        let wanted =
-            |node: &&Arc<crate::health::NodeView>| node.is_living && (!trusted || !node.is_quarantined);
+        let wanted = |node: &&Arc<NodeView>| node.is_living && (!trusted || !node.is_last_resort());
         let locations = placement.row.locations.iter();
-        locations
-            .filter(|l| view.nodes.get(&l.node).filter(wanted).is_some())
-            .map(|l| NodeId(l.node))
-            .collect()
+        let found = locations.filter(|l| view.nodes.get(&l.node).filter(wanted).is_some());
+        found.map(|l| NodeId(l.node)).collect()
     };
     let trusted = living(true);
     if trusted.is_empty() { living(false) } else { trusted }

@@ -57,6 +57,12 @@ pub fn tree(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
     request.prove(Lane { stages, edges })
 }
 
+/// Streams that each of k helpers in a row receives, by its place.
+pub(super) fn received(k: usize) -> Vec<usize> {
+    let edges = pairings(k + 1, 1);
+    (0..k).map(|place| edges.iter().filter(|edge| usize::from(edge.to.0) == place).count()).collect()
+}
+
 /// The edges of the reduction of `count` stages to the last one, timeslot by timeslot. Who finds no partner sits
 /// the timeslot out: the last one, so that the root stays the last.
 fn pairings(count: usize, width: usize) -> Vec<Edge> {

@@ -39,15 +39,15 @@ const SLICE_BYTES: u32 = 32 << 10;
 const KILLED: &[u32] = &[1, 2, 4];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let block_bytes = bench.sized(1 << 20, 256 << 10);
+    let block_bytes = bench.sized(4 << 20, 256 << 10);
     let killed = bench.sized(KILLED, &[1]);
     let spec = NodeSpec {
         holders: bench.sized(24, 8),
         requestors: 0,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(200.0)),
+        rate: bench.rate.unwrap_or(LinkRate::mbit(100.0)),
         code: bench.sized("rs-12+4", "rs-4+2"),
         block_bytes,
-        stripes: bench.sized(30, 10),
+        stripes: bench.sized(10, 10),
     };
     NodeStand::with(bench, &spec, |stand| {
         let mut lost = Vec::new();

@@ -1,44 +1,22 @@
-//! The nodes of a recovery, numbered without gaps: a thousand blocks name the same thousand nodes a million times, so
-//! that a number has to be found by one look into a table.
+//! The nodes of a recovery, numbered without gaps.
 
 use super::balanced::{LostBlock, NodeLoad};
+use crate::numbers::Numbers;
 use crate::topology::NodeId;
 use std::collections::BTreeMap;
-
-/// Ids to a page of the table. Nodes are mostly numbered from 1, so that one page holds them; ids that lie far apart
-/// cost a page each, and the list of pages at most 8 MiB.
-const PAGE: usize = 4_096;
-
-const NONE: u32 = u32::MAX;
 
 /// The nodes that some blocks and loads name, in rising order.
 pub(super) struct Index {
     nodes: Vec<NodeId>,
-    /// The number of each id; [`NONE`] for one that is not named.
-    pages: Vec<Option<Box<[u32]>>>,
+    numbers: Numbers,
 }
 
 impl Index {
     pub fn of(blocks: &[&LostBlock], loads: &BTreeMap<NodeId, NodeLoad>) -> Index {
-        let named = || {
-            let of_blocks = blocks.iter().flat_map(|block| block.survivors.iter().chain(&block.requestors));
-            of_blocks.chain(loads.keys()).map(|node| node.0 as usize)
-        };
-        let mut pages: Vec<Option<Box<[u32]>>> = Vec::new();
-        for id in named() {
-            if pages.len() <= id / PAGE {
-                pages.resize(id / PAGE + 1, None);
-            }
-            pages[id / PAGE].get_or_insert_with(|| vec![NONE; PAGE].into_boxed_slice())[id % PAGE] = 0;
-        }
-        let mut nodes = Vec::new();
-        for (page, entries) in pages.iter_mut().enumerate() {
-            for (place, number) in entries.iter_mut().flatten().enumerate().filter(|(_, n)| **n != NONE) {
-                *number = nodes.len() as u32;
-                nodes.push(NodeId((page * PAGE + place) as u32));
-            }
-        }
-        Index { nodes, pages }
+        let of_blocks = blocks.iter().flat_map(|block| block.survivors.iter().chain(&block.requestors));
+        let mut numbers = Numbers::default();
+        of_blocks.chain(loads.keys()).for_each(|&node| numbers.set(node, 0));
+        Index { nodes: numbers.renumber(), numbers }
     }
 
     /// The node of a number.
@@ -48,13 +26,9 @@ impl Index {
 
     /// The numbers of those of `nodes` that are known, in rising order, each once.
     pub fn of_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a NodeId>) -> Vec<u32> {
-        let number = |node: &NodeId| {
-            let page = self.pages.get(node.0 as usize / PAGE)?.as_ref()?;
-            Some(page[node.0 as usize % PAGE]).filter(|&number| number != NONE)
-        };
         let nodes = nodes.into_iter();
         let mut found = Vec::with_capacity(nodes.size_hint().1.unwrap_or(0));
-        found.extend(nodes.filter_map(number));
+        found.extend(nodes.filter_map(|&node| self.numbers.get(node)));
         if !found.is_sorted() {
             found.sort_unstable();
         }

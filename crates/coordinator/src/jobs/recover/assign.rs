@@ -5,8 +5,10 @@ use super::in_flight::InFlight;
 use crate::catalog::rows::{Assign, RecoveryRow};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
+use crate::jobs::scheme;
 use crate::planner::{Candidates, Takers};
 use crate::shared::Shared;
+use flow::Scheme;
 use plan::NodeId;
 use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
 use plan::recovery::{Assignment, LostBlock, balanced};
@@ -47,7 +49,8 @@ pub(super) async fn assign(
     let (view, takers, found) = found.await?;
     let known: Vec<&Candidates> = found.iter().filter_map(|(_, candidates)| candidates.as_ref()).collect();
     let user = shared.reads.bytes_by_node();
-    let mut assigned = at_once(row.assign, &view, &takers, &known, in_flight, &user)?.into_iter();
+    let how = (row.assign, scheme(&row.scheme)?);
+    let mut assigned = at_once(how, &view, &takers, &known, in_flight, &user)?.into_iter();
     let pending = |(lost, candidates): (Lost, Option<Candidates>)| {
         let assignment = candidates.as_ref().and_then(|_| assigned.next()).flatten();
         Pending { lost, candidates: candidates.map(|candidates| candidates.lost), assignment }
@@ -70,10 +73,10 @@ impl Assign {
     }
 }
 
-/// Assigns blocks together, as `how` has it, on top of what is in flight and what users read, bytes by node; `None` for
-/// those that cannot be, or are when their turn comes.
+/// Assigns blocks together, as `how` has it, to be repaired by that scheme (`None`: whichever is best), on top of what is
+/// in flight and what users read, bytes by node; `None` for those that cannot be, or are when their turn comes.
 pub(crate) fn at_once(
-    how: Assign,
+    (how, scheme): (Assign, Option<Scheme>),
     view: &View,
     takers: &Takers,
     known: &[&Candidates],
@@ -85,7 +88,7 @@ pub(crate) fn at_once(
             let lost: Vec<&LostBlock> = known.iter().map(|candidates| &candidates.lost).collect();
             Ok(balanced(&lost, &in_flight.loads()).into_iter().map(|answer| answer.ok()).collect())
         }
-        Assign::MPpr => by_weight(view, takers, known, in_flight, user),
+        Assign::MPpr => by_weight(scheme.unwrap_or(Scheme::Pipeline), view, takers, known, in_flight, user),
         Assign::LowestIndex => Ok(by_number(known, in_flight)),
         Assign::LeastRecent => Ok(vec![None; known.len()]),
     }
@@ -110,8 +113,9 @@ fn by_number(known: &[&Candidates], in_flight: &InFlight) -> Vec<Option<Assignme
     known.iter().map(&mut plan).collect()
 }
 
-/// m-PPR: by loads and caches.
+/// m-PPR: by loads and caches. Of the sources those of the greatest weight get the places that receive most.
 fn by_weight(
+    scheme: Scheme,
     view: &View,
     takers: &Takers,
     known: &[&Candidates],
@@ -128,9 +132,21 @@ fn by_weight(
         let survivors = lost.survivors.iter().map(|&node| (node, cached.contains(&node))).collect();
         let chunk = LostChunk { survivors, needed: lost.needed, holders: holders.clone(), bytes: lost.bytes };
         let Servers { sources, destination } = planner.plan(&chunk).ok()?;
-        Some(Assignment { chain: sources, requestor: destination })
+        let mut chain = sources.clone();
+        for (source, place) in sources.into_iter().zip(busiest_first(scheme, lost.needed)) {
+            chain[place] = source;
+        }
+        Some(Assignment { chain, requestor: destination })
     };
     Ok(known.iter().map(plan).collect())
+}
+
+/// The places of k helpers in a row, those that receive most first.
+fn busiest_first(scheme: Scheme, k: usize) -> Vec<usize> {
+    let received = scheme.received(k);
+    let mut places: Vec<usize> = (0..k).collect();
+    places.sort_by_key(|&place| std::cmp::Reverse(received[place]));
+    places
 }
 
 impl Pending {
@@ -174,5 +190,18 @@ impl Pending {
     pub fn set_free(&mut self) {
         self.assignment = None;
         self.candidates = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_that_receive_most_come_first() {
+        assert_eq!(busiest_first(Scheme::Conventional, 3), [0, 1, 2]);
+        assert_eq!(busiest_first(Scheme::Pipeline, 4), [1, 2, 3, 0]);
+        // Of seven the fourth receives two sums, the second and the sixth one.
+        assert_eq!(busiest_first(Scheme::Ppr, 7), [3, 1, 5, 0, 2, 4, 6]);
     }
 }
