@@ -42,11 +42,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Nodes die after ten missed heartbeats: a busy machine does not reach that by chance.
+    /// Nodes die after twenty missed heartbeats: a busy machine does not reach that by chance.
     pub fn nodes(nodes: u32) -> Settings {
         Settings {
             nodes,
-            dead_after_ms: 1_000,
+            dead_after_ms: 2_000,
             garbage_grace_ms: 100,
             put_lease_ms: 60_000,
             block_bytes: BLOCK as u64,

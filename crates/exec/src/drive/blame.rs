@@ -1,6 +1,7 @@
 //! Who is to blame: the report nearest to the cause, and the edge on which input stays away though its sender waits for
 //! nothing.
 
+use super::participants::Heard;
 use super::{Driver, FromStage};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,8 +22,8 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         while let Ok(Some(report)) =
             tokio::time::timeout_at(deadline, self.participants.incoming.recv()).await
         {
-            match report.message {
-                Some(FromStage::Waiting(other)) => self.waits(&Fault::from(other)),
+            match report.heard {
+                Heard::Message(FromStage::Waiting(other)) => self.waits(&Fault::from(other)),
                 _ => Box::pin(self.hear(report)).await?,
             }
         }
@@ -50,9 +51,9 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         while let Ok(Some(report)) =
             tokio::time::timeout_at(deadline, self.participants.incoming.recv()).await
         {
-            let other = match report.message {
-                Some(FromStage::Failed(fault)) => Fault::from(fault),
-                None => match Box::pin(self.hear(report)).await {
+            let other = match report.heard {
+                Heard::Message(FromStage::Failed(fault)) => Fault::from(fault),
+                Heard::End(_) => match Box::pin(self.hear(report)).await {
                     Err(fault) => fault,
                     Ok(()) => continue,
                 },

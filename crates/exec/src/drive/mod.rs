@@ -13,7 +13,7 @@ use crate::engine::{Engine, StageIo};
 use crate::stage::Sink;
 use grants::Grants;
 use pace::{LOOK_EVERY, PREPARED_WITHIN, Pace};
-use participants::{Here, Participants, Remote, Report, lanes_of, within};
+use participants::{Heard, Here, Participants, Remote, Report, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -281,29 +281,33 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     }
 
     async fn hear(&mut self, report: Report) -> Result<(), Fault> {
-        match report.message {
-            None => {
+        let message = match report.heard {
+            Heard::Message(message) => message,
+            Heard::End(why) => {
                 let lost = self.plan.stages.iter().any(|s| s.site == report.site && self.runs(s));
                 if lost {
                     let node = report.node;
-                    let what = format!("node-{node} ended the control stream before its work was done");
+                    let why = if why.is_empty() { why } else { format!(" ({why})") };
+                    let what = format!("node-{node} ended the control stream before its work was done{why}");
                     return Err(Fault::new(Cause::Unreachable, what).suspecting(node, node));
                 }
-                Ok(())
+                return Ok(());
             }
-            Some(FromStage::Failed(fault)) => Err(fault.into()),
-            Some(FromStage::Waiting(fault)) => self.stalled(fault.into()).await,
-            Some(FromStage::Progress(p)) => {
+        };
+        match message {
+            FromStage::Failed(fault) => Err(fault.into()),
+            FromStage::Waiting(fault) => self.stalled(fault.into()).await,
+            FromStage::Progress(p) => {
                 let before = self.grants.delivered();
                 self.grants.note((p.lane, p.stage), Some(p.delivered));
                 self.advanced(before).await
             }
-            Some(FromStage::Staged(staged)) => {
+            FromStage::Staged(staged) => {
                 self.result.durable_us = self.elapsed_us();
                 self.result.staged.push(staged);
                 Ok(())
             }
-            Some(FromStage::Done(stats)) => {
+            FromStage::Done(stats) => {
                 let key = (stats.lane, stats.stage);
                 self.running.remove(&key);
                 let before = self.grants.delivered();
@@ -312,7 +316,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 self.advanced(before).await
             }
             // An answer that came too late.
-            Some(FromStage::Prepared(_) | FromStage::Doing(_)) => Ok(()),
+            FromStage::Prepared(_) | FromStage::Doing(_) => Ok(()),
         }
     }
 

@@ -17,11 +17,18 @@ pub(super) struct Participants {
     pub incoming: mpsc::Receiver<Report>,
 }
 
-/// What a participant says: `None` when it says nothing any more.
+/// What a participant says.
 pub(super) struct Report {
     pub site: u32,
     pub node: u32,
-    pub message: Option<FromStage>,
+    pub heard: Heard,
+}
+
+/// A message, or the end of all of them.
+pub(super) enum Heard {
+    Message(FromStage),
+    /// Why, if it is known.
+    End(String),
 }
 
 impl Participants {
@@ -113,7 +120,9 @@ impl Here {
         let weak = events.downgrade();
         let forward = tokio::spawn(async move {
             while let Some(message) = own.recv().await {
-                let report = Report { site, node: 0, message: message.kind };
+                let heard =
+                    message.kind.map_or_else(|| Heard::End("an empty message".to_owned()), Heard::Message);
+                let report = Report { site, node: 0, heard };
                 if events.send(report).await.is_err() {
                     return;
                 }
@@ -122,13 +131,17 @@ impl Here {
         Here { site, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
     }
 
+    pub fn site(&self) -> u32 {
+        self.site
+    }
+
     fn look(&self) {
         let Some(events) = self.events.upgrade() else { return };
         let (site, look) = (self.site, self.prepared.0.look());
         tokio::spawn(async move {
-            let message = Some(FromStage::Doing(look.await));
+            let heard = Heard::Message(FromStage::Doing(look.await));
             // The flow may have ended meanwhile.
-            let _ = events.send(Report { site, node: 0, message }).await;
+            let _ = events.send(Report { site, node: 0, heard }).await;
         });
     }
 }
@@ -189,12 +202,14 @@ impl Remote {
         let site = participant.site;
         let forward = tokio::spawn(async move {
             loop {
-                let message = match answers.next().await {
-                    Some(Ok(message)) => message.kind,
-                    Some(Err(_)) | None => None,
+                let heard = match answers.next().await {
+                    Some(Ok(proto::StageMessage { kind: Some(message) })) => Heard::Message(message),
+                    Some(Ok(_)) => Heard::End("an empty message".to_owned()),
+                    Some(Err(status)) => Heard::End(format!("{:?}: {}", status.code(), status.message())),
+                    None => Heard::End(String::new()),
                 };
-                let last = message.is_none();
-                if events.send(Report { site, node, message }).await.is_err() || last {
+                let last = matches!(heard, Heard::End(_));
+                if events.send(Report { site, node, heard }).await.is_err() || last {
                     return;
                 }
             }

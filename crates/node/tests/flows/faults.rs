@@ -1,6 +1,6 @@
 //! Whatever goes wrong: one typed fault that names the guilty, and nothing under a final name.
 
-use crate::rig::{REQUESTOR, Rig, read};
+use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read};
 use disk::Disk;
 use flow::Scheme;
 use std::io::{Read, Write};
@@ -138,7 +138,8 @@ async fn a_truncated_block_is_noticed_before_anything_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_helper_that_goes_silent_is_blamed_by_its_successor() {
-    let rig = rig().await;
+    let mut rig = rig().await;
+    rig.stall_ms = IMPATIENT_MS;
     for scheme in streaming() {
         // The tree: 2 → 3 and 4 → 5, then 3 → 5, then 5 → requestor.
         let to = match scheme {

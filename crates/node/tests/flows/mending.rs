@@ -1,6 +1,6 @@
 //! A repair that breaks goes on where it broke: around whoever failed, with what is there already.
 
-use crate::rig::Rig;
+use crate::rig::{IMPATIENT_MS, Rig};
 use flow::Scheme;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn what_was_written_stays_and_only_the_rest_is_carried() {
         ("rs-4+2", 4_000_000, 512 * 1024, 5),
         ("random-a2-4+2-s1", 1_000_000, 4096, 90),
     ] {
-        let rig = Rig::new(code, &[length; 4], slice_bytes).await;
+        let mut rig = Rig::new(code, &[length; 4], slice_bytes).await;
         for scheme in Scheme::all().filter(|s| !s.whole_block()) {
             let flow = FlowId::random();
             rig.injections[2].flip_wire(broken_at);
@@ -38,6 +38,7 @@ async fn what_was_written_stays_and_only_the_rest_is_carried() {
             assert_eq!(guilty(&fault), [2], "{code} {scheme}: {fault}");
             mended_by_less(&rig, scheme, flow).await;
         }
+        rig.stall_ms = IMPATIENT_MS;
         // Who is cut off in the middle may have written nothing yet. Of a flow that stalls all has arrived that was sent.
         let flow = FlowId::random();
         rig.injections[2].stall(broken_at);
@@ -124,6 +125,7 @@ async fn schedule(seed: u64) -> u64 {
     let (code, slice_bytes) =
         [("rs-4+5", 32 * 1024), ("lrc-4+2+4", 4096), ("random-a2-4+5-s1", 8192)][dice.below(3) as usize];
     let mut rig = Rig::new(code, &[700_000; 4], slice_bytes).await;
+    rig.stall_ms = IMPATIENT_MS;
     let schemes: Vec<Scheme> = Scheme::all().collect();
     let scheme = schemes[dice.below(schemes.len() as u64) as usize];
     let slices = rig.attempt(scheme, 0, &[], FlowId::random(), 1).slice_count;

@@ -125,10 +125,8 @@ async fn the_usual_block_goes_as_one_frame() {
     let bytes = limits::DEFAULT_BLOCK_BYTES;
     let rig = Rig::new("rs-3+1", &[bytes, bytes - 1, bytes], limits::DEFAULT_SLICE_BYTES).await;
     for scheme in Scheme::all().filter(|scheme| scheme.whole_block()) {
-        let mut plan = rig.plan(scheme, &[0], true);
+        let plan = rig.plan(scheme, &[0], true);
         assert_eq!(plan.slice_count, 1);
-        // The disks of this test are maps in memory, and slow.
-        plan.header.as_mut().unwrap().stall_ms = limits::STALL_MS;
         rig.repair(plan).await.unwrap();
         assert!(rig.repaired(0), "{scheme}");
         rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();

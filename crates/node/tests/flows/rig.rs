@@ -9,10 +9,13 @@ use node::{Config, Node};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use wire::spec::{Binding, FlowHeader, encode_plan};
-use wire::{BlockId, Fault, FlowId, proto};
+use wire::{BlockId, Fault, FlowId, limits, proto};
 
 /// The requestor's node number; member i lives on node i + 1.
 pub const REQUESTOR: u32 = 100;
+
+/// Soon enough for a test, and longer than a busy machine lets a thread wait for its turn.
+pub const IMPATIENT_MS: u32 = 1_500;
 
 /// Nobody listens there: these nodes have no coordinator.
 const NO_COORDINATOR: &str = "127.0.0.1:1";
@@ -29,6 +32,8 @@ pub struct Rig {
     pub ids: Vec<BlockId>,
     pub injections: Vec<Arc<Injection>>,
     pub disks: Vec<Arc<dyn Disk>>,
+    /// A stage that waits longer says so. The usual time; less where somebody is to be found who stands still.
+    pub stall_ms: u32,
 }
 
 impl Rig {
@@ -54,7 +59,18 @@ impl Rig {
         let requestor = start(REQUESTOR, Arc::new(CrashDisk::new(&switch)), Arc::default()).await;
         let sites = (0..).zip([&requestor].into_iter().chain(&nodes));
         let participants = sites.map(|(site, node)| participant(site, node)).collect();
-        Rig { code, geometry, nodes, requestor, participants, blocks, ids, injections, disks }
+        Rig {
+            code,
+            geometry,
+            nodes,
+            requestor,
+            participants,
+            blocks,
+            ids,
+            injections,
+            disks,
+            stall_ms: limits::STALL_MS,
+        }
     }
 
     /// A proved repair of several blocks, the first at the requestor, the others each at the node of the member given with
@@ -183,7 +199,7 @@ impl Rig {
         let mut header = FlowHeader::new(self.code.field(), flow.geometry);
         header.verify = verify;
         header.serial = scheme.serial();
-        header.stall_ms = 400;
+        header.stall_ms = self.stall_ms;
         let mut participants = self.participants.clone();
         if driver == 0 {
             participants[0] = proto::Participant::default();
