@@ -16,7 +16,7 @@ use wire::proto::{NodeInfo, TaskControl, TaskStatus};
 pub enum TasksCommand {
     /// List the background tasks of the coordinator and of the nodes
     List,
-    /// Pause a task where it is
+    /// Pause a task where it is; the coordinator's stay paused when it restarts
     Pause(TaskArgs),
     /// Let a paused or stopped task go on
     Resume(TaskArgs),

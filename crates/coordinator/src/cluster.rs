@@ -1,6 +1,6 @@
 //! The cluster as a whole: status, tasks, throttles, backup, rebuild.
 
-use crate::catalog::rows::{Location, PartRow, Sums};
+use crate::catalog::rows::{Location, PartRow, Sums, Wish};
 use crate::catalog::{Facts, FoundBlock, FoundStripe};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::{Shared, now_ms};
@@ -18,7 +18,7 @@ const BACKUP_PATIENCE: Duration = Duration::from_secs(20);
 /// Pieces of a backup that wait for a slow receiver.
 const BACKUP_PIECES: usize = 4;
 
-/// The task by which quarantined nodes get another chance.
+/// The task by which quarantined and slow nodes get another chance.
 const QUARANTINE: &str = "quarantine";
 
 /// Everything that an operator wants to know at once.
@@ -68,17 +68,25 @@ pub(crate) async fn control_task(
         let node = control.node;
         return shared.nodes.control_task(&view, node, proto::TaskControl { node: 0, ..control }).await;
     }
-    let status = shared.tasks.control(&control.name, &control.action)?;
+    let task = shared.tasks.find(&control.name)?;
+    if let Some(wish) = Wish::parse(&control.action)? {
+        // Noted first: what an operator was told to be paused stays so.
+        if task.lasts() {
+            let name = control.name.clone();
+            shared.catalog.run(move |catalog| catalog.set_wish(&name, wish)).await?;
+        }
+        task.obey(wish);
+    }
     if control.name == QUARANTINE && control.action == "resume" {
         shared.health.forgive();
     }
-    Ok(status)
+    Ok(task.status())
 }
 
 /// Adds the tasks that have no loop of their own.
 pub(crate) fn add_tasks(shared: &Shared) {
     let task = shared.tasks.add(QUARANTINE);
-    task.note(|report| report.detail = "resume to use quarantined nodes again".to_owned());
+    task.note(|report| report.detail = "resume to use quarantined and slow nodes again".to_owned());
 }
 
 /// The same limits on every living node. All are tried; the first failure is reported.
@@ -89,6 +97,7 @@ pub(crate) async fn throttle(shared: &Arc<Shared>, throttle: proto::Throttle) ->
         let set = shared.nodes.throttle(&view, node, throttle).await;
         outcome = outcome.and(set);
     }
+    shared.forget_pace();
     outcome
 }
 

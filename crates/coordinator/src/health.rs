@@ -3,13 +3,24 @@
 use crate::catalog::rows::NodeRow;
 use crate::error::{CoordinatorError, Result};
 use plan::{NodeId, RackId, Topology};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::{Cause, Fault, proto};
 
 /// Edges on which a node must be suspected before it is quarantined (FLOW.md, "Verified flows").
 const QUARANTINE_EDGES: usize = 2;
+
+/// What heartbeats change shows in views this much later, or a tenth of the time after which a node is dead: a view of a
+/// thousand nodes takes a third of a millisecond to make, and every plan asks for one.
+const MAX_VIEW_AGE: Duration = Duration::from_millis(50);
+
+/// A node that held up so many repairs …
+const SLOW_AFTER: usize = 2;
+
+/// … within this time helps only where others do not suffice: disks and links that are worn out are so for longer, and a
+/// node that was merely busy is soon tried again.
+const SLOW_FOR: Duration = Duration::from_secs(300);
 
 /// Suspected edges that are remembered of a node: more add nothing.
 const MAX_SUSPECTED_EDGES: usize = 16;
@@ -20,6 +31,9 @@ const MAX_SUSPECTED_EDGES: usize = 16;
 pub(crate) struct Health {
     dead_after: Duration,
     nodes: Mutex<BTreeMap<u32, Node>>,
+    /// The last one, and when it was made. Gone when anything but a heartbeat has changed the nodes, which are locked
+    /// first.
+    view: Mutex<Option<(Instant, Arc<View>)>>,
 }
 
 #[derive(Debug)]
@@ -31,6 +45,8 @@ struct Node {
     is_registered: bool,
     status: proto::NodeStatus,
     suspected: BTreeSet<(u32, u32)>,
+    /// When it last held up a repair, at most [`SLOW_AFTER`] times.
+    held_up: VecDeque<Instant>,
     /// It is decommissioned: it is given no blocks.
     is_leaving: bool,
     /// Damaged blocks that it reported and that were dealt with.
@@ -43,8 +59,8 @@ pub(crate) struct View {
     /// Apart from the keys, which are searched often: a search through a thousand nodes then reads few cache lines.
     pub nodes: BTreeMap<u32, Arc<NodeView>>,
     pub topology: Arc<Topology>,
-    /// Nodes that help only where others do not suffice.
-    pub quarantined: Arc<BTreeSet<NodeId>>,
+    /// Nodes that help only where others do not suffice: quarantined ones, and those that are slow.
+    pub last_resort: Arc<BTreeSet<NodeId>>,
 }
 
 /// A node at one moment.
@@ -56,6 +72,8 @@ pub(crate) struct NodeView {
     pub rack_name: String,
     pub is_living: bool,
     pub is_quarantined: bool,
+    /// It held up several repairs lately.
+    pub is_slow: bool,
     pub is_leaving: bool,
     pub last_seen: Option<Instant>,
     pub status: proto::NodeStatus,
@@ -66,16 +84,31 @@ impl Health {
     pub fn new(dead_after: Duration, known: Vec<(u32, NodeRow)>, leaving: &[u32]) -> Health {
         let node =
             |(id, row): (u32, NodeRow)| (id, Node { is_leaving: leaving.contains(&id), ..Node::new(row) });
-        Health { dead_after, nodes: Mutex::new(known.into_iter().map(node).collect()) }
+        Health {
+            dead_after,
+            nodes: Mutex::new(known.into_iter().map(node).collect()),
+            view: Mutex::default(),
+        }
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<u32, Node>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn last_view(&self) -> MutexGuard<'_, Option<(Instant, Arc<View>)>> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The nodes, to be changed such that the next plan knows it.
+    fn nodes_to_change(&self) -> MutexGuard<'_, BTreeMap<u32, Node>> {
+        let nodes = self.nodes();
+        *self.last_view() = None;
+        nodes
+    }
+
     /// A node has registered.
     pub fn registered(&self, node: u32, row: NodeRow) {
-        let mut nodes = self.nodes();
+        let mut nodes = self.nodes_to_change();
         let entry = nodes.entry(node).or_insert_with(|| Node::new(row.clone()));
         entry.row = row;
         entry.is_registered = true;
@@ -84,7 +117,7 @@ impl Health {
 
     /// A node is decommissioned, or no longer.
     pub fn set_leaving(&self, node: u32, leaves: bool) {
-        if let Some(node) = self.nodes().get_mut(&node) {
+        if let Some(node) = self.nodes_to_change().get_mut(&node) {
             node.is_leaving = leaves;
         }
     }
@@ -104,6 +137,7 @@ impl Health {
         // A node that was taken for dead may have missed deletions and repairs: its inventory is wanted again.
         node.is_registered &= node.lives(self.dead_after);
         if !node.is_registered {
+            *self.last_view() = None;
             return None;
         }
         node.last_seen = Some(Instant::now());
@@ -120,7 +154,7 @@ impl Health {
     pub fn suspect(&self, fault: &Fault) -> Vec<u32> {
         let wrong_bytes = matches!(fault.cause, Cause::CorruptSlice | Cause::WrongDigest);
         let Some((from, to)) = fault.suspect.filter(|_| wrong_bytes) else { return Vec::new() };
-        let mut nodes = self.nodes();
+        let mut nodes = self.nodes_to_change();
         let mut quarantined = Vec::new();
         for id in BTreeSet::from([from, to]) {
             let Some(node) = nodes.get_mut(&id) else { continue };
@@ -135,23 +169,47 @@ impl Health {
         quarantined
     }
 
-    /// Gives quarantined nodes another chance.
-    pub fn forgive(&self) {
-        self.nodes().values_mut().for_each(|node| node.suspected.clear());
+    /// Notes that a node held up a repair, which went around it.
+    pub fn held_up(&self, node: u32) {
+        if let Some(node) = self.nodes_to_change().get_mut(&node) {
+            node.held_up.truncate(SLOW_AFTER - 1);
+            node.held_up.push_front(Instant::now());
+        }
     }
 
-    /// The nodes now.
-    pub fn view(&self) -> View {
+    /// Gives quarantined and slow nodes another chance.
+    pub fn forgive(&self) {
+        for node in self.nodes_to_change().values_mut() {
+            node.suspected.clear();
+            node.held_up.clear();
+        }
+    }
+
+    /// The nodes now, or a moment ago.
+    pub fn view(&self) -> Arc<View> {
         let nodes = self.nodes();
+        let mut last = self.last_view();
+        let max_age = MAX_VIEW_AGE.min(self.dead_after / 10);
+        if let Some((made, view)) = last.as_ref()
+            && made.elapsed() < max_age
+        {
+            return Arc::clone(view);
+        }
+        let view = Arc::new(self.make_view(&nodes));
+        *last = Some((Instant::now(), Arc::clone(&view)));
+        view
+    }
+
+    fn make_view(&self, nodes: &BTreeMap<u32, Node>) -> View {
         let mut racks: BTreeMap<&str, u32> = nodes.values().map(|node| (node.row.rack.as_str(), 0)).collect();
         (0..).zip(racks.values_mut()).for_each(|(number, rack)| *rack = number);
-        let (mut view, mut topology, mut quarantined) =
+        let (mut view, mut topology, mut last_resort) =
             (View::default(), Topology::default(), BTreeSet::new());
         for (&id, node) in nodes.iter() {
             let rack = racks.get(node.row.rack.as_str()).copied().unwrap_or(0);
             topology.insert(NodeId(id), RackId(rack));
-            if node.is_quarantined() {
-                quarantined.insert(NodeId(id));
+            if node.is_quarantined() || node.is_slow() {
+                last_resort.insert(NodeId(id));
             }
             let node = NodeView {
                 control_addr: node.row.control_addr.clone(),
@@ -160,13 +218,14 @@ impl Health {
                 rack_name: node.row.rack.clone(),
                 is_living: node.is_registered && node.lives(self.dead_after),
                 is_quarantined: node.is_quarantined(),
+                is_slow: node.is_slow(),
                 is_leaving: node.is_leaving,
                 last_seen: node.last_seen,
                 status: node.status.clone(),
             };
             view.nodes.insert(id, Arc::new(node));
         }
-        (view.topology, view.quarantined) = (Arc::new(topology), Arc::new(quarantined));
+        (view.topology, view.last_resort) = (Arc::new(topology), Arc::new(last_resort));
         view
     }
 }
@@ -179,6 +238,7 @@ impl Node {
             is_registered: false,
             status: proto::NodeStatus::default(),
             suspected: BTreeSet::new(),
+            held_up: VecDeque::new(),
             is_leaving: false,
             handled: BTreeSet::new(),
         }
@@ -186,6 +246,10 @@ impl Node {
 
     fn lives(&self, dead_after: Duration) -> bool {
         self.last_seen.is_some_and(|seen| seen.elapsed() < dead_after)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.held_up.iter().filter(|at| at.elapsed() < SLOW_FOR).count() >= SLOW_AFTER
     }
 
     fn is_quarantined(&self) -> bool {
@@ -212,6 +276,11 @@ impl View {
 }
 
 impl NodeView {
+    /// Whether others help rather.
+    pub fn is_last_resort(&self) -> bool {
+        self.is_quarantined || self.is_slow
+    }
+
     /// Whether it may be given blocks.
     pub fn takes_blocks(&self) -> bool {
         self.is_living && !self.is_quarantined && !self.is_leaving
@@ -260,6 +329,19 @@ mod tests {
         assert_eq!(health.view().usable(&BTreeSet::from([4])), [NodeId(2), NodeId(3)]);
         health.forgive();
         assert_eq!(health.view().usable(&BTreeSet::new()).len(), 4);
+    }
+
+    #[test]
+    fn who_holds_up_several_repairs_helps_only_in_need() {
+        let health = health(60_000);
+        health.held_up(2);
+        assert!(health.view().last_resort.is_empty());
+        health.held_up(2);
+        let view = health.view();
+        assert_eq!(*view.last_resort, BTreeSet::from([NodeId(2)]));
+        assert!(view.nodes[&2].is_slow && view.nodes[&2].takes_blocks());
+        health.forgive();
+        assert!(health.view().last_resort.is_empty());
     }
 
     #[test]

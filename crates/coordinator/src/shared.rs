@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub audit: Audit,
     /// How long repairs of single blocks took lately.
     pub pace: Pace,
+    /// How long those took that were part of a node's recovery.
+    pub pace_of_recoveries: Pace,
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
     receiving: Mutex<BTreeMap<u32, u64>>,
@@ -50,7 +52,7 @@ impl Shared {
     /// With an open catalog; the receiver yields blocks that lost a damaged copy.
     pub fn new(config: Config, catalog: Arc<Catalog>) -> Result<(Arc<Shared>, mpsc::Receiver<BlockId>)> {
         let (damaged, damaged_blocks) = mpsc::channel(MAX_DAMAGED);
-        let tasks = Tasks::default();
+        let tasks = Tasks::after(catalog.wishes()?);
         let planner = Planner::new(config.slice_bytes, rand::random());
         planner.set_links(LinkTable::parse(&catalog.links()?)?.rates()?);
         let shared = Arc::new(Shared {
@@ -65,7 +67,8 @@ impl Shared {
             planner,
             orphans: tasks.add("orphans"),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
-            pace: Pace::default(),
+            pace: Pace::alone(),
+            pace_of_recoveries: Pace::among_others(),
             tasks,
             jobs: Jobs::default(),
             catalog,
@@ -75,6 +78,12 @@ impl Shared {
             background: Mutex::default(),
         });
         Ok((shared, damaged_blocks))
+    }
+
+    /// Links are others now: what repairs took tells nothing any more.
+    pub fn forget_pace(&self) {
+        self.pace.forget();
+        self.pace_of_recoveries.forget();
     }
 
     /// Runs something until it ends or the coordinator shuts down.

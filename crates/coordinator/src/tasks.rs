@@ -1,29 +1,25 @@
-//! Background tasks: what runs, how far it is, and the operator's hand on it.
+//! Background tasks: what runs, how far it is, and the operator's hand on it, which a restart does not take off.
 
+use crate::catalog::rows::Wish;
 use crate::error::{CoordinatorError, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use wire::proto;
 
-/// What an operator wants of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wish {
-    Go,
-    Pause,
-    Stop,
-}
-
 /// All tasks by name.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     tasks: Mutex<BTreeMap<String, Arc<Task>>>,
+    /// What was wanted in an earlier life of the coordinator.
+    earlier: BTreeMap<String, Wish>,
 }
 
 /// One task: a loop that lives as long as the coordinator, or a job that ends.
 #[derive(Debug)]
 pub(crate) struct Task {
     name: String,
+    lasts: bool,
     wish: watch::Sender<Wish>,
     report: Mutex<Report>,
 }
@@ -39,15 +35,27 @@ pub(crate) struct Report {
 }
 
 impl Tasks {
-    /// Adds a task; the same name again replaces it.
+    /// None yet. Those that come are told what was wanted of them in an earlier life of the coordinator.
+    pub fn after(earlier: BTreeMap<String, Wish>) -> Tasks {
+        Tasks { tasks: Mutex::default(), earlier }
+    }
+
+    /// Adds a task that is there again after a restart; the same name again replaces it.
     pub fn add(&self, name: impl Into<String>) -> Arc<Task> {
         let name = name.into();
-        let task = Arc::new(Task {
-            name: name.clone(),
-            wish: watch::Sender::new(Wish::Go),
-            report: Mutex::default(),
-        });
-        self.lock().insert(name, Arc::clone(&task));
+        let wish = self.earlier.get(&name).copied().unwrap_or_default();
+        self.insert(Task { name, lasts: true, wish: watch::Sender::new(wish), report: Mutex::default() })
+    }
+
+    /// Adds one that a restart ends.
+    pub fn add_passing(&self, name: impl Into<String>) -> Arc<Task> {
+        let wish = watch::Sender::new(Wish::Go);
+        self.insert(Task { name: name.into(), lasts: false, wish, report: Mutex::default() })
+    }
+
+    fn insert(&self, task: Task) -> Arc<Task> {
+        let task = Arc::new(task);
+        self.lock().insert(task.name.clone(), Arc::clone(&task));
         task
     }
 
@@ -61,28 +69,13 @@ impl Tasks {
         self.lock().values().map(|task| task.status()).collect()
     }
 
-    /// Obeys `pause`, `resume`, `stop`, or `status`.
-    pub fn control(&self, name: &str, action: &str) -> Result<proto::TaskStatus> {
-        let found = self.lock().get(name).cloned();
-        let Some(task) = found else {
-            let known = self.lock().keys().cloned().collect::<Vec<_>>().join(", ");
-            return Err(CoordinatorError::NoSuchTask { name: name.to_owned(), known });
-        };
-        let wish = match action {
-            "pause" => Some(Wish::Pause),
-            "resume" => Some(Wish::Go),
-            "stop" => Some(Wish::Stop),
-            "status" => None,
-            _ => {
-                return Err(CoordinatorError::Invalid(format!(
-                    "a task can be told pause, resume, stop or status, not {action:?}"
-                )));
-            }
-        };
-        if let Some(wish) = wish {
-            task.wish.send_replace(wish);
-        }
-        Ok(task.status())
+    /// The one of that name.
+    pub fn find(&self, name: &str) -> Result<Arc<Task>> {
+        let tasks = self.lock();
+        tasks.get(name).cloned().ok_or_else(|| {
+            let known = tasks.keys().cloned().collect::<Vec<_>>().join(", ");
+            CoordinatorError::NoSuchTask { name: name.to_owned(), known }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Task>>> {
@@ -90,7 +83,37 @@ impl Tasks {
     }
 }
 
+impl Wish {
+    /// What `pause`, `resume` and `stop` want; `status` wants nothing.
+    pub fn parse(action: &str) -> Result<Option<Wish>> {
+        match action {
+            "pause" => Ok(Some(Wish::Pause)),
+            "resume" => Ok(Some(Wish::Go)),
+            "stop" => Ok(Some(Wish::Stop)),
+            "status" => Ok(None),
+            _ => Err(CoordinatorError::Invalid(format!(
+                "a task can be told pause, resume, stop or status, not {action:?}"
+            ))),
+        }
+    }
+}
+
 impl Task {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is there again after a restart.
+    pub fn lasts(&self) -> bool {
+        self.lasts
+    }
+
+    /// Does as the operator wants.
+    pub fn obey(&self, wish: Wish) {
+        self.wish.send_replace(wish);
+    }
+
     /// Waits as long as the task is paused. `false`: it is to stop.
     pub async fn may_go_on(&self) -> bool {
         let mut wish = self.wish.subscribe();
@@ -122,7 +145,8 @@ impl Task {
         change(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn status(&self) -> proto::TaskStatus {
+    /// What it is at.
+    pub fn status(&self) -> proto::TaskStatus {
         let report = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let state = match *self.wish.borrow() {
             Wish::Pause => "paused",

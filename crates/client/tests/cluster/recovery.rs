@@ -3,7 +3,7 @@
 use crate::rig::{BLOCK, Rig, Settings, content, eventually};
 use client::ClientError;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::BlockId;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{JobEvent, PlanReadRequest, RepairRequest, TaskStatus};
@@ -180,7 +180,7 @@ async fn a_recovery_pauses_at_once_and_goes_on() {
     let lost = placed(&rig, dead).await.len() as u64;
     rig.lose([dead]).await;
     slowly(&rig).await;
-    let mut events =
+    let events =
         rig.client.repair(RepairRequest { node: dead, parallel: 2, ..Default::default() }).await.unwrap();
     eventually("a block is done", async || task(&rig, "recover-").await.is_some_and(|t| t.done >= 1)).await;
     let name = task(&rig, "recover-").await.unwrap().name;
@@ -202,8 +202,16 @@ async fn a_recovery_pauses_at_once_and_goes_on() {
     assert_eq!((paused.state.as_str(), paused.done), ("paused", later.done));
     assert!(later.done < lost && later.detail.contains("paused"), "{later:?}");
     rig.client.throttle(0, 0).await.unwrap();
+    // A restart does not resume what an operator has paused.
+    drop(events);
+    rig.stop_coordinator().await;
+    rig.start_coordinator(rig.disk.clone()).await;
+    eventually("the job is there again", async || task(&rig, &name).await.is_some()).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let again = task(&rig, &name).await.unwrap();
+    assert_eq!((again.state.as_str(), again.done), ("paused", 0), "{again:?}");
     rig.control_task(&name, "resume").await;
-    while events.next().await.unwrap().is_some() {}
+    eventually("the recovery ends", async || task(&rig, &name).await.is_none()).await;
     assert!(placed(&rig, dead).await.is_empty());
     all_right(&rig).await;
 }
@@ -232,6 +240,39 @@ async fn a_recovery_goes_on_after_the_coordinator_restarts_and_repeats_nothing()
     assert!(left <= lost.len() as u64 - 2, "{left} of {} blocks were begun again", lost.len());
     eventually("the job ends", async || task(&rig, "recover-").await.is_none()).await;
     all_right(&rig).await;
+}
+
+/// What is usual is known from a recovery before, whose blocks were thrown away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_goes_around_a_node_that_is_slow() {
+    let mut rig = Rig::with(Settings::nodes(8)).await;
+    for seed in 0..OBJECTS {
+        let name = format!("object-{seed}");
+        rig.put(&name, &content(seed, 2 * BLOCK)).await.unwrap();
+        rig.archive(&name, "rs-2+2").await.unwrap();
+    }
+    let dead = fullest(&rig).await;
+    rig.lose([dead]).await;
+    let request = RepairRequest { node: dead, ..Default::default() };
+    rig.repair(RepairRequest { discard: true, ..request.clone() }).await.unwrap();
+    let slow = fullest(&rig).await;
+    assert_ne!(slow, dead);
+    let throttle = rig.node(slow).shared().engine.throttle().clone();
+    // A block takes half a minute: far more than on the busiest machine.
+    throttle.set(BLOCK as u64 / 30, 0);
+    let started = Instant::now();
+    let events = rig.repair(request.clone()).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
+    assert!(placed(&rig, dead).await.is_empty());
+    let blamed = format!("node-{slow} is slow");
+    assert!(events.iter().any(|event| event.message.contains(&blamed)), "{events:?}");
+    throttle.set(0, 0);
+    for seed in 0..OBJECTS {
+        assert!(rig.get(&format!("object-{seed}")).await.unwrap() == content(seed, 2 * BLOCK));
+    }
+    assert_eq!(rig.damages(), [""; 0]);
+    let patient = rig.repair(RepairRequest { patient: true, ..request }).await.unwrap_err();
+    assert!(patient.to_string().contains("a recovery goes around them"), "{patient}");
 }
 
 /// While degraded reads are planned, one repair runs and not six.

@@ -1,9 +1,10 @@
-//! Jobs that go on after a restart.
+//! Jobs that go on after a restart, and what operators want of tasks.
 
-use super::rows::{JobRow, MetaKey};
+use super::rows::{JobRow, MetaKey, TaskRow, Wish};
 use super::table::Read;
 use super::{Catalog, meta};
 use crate::error::Result;
+use std::collections::BTreeMap;
 
 impl Catalog {
     /// A number for a job; with a row, the job is resumed after a restart until it ends.
@@ -20,9 +21,27 @@ impl Catalog {
         })
     }
 
-    /// The job is over, well or not.
-    pub fn end_job(&self, job: u64) -> Result<()> {
-        self.change(|txn| txn.remove::<JobRow>(&job).map(|_| ()))
+    /// The job is over, well or not; nobody wants anything of its task any more.
+    pub fn end_job(&self, job: u64, task: &str) -> Result<()> {
+        self.change(|txn| {
+            txn.remove::<TaskRow>(&task.to_owned())?;
+            txn.remove::<JobRow>(&job).map(|_| ())
+        })
+    }
+
+    /// Notes what an operator wants of a task.
+    pub fn set_wish(&self, task: &str, wish: Wish) -> Result<()> {
+        self.change(|txn| match wish {
+            Wish::Go => txn.remove::<TaskRow>(&task.to_owned()).map(|_| ()),
+            Wish::Pause | Wish::Stop => txn.put(&task.to_owned(), &TaskRow { wish }),
+        })
+    }
+
+    /// What operators want of tasks that are not to go on.
+    pub fn wishes(&self) -> Result<BTreeMap<String, Wish>> {
+        self.view(|txn| {
+            Ok(txn.all::<TaskRow>(&[])?.into_iter().map(|(task, row)| (task, row.wish)).collect())
+        })
     }
 
     /// Jobs that have not ended.

@@ -2,7 +2,7 @@
 
 mod job;
 
-pub(crate) use job::{Assign, JobRow, RecoveryRow};
+pub(crate) use job::{Assign, JobRow, RecoveryRow, TaskRow, Wish};
 
 use super::table::{Key, Row};
 use gf::Fingerprint;
@@ -13,7 +13,7 @@ use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
 pub(crate) const CATALOG_FORMAT: u32 = 1;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 15] = [
+pub(crate) const TABLES: [&str; 16] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -29,6 +29,7 @@ pub(crate) const TABLES: [&str; 15] = [
     LinksRow::TABLE,
     AuditRow::TABLE,
     LeavingRow::TABLE,
+    TaskRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -266,6 +267,7 @@ tables! {
     LinksRow, "links", MetaKey;
     AuditRow, "audit", u64;
     LeavingRow, "leaving", u32;
+    TaskRow, "tasks", String;
 }
 
 impl Key for MetaKey {

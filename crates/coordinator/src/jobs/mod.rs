@@ -57,6 +57,20 @@ pub(crate) enum Work {
     Stripes(Vec<BlockId>, Vec<u16>, RepairOptions),
 }
 
+impl Work {
+    /// The name of the task of job `id`.
+    fn task(&self, id: u64) -> String {
+        let kind = match self {
+            Work::Lasting(JobRow::Archive { .. }) => "archive",
+            Work::Lasting(JobRow::RecoverNodes(row)) if row.moves => "decommission",
+            Work::Lasting(JobRow::RecoverNodes(_) | JobRow::Recover { .. }) | Work::Measured(_) => "recover",
+            Work::Rehearsed(_) => "dry-run",
+            Work::Repair(..) | Work::Stripes(..) => "repair",
+        };
+        format!("{kind}-{id}")
+    }
+}
+
 /// A running job, as its work sees it.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -85,11 +99,12 @@ pub(crate) async fn start(shared: &Arc<Shared>, work: Work) -> Result<broadcast:
         Work::Measured(_) | Work::Rehearsed(_) | Work::Repair(..) | Work::Stripes(..) => None,
     };
     let id = shared.catalog.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
+    let task = work.task(id);
     let (events, job) = match shared.jobs.add(shared, id, &work)? {
         Added::New(events, job) => (events, job),
         // Somebody else was faster.
         Added::Joined(events) => {
-            shared.catalog.run(move |catalog| catalog.end_job(id)).await?;
+            shared.catalog.run(move |catalog| catalog.end_job(id, &task)).await?;
             return Ok(events);
         }
     };
@@ -106,11 +121,12 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
     };
     for (id, row) in jobs {
         let work = Work::Lasting(current(row));
+        let task = work.task(id);
         match shared.jobs.add(&shared, id, &work) {
             Ok(Added::New(_, job)) => run(&shared, job, work),
             // It was asked for again meanwhile, and has another row: this one would begin it anew at every restart.
             Ok(Added::Joined(_)) => {
-                if let Err(error) = shared.catalog.run(move |catalog| catalog.end_job(id)).await {
+                if let Err(error) = shared.catalog.run(move |catalog| catalog.end_job(id, &task)).await {
                     tracing::warn!(id, %error, "a job that runs already cannot be forgotten");
                 }
             }
@@ -154,8 +170,8 @@ fn run(shared: &Arc<Shared>, job: Job, work: Work) {
         if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
             return;
         }
-        let id = job.id;
-        if let Err(error) = context.catalog.run(move |catalog| catalog.end_job(id)).await {
+        let (id, task) = (job.id, job.task.name().to_owned());
+        if let Err(error) = context.catalog.run(move |catalog| catalog.end_job(id, &task)).await {
             tracing::warn!(id, %error, "the end of a job cannot be noted; it will run again after a restart");
         }
         context.jobs.lock().remove(&id);
@@ -207,17 +223,12 @@ impl Jobs {
             return Err(CoordinatorError::TooMany { what: "jobs", limit: MAX_JOBS });
         }
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
-        let (kind, unit) = match work {
-            Work::Lasting(JobRow::Archive { .. }) => ("archive", "stripes"),
-            Work::Lasting(JobRow::RecoverNodes(row)) if row.moves => ("decommission", "blocks"),
-            Work::Lasting(JobRow::RecoverNodes(_) | JobRow::Recover { .. }) | Work::Measured(_) => {
-                ("recover", "blocks")
-            }
-            Work::Rehearsed(_) => ("dry-run", "blocks"),
-            Work::Repair(..) | Work::Stripes(..) => ("repair", "blocks"),
-        };
+        let unit = if matches!(work, Work::Lasting(JobRow::Archive { .. })) { "stripes" } else { "blocks" };
         running.insert(id, Running { work: work.clone(), events: events.clone() });
-        let task = shared.tasks.add(format!("{kind}-{id}"));
+        let task = match work {
+            Work::Lasting(_) => shared.tasks.add(work.task(id)),
+            _ => shared.tasks.add_passing(work.task(id)),
+        };
         Ok(Added::New(receiver, Job { id, events, task, unit, counts: Mutex::default() }))
     }
 }

@@ -16,17 +16,19 @@ pub(super) struct Slow {
 
 impl Slow {
     /// The driver found its flow held up. Of a slow link the sender is gone around; if its receiver is behind another
-    /// slow one, it is the receiver.
-    pub fn note(&mut self, fault: &Fault, requestor: u32) {
-        let Some((from, to)) = fault.suspect else { return };
+    /// slow one, it is the receiver. Who is gone around from now on.
+    pub fn note(&mut self, fault: &Fault, requestor: u32) -> Option<u32> {
+        let (from, to) = fault.suspect?;
         self.detours += 1;
         let again = from != to && self.links.iter().any(|link| link.1 == to);
         self.links.push((from, to));
         if again && to == requestor {
             self.give_up();
-        } else {
-            self.nodes.insert(if again { to } else { from });
+            return None;
         }
+        let slow = if again { to } else { from };
+        self.nodes.insert(slow);
+        Some(slow)
     }
 
     /// Whether another one would be gone around.

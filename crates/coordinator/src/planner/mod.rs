@@ -120,7 +120,7 @@ pub(crate) fn site(node: u32) -> Site {
 }
 
 /// A copy that a flow may read, as it is preferred.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Source<'a> {
     member: Member,
     block: BlockId,
@@ -204,10 +204,10 @@ fn participants(view: &View, flow: &Proved) -> Result<Vec<proto::Participant>> {
     flow.sites().into_iter().map(participant).collect()
 }
 
-/// A copy of a block on a living node, preferably one that is not quarantined, none to avoid.
+/// A copy of a block on a living node, preferably one that is no last resort, none to avoid.
 fn living_copy(view: &View, row: &BlockRow, avoid: &BTreeSet<u32>) -> Option<Location> {
     let node = |l: &Location| view.nodes.get(&l.node).filter(|n| n.is_living && !avoid.contains(&l.node));
-    let living = row.locations.iter().filter_map(|l| node(l).map(|n| (n.is_quarantined, *l)));
+    let living = row.locations.iter().filter_map(|l| node(l).map(|n| (n.is_last_resort(), *l)));
     living.min().map(|(_, location)| location)
 }
 

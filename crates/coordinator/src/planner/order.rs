@@ -29,7 +29,7 @@ const SHARES_OF_FASTEST: f64 = 1000.0;
 pub(super) struct Network {
     topology: Arc<Topology>,
     /// Nodes that help only where others do not suffice.
-    quarantined: Arc<BTreeSet<NodeId>>,
+    last_resort: Arc<BTreeSet<NodeId>>,
     /// In Mb/s.
     pub(super) rates: Arc<LinkRates>,
     /// The most preferred helpers are taken, as they are scheduled (RP §3.3), and weights only order them (RP §4.3,
@@ -42,7 +42,7 @@ impl Planner {
     pub(super) fn network(&self, view: &View) -> Network {
         Network {
             topology: Arc::clone(&view.topology),
-            quarantined: Arc::clone(&view.quarantined),
+            last_resort: Arc::clone(&view.last_resort),
             rates: Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner)),
             scheduled: false,
         }
@@ -146,11 +146,11 @@ impl Network {
         sides.and_links(LinkMatrix::from_rows(&rows)?)
     }
 
-    /// The nodes among which a path is looked for: not the quarantined, if there are `k` others.
+    /// The nodes among which a path is looked for: not those of last resort, if there are `k` others.
     fn choice(&self, request: &RepairRequest<'_>, ends: &[Site], k: usize) -> Vec<NodeId> {
         let mut choice = sites(request.helpers, ends);
         let trusted: Vec<NodeId> =
-            choice.iter().copied().filter(|node| !self.quarantined.contains(node)).collect();
+            choice.iter().copied().filter(|node| !self.last_resort.contains(node)).collect();
         if trusted.len() >= k {
             choice = trusted;
         }
@@ -383,12 +383,12 @@ mod tests {
     }
 
     #[test]
-    fn the_quarantined_help_only_in_need() {
+    fn those_of_last_resort_help_only_in_need() {
         let rack_of = [0, 0, 0, 0, 1, 1, 1];
         let mut network = racks(&rack_of);
-        network.quarantined = Arc::new(BTreeSet::from([NodeId(1)]));
+        network.last_resort = Arc::new(BTreeSet::from([NodeId(1)]));
         assert!(!flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
-        network.quarantined = Arc::new(BTreeSet::from([NodeId(1), NodeId(4), NodeId(5)]));
+        network.last_resort = Arc::new(BTreeSet::from([NodeId(1), NodeId(4), NodeId(5)]));
         assert!(flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
     }
 }

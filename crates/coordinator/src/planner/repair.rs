@@ -229,7 +229,7 @@ impl RepairSpec {
 }
 
 /// Readable members of a stripe other than the one in question: those on the nodes `first` in that order, then the least
-/// recently selected (RP §3.3), and those on quarantined nodes last; and the members that are all zero.
+/// recently selected (RP §3.3), and those on nodes of last resort last; and the members that are all zero.
 pub(super) fn survivors<'a>(
     planner: &Planner,
     view: &View,
@@ -256,8 +256,11 @@ pub(super) fn survivors<'a>(
     }
     let nodes: Vec<NodeId> = sources.iter().map(|s| NodeId(s.location.node)).collect();
     let order = planner.recent().preference(&nodes);
-    let mut preferred: Vec<Source<'_>> = order.into_iter().map(|i| sources[i].clone()).collect();
-    preferred.sort_by_key(|s| view.nodes.get(&s.location.node).is_some_and(|node| node.is_quarantined));
-    preferred.sort_by_key(|s| first.iter().position(|&node| node == s.location.node).unwrap_or(usize::MAX));
+    let mut preferred: Vec<Source<'_>> = order.into_iter().map(|i| sources[i]).collect();
+    preferred.sort_by_cached_key(|source| {
+        let node = source.location.node;
+        let place = first.iter().position(|&named| named == node).unwrap_or(usize::MAX);
+        (place, view.last_resort.contains(&NodeId(node)))
+    });
     (preferred, absent)
 }

@@ -2,8 +2,9 @@
 
 use super::Source;
 use crate::catalog::StripePlacement;
-use crate::health::View;
+use crate::health::{NodeView, View};
 use flow::{Input, Member, Proved, Scheme};
+use std::collections::BTreeSet;
 
 /// A member of a stripe and its part in a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,11 +27,9 @@ pub(super) fn parts(
     scheme: Scheme,
     is_mds: bool,
 ) -> Vec<Part> {
-    let takes = |member: Member| {
-        let stages = flow.lanes.iter().flat_map(|lane| &lane.stages);
-        let mut inputs = stages.flat_map(|stage| &stage.inputs);
-        inputs.any(|input| matches!(input, Input::Local { member: taken, .. } if *taken == member))
-    };
+    let inputs = flow.lanes.iter().flat_map(|lane| &lane.stages).flat_map(|stage| &stage.inputs);
+    let read = |input: &Input| if let Input::Local { member, .. } = input { Some(*member) } else { None };
+    let taken: BTreeSet<Member> = inputs.filter_map(read).collect();
     let mut parts = Vec::new();
     for (index, block) in (0..).zip(&stripe.members) {
         let member = Member(index);
@@ -44,13 +43,20 @@ pub(super) fn parts(
         };
         let place = sources.iter().position(|source| source.member == member);
         let node = place.map(|place| sources[place].location.node);
-        let helps = takes(member);
+        let helps = taken.contains(&member);
         let why = match place {
             None => unusable(view, row.locations.iter().map(|l| l.node)),
             Some(_) if row.stored_bytes == 0 => "nothing of it is stored",
             Some(place) => {
-                let quarantined = node.and_then(|n| view.nodes.get(&n)).is_some_and(|n| n.is_quarantined);
-                reason(scheme, helps, is_mds, place, quarantined)
+                let node = node.and_then(|n| view.nodes.get(&n));
+                let at = |is: fn(&NodeView) -> bool| node.is_some_and(|node| is(node));
+                match (helps, at(|n| n.is_quarantined), at(|n| n.is_slow)) {
+                    (true, true, _) => "there are not enough others, though it is quarantined",
+                    (false, true, _) => "it is quarantined, and there are enough others",
+                    (true, _, true) => "there are not enough others, though it held up repairs lately",
+                    (false, _, true) => "it held up repairs lately, and there are enough others",
+                    _ => reason(scheme, helps, is_mds, place),
+                }
             }
         };
         parts.push(Part { member: index, node: node.or(row.locations.first().map(|l| l.node)), helps, why });
@@ -58,10 +64,8 @@ pub(super) fn parts(
     parts
 }
 
-fn reason(scheme: Scheme, helps: bool, is_mds: bool, place: usize, quarantined: bool) -> &'static str {
+fn reason(scheme: Scheme, helps: bool, is_mds: bool, place: usize) -> &'static str {
     match (helps, scheme) {
-        (true, _) if quarantined => "there are not enough others, though it is quarantined",
-        (false, _) if quarantined => "it is quarantined, and there are enough others",
         (true, _) if !is_mds => "the code decodes from few blocks with it",
         (false, _) if !is_mds => "the code decodes without it",
         (true, Scheme::RackAware) => "it is in the requestor's rack, or in one that holds many helpers",

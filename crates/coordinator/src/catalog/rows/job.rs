@@ -1,4 +1,4 @@
-//! Jobs that go on after a restart, as the catalog keeps them.
+//! Jobs that go on after a restart, and what operators want of tasks, as the catalog keeps them.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,21 @@ pub(crate) enum JobRow {
     },
     /// Make the blocks of nodes again elsewhere.
     RecoverNodes(RecoveryRow),
+}
+
+/// What an operator wants of a task, if it is not to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct TaskRow {
+    pub wish: Wish,
+}
+
+/// What an operator wants of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Wish {
+    #[default]
+    Go,
+    Pause,
+    Stop,
 }
 
 /// A recovery of dead nodes, or the decommissioning of a living one.

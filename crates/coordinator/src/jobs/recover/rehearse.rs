@@ -33,7 +33,7 @@ pub(in crate::jobs) async fn rehearse(
     let started = Instant::now();
     let lost = lost_on(shared, row).await?;
     job.expect(lost.len() as u64);
-    let view = Arc::new(shared.health.view());
+    let view = shared.health.view();
     let (plans, mut planned) = tokio::sync::mpsc::channel(MAX_WAITING);
     let planning = {
         let (shared, row, view) = (Arc::clone(shared), row.clone(), Arc::clone(&view));
