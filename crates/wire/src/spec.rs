@@ -184,15 +184,25 @@ impl Binding {
 }
 
 /// Makes the plan that travels to the driver. Fresh tokens for every edge.
-pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, Fault> {
+pub fn encode_plan(flow: &Proved, mut binding: Binding) -> Result<proto::FlowPlan, Fault> {
+    let lengths: Vec<Vec<Vec<u64>>> = flow
+        .lanes
+        .iter()
+        .map(|lane| flow::edge_extents(flow.geometry, lane, |member| binding.stored_bytes(member)))
+        .collect();
+    let mut writers: BTreeMap<Member, usize> = BTreeMap::new();
+    for output in flow.lanes.iter().flat_map(|lane| &lane.stages).flat_map(|stage| &stage.outputs) {
+        if let Output::Write { member } = output {
+            *writers.entry(*member).or_default() += 1;
+        }
+    }
     let mut stages = Vec::new();
     let mut edges = Vec::new();
-    for (lane_index, lane) in flow.lanes.iter().enumerate() {
-        let lane_number = lane_index as u32;
+    for (lane_number, (lane, extents)) in (0..).zip(flow.lanes.iter().zip(lengths)) {
         for (index, stage) in lane.stages.iter().enumerate() {
             let inputs = stage.inputs.iter().map(|i| encode_input(i, &binding)).collect::<Result<_, _>>()?;
-            let outputs =
-                stage.outputs.iter().map(|o| encode_output(o, &binding)).collect::<Result<_, _>>()?;
+            let outputs = stage.outputs.iter().map(|o| encode_output(o, &mut binding.writes, &mut writers));
+            let outputs = outputs.collect::<Result<_, _>>()?;
             stages.push(proto::Stage {
                 lane: lane_number,
                 stage: index as u32,
@@ -202,7 +212,6 @@ pub fn encode_plan(flow: &Proved, binding: Binding) -> Result<proto::FlowPlan, F
                 matrix: Some(encode_matrix(&stage.matrix)),
             });
         }
-        let extents = flow::edge_extents(flow.geometry, lane, |member| binding.stored_bytes(member));
         for (index, (edge, extents)) in lane.edges.iter().zip(extents).enumerate() {
             edges.push(proto::Edge {
                 lane: lane_number,
@@ -246,13 +255,21 @@ fn encode_input(input: &Input, binding: &Binding) -> Result<proto::StageInput, F
     Ok(proto::StageInput { kind: Some(kind) })
 }
 
-fn encode_output(output: &Output, binding: &Binding) -> Result<proto::StageOutput, Fault> {
+/// The last of a block's `writers` gets what is known of it; the others get copies: it tells of every block of the stripe.
+fn encode_output(
+    output: &Output,
+    writes: &mut BTreeMap<Member, proto::BlockWrite>,
+    writers: &mut BTreeMap<Member, usize>,
+) -> Result<proto::StageOutput, Fault> {
     use proto::stage_output::Kind;
     let kind = match output {
         Output::Edge(edge) => Kind::Edge(u32::from(edge.0)),
-        Output::Write { member } => Kind::Write(
-            binding.writes.get(member).cloned().ok_or_else(|| unbound("a block to write", *member))?,
-        ),
+        Output::Write { member } => {
+            let left = writers.entry(*member).or_default();
+            *left = left.saturating_sub(1);
+            let write = if *left == 0 { writes.remove(member) } else { writes.get(member).cloned() };
+            Kind::Write(write.ok_or_else(|| unbound("a block to write", *member))?)
+        }
         Output::Read { symbols } => Kind::Read(proto::SymbolRead {
             symbols: symbols
                 .iter()

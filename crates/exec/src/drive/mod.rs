@@ -91,9 +91,11 @@ impl Engine {
         let (events, incoming) = mpsc::channel(MAX_MESSAGES);
         let mut io = Some(io);
         let mut remotes = tokio::task::JoinSet::new();
+        let lease = Duration::from_millis(u64::from(header.lease_ms));
         let patience = match plan.expected_us {
-            0 => Duration::from_millis(u64::from(header.lease_ms)),
-            _ => PREPARED_WITHIN,
+            0 => lease,
+            // Where a flow takes that long, messages wait as long behind the bytes of others.
+            expected => Duration::from_micros(expected).max(PREPARED_WITHIN).min(lease),
         };
         let mut local = None;
         let mut calls = HashMap::new();

@@ -12,7 +12,8 @@ use wire::{Cause, Fault, proto};
 /// A flow is looked at no more often than this: a scheduler or a disk that is busy for a moment is no slow helper.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// Who takes part in a flow of which something is expected has prepared by then: blocks are opened, sockets announced.
+/// Who takes part in a flow of which something is expected has prepared by then, or in the time that the flow should take:
+/// blocks are opened, sockets announced.
 pub(super) const PREPARED_WITHIN: Duration = Duration::from_millis(2_000);
 
 /// A flow that needs so many times as long as expected is held up. What lies below it is not worth going around: the next

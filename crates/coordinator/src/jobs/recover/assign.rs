@@ -12,6 +12,7 @@ use flow::Scheme;
 use plan::NodeId;
 use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
 use plan::recovery::{Assignment, LostBlock, balanced};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -113,7 +114,8 @@ fn by_number(known: &[&Candidates], in_flight: &InFlight) -> Vec<Option<Assignme
     known.iter().map(&mut plan).collect()
 }
 
-/// m-PPR: by loads and caches. Of the sources those of the greatest weight get the places that receive most.
+/// m-PPR: by loads and caches. The weights know no places: those that receive most go to the sources that receive least so
+/// far, in whatever part.
 fn by_weight(
     scheme: Scheme,
     view: &View,
@@ -124,29 +126,50 @@ fn by_weight(
 ) -> Result<Vec<Option<Assignment>>> {
     let user_bytes = |node: NodeId| user.get(&node.0).copied().unwrap_or(0);
     let mut planner = MPpr::new(&view.topology, takers.preferred(), user_bytes, Coefficients::default())?;
-    for (Assignment { chain, requestor }, bytes) in in_flight.under_way() {
+    let mut received = Received { scheme, bytes: BTreeMap::new() };
+    for (assignment, bytes) in in_flight.under_way() {
+        let Assignment { chain, requestor } = assignment;
         planner.add(&Servers { sources: chain.clone(), destination: *requestor }, *bytes);
+        received.add(assignment, *bytes);
     }
-    let plan = |candidates: &&Candidates| {
+    let mut plan = |candidates: &&Candidates| {
         let Candidates { lost, cached, holders } = candidates;
         let survivors = lost.survivors.iter().map(|&node| (node, cached.contains(&node))).collect();
         let chunk = LostChunk { survivors, needed: lost.needed, holders: holders.clone(), bytes: lost.bytes };
         let Servers { sources, destination } = planner.plan(&chunk).ok()?;
-        let mut chain = sources.clone();
-        for (source, place) in sources.into_iter().zip(busiest_first(scheme, lost.needed)) {
-            chain[place] = source;
-        }
-        Some(Assignment { chain, requestor: destination })
+        let assignment = Assignment { chain: received.placed(sources), requestor: destination };
+        received.add(&assignment, lost.bytes);
+        Some(assignment)
     };
-    Ok(known.iter().map(plan).collect())
+    Ok(known.iter().map(&mut plan).collect())
 }
 
-/// The places of k helpers in a row, those that receive most first.
-fn busiest_first(scheme: Scheme, k: usize) -> Vec<usize> {
-    let received = scheme.received(k);
-    let mut places: Vec<usize> = (0..k).collect();
-    places.sort_by_key(|&place| std::cmp::Reverse(received[place]));
-    places
+/// What nodes receive in repairs by a scheme.
+struct Received {
+    scheme: Scheme,
+    bytes: BTreeMap<NodeId, u64>,
+}
+
+impl Received {
+    /// The helpers in a row such that who receives least so far will receive most.
+    fn placed(&self, mut helpers: Vec<NodeId>) -> Vec<NodeId> {
+        let received = self.scheme.received(helpers.len());
+        let mut places: Vec<usize> = (0..helpers.len()).collect();
+        places.sort_by_key(|&place| Reverse(received[place]));
+        helpers.sort_by_key(|node| self.bytes.get(node).copied().unwrap_or(0));
+        let mut placed: Vec<(usize, NodeId)> = places.into_iter().zip(helpers).collect();
+        placed.sort_unstable();
+        placed.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// A repair of so long a block. Every helper sends one stream, and the requestor gets those that no helper does.
+    fn add(&mut self, Assignment { chain, requestor }: &Assignment, bytes: u64) {
+        let received = self.scheme.received(chain.len());
+        let rest = chain.len() - received.iter().sum::<usize>();
+        for (&node, streams) in chain.iter().zip(received).chain([(requestor, rest)]) {
+            *self.bytes.entry(node).or_default() += streams as u64 * bytes;
+        }
+    }
 }
 
 impl Pending {
@@ -198,10 +221,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_places_that_receive_most_come_first() {
-        assert_eq!(busiest_first(Scheme::Conventional, 3), [0, 1, 2]);
-        assert_eq!(busiest_first(Scheme::Pipeline, 4), [1, 2, 3, 0]);
-        // Of seven the fourth receives two sums, the second and the sixth one.
-        assert_eq!(busiest_first(Scheme::Ppr, 7), [3, 1, 5, 0, 2, 4, 6]);
+    fn who_received_least_gets_the_place_that_receives_most() {
+        let nodes = |ids: &[u32]| ids.iter().copied().map(NodeId).collect::<Vec<NodeId>>();
+        let mut received = Received { scheme: Scheme::Ppr, bytes: BTreeMap::new() };
+        let helpers = nodes(&[1, 2, 3, 4, 5, 6, 7]);
+        // Of seven the fourth receives two streams, the second and the sixth one.
+        let first = received.placed(helpers.clone());
+        assert_eq!(first, nodes(&[4, 2, 5, 1, 6, 3, 7]));
+        received.add(&Assignment { chain: first, requestor: NodeId(9) }, 10);
+        let told: Vec<u64> = [1, 2, 3, 4, 9].iter().map(|&node| received.bytes[&NodeId(node)]).collect();
+        assert_eq!(told, [20, 10, 10, 0, 30]);
+        let second = received.placed(helpers);
+        assert_eq!((second[3], second[1], second[5]), (NodeId(4), NodeId(5), NodeId(6)));
     }
 }
