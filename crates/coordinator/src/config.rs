@@ -30,9 +30,10 @@ pub const PARALLEL_REPAIRS: usize = 64;
 /// The most stripes that may be asked for at once.
 pub const MAX_PARALLEL_REPAIRS: usize = 256;
 
-/// Repairs of a node recovery in which one node takes part at once: its disk then serves that many streams in each
-/// direction, which still reads and writes long runs.
-pub const REPAIRS_PER_NODE: usize = 48;
+/// Streams of a node recovery that a node receives (or sends) at once: its disk then serves that many in each direction,
+/// which still reads and writes long runs. Of stars ten times as many once met at one port: some of them got nothing for
+/// longer than a stage waits, and were taken for broken.
+pub const STREAMS_PER_NODE: usize = 48;
 
 /// Bytes of blocks that a node holds in memory for schemes that forward whole ones: they take part in fewer repairs at once.
 /// A stage keeps a block and what it adds to it, and all stages of a node share a gibibyte of buffers.

@@ -25,7 +25,7 @@ use super::Job;
 use super::repair::{RepairOptions, Repaired, repair_block, scheme};
 use crate::catalog::Placement;
 use crate::catalog::rows::{Assign, RecoveryRow};
-use crate::config::{FORWARDED_BYTES_PER_NODE, PARALLEL_WHILE_READING, REPAIRS_PER_NODE};
+use crate::config::{FORWARDED_BYTES_PER_NODE, PARALLEL_WHILE_READING, STREAMS_PER_NODE};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use assign::Pending;
@@ -80,7 +80,7 @@ pub(super) async fn run(
         queue: VecDeque::new(),
         pending: VecDeque::new(),
         running: JoinSet::new(),
-        in_flight: InFlight::new(REPAIRS_PER_NODE),
+        in_flight: InFlight::new(STREAMS_PER_NODE),
         pace: Pace::default(),
         tried: BTreeSet::new(),
         repaired: 0,
@@ -202,7 +202,8 @@ impl Recovery<'_> {
             self.job.say(format!("{} blocks of {} to make again", fresh.len(), self.row.whose()));
         }
         if let Some(longest) = fresh.iter().map(|lost| lost.bytes).max() {
-            self.in_flight.allow(per_node(scheme(&self.row.scheme)?, longest));
+            let scheme = scheme(&self.row.scheme)?;
+            self.in_flight.allow(per_node(scheme, longest), scheme);
         }
         let count = fresh.len();
         self.queue.extend(fresh);
@@ -353,13 +354,13 @@ impl Recovery<'_> {
     }
 }
 
-/// Repairs that a node takes part in at once.
+/// Streams, or repairs by a scheme that forwards whole blocks, that a node takes part in at once.
 fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
     if !scheme.is_some_and(Scheme::whole_block) {
-        return REPAIRS_PER_NODE;
+        return STREAMS_PER_NODE;
     }
     let most = FORWARDED_BYTES_PER_NODE / longest_bytes.max(1);
-    usize::try_from(most).unwrap_or(REPAIRS_PER_NODE).clamp(1, REPAIRS_PER_NODE)
+    usize::try_from(most).unwrap_or(STREAMS_PER_NODE).clamp(1, STREAMS_PER_NODE)
 }
 
 /// Copies or blocks that can be read, and how many must be.

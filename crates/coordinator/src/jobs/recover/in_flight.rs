@@ -1,6 +1,7 @@
-//! How many repairs each node takes part in, and whether it has room for one more.
+//! How many streams of repairs each node carries, and whether it has room for one more repair.
 
 use super::assign::Pending;
+use flow::Scheme;
 use plan::NodeId;
 use plan::recovery::{Assignment, NodeLoad, loads_of};
 use std::collections::BTreeMap;
@@ -10,22 +11,25 @@ use wire::BlockId;
 #[derive(Debug)]
 pub(crate) struct InFlight {
     per_node: usize,
+    scheme: Option<Scheme>,
     by_node: BTreeMap<NodeId, usize>,
     repairs: BTreeMap<BlockId, (Assignment, u64)>,
 }
 
 impl InFlight {
-    /// None, and at most `per_node` on each.
+    /// None, and at most `per_node` streams on each, one for each repair.
     pub fn new(per_node: usize) -> InFlight {
-        InFlight { per_node, by_node: BTreeMap::new(), repairs: BTreeMap::new() }
+        InFlight { per_node, scheme: None, by_node: BTreeMap::new(), repairs: BTreeMap::new() }
     }
 
-    /// At most `per_node` on each from now on.
-    pub(super) fn allow(&mut self, per_node: usize) {
-        self.per_node = per_node;
+    /// At most `per_node` on each from now on, as many for a repair as this scheme has a node receive: to the requestor of a
+    /// star come k. Of a scheme that forwards whole blocks a node keeps as much however many come: there each repair counts
+    /// as one.
+    pub(super) fn allow(&mut self, per_node: usize, scheme: Option<Scheme>) {
+        (self.per_node, self.scheme) = (per_node, scheme.filter(|scheme| !scheme.whole_block()));
     }
 
-    /// Repairs that the node takes part in.
+    /// Streams that the node carries.
     pub fn of(&self, node: NodeId) -> usize {
         self.by_node.get(&node).copied().unwrap_or(0)
     }
@@ -35,14 +39,28 @@ impl InFlight {
         self.of(node) < self.per_node
     }
 
-    /// Whether all nodes of an assignment may.
+    /// Whether all nodes of an assignment may: a repair that is wider than the limit if they have nothing else to do.
     pub fn fits(&self, assignment: &Assignment) -> bool {
-        nodes(assignment).all(|node| self.has_room(node))
+        let mut nodes = self.streams(assignment);
+        nodes.all(|(node, streams)| self.of(node) == 0 || self.of(node) + streams <= self.per_node)
     }
 
-    /// The most repairs that one node of an assignment takes part in.
+    /// The most streams that one node of an assignment carries.
     pub fn busiest_of(&self, assignment: &Assignment) -> usize {
-        nodes(assignment).map(|node| self.of(node)).max().unwrap_or(0)
+        self.streams(assignment).map(|(node, _)| self.of(node)).max().unwrap_or(0)
+    }
+
+    /// The nodes of an assignment, and how much of their room each takes.
+    fn streams(&self, assignment: &Assignment) -> impl Iterator<Item = (NodeId, usize)> + use<> {
+        let Assignment { chain, requestor } = assignment;
+        let received =
+            self.scheme.map_or_else(|| vec![1; chain.len()], |scheme| scheme.received(chain.len()));
+        let rest = chain.len().saturating_sub(received.iter().sum());
+        let nodes: Vec<NodeId> = chain.iter().copied().chain([*requestor]).collect();
+        nodes
+            .into_iter()
+            .zip(received.into_iter().chain([rest]))
+            .map(|(node, streams)| (node, streams.max(1)))
     }
 
     /// Who repairs what now, and how many bytes each sends.
@@ -58,25 +76,22 @@ impl InFlight {
     /// A repair begins.
     pub(super) fn begin(&mut self, pending: &Pending) {
         let Some(assignment) = &pending.assignment else { return };
-        for node in nodes(assignment) {
-            *self.by_node.entry(node).or_default() += 1;
+        for (node, streams) in self.streams(assignment) {
+            *self.by_node.entry(node).or_default() += streams;
         }
         self.repairs.insert(pending.lost.block, (assignment.clone(), pending.lost.bytes));
     }
 
     /// It has ended.
     pub(super) fn end(&mut self, pending: &Pending) {
-        for node in pending.assignment.iter().flat_map(nodes) {
+        let Some(assignment) = &pending.assignment else { return };
+        for (node, streams) in self.streams(assignment) {
             if let Some(count) = self.by_node.get_mut(&node) {
-                *count = count.saturating_sub(1);
+                *count = count.saturating_sub(streams);
             }
         }
         self.repairs.remove(&pending.lost.block);
     }
-}
-
-fn nodes(assignment: &Assignment) -> impl Iterator<Item = NodeId> {
-    assignment.chain.iter().copied().chain([assignment.requestor])
 }
 
 #[cfg(test)]
@@ -109,5 +124,17 @@ mod tests {
         assert!(in_flight.fits(&assignment([6, 7], 2)));
         in_flight.end(&second);
         assert!(in_flight.loads().is_empty() && in_flight.of(NodeId(2)) == 0);
+
+        // To the requestor of a star come all streams: one is too wide, and runs alone.
+        in_flight.allow(3, Some(Scheme::Conventional));
+        in_flight.begin(&first);
+        assert!(!in_flight.fits(&assignment([4, 5], 3)) && in_flight.fits(&assignment([1, 2], 6)));
+        assert_eq!((in_flight.of(NodeId(1)), in_flight.of(NodeId(3))), (1, 2));
+        in_flight.end(&first);
+        in_flight.allow(1, Some(Scheme::Conventional));
+        assert!(in_flight.fits(&assignment([4, 5], 3)));
+        in_flight.allow(1, Some(Scheme::Ppr));
+        in_flight.begin(&second);
+        assert_eq!([2, 4, 5].map(|node| in_flight.of(NodeId(node))), [1; 3]);
     }
 }
