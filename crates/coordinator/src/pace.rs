@@ -13,32 +13,12 @@ const REMEMBERED: usize = 15;
 /// Of fewer nothing is concluded.
 const ENOUGH: usize = 3;
 
-/// A repair among others may take so many times as long as most do: it depends on how many share its links.
-const AMONG_OTHERS: f64 = 2.0;
-
 /// Of each of the last repairs, seconds for each second (or, where links are not known, byte and timeslot) that it should
 /// have taken in theory.
-#[derive(Debug)]
-pub(crate) struct Pace {
-    recent: Mutex<VecDeque<f64>>,
-    /// Which part of them took less than what is taken for usual.
-    usual: f64,
-    /// How much longer the next one may take.
-    allowance: f64,
-}
+#[derive(Debug, Default)]
+pub(crate) struct Pace(Mutex<VecDeque<f64>>);
 
 impl Pace {
-    /// Of repairs that have the links for themselves: what most take.
-    pub fn alone() -> Pace {
-        Pace { recent: Mutex::default(), usual: 0.5, allowance: 1.0 }
-    }
-
-    /// Of the repairs of whole nodes. One slow node of a small cluster helps with most of them, so that what is usual is
-    /// told by the faster ones.
-    pub fn among_others() -> Pace {
-        Pace { recent: Mutex::default(), usual: 0.25, allowance: AMONG_OTHERS }
-    }
-
     /// A repair that nothing went wrong with took this long.
     pub fn note(&self, price: &Price, bytes: u64, took: Duration) {
         let theory = in_theory(price, bytes);
@@ -58,8 +38,7 @@ impl Pace {
             return None;
         }
         recent.sort_by(f64::total_cmp);
-        let usual = recent[(recent.len() as f64 * self.usual) as usize];
-        Duration::try_from_secs_f64(usual * self.allowance * in_theory(price, bytes)).ok()
+        Duration::try_from_secs_f64(recent[recent.len() / 2] * in_theory(price, bytes)).ok()
     }
 
     /// To be called when prices become others.
@@ -68,7 +47,7 @@ impl Pace {
     }
 
     fn recent(&self) -> MutexGuard<'_, VecDeque<f64>> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,7 +62,7 @@ mod tests {
     #[test]
     fn the_next_one_should_take_what_most_of_the_last_ones_took() {
         let price = |timeslots| Price { timeslots, seconds: None, cross_rack_bytes: 0 };
-        let (pace, ms) = (Pace::alone(), Duration::from_millis);
+        let (pace, ms) = (Pace::default(), Duration::from_millis);
         for took in [100, 110] {
             pace.note(&price(1.0), 1 << 20, ms(took));
         }
@@ -98,13 +77,5 @@ mod tests {
         assert!(about(pace.expected(&price(1.0), 1 << 20), 50.0), "older ones are forgotten");
         pace.forget();
         assert_eq!(pace.expected(&price(1.0), 1 << 20), None);
-        let crowd = Pace::among_others();
-        for took in [1_000, 1_000, 100, 1_000, 150, 100, 1_000, 1_000] {
-            crowd.note(&price(1.0), 1 << 20, ms(took));
-        }
-        assert!(
-            about(crowd.expected(&price(1.0), 1 << 20), 300.0),
-            "a slow helper of most does not make it usual"
-        );
     }
 }

@@ -40,8 +40,6 @@ pub(crate) struct Shared {
     pub audit: Audit,
     /// How long repairs of single blocks took lately.
     pub pace: Pace,
-    /// How long those took that were part of a node's recovery.
-    pub pace_of_recoveries: Pace,
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
     receiving: Mutex<BTreeMap<u32, u64>>,
@@ -67,8 +65,7 @@ impl Shared {
             planner,
             orphans: tasks.add("orphans"),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
-            pace: Pace::alone(),
-            pace_of_recoveries: Pace::among_others(),
+            pace: Pace::default(),
             tasks,
             jobs: Jobs::default(),
             catalog,
@@ -78,12 +75,6 @@ impl Shared {
             background: Mutex::default(),
         });
         Ok((shared, damaged_blocks))
-    }
-
-    /// Links are others now: what repairs took tells nothing any more.
-    pub fn forget_pace(&self) {
-        self.pace.forget();
-        self.pace_of_recoveries.forget();
     }
 
     /// Runs something until it ends or the coordinator shuts down.

@@ -3,7 +3,7 @@
 use crate::rig::{BLOCK, Rig, Settings, content, eventually};
 use client::ClientError;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wire::BlockId;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{JobEvent, PlanReadRequest, RepairRequest, TaskStatus};
@@ -240,39 +240,6 @@ async fn a_recovery_goes_on_after_the_coordinator_restarts_and_repeats_nothing()
     assert!(left <= lost.len() as u64 - 2, "{left} of {} blocks were begun again", lost.len());
     eventually("the job ends", async || task(&rig, "recover-").await.is_none()).await;
     all_right(&rig).await;
-}
-
-/// What is usual is known from a recovery before, whose blocks were thrown away.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recovery_goes_around_a_node_that_is_slow() {
-    let mut rig = Rig::with(Settings::nodes(8)).await;
-    for seed in 0..OBJECTS {
-        let name = format!("object-{seed}");
-        rig.put(&name, &content(seed, 2 * BLOCK)).await.unwrap();
-        rig.archive(&name, "rs-2+2").await.unwrap();
-    }
-    let dead = fullest(&rig).await;
-    rig.lose([dead]).await;
-    let request = RepairRequest { node: dead, ..Default::default() };
-    rig.repair(RepairRequest { discard: true, ..request.clone() }).await.unwrap();
-    let slow = fullest(&rig).await;
-    assert_ne!(slow, dead);
-    let throttle = rig.node(slow).shared().engine.throttle().clone();
-    // A block takes half a minute: far more than on the busiest machine.
-    throttle.set(BLOCK as u64 / 30, 0);
-    let started = Instant::now();
-    let events = rig.repair(request.clone()).await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
-    assert!(placed(&rig, dead).await.is_empty());
-    let blamed = format!("node-{slow} is slow");
-    assert!(events.iter().any(|event| event.message.contains(&blamed)), "{events:?}");
-    throttle.set(0, 0);
-    for seed in 0..OBJECTS {
-        assert!(rig.get(&format!("object-{seed}")).await.unwrap() == content(seed, 2 * BLOCK));
-    }
-    assert_eq!(rig.damages(), [""; 0]);
-    let patient = rig.repair(RepairRequest { patient: true, ..request }).await.unwrap_err();
-    assert!(patient.to_string().contains("a recovery goes around them"), "{patient}");
 }
 
 /// While degraded reads are planned, one repair runs and not six.

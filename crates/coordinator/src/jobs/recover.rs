@@ -301,7 +301,8 @@ impl Recovery<'_> {
             discard: self.discard,
             replaces: Some(pending.lost.node),
             moves: self.row.moves,
-            patient: false,
+            // What is usual while many repairs share the links is not known.
+            patient: true,
             helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().map(|node| node.0)).collect(),
         };
         let (shared, job) = (Arc::clone(self.shared), Arc::clone(self.job));

@@ -10,7 +10,6 @@ use crate::config::{MAX_ATTEMPTS, MAX_MENDS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::nodes::blamed;
-use crate::pace::Pace;
 use crate::planner::{RepairPlan, RepairSpec};
 use crate::shared::{Shared, now_ms};
 use flow::Scheme;
@@ -162,14 +161,6 @@ impl Repair<'_> {
         self.avoid.extend(blamed(fault));
     }
 
-    /// How long repairs like this one take.
-    fn pace(&self) -> &Pace {
-        match self.options.replaces {
-            Some(_) => &self.shared.pace_of_recoveries,
-            None => &self.shared.pace,
-        }
-    }
-
     /// Attempts with one requestor, until it has the block or somebody but a helper failed.
     async fn at_one_requestor(&mut self) -> Result<Repaired> {
         let Repair { shared, block, options, .. } = *self;
@@ -279,7 +270,7 @@ impl Repair<'_> {
         let mut plan = self.shared.planner.repair(view, placement, &spec, &avoid)?;
         let block_bytes = plan.planned.flow.geometry.block_bytes;
         if plan.has_spares && !self.options.patient && self.slow.may_detour() {
-            let expected = plan.price.and_then(|price| self.pace().expected(&price, block_bytes));
+            let expected = plan.price.and_then(|price| self.shared.pace.expected(&price, block_bytes));
             plan.planned.plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
         }
         self.shared.planner.mark(&plan.planned.flow, ticket.target.node);
@@ -297,8 +288,8 @@ impl Repair<'_> {
         audit::note(self.shared, view, &plan, &[self.block], result.as_ref()).await?;
         let (result, RepairPlan { scheme, why, price, .. }) = (result?, plan);
         let sums = check_staged(&result, placement, ticket)?;
-        if let Some(price) = price.filter(|_| result.kept_slices == 0) {
-            self.pace().note(&price, block_bytes, Duration::from_micros(result.verified_us));
+        if let Some(price) = price.filter(|_| result.kept_slices == 0 && !spec.scheduled) {
+            self.shared.pace.note(&price, block_bytes, Duration::from_micros(result.verified_us));
         }
         let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
         let kept = kept(&result);

@@ -26,9 +26,6 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
     if request.dry_run && (request.discard || request.decommission) {
         return invalid("a dry run is one of a recovery, and throws nothing away");
     }
-    if request.patient {
-        return invalid("slow helpers are waited for in the repair of blocks; a recovery goes around them");
-    }
     if !request.helpers.is_empty() {
         return invalid("helpers are named for the repair of blocks; those of nodes are assigned");
     }
