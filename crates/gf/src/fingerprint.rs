@@ -121,6 +121,28 @@ impl Fingerprint {
         self.add_scaled(1, &chunk.shifted(chunk_index));
     }
 
+    /// Adds the fingerprint of what follows, `self = U(self) + next`: that of several pieces in a row, none of them longer
+    /// than a chunk, whatever they are cut at. Linear as [`Fingerprint::fold`] is, and without powers of U, because the
+    /// last piece is not shifted.
+    pub fn append(&mut self, next: &Self) {
+        const UNITS: usize = FINGERPRINT_BYTES / UNIT_BYTES;
+        let units = self.0.as_chunks::<UNIT_BYTES>().0;
+        let unit = |i: usize| u128::from_le_bytes(units[i]);
+        let top = unit(UNITS - 1);
+        let mut moved = [0; FINGERPRINT_BYTES];
+        let (targets, added) = (moved.as_chunks_mut::<UNIT_BYTES>().0, next.0.as_chunks::<UNIT_BYTES>().0);
+        for (i, (target, added)) in targets.iter_mut().zip(added).enumerate() {
+            let below = if i == 0 { 0 } else { unit(i - 1) };
+            let wrapped = match X_TO_DEGREE[i] {
+                0 => 0,
+                1 => top,
+                _ => doubled(top),
+            };
+            *target = (below ^ wrapped ^ u128::from_le_bytes(*added)).to_le_bytes();
+        }
+        self.0 = moved;
+    }
+
     /// The fingerprint of the same bytes `chunks` chunks further into a block, U^chunks(self). With symbols of whole
     /// chunks, block = Σ_s symbol_s shifted by s · (chunks of a symbol).
     pub fn shifted(&self, chunks: u64) -> Self {
@@ -169,6 +191,13 @@ const UNIT_BYTES: usize = FINGERPRINT_BYTES / DEGREE;
 
 /// x⁸ = x⁷ + x + 2.
 const X_TO_DEGREE: Polynomial = [2, 1, 0, 0, 0, 0, 0, 1];
+
+/// Twice each of sixteen bytes, in GF(2^8).
+const fn doubled(bytes: u128) -> u128 {
+    const EACH: u128 = u128::from_le_bytes([1; UNIT_BYTES]);
+    let carries = (bytes >> 7) & EACH;
+    ((bytes & !(EACH << 7)) << 1) ^ (carries * constant_mul(2, 0x80) as u128)
+}
 
 /// Exponents are taken in digits of four bits, as a compromise between products and table.
 const DIGIT_BITS: usize = 4;
@@ -241,6 +270,19 @@ mod tests {
             assert_eq!(u64::MAX % prime, 0);
             assert_ne!(power_of_x(u64::MAX / prime), one);
         }
+    }
+
+    #[test]
+    fn appending_is_a_block_read_backwards() {
+        let piece = |seed: u8| {
+            Fingerprint(std::array::from_fn(|i| seed.wrapping_mul(31) ^ (i as u8).wrapping_mul(seed | 1)))
+        };
+        let (mut appended, mut folded) = (Fingerprint::ZERO, Fingerprint::ZERO);
+        for i in 0..9 {
+            appended.append(&piece(200 + i));
+            folded.fold(8 - u64::from(i), &piece(200 + i));
+        }
+        assert_eq!(appended, folded);
     }
 
     #[test]

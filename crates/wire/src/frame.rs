@@ -11,6 +11,9 @@
 //! A frame is a header of 64 bytes, then, on verified flows, one fingerprint of 128 bytes for each chunk of
 //! payload, then the payload. The header's checksum covers the header and the fingerprints; the payload is covered
 //! by the fingerprints, or, unverified, by a CRC-32C in the header. All numbers are little-endian.
+//!
+//! Slices that follow each other can share a frame (see [`crate::shared`]). It has one fingerprint for all of them, their
+//! fingerprints [appended](gf::Fingerprint::append).
 
 use crate::ids::{FlowId, Token};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES};
@@ -60,9 +63,11 @@ pub struct Header {
     pub row: u16,
     /// Whether fingerprints follow.
     pub verified: bool,
-    /// The slice.
+    /// The slice, the first if it is several.
     pub slice: u64,
-    /// Bytes of payload; the rest of the slice is zero.
+    /// Slices in the frame, at least 1.
+    pub slices: u16,
+    /// Bytes of payload; the rest of the slices is zero.
     pub payload_bytes: u32,
     /// CRC-32C of the payload when no fingerprints follow; else 0.
     pub payload_crc: u32,
@@ -92,10 +97,20 @@ pub fn chunks(payload_bytes: usize) -> usize {
     payload_bytes.div_ceil(CHUNK_BYTES)
 }
 
+/// Bytes between the header of a frame and its payload.
+pub fn fingerprint_bytes(verified: bool, slices: u16, payload_bytes: u32) -> usize {
+    let fingerprints = chunks(payload_bytes as usize);
+    match (verified, slices) {
+        (false, _) => 0,
+        (true, 0 | 1) => fingerprints * FINGERPRINT_BYTES,
+        (true, _) => fingerprints.min(1) * FINGERPRINT_BYTES,
+    }
+}
+
 impl Header {
     /// Bytes between the header and the payload.
     pub fn fingerprint_bytes(&self) -> usize {
-        if self.verified { chunks(self.payload_bytes as usize) * FINGERPRINT_BYTES } else { 0 }
+        fingerprint_bytes(self.verified, self.slices, self.payload_bytes)
     }
 
     /// Bytes of the whole frame.
@@ -124,7 +139,8 @@ impl Header {
         h[32..40].copy_from_slice(&self.slice.to_le_bytes());
         h[40..44].copy_from_slice(&self.payload_bytes.to_le_bytes());
         h[44..48].copy_from_slice(&self.payload_crc.to_le_bytes());
-        h[48..64].fill(0);
+        h[48..50].copy_from_slice(&self.slices.saturating_sub(1).to_le_bytes());
+        h[50..64].fill(0);
         let crc = crc32c(&frame[..end]);
         frame[60..64].copy_from_slice(&crc.to_le_bytes());
     }
@@ -156,6 +172,7 @@ impl Header {
             row: u16_at(h, 28),
             verified: flags & FLAG_VERIFIED != 0,
             slice: u64::from_le_bytes(array_at(h, 32)),
+            slices: u16_at(h, 48).saturating_add(1),
             payload_bytes,
             payload_crc: u32_at(h, 44),
         })
@@ -287,6 +304,7 @@ mod tests {
             row: 1,
             verified: true,
             slice: 99,
+            slices: 1,
             payload_bytes: 40_000,
             payload_crc: 0,
         }
@@ -329,6 +347,16 @@ mod tests {
         let head: [u8; HEADER_BYTES] = array_at(&frame, 0);
         assert_eq!(Header::parse(&head, 1 << 20), Ok(header()));
         assert_eq!(header().check(&frame), Ok(()));
+    }
+
+    #[test]
+    fn slices_that_share_a_frame_share_a_fingerprint() {
+        let header = Header { slices: 4, ..header() };
+        assert_eq!(header.frame_bytes(), HEADER_BYTES + FINGERPRINT_BYTES + 40_000);
+        let mut frame = vec![0; header.frame_bytes()];
+        header.seal(&mut frame);
+        assert_eq!(Header::parse(&array_at(&frame, 0), 40_000), Ok(header));
+        assert_eq!(Header { payload_bytes: 0, ..header }.frame_bytes(), HEADER_BYTES);
     }
 
     #[test]

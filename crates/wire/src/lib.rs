@@ -6,6 +6,7 @@ pub mod fault;
 pub mod frame;
 pub mod ids;
 pub mod limits;
+pub mod shared;
 pub mod spec;
 
 pub use fault::{Cause, Fault};

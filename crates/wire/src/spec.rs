@@ -4,11 +4,12 @@
 
 use crate::fault::{Cause, Fault};
 use crate::ids::{BlockId, FlowId, Token};
-use crate::{limits, proto};
+use crate::{limits, proto, shared};
 use flow::{Geometry, Input, Member, Output, Proved, Site, Symbol};
 use gf::{Field, Matrix};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 /// What every participant knows of a flow.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +35,8 @@ pub struct FlowHeader {
     pub serial: bool,
     /// What was written of a block stays for a lease when the flow breaks, so that a later attempt can go on from there.
     pub keep: bool,
+    /// Slices that share a frame ([`crate::shared`]), at least 1. For whom it can be more [`encode_plan`] finds out.
+    pub frame_slices: u32,
 }
 
 impl FlowHeader {
@@ -51,6 +54,7 @@ impl FlowHeader {
             window_slices: u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES),
             serial: false,
             keep: false,
+            frame_slices: 1,
         }
     }
 }
@@ -130,9 +134,16 @@ pub struct EdgeEnd {
 impl EdgeEnd {
     /// Payload bytes of the frame (slice, row).
     pub fn payload_bytes(&self, slice: u64, row: u16, slice_bytes: u32) -> u32 {
+        self.payload_bytes_of(slice..slice.saturating_add(1), row, slice_bytes)
+    }
+
+    /// Payload bytes of a row in slices that share a frame.
+    pub fn payload_bytes_of(&self, slices: Range<u64>, row: u16, slice_bytes: u32) -> u32 {
         let extent = self.extents.get(usize::from(row)).copied().unwrap_or(0);
-        let start = slice.saturating_mul(u64::from(slice_bytes));
-        extent.saturating_sub(start).min(u64::from(slice_bytes)) as u32
+        let [start, end] =
+            [slices.start, slices.end].map(|slice| slice.saturating_mul(u64::from(slice_bytes)));
+        let bytes = extent.saturating_sub(start).min(end.saturating_sub(start));
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 }
 
@@ -196,6 +207,8 @@ pub fn encode_plan(flow: &Proved, mut binding: Binding) -> Result<proto::FlowPla
             *writers.entry(*member).or_default() += 1;
         }
     }
+    let stored = |member| binding.stored_bytes(member);
+    binding.header.frame_slices = shared::frame_slices(flow, &binding.header, &lengths, stored);
     let mut stages = Vec::new();
     let mut edges = Vec::new();
     for (lane_number, (lane, extents)) in (0..).zip(flow.lanes.iter().zip(lengths)) {
@@ -305,6 +318,7 @@ fn encode_header(h: &FlowHeader) -> proto::FlowHeader {
         window_slices: h.window_slices,
         serial: h.serial,
         keep: h.keep,
+        frame_slices: h.frame_slices,
     }
 }
 
@@ -361,7 +375,7 @@ pub fn decode_header(h: &proto::FlowHeader) -> Result<FlowHeader, Fault> {
     if h.attempt == 0 || h.lease_ms == 0 || h.stall_ms == 0 || h.window_slices == 0 {
         return Err(invalid("attempt, lease, stall time and window are at least 1"));
     }
-    Ok(FlowHeader {
+    let header = FlowHeader {
         flow: FlowId::from_slice(&h.flow).map_err(|_| invalid("flow id"))?,
         attempt: h.attempt,
         field: field_from_number(h.field)?,
@@ -372,7 +386,12 @@ pub fn decode_header(h: &proto::FlowHeader) -> Result<FlowHeader, Fault> {
         window_slices: h.window_slices,
         serial: h.serial,
         keep: h.keep,
-    })
+        frame_slices: h.frame_slices.max(1),
+    };
+    if !shared::header_ok(&header) {
+        return Err(invalid("slices that share a frame"));
+    }
+    Ok(header)
 }
 
 /// Reads and checks what a node is to run.
@@ -441,6 +460,7 @@ fn decode_stage(s: &proto::Stage, header: &FlowHeader, ends: &mut Ends) -> Resul
     if (matrix.rows(), matrix.cols()) != (rows, cols) || rows == 0 || cols == 0 {
         return Err(invalid("the matrix does not fit the stage's inputs and outputs"));
     }
+    shared::check(header, &inputs, &outputs, &matrix)?;
     Ok(StageSpec { lane: s.lane, stage: s.stage, inputs, outputs, matrix })
 }
 

@@ -4,6 +4,7 @@ use super::{Link, StreamContext, low_water};
 use crate::doing::Activity;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
 use std::io::{ErrorKind, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
@@ -78,6 +79,11 @@ impl FrameAt {
     pub fn end(&self) -> usize {
         self.at + self.header.frame_bytes()
     }
+
+    /// Its first fingerprint, in `buffer`, if it has any.
+    pub fn fingerprint(&self, buffer: &[u8]) -> Option<Fingerprint> {
+        (self.header.fingerprint_bytes() > 0).then(|| fingerprint_at(buffer, self.at + HEADER_BYTES, 0))
+    }
 }
 
 impl Inlet {
@@ -126,7 +132,17 @@ impl Inlet {
 
     /// Whether all rows of `slice`, the next one, are here already, so that taking them cannot block.
     pub fn ready(&self, slice: u64) -> bool {
-        self.filled - self.start >= self.slice_on_wire(slice)
+        self.has(self.slice_on_wire(slice))
+    }
+
+    /// Whether the next `bytes` bytes are here already, so that waiting for them cannot block.
+    pub fn has(&self, bytes: usize) -> bool {
+        self.filled - self.start >= bytes
+    }
+
+    /// Waits for the next `bytes` bytes. What was taken before may move, and is lost.
+    pub fn wait(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.fill(bytes)
     }
 
     /// Bytes that all frames of a slice take: known beforehand, because the plan says how far each row reaches.
@@ -163,7 +179,7 @@ impl Inlet {
     pub fn take_head(&mut self, slice: u64, row: u16) -> Result<LongFrame, Fault> {
         let payload_bytes = self.payload_bytes(slice, row);
         self.fill(self.frame_on_wire(payload_bytes) - payload_bytes as usize)?;
-        let header = self.read_header(payload_bytes)?;
+        let header = self.read_header(payload_bytes, 1)?;
         self.expect(&header, slice, row)?;
         let fingerprints = (0..header.fingerprint_bytes() / FINGERPRINT_BYTES)
             .map(|index| fingerprint_at(&self.buffer, self.start + HEADER_BYTES, index))
@@ -174,9 +190,27 @@ impl Inlet {
         Ok(LongFrame { fingerprints })
     }
 
+    /// Takes the head of a frame that `slices` share; it is here already, and its payload is taken with [`Inlet::take`].
+    pub fn take_shared_head(&mut self, slices: &Range<u64>) -> Result<FrameAt, Fault> {
+        let payload_bytes =
+            self.end.payload_bytes_of(slices.clone(), 0, self.context.id.header.geometry.slice_bytes);
+        let header = self.read_header(payload_bytes, slices.end - slices.start)?;
+        self.expect(&header, slices.start, 0)?;
+        let frame = FrameAt { header, at: self.start };
+        self.start = frame.payload_at();
+        self.frames += 1;
+        Ok(frame)
+    }
+
+    /// Where the next `bytes` bytes of payload stand, which are here already.
+    pub fn take(&mut self, bytes: usize) -> Range<usize> {
+        self.start += bytes;
+        self.start - bytes..self.start
+    }
+
     /// Waits for the next `bytes` of the payload, at most a chunk.
     pub fn await_part(&mut self, bytes: usize) -> Result<(), Fault> {
-        if self.filled - self.start >= bytes {
+        if self.has(bytes) {
             return Ok(());
         }
         self.fill(self.long.1.min(PART_BYTES))
@@ -245,19 +279,20 @@ impl Inlet {
 
     /// Takes the next frame, whole in the buffer if it has the payload that it must have.
     fn take_frame(&mut self, payload_bytes: u32) -> Result<FrameAt, Fault> {
-        let header = self.read_header(payload_bytes)?;
+        let header = self.read_header(payload_bytes, 1)?;
         let frame = FrameAt { header, at: self.start };
         self.start = frame.end();
         Ok(frame)
     }
 
     /// Reads and checks the header at `start`; it and its fingerprints are there if the payload is as long as it must be.
-    fn read_header(&mut self, payload_bytes: u32) -> Result<Header, Fault> {
+    fn read_header(&mut self, payload_bytes: u32, slices: u64) -> Result<Header, Fault> {
         let mut head = [0; HEADER_BYTES];
         head.copy_from_slice(&self.buffer[self.start..self.start + HEADER_BYTES]);
         let header = Header::parse(&head, payload_bytes)
             .map_err(|e| self.fault(Cause::CorruptSlice, e.to_string()))?;
-        if header.payload_bytes != payload_bytes || header.verified != self.context.id.header.verify {
+        let planned = header.payload_bytes == payload_bytes && u64::from(header.slices) == slices;
+        if !planned || header.verified != self.context.id.header.verify {
             return Err(
                 self.fault(Cause::CorruptSlice, "a frame of another length than planned, or unverified")
             );
@@ -282,7 +317,7 @@ impl Inlet {
 
     /// Reads until `bytes` bytes stand behind `start`.
     fn fill(&mut self, bytes: usize) -> Result<(), Fault> {
-        if self.filled - self.start >= bytes {
+        if self.has(bytes) {
             return Ok(());
         }
         self.compact();

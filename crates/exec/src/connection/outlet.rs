@@ -3,6 +3,7 @@
 use super::{Link, StreamContext};
 use crate::doing::Activity;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind};
 use wire::spec::EdgeEnd;
@@ -10,6 +11,9 @@ use wire::{Cause, Fault};
 
 /// Under a throttle bytes are charged and sent in pieces of this size, so that a hop adds little delay.
 const THROTTLED_PIECE_BYTES: usize = 32 * 1024;
+
+/// Frames are gathered to about this size before they are sent, as long as there is input to go on with.
+const SEND_BYTES: usize = 128 * 1024;
 
 /// Where frames go.
 enum Carrier {
@@ -67,9 +71,16 @@ impl Outlet {
             row,
             verified: flow.verify,
             slice,
+            slices: 1,
             payload_bytes,
             payload_crc: 0,
         }
+    }
+
+    /// The header of a frame that `slices` share.
+    pub fn shared_header(&self, slices: &Range<u64>, payload_bytes: u32) -> Header {
+        let count = u16::try_from(slices.end - slices.start).unwrap_or(u16::MAX);
+        Header { slices: count, ..self.header(slices.start, 0, payload_bytes) }
     }
 
     /// Makes room for `bytes` more at the end of what is pending.
@@ -91,6 +102,11 @@ impl Outlet {
     /// Bytes that wait for [`Outlet::flush`].
     pub fn pending_bytes(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Whether enough is gathered.
+    pub fn is_full(&self) -> bool {
+        self.pending.len() >= SEND_BYTES
     }
 
     /// Sends what is pending.

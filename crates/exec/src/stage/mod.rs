@@ -7,6 +7,7 @@ mod inputs;
 mod local;
 mod outputs;
 mod serial;
+mod shared_frame;
 
 pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
@@ -78,6 +79,8 @@ pub(crate) struct Stage {
     /// Of long slices; empty where slices are short.
     pub(crate) sums: Vec<accumulate::Sum>,
     in_parts: bool,
+    /// Where slices share frames, the one that it is at.
+    pub(crate) frame: shared_frame::SharedFrame,
     delivered: u64,
     reported: u64,
     report_every: u64,
@@ -164,6 +167,7 @@ impl Stage {
             scratch: combine::Scratch::new(product.inputs(), product.outputs()),
             sums: Vec::new(),
             in_parts,
+            frame: shared_frame::SharedFrame::default(),
             matrix: task.spec.matrix,
             product,
             inputs,
@@ -219,7 +223,9 @@ impl Stage {
             }
             return Err(aborted());
         }
-        if self.in_parts {
+        if self.id.header.frame_slices > 1 {
+            shared_frame::slice(self, slice, granted_end)?;
+        } else if self.in_parts {
             accumulate::slice(self, slice, granted_end)?;
         } else {
             self.whole_slice(slice, granted_end)?;

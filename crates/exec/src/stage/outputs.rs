@@ -10,9 +10,6 @@ use wire::frame::{HEADER_BYTES, Header, crc32c};
 use wire::spec::EdgeEnd;
 use wire::{Cause, Fault, proto};
 
-/// Frames are gathered to about this size before they are sent, as long as there is input to go on with.
-const SEND_BYTES: usize = 128 * 1024;
-
 /// A piece of a row that a flow hands to whoever drives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
@@ -164,7 +161,7 @@ impl Outputs {
 
     /// Whether enough is gathered.
     pub(crate) fn full(&self) -> bool {
-        self.outlets.iter().any(|o| o.pending_bytes() >= SEND_BYTES)
+        self.outlets.iter().any(Outlet::is_full)
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {

@@ -119,6 +119,48 @@ async fn a_client_reads_a_range_of_a_lost_block() {
     }
 }
 
+/// In a chain of even blocks four slices of 32 KiB share a frame, and so a header and a fingerprint.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slices_of_even_chains_share_frames() {
+    const HEADER_AND_FINGERPRINT: u64 = 64 + 128;
+    const END: u64 = 64;
+    for (lengths, slice_bytes, frames) in [
+        ([300_000; 4], 32 * 1024, 3),
+        ([300_000; 4], 1024, 3),
+        ([300_000; 4], 64 * 1024, 5),
+        // The chain begins with the longest: nobody adds more than it received.
+        ([1, 300_000, 70_000, 0], 32 * 1024, 3),
+        ([300_000, 70_000, 300_000, 300_000], 32 * 1024, 10),
+    ] {
+        let shares = frames == 3;
+        let rig = Rig::new("rs-4+2", &lengths, slice_bytes).await;
+        let plan = rig.plan(Scheme::Pipeline, &[0], true);
+        assert_eq!(plan.header.as_ref().unwrap().frame_slices > 1, shares, "{lengths:?} {slice_bytes}");
+        let result = rig.repair(plan).await.unwrap();
+        assert!(rig.repaired(0), "{lengths:?} {slice_bytes}");
+        let last = result.stages.iter().flat_map(|stage| &stage.sent).max_by_key(|sent| sent.edge).unwrap();
+        let fingerprints = if shares { frames } else { last.payload_bytes.div_ceil(32 * 1024) };
+        let overhead = frames * HEADER_AND_FINGERPRINT + (fingerprints - frames) * 128 + END;
+        assert_eq!(last.wire_bytes, last.payload_bytes + overhead, "{lengths:?} {slice_bytes}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_plain_chain_cannot_share_frames() {
+    let rig = Rig::new("rs-2+1", &[100_000, 100_000], 1024).await;
+    for scheme in Scheme::all() {
+        let shares = rig.plan(scheme, &[0], true).header.unwrap().frame_slices > 1;
+        assert!(!shares || (!scheme.serial() && !scheme.whole_block()), "{scheme}");
+        assert_eq!(rig.plan(scheme, &[0], false).header.unwrap().frame_slices, 1, "{scheme}");
+    }
+    for frame_slices in [2, 129, u32::MAX] {
+        let mut plan = rig.plan(Scheme::Conventional, &[0], true);
+        plan.header.as_mut().unwrap().frame_slices = frame_slices;
+        let fault = rig.repair(plan).await.unwrap_err();
+        assert_eq!(fault.cause, Cause::Invalid, "{fault}");
+    }
+}
+
 /// A block of the usual size as one slice: one frame of 64 MiB over each edge.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_usual_block_goes_as_one_frame() {
