@@ -28,6 +28,9 @@ use clap::{Args, Parser, Subcommand};
 use context::Context;
 use output::{ClosedStdout, Output};
 use std::path::PathBuf;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 use std::process::ExitCode;
 
 /// Erasure-coded storage that repairs as fast as it reads.

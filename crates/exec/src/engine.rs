@@ -12,6 +12,7 @@ use crate::listener::{Expected, Greeter};
 use crate::prepared::{Ending, Prepared, PreparedStage};
 use crate::stage::{self, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask};
 use crate::store::BlockStore;
+use crate::threads::Threads;
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
 use std::collections::{HashMap, VecDeque};
@@ -74,6 +75,7 @@ pub(crate) struct Inner {
     greeter: Greeter,
     pool: Arc<Pool>,
     written: Arc<WrittenBlocks>,
+    threads: Threads,
     reserved: Mutex<Reserved>,
     attempts: Mutex<Attempts>,
     pub(crate) channels: Mutex<HashMap<String, tonic::transport::Channel>>,
@@ -120,6 +122,7 @@ impl Engine {
                 expected,
                 pool: Arc::default(),
                 written: Arc::new(WrittenBlocks::new()),
+                threads: Threads::default(),
                 reserved: Mutex::default(),
                 attempts: Mutex::default(),
                 channels: Mutex::default(),
@@ -301,7 +304,6 @@ impl Engine {
 
     fn spawn(&self, task: StageTask, reservation: Arc<Reservation>) -> Result<(), Fault> {
         let engine = self.clone();
-        let name = format!("stage {}.{}", task.spec.lane, task.spec.stage);
         let run = move || {
             let _reservation = reservation;
             let (context, events) = (task.context.clone(), task.events.clone());
@@ -321,11 +323,8 @@ impl Engine {
                 }
             }
         };
-        std::thread::Builder::new()
-            .name(name)
-            .spawn(run)
-            .map(drop)
-            .map_err(|e| Fault::new(Cause::Busy, format!("no further thread: {e}")))
+        let none = |e| Fault::new(Cause::Busy, format!("no further thread: {e}"));
+        self.0.threads.run(Box::new(run)).map_err(none)
     }
 
     /// Fills in what every fault of a flow says. One that comes from another node says it already, and whom it believes

@@ -28,6 +28,7 @@ mod prepared;
 mod rehearse;
 pub mod stage;
 pub mod store;
+mod threads;
 pub mod throttle;
 mod written;
 
