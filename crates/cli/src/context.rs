@@ -57,10 +57,10 @@ pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     run_on(Builder::new_multi_thread().enable_all().build(), work)
 }
 
-/// Runs `work` on a runtime with one thread for everything asynchronous: enough for a node, whose bytes move on threads
-/// of their own. Two would wake each other for every message.
+/// Runs `work`, and everything asynchronous, on this thread: enough for a node, whose bytes move on threads of their own.
+/// Two would wake each other for every message.
 pub fn run_on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    run_on(Builder::new_multi_thread().worker_threads(1).enable_all().build(), work)
+    run_on(Builder::new_current_thread().enable_all().build(), work)
 }
 
 fn run_on<T>(runtime: std::io::Result<Runtime>, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -105,7 +105,10 @@ mod tests {
         let everyone = Arc::new(std::sync::Barrier::new(2 * MAX_IDLE + 1));
         for _ in 0..2 * MAX_IDLE {
             let everyone = everyone.clone();
-            threads.run(Box::new(move || drop(everyone.wait()))).unwrap();
+            let work = move || {
+                everyone.wait();
+            };
+            threads.run(Box::new(work)).unwrap();
         }
         everyone.wait();
         while threads.lock().waiting.len() < MAX_IDLE {

@@ -62,14 +62,16 @@ impl Scheme {
         matches!(self, Scheme::Ppr | Scheme::PipeB)
     }
 
-    /// Streams that each of k helpers in a row receives, by its place: how much more of a node a place takes than to send
+    /// Streams that each of k helpers in a row receives, by its place, and last those of the requestor: every helper sends
     /// one. Several lanes are as one in which all but the first receive.
     pub fn received(self, k: usize) -> Vec<usize> {
-        match self {
+        let mut received = match self {
             Scheme::Conventional => vec![0; k],
             Scheme::Ppr | Scheme::PprSliced => super::tree::received(k),
             _ => (0..k).map(|place| usize::from(place > 0)).collect(),
-        }
+        };
+        received.push(k - received.iter().sum::<usize>());
+        received
     }
 
     /// Whether stages handle one slice at a time, from receiving it to its acknowledgement by the successor.

@@ -162,11 +162,10 @@ impl Received {
         placed.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// A repair of so long a block. Every helper sends one stream, and the requestor gets those that no helper does.
+    /// A repair of so long a block.
     fn add(&mut self, Assignment { chain, requestor }: &Assignment, bytes: u64) {
         let received = self.scheme.received(chain.len());
-        let rest = chain.len() - received.iter().sum::<usize>();
-        for (&node, streams) in chain.iter().zip(received).chain([(requestor, rest)]) {
+        for (&node, streams) in chain.iter().chain([requestor]).zip(received) {
             *self.bytes.entry(node).or_default() += streams as u64 * bytes;
         }
     }

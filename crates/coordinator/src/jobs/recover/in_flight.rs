@@ -53,14 +53,10 @@ impl InFlight {
     /// The nodes of an assignment, and how much of their room each takes.
     fn streams(&self, assignment: &Assignment) -> impl Iterator<Item = (NodeId, usize)> + use<> {
         let Assignment { chain, requestor } = assignment;
-        let received =
-            self.scheme.map_or_else(|| vec![1; chain.len()], |scheme| scheme.received(chain.len()));
-        let rest = chain.len().saturating_sub(received.iter().sum());
         let nodes: Vec<NodeId> = chain.iter().copied().chain([*requestor]).collect();
-        nodes
-            .into_iter()
-            .zip(received.into_iter().chain([rest]))
-            .map(|(node, streams)| (node, streams.max(1)))
+        let received =
+            self.scheme.map_or_else(|| vec![1; nodes.len()], |scheme| scheme.received(chain.len()));
+        nodes.into_iter().zip(received).map(|(node, streams)| (node, streams.max(1)))
     }
 
     /// Who repairs what now, and how many bytes each sends.
