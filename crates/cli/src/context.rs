@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use client::Client;
 use std::future::Future;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 /// Names the coordinator where no `--coordinator` does.
@@ -57,10 +58,13 @@ pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     run_on(Builder::new_multi_thread().enable_all().build(), work)
 }
 
+/// A node's threads for what may block wait so long for more of it: as long as connections and stages' threads do.
+const KEEP_THREADS: Duration = Duration::from_secs(60);
+
 /// Runs `work`, and everything asynchronous, on this thread: enough for a node, whose bytes move on threads of their own.
 /// Two would wake each other for every message.
 pub fn run_on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    run_on(Builder::new_current_thread().enable_all().build(), work)
+    run_on(Builder::new_current_thread().enable_all().thread_keep_alive(KEEP_THREADS).build(), work)
 }
 
 fn run_on<T>(runtime: std::io::Result<Runtime>, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Threads that wait for work at most; as many as a node has stages in a wide recovery. Each keeps a stack of some pages.
 const MAX_IDLE: usize = 64;
 
-/// … and so long each.
-const IDLE_FOR: Duration = Duration::from_secs(10);
+/// … and so long each: as long as connections wait for their next flow.
+const IDLE_FOR: Duration = Duration::from_secs(60);
 
 type Work = Box<dyn FnOnce() + Send>;
 

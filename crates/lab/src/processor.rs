@@ -2,6 +2,7 @@
 
 use crate::error::LabError;
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// `/proc` counts processor time in these on every Linux, whatever the kernel's own tick.
 const USER_TICKS_PER_SECOND: f64 = 100.0;
@@ -50,6 +51,32 @@ impl ProcessorShare {
         let all = now.all_ticks.saturating_sub(self.all_ticks).max(1);
         Ok(ticks(&now).saturating_sub(ticks(self)) as f64 / all as f64)
     }
+}
+
+/// The processors are idle enough when less than this of them was used in [`SETTLED_IN`].
+const SETTLED_SHARE: f64 = 0.1;
+
+/// Long enough to count ticks in.
+const SETTLED_IN: Duration = Duration::from_millis(100);
+
+/// A machine that is never idle is measured all the same; how busy it was is printed.
+const SETTLED_BY: Duration = Duration::from_secs(2);
+
+/// Waits until what ran before has ended on all sides: after a repair its block is made durable, or thrown away, by a file
+/// system that may take its time. Whoever comes next is not to pay for it.
+///
+/// # Errors
+/// [`LabError::Io`], as [`ProcessorShare::start`].
+pub fn settle() -> Result<(), LabError> {
+    let started = Instant::now();
+    while started.elapsed() < SETTLED_BY {
+        let share = ProcessorShare::start()?;
+        std::thread::sleep(SETTLED_IN);
+        if share.so_far()? < SETTLED_SHARE {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The first line of `/proc/stat` (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal; guest time, which

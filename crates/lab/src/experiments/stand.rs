@@ -20,6 +20,7 @@ use super::{Bench, Experiment, TESTBED, timeslots, timeslots_of_several};
 use crate::bare;
 use crate::cluster::{ClusterSpec, LabCluster, RepairOrder, RepairOutcome};
 use crate::error::LabError;
+use crate::processor::settle;
 use crate::report::{Axis, Machine, Measure, Results, Sample, Scale, Setup, Summary, Unit};
 use crate::testbed::{LinkRate, Testbed};
 use std::collections::BTreeMap;
@@ -203,6 +204,7 @@ impl<'a> Stand<'a> {
         let mut direct: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for round in 1..=results.setup.runs {
             for (label, x, contender) in &lineup.entries {
+                settle()?;
                 let sample = self.measure(contender)?;
                 let seconds = sample.get(VERIFIED).copied().unwrap_or_default();
                 (self.bench.say)(&format!(
