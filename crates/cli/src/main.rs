@@ -28,10 +28,11 @@ use clap::{Args, Parser, Subcommand};
 use context::Context;
 use output::{ClosedStdout, Output};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+/// Flows come and go with megabytes of buffers each, which the C library's allocator gives back to the kernel every time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-use std::process::ExitCode;
 
 /// Erasure-coded storage that repairs as fast as it reads.
 #[derive(Parser, Debug)]
