@@ -129,11 +129,9 @@ fn in_between(stage: &mut Stage, begins: bool, local_row: usize, granted_end: u6
         let own = own(&stage.inputs, &slices, payload_bytes);
         let inlet = &mut stage.inputs.inlets[0];
         let head = inlet.take_shared_head(&slices)?;
-        let mut made = Fingerprint::ZERO;
-        if let Some(promised) = head.fingerprint(inlet.buffer()) {
-            (stage.frame.promised, made) = (promised, promised);
-        }
+        stage.frame.promised = head.fingerprint(inlet.buffer()).unwrap_or_default();
         stage.frame.seen = Fingerprint::ZERO;
+        let mut made = stage.frame.promised;
         made.add_scaled(coefficient, &own);
         let outlet = &mut stage.outputs.outlets[0];
         let header = outlet.shared_header(&slices, payload_bytes);

@@ -145,6 +145,20 @@ async fn slices_of_even_chains_share_frames() {
     }
 }
 
+/// A local parity of short blocks: where its group ends, so do the frames' payloads, not the slices.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_beyond_the_end_of_a_chain_are_empty() {
+    for slice_bytes in [32 * 1024, 1024] {
+        let rig = Rig::new("lrc-6+2+2", &[70_000, 70_000, 1, 900_000, 900_000, 900_000], slice_bytes).await;
+        let local_parity = 6;
+        let plan = rig.plan(Scheme::Pipeline, &[local_parity], true);
+        assert_eq!(plan.edges.iter().map(|edge| edge.extents[0]).collect::<Vec<_>>(), [70_000; 3]);
+        assert!(plan.header.as_ref().unwrap().frame_slices > 1);
+        rig.repair(plan).await.unwrap();
+        assert!(rig.repaired(local_parity.into()), "{slice_bytes}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_plain_chain_cannot_share_frames() {
     let rig = Rig::new("rs-2+1", &[100_000, 100_000], 1024).await;
