@@ -117,9 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_whose_work_panics_is_not_listed() {
+    fn work_that_panics_takes_only_its_own_thread_along() {
         let threads = Threads::default();
-        threads.run(Box::new(|| std::panic::resume_unwind(Box::new(())))).unwrap();
+        let (held, ended) = mpsc::channel::<()>();
+        let work = move || {
+            let _held = held;
+            std::panic::resume_unwind(Box::new(()));
+        };
+        threads.run(Box::new(work)).unwrap();
+        // Its end of the channel is gone with it.
+        assert!(ended.recv().is_err());
+        assert!(threads.lock().waiting.is_empty(), "it waits for no further work");
         let (report, reports) = mpsc::channel();
         threads.run(Box::new(move || report.send(()).unwrap())).unwrap();
         reports.recv().unwrap();
