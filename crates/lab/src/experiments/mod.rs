@@ -67,6 +67,11 @@ pub struct Experiment {
     pub compare: fn(&Results) -> Vec<Comparison>,
 }
 
+/// Links of experiments with chains of twelve helpers, unless another rate is asked for. At 1 Gbit/s such a chain keeps two
+/// processors 70 to 80 % busy, and its time says as much about them as about the network (docs/performance.md); in timeslots
+/// the rate has no part.
+const LONG_CHAINS_MBIT: f64 = 500.0;
+
 /// A host that takes more than this part of the processors away shows in the figures.
 const STOLEN: f64 = 0.01;
 

@@ -1,7 +1,7 @@
 //! RP Figure 8(c): repair time of one block over (n,k).
 
 use super::stand::{Contender, DIRECT, Label, Lineup, Stand, StandSpec};
-use super::{Bench, Experiment, why};
+use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Ratio, Results, Scale, Target};
 use crate::testbed::LinkRate;
@@ -31,7 +31,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let spec = StandSpec {
         hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
+        rate: bench.rate.unwrap_or(LinkRate::mbit(LONG_CHAINS_MBIT)),
         stripes: CODES.iter().map(|&(_, code)| (code, block_bytes)).collect(),
     };
     let labels =

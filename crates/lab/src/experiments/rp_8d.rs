@@ -1,7 +1,7 @@
 //! RP Figure 8(d): repair time of one block of repair-friendly codes, by three schemes.
 
 use super::stand::{Contender, DIRECT, LEAST, Label, Lineup, NETWORK, Stand, StandSpec};
-use super::{Bench, Experiment, why};
+use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Measure, Ratio, Results, Scale, Target, Unit};
 use crate::testbed::LinkRate;
@@ -42,7 +42,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let spec = StandSpec {
         hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
+        rate: bench.rate.unwrap_or(LinkRate::mbit(LONG_CHAINS_MBIT)),
         stripes: CODES.iter().map(|&(_, code, _)| (code, block_bytes)).collect(),
     };
     let mut lineup = Lineup::default();

@@ -196,14 +196,19 @@ impl<'a> Stand<'a> {
         self.take_turns(lineup, results)
     }
 
-    /// The same on a stand that is warm.
+    /// The same on a stand that is warm. Every second round goes backwards: connections that were just used are faster, so
+    /// that nobody is to come after the same one always.
     ///
     /// # Errors
     /// As [`Stand::take`].
     pub fn take_turns(&self, lineup: &Lineup, results: &mut Results) -> Result<(), LabError> {
         let mut direct: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for round in 1..=results.setup.runs {
-            for (label, x, contender) in &lineup.entries {
+            let mut turns: Vec<_> = lineup.entries.iter().collect();
+            if round % 2 == 0 {
+                turns.reverse();
+            }
+            for (label, x, contender) in turns {
                 settle()?;
                 let sample = self.measure(contender)?;
                 let seconds = sample.get(VERIFIED).copied().unwrap_or_default();
