@@ -2,7 +2,7 @@
 
 use super::ppr::{CONVENTIONAL, PIPELINE, PPR, PPR_SLICED, SLICE_BYTES};
 use super::stand::{Contender, DIRECT, LEAST, Label, Lineup, NETWORK, Stand, StandSpec};
-use super::{Bench, Experiment, why};
+use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Measure, Ratio, Results, Scale, Target, Unit};
 use crate::testbed::LinkRate;
@@ -31,7 +31,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 2 << 20);
     let spec = StandSpec {
         hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
+        rate: bench.rate.unwrap_or(LinkRate::mbit(LONG_CHAINS_MBIT)),
         stripes: CODES.iter().map(|&(_, code)| (code, block_bytes)).collect(),
     };
     let labels =

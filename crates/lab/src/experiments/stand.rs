@@ -209,7 +209,6 @@ impl<'a> Stand<'a> {
                 turns.reverse();
             }
             for (label, x, contender) in turns {
-                settle()?;
                 let sample = self.measure(contender)?;
                 let seconds = sample.get(VERIFIED).copied().unwrap_or_default();
                 (self.bench.say)(&format!(
@@ -266,6 +265,7 @@ impl<'a> Stand<'a> {
             }
             Contender::Direct { bytes } => self.direct(bytes),
             Contender::Relay { stripe, slice_bytes } => {
+                settle()?;
                 let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
                 Ok(samples::bare(&bare::relay_chain(
                     &self.testbed,
@@ -275,6 +275,7 @@ impl<'a> Stand<'a> {
                 )?))
             }
             Contender::Helpers { stripe, slice_bytes } => {
+                settle()?;
                 let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
                 Ok(samples::bare(&bare::helper_chain(
                     &self.testbed,
@@ -286,19 +287,21 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// One plain TCP connection between two hosts without a coordinator.
+    /// One plain TCP connection between two hosts without a coordinator, when the machine has settled.
     ///
     /// # Errors
     /// Of the bare program.
     pub fn direct(&self, bytes: u64) -> Result<Sample, LabError> {
+        settle()?;
         Ok(samples::bare(&bare::direct_send(&self.testbed, 1, 2, bytes, SEND_BYTES)?))
     }
 
-    /// One repair, and what is kept of it.
+    /// One repair, when the machine has settled, and what is kept of it.
     ///
     /// # Errors
     /// Of the cluster.
     pub fn repair(&self, order: &RepairOrder) -> Result<(RepairOutcome, Sample), LabError> {
+        settle()?;
         let started = Instant::now();
         let outcome = self.cluster.repair(order)?;
         let mut sample = samples::repair(&outcome, started.elapsed().as_secs_f64());
