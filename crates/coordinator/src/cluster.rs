@@ -97,7 +97,7 @@ pub(crate) async fn throttle(shared: &Arc<Shared>, throttle: proto::Throttle) ->
         let set = shared.nodes.throttle(&view, node, throttle).await;
         outcome = outcome.and(set);
     }
-    shared.pace.forget();
+    shared.forget_pace();
     outcome
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn set(shared: &Arc<Shared>, json: &str) -> Result<String> {
     let stored = json.clone();
     shared.catalog.run(move |catalog| catalog.set_links(&stored)).await?;
     shared.planner.set_links(rates);
-    shared.pace.forget();
+    shared.forget_pace();
     tracing::info!("the table of links was replaced");
     Ok(json)
 }

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub audit: Audit,
     /// How long repairs of single blocks took lately.
     pub pace: Pace,
+    /// … and those of recoveries.
+    pub pace_among_many: Pace,
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
     receiving: Mutex<BTreeMap<u32, u64>>,
@@ -65,7 +67,8 @@ impl Shared {
             planner,
             orphans: tasks.add("orphans"),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
-            pace: Pace::default(),
+            pace: Pace::alone(),
+            pace_among_many: Pace::among_many(),
             tasks,
             jobs: Jobs::default(),
             catalog,
@@ -111,6 +114,12 @@ impl Shared {
 
     fn receiving(&self) -> MutexGuard<'_, BTreeMap<u32, u64>> {
         self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What repairs took so far says nothing of the next ones.
+    pub fn forget_pace(&self) {
+        self.pace.forget();
+        self.pace_among_many.forget();
     }
 
     /// Learns from a fault: suspects an edge, drops a damaged copy.

@@ -91,6 +91,33 @@ async fn a_dead_node_is_recovered_by_every_assignment() {
     }
 }
 
+/// Who holds up repairs of a recovery is found, though they share links and the first ones began when nothing was usual yet;
+/// the others go around it from the beginning.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_goes_around_a_node_that_is_slow() {
+    let mut rig = Rig::new(8).await;
+    let bytes = content(1, 48 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", "rs-2+2").await.unwrap();
+    rig.no_garbage().await;
+    let dead = fullest(&rig).await;
+    let lost = placed(&rig, dead).await.len();
+    rig.lose([dead]).await;
+    let slow = fullest(&rig).await;
+    // A block takes a minute.
+    rig.node(slow).shared().engine.throttle().set(BLOCK as u64 / 60, 0);
+    let events = rig.repair(RepairRequest { node: dead, ..Default::default() }).await.unwrap();
+    let said = |what: &str| events.iter().filter(|event| event.message.contains(what)).count();
+    let found = said(&format!("node-{slow} is slow"));
+    assert!(found >= 2 && said("is slow:") == found, "{events:?}");
+    assert!(said("began before that was known") > 0, "{events:?}");
+    assert_eq!(rebuilt(&events).len(), lost);
+    assert!(placed(&rig, dead).await.is_empty());
+    rig.node(slow).shared().engine.throttle().set(0, 0);
+    assert!(rig.get("a").await.unwrap() == bytes);
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
 /// A recovery can be measured as often as one likes: nothing need be lost, and nothing is another afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_measured_recovery_rebuilds_every_block_and_leaves_nothing() {

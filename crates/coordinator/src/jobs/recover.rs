@@ -31,7 +31,7 @@ use crate::shared::Shared;
 use assign::Pending;
 use flow::Scheme;
 use pace::Pace;
-use plan::{Damaged, by_urgency};
+use plan::{Damaged, NodeId, by_urgency};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,8 @@ pub(super) async fn run(
     for &node in row.nodes.iter().filter(|_| !(row.moves || discard)) {
         check_dead(shared, node)?;
     }
+    // How much is shared depends on how many run at once.
+    shared.pace_among_many.forget();
     let mut recovery = Recovery {
         shared,
         job,
@@ -81,6 +83,7 @@ pub(super) async fn run(
         pending: VecDeque::new(),
         running: JoinSet::new(),
         in_flight: InFlight::new(STREAMS_PER_NODE),
+        last_resort: Arc::default(),
         pace: Pace::default(),
         tried: BTreeSet::new(),
         repaired: 0,
@@ -160,6 +163,8 @@ struct Recovery<'a> {
     pending: VecDeque<Pending>,
     running: JoinSet<(Pending, Result<Repaired>)>,
     in_flight: InFlight,
+    /// Who was a last resort when the pending ones were assigned.
+    last_resort: Arc<BTreeSet<NodeId>>,
     pace: Pace,
     /// Copies that were listed already.
     tried: BTreeSet<(u32, BlockId)>,
@@ -258,12 +263,27 @@ impl Recovery<'_> {
         if self.running.len() >= allowed.max(1) {
             return Ok(None);
         }
+        let last_resort = Arc::clone(&self.shared.health.view().last_resort);
+        if last_resort != self.last_resort {
+            self.last_resort = last_resort;
+            self.reassign();
+        }
         if self.pending.is_empty() && !self.queue.is_empty() {
             let batch: Vec<Lost> = self.queue.drain(..self.queue.len().min(BATCH)).collect();
             self.pending = assign::assign(self.shared, self.row, batch, &self.in_flight).await?;
         }
         let place = self.best();
         Ok(place.and_then(|place| self.pending.remove(place)))
+    }
+
+    /// What waits is to be assigned again, as nodes are trusted now; but for what failed as it was assigned.
+    fn reassign(&mut self) {
+        let (assigned, free): (Vec<Pending>, Vec<Pending>) =
+            self.pending.drain(..).partition(Pending::is_bound);
+        self.pending = free.into();
+        for pending in assigned.into_iter().rev() {
+            self.queue.push_front(pending.lost);
+        }
     }
 
     /// Of those that may begin and are as urgent as the first of them, the one whose nodes take part in the fewest
@@ -301,8 +321,7 @@ impl Recovery<'_> {
             discard: self.discard,
             replaces: Some(pending.lost.node),
             moves: self.row.moves,
-            // What is usual while many repairs share the links is not known.
-            patient: true,
+            patient: false,
             helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().map(|node| node.0)).collect(),
         };
         let (shared, job) = (Arc::clone(self.shared), Arc::clone(self.job));

@@ -10,13 +10,21 @@ use crate::config::{MAX_ATTEMPTS, MAX_MENDS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::nodes::blamed;
-use crate::planner::{RepairPlan, RepairSpec};
+use crate::pace::Pace;
+use crate::planner::{Price, RepairPlan, RepairSpec};
 use crate::shared::{Shared, now_ms};
 use flow::Scheme;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::{BlockId, Cause, Fault, FlowId, proto};
+
+/// A flow that began when nobody knew what is usual is given up, and begun again where it was, once it has taken so many
+/// times what is usual by then: its driver looks for whoever holds it up.
+const OVERDUE: u32 = 3;
+
+/// So often that is looked at.
+const OVERDUE_EVERY: Duration = Duration::from_millis(500);
 
 /// How a block is to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,7 +37,7 @@ pub(crate) struct RepairOptions {
     pub requestor: Option<u32>,
     /// Throw the result away, and do not ask whether the block is missing.
     pub discard: bool,
-    /// The dead node whose copy is to be replaced; `None`: any dead one.
+    /// Of a recovery: the dead node whose copy is to be replaced; `None`: any dead one.
     pub replaces: Option<u32>,
     /// That node lives, and its copy moves.
     pub moves: bool,
@@ -224,14 +232,21 @@ impl Repair<'_> {
             // As things are now: a copy that was found damaged is not listed any more.
             let view = shared.health.view();
             let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+            let era = self.pace().era();
             let error = match self.build(&view, &placement, ticket).await {
-                Err(CoordinatorError::Flow(fault)) if is_mendable(&fault, &[ticket.target.node]) => fault,
+                Err(CoordinatorError::Flow(fault))
+                    if fault.cause == Cause::Slow || is_mendable(&fault, &[ticket.target.node]) =>
+                {
+                    fault
+                }
                 // Better slowly than not at all. Nothing was begun: it is still the same attempt.
                 Err(CoordinatorError::Unrecoverable { .. }) if self.slow.give_up() => continue,
                 result => return result,
             };
             let attempt = self.attempts;
-            if error.cause == Cause::Slow {
+            if error.cause == Cause::Slow && self.pace().era() != era {
+                tracing::info!(%block, attempt, %error, "rates were changed meanwhile: nobody is to blame");
+            } else if error.cause == Cause::Slow {
                 if let Some(node) = self.slow.note(&error, ticket.target.node) {
                     self.shared.health.held_up(node);
                 }
@@ -259,7 +274,7 @@ impl Repair<'_> {
             slice_bytes: self.shared.planner.slice_bytes(self.options.slice_bytes)?,
             verify: self.options.verify,
             requestor: ticket.target.node,
-            scheduled: self.options.replaces.is_some(),
+            scheduled: self.options.is_one_of_many(),
             generation: ticket.target.generation,
             flow: self.flow,
             attempt: ticket.attempt,
@@ -269,10 +284,11 @@ impl Repair<'_> {
         let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
         let mut plan = self.shared.planner.repair(view, placement, &spec, &avoid)?;
         let block_bytes = plan.planned.flow.geometry.block_bytes;
-        if plan.has_spares && !self.options.patient && self.slow.may_detour() {
-            let expected = plan.price.and_then(|price| self.shared.pace.expected(&price, block_bytes));
-            plan.planned.plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
-        }
+        // Where others could help, a flow is not to take much longer than usual.
+        let watched =
+            plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_detour());
+        let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
+        plan.planned.plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
         self.shared.planner.mark(&plan.planned.flow, ticket.target.node);
         let participants = plan.planned.plan.participants.clone();
         let progress = |done, total| self.job.slices(done, total);
@@ -281,15 +297,19 @@ impl Repair<'_> {
         let result = tokio::select! {
             result = drive => result,
             // A recovery that is paused stops at once: its blocks begin again.
-            () = self.job.task.held(), if self.options.replaces.is_some() => {
+            () = self.job.task.held(), if self.options.is_one_of_many() => {
                 return Err(CoordinatorError::Paused);
+            }
+            () = self.overdue(watched, block_bytes), if expected.is_none() => {
+                let what = "it takes far longer than others, and began before that was known";
+                Err(Fault::new(Cause::Slow, what))
             }
         };
         audit::note(self.shared, view, &plan, &[self.block], result.as_ref()).await?;
         let (result, RepairPlan { scheme, why, price, .. }) = (result?, plan);
         let sums = check_staged(&result, placement, ticket)?;
-        if let Some(price) = price.filter(|_| result.kept_slices == 0 && !spec.scheduled) {
-            self.shared.pace.note(&price, block_bytes, Duration::from_micros(result.verified_us));
+        if let Some(price) = price.filter(|_| result.kept_slices == 0) {
+            self.pace().note(&price, block_bytes, Duration::from_micros(result.verified_us));
         }
         let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
         let kept = kept(&result);
@@ -303,6 +323,28 @@ impl Repair<'_> {
             ..Default::default()
         });
         Ok(sums)
+    }
+
+    /// What is usual for a repair like this one.
+    fn pace(&self) -> &Pace {
+        match self.options.is_one_of_many() {
+            true => &self.shared.pace_among_many,
+            false => &self.shared.pace,
+        }
+    }
+
+    /// Ends when a flow of this price, which begins now, has taken far longer than what has become usual meanwhile. Of
+    /// one without a price never.
+    async fn overdue(&self, price: Option<Price>, block_bytes: u64) {
+        let Some(price) = price else { return std::future::pending().await };
+        let began = Instant::now();
+        loop {
+            tokio::time::sleep(OVERDUE_EVERY).await;
+            let expected = self.pace().expected(&price, block_bytes);
+            if expected.is_some_and(|expected| began.elapsed() > expected * OVERDUE) {
+                return;
+            }
+        }
     }
 }
 
@@ -343,6 +385,11 @@ pub(super) async fn throw_away(
 }
 
 impl RepairOptions {
+    /// Whether it is part of a recovery: helpers are scheduled, a pause ends it, links are shared with others like it.
+    fn is_one_of_many(&self) -> bool {
+        self.replaces.is_some()
+    }
+
     /// Nodes that live, but for the one that is left.
     fn without_leaver(&self, view: &View) -> BTreeSet<u32> {
         view.living().into_iter().filter(|&node| !self.moves || Some(node) != self.replaces).collect()

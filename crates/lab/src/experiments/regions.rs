@@ -1,8 +1,8 @@
 //! Repair between regions of unequal links (RP §6.2): what Figures 9(a) and 9(b) have in common. Each region's row of
 //! Table 1 holds for each ordered pair of hosts.
 
-use super::stand::{DIRECT, Ground, LEAST, Label, Stand, StandSpec, VERIFIED};
-use super::{Bench, Experiment, why};
+use super::stand::{DIRECT, Ground, LEAST, Label, SEND_BYTES, Stand, StandSpec, VERIFIED};
+use super::{Bench, Experiment, SLICES_OF_LANES, why};
 use crate::bare;
 use crate::cluster::RepairOrder;
 use crate::error::LabError;
@@ -28,10 +28,8 @@ const PIPELINE: &str = "pipeline";
 /// Pipeline as the paper's "RP": its helpers and their order are random.
 const RANDOM: &str = "pipeline, random path";
 
-const SLICE_BYTES: u32 = 32 << 10;
-
-/// Links are as fast as the paper's times this. Multi-path repair fills all of them at once, which at the paper's rates took two
-/// processors whole (docs/performance.md).
+/// Links are as fast as the paper's times this. Multi-path repair fills all of them at once, which at the paper's rates takes
+/// two processors whole.
 const RATES: f64 = 0.5;
 
 /// What Table 1 says of a continent, and the paper's savings, each as the least and the most over the requestor's regions,
@@ -80,7 +78,7 @@ pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) ->
         let names = continent.regions.map(str::to_owned).to_vec();
         let scale = Scale::Categories(names);
         let mut results = stand.results(experiment, "requestor in", scale, bench.rounds(5, 1));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        results.setup.slice_bytes = Some(SLICES_OF_LANES.into());
         results.ratios = Ratio::savings(&[PPR, PPR_SLICED, RANDOM, WEIGHTED]);
         results.notes.push(
             "Table 1's rate of two regions limits each ordered pair of their hosts, and the fastest link of its region a \
@@ -129,15 +127,14 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
                 (Label::rival(PPR_SLICED), PPR_SLICED, &random[..]),
             ];
             for (label, scheme, helpers) in turns {
-                let order = stand.stripes[0].order(scheme, SLICE_BYTES);
+                let order = stand.stripes[0].order(scheme, SLICES_OF_LANES);
                 let order = RepairOrder { requestor, helpers: helpers.to_vec(), ..order };
                 let (_, sample) = stand.repair(&order)?;
                 results.add(label.name, label.kind, label.shape, x, sample);
             }
             let bytes = stand.stripes[0].block_bytes;
             // The host before it in its region.
-            let timing =
-                bare::direct_send(&stand.testbed, host - REGIONS, host, bytes, SLICE_BYTES as usize)?;
+            let timing = bare::direct_send(&stand.testbed, host - REGIONS, host, bytes, SEND_BYTES)?;
             let sample = Sample::from([(VERIFIED.to_owned(), timing.seconds)]);
             let label = Label::bare(DIRECT);
             results.add(label.name, label.kind, label.shape, x, sample);

@@ -1,7 +1,7 @@
 //! RP Figure 8(g): repair time of one block where each link to the requestor is narrow.
 
-use super::stand::{DIRECT, Ground, LEAST, Label, Stand, StandSpec, VERIFIED};
-use super::{Bench, Experiment, why};
+use super::stand::{DIRECT, Ground, LEAST, Label, SEND_BYTES, Stand, StandSpec, VERIFIED};
+use super::{Bench, Experiment, SLICES_OF_LANES, why};
 use crate::bare;
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
@@ -23,12 +23,10 @@ const CYCLIC: &str = "cyclic";
 const PIPELINE: &str = "pipeline";
 const CODE: &str = "rs-10+4";
 
-const SLICE_BYTES: u32 = 32 << 10;
 const HOLDERS: usize = 14;
 
-/// Of each port, Mb/s: a quarter of the paper's. Cyclic repair keeps eleven of them busy at once in both directions, with a
-/// hundred connections between them; at half the paper's rates that took 60 % of two processors, and they were what it waited
-/// for (docs/performance.md).
+/// Of each port, Mb/s: a quarter of the paper's. Cyclic repair keeps eleven of them busy at once in both directions, and with
+/// slices as short as its lanes want them that takes half of two processors.
 const PORT_MBIT: f64 = 250.0;
 
 /// From each helper to the requestor, Mb/s.
@@ -43,7 +41,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         let names = INTO_MBIT.iter().map(|mbit| format!("{mbit} Mb/s")).collect();
         let scale = Scale::Categories(names);
         let mut results = stand.results(&EXPERIMENT, "each link to the requestor", scale, bench.rounds(3, 1));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        results.setup.slice_bytes = Some(SLICES_OF_LANES.into());
         results.ratios = Ratio::savings(&[PIPELINE]);
         results.ratios.push(Ratio::times(DIRECT));
         results.notes.push(format!(
@@ -77,13 +75,13 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
         for round in 1..=results.setup.runs {
             (stand.bench.say)(&format!("round {round} of {} at {mbit} Mb/s", results.setup.runs));
             for label in [Label::subject(CYCLIC), Label::rival(PIPELINE)] {
-                let order = stand.stripes[0].order(label.name, SLICE_BYTES);
+                let order = stand.stripes[0].order(label.name, SLICES_OF_LANES);
                 let (_, sample) = stand.repair(&order)?;
                 results.add(label.name, label.kind, label.shape, x, sample);
             }
             let label = Label::bare(DIRECT);
             let bytes = stand.stripes[0].block_bytes;
-            let timing = bare::direct_send(&stand.testbed, 1, HOLDERS, bytes, SLICE_BYTES as usize)?;
+            let timing = bare::direct_send(&stand.testbed, 1, HOLDERS, bytes, SEND_BYTES)?;
             let sample = Sample::from([(VERIFIED.to_owned(), timing.seconds)]);
             results.add(label.name, label.kind, label.shape, x, sample);
         }

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Bytes per write of a direct send: a slice.
-const SEND_BYTES: usize = 32 << 10;
+pub const SEND_BYTES: usize = 32 << 10;
 
 /// It reads a block at each of k helpers.
 const WARM_UP_SCHEME: &str = "pipeline";

@@ -119,6 +119,27 @@ async fn a_client_reads_a_range_of_a_lost_block() {
     }
 }
 
+/// Windows end within chunks, and lanes have slices much shorter than a chunk: each chunk still comes whole from one lane.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lanes_of_short_slices_share_no_chunk() {
+    for slice_bytes in [1024, 4096] {
+        let rig = Rig::new("rs-4+2", &[2_000_000; 4], slice_bytes).await;
+        let mut plan = rig.plan(Scheme::Cyclic, &[0], true);
+        plan.header.as_mut().unwrap().window_slices = 42;
+        let result = rig.repair(plan).await.unwrap();
+        assert!(rig.repaired(0), "{slice_bytes}");
+        let flow = rig.flow(
+            Scheme::Cyclic,
+            flow::RepairRequest::whole_blocks(&rig.code, &[flow::Member(0)]),
+            flow::Sink::Write,
+            &[flow::Member(0)],
+        );
+        let predicted = flow::predict(&flow, |_| 2_000_000, None);
+        let carried = result.links.iter().map(|l| ((flow::Site(l.from), flow::Site(l.to)), l.bytes));
+        assert_eq!(carried.collect::<Vec<_>>(), predicted.links.into_iter().collect::<Vec<_>>());
+    }
+}
+
 /// In a chain of even blocks four slices of 32 KiB share a frame, and so a header and a fingerprint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slices_of_even_chains_share_frames() {

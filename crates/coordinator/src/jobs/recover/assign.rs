@@ -208,6 +208,11 @@ impl Pending {
         }
     }
 
+    /// Whether its nodes, or those among which they are chosen, are settled.
+    pub fn is_bound(&self) -> bool {
+        self.assignment.is_some() || self.candidates.is_some()
+    }
+
     /// Forgets who was to repair it, for good.
     pub fn set_free(&mut self) {
         self.assignment = None;
