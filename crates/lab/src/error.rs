@@ -101,6 +101,24 @@ pub enum LabError {
         /// Fraction of all processors in use.
         busy: f64,
     },
+    /// The same, with another figure each time: something else takes this machine's time.
+    #[error(
+        "{from} → {to} carries between {least_mbit:.1} and {most_mbit:.1} Mbit/s of payload where {claimed} should carry {expected_mbit:.1}: this machine is too unsteady to measure on now"
+    )]
+    Unsteady {
+        /// What is at the link's start.
+        from: String,
+        /// What is at its end.
+        to: String,
+        /// Its limit.
+        claimed: LinkRate,
+        /// Payload that such a limit lets through.
+        expected_mbit: f64,
+        /// The least payload that came through.
+        least_mbit: f64,
+        /// The most.
+        most_mbit: f64,
+    },
     /// A daemon did not start, or ended.
     #[error("{who}: {message}")]
     Daemon {

@@ -4,7 +4,7 @@ use super::Host;
 use super::shape::Limits;
 use super::spec::{LinkRate, Spec};
 use crate::error::LabError;
-use crate::processor::ProcessorShare;
+use crate::processor::{ProcessorShare, settle};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -23,6 +23,9 @@ const PACKET_BYTES: f64 = 65536.0;
 /// So many on the slowest link are counted, at least.
 const PACKETS: f64 = 8.0;
 
+/// A link that is off alone is counted twice as long each time, up to so many times as long: who counts may be late himself.
+const MAX_STRETCH: u32 = 8;
+
 /// Further off than this, a link is not what it is said to be. Buckets and timers are exact to one or two percent.
 const TOLERANCE: f64 = 0.05;
 
@@ -32,9 +35,15 @@ const BUSY: f64 = 0.9;
 /// Links that are measured at once when all at once were too many.
 const FEW: usize = 4;
 
-/// A link that is off when measured alone is measured so often: a virtual machine stands still now and then while its host
-/// does something else, and a limit that is wrong stays wrong.
-const ATTEMPTS_ALONE: usize = 4;
+/// A link that is off when measured alone is refused once so many figures agree: a limit that is wrong stays wrong, and a
+/// virtual machine whose host does something else carries something else each time …
+const AGREEING: usize = 4;
+
+/// … within this of each other …
+const AGREEMENT: f64 = 0.02;
+
+/// … or once it has been measured for so long: hosts are busy for seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -93,25 +102,15 @@ struct Probe {
 pub fn measure(hosts: &[Host], spec: &Spec, limits: &Limits) -> Result<LinkReport, LabError> {
     let mut report = LinkReport { links: Vec::new(), processor_share: 0.0 };
     for round in rounds(spec, limits) {
-        let (mut links, share) = run(hosts, &round)?;
+        let (mut links, share) = run(hosts, &round, 1)?;
         report.processor_share = report.processor_share.max(share);
         // On a busy machine all at once may be too much: what was off gets another chance with few others, then alone.
         for few in deviating(&links).chunks(FEW) {
-            let (again, _) = run(hosts, few.iter().map(|&at| &round[at]))?;
+            let (again, _) = run(hosts, few.iter().map(|&at| &round[at]), 1)?;
             few.iter().zip(again).for_each(|(&at, link)| links[at] = link);
         }
         for at in deviating(&links) {
-            for attempt in 1..=ATTEMPTS_ALONE {
-                let (alone, busy) = run(hosts, [&round[at]])?;
-                let Some(link) = alone.into_iter().next() else { break };
-                if !link.deviates() {
-                    links[at] = link;
-                    break;
-                }
-                if attempt == ATTEMPTS_ALONE {
-                    return Err(refusal(&link, busy));
-                }
-            }
+            links[at] = measure_alone(hosts, &round[at])?;
         }
         report.links.extend(links);
     }
@@ -122,13 +121,42 @@ fn deviating(links: &[MeasuredLink]) -> Vec<usize> {
     (0..links.len()).filter(|&at| links[at].deviates()).collect()
 }
 
-fn refusal(link: &MeasuredLink, busy: f64) -> LabError {
-    let (from, to, claimed) = (link.from.clone(), link.to.clone(), link.claimed);
-    let (measured_mbit, expected_mbit) = (link.measured_mbit, link.expected_mbit().unwrap_or_default());
+/// Finds out whether a link is off, or the machine is.
+fn measure_alone(hosts: &[Host], probe: &Probe) -> Result<MeasuredLink, LabError> {
+    let started = Instant::now();
+    let (mut figures, mut stretch) = (Vec::new(), 1);
+    loop {
+        settle()?;
+        let (alone, busy) = run(hosts, [probe], stretch)?;
+        stretch = (2 * stretch).min(MAX_STRETCH);
+        let Some(link) = alone.into_iter().next() else { continue };
+        if !link.deviates() {
+            return Ok(link);
+        }
+        figures.push(link.measured_mbit);
+        if agree(&figures) || started.elapsed() > PATIENCE {
+            return Err(refusal(link, &figures, busy));
+        }
+    }
+}
+
+fn agree(figures: &[f64]) -> bool {
+    let mut figures = figures.to_vec();
+    figures.sort_by(f64::total_cmp);
+    figures.windows(AGREEING).any(|some| some[AGREEING - 1] <= some[0] * (1.0 + AGREEMENT))
+}
+
+fn refusal(link: MeasuredLink, figures: &[f64], busy: f64) -> LabError {
+    let expected_mbit = link.expected_mbit().unwrap_or_default();
+    let MeasuredLink { from, to, claimed, measured_mbit } = link;
     if busy > BUSY && measured_mbit < expected_mbit {
         LabError::ProcessorBound { from, to, claimed, expected_mbit, measured_mbit, busy }
-    } else {
+    } else if agree(figures) {
         LabError::LinkDeviates { from, to, claimed, expected_mbit, measured_mbit }
+    } else {
+        let least_mbit = figures.iter().copied().fold(f64::INFINITY, f64::min);
+        let most_mbit = figures.iter().copied().fold(0.0, f64::max);
+        LabError::Unsteady { from, to, claimed, expected_mbit, least_mbit, most_mbit }
     }
 }
 
@@ -186,10 +214,12 @@ fn between_racks(rack: usize, racks: &[Vec<usize>], limits: &Limits) -> Probe {
     }
 }
 
-/// Runs all flows of all probes at once; what each probe's carried, and how busy the processors were.
+/// Runs all flows of all probes at once, for `stretch` times the usual time; what each probe's carried, and how busy the
+/// processors were.
 fn run<'a>(
     hosts: &[Host],
     probes: impl IntoIterator<Item = &'a Probe> + Clone,
+    stretch: u32,
 ) -> Result<(Vec<MeasuredLink>, f64), LabError> {
     let mut wires = Vec::new();
     for (at, probe) in probes.clone().into_iter().enumerate() {
@@ -205,7 +235,7 @@ fn run<'a>(
             scope.spawn(move || pour(sender));
             scope.spawn(move || drain(receiver, arrived));
         }
-        let counted = count(&arrivals, slowest);
+        let counted = count(&arrivals, slowest, stretch);
         for (_, (sender, receiver)) in &wires {
             let _ = sender.shutdown(Shutdown::Both);
             let _ = receiver.shutdown(Shutdown::Both);
@@ -241,14 +271,18 @@ impl Arrival {
 }
 
 /// The rate of each flow, Mbit/s, and how busy the processors were.
-fn count(arrivals: &[Mutex<Arrival>], slowest: Option<f64>) -> Result<(Vec<f64>, f64), LabError> {
+fn count(
+    arrivals: &[Mutex<Arrival>],
+    slowest: Option<f64>,
+    stretch: u32,
+) -> Result<(Vec<f64>, f64), LabError> {
     let read =
         || arrivals.iter().map(|a| *a.lock().unwrap_or_else(PoisonError::into_inner)).collect::<Vec<_>>();
     let packets =
         |count: f64| Duration::from_secs_f64(slowest.map_or(0.0, |rate| count * PACKET_BYTES / rate));
     std::thread::sleep(WARM_UP.max(packets(2.0)));
     let (processors, before) = (ProcessorShare::start()?, read());
-    std::thread::sleep(SPAN.max(packets(PACKETS)));
+    std::thread::sleep(SPAN.max(packets(PACKETS)) * stretch);
     let rates = read().into_iter().zip(before).map(|(after, before)| after.rate_since(before)).collect();
     Ok((rates, processors.so_far()?))
 }
@@ -275,5 +309,32 @@ fn drain(mut from: &TcpStream, arrived: &Mutex<Arrival>) {
         let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
         arrived.bytes += bytes as u64;
         arrived.at = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_limit_is_told_from_a_machine_that_is_disturbed() {
+        let link = |measured_mbit| MeasuredLink {
+            from: "host 0".to_owned(),
+            to: "host 1".to_owned(),
+            claimed: LinkRate::mbit(200.0),
+            measured_mbit,
+        };
+        assert!(!agree(&[143.0, 143.1, 143.2]), "too few");
+        assert!(!agree(&[180.0, 132.0, 160.0, 171.0]));
+        let wrong = [180.0, 143.0, 120.0, 144.0, 143.2, 143.1];
+        assert!(agree(&wrong));
+        assert!(matches!(refusal(link(143.1), &wrong, 0.3), LabError::LinkDeviates { .. }));
+        assert!(matches!(refusal(link(143.1), &wrong, 0.95), LabError::ProcessorBound { .. }));
+        let LabError::Unsteady { least_mbit, most_mbit, .. } =
+            refusal(link(171.0), &[180.0, 132.0, 171.0], 0.3)
+        else {
+            panic!("nothing agrees");
+        };
+        assert_eq!((least_mbit, most_mbit), (132.0, 180.0));
     }
 }

@@ -262,7 +262,8 @@ impl Testbed {
     ///
     /// # Errors
     /// [`LabError::LinkDeviates`] if one carries 5 % more or less payload than its limit lets through;
-    /// [`LabError::ProcessorBound`] if that is because the processors are busy.
+    /// [`LabError::ProcessorBound`] if that is because the processors are busy; [`LabError::Unsteady`] if it is another
+    /// amount each time.
     pub fn measure(&self) -> Result<LinkReport, LabError> {
         measure::measure(&self.hosts, self.spec(), &self.state.limits)
     }
