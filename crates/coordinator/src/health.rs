@@ -22,6 +22,12 @@ const SLOW_AFTER: usize = 2;
 /// node that was merely busy is soon tried again.
 const SLOW_FOR: Duration = Duration::from_secs(300);
 
+/// So often within the time after which silent nodes are dead, the coordinator makes sure that it did not stand still itself.
+const LOOKS: u32 = 8;
+
+/// It does not look more often: timers are late by some milliseconds on a busy machine.
+const MIN_LOOK: Duration = Duration::from_millis(20);
+
 /// Suspected edges that are remembered of a node: more add nothing.
 const MAX_SUSPECTED_EDGES: usize = 16;
 
@@ -30,10 +36,17 @@ const MAX_SUSPECTED_EDGES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Health {
     dead_after: Duration,
-    nodes: Mutex<BTreeMap<u32, Node>>,
+    nodes: Mutex<Nodes>,
     /// The last one, and when it was made. Gone when anything but a heartbeat has changed the nodes, which are locked
     /// first.
     view: Mutex<Option<(Instant, Arc<View>)>>,
+}
+
+#[derive(Debug)]
+struct Nodes {
+    by_id: BTreeMap<u32, Node>,
+    /// When this process last ran, as far as is known.
+    looked: Instant,
 }
 
 #[derive(Debug)]
@@ -86,13 +99,30 @@ impl Health {
             |(id, row): (u32, NodeRow)| (id, Node { is_leaving: leaving.contains(&id), ..Node::new(row) });
         Health {
             dead_after,
-            nodes: Mutex::new(known.into_iter().map(node).collect()),
+            nodes: Mutex::new(Nodes { by_id: known.into_iter().map(node).collect(), looked: Instant::now() }),
             view: Mutex::default(),
         }
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<u32, Node>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The nodes, with no silence held against them that is this process's own: whoever looks first after a pause, be it the
+    /// loop, a heartbeat that waited or a plan, finds it out.
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pause) = nodes.look(Instant::now(), self.dead_after, self.look_every()) {
+            tracing::warn!(ms = pause.as_millis() as u64, "stood still: nobody is dead for that");
+            *self.last_view() = None;
+        }
+        nodes
+    }
+
+    /// How often somebody has to [`look`](Self::look).
+    pub fn look_every(&self) -> Duration {
+        (self.dead_after / LOOKS).max(MIN_LOOK)
+    }
+
+    /// Makes sure that this process did not stand still.
+    pub fn look(&self) {
+        drop(self.nodes());
     }
 
     fn last_view(&self) -> MutexGuard<'_, Option<(Instant, Arc<View>)>> {
@@ -100,7 +130,7 @@ impl Health {
     }
 
     /// The nodes, to be changed such that the next plan knows it.
-    fn nodes_to_change(&self) -> MutexGuard<'_, BTreeMap<u32, Node>> {
+    fn nodes_to_change(&self) -> MutexGuard<'_, Nodes> {
         let nodes = self.nodes();
         *self.last_view() = None;
         nodes
@@ -109,7 +139,7 @@ impl Health {
     /// A node has registered.
     pub fn registered(&self, node: u32, row: NodeRow) {
         let mut nodes = self.nodes_to_change();
-        let entry = nodes.entry(node).or_insert_with(|| Node::new(row.clone()));
+        let entry = nodes.by_id.entry(node).or_insert_with(|| Node::new(row.clone()));
         entry.row = row;
         entry.is_registered = true;
         entry.last_seen = Some(Instant::now());
@@ -117,7 +147,7 @@ impl Health {
 
     /// A node is decommissioned, or no longer.
     pub fn set_leaving(&self, node: u32, leaves: bool) {
-        if let Some(node) = self.nodes_to_change().get_mut(&node) {
+        if let Some(node) = self.nodes_to_change().by_id.get_mut(&node) {
             node.is_leaving = leaves;
         }
     }
@@ -125,7 +155,8 @@ impl Health {
     /// Another node id that has this address, if that node lives.
     pub fn holder_of(&self, data_addr: &str, node: u32) -> Option<u32> {
         let nodes = self.nodes();
-        let mut others = nodes.iter().filter(|(id, other)| **id != node && other.row.data_addr == data_addr);
+        let mut others =
+            nodes.by_id.iter().filter(|(id, other)| **id != node && other.row.data_addr == data_addr);
         others.find(|(_, other)| other.lives(self.dead_after)).map(|(id, _)| *id)
     }
 
@@ -133,7 +164,7 @@ impl Health {
     /// register (again).
     pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<Vec<u8>>> {
         let mut nodes = self.nodes();
-        let node = nodes.get_mut(&status.node)?;
+        let node = nodes.by_id.get_mut(&status.node)?;
         // A node that was taken for dead may have missed deletions and repairs: its inventory is wanted again.
         node.is_registered &= node.lives(self.dead_after);
         if !node.is_registered {
@@ -157,7 +188,7 @@ impl Health {
         let mut nodes = self.nodes_to_change();
         let mut quarantined = Vec::new();
         for id in BTreeSet::from([from, to]) {
-            let Some(node) = nodes.get_mut(&id) else { continue };
+            let Some(node) = nodes.by_id.get_mut(&id) else { continue };
             let was = node.is_quarantined();
             if node.suspected.len() < MAX_SUSPECTED_EDGES {
                 node.suspected.insert((from, to));
@@ -171,7 +202,7 @@ impl Health {
 
     /// Notes that a node held up a repair, which went around it.
     pub fn held_up(&self, node: u32) {
-        if let Some(node) = self.nodes_to_change().get_mut(&node) {
+        if let Some(node) = self.nodes_to_change().by_id.get_mut(&node) {
             node.held_up.truncate(SLOW_AFTER - 1);
             node.held_up.push_front(Instant::now());
         }
@@ -179,7 +210,7 @@ impl Health {
 
     /// Gives quarantined and slow nodes another chance.
     pub fn forgive(&self) {
-        for node in self.nodes_to_change().values_mut() {
+        for node in self.nodes_to_change().by_id.values_mut() {
             node.suspected.clear();
             node.held_up.clear();
         }
@@ -195,7 +226,7 @@ impl Health {
         {
             return Arc::clone(view);
         }
-        let view = Arc::new(self.make_view(&nodes));
+        let view = Arc::new(self.make_view(&nodes.by_id));
         *last = Some((Instant::now(), Arc::clone(&view)));
         view
     }
@@ -227,6 +258,24 @@ impl Health {
         }
         (view.topology, view.last_resort) = (Arc::new(topology), Arc::new(last_resort));
         view
+    }
+}
+
+impl Nodes {
+    /// A process that looks less often than every `every` stood still, or its machine did, and heard nobody: for that time
+    /// nobody was silent. Whoever was dead before stays so. Returns how long it was.
+    fn look(&mut self, now: Instant, dead_after: Duration, every: Duration) -> Option<Duration> {
+        let before = std::mem::replace(&mut self.looked, now);
+        let pause = now.saturating_duration_since(before).saturating_sub(every);
+        if pause < every {
+            return None;
+        }
+        for seen in self.by_id.values_mut().filter_map(|node| node.last_seen.as_mut()) {
+            if before.saturating_duration_since(*seen) < dead_after {
+                *seen = (*seen + pause).min(now);
+            }
+        }
+        Some(pause)
     }
 }
 
@@ -311,11 +360,53 @@ mod tests {
     fn a_silent_node_dies_and_must_register_before_it_counts_again() {
         let health = health(30);
         assert_eq!(health.view().living(), BTreeSet::from([1, 2, 3, 4]));
-        std::thread::sleep(Duration::from_millis(40));
-        assert!(health.view().living().is_empty());
+        // Looks that are frequent enough see silence, not a pause.
+        while !health.view().living().is_empty() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         assert_eq!(health.heartbeat(status(1)), None);
         assert!(health.view().living().is_empty());
         assert_eq!(health.heartbeat(status(9)), None, "a node that nobody knows");
+    }
+
+    #[test]
+    fn nobody_dies_of_a_pause_of_the_coordinator_and_nobody_comes_back_by_it() {
+        let health = health(10_000);
+        let (dead_after, every) = (Duration::from_secs(10), health.look_every());
+        let mut nodes = health.nodes();
+        let start = nodes.looked;
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let living = |nodes: &Nodes, now: Instant| {
+            let silent = |n: &Node| now.saturating_duration_since(n.last_seen.unwrap());
+            nodes.by_id.values().filter(|n| silent(n) < dead_after).count()
+        };
+        nodes.by_id.values_mut().for_each(|node| node.last_seen = Some(start));
+        assert_eq!(nodes.look(at(1_250), dead_after, every), None);
+        assert_eq!(nodes.look(at(2_600), dead_after, every), None, "late, as timers are");
+        assert_eq!(nodes.look(at(32_600), dead_after, every), Some(Duration::from_millis(28_750)));
+        assert_eq!(living(&nodes, at(32_600)), 4);
+        assert_eq!(living(&nodes, at(40_000)), 0, "silence before and after the pause counts");
+        for look in 0..8 {
+            assert_eq!(nodes.look(at(33_000 + look * 1_000), dead_after, every), None);
+        }
+        assert!(nodes.look(at(70_000), dead_after, every).is_some());
+        assert_eq!(living(&nodes, at(70_000)), 0, "who was dead before the pause is dead after it");
+        nodes.by_id.values_mut().for_each(|node| node.last_seen = Some(at(69_999)));
+        assert!(nodes.look(at(80_000), dead_after, every).is_some());
+        assert!(nodes.by_id.values().all(|node| node.last_seen <= Some(at(80_000))));
+    }
+
+    #[test]
+    fn a_heartbeat_that_waited_during_a_pause_counts() {
+        let health = health(200);
+        let long_ago = Instant::now().checked_sub(Duration::from_millis(5_000)).unwrap();
+        {
+            let mut nodes = health.nodes.lock().unwrap();
+            nodes.looked = long_ago;
+            nodes.by_id.values_mut().for_each(|node| node.last_seen = Some(long_ago));
+        }
+        assert_eq!(health.heartbeat(status(1)), Some(vec![]), "it need not register");
+        assert_eq!(health.view().living().len(), 4);
     }
 
     #[test]
