@@ -140,6 +140,7 @@ fn status_json(status: &ClusterStatus) -> Value {
             "rack": n.rack,
             "living": n.living,
             "leaving": n.leaving,
+            "slow": n.slow,
             "last_seen_ms_ago": n.last_seen_ms_ago,
             "control_addr": n.control_addr,
             "data_addr": n.data_addr,
@@ -169,10 +170,11 @@ fn status_text(status: &ClusterStatus) -> String {
     let mut table = table(["NODE", "RACK", "STATE", "BLOCKS", "STORED", "FREE", "LIMIT", "CONTROL"]);
     for n in &status.nodes {
         let s = n.status.clone().unwrap_or_default();
-        let state = match (n.living, n.leaving) {
-            (true, false) => "living".to_owned(),
-            (true, true) => "decommissioned".to_owned(),
-            (false, _) => format!("dead for {} s", n.last_seen_ms_ago / 1000),
+        let state = match (n.living, n.leaving, n.slow) {
+            (true, false, false) => "living".to_owned(),
+            (true, false, true) => "living, slow".to_owned(),
+            (true, true, _) => "decommissioned".to_owned(),
+            (false, ..) => format!("dead for {} s", n.last_seen_ms_ago / 1000),
         };
         let limit = Rate(s.throttle.unwrap_or_default().egress_bytes_per_s);
         table.add_row([

@@ -45,6 +45,9 @@ pub struct GetArgs {
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
     slice: Option<Size>,
+    /// Wait for nodes that are slow, instead of going around them when a block takes six times as long as the last ones did
+    #[arg(long)]
+    patient: bool,
 }
 
 /// Options of `archive`.
@@ -88,6 +91,7 @@ pub fn get(context: &Context, args: GetArgs) -> Result<()> {
         range: args.range,
         scheme: args.scheme,
         slice_bytes: slice_bytes(args.slice)?,
+        patient: args.patient,
         progress: Some(following(&bar)),
     };
     let report = context.with_client(async |client| match &args.file {
@@ -251,6 +255,7 @@ fn report_json(report: &GetReport) -> Value {
         "version": report.object.version,
         "bytes": report.bytes,
         "degraded_blocks": report.degraded_blocks,
+        "around": report.around,
         "digest_checked": report.digest_checked,
     })
 }
@@ -259,7 +264,12 @@ fn report_text(report: &GetReport) -> String {
     let checked = if report.digest_checked { "; the digest is right" } else { "" };
     let degraded = match report.degraded_blocks {
         0 => String::new(),
-        blocks => format!(", {} decoded from others", count(blocks, "lost block")),
+        blocks => format!(", {} decoded from others", count(blocks, "block")),
     };
-    format!("{}: {} read{degraded}{checked}", report.object.name, Size(report.bytes))
+    let around: Vec<String> = report.around.iter().map(|node| format!("node-{node}")).collect();
+    let around = match around.is_empty() {
+        true => String::new(),
+        false => format!(", around {}: slow", around.join(", ")),
+    };
+    format!("{}: {} read{degraded}{around}{checked}", report.object.name, Size(report.bytes))
 }

@@ -107,10 +107,16 @@ impl Spread {
 /// What to explain.
 #[derive(Subcommand, Debug)]
 pub enum ExplainCommand {
-    /// Show the flow that would rebuild a block: stages, bytes on each link, the bottleneck
+    /// Show the flow that would rebuild a block, or all that is lost of its stripe: stages, bytes on each link, the bottleneck
     Repair {
         #[command(flatten)]
         target: BlockTarget,
+        /// All lost blocks of the block's stripe in one pass
+        #[arg(long)]
+        stripe: bool,
+        /// As if these members of the stripe were lost, such as 0,3, and no others
+        #[arg(long, value_name = "MEMBERS", value_delimiter = ',', requires = "stripe")]
+        members: Vec<u16>,
         #[command(flatten)]
         how: How,
         /// Print Graphviz DOT
@@ -135,7 +141,7 @@ pub struct BlockTarget {
 pub struct How {
     #[arg(long, default_value = "auto", help = schemes())]
     scheme: String,
-    /// Size of a slice, for schemes that do not forward whole blocks [default: 32KiB]
+    /// Size of a slice, for schemes that do not forward whole blocks [default: 32KiB, of several lanes 8KiB]
     #[arg(long, value_name = "SIZE")]
     slice: Option<Size>,
     /// Rebuild, verify, make durable, then throw away: to measure
@@ -203,8 +209,9 @@ pub fn decommission(context: &Context, id: u32, spread: Spread, verbose: bool) -
 }
 
 pub fn explain(context: &Context, command: ExplainCommand) -> Result<()> {
-    let ExplainCommand::Repair { target, how, dot } = command;
-    let request = target.request(how.request()?)?;
+    let ExplainCommand::Repair { target, stripe, members, how, dot } = command;
+    let members = members.into_iter().map(u32::from).collect();
+    let request = RepairRequest { stripe, members, ..target.request(how.request()?)? };
     let reply = context.with_client(async |client| Ok(client.explain(request).await?))?;
     let document: Value = serde_json::from_str(&reply.json)?;
     context.out.answer(&document, || if dot { reply.dot } else { reply.text })

@@ -1,6 +1,7 @@
 //! The connection to the coordinator, and how its calls are made.
 
 use crate::error::{ClientError, root_cause};
+use crate::pace::Usual;
 use exec::Engine;
 use std::future::Future;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub struct Client {
     pub(crate) address: String,
     pub(crate) coordinator: CoordinatorClient<Channel>,
     pub(crate) engine: Engine,
+    pub(crate) usual: Usual,
 }
 
 impl Client {
@@ -37,7 +39,7 @@ impl Client {
         let coordinator = CoordinatorClient::new(channel)
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
-        Ok(Client { address: address.to_owned(), coordinator, engine: Engine::client() })
+        Ok(Client { address: address.to_owned(), coordinator, engine: Engine::client(), usual: Usual::new() })
     }
 
     /// Where the coordinator is.

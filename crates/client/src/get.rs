@@ -4,9 +4,9 @@ use crate::connect::Client;
 use crate::error::ClientError;
 use crate::put::broken_task;
 use crate::range::ByteRange;
-use crate::read::{BlockRead, Degraded};
+use crate::read::{BlockRead, HowRead};
 use crate::writer::{Writer, Written};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
@@ -31,6 +31,8 @@ pub struct GetOptions {
     pub scheme: String,
     /// Bytes of a slice; 0 for the default.
     pub slice_bytes: u32,
+    /// Nodes that are slow are waited for.
+    pub patient: bool,
     /// Told the bytes that went out.
     pub progress: Option<Progress>,
 }
@@ -44,6 +46,8 @@ pub struct GetReport {
     pub bytes: u64,
     /// Blocks that had to be decoded from others.
     pub degraded_blocks: u64,
+    /// Nodes that reads went around because they were slow.
+    pub around: BTreeSet<u32>,
     /// Whether the digest of the whole object was compared, which a range does not allow, nor an object of a catalog that
     /// was rebuilt from the nodes. Every slice of a flow is
     /// verified in any case.
@@ -119,15 +123,15 @@ impl Client {
         (conclude(object, total, options.range.is_none(), read, written), Some(output))
     }
 
-    /// Runs the reads, in order, a few at a time; how many were degraded.
+    /// Runs the reads, in order, a few at a time; how many were degraded, and who was gone around.
     async fn run_reads<W: Write + Send + 'static>(
         &self,
         reads: Vec<BlockRead>,
         writer: &Writer<W>,
         options: &GetOptions,
-    ) -> Result<u64, ClientError> {
+    ) -> Result<(u64, BTreeSet<u32>), ClientError> {
         let mut running: VecDeque<AbortOnDrop> = VecDeque::new();
-        let mut degraded_blocks = 0;
+        let (mut degraded_blocks, mut around) = (0, BTreeSet::new());
         let mut reads = reads.into_iter();
         loop {
             while running.len() < READS_IN_FLIGHT {
@@ -139,9 +143,10 @@ impl Client {
                     options.clone(),
                 ))));
             }
-            let Some(mut oldest) = running.pop_front() else { return Ok(degraded_blocks) };
-            let Degraded(degraded) = (&mut oldest.0).await.map_err(broken_task)??;
-            degraded_blocks += u64::from(degraded);
+            let Some(mut oldest) = running.pop_front() else { return Ok((degraded_blocks, around)) };
+            let how = (&mut oldest.0).await.map_err(broken_task)??;
+            degraded_blocks += u64::from(how.degraded);
+            around.extend(how.around);
         }
     }
 }
@@ -165,12 +170,12 @@ fn conclude(
     object: ObjectInfo,
     total: u64,
     whole: bool,
-    read: Result<u64, ClientError>,
+    read: Result<(u64, BTreeSet<u32>), ClientError>,
     written: std::io::Result<Written>,
 ) -> Result<GetReport, Broken> {
     // An output that failed also makes the reads fail; it is the cause.
     let written = written.map_err(|e| Broken { error: ClientError::Output(Arc::new(e)), written: total })?;
-    let degraded_blocks = read.map_err(|error| Broken { error, written: written.bytes })?;
+    let (degraded_blocks, around) = read.map_err(|error| Broken { error, written: written.bytes })?;
     if written.bytes != total {
         let error = ClientError::Bug(format!("{} bytes went out of {total}", written.bytes));
         return Err(Broken { error, written: written.bytes });
@@ -185,7 +190,7 @@ fn conclude(
         };
         return Err(Broken { error, written: written.bytes });
     }
-    Ok(GetReport { object, bytes: written.bytes, degraded_blocks, digest_checked: comparable })
+    Ok(GetReport { object, bytes: written.bytes, degraded_blocks, around, digest_checked: comparable })
 }
 
 /// The parts of blocks that make up the range, in order.
@@ -226,7 +231,7 @@ fn part_of(block: &BlockInfo, wanted: &Range<u64>) -> Option<Range<u64>> {
 }
 
 /// A read that ends when nobody waits for it any more.
-struct AbortOnDrop(JoinHandle<Result<Degraded, ClientError>>);
+struct AbortOnDrop(JoinHandle<Result<HowRead, ClientError>>);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

@@ -22,6 +22,7 @@ mod get;
 mod jobs;
 mod metadata;
 mod outlet;
+mod pace;
 mod put;
 mod range;
 mod read;

@@ -5,7 +5,9 @@ use crate::writer::Pieces;
 use exec::{Delivery, Sink};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use wire::proto::{ByteRange, FlowPlan, stage_output};
 use wire::{Cause, Fault, limits};
 
@@ -24,6 +26,8 @@ pub(crate) struct Closed {
     pub listening: bool,
     /// What is not yet due.
     pub held: Held,
+    /// How long the flow waited for the writer.
+    pub waited: Duration,
 }
 
 struct State {
@@ -35,6 +39,7 @@ struct State {
     /// `None` once closed, from this end or the writer's.
     pieces: Option<Pieces>,
     held: Held,
+    waited: Duration,
 }
 
 impl Outlet {
@@ -52,7 +57,14 @@ impl Outlet {
     }
 
     fn with(layout: Layout, range: Range<u64>, pieces: Pieces, held: Held) -> Outlet {
-        let state = State { layout, next: range.start, end: range.end, pieces: Some(pieces), held };
+        let state = State {
+            layout,
+            next: range.start,
+            end: range.end,
+            pieces: Some(pieces),
+            held,
+            waited: Duration::ZERO,
+        };
         Outlet(Arc::new(Mutex::new(state)))
     }
 
@@ -67,7 +79,8 @@ impl Outlet {
     pub fn close(&self) -> Closed {
         let mut state = lock(&self.0);
         let listening = state.pieces.take().is_some();
-        Closed { reached: state.next, listening, held: std::mem::take(&mut state.held) }
+        let held = std::mem::take(&mut state.held);
+        Closed { reached: state.next, listening, held, waited: state.waited }
     }
 }
 
@@ -103,7 +116,17 @@ impl State {
     }
 
     fn send(&mut self, piece: Vec<u8>) -> Result<(), Fault> {
-        if self.pieces.as_ref().is_none_or(|pieces| pieces.send(piece).is_err()) {
+        let pieces = self.pieces.as_ref().ok_or_else(closed)?;
+        let sent = match pieces.try_send(piece) {
+            Err(TrySendError::Full(piece)) => {
+                let since = Instant::now();
+                let sent = pieces.send(piece);
+                self.waited += since.elapsed();
+                sent.is_ok()
+            }
+            sent => sent.is_ok(),
+        };
+        if !sent {
             self.pieces = None;
             return Err(closed());
         }

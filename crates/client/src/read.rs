@@ -1,4 +1,4 @@
-//! Reading a range of one block, around nodes that fail.
+//! Reading a range of one block, around nodes that fail, and those that are slow while others could help.
 
 use crate::blame::Attempts;
 use crate::connect::Client;
@@ -8,8 +8,11 @@ use crate::outlet::{Closed, Held, Outlet, ROOM_BYTES};
 use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::DriverIo;
+use flow::Detours;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use wire::proto::{PlanReadRequest, PlanReply};
 use wire::{BlockId, Cause, Fault};
 
@@ -26,8 +29,17 @@ pub(crate) struct BlockRead {
     pub range: Range<u64>,
 }
 
-/// Whether a block had to be decoded from others.
-pub(crate) struct Degraded(pub bool);
+/// The number of a client among the nodes of a flow.
+const CLIENT: u32 = 0;
+
+/// How a block was read.
+#[derive(Default)]
+pub(crate) struct HowRead {
+    /// It had to be decoded from others.
+    pub degraded: bool,
+    /// Nodes that were gone around because they were slow.
+    pub around: BTreeSet<u32>,
+}
 
 impl Client {
     /// Sends the bytes of `read` to `pieces`, in order. What has been sent is never sent again, whatever fails.
@@ -36,7 +48,7 @@ impl Client {
         read: BlockRead,
         pieces: Pieces,
         options: GetOptions,
-    ) -> Result<Degraded, ClientError> {
+    ) -> Result<HowRead, ClientError> {
         let mut request = PlanReadRequest {
             block: read.block.to_vec(),
             offset: read.range.start,
@@ -48,22 +60,30 @@ impl Client {
             room_bytes: ROOM_BYTES,
         };
         let mut held = Held::default();
-        let mut degraded = false;
+        let mut how = HowRead::default();
+        let (mut failed, mut slow) = (Vec::new(), Detours::default());
+        if options.patient {
+            slow.give_up();
+        }
         let what = format!("reading block {} of '{}'", read.index, read.name);
         let mut attempts = Attempts::new(what, MAX_READ_ATTEMPTS);
         while request.length > 0 {
+            request.avoid = failed.iter().copied().chain(slow.nodes()).collect();
             let mut coordinator = self.coordinator.clone();
             let planned = self.call("the plan of a read", coordinator.plan_read(request.clone()));
             let reply = match planned.await {
                 Ok(reply) => reply,
+                // Better slowly than not at all.
+                Err(ClientError::Refused(_)) if slow.give_up() => continue,
                 Err(error) => {
-                    attempts.refused(error, &mut request.avoid)?;
+                    attempts.refused(error, &mut failed)?;
                     continue;
                 }
             };
-            degraded |= reply.degraded;
+            how.degraded |= reply.degraded;
+            let watched = slow.may_go_on();
             let (closed, outcome) =
-                self.try_read(reply, &request, &pieces, std::mem::take(&mut held)).await?;
+                self.try_read(reply, &request, &pieces, std::mem::take(&mut held), watched).await?;
             if closed.reached > request.offset {
                 attempts.advanced();
             }
@@ -71,32 +91,49 @@ impl Client {
             request.held = held.ranges();
             request.offset = closed.reached;
             request.length = read.range.end - closed.reached;
-            if let Err(fault) = outcome {
-                self.report(&fault).await;
-                attempts.failed(fault, &mut request.avoid).await?;
+            match outcome {
+                Ok(()) => {}
+                Err(fault) if fault.cause == Cause::Slow => {
+                    tracing::info!(block = %read.block, %fault, "a node is slow: going around it");
+                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, CLIENT)));
+                    // So many are slow that it is the rule.
+                    if !slow.may_go_on() {
+                        self.usual.forget();
+                    }
+                }
+                Err(fault) => {
+                    self.report(&fault).await;
+                    attempts.failed(fault, &mut failed).await?;
+                }
             }
         }
-        Ok(Degraded(degraded))
+        Ok(how)
     }
 
-    /// One flow: how far it got, what it brought besides, and its error if it has one.
+    /// One flow: how far it got, what it brought besides, and its error if it has one. If it is watched, it ends when it takes
+    /// far longer than usual and somebody else could help.
     async fn try_read(
         &self,
         reply: PlanReply,
         request: &PlanReadRequest,
         pieces: &Pieces,
         held: Held,
+        watched: bool,
     ) -> Result<(Closed, Result<(), Fault>), ClientError> {
-        let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
+        let mut plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
         if reply.offset != request.offset || reply.length == 0 || reply.length > request.length {
             return Err(ClientError::Protocol(
                 "a plan that reads other bytes than were asked for".to_owned(),
             ));
         }
         let range = request.offset..request.offset + request.length;
+        let expected = reply.price.filter(|_| watched).and_then(|p| self.usual.expected(&p));
+        plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
         let outlet = Outlet::open(&plan, range, pieces.clone(), held)?;
         let io = DriverIo { source: None, sink: Some(outlet.sink()) };
+        let started = Instant::now();
         let driven = self.engine.drive(plan, io, |_| {}).await;
+        let took = started.elapsed();
         // A flow that failed may still be delivering: from here on, nothing of it counts.
         let closed = tokio::task::spawn_blocking(move || outlet.close()).await.map_err(broken_task)?;
         if !closed.listening {
@@ -108,6 +145,9 @@ impl Client {
             true => Ok(()),
             false => Err(Fault::new(Cause::Bug, format!("a read to byte {due} ended at byte {reached}"))),
         });
+        if let (Ok(()), Some(price)) = (&outcome, &reply.price) {
+            self.usual.note(price, took.saturating_sub(closed.waited));
+        }
         Ok((closed, outcome))
     }
 }

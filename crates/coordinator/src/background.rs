@@ -32,6 +32,15 @@ pub(crate) fn start(shared: &Arc<Shared>, damaged: mpsc::Receiver<BlockId>) {
     shared.spawn(watch_orphans(Arc::clone(shared)));
     shared.spawn(jobs::resume(Arc::clone(shared)));
     shared.spawn(jobs::recover_dead(Arc::clone(shared)));
+    shared.spawn(notice_own_pauses(Arc::clone(shared)));
+}
+
+/// A coordinator that was stopped, or whose machine was, hears no heartbeats meanwhile; its nodes are not dead for that.
+async fn notice_own_pauses(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(shared.health.look_every()).await;
+        shared.health.look();
+    }
 }
 
 async fn collect_garbage(shared: Arc<Shared>) {

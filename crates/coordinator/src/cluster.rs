@@ -42,6 +42,7 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
         data_addr: node.data_addr.clone(),
         status: Some(node.status.clone()),
         leaving: node.is_leaving,
+        slow: node.is_slow,
     };
     let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
     Ok(proto::ClusterStatus {

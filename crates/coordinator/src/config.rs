@@ -73,6 +73,10 @@ pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
 /// only move that point up.
 pub const STAR_READ_BYTES: u64 = 16 << 10;
 
+/// Reads of at least this many bytes are told what they should cost, so that clients go around nodes that are slow. Setting up
+/// a shorter one is most of its time.
+pub const WATCHED_READ_BYTES: u64 = 1 << 20;
+
 /// Settings of a coordinator.
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -3,16 +3,18 @@
 use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use crate::jobs::scheme;
-use crate::planner::{Part, Planned, RepairPlan, RepairSpec};
+use crate::jobs::{lost, scheme};
+use crate::planner::{Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target};
 use crate::shared::Shared;
+use flow::multi_block::repairs_several;
 use flow::{Scheme, Site};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::{BlockId, FlowId, proto};
 
-/// Plans the repair of a block by the scheme asked for, or by each in turn. Of a node's blocks the first one stands for all.
+/// Plans the repair of a block, or of all that is lost of a stripe, by the scheme asked for, or by each in turn. Of a node's
+/// blocks the first one stands for all.
 pub(crate) async fn explain(
     shared: &Arc<Shared>,
     request: proto::RepairRequest,
@@ -20,22 +22,33 @@ pub(crate) async fn explain(
     let block = target(shared, &request).await?;
     let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
     let view = shared.health.view();
+    if !request.stripe {
+        return explain_block(shared, &view, &placement, &request);
+    }
+    if placement.stripe.is_none() {
+        return Err(CoordinatorError::Invalid(format!("block {block} is replicated: it has no stripe")));
+    }
+    let members: Vec<u16> = request.members.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect();
+    match &lost(&placement, &view, &members)?[..] {
+        [] => Err(CoordinatorError::Conflict(
+            "no block of this stripe is lost; say which are to be thought lost with --members".to_owned(),
+        )),
+        [one] => explain_block(shared, &view, one, &request),
+        lost => explain_stripe(shared, &view, lost, &request),
+    }
+}
+
+fn explain_block(
+    shared: &Shared,
+    view: &View,
+    placement: &Placement,
+    request: &proto::RepairRequest,
+) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(request.requestor);
-    let requestor = shared.planner.requestor(&view, &placement, asked, &nobody, |n| shared.received_by(n))?;
-    let spec = RepairSpec {
-        scheme: scheme(&request.scheme)?,
-        slice_bytes: shared.planner.slice_bytes(request.slice_bytes)?,
-        verify: !request.no_verify,
-        requestor,
-        scheduled: request.node != 0,
-        generation: placement.row.last_generation + 1,
-        flow: FlowId::random(),
-        attempt: 1,
-        moves: false,
-        helpers: request.helpers.clone(),
-    };
-    let plan = |spec: &RepairSpec| shared.planner.repair(&view, &placement, spec, &nobody);
+    let requestor = shared.planner.requestor(view, placement, asked, &nobody, |n| shared.received_by(n))?;
+    let spec = spec(shared, request, placement, requestor)?;
+    let plan = |spec: &RepairSpec| shared.planner.repair(view, placement, spec, &nobody);
     let chosen = plan(&spec)?;
     let mut plans = Vec::new();
     if chosen.why.is_some() {
@@ -49,7 +62,98 @@ pub(crate) async fn explain(
     } else {
         plans.push(chosen.clone());
     }
-    Ok(render(&view, &placement, requestor, &chosen, &plans))
+    let code = code_of(placement);
+    let verdict = chosen.why.as_ref().map(|why| format!("auto takes {}, {why}", chosen.scheme));
+    let about = json!({
+        "block": placement.block.to_string(),
+        "code": code,
+        "requestor": requestor,
+        "chosen": { "scheme": chosen.scheme, "why": chosen.why },
+    });
+    let heading = format!("block {} ({code}), rebuilt at node-{requestor}", placement.block);
+    Ok(render(view, &heading, about, verdict, &plans))
+}
+
+/// Several blocks of a stripe, in one pass.
+fn explain_stripe(
+    shared: &Shared,
+    view: &View,
+    lost: &[Placement],
+    request: &proto::RepairRequest,
+) -> Result<proto::ExplainReply> {
+    let nobody = BTreeSet::new();
+    let asked = (request.requestor != 0).then_some(request.requestor);
+    let load = |node| shared.received_by(node);
+    let requestors = shared.planner.requestors(view, lost, asked, &nobody, load)?;
+    let mut targets: Vec<Target<'_>> = Vec::new();
+    for (placement, &requestor) in lost.iter().zip(&requestors) {
+        targets.push((placement, spec(shared, request, placement, requestor)?));
+    }
+    let chosen = shared.planner.repair_several(view, &targets, &nobody)?;
+    let by = |scheme: Scheme| {
+        let targets: Vec<Target<'_>> = targets
+            .iter()
+            .map(|(placement, spec)| (*placement, RepairSpec { scheme: Some(scheme), ..spec.clone() }))
+            .collect();
+        shared.planner.repair_several(view, &targets, &nobody)
+    };
+    let plans = match (&chosen, scheme(&request.scheme)?) {
+        (SeveralPlan::OnePass(plan), Some(_)) => vec![(**plan).clone()],
+        _ => {
+            let plans = Scheme::all().filter(|&s| repairs_several(s)).map(by);
+            let one_pass = plans.filter_map(|plan| match plan {
+                Ok(SeveralPlan::OnePass(plan)) => Some(Ok(*plan)),
+                Ok(SeveralPlan::EachAlone { .. }) => None,
+                Err(error) => Some(Err(error)),
+            });
+            one_pass.collect::<Result<Vec<RepairPlan>>>()?
+        }
+    };
+    let (taken, why) = match &chosen {
+        SeveralPlan::OnePass(plan) => (Some(plan.scheme.as_str()), plan.why.as_deref()),
+        SeveralPlan::EachAlone { why } => (None, Some(why.as_str())),
+    };
+    let verdict = why.map(|why| match taken {
+        Some(scheme) => format!("auto takes {scheme}, {why}"),
+        None => format!("each block would be repaired alone: {why}"),
+    });
+    let code = lost.first().map_or("", code_of);
+    let mut heading = format!("{} blocks of a stripe ({code}), in one pass", lost.len());
+    let mut blocks = Vec::new();
+    for (placement, requestor) in lost.iter().zip(&requestors) {
+        let member = placement.stripe.as_ref().map(|stripe| stripe.index);
+        heading +=
+            &format!("\nb{} {} rebuilt at node-{requestor}", member.unwrap_or_default(), placement.block);
+        blocks.push(json!({
+            "block": placement.block.to_string(), "member": member, "requestor": requestor,
+        }));
+    }
+    let about = json!({ "code": code, "blocks": blocks, "chosen": { "scheme": taken, "why": why } });
+    Ok(render(view, &heading, about, verdict, &plans))
+}
+
+fn spec(
+    shared: &Shared,
+    request: &proto::RepairRequest,
+    placement: &Placement,
+    requestor: u32,
+) -> Result<RepairSpec> {
+    Ok(RepairSpec {
+        scheme: scheme(&request.scheme)?,
+        slices: shared.planner.slice_length(request.slice_bytes)?,
+        verify: !request.no_verify,
+        requestor,
+        scheduled: request.node != 0,
+        generation: placement.row.last_generation + 1,
+        flow: FlowId::random(),
+        attempt: 1,
+        moves: false,
+        helpers: request.helpers.clone(),
+    })
+}
+
+fn code_of(placement: &Placement) -> &str {
+    placement.stripe.as_ref().map_or("replicated", |s| s.row.code.as_str())
 }
 
 /// The block that a request names.
@@ -75,15 +179,14 @@ pub(crate) async fn target(shared: &Arc<Shared>, request: &proto::RepairRequest)
 
 fn render(
     view: &View,
-    placement: &Placement,
-    requestor: u32,
-    chosen: &RepairPlan,
+    heading: &str,
+    mut about: Value,
+    verdict: Option<String>,
     plans: &[RepairPlan],
 ) -> proto::ExplainReply {
     let name = |at: Site| if at.0 == 0 { "client".to_owned() } else { format!("node-{}", at.0) };
     let rack = |at: Site| view.nodes.get(&at.0).map(|n| n.rack);
-    let code = placement.stripe.as_ref().map_or("replicated", |s| s.row.code.as_str());
-    let mut text = format!("block {} ({code}), rebuilt at node-{requestor}\n", placement.block);
+    let mut text = format!("{heading}\n");
     let mut dot = String::new();
     let mut list = Vec::new();
     for plan in plans {
@@ -97,17 +200,11 @@ fn render(
         dot += &flow::render::dot(flow, name);
         list.push(as_json(plan, cost.cross_rack_bytes(rack)));
     }
-    if let Some(why) = &chosen.why {
-        text += &format!("\nauto takes {}, {why}\n", chosen.scheme);
+    if let Some(verdict) = verdict {
+        text += &format!("\n{verdict}\n");
     }
-    let document = json!({
-        "block": placement.block.to_string(),
-        "code": code,
-        "requestor": requestor,
-        "chosen": { "scheme": chosen.scheme, "why": chosen.why },
-        "plans": list,
-    });
-    proto::ExplainReply { text, dot, json: document.to_string() }
+    about["plans"] = list.into();
+    proto::ExplainReply { text, dot, json: about.to_string() }
 }
 
 /// Who helps and who does not, each with the reason.

@@ -84,10 +84,9 @@ pub(crate) async fn plan_write(
     shared.catalog.run(move |catalog| catalog.plan_block(put, row, now, lease_until_ms)).await?;
     Ok(proto::PlanReply {
         plan: Some(planned.plan),
-        degraded: false,
         note,
-        offset: 0,
         length: request.stored_bytes,
+        ..Default::default()
     })
 }
 
@@ -223,13 +222,13 @@ pub(crate) async fn plan_read(
 ) -> Result<proto::PlanReply> {
     let block = BlockId::from_slice(&request.block)?;
     let scheme = scheme(&request.scheme)?;
-    let slice_bytes = shared.planner.read_slice_bytes(request.slice_bytes, request.length)?;
+    let slices = shared.planner.read_slice_length(request.slice_bytes, request.length)?;
     let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
     let view = shared.health.view();
     let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
     let (offset, length) = (request.offset, request.length);
     let (held, room_bytes) = (&request.held[..], request.room_bytes);
-    let read = ReadRequest { offset, length, held, room_bytes, scheme, avoid: &avoid, slice_bytes };
+    let read = ReadRequest { offset, length, held, room_bytes, scheme, avoid: &avoid, slices };
     let reply = shared.planner.read(&view, &placement, &read)?;
     shared.reads.note(&reply);
     Ok(reply)

@@ -14,7 +14,7 @@ use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
 use crate::jobs::{BATCH, InFlight, at_once, scheme};
-use crate::planner::{Candidates, Planner, RepairSpec, Takers};
+use crate::planner::{Candidates, Planner, RepairSpec, SliceLength, Takers};
 use plan::recovery::Assignment;
 use plan::{Draw, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,7 +133,7 @@ impl Rehearsal {
                 .map(|(placement, assignment)| {
                     let spec = RepairSpec {
                         scheme,
-                        slice_bytes: limits::DEFAULT_SLICE_BYTES,
+                        slices: SliceLength::exactly(limits::DEFAULT_SLICE_BYTES),
                         verify: true,
                         requestor: assignment.requestor.0,
                         scheduled: true,

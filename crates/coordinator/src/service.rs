@@ -103,7 +103,7 @@ impl Coordinator for Service {
     async fn archive(&self, request: Request<proto::ArchiveRequest>) -> Answer<Self::ArchiveStream> {
         let proto::ArchiveRequest { name, code, slice_bytes } = request.into_inner();
         let code = jobs::archival_code(&self.0, &code)?;
-        self.0.planner.slice_bytes(slice_bytes)?;
+        self.0.planner.slice_length(slice_bytes)?;
         let wanted = name.clone();
         let (_, blocks) = self.0.catalog.run(move |catalog| catalog.object(&wanted)).await?;
         jobs::groups(&blocks, &code, &name)?;
@@ -167,7 +167,7 @@ impl Coordinator for Service {
 /// What a request for a repair asks for, checked as far as it can be before a job starts.
 async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Result<Work> {
     jobs::scheme(&request.scheme)?;
-    shared.planner.slice_bytes(request.slice_bytes)?;
+    shared.planner.slice_length(request.slice_bytes)?;
     let ways = [!request.block.is_empty(), !request.object.is_empty(), request.node != 0];
     if ways.iter().filter(|way| **way).count() != 1 {
         return Err(CoordinatorError::Invalid(

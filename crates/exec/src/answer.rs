@@ -68,7 +68,6 @@ impl Engine {
             commands,
             events,
             injection: self.injection(),
-            lanes: 1,
         };
         let (frames, stats) = stage::answer(task, grant.first, grant.count).map_err(enrich)?;
         Ok((stats, frames))

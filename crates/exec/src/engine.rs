@@ -216,7 +216,6 @@ impl Engine {
                 commands,
                 events: report.clone(),
                 injection,
-                lanes,
             });
         }
         for task in tasks {

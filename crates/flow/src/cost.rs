@@ -90,7 +90,7 @@ pub fn predict(flow: &Flow, stored: impl Fn(Member) -> u64, slices: Option<Range
     let all = 0..flow.geometry.slices();
     let asked = slices.map_or(all.clone(), |asked| asked.start.min(all.end)..asked.end.min(all.end));
     let mut runs: Vec<Vec<Range<u64>>> = vec![Vec::new(); flow.lanes.len()];
-    for run in runs::deal(flow.geometry, &flow.shares, [asked]) {
+    for run in runs::deal(flow.geometry, &flow.lane_shares(), [asked]) {
         runs[run.lane].push(run.slices);
     }
     let mut cost = Cost::default();

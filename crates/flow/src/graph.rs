@@ -15,6 +15,8 @@ use std::fmt;
 
 use gf::{Field, Matrix};
 
+use crate::runs::LaneShare;
+
 /// A participant of a flow (a node, or the client): an index that the caller binds to a real address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Site(pub u32);
@@ -192,6 +194,12 @@ impl Flow {
     /// One lane, which carries everything.
     pub fn of_one(field: Field, geometry: Geometry, lane: Lane) -> Flow {
         Flow { field, geometry, lanes: vec![lane], shares: vec![1] }
+    }
+
+    /// What slices are [dealt](crate::runs::deal) by.
+    pub fn lane_shares(&self) -> Vec<LaneShare> {
+        let lanes = self.lanes.iter().zip(&self.shares);
+        lanes.map(|(lane, &share)| LaneShare { share, stages: lane.stages.len() }).collect()
     }
 
     /// Every site that takes part, once, in rising order.

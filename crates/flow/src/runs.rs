@@ -6,8 +6,10 @@
 //!                           slices ascending ─▶              shorter runs at the end
 //! ```
 //!
-//! A run's ends lie between chunks, so that a chunk comes whole from one lane. It is short, because a run comes through
-//! the ports that lanes share as one; towards the end runs become shorter still: lanes end together.
+//! Each run goes to the lane that would have delivered it first: lanes end together, though a slow one takes long until its
+//! first slice has passed all hops, and slices are delivered roughly in order. A run's ends lie between chunks, so that a
+//! chunk comes whole from one lane. It is short, because a run comes through the ports that lanes share as one; towards the
+//! end runs become shorter still.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,6 +24,15 @@ const RUN_BYTES: u64 = 64 * 1024;
 /// What is left is thought of as so many runs of each lane: so each is at most a small part of a lane's work.
 const RUNS_LEFT: u64 = 4;
 
+/// What there is to say of a lane before slices are dealt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneShare {
+    /// Its rate in proportion to that of the others, at least 1.
+    pub share: u32,
+    /// Stages of its chain, one after another.
+    pub stages: usize,
+}
+
 /// A run of slices, and the lane that carries it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
@@ -35,8 +46,8 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub struct Deal {
     shares: Vec<u64>,
-    /// Slices that each lane got so far.
-    dealt: Vec<u64>,
+    /// In how many slices' time each lane would have delivered what it got so far.
+    busy: Vec<u64>,
     ranges: VecDeque<Range<u64>>,
     /// Of a run that was cut off.
     rest: Option<Run>,
@@ -46,15 +57,16 @@ pub struct Deal {
     longest: u64,
 }
 
-/// Deals the slices of `ranges`, which ascend and do not overlap, to lanes in proportion to `shares` (each at least 1;
-/// with a single lane, or none, lane 0 gets whole ranges).
-pub fn deal(geometry: Geometry, shares: &[u32], ranges: impl IntoIterator<Item = Range<u64>>) -> Deal {
+/// Deals the slices of `ranges`, which ascend and do not overlap, to lanes in proportion to their shares. With a single lane,
+/// or none, lane 0 gets whole ranges.
+pub fn deal(geometry: Geometry, lanes: &[LaneShare], ranges: impl IntoIterator<Item = Range<u64>>) -> Deal {
     let ranges: VecDeque<Range<u64>> = ranges.into_iter().filter(|r| r.start < r.end).collect();
     let slice = u64::from(geometry.slice_bytes.max(1));
     let unit = (CHUNK_BYTES as u64 / slice).max(1);
     Deal {
-        shares: shares.iter().map(|&share| u64::from(share)).collect(),
-        dealt: vec![0; shares.len()],
+        shares: lanes.iter().map(|lane| u64::from(lane.share)).collect(),
+        // The first slice is on its way while the others wait for it.
+        busy: lanes.iter().map(|lane| lane.stages.saturating_sub(2) as u64).collect(),
         left: ranges.iter().map(|r| r.end - r.start).sum(),
         ranges,
         rest: None,
@@ -67,6 +79,11 @@ impl Deal {
     /// Slices that are not yet dealt.
     pub fn left(&self) -> u64 {
         self.left
+    }
+
+    /// Slices of the longest run of one lane among several.
+    pub fn longest_run(&self) -> u64 {
+        self.longest
     }
 
     /// The next run, cut off after `most` slices: then the same lane goes on with the rest of it. So who carries a slice does
@@ -97,10 +114,10 @@ impl Deal {
             // Ends lie between chunks, wherever the range begins.
             let end = (range.start + length) / self.unit * self.unit;
             let end = end.max((range.start / self.unit + 1) * self.unit).min(range.end);
-            (self.neediest(end - range.start), end)
+            (self.first_to_deliver(end - range.start), end)
         };
-        if let Some(dealt) = self.dealt.get_mut(lane) {
-            *dealt += end - range.start;
+        if let Some(busy) = self.busy.get_mut(lane) {
+            *busy += end - range.start;
         }
         match self.ranges.front_mut() {
             Some(front) if end < range.end => front.start = end,
@@ -109,9 +126,9 @@ impl Deal {
         Some(Run { lane, slices: range.start..end })
     }
 
-    /// The lane that would have the least for its share after `length` slices more; the first among equals.
-    fn neediest(&self, length: u64) -> usize {
-        let after = |lane: usize| u128::from(self.dealt[lane] + length);
+    /// The lane that would have delivered `length` slices more the soonest; the first among equals.
+    fn first_to_deliver(&self, length: u64) -> usize {
+        let after = |lane: usize| u128::from(self.busy[lane] + length);
         let mut best = 0;
         for lane in 1..self.shares.len() {
             let (mine, theirs) = (u128::from(self.shares[lane]), u128::from(self.shares[best]));
@@ -140,6 +157,10 @@ mod tests {
         Geometry { block_bytes: 64 << 20, alpha: 1, slice_bytes }
     }
 
+    fn lanes(shares: &[u32], stages: usize) -> Vec<LaneShare> {
+        shares.iter().map(|&share| LaneShare { share, stages }).collect()
+    }
+
     fn totals(runs: &[Run], lanes: usize) -> Vec<u64> {
         let mut totals = vec![0; lanes];
         runs.iter().for_each(|run| totals[run.lane] += run.slices.end - run.slices.start);
@@ -153,7 +174,7 @@ mod tests {
             let all = geometry.slices();
             for shares in [vec![1], vec![1; 9], vec![5, 1, 3], vec![1000, 1]] {
                 for ranges in [vec![0..all], vec![3..7, 9..10, 40..all], vec![5..6]] {
-                    let runs: Vec<Run> = deal(geometry, &shares, ranges.clone()).collect();
+                    let runs: Vec<Run> = deal(geometry, &lanes(&shares, 2), ranges.clone()).collect();
                     let dealt: Vec<u64> = runs.iter().flat_map(|run| run.slices.clone()).collect();
                     let wanted: Vec<u64> = ranges.iter().cloned().flatten().collect();
                     assert_eq!(dealt, wanted, "{slice_bytes} {shares:?}");
@@ -170,9 +191,27 @@ mod tests {
             }
         }
         // Equal lanes end within a slice of each other.
-        let even: Vec<Run> = deal(geometry(32 << 10), &[1; 9], [0..2048]).collect();
+        let even: Vec<Run> = deal(geometry(32 << 10), &lanes(&[1; 9], 11), [0..2048]).collect();
         let totals = totals(&even, 9);
         assert!(totals.iter().max().unwrap() - totals.iter().min().unwrap() <= 1, "{totals:?}");
+    }
+
+    #[test]
+    fn lanes_end_together_although_each_fills_first() {
+        let shares = [1000, 100, 1000, 1];
+        let runs: Vec<Run> = deal(geometry(8 << 10), &lanes(&shares, 13), [0..8192]).collect();
+        let mut carried = vec![0_u64; 4];
+        let mut last = 0.0;
+        for run in &runs {
+            carried[run.lane] += run.slices.end - run.slices.start;
+            let delivered = (carried[run.lane] + 11) as f64 / f64::from(shares[run.lane]);
+            // In order, but for a run of the slow lane, which nobody would have before.
+            assert!(delivered >= last - 8.0 / 100.0, "{run:?}");
+            last = delivered.max(last);
+        }
+        assert_eq!(carried[3], 0, "it would still be filling when the others have carried all");
+        let end = |lane: usize| (carried[lane] + 11) as f64 / f64::from(shares[lane]);
+        assert!((end(0) - end(1)).abs() < 0.1 && (end(0) - end(2)).abs() < 0.01, "{carried:?}");
     }
 
     /// … and who carries what is as it was predicted, wherever runs are cut.
@@ -183,7 +222,7 @@ mod tests {
         };
         for slice_bytes in [1 << 10, 4 << 10, 32 << 10] {
             for shares in [vec![1], vec![2, 1], vec![1; 9]] {
-                let deal = || deal(geometry(slice_bytes), &shares, [5..1000, 2000..2003]);
+                let deal = || deal(geometry(slice_bytes), &lanes(&shares, 4), [5..1000, 2000..2003]);
                 let whole: Vec<Run> = deal().collect();
                 for most in [1, 3, 40] {
                     let mut cut = deal();

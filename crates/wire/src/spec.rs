@@ -30,6 +30,8 @@ pub struct FlowHeader {
     pub stall_ms: u32,
     /// Grants reach at most this far past the lowest undelivered slice.
     pub window_slices: u32,
+    /// … and of all lanes together at most so many slices for each lane are granted and not delivered.
+    pub lane_window_slices: u32,
     /// Stages carry one slice at a time and wait for its acknowledgement
     /// ([`ACKNOWLEDGEMENT`](crate::frame::ACKNOWLEDGEMENT)). Only for chains: elsewhere it could deadlock.
     pub serial: bool,
@@ -43,6 +45,7 @@ impl FlowHeader {
     /// A first attempt with the usual limits.
     pub fn new(field: Field, geometry: Geometry) -> FlowHeader {
         let window = limits::WINDOW_BYTES / u64::from(geometry.slice_bytes.max(1));
+        let window = u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES);
         FlowHeader {
             flow: FlowId::random(),
             attempt: 1,
@@ -51,7 +54,8 @@ impl FlowHeader {
             verify: true,
             lease_ms: limits::LEASE_MS,
             stall_ms: limits::STALL_MS + geometry.slice_bytes / limits::PATIENCE_BYTES_PER_MS,
-            window_slices: u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES),
+            window_slices: window,
+            lane_window_slices: window,
             serial: false,
             keep: false,
             frame_slices: 1,
@@ -319,6 +323,7 @@ fn encode_header(h: &FlowHeader) -> proto::FlowHeader {
         serial: h.serial,
         keep: h.keep,
         frame_slices: h.frame_slices,
+        lane_window_slices: h.lane_window_slices,
     }
 }
 
@@ -384,6 +389,10 @@ pub fn decode_header(h: &proto::FlowHeader) -> Result<FlowHeader, Fault> {
         lease_ms: h.lease_ms,
         stall_ms: h.stall_ms,
         window_slices: h.window_slices,
+        lane_window_slices: match h.lane_window_slices {
+            0 => h.window_slices,
+            slices => slices.min(h.window_slices),
+        },
         serial: h.serial,
         keep: h.keep,
         frame_slices: h.frame_slices.max(1),

@@ -102,7 +102,9 @@ async fn a_helper_that_is_slow_is_gone_around() {
     // A block takes half a minute: far more than on the busiest machine.
     throttle.set(BLOCK as u64 / 30, 0);
     let (failed, took_part) = course(&rig.repair(first_slow.clone()).await.unwrap());
-    assert!(failed.len() == 1 && failed[0].contains(&format!("node-{slow} is slow")), "{failed:?}");
+    // Where what is usual takes long too, a slice that does not come at all is noticed first.
+    let known = [format!("node-{slow} is slow"), format!("(suspect: edge node-{slow} ->")];
+    assert!(failed.len() == 1 && known.iter().any(|known| failed[0].contains(known)), "{failed:?}");
     assert!(!took_part.contains(&slow), "{took_part:?}");
 
     throttle.set(BLOCK as u64, 0);

@@ -3,8 +3,9 @@
 use crate::rig::{Rig, Settings, content};
 use client::GetOptions;
 use exec::{Delivery, DriverIo, Engine};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{BlockInfo, ByteRange, DriveResult, FlowPlan, PlanReadRequest};
 
@@ -210,4 +211,54 @@ async fn symbols_of_a_lost_block_share_what_they_are_decoded_from() {
             assert!(together <= alone + missing, "{code} {range:?}: {together} instead of {alone}");
         }
     }
+}
+
+/// Long enough for a read of it to be watched.
+const LONG: usize = 1 << 20;
+
+fn long_block(index: usize) -> GetOptions {
+    let range = Some(format!("{}-{}", index * LONG, (index + 1) * LONG - 1).parse().unwrap());
+    GetOptions { range, ..GetOptions::default() }
+}
+
+/// A node that sends a block in a minute is read around, be it a helper or where the block itself is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_go_around_a_node_that_is_slow() {
+    let mut rig = Rig::with(Settings { block_bytes: LONG as u64, ..Settings::nodes(7) }).await;
+    let bytes = content(3, 12 * LONG);
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", "rs-2+2").await.unwrap();
+    rig.no_garbage().await;
+    let info = rig.client.lookup("a", true).await.unwrap();
+    let holder = |index: usize| info.blocks[index].nodes[0];
+    rig.lose([holder(0)]).await;
+    // What is usual.
+    assert!(rig.get("a").await.unwrap() == bytes);
+
+    // The stripe's other data block helps to decode the first.
+    let slow = holder(1);
+    rig.node(slow).shared().engine.throttle().set(LONG as u64 / 60, 0);
+    let started = Instant::now();
+    for index in [0, 1] {
+        let mut around = BTreeSet::new();
+        // Not everybody helps every time.
+        for _ in 0..4 {
+            let (got, report) = rig.read("a", long_block(index)).await.unwrap();
+            assert!(got == bytes[index * LONG..(index + 1) * LONG], "{index}");
+            let degraded = index == 0 || report.around.contains(&slow);
+            assert_eq!(report.degraded_blocks > 0, degraded, "{report:?}");
+            around.extend(report.around);
+        }
+        assert!(around.contains(&slow), "block {index}: {around:?}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(50), "it was waited for");
+
+    // Who asks for patience gets what the node has, however long it takes.
+    rig.node(slow).shared().engine.throttle().set(LONG as u64 / 4, 0);
+    let started = Instant::now();
+    let patient = GetOptions { patient: true, ..long_block(1) };
+    let (got, report) = rig.read("a", patient).await.unwrap();
+    assert!(got == bytes[LONG..2 * LONG]);
+    assert!(report.around.is_empty() && report.degraded_blocks == 0, "{report:?}");
+    assert!(started.elapsed() > Duration::from_secs(2), "it was not slow");
 }

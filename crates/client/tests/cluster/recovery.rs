@@ -111,6 +111,8 @@ async fn a_recovery_goes_around_a_node_that_is_slow() {
     let found = said(&format!("node-{slow} is slow"));
     assert!(found >= 2 && said("is slow:") == found, "{events:?}");
     assert!(said("began before that was known") > 0, "{events:?}");
+    let seen: Vec<u32> = rig.status().await.nodes.iter().filter(|n| n.slow).map(|n| n.node).collect();
+    assert_eq!(seen, [slow]);
     assert_eq!(rebuilt(&events).len(), lost);
     assert!(placed(&rig, dead).await.is_empty());
     rig.node(slow).shared().engine.throttle().set(0, 0);

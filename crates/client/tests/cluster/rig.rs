@@ -1,7 +1,7 @@
 //! The cluster under test, and what tests ask of it.
 
 use crate::daemon::Daemon;
-use client::{Client, ClientError, GetOptions, JobEvents, PutOptions};
+use client::{Client, ClientError, GetOptions, GetReport, JobEvents, PutOptions};
 use coordinator::{Coordinator, CoordinatorError};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
@@ -232,9 +232,13 @@ impl Rig {
     }
 
     pub async fn get_with(&self, name: &str, options: GetOptions) -> Result<Vec<u8>, ClientError> {
+        self.read(name, options).await.map(|(bytes, _)| bytes)
+    }
+
+    pub async fn read(&self, name: &str, options: GetOptions) -> Result<(Vec<u8>, GetReport), ClientError> {
         let output = Output::default();
-        self.client.get(name, output.clone(), options).await?;
-        Ok(output.bytes())
+        let report = self.client.get(name, output.clone(), options).await?;
+        Ok((output.bytes(), report))
     }
 
     /// A block, without the help of some nodes.

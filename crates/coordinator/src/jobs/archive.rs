@@ -7,7 +7,7 @@ use crate::config::{MAX_ATTEMPTS, PARALLEL_ENCODINGS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::nodes::blamed;
-use crate::planner::{EncodePlan, RepairSpec, expected_parity, is_made, kept};
+use crate::planner::{EncodePlan, RepairSpec, SliceLength, expected_parity, is_made, kept};
 use crate::shared::{Shared, now_ms};
 use codes::Code;
 use plan::Archival;
@@ -95,7 +95,7 @@ async fn encode_stripe(
         job,
         code,
         data,
-        slice_bytes: shared.planner.slice_bytes(slice_bytes)?,
+        slice_bytes: shared.planner.slice_length(slice_bytes)?.of_one_lane,
         stripe: StripeId::random(),
         flow: FlowId::random(),
         attempt: 0,
@@ -216,7 +216,7 @@ impl Encoding<'_> {
             placement.ok_or_else(|| CoordinatorError::Bug("a move of no data block".to_owned()))?;
         let spec = RepairSpec {
             scheme: None,
-            slice_bytes: self.slice_bytes,
+            slices: SliceLength::exactly(self.slice_bytes),
             verify: true,
             scheduled: false,
             requestor: copy.node,

@@ -4,12 +4,12 @@
 mod archive;
 mod recover;
 mod repair;
-mod slow;
 mod stripe;
 
 pub(crate) use archive::{archival_code, groups};
 pub(crate) use recover::{BATCH, InFlight, at_once, recover_dead, row_of};
 pub(crate) use repair::{RepairOptions, scheme};
+pub(crate) use stripe::lost;
 
 use crate::catalog::rows::{JobRow, RecoveryRow};
 use crate::config::MAX_JOBS;

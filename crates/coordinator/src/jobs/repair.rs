@@ -1,7 +1,6 @@
 //! Repair of one block: choose a requestor, note the attempt, let it run, check what came out, commit. A helper that fails
 //! in the middle, or holds all up, is gone around: the next attempt carries what the requestor still lacks.
 
-use super::slow::Slow;
 use super::{Job, RETRY_PAUSE};
 use crate::audit;
 use crate::catalog::rows::Sums;
@@ -13,7 +12,7 @@ use crate::nodes::blamed;
 use crate::pace::Pace;
 use crate::planner::{Price, RepairPlan, RepairSpec};
 use crate::shared::{Shared, now_ms};
-use flow::Scheme;
+use flow::{Detours, Scheme};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,7 +106,7 @@ pub(super) async fn repair_block(
         flow: FlowId::random(),
         attempts: 0,
         avoid: BTreeSet::new(),
-        slow: Slow::default(),
+        slow: Detours::default(),
     };
     let mut tries = 0;
     loop {
@@ -150,7 +149,7 @@ struct Repair<'a> {
     /// Nodes that failed.
     avoid: BTreeSet<u32>,
     /// Nodes that only hold it up.
-    slow: Slow,
+    slow: Detours,
 }
 
 /// What is wrong with a block.
@@ -247,7 +246,8 @@ impl Repair<'_> {
             if error.cause == Cause::Slow && self.pace().era() != era {
                 tracing::info!(%block, attempt, %error, "rates were changed meanwhile: nobody is to blame");
             } else if error.cause == Cause::Slow {
-                if let Some(node) = self.slow.note(&error, ticket.target.node) {
+                let slow = error.suspect.and_then(|link| self.slow.note(link, ticket.target.node));
+                if let Some(node) = slow {
                     self.shared.health.held_up(node);
                 }
                 tracing::info!(%block, attempt, %error, "a helper is slow: going around it");
@@ -271,7 +271,7 @@ impl Repair<'_> {
     async fn build(&self, view: &View, placement: &Placement, ticket: &RepairTicket) -> Result<Sums> {
         let spec = RepairSpec {
             scheme: scheme(&self.options.scheme)?,
-            slice_bytes: self.shared.planner.slice_bytes(self.options.slice_bytes)?,
+            slices: self.shared.planner.slice_length(self.options.slice_bytes)?,
             verify: self.options.verify,
             requestor: ticket.target.node,
             scheduled: self.options.is_one_of_many(),
@@ -286,7 +286,7 @@ impl Repair<'_> {
         let block_bytes = plan.planned.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
         let watched =
-            plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_detour());
+            plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
         let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
         plan.planned.plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
         self.shared.planner.mark(&plan.planned.flow, ticket.target.node);

@@ -150,20 +150,12 @@ impl Pass<'_> {
 
     /// Chooses a node for each block, no two alike, and notes the attempts.
     async fn begin(&self, view: &View, lost: Vec<Placement>, begun: &mut Vec<Lost>) -> Result<()> {
-        let mut taken: BTreeSet<u32> = BTreeSet::new();
-        for placement in lost {
-            let mut known = placement.clone();
-            if let Some(stripe) = &mut known.stripe {
-                stripe.holders.extend(&taken);
-            }
-            let load = |node: u32| {
-                let stored = view.nodes.get(&node).map_or(0, |n| n.status.blocks);
-                (self.shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
-            };
-            // The operator's requestor decodes and drives; the others are chosen.
-            let asked = self.options.requestor.filter(|_| taken.is_empty());
-            let node = self.shared.planner.requestor(view, &known, asked, &self.avoid, load)?;
-            taken.insert(node);
+        let load = |node: u32| {
+            let stored = view.nodes.get(&node).map_or(0, |n| n.status.blocks);
+            (self.shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
+        };
+        let nodes = self.shared.planner.requestors(view, &lost, self.options.requestor, &self.avoid, load)?;
+        for (placement, node) in lost.into_iter().zip(nodes) {
             let (block, flow, attempt, now) = (placement.block, self.flow, self.attempts, now_ms());
             let begin = move |c: &crate::catalog::Catalog| c.begin_repair(block, flow, attempt, node, now);
             let ticket = self.shared.catalog.run(begin).await?;
@@ -242,7 +234,7 @@ impl Pass<'_> {
         let spec = |lost: &Lost| -> Result<RepairSpec> {
             Ok(RepairSpec {
                 scheme: scheme(&self.options.scheme)?,
-                slice_bytes: self.shared.planner.slice_bytes(self.options.slice_bytes)?,
+                slices: self.shared.planner.slice_length(self.options.slice_bytes)?,
                 verify: self.options.verify,
                 requestor: lost.ticket.target.node,
                 scheduled: false,

@@ -1,6 +1,7 @@
 //! By which scheme blocks are decoded: the one asked for, or (`auto`) the one that is predicted to take the least time,
 //! with the reason.
 
+use super::SliceLength;
 use super::order::Network;
 use super::price::Price;
 use super::rows::Rows;
@@ -31,10 +32,11 @@ pub(super) enum ForSeveral {
     },
 }
 
-/// Builds `request` by the scheme `asked` for, or by the best one. Of a read only the wanted bytes of its rows count; of a
-/// repair all.
+/// Builds `request` by the scheme `asked` for, or by the best one, with its slices as they suit the scheme. Of a read only the
+/// wanted bytes of its rows count; of a repair all.
 pub(super) fn choose(
     asked: Option<Scheme>,
+    slices: SliceLength,
     request: &RepairRequest<'_>,
     read: Option<&Rows>,
     network: &Network,
@@ -53,11 +55,14 @@ pub(super) fn choose(
                 });
                 network.price(flow, stored(request.helpers), slices)
             };
-            let (choice, _) = cheapest(|scheme| build(scheme, request, network), |_| true, price)?;
-            return Ok(choice);
+            // All with the same slices: shorter ones would make a single chain cheaper too.
+            let even = SliceLength::exactly(request.geometry.slice_bytes);
+            let (choice, _) = cheapest(|scheme| build(scheme, even, request, network), |_| true, price)?;
+            let flow = build(choice.scheme, slices, request, network)?;
+            return Ok(Choice { flow, ..choice });
         }
     };
-    Ok(Choice { scheme, flow: build(scheme, request, network)?, why })
+    Ok(Choice { scheme, flow: build(scheme, slices, request, network)?, why })
 }
 
 /// The same for several blocks of a stripe, each at its requestor. On uneven links the requestors count as one node, or
@@ -97,7 +102,8 @@ fn each_alone(request: &MultiBlockRequest<'_>, network: &Network) -> Option<f64>
     let alone = |&(member, requestor): &(Member, Site)| {
         let wanted = RepairRequest::whole_blocks(request.code, &[member]);
         let single = RepairRequest { wanted, requestor, ..request.at_one().ok()? };
-        let flow = build(Scheme::Weighted, &single, network).ok()?;
+        let slices = SliceLength::exactly(single.geometry.slice_bytes);
+        let flow = build(Scheme::Weighted, slices, &single, network).ok()?;
         network.price(&flow, stored(request.helpers), None).seconds
     };
     request.targets.iter().map(alone).sum()
@@ -140,13 +146,24 @@ fn stored(helpers: &[Helper]) -> impl Fn(Member) -> u64 {
     |member| helpers.iter().find(|h| h.member == member).map_or(0, |helper| helper.stored_bytes)
 }
 
-fn build(scheme: Scheme, request: &RepairRequest<'_>, network: &Network) -> Result<Proved> {
-    let geometry = sliced(scheme, request.geometry)?;
-    if scheme == Scheme::MultiPath
-        && let Some(flow) = network.several(request)?
-    {
-        return Ok(flow);
-    }
+fn build(
+    scheme: Scheme,
+    slices: SliceLength,
+    request: &RepairRequest<'_>,
+    network: &Network,
+) -> Result<Proved> {
+    let of_several = Geometry { slice_bytes: slices.of_several, ..request.geometry };
+    let geometry = match scheme {
+        Scheme::MultiPath => {
+            let several = RepairRequest { geometry: of_several, ..request.clone() };
+            if let Some(flow) = network.several(&several)? {
+                return Ok(flow);
+            }
+            request.geometry
+        }
+        Scheme::Cyclic => of_several,
+        scheme => sliced(scheme, request.geometry)?,
+    };
     // Where nothing is known of the links, the best of several chains is any.
     let helpers = network.ordered(scheme, request, &[request.requestor])?;
     Ok(flow::build(scheme, &RepairRequest { geometry, helpers: &helpers, ..request.clone() })?)
@@ -217,12 +234,13 @@ mod tests {
             requestor: Site(0),
             sink: Sink::Read,
         };
+        let slices = SliceLength::by_default(32 << 10);
         let rows = read.map(|(offset, length)| Rows {
             symbols: vec![0],
             bytes: offset..offset + length,
             in_order: length,
         });
-        let choice = choose(asked, &request, rows.as_ref(), &Network::default())?;
+        let choice = choose(asked, slices, &request, rows.as_ref(), &Network::default())?;
         Ok((choice.scheme, choice.flow.geometry.slices(), choice.why.unwrap_or_default()))
     }
 
@@ -244,7 +262,13 @@ mod tests {
     fn schemes_of_whole_blocks_have_one_slice_and_a_bound() {
         for scheme in Scheme::all() {
             let (_, slices, why) = chosen(64 * MIB - 1, Some(scheme), None).unwrap();
-            assert_eq!(slices, if scheme.whole_block() { 1 } else { 2048 }, "{scheme}");
+            let expected = match scheme {
+                Scheme::Cyclic => 4 * 2048,
+                scheme if scheme.whole_block() => 1,
+                // Without links that limit it multi-path is a chain.
+                _ => 2048,
+            };
+            assert_eq!(slices, expected, "{scheme}");
             assert!(why.is_empty());
             let largest = chosen(u64::from(MAX_SLICE_BYTES) + 1, Some(scheme), None);
             match largest {
@@ -289,14 +313,16 @@ mod tests {
         // Two of the preferred helpers are slow.
         let slow =
             |from: u32, to: u32| if [from, to].iter().any(|n| *n == 2 || *n == 5) { 10.0 } else { 1000.0 };
-        let choice = choose(None, &request, None, &network(&slow)).unwrap();
+        let slices = SliceLength::exactly(32 << 10);
+        let choice = choose(None, slices, &request, None, &network(&slow)).unwrap();
         assert_eq!(choice.scheme, Scheme::Weighted);
         let why = choice.why.unwrap();
         // 64 MiB at 10 Mb/s, over three more slow links to fill; and at 1 Gb/s.
         assert!(why.contains("pipeline 53.7") && why.contains("weighted 0.53"), "{why}");
         // Helpers cannot reach each other, so no chain can be fast: only the star, whose links share the requestor's side.
         let star = |from: u32, to: u32| if from == 0 || to == 0 { 100.0 } else { 0.1 };
-        let choice = choose(None, &request, None, &network(&star)).unwrap();
+        let slices = SliceLength::exactly(32 << 10);
+        let choice = choose(None, slices, &request, None, &network(&star)).unwrap();
         assert_eq!(choice.scheme, Scheme::Conventional, "{:?}", choice.why);
     }
 

@@ -46,6 +46,24 @@ pub(crate) struct Planner {
     links: Mutex<Arc<LinkRates>>,
 }
 
+/// How long slices are, in bytes: shorter where a flow has several lanes, each of which fills at its share of the rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SliceLength {
+    pub of_one_lane: u32,
+    pub of_several: u32,
+}
+
+impl SliceLength {
+    /// As it was asked for, whatever the flow.
+    pub fn exactly(bytes: u32) -> SliceLength {
+        SliceLength { of_one_lane: bytes, of_several: bytes }
+    }
+
+    fn by_default(bytes: u32) -> SliceLength {
+        SliceLength { of_one_lane: bytes, of_several: bytes.min(limits::SLICE_BYTES_OF_LANES) }
+    }
+}
+
 /// A plan, and what it was made from.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
@@ -67,10 +85,10 @@ impl Planner {
     }
 
     /// The slice length to use for the one asked for (0: the default).
-    pub fn slice_bytes(&self, asked: u32) -> Result<u32> {
+    pub fn slice_length(&self, asked: u32) -> Result<SliceLength> {
         match asked {
-            0 => Ok(self.default_slice_bytes),
-            bytes if limits::slice_bytes_ok(bytes) => Ok(bytes),
+            0 => Ok(SliceLength::by_default(self.default_slice_bytes)),
+            bytes if limits::slice_bytes_ok(bytes) => Ok(SliceLength::exactly(bytes)),
             bytes => Err(CoordinatorError::Invalid(format!(
                 "slices of {bytes} bytes: the length must divide 32 KiB or be a multiple of it, \
                  from 1 KiB to 256 MiB"
@@ -80,10 +98,12 @@ impl Planner {
 
     /// The slice length for a read of `length` bytes: the usual one, but no longer than what is read. Of a star k times as
     /// much as was asked for meets at the reader.
-    pub fn read_slice_bytes(&self, asked: u32, length: u64) -> Result<u32> {
-        let usual = self.slice_bytes(asked)?;
-        let enough = length.clamp(u64::from(limits::MIN_SLICE_BYTES), u64::from(usual)).next_power_of_two();
-        Ok(if asked == 0 { usual.min(enough as u32) } else { usual })
+    pub fn read_slice_length(&self, asked: u32, length: u64) -> Result<SliceLength> {
+        let usual = self.slice_length(asked)?;
+        let most = u64::from(usual.of_one_lane);
+        let enough = length.clamp(u64::from(limits::MIN_SLICE_BYTES), most).next_power_of_two();
+        let bytes = usual.of_one_lane.min(enough as u32);
+        Ok(if asked == 0 { SliceLength::by_default(bytes) } else { usual })
     }
 
     fn draw(&self) -> MutexGuard<'_, Draw> {
@@ -147,20 +167,19 @@ struct Draft<'a> {
     slices: Option<(u64, u64)>,
 }
 
-/// How far the lanes of a flow may run ahead: of several, as far as what is under way in all of them, which they share out
-/// like everything else.
-fn window_slices(flow: &Flow, alone: u32) -> u32 {
+/// How many slices may be under way for each lane of a flow. Of several, no more than its stages have at hand.
+fn lane_window_slices(flow: &Flow, alone: u32) -> u32 {
     if flow.lanes.len() < 2 {
         return alone;
     }
-    let stages: u64 = flow.lanes.iter().map(|lane| lane.stages.len() as u64).sum();
+    let stages = flow.lanes.iter().map(|lane| lane.stages.len() as u64).max().unwrap_or(1);
     u32::try_from(stages * limits::STAGE_WINDOW_SLICES).map_or(alone, |window| window.min(alone))
 }
 
 impl Draft<'_> {
     fn finish(self) -> Result<Planned> {
         let Draft { view, flow, mut header, sources, writes, scheme, slices } = self;
-        header.window_slices = window_slices(&flow, header.window_slices);
+        header.lane_window_slices = lane_window_slices(&flow, header.window_slices);
         let (first, count) = slices.unwrap_or((0, flow.geometry.slices()));
         let stored = |member: Member| match writes.get(&member) {
             Some(write) => write.stored_bytes,

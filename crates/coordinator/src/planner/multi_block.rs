@@ -27,6 +27,28 @@ pub(crate) enum SeveralPlan {
 }
 
 impl Planner {
+    /// A node for each lost block of a stripe, no two alike. The one that is asked for decodes and drives; the others are
+    /// chosen.
+    pub fn requestors(
+        &self,
+        view: &View,
+        lost: &[Placement],
+        asked: Option<u32>,
+        avoid: &BTreeSet<u32>,
+        load: impl Fn(u32) -> u64,
+    ) -> Result<Vec<u32>> {
+        let mut taken: Vec<u32> = Vec::new();
+        for placement in lost {
+            let mut known = placement.clone();
+            if let Some(stripe) = &mut known.stripe {
+                stripe.holders.extend(&taken);
+            }
+            let asked = asked.filter(|_| taken.is_empty());
+            taken.push(self.requestor(view, &known, asked, avoid, &load)?);
+        }
+        Ok(taken)
+    }
+
     /// One flow that makes all `targets`, blocks of one stripe. Their own copies are not used. The first one says by which
     /// scheme, with which slices and as which flow.
     pub fn repair_several(
@@ -42,7 +64,7 @@ impl Planner {
         let geometry = Geometry {
             block_bytes: stripe.row.block_bytes,
             alpha: code.alpha() as u16,
-            slice_bytes: spec.slice_bytes,
+            slice_bytes: spec.slices.of_one_lane,
         };
         let mut sites: Vec<(Member, Site)> = Vec::new();
         for (target, spec) in targets {

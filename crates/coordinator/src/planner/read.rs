@@ -3,8 +3,9 @@
 use super::choose::{Choice, choose};
 use super::repair::survivors;
 use super::rows::Wanted;
-use super::{CLIENT, Draft, Planned, Planner, Source, plain, site, slice_run};
+use super::{CLIENT, Draft, Planned, Planner, SliceLength, Source, plain, site, slice_run};
 use crate::catalog::Placement;
+use crate::config::WATCHED_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use codes::Code;
@@ -26,7 +27,7 @@ pub(crate) struct ReadRequest<'a> {
     /// For a degraded read; `None`: the coordinator chooses.
     pub scheme: Option<Scheme>,
     pub avoid: &'a BTreeSet<u32>,
-    pub slice_bytes: u32,
+    pub slices: SliceLength,
 }
 
 impl Planner {
@@ -80,11 +81,12 @@ impl Planner {
         let living = by_age.filter_map(|l| load(l.node).map(|load| (load, l)));
         let Some((_, location)) = living.min_by_key(|(load, _)| *load) else { return Ok(None) };
         let code = self.codes.get("rep-1")?;
-        let geometry = plain(row.stored_bytes, request.slice_bytes);
+        let geometry = plain(row.stored_bytes, request.slices.of_one_lane);
         let member = Member(0);
         let wanted = [Symbol { member, index: 0 }];
         let flow = flow::copy::copy(&code, geometry, &wanted, site(location.node), CLIENT, Sink::Read)?;
         self.mark(&flow, CLIENT.0);
+        let others = usable.len() > 1 || placement.stripe.is_some();
         let planned = Draft {
             view,
             flow,
@@ -92,11 +94,13 @@ impl Planner {
             sources: &[Source { member, block: placement.block, row, location }],
             writes: BTreeMap::new(),
             scheme: "read",
-            slices: Some(slice_run(bytes.start, length, request.slice_bytes)),
+            slices: Some(slice_run(bytes.start, length, request.slices.of_one_lane)),
         }
         .finish()?;
         let note = format!("from node-{}", location.node);
-        Ok(Some(reply(planned, false, note, bytes.start, length)))
+        let price =
+            self.price_of_read(view, &planned, others, length, |_| row.stored_bytes, row.stored_bytes);
+        Ok(Some(proto::PlanReply { price, ..reply(planned, note, bytes.start, length) }))
     }
 
     /// Decoded from the rest of the stripe by some scheme.
@@ -114,10 +118,10 @@ impl Planner {
         let geometry = Geometry {
             block_bytes: stripe.row.block_bytes,
             alpha: code.alpha() as u16,
-            slice_bytes: request.slice_bytes,
+            slice_bytes: request.slices.of_one_lane,
         };
         let whole = request.scheme.is_some_and(Scheme::whole_block);
-        let slice_bytes = if whole { geometry.whole_slice() } else { u64::from(request.slice_bytes) };
+        let slice_bytes = if whole { geometry.whole_slice() } else { u64::from(geometry.slice_bytes) };
         let rows = wanted.rows(geometry.symbol_bytes().max(1), slice_bytes);
         let (Some(rows), Some(first)) = (rows, wanted.first()) else {
             return Err(CoordinatorError::Bug("a read of nothing".to_owned()));
@@ -134,10 +138,11 @@ impl Planner {
             requestor: CLIENT,
             sink: Sink::Read,
         };
-        let Choice { scheme, flow, why } = choose(request.scheme, &repair, Some(&rows), &self.network(view))
-            .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
+        let Choice { scheme, flow, why } =
+            choose(request.scheme, request.slices, &repair, Some(&rows), &self.network(view))
+                .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         self.mark(&flow, CLIENT.0);
-        let helpers = flow.sites().len() - 1;
+        let asked = flow.sites().len() - 1;
         let slices = rows.slices(flow.geometry.slice_bytes);
         let planned = Draft {
             view,
@@ -150,8 +155,27 @@ impl Planner {
         }
         .finish()?;
         let why = why.map_or(String::new(), |why| format!(", {why}"));
-        let note = format!("no living copy: decoded from {helpers} helpers by {scheme}{why}");
-        Ok(reply(planned, true, note, first.start, rows.in_order))
+        let note = format!("no living copy: decoded from {asked} helpers by {scheme}{why}");
+        let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
+        let others = asked < helpers.len();
+        let price = self.price_of_read(view, &planned, others, rows.in_order, stored, geometry.block_bytes);
+        let reply = reply(planned, note, first.start, rows.in_order);
+        Ok(proto::PlanReply { degraded: true, price, ..reply })
+    }
+
+    /// What a read should cost, where that is worth knowing.
+    fn price_of_read(
+        &self,
+        view: &View,
+        planned: &Planned,
+        others_could_help: bool,
+        bytes: u64,
+        stored: impl Fn(Member) -> u64,
+        block_bytes: u64,
+    ) -> Option<proto::Price> {
+        let is_watched = others_could_help && bytes >= WATCHED_READ_BYTES;
+        let price = is_watched.then(|| self.network(view).price_of(&planned.flow, &planned.cost, stored))?;
+        Some(proto::Price { slot_bytes: price.timeslots * block_bytes as f64, seconds: price.seconds })
     }
 }
 
@@ -172,6 +196,6 @@ pub(super) fn unrecoverable(
     }
 }
 
-fn reply(planned: Planned, degraded: bool, note: String, offset: u64, length: u64) -> proto::PlanReply {
-    proto::PlanReply { plan: Some(planned.plan), degraded, note, offset, length }
+fn reply(planned: Planned, note: String, offset: u64, length: u64) -> proto::PlanReply {
+    proto::PlanReply { plan: Some(planned.plan), note, offset, length, ..Default::default() }
 }

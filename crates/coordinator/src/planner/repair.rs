@@ -4,7 +4,7 @@ use super::choose::{Choice, choose};
 use super::price::Price;
 use super::read::unrecoverable;
 use super::why::{Part, parts};
-use super::{Draft, Planned, Planner, Source, living_copy, plain, site};
+use super::{Draft, Planned, Planner, SliceLength, Source, living_copy, plain, site};
 use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
@@ -19,7 +19,7 @@ use wire::{FlowId, proto};
 pub(crate) struct RepairSpec {
     /// For stripes; `None`: the coordinator chooses.
     pub scheme: Option<Scheme>,
-    pub slice_bytes: u32,
+    pub slices: SliceLength,
     pub verify: bool,
     /// Who gets the block.
     pub requestor: u32,
@@ -115,7 +115,7 @@ impl Planner {
         let geometry = Geometry {
             block_bytes: stripe.row.block_bytes,
             alpha: code.alpha() as u16,
-            slice_bytes: spec.slice_bytes,
+            slice_bytes: spec.slices.of_one_lane,
         };
         let member = Member(stripe.index);
         let (sources, absent) = survivors(self, view, stripe, avoid, &spec.helpers);
@@ -130,7 +130,7 @@ impl Planner {
             sink: Sink::Write,
         };
         let network = self.network(view).scheduled(spec.scheduled);
-        let Choice { scheme, flow, why } = choose(spec.scheme, &request, None, &network)
+        let Choice { scheme, flow, why } = choose(spec.scheme, spec.slices, &request, None, &network)
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
         let parts = parts(view, stripe, &sources, &[member], &flow, scheme, code.is_mds());
@@ -173,7 +173,7 @@ impl Planner {
             needed: 1,
         })?;
         let code = self.codes.get("rep-1")?;
-        let geometry = plain(row.stored_bytes, spec.slice_bytes);
+        let geometry = plain(row.stored_bytes, spec.slices.of_one_lane);
         let member = Member(0);
         let wanted = RepairRequest::whole_blocks(&code, &[member]);
         let (from, to) = (site(location.node), site(spec.requestor));

@@ -18,7 +18,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     pub(super) async fn stalled(&mut self, fault: Fault) -> Result<(), Fault> {
         self.waits(&fault);
         let deadline = tokio::time::Instant::now() + STALL_WINDOW;
-        let before = self.grants.delivered();
+        let before = self.grants.lowest();
         while let Ok(Some(report)) =
             tokio::time::timeout_at(deadline, self.participants.incoming.recv()).await
         {
@@ -27,7 +27,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 _ => Box::pin(self.hear(report)).await?,
             }
         }
-        if self.grants.delivered() != before {
+        if self.grants.lowest() != before {
             return Ok(());
         }
         // Lane by lane: who waits in one may be what another waits for.

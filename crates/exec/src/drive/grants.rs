@@ -1,5 +1,7 @@
-//! Which slices may be carried by now: dealt to lanes, granted a window ahead of the lowest that is not delivered.
+//! Which slices may be carried by now: dealt to lanes, granted a window ahead of the lowest that is not delivered, and of each
+//! lane no more than it has at hand.
 
+use flow::LaneShare;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::proto;
@@ -19,6 +21,7 @@ pub(super) struct Grants {
     deal: flow::Deal,
     window: u64,
     wanted: u64,
+    dealt: u64,
     granted: u64,
     lanes: Vec<LaneRuns>,
     /// Slices that each end of each lane has delivered, by lane and stage.
@@ -27,10 +30,14 @@ pub(super) struct Grants {
 
 #[derive(Default)]
 struct LaneRuns {
-    /// Runs not yet delivered whole: the place of the first slice, and their number.
+    /// So many slices may be under way: its share of what may be in all lanes, for a lane's rate is what it has under way
+    /// over the time that queues take, which lanes share; but never less than a run.
+    window: u64,
+    /// Runs not yet granted: the place of the first slice, and the slices.
+    waiting: VecDeque<(u64, Range<u64>)>,
+    /// Runs granted and not yet delivered whole: the place of the first slice, and their number.
     runs: VecDeque<(u64, u64)>,
-    /// Slices of the runs that were delivered whole.
-    passed: u64,
+    delivered: u64,
     granted: u64,
 }
 
@@ -42,15 +49,24 @@ impl Grants {
         ranges: Vec<Range<u64>>,
         ends: impl Iterator<Item = (u32, u32)>,
     ) -> Grants {
-        let lanes = plan.stages.iter().map(|s| s.lane as usize + 1).max().unwrap_or(1);
-        let shares = if plan.shares.is_empty() { vec![1; lanes] } else { plan.shares.clone() };
-        let deal = flow::deal(header.geometry, &shares, ranges);
+        let lanes = lane_shares(plan);
+        let deal = flow::deal(header.geometry, &lanes, ranges);
+        let shares: u64 = lanes.iter().map(|lane| u64::from(lane.share)).sum();
+        let of_all = u64::from(header.lane_window_slices) * lanes.len() as u64;
+        let lane = |lane: &LaneShare| {
+            let window = of_all.saturating_mul(lane.share.into()) / shares.max(1);
+            LaneRuns {
+                window: window.max(deal.longest_run().min(header.window_slices.into())),
+                ..Default::default()
+            }
+        };
         Grants {
             window: u64::from(header.window_slices),
             wanted: deal.left(),
+            lanes: lanes.iter().map(lane).collect(),
             deal,
+            dealt: 0,
             granted: 0,
-            lanes: (0..lanes).map(|_| LaneRuns::default()).collect(),
             ends: ends.map(|end| (end, 0)).collect(),
         }
     }
@@ -67,23 +83,39 @@ impl Grants {
 
     /// What may be granted now; nothing if it is not worth a message.
     pub fn next(&mut self) -> Vec<proto::Grant> {
-        let reach = self.wanted.min(self.delivered().saturating_add(self.window));
-        let parts = if self.lanes.len() > 1 { GRANTS_PER_WINDOW_OF_LANES } else { GRANTS_PER_WINDOW };
-        let part = (self.window / parts).max(1);
-        let mut grants: Vec<proto::Grant> = Vec::new();
-        if reach <= self.granted || (reach - self.granted < part && reach != self.wanted) {
-            return grants;
-        }
-        while let Some(run) = self.deal.next_within(reach - self.granted) {
+        let reach = self.wanted.min(self.lowest().saturating_add(self.window));
+        while let Some(run) = self.deal.next_within(reach.saturating_sub(self.dealt)) {
             let count = run.slices.end - run.slices.start;
             if let Some(lane) = self.lanes.get_mut(run.lane) {
-                lane.runs.push_back((self.granted, count));
-                lane.granted += count;
+                lane.wait(self.dealt, run.slices);
             }
-            self.granted += count;
-            grants.push(proto::Grant { lane: run.lane as u32, first: run.slices.start, count });
+            self.dealt += count;
+        }
+        if !self.is_worth_a_message() {
+            return Vec::new();
+        }
+        let alone = self.lanes.len() == 1;
+        let mut grants = Vec::new();
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            while let Some(run) = lane.grant(alone) {
+                let count = run.end - run.start;
+                self.granted += count;
+                grants.push(proto::Grant { lane: number as u32, first: run.start, count });
+            }
         }
         grants
+    }
+
+    fn is_worth_a_message(&self) -> bool {
+        let alone = self.lanes.len() == 1;
+        let room: u64 = self.lanes.iter().map(|lane| lane.room(alone)).sum();
+        let windows: u64 = self.lanes.iter().map(|lane| lane.window).sum();
+        let parts = if alone { GRANTS_PER_WINDOW } else { GRANTS_PER_WINDOW_OF_LANES };
+        // A slow lane does not wait until the others have room.
+        let starves = |lane: &LaneRuns| lane.under_way() <= lane.window / 2 && lane.room(alone) > 0;
+        room >= (windows / parts).max(1)
+            || room == self.wanted - self.granted
+            || (!alone && self.lanes.iter().any(starves))
     }
 
     /// The end (lane, stage) has delivered so many slices of its lane's, or all of them.
@@ -93,25 +125,99 @@ impl Grants {
         *known = delivered.unwrap_or(granted).min(granted).max(*known);
         let least = self.ends.iter().filter(|((lane, _), _)| *lane == end.0).map(|(_, &slices)| slices).min();
         if let (Some(lane), Some(least)) = (self.lanes.get_mut(end.0 as usize), least) {
-            while let Some(&(_, count)) = lane.runs.front()
-                && lane.passed + count <= least
-            {
-                lane.passed += count;
-                lane.runs.pop_front();
-            }
-            if let Some((place, count)) = lane.runs.front_mut() {
-                let within = least.saturating_sub(lane.passed);
-                (*place, *count) = (*place + within, *count - within);
-                lane.passed += within;
-            }
+            lane.deliver(least);
         }
     }
 
-    /// The place of the lowest slice that is not delivered at every end.
+    /// Slices that are delivered at every end.
     pub fn delivered(&self) -> u64 {
-        let lowest = self.lanes.iter().filter_map(|lane| lane.runs.front()).map(|&(place, _)| place).min();
-        lowest.unwrap_or(self.granted)
+        self.lanes.iter().map(|lane| lane.delivered).sum()
     }
+
+    /// The place of the lowest slice that is not delivered at every end.
+    pub fn lowest(&self) -> u64 {
+        self.lanes.iter().filter_map(LaneRuns::lowest).min().unwrap_or(self.dealt)
+    }
+}
+
+impl LaneRuns {
+    fn wait(&mut self, place: u64, slices: Range<u64>) {
+        match self.waiting.back_mut() {
+            // Of a run that was cut off.
+            Some((first, last)) if last.end == slices.start && *first + (last.end - last.start) == place => {
+                last.end = slices.end;
+            }
+            _ => self.waiting.push_back((place, slices)),
+        }
+    }
+
+    fn under_way(&self) -> u64 {
+        self.granted - self.delivered
+    }
+
+    fn lowest(&self) -> Option<u64> {
+        let granted = self.runs.front().map(|&(place, _)| place);
+        granted.or_else(|| self.waiting.front().map(|&(place, _)| place))
+    }
+
+    /// What may be granted now. A run of one of several lanes is granted whole, for it is read whole.
+    fn room(&self, alone: bool) -> u64 {
+        let mut room = self.window.saturating_sub(self.under_way());
+        let mut granted = 0;
+        for (_, run) in &self.waiting {
+            let count = run.end - run.start;
+            if count <= room {
+                (granted, room) = (granted + count, room - count);
+                continue;
+            }
+            let idle = self.under_way() + granted == 0;
+            return granted + if alone || idle { room } else { 0 };
+        }
+        granted
+    }
+
+    /// The next part of that.
+    fn grant(&mut self, alone: bool) -> Option<Range<u64>> {
+        let room = self.window.saturating_sub(self.under_way());
+        let idle = self.under_way() == 0;
+        let (place, run) = self.waiting.front_mut()?;
+        let count = (run.end - run.start).min(room);
+        if count == 0 || (count < run.end - run.start && !alone && !idle) {
+            return None;
+        }
+        let part = run.start..run.start + count;
+        self.runs.push_back((*place, count));
+        self.granted += count;
+        (*place, run.start) = (*place + count, part.end);
+        if run.start == run.end {
+            self.waiting.pop_front();
+        }
+        Some(part)
+    }
+
+    /// All ends have delivered so many.
+    fn deliver(&mut self, least: u64) {
+        while let Some((place, count)) = self.runs.front_mut()
+            && self.delivered < least
+        {
+            let part = (*count).min(least - self.delivered);
+            self.delivered += part;
+            (*place, *count) = (*place + part, *count - part);
+            if *count == 0 {
+                self.runs.pop_front();
+            }
+        }
+    }
+}
+
+/// What is known of the lanes of `plan`, which are checked.
+pub(super) fn lane_shares(plan: &proto::FlowPlan) -> Vec<LaneShare> {
+    let lanes = plan.stages.iter().map(|s| s.lane as usize + 1).max().unwrap_or(1);
+    let lane = |lane: usize| LaneShare {
+        share: plan.shares.get(lane).copied().unwrap_or(1),
+        stages: plan.stages.iter().filter(|stage| stage.lane as usize == lane).count(),
+    };
+    (0..lanes).map(lane).collect()
 }
 
 #[cfg(test)]
@@ -139,7 +245,7 @@ mod tests {
         let mut lanes: Vec<VecDeque<u64>> = vec![VecDeque::new(); 3];
         let mut turn = 0;
         while g.delivered() < 1000 {
-            let before = g.delivered();
+            let before = g.lowest();
             for grant in g.next() {
                 for slice in grant.first..grant.first + grant.count {
                     assert!(!std::mem::replace(&mut seen[slice as usize], true));
@@ -155,9 +261,45 @@ mod tests {
             }
             g.note((lane as u32, 1), Some(carried[lane]));
             let lowest = lanes.iter().filter_map(|l| l.front().copied()).min();
-            assert_eq!(g.delivered(), lowest.unwrap_or(g.granted));
+            let waiting = g.lanes.iter().filter_map(|l| l.waiting.front().map(|&(place, _)| place)).min();
+            assert_eq!(g.lowest(), lowest.into_iter().chain(waiting).min().unwrap_or(g.granted));
+            assert_eq!(g.delivered(), carried.iter().sum::<u64>());
         }
         assert!(seen.into_iter().all(|granted| granted) && g.all());
+    }
+
+    #[test]
+    fn of_each_lane_no_more_is_under_way_than_its_window() {
+        let geometry = flow::Geometry { block_bytes: 8 << 20, alpha: 1, slice_bytes: 8 << 10 };
+        let header = FlowHeader { lane_window_slices: 26, ..FlowHeader::new(gf::Field::Gf256, geometry) };
+        let stage = |place: u32| proto::Stage { lane: place / 3, stage: place % 3, ..Default::default() };
+        let plan = proto::FlowPlan {
+            stages: (0..9).map(stage).collect(),
+            shares: vec![10, 1, 10],
+            ..Default::default()
+        };
+        let mut g = Grants::new(&plan, &header, vec![Range { start: 0, end: 1024 }], (0..3).map(|l| (l, 2)));
+        let (mut granted, mut delivered, mut messages) = ([0_u64; 3], [0_u64; 3], 0);
+        // The slow lane delivers nothing before the others have delivered all.
+        for turn in 0.. {
+            let grants = g.next();
+            messages += u32::from(!grants.is_empty());
+            for grant in grants {
+                assert!(grant.count <= 8 && grant.first % 4 == 0, "a run, whole: {grant:?}");
+                granted[grant.lane as usize] += grant.count;
+            }
+            let fast_ones_go = [0, 2].iter().any(|&lane| granted[lane] > delivered[lane]);
+            let lane = if !fast_ones_go { 1 } else { [0, 2][turn % 2] };
+            // 78 in all, by their shares, and a run at least.
+            assert!((0..3).all(|lane| granted[lane] - delivered[lane] <= [37, 8, 37][lane]));
+            if granted == delivered {
+                break;
+            }
+            delivered[lane] = granted[lane].min(delivered[lane] + 2);
+            g.note((lane as u32, 2), Some(delivered[lane]));
+        }
+        assert!(g.all() && g.delivered() == 1024 && g.lowest() == 1024);
+        assert!(messages < 1024 / 4, "{messages}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Whether a flow goes as fast as flows like it, and who holds it up if not: a helper that is slow is no failure, but
 //! often one to go around.
 
+use super::grants::lane_shares;
 use super::participants::{Heard, Report};
 use super::{Driver, FromStage, StageKey};
 use crate::stage::REPORTS_PER_WINDOW;
@@ -46,7 +47,8 @@ impl Pace {
         let pace = Pace {
             expected: Duration::from_micros(plan.expected_us),
             slices: plan.slice_count,
-            unreported: u64::from(header.window_slices / REPORTS_PER_WINDOW),
+            unreported: u64::from(header.lane_window_slices / REPORTS_PER_WINDOW)
+                * lane_shares(plan).len() as u64,
             since: Instant::now(),
             delivered: 0,
         };
@@ -250,8 +252,8 @@ mod tests {
     /// Of slices of 32 KiB, reports within a window so far apart.
     fn pace(plan: &proto::FlowPlan, unreported: u32) -> Option<Pace> {
         let geometry = flow::Geometry { block_bytes: 32 << 20, alpha: 1, slice_bytes: 32 << 10 };
-        let window_slices = unreported * REPORTS_PER_WINDOW;
-        Pace::of(plan, &FlowHeader { window_slices, ..FlowHeader::new(gf::Field::Gf256, geometry) })
+        let lane_window_slices = unreported * REPORTS_PER_WINDOW;
+        Pace::of(plan, &FlowHeader { lane_window_slices, ..FlowHeader::new(gf::Field::Gf256, geometry) })
     }
 
     fn after(pace: &mut Pace, passed_ms: u64, delivered: u64) -> bool {

@@ -58,8 +58,6 @@ pub struct StageTask {
     pub events: Events,
     /// Faults that tests plant.
     pub injection: Arc<Injection>,
-    /// Lanes that share the slices.
-    pub lanes: u32,
 }
 
 /// A stage that runs.
@@ -158,7 +156,7 @@ impl Stage {
         let inputs = Inputs::open(task.inputs, &task.context, &connect, granted)?;
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
-        let report_every = u64::from(id.header.window_slices / REPORTS_PER_WINDOW / task.lanes.max(1)).max(1);
+        let report_every = u64::from(id.header.lane_window_slices / REPORTS_PER_WINDOW).max(1);
         let in_parts = in_parts(&id.header);
         Ok(Stage {
             id,

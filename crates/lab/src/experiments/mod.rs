@@ -72,10 +72,6 @@ pub struct Experiment {
 /// the rate has no part.
 const LONG_CHAINS_MBIT: f64 = 500.0;
 
-/// Slices of experiments with several lanes. Where ten lanes share a port, a slice takes ten times as long on each hop, and a
-/// chain of ten as long to fill as a hundred slices alone: with slices of 32 KiB that was 4 to 10 % of a repair.
-const SLICES_OF_LANES: u32 = 8 << 10;
-
 /// A host that takes more than this part of the processors away shows in the figures.
 const STOLEN: f64 = 0.01;
 

@@ -8,6 +8,7 @@ use crate::testbed::LinkRate;
 use plan::Draw;
 use plan::path::{Bandwidth, MAX_LANES, MultiPath, multi_path};
 use serde_json::json;
+use wire::limits::SLICE_BYTES_OF_LANES;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "own-multipath",
@@ -27,7 +28,6 @@ const BOUND: &str = "linear programme";
 
 const CODE: &str = "rs-10+4";
 const K: usize = 10;
-const SLICE_BYTES: u32 = 32 << 10;
 const HOLDERS: usize = 14;
 
 /// Clusters of ports drawn at random.
@@ -60,7 +60,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         let names = (1..=clusters).map(|cluster| format!("cluster {cluster}")).collect();
         let mut results =
             stand.results(&EXPERIMENT, "ports drawn at random", Scale::Categories(names), bench.rounds(3, 1));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        results.setup.slice_bytes = Some(SLICE_BYTES_OF_LANES.into());
         results.ratios = Ratio::savings(&[PIPELINE, WEIGHTED]);
         results.ratios.push(Ratio::times(PLAN));
         results.notes.push(format!(
@@ -96,7 +96,7 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results, x: f64, ports: &[f64]) 
     for round in 1..=results.setup.runs {
         (stand.bench.say)(&format!("round {round} of {}: {}", results.setup.runs, results.x.text(x)));
         for label in [Label::subject(MULTI_PATH), Label::rival(WEIGHTED), Label::rival(PIPELINE)] {
-            let order = stand.stripes[0].order(label.name, SLICE_BYTES);
+            let order = stand.stripes[0].order(label.name, SLICE_BYTES_OF_LANES);
             let (_, sample) = stand.repair(&order)?;
             results.add(label.name, label.kind, label.shape, x, sample);
         }

@@ -2,7 +2,7 @@
 //! Table 1 holds for each ordered pair of hosts.
 
 use super::stand::{DIRECT, Ground, LEAST, Label, SEND_BYTES, Stand, StandSpec, VERIFIED};
-use super::{Bench, Experiment, SLICES_OF_LANES, why};
+use super::{Bench, Experiment, why};
 use crate::bare;
 use crate::cluster::RepairOrder;
 use crate::error::LabError;
@@ -10,6 +10,7 @@ use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
 use crate::testbed::LinkRate;
 use plan::Draw;
 use serde_json::json;
+use wire::limits::SLICE_BYTES_OF_LANES;
 
 /// Regions of a cluster.
 pub const REGIONS: usize = 4;
@@ -78,7 +79,7 @@ pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) ->
         let names = continent.regions.map(str::to_owned).to_vec();
         let scale = Scale::Categories(names);
         let mut results = stand.results(experiment, "requestor in", scale, bench.rounds(5, 1));
-        results.setup.slice_bytes = Some(SLICES_OF_LANES.into());
+        results.setup.slice_bytes = Some(SLICE_BYTES_OF_LANES.into());
         results.ratios = Ratio::savings(&[PPR, PPR_SLICED, RANDOM, WEIGHTED]);
         results.notes.push(
             "Table 1's rate of two regions limits each ordered pair of their hosts, and the fastest link of its region a \
@@ -127,7 +128,7 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
                 (Label::rival(PPR_SLICED), PPR_SLICED, &random[..]),
             ];
             for (label, scheme, helpers) in turns {
-                let order = stand.stripes[0].order(scheme, SLICES_OF_LANES);
+                let order = stand.stripes[0].order(scheme, SLICE_BYTES_OF_LANES);
                 let order = RepairOrder { requestor, helpers: helpers.to_vec(), ..order };
                 let (_, sample) = stand.repair(&order)?;
                 results.add(label.name, label.kind, label.shape, x, sample);

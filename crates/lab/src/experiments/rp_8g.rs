@@ -1,11 +1,12 @@
 //! RP Figure 8(g): repair time of one block where each link to the requestor is narrow.
 
 use super::stand::{DIRECT, Ground, LEAST, Label, SEND_BYTES, Stand, StandSpec, VERIFIED};
-use super::{Bench, Experiment, SLICES_OF_LANES, why};
+use super::{Bench, Experiment, why};
 use crate::bare;
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
 use crate::testbed::LinkRate;
+use wire::limits::SLICE_BYTES_OF_LANES;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8g",
@@ -41,7 +42,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         let names = INTO_MBIT.iter().map(|mbit| format!("{mbit} Mb/s")).collect();
         let scale = Scale::Categories(names);
         let mut results = stand.results(&EXPERIMENT, "each link to the requestor", scale, bench.rounds(3, 1));
-        results.setup.slice_bytes = Some(SLICES_OF_LANES.into());
+        results.setup.slice_bytes = Some(SLICE_BYTES_OF_LANES.into());
         results.ratios = Ratio::savings(&[PIPELINE]);
         results.ratios.push(Ratio::times(DIRECT));
         results.notes.push(format!(
@@ -75,7 +76,7 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
         for round in 1..=results.setup.runs {
             (stand.bench.say)(&format!("round {round} of {} at {mbit} Mb/s", results.setup.runs));
             for label in [Label::subject(CYCLIC), Label::rival(PIPELINE)] {
-                let order = stand.stripes[0].order(label.name, SLICES_OF_LANES);
+                let order = stand.stripes[0].order(label.name, SLICE_BYTES_OF_LANES);
                 let (_, sample) = stand.repair(&order)?;
                 results.add(label.name, label.kind, label.shape, x, sample);
             }

@@ -54,7 +54,11 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             (bench.say)(&format!("links at {rate}: measuring them"));
             match stand.measure_links() {
                 // As far up as the processors allow; one of them can be the limit while the others idle.
-                Err(error @ (LabError::ProcessorBound { .. } | LabError::LinkDeviates { .. })) if x > 0.0 => {
+                Err(
+                    error @ (LabError::ProcessorBound { .. }
+                    | LabError::LinkDeviates { .. }
+                    | LabError::Unsteady { .. }),
+                ) if x > 0.0 => {
                     results.notes.push(format!("Nothing is reported of ports at {rate} and above: {error}."));
                     break;
                 }

@@ -137,7 +137,7 @@ impl<'a> Stand<'a> {
     /// Measures all links: after their limits were changed.
     ///
     /// # Errors
-    /// [`LabError::LinkDeviates`], [`LabError::ProcessorBound`] if the network is not what it is said to be.
+    /// [`LabError::LinkDeviates`], [`LabError::ProcessorBound`], [`LabError::Unsteady`] if the network is not what it is said to be.
     pub fn measure_links(&mut self) -> Result<(), LabError> {
         let links = self.testbed.measure()?.links;
         let limited = links.iter().filter(|link| link.claimed.is_limited());

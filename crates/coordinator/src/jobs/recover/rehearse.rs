@@ -142,7 +142,7 @@ fn plan_one(
     let chain = pending.assignment.iter().flat_map(|assignment| &assignment.chain);
     let spec = RepairSpec {
         scheme: scheme(&row.scheme)?,
-        slice_bytes: shared.planner.slice_bytes(row.slice_bytes)?,
+        slices: shared.planner.slice_length(row.slice_bytes)?,
         verify: row.verify,
         requestor,
         scheduled: true,

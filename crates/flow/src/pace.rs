@@ -1,0 +1,151 @@
+//! Hedging: how long flows take for what they should cost, and who is gone around when one takes far longer. Whoever asks for
+//! flows remembers it: the coordinator of repairs, a client of its own degraded reads. A flow's driver says who holds it up.
+
+use core::time::Duration;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Flows that are remembered: enough that a few slow ones among them are no rule, few enough that a network that changes
+/// is soon known.
+const REMEMBERED: usize = 15;
+
+/// Of fewer nothing is concluded.
+const ENOUGH: usize = 3;
+
+/// So often somebody who is slow is gone around for the same bytes. What is then waited for is usual here, or one's own.
+const MAX_DETOURS: u32 = 3;
+
+/// What is usual.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// Of each of the last flows, seconds for each unit of its cost in theory.
+    factors: VecDeque<f64>,
+    room: f64,
+}
+
+impl Pace {
+    /// A flow may take `room` times as long as most before anybody asks why: where flows share links, how many others cross
+    /// them differs from one to the next.
+    pub fn with_room(room: f64) -> Pace {
+        Pace { factors: VecDeque::new(), room }
+    }
+
+    /// A flow that nothing went wrong with took this long. Costs are in any unit, always the same: seconds on known links, or
+    /// bytes over one of equal links.
+    pub fn note(&mut self, cost: f64, took: Duration) {
+        if cost > 0.0 && !took.is_zero() {
+            self.factors.push_back(took.as_secs_f64() / cost);
+            self.factors.drain(..self.factors.len().saturating_sub(REMEMBERED));
+        }
+    }
+
+    /// What a flow should take at most; `None` if too few are known.
+    pub fn expected(&self, cost: f64) -> Option<Duration> {
+        if self.factors.len() < ENOUGH {
+            return None;
+        }
+        let mut factors: Vec<f64> = self.factors.iter().copied().collect();
+        factors.sort_by(f64::total_cmp);
+        Duration::try_from_secs_f64(factors[factors.len() / 2] * cost * self.room).ok()
+    }
+
+    /// To be called when links become others, or rates, or units.
+    pub fn forget(&mut self) {
+        self.factors.clear();
+    }
+}
+
+/// Who is gone around while the same bytes are wanted: helpers that hold a flow up are no failures, and are waited for once
+/// nobody can help in their place.
+#[derive(Clone, Debug, Default)]
+pub struct Detours {
+    nodes: BTreeSet<u32>,
+    links: Vec<(u32, u32)>,
+    made: u32,
+}
+
+impl Detours {
+    /// The driver found its flow held up on the link `from` → `to`, or by a node (then they are the same). Of a slow link
+    /// the sender is gone around; if its receiver is behind another slow one, it is the receiver, unless that is the
+    /// requestor, who is at the end of all paths. Who is gone around from now on.
+    pub fn note(&mut self, (from, to): (u32, u32), requestor: u32) -> Option<u32> {
+        self.made += 1;
+        let again = from != to && self.links.iter().any(|link| link.1 == to);
+        self.links.push((from, to));
+        if again && to == requestor {
+            self.give_up();
+            return None;
+        }
+        let slow = if again { to } else { from };
+        self.nodes.insert(slow);
+        Some(slow)
+    }
+
+    /// Whether another node would be gone around.
+    pub fn may_go_on(&self) -> bool {
+        self.made < MAX_DETOURS
+    }
+
+    /// There is no way around them. Whether there were any.
+    pub fn give_up(&mut self) -> bool {
+        self.made = MAX_DETOURS;
+        !std::mem::take(&mut self.nodes).is_empty()
+    }
+
+    /// Those to go around.
+    pub fn nodes(&self) -> impl Iterator<Item = u32> {
+        self.nodes.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_one_should_take_what_most_of_the_last_ones_took() {
+        let (mut pace, ms) = (Pace::with_room(1.0), Duration::from_millis);
+        for took in [100, 110] {
+            pace.note(1.0, ms(took));
+        }
+        assert_eq!(pace.expected(1.0), None, "two are not enough");
+        pace.note(10.0, ms(9_000));
+        let about = |found: Option<Duration>, ms: f64| (found.unwrap().as_secs_f64() * 1e3 - ms).abs() < 0.01;
+        assert!(about(pace.expected(1.0), 110.0));
+        assert!(about(pace.expected(20.0), 2_200.0), "of twenty times the cost");
+        pace.note(0.0, ms(1));
+        for _ in 0..REMEMBERED {
+            pace.note(1.0, ms(50));
+        }
+        assert!(about(pace.expected(1.0), 50.0), "older ones are forgotten");
+        pace.forget();
+        assert_eq!(pace.expected(1.0), None);
+        let mut among_many = Pace::with_room(2.0);
+        for _ in 0..ENOUGH {
+            among_many.note(1.0, ms(50));
+        }
+        assert!(about(among_many.expected(1.0), 100.0));
+    }
+
+    fn detours(links: &[(u32, u32)]) -> Detours {
+        let mut detours = Detours::default();
+        for &link in links {
+            detours.note(link, 9);
+        }
+        detours
+    }
+
+    #[test]
+    fn an_end_that_two_slow_links_share_is_to_blame() {
+        assert!(detours(&[(1, 2)]).nodes().eq([1]));
+        assert!(detours(&[(1, 2), (3, 2)]).nodes().eq([1, 2]));
+        assert!(detours(&[(1, 2), (3, 3)]).nodes().eq([1, 3]));
+        assert!(detours(&[(1, 2)]).may_go_on() && !detours(&[(1, 2), (3, 4), (5, 6)]).may_go_on());
+    }
+
+    #[test]
+    fn the_requestors_own_link_is_waited_for() {
+        let mut detours = detours(&[(1, 9), (3, 9)]);
+        assert!(!detours.may_go_on() && detours.nodes().next().is_none());
+        assert!(!detours.give_up());
+    }
+}
