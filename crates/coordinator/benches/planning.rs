@@ -8,6 +8,10 @@
 
 use coordinator::rehearsal::{Paper, Planned, Rehearsal};
 
+/// As in the coordinator's process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const REPAIRS: usize = 8 * 1_024;
 const ROUNDS: usize = 7;
 const ASSIGNMENTS: [&str; 3] = ["balanced", "least-recent", "m-ppr"];

@@ -114,7 +114,7 @@ pub(crate) async fn note(
         helpers: flow.sites().into_iter().map(|site| site.0).filter(|site| !writers.contains(site)).collect(),
         predicted_bytes: cost.network_bytes(),
         moved_bytes: links.iter().map(|link| link.bytes).sum(),
-        cross_rack_bytes: cost.cross_rack_bytes(|site| view.nodes.get(&site.0).map(|node| node.rack)),
+        cross_rack_bytes: cost.cross_rack_bytes(|site| view.node(site.0).ok().map(|node| node.rack)),
         timeslots: cost.timeslots,
         predicted_s: plan.price.and_then(|price| price.seconds),
         verified_us: times.0,

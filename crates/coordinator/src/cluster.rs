@@ -33,8 +33,8 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
             Ok((catalog.meta()?, catalog.counts(&living, recoverable)?))
         })
         .await?;
-    let node = |(&id, node): (&u32, &Arc<crate::health::NodeView>)| proto::NodeInfo {
-        node: id,
+    let node = |(id, node): (plan::NodeId, &Arc<crate::health::NodeView>)| proto::NodeInfo {
+        node: id.0,
         rack: node.rack_name.clone(),
         living: node.is_living,
         last_seen_ms_ago: node.last_seen.map_or(u64::MAX, |seen| seen.elapsed().as_millis() as u64),

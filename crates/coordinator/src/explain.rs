@@ -149,6 +149,7 @@ fn spec(
         attempt: 1,
         moves: false,
         helpers: request.helpers.clone(),
+        explained: true,
     })
 }
 
@@ -185,7 +186,7 @@ fn render(
     plans: &[RepairPlan],
 ) -> proto::ExplainReply {
     let name = |at: Site| if at.0 == 0 { "client".to_owned() } else { format!("node-{}", at.0) };
-    let rack = |at: Site| view.nodes.get(&at.0).map(|n| n.rack);
+    let rack = |at: Site| view.node(at.0).ok().map(|n| n.rack);
     let mut text = format!("{heading}\n");
     let mut dot = String::new();
     let mut list = Vec::new();

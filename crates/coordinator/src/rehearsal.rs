@@ -126,34 +126,29 @@ impl Rehearsal {
                 }
             }
             planned.chosen += start.elapsed();
-            let start = Instant::now();
-            let plans = batch
-                .iter()
-                .zip(assigned.into_iter().flatten())
-                .map(|(placement, assignment)| {
-                    let spec = RepairSpec {
-                        scheme,
-                        slices: SliceLength::exactly(limits::DEFAULT_SLICE_BYTES),
-                        verify: true,
-                        requestor: assignment.requestor.0,
-                        scheduled: true,
-                        generation: 2,
-                        flow: FlowId::random(),
-                        attempt: 1,
-                        moves: false,
-                        helpers: assignment.chain.iter().map(|node| node.0).collect(),
-                    };
-                    Ok(self.planner.repair(&view, placement, &spec, &BTreeSet::new())?.planned.plan)
-                })
-                .collect::<Result<Vec<proto::FlowPlan>>>()?;
-            planned.built += start.elapsed();
-            let start = Instant::now();
-            for plan in plans {
+            for (placement, assignment) in batch.iter().zip(assigned.into_iter().flatten()) {
+                let start = Instant::now();
+                let spec = RepairSpec {
+                    scheme,
+                    slices: SliceLength::exactly(limits::DEFAULT_SLICE_BYTES),
+                    verify: true,
+                    requestor: assignment.requestor.0,
+                    scheduled: true,
+                    generation: 2,
+                    flow: FlowId::random(),
+                    attempt: 1,
+                    moves: false,
+                    helpers: assignment.chain.iter().map(|node| node.0).collect(),
+                    explained: false,
+                };
+                let plan = self.planner.repair(&view, placement, &spec, &BTreeSet::new())?.planned.plan;
+                let built = Instant::now();
+                let message = proto::DriveRequest { plan: Some(plan), rehearse: false }.encode_to_vec();
                 planned.repairs += 1;
-                planned.bytes +=
-                    proto::DriveRequest { plan: Some(plan), rehearse: false }.encode_to_vec().len() as u64;
+                planned.bytes += message.len() as u64;
+                planned.built += built - start;
+                planned.written += built.elapsed();
             }
-            planned.written += start.elapsed();
         }
         if planned.repairs != self.placements.len() {
             return Err(CoordinatorError::Bug("a stripe on paper could not be assigned".to_owned()));

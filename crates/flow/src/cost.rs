@@ -63,14 +63,19 @@ impl Cost {
         crossing.map(|(_, bytes)| bytes).sum()
     }
 
-    /// Bytes through each side of each site's interface.
-    pub fn sides(&self) -> BTreeMap<(Site, Direction), u64> {
-        let mut through: BTreeMap<(Site, Direction), u64> = BTreeMap::new();
-        for (&(from, to), bytes) in &self.links {
-            *through.entry((from, Direction::Out)).or_default() += bytes;
-            *through.entry((to, Direction::In)).or_default() += bytes;
-        }
-        through
+    /// Bytes through each side of each site's interface, once, in rising order.
+    pub fn sides(&self) -> Vec<((Site, Direction), u64)> {
+        let ends = |(&(from, to), &bytes): (&(Site, Site), &u64)| {
+            [((from, Direction::Out), bytes), ((to, Direction::In), bytes)]
+        };
+        let mut sides: Vec<_> = self.links.iter().flat_map(ends).collect();
+        sides.sort_unstable_by_key(|(side, _)| *side);
+        sides.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0 };
+            same
+        });
+        sides
     }
 
     /// The busiest interface; the lowest site, receiving first, among equals. None if nothing is sent.

@@ -40,8 +40,9 @@ pub fn stored_bytes(
 /// As slices do, if the lane is not [valid](crate::validate::validate).
 pub fn edge_extents(geometry: Geometry, lane: &Lane, stored: impl Fn(Member) -> u64) -> Vec<Vec<u64>> {
     let mut extents: Vec<Vec<u64>> = vec![Vec::new(); lane.edges.len()];
+    let mut inputs: Vec<u64> = Vec::new();
     for stage in &lane.stages {
-        let mut inputs: Vec<u64> = Vec::new();
+        inputs.clear();
         for input in &stage.inputs {
             match input {
                 Input::Local { member, symbols } => {

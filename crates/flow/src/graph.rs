@@ -10,7 +10,6 @@
 //! A stage computes, for each slice, `outputs = matrix × inputs`: one matrix column per input row, one matrix
 //! row per output row, in the order in which `inputs` and `outputs` list them.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use gf::{Field, Matrix};
@@ -204,9 +203,11 @@ impl Flow {
 
     /// Every site that takes part, once, in rising order.
     pub fn sites(&self) -> Vec<Site> {
-        let sites: BTreeSet<Site> =
-            self.lanes.iter().flat_map(|lane| lane.stages.iter().map(|stage| stage.site)).collect();
-        sites.into_iter().collect()
+        let stages = self.lanes.iter().flat_map(|lane| &lane.stages);
+        let mut sites: Vec<Site> = stages.map(|stage| stage.site).collect();
+        sites.sort_unstable();
+        sites.dedup();
+        sites
     }
 }
 

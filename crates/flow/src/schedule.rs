@@ -4,9 +4,7 @@
 //! the full rate, and a stage takes its inputs in the order in which it lists them. So the timeslots of a
 //! reduction tree, where a block is one slice, come out as the paper counts them: ⌈log2(k+1)⌉ (RP §2.2).
 
-use std::collections::BTreeMap;
-
-use crate::graph::{Input, Lane, Site};
+use crate::graph::{Input, Lane, Site, Stage};
 
 /// How much longer one slice takes through `lane` than its bytes occupy the busiest interface. Of a stream of
 /// slices, which keeps that interface busy, this is the time in which the pipeline fills and drains.
@@ -15,16 +13,20 @@ use crate::graph::{Input, Lane, Site};
 /// # Panics
 /// As slices do, if the lane is not [valid](crate::validate::validate) or `bytes` is not as long as its edges.
 pub(crate) fn filling(lane: &Lane, bytes: &[f64]) -> f64 {
+    let mut sites: Vec<Site> = lane.stages.iter().map(|stage| stage.site).collect();
+    sites.sort_unstable();
+    sites.dedup();
+    let place = |stage: &Stage| sites.binary_search(&stage.site).unwrap_or_default();
     let mut ready = vec![0.0_f64; lane.stages.len()];
     // When each site's outgoing and incoming side is next free, and for how long it was busy.
-    let mut sends: BTreeMap<Site, Port> = BTreeMap::new();
-    let mut receives: BTreeMap<Site, Port> = BTreeMap::new();
+    let mut sends = vec![Port::default(); sites.len()];
+    let mut receives = sends.clone();
     for (index, stage) in lane.stages.iter().enumerate() {
         for input in &stage.inputs {
             let Input::Edge(id) = input else { continue };
             let from = usize::from(lane.edges[usize::from(id.0)].from.0);
-            let sender = sends.entry(lane.stages[from].site).or_default();
-            let receiver = receives.entry(stage.site).or_default();
+            let sender = &mut sends[place(&lane.stages[from])];
+            let receiver = &mut receives[place(stage)];
             let start = ready[from].max(sender.free_at).max(receiver.free_at);
             let took = bytes[usize::from(id.0)];
             for port in [sender, receiver] {
@@ -34,7 +36,7 @@ pub(crate) fn filling(lane: &Lane, bytes: &[f64]) -> f64 {
             ready[index] = ready[index].max(start + took);
         }
     }
-    let busiest = sends.values().chain(receives.values()).map(|port| port.busy).fold(0.0, f64::max);
+    let busiest = sends.iter().chain(&receives).map(|port| port.busy).fold(0.0, f64::max);
     ready.into_iter().fold(0.0, f64::max) - busiest
 }
 

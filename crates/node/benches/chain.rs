@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use wire::spec::{Binding, FlowHeader, encode_plan};
+use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
 use wire::{BlockId, proto};
 
 const HOPS: usize = 10;
@@ -134,8 +134,7 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> prot
         data_addr: node.data_addr().to_string(),
         rack: 0,
     }));
-    let block =
-        |h: usize| proto::BlockRef { block: ids[h].to_vec(), generation: 1, stored_bytes: BLOCK_BYTES };
+    let block = |h: usize| StoredCopy { block: ids[h], generation: 1, stored_bytes: BLOCK_BYTES };
     let blocks = (0..HOPS).map(|h| (Member(h as u16 + 1), block(h))).collect();
     let slices = (0, geometry.slices());
     let binding = Binding {

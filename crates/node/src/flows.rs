@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use wire::spec::FlowHeader;
-use wire::{BlockId, Cause, Fault, StripeId, proto};
+use wire::{BlockId, Cause, Fault, Message, StripeId, proto};
 
 /// Corrupt blocks remembered for the coordinator; one that is told of so many has other worries.
 const MAX_CORRUPT: usize = 4096;
@@ -101,7 +101,7 @@ impl BlockStore for FlowStore {
             alpha: header.geometry.alpha,
             symbol_bytes: header.geometry.symbol_bytes(),
             object: write.object.as_ref().map(object_part),
-            stripe: write.stripe.as_ref().map(stripe_info).transpose()?,
+            stripe: stripe_info(&write.stripe)?,
         };
         let writer = self.store.writer(block, write.generation).map_err(|e| self.fault(block, e))?;
         let (member, corrupt) = (write.member, Arc::clone(&self.corrupt));
@@ -218,7 +218,11 @@ fn object_message(part: &ObjectPart) -> proto::ObjectPart {
     proto::ObjectPart { name: part.name.clone(), version: part.version, offset: part.offset, last: part.last }
 }
 
-fn stripe_info(info: &proto::StripeInfo) -> Result<StripeInfo, Fault> {
+fn stripe_info(encoded: &[u8]) -> Result<Option<StripeInfo>, Fault> {
+    if encoded.is_empty() {
+        return Ok(None);
+    }
+    let info = proto::StripeInfo::decode(encoded).map_err(|_| invalid("what is said of the stripe"))?;
     let member = |m: &proto::StripeMember| {
         Ok(StripeMember {
             block: if m.block.is_empty() { None } else { Some(id(&m.block)?) },
@@ -234,13 +238,13 @@ fn stripe_info(info: &proto::StripeInfo) -> Result<StripeInfo, Fault> {
             object: m.object.as_ref().map(object_part),
         })
     };
-    Ok(StripeInfo {
+    Ok(Some(StripeInfo {
         stripe: StripeId::from_slice(&info.stripe).map_err(|_| invalid("stripe id"))?,
         code: info.code.clone(),
         index: info.index.try_into().map_err(|_| invalid("index in the stripe"))?,
         block_bytes: info.block_bytes,
         members: info.members.iter().map(member).collect::<Result<_, Fault>>()?,
-    })
+    }))
 }
 
 fn stripe_message(info: &StripeInfo) -> proto::StripeInfo {

@@ -1,8 +1,7 @@
 //! Helper selection: the least recently selected nodes (RP §3.3), so that a full-node recovery loads all
 //! helpers alike.
 
-use std::collections::BTreeMap;
-
+use crate::by_node::ByNode;
 use crate::error::PlanError;
 use crate::topology::NodeId;
 
@@ -11,7 +10,7 @@ use crate::topology::NodeId;
 #[derive(Clone, Debug, Default)]
 pub struct LeastRecent {
     selections: u64,
-    last: BTreeMap<NodeId, u64>,
+    last: ByNode<u64>,
 }
 
 impl LeastRecent {
@@ -54,7 +53,7 @@ impl LeastRecent {
 
     /// Last selection and index of each candidate; never selected is 0.
     fn ages(&self, candidates: &[NodeId]) -> Vec<(u64, usize)> {
-        let age = |node| self.last.get(node).copied().unwrap_or(0);
+        let age = |node: &NodeId| self.last.get(*node).copied().unwrap_or(0);
         candidates.iter().enumerate().map(|(index, node)| (age(node), index)).collect()
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod archive;
 mod assign;
+pub mod by_node;
 mod draw;
 mod error;
 pub mod helpers;
@@ -17,6 +18,7 @@ pub mod requestor;
 pub mod topology;
 
 pub use archive::{Archival, ArchiveRequest, Kept, archive};
+pub use by_node::ByNode;
 pub use draw::Draw;
 pub use error::PlanError;
 pub use helpers::LeastRecent;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::by_node::ByNode;
 use crate::error::PlanError;
 
 /// A storage node.
@@ -28,7 +29,7 @@ impl fmt::Display for RackId {
 /// All known nodes and their racks; a flat network is one rack.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topology {
-    racks: BTreeMap<NodeId, RackId>,
+    racks: ByNode<RackId>,
 }
 
 impl Topology {
@@ -39,7 +40,7 @@ impl Topology {
 
     /// Forgets a node.
     pub fn remove(&mut self, node: NodeId) {
-        self.racks.remove(&node);
+        self.racks.remove(node);
     }
 
     /// The rack of a node.
@@ -47,12 +48,12 @@ impl Topology {
     /// # Errors
     /// [`PlanError::UnknownNode`].
     pub fn rack_of(&self, node: NodeId) -> Result<RackId, PlanError> {
-        self.racks.get(&node).copied().ok_or(PlanError::UnknownNode { node })
+        self.racks.get(node).copied().ok_or(PlanError::UnknownNode { node })
     }
 
     /// All nodes, in rising order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.racks.keys().copied()
+        self.racks.iter().map(|(node, _)| node)
     }
 
     /// Of `nodes`, those of each rack; nodes that are listed twice count once.

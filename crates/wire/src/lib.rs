@@ -8,6 +8,7 @@ pub mod ids;
 pub mod limits;
 pub mod shared;
 pub mod spec;
+pub mod stripe_info;
 
 pub use fault::{Cause, Fault};
 pub use prost::Message;

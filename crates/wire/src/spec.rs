@@ -173,6 +173,17 @@ impl OutputSpec {
     }
 }
 
+/// A copy of a block as a node stores it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredCopy {
+    /// The block.
+    pub block: BlockId,
+    /// Its generation.
+    pub generation: u64,
+    /// Without the zeros at its end.
+    pub stored_bytes: u64,
+}
+
 /// Binds a flow to the world. Every member that a `Local` input names needs a block, every `Write` a
 /// [`proto::BlockWrite`].
 pub struct Binding {
@@ -181,13 +192,20 @@ pub struct Binding {
     /// The sites' addresses.
     pub participants: Vec<proto::Participant>,
     /// What `Local` inputs read.
-    pub blocks: BTreeMap<Member, proto::BlockRef>,
+    pub blocks: BTreeMap<Member, StoredCopy>,
     /// What `Write` outputs write.
     pub writes: BTreeMap<Member, proto::BlockWrite>,
     /// The scheme's name, for people.
     pub scheme: String,
     /// The wanted slices: first and count.
     pub slices: (u64, u64),
+}
+
+impl From<StoredCopy> for proto::BlockRef {
+    fn from(copy: StoredCopy) -> proto::BlockRef {
+        let StoredCopy { block, generation, stored_bytes } = copy;
+        proto::BlockRef { block: block.to_vec(), generation, stored_bytes }
+    }
 }
 
 impl Binding {
@@ -213,13 +231,18 @@ pub fn encode_plan(flow: &Proved, mut binding: Binding) -> Result<proto::FlowPla
     }
     let stored = |member| binding.stored_bytes(member);
     binding.header.frame_slices = shared::frame_slices(flow, &binding.header, &lengths, stored);
-    let mut stages = Vec::new();
-    let mut edges = Vec::new();
+    let mut stages = Vec::with_capacity(flow.lanes.iter().map(|lane| lane.stages.len()).sum());
+    let mut edges = Vec::with_capacity(flow.lanes.iter().map(|lane| lane.edges.len()).sum());
     for (lane_number, (lane, extents)) in (0..).zip(flow.lanes.iter().zip(lengths)) {
         for (index, stage) in lane.stages.iter().enumerate() {
-            let inputs = stage.inputs.iter().map(|i| encode_input(i, &binding)).collect::<Result<_, _>>()?;
-            let outputs = stage.outputs.iter().map(|o| encode_output(o, &mut binding.writes, &mut writers));
-            let outputs = outputs.collect::<Result<_, _>>()?;
+            let mut inputs = Vec::with_capacity(stage.inputs.len());
+            for input in &stage.inputs {
+                inputs.push(encode_input(input, &binding)?);
+            }
+            let mut outputs = Vec::with_capacity(stage.outputs.len());
+            for output in &stage.outputs {
+                outputs.push(encode_output(output, &mut binding.writes, &mut writers)?);
+            }
             stages.push(proto::Stage {
                 lane: lane_number,
                 stage: index as u32,
@@ -263,7 +286,7 @@ fn encode_input(input: &Input, binding: &Binding) -> Result<proto::StageInput, F
             Kind::Local(proto::LocalInput {
                 member: u32::from(member.0),
                 symbols: symbols.iter().map(|&s| u32::from(s)).collect(),
-                block: Some(block.clone()),
+                block: Some((*block).into()),
             })
         }
         Input::Edge(edge) => Kind::Edge(u32::from(edge.0)),
@@ -302,7 +325,10 @@ fn unbound(what: &str, member: Member) -> Fault {
 }
 
 fn encode_matrix(matrix: &Matrix) -> proto::Matrix {
-    let elements = (0..matrix.rows()).flat_map(|r| matrix.row(r)).flat_map(|e| e.to_le_bytes()).collect();
+    let mut elements = Vec::with_capacity(matrix.rows() * matrix.cols() * 2);
+    for row in 0..matrix.rows() {
+        matrix.row(row).iter().for_each(|element| elements.extend(element.to_le_bytes()));
+    }
     proto::Matrix { rows: matrix.rows() as u32, cols: matrix.cols() as u32, elements }
 }
 

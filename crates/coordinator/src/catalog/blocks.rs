@@ -8,7 +8,9 @@ use super::rows::{
 use super::table::{Change, Read, Scan, malformed};
 use crate::error::{CoordinatorError, Result};
 use std::collections::BTreeSet;
-use wire::{BlockId, StripeId, proto};
+use wire::spec::StoredCopy;
+use wire::stripe_info::{self, MemberFacts, StripeFacts};
+use wire::{BlockId, StripeId};
 
 /// A block with all that a plan about it needs, from one snapshot.
 #[derive(Clone, Debug)]
@@ -184,13 +186,9 @@ impl BlockRow {
         self.locations.iter().any(|l| living.contains(&l.node))
     }
 
-    /// How a flow names the copy at `location`.
-    pub fn wire_ref(&self, block: BlockId, location: Location) -> proto::BlockRef {
-        proto::BlockRef {
-            block: block.to_vec(),
-            generation: location.generation,
-            stored_bytes: self.stored_bytes,
-        }
+    /// The copy at `location`.
+    pub fn copy_at(&self, block: BlockId, location: Location) -> StoredCopy {
+        StoredCopy { block, generation: location.generation, stored_bytes: self.stored_bytes }
     }
 }
 
@@ -201,30 +199,28 @@ impl StripePlacement {
     }
 
     /// What the sidecar of member `index` says of its stripe.
-    pub fn info(&self, index: u16) -> proto::StripeInfo {
-        let member = |member: &Option<(BlockId, BlockRow)>| {
-            member.as_ref().map_or_else(proto::StripeMember::default, |(block, row)| row.wire_member(*block))
-        };
-        proto::StripeInfo {
-            stripe: self.id.to_vec(),
-            code: self.row.code.clone(),
-            index: u32::from(index),
-            block_bytes: self.row.block_bytes,
-            members: self.members.iter().map(member).collect(),
-        }
+    /// Generations are those that `remade` tells, of other members the newest that is known. It is encoded.
+    pub fn info(&self, index: u16, remade: impl Fn(u16) -> Option<u64>) -> Vec<u8> {
+        let facts = StripeFacts { stripe: self.id, code: &self.row.code, block_bytes: self.row.block_bytes };
+        let members = self.members.iter().enumerate().map(|(member, stored)| {
+            let (block, row) = stored.as_ref()?;
+            let facts = row.facts(*block);
+            Some(MemberFacts { generation: remade(member as u16).unwrap_or(facts.generation), ..facts })
+        });
+        stripe_info::encode(facts, index, members)
     }
 }
 
 impl BlockRow {
     /// As a member of a stripe in a sidecar.
-    pub fn wire_member(&self, block: BlockId) -> proto::StripeMember {
-        proto::StripeMember {
-            block: block.to_vec(),
+    pub fn facts(&self, block: BlockId) -> MemberFacts<'_> {
+        MemberFacts {
+            block,
             generation: self.locations.iter().map(|l| l.generation).max().unwrap_or(self.last_generation),
             stored_bytes: self.stored_bytes,
-            digest: self.sums.digest_vec(),
-            fingerprint: self.sums.fingerprint_vec(),
-            object: self.part.as_ref().map(PartRow::to_wire),
+            digest: self.sums.digest.as_ref().map_or(&[], |digest| digest),
+            fingerprint: self.sums.fingerprint.as_ref().map_or(&[], |fingerprint| fingerprint.as_bytes()),
+            object: self.part.as_ref().map(PartRow::facts),
         }
     }
 }

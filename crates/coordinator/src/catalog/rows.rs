@@ -442,6 +442,12 @@ impl Sums {
 }
 
 impl PartRow {
+    /// As a sidecar has it.
+    pub fn facts(&self) -> wire::stripe_info::PartFacts<'_> {
+        let PartRow { name, version, offset, last } = self;
+        wire::stripe_info::PartFacts { name, version: *version, offset: *offset, last: *last }
+    }
+
     /// As a message.
     pub fn to_wire(&self) -> wire::proto::ObjectPart {
         let PartRow { name, version, offset, last } = self.clone();

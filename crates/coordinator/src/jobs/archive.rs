@@ -225,6 +225,7 @@ impl Encoding<'_> {
             attempt: 1,
             moves: false,
             helpers: Vec::new(),
+            explained: false,
         };
         let plan = self.shared.planner.copy(view, placement, &spec, &self.avoid)?.planned.plan;
         let result = self.shared.nodes.drive(view, copy.node, plan, |_, _| {}).await?;

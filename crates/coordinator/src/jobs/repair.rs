@@ -190,7 +190,7 @@ impl Repair<'_> {
             Lack::Copy(replaces) => replaces,
         };
         let load = |node: u32| {
-            let stored = view.nodes.get(&node).map_or(0, |n| n.status.blocks);
+            let stored = view.node(node).map_or(0, |n| n.status.blocks);
             // A repair under way counts for more than any number of blocks stored.
             (shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
         };
@@ -280,6 +280,7 @@ impl Repair<'_> {
             attempt: ticket.attempt,
             moves: self.options.moves,
             helpers: self.options.helpers.clone(),
+            explained: false,
         };
         let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
         let mut plan = self.shared.planner.repair(view, placement, &spec, &avoid)?;
@@ -374,7 +375,7 @@ pub(super) async fn throw_away(
 ) -> Result<()> {
     let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
     let copy = ticket.target.copy_of(ticket.block);
-    let reference = placement.row.wire_ref(ticket.block, ticket.target);
+    let reference = proto::BlockRef::from(placement.row.copy_at(ticket.block, ticket.target));
     match shared.nodes.delete(view, copy.node, cluster, vec![reference]).await {
         Ok(_) => shared.catalog.run(move |c| c.garbage_deleted(&[copy])).await,
         Err(error) => {

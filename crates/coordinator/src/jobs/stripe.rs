@@ -151,7 +151,7 @@ impl Pass<'_> {
     /// Chooses a node for each block, no two alike, and notes the attempts.
     async fn begin(&self, view: &View, lost: Vec<Placement>, begun: &mut Vec<Lost>) -> Result<()> {
         let load = |node: u32| {
-            let stored = view.nodes.get(&node).map_or(0, |n| n.status.blocks);
+            let stored = view.node(node).map_or(0, |n| n.status.blocks);
             (self.shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
         };
         let nodes = self.shared.planner.requestors(view, &lost, self.options.requestor, &self.avoid, load)?;
@@ -240,6 +240,7 @@ impl Pass<'_> {
                 scheduled: false,
                 moves: false,
                 helpers: self.options.helpers.clone(),
+                explained: false,
                 generation: lost.ticket.target.generation,
                 flow: self.flow,
                 attempt: lost.ticket.attempt,

@@ -11,6 +11,7 @@ use gf::{Field, Fingerprint};
 use plan::{Archival, ArchiveRequest, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::spec::FlowHeader;
+use wire::stripe_info::{self, MemberFacts, StripeFacts};
 use wire::{BlockId, proto};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
@@ -101,26 +102,28 @@ fn parity_writes(
     let data_bytes = |member: Member| sources.get(usize::from(member.0)).map_or(0, |s| s.row.stored_bytes);
     let stored = |index: usize| flow::stored_bytes(code, geometry, Member(index as u16), data_bytes);
     let fingerprints = expected_parity(code, data);
-    let expected = |index: usize| {
+    let expected = |index: usize| -> &[u8] {
         let known = fingerprints.as_ref().and_then(|list| list.get(index - code.k()));
-        known.map(|f| f.as_bytes().to_vec()).unwrap_or_default()
+        known.map_or(&[], |fingerprint| fingerprint.as_bytes())
     };
     let member = |index: usize, block: &Option<BlockId>| match (sources.get(index), block) {
-        (Some(source), _) => Ok(proto::StripeMember {
-            generation: source.location.generation,
-            ..source.row.wire_member(source.block)
-        }),
-        (None, Some(parity)) => Ok(proto::StripeMember {
-            block: parity.to_vec(),
+        (Some(source), _) => {
+            let facts = source.row.facts(source.block);
+            Ok(Some(MemberFacts { generation: source.location.generation, ..facts }))
+        }
+        (None, &Some(block)) => Ok(Some(MemberFacts {
+            block,
             generation: PARITY_GENERATION,
             stored_bytes: stored(index)?,
+            digest: &[],
             fingerprint: expected(index),
-            ..Default::default()
-        }),
-        (None, None) => Ok(proto::StripeMember::default()),
+            object: None,
+        })),
+        (None, None) => Ok(None),
     };
     let members: Vec<_> =
         new.members.iter().enumerate().map(|(i, block)| member(i, block)).collect::<Result<_>>()?;
+    let facts = StripeFacts { stripe: new.stripe, code: &new.code, block_bytes: new.block_bytes };
     let mut writes = BTreeMap::new();
     for index in code.k()..code.n() {
         let Some(block) = new.members.get(index).copied().flatten() else { continue };
@@ -130,15 +133,9 @@ fn parity_writes(
             generation: PARITY_GENERATION,
             stored_bytes: stored(index)?,
             digest: Vec::new(),
-            fingerprint: expected(index),
+            fingerprint: expected(index).to_vec(),
             object: None,
-            stripe: Some(proto::StripeInfo {
-                stripe: new.stripe.to_vec(),
-                code: new.code.clone(),
-                index: index as u32,
-                block_bytes: new.block_bytes,
-                members: members.clone(),
-            }),
+            stripe: stripe_info::encode(facts, index as u16, members.iter().copied()),
         };
         writes.insert(Member(index as u16), write);
     }

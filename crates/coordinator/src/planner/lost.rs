@@ -7,12 +7,11 @@ use crate::health::{NodeView, View};
 use plan::recovery::LostBlock;
 use plan::{NodeId, Requestors};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use wire::BlockId;
 
 /// Nodes that come into question as a block's requestor: a recovery spreads its blocks as evenly over windows of so many,
 /// each at another place, as over all nodes of a large cluster, and looks at a fraction of them.
-const MAX_REQUESTORS: usize = 64;
+const MAX_REQUESTORS: usize = 32;
 
 /// Who may take part in the repair of a block.
 #[derive(Clone, Debug)]
@@ -135,7 +134,7 @@ fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usiz
 
 /// Whether a node that holds a block of the stripe (or a copy) reports it as cached.
 fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
-    let Some(at) = view.nodes.get(&node.0).filter(|node| !node.status.cached_blocks.is_empty()) else {
+    let Some(at) = view.node(node.0).ok().filter(|node| !node.status.cached_blocks.is_empty()) else {
         return false;
     };
     let is_cached = |block: &BlockId| at.status.cached_blocks.iter().any(|held| *held == block.to_bytes());
@@ -151,9 +150,9 @@ fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
 /// Nodes with a living copy, those that are no last resort if there are any.
 fn replicas(view: &View, placement: &Placement) -> Vec<NodeId> {
     let living = |trusted: bool| -> Vec<NodeId> {
-        let wanted = |node: &&Arc<NodeView>| node.is_living && (!trusted || !node.is_last_resort());
+        let wanted = |node: &NodeView| node.is_living && (!trusted || !node.is_last_resort());
         let locations = placement.row.locations.iter();
-        let found = locations.filter(|l| view.nodes.get(&l.node).filter(wanted).is_some());
+        let found = locations.filter(|l| view.node(l.node).is_ok_and(wanted));
         found.map(|l| NodeId(l.node)).collect()
     };
     let trusted = living(true);

@@ -186,7 +186,7 @@ impl Draft<'_> {
             None => sources.iter().find(|s| s.member == member).map_or(0, |s| s.row.stored_bytes),
         };
         let cost = flow::predict(&flow, stored, Some(first..first + count));
-        let blocks = sources.iter().map(|s| (s.member, s.row.wire_ref(s.block, s.location))).collect();
+        let blocks = sources.iter().map(|s| (s.member, s.row.copy_at(s.block, s.location))).collect();
         let participants = participants(view, &flow)?;
         let binding = Binding {
             header,
@@ -207,7 +207,7 @@ impl Draft<'_> {
 }
 
 fn participants(view: &View, flow: &Proved) -> Result<Vec<proto::Participant>> {
-    let participant = |at: Site| {
+    let participant = |at: Site| -> Result<proto::Participant> {
         if at == CLIENT {
             return Ok(proto::Participant { site: at.0, ..Default::default() });
         }
@@ -220,12 +220,17 @@ fn participants(view: &View, flow: &Proved) -> Result<Vec<proto::Participant>> {
             rack: node.rack,
         })
     };
-    flow.sites().into_iter().map(participant).collect()
+    let sites = flow.sites();
+    let mut participants = Vec::with_capacity(sites.len());
+    for site in sites {
+        participants.push(participant(site)?);
+    }
+    Ok(participants)
 }
 
 /// A copy of a block on a living node, preferably one that is no last resort, none to avoid.
 fn living_copy(view: &View, row: &BlockRow, avoid: &BTreeSet<u32>) -> Option<Location> {
-    let node = |l: &Location| view.nodes.get(&l.node).filter(|n| n.is_living && !avoid.contains(&l.node));
+    let node = |l: &Location| view.node(l.node).ok().filter(|n| n.is_living && !avoid.contains(&l.node));
     let living = row.locations.iter().filter_map(|l| node(l).map(|n| (n.is_last_resort(), *l)));
     living.min().map(|(_, location)| location)
 }

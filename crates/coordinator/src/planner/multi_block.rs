@@ -86,17 +86,17 @@ impl Planner {
         let members: Vec<Member> = sites.iter().map(|&(member, _)| member).collect();
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
         let price = Some(network.price(&flow, stored, None));
-        let parts = parts(view, stripe, &sources, &members, &flow, scheme, code.is_mds());
-        let mut info = stripe.info(stripe.index);
-        for ((member, _), (_, spec)) in sites.iter().zip(targets) {
-            if let Some(made) = info.members.get_mut(usize::from(member.0)) {
-                made.generation = spec.generation;
-            }
-        }
+        let parts = match targets.iter().any(|(_, spec)| spec.explained) {
+            true => parts(view, stripe, &sources, &members, &flow, scheme, code.is_mds()),
+            false => Vec::new(),
+        };
+        let remade = |index: u16| {
+            let made = sites.iter().zip(targets).find(|((member, _), _)| member.0 == index);
+            made.map(|(_, (_, spec))| spec.generation)
+        };
         let mut writes = BTreeMap::new();
         for (&(member, _), (target, spec)) in sites.iter().zip(targets) {
-            let info = wire::proto::StripeInfo { index: u32::from(member.0), ..info.clone() };
-            writes.insert(member, spec.write(target, member, Some(info)));
+            writes.insert(member, spec.write(target, member, stripe.info(member.0, remade)));
         }
         let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
         let planned =

@@ -71,7 +71,7 @@ impl Planner {
     ) -> Result<Option<proto::PlanReply>> {
         let (row, length) = (&placement.row, bytes.end - bytes.start);
         let load = |node: u32| {
-            let node = view.nodes.get(&node).filter(|n| n.is_living);
+            let node = view.node(node).ok().filter(|n| n.is_living);
             node.map(|n| (n.is_last_resort(), n.status.running_stages))
         };
         let usable: Vec<_> = row.locations.iter().filter(|l| !request.avoid.contains(&l.node)).collect();

@@ -33,6 +33,8 @@ pub(crate) struct RepairSpec {
     pub moves: bool,
     /// Nodes whose blocks are preferred, in this order.
     pub helpers: Vec<u32>,
+    /// Somebody wants to read why who helps.
+    pub explained: bool,
 }
 
 /// A plan of a repair.
@@ -42,8 +44,9 @@ pub(crate) struct RepairPlan {
     pub scheme: String,
     /// Why this scheme, unless it was asked for.
     pub why: Option<String>,
-    /// Of a block of a stripe: what it costs, and why who helps.
+    /// Of a block of a stripe: what it costs.
     pub price: Option<Price>,
+    /// … and why who helps, if it is to be explained.
     pub parts: Vec<Part>,
     /// Whether more nodes could help than do: one of them can be gone around.
     pub has_spares: bool,
@@ -133,7 +136,10 @@ impl Planner {
         let Choice { scheme, flow, why } = choose(spec.scheme, spec.slices, &request, None, &network)
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
-        let parts = parts(view, stripe, &sources, &[member], &flow, scheme, code.is_mds());
+        let parts = match spec.explained {
+            true => parts(view, stripe, &sources, &[member], &flow, scheme, code.is_mds()),
+            false => Vec::new(),
+        };
         let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
         let header = FlowHeader { serial: scheme.serial(), ..header };
         let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
@@ -199,21 +205,19 @@ impl RepairSpec {
         FlowHeader { flow: self.flow, attempt: self.attempt, verify: self.verify, keep: true, ..header }
     }
 
-    /// What the new copy's sidecar says of its stripe.
-    fn own_info(&self, placement: &Placement) -> Option<proto::StripeInfo> {
-        let stripe = placement.stripe.as_ref()?;
-        let mut info = stripe.info(stripe.index);
-        if let Some(own) = info.members.get_mut(usize::from(stripe.index)) {
-            own.generation = self.generation;
-        }
-        Some(info)
+    /// What the new copy's sidecar says of its stripe; nothing if it is in none.
+    fn own_info(&self, placement: &Placement) -> Vec<u8> {
+        let info = |stripe: &StripePlacement| {
+            stripe.info(stripe.index, |member| (member == stripe.index).then_some(self.generation))
+        };
+        placement.stripe.as_ref().map(info).unwrap_or_default()
     }
 
     pub(super) fn write(
         &self,
         placement: &Placement,
         member: Member,
-        stripe: Option<proto::StripeInfo>,
+        stripe: Vec<u8>,
     ) -> proto::BlockWrite {
         proto::BlockWrite {
             member: u32::from(member.0),

@@ -48,7 +48,7 @@ pub(super) fn parts(
             None => unusable(view, row.locations.iter().map(|l| l.node)),
             Some(_) if row.stored_bytes == 0 => "nothing of it is stored",
             Some(place) => {
-                let node = node.and_then(|n| view.nodes.get(&n));
+                let node = node.and_then(|n| view.node(n).ok());
                 let at = |is: fn(&NodeView) -> bool| node.is_some_and(|node| is(node));
                 match (helps, at(|n| n.is_quarantined), at(|n| n.is_slow)) {
                     (true, true, _) => "there are not enough others, though it is quarantined",
@@ -83,6 +83,6 @@ fn unusable(view: &View, nodes: impl Iterator<Item = u32>) -> &'static str {
     if nodes.peek().is_none() {
         return "no copy of it is known";
     }
-    let living = nodes.any(|node| view.nodes.get(&node).is_some_and(|node| node.is_living));
+    let living = nodes.any(|node| view.node(node).is_ok_and(|node| node.is_living));
     if living { "its node failed in this repair" } else { "its node is dead" }
 }

@@ -54,7 +54,7 @@ impl Planner {
             digest: request.sums.digest_vec(),
             fingerprint: request.sums.fingerprint_vec(),
             object: Some(request.part.to_wire()),
-            stripe: None,
+            stripe: Vec::new(),
         };
         let writes: BTreeMap<_, _> = replicas.iter().map(|&(member, _)| (member, write(member))).collect();
         let header = FlowHeader::new(code.field(), geometry);

@@ -9,7 +9,7 @@ use tokio_stream::Stream;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use wire::proto::node_server::{Node, NodeServer};
-use wire::{Cause, Fault, proto};
+use wire::{Cause, Fault, Message, proto};
 
 /// A stored block.
 #[derive(Clone)]
@@ -428,7 +428,7 @@ impl Node for FakeNode {
             fingerprint: fingerprint(&stored.bytes).as_bytes().to_vec(),
             alpha: 1,
             object: stored.write.object.clone(),
-            stripe: stored.write.stripe.clone(),
+            stripe: stripe_info(&stored.write.stripe),
         });
         Ok(stream(listed.collect()))
     }
@@ -457,4 +457,9 @@ impl Node for FakeNode {
     async fn scrub(&self, _: Request<proto::ScrubRequest>) -> Result<Response<Self::ScrubStream>, Status> {
         Ok(stream(Vec::new()))
     }
+}
+
+/// As a node reads it.
+fn stripe_info(encoded: &[u8]) -> Option<proto::StripeInfo> {
+    (!encoded.is_empty()).then(|| proto::StripeInfo::decode(encoded).unwrap())
 }

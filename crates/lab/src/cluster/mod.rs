@@ -165,6 +165,11 @@ impl LabCluster {
         self.coordinator.cpu_seconds() + self.nodes.iter().flatten().map(Daemon::cpu_seconds).sum::<f64>()
     }
 
+    /// Of this, the coordinator's part.
+    pub fn coordinator_cpu_seconds(&self) -> f64 {
+        self.coordinator.cpu_seconds()
+    }
+
     /// Processor time of one node so far; 0 if it is stopped.
     pub fn cpu_seconds_of(&self, node: u32) -> f64 {
         let at = (node as usize).wrapping_sub(1);

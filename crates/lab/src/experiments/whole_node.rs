@@ -107,6 +107,16 @@ pub struct Order {
     pub parallel: u32,
 }
 
+/// A recovery for which everybody has prepared.
+pub struct Rehearsed {
+    /// Repairs.
+    pub repairs: u64,
+    /// From the order to the last one's answer.
+    pub seconds: f64,
+    /// Of the coordinator's processor time, which the kernel counts in hundredths of a second.
+    pub coordinator_cpu_s: f64,
+}
+
 impl<'a> NodeStand<'a> {
     /// Sets all up, has `work` measure, and takes all down, whatever comes of it.
     ///
@@ -232,18 +242,20 @@ impl<'a> NodeStand<'a> {
         Ok(metrics.into_iter().map(|(metric, value)| (metric.to_owned(), value)).collect())
     }
 
-    /// Has the recovery planned, and everybody who would take part prepare; repairs, and seconds from the order to the
-    /// last one's answer.
+    /// Has the recovery planned, and everybody who would take part prepare.
     ///
     /// # Errors
     /// Of the cluster; [`LabError::Daemon`] if somebody refused.
-    pub fn rehearse(&self, order: &Order) -> Result<(u64, f64), LabError> {
+    pub fn rehearse(&self, order: &Order) -> Result<Rehearsed, LabError> {
         let request = RepairRequest { dry_run: true, discard: false, ..order.request() };
-        let started = Instant::now();
+        let (before, started) = (self.cluster.coordinator_cpu_seconds(), Instant::now());
         let events = self.cluster.repair_events(request)?;
         let seconds = started.elapsed().as_secs_f64();
+        let coordinator_cpu_s = self.cluster.coordinator_cpu_seconds() - before;
         match events.last() {
-            Some(end) if end.state == "done" && end.failed == 0 => Ok((end.done, seconds)),
+            Some(end) if end.state == "done" && end.failed == 0 => {
+                Ok(Rehearsed { repairs: end.done, seconds, coordinator_cpu_s })
+            }
             end => Err(LabError::Daemon {
                 who: "the coordinator".to_owned(),
                 message: end

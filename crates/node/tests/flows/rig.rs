@@ -8,7 +8,7 @@ use node::store::BlockFacts;
 use node::{Config, Node};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use wire::spec::{Binding, FlowHeader, encode_plan};
+use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
 use wire::{BlockId, Fault, FlowId, limits, proto};
 
 /// The requestor's node number; member i lives on node i + 1.
@@ -207,7 +207,7 @@ impl Rig {
         let blocks = (0..self.blocks.len())
             .map(|m| {
                 let stored_bytes = self.blocks[m].len() as u64;
-                let block = proto::BlockRef { block: self.ids[m].to_vec(), generation: 1, stored_bytes };
+                let block = StoredCopy { block: self.ids[m], generation: 1, stored_bytes };
                 (Member(m as u16), block)
             })
             .collect();

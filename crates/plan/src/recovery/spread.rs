@@ -30,8 +30,9 @@ pub(super) fn spread(groups: &[Group], load: &mut [u64]) -> Vec<Vec<u32>> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by_key(|&group| std::cmp::Reverse(groups[group].bytes));
     order.into_iter().for_each(|group| spread.take_least(group));
+    let even = spread.even();
     for _ in 0..SEARCHES_PER_GROUP * groups.len() {
-        if !spread.lower_a_largest() {
+        if !spread.lower_a_largest(even) {
             break;
         }
     }
@@ -83,10 +84,23 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// Lowers one node of the largest load and raises none to it. Each turn leaves fewer nodes at that load or above,
-    /// so that turns end.
-    fn lower_a_largest(&mut self) -> bool {
+    /// The largest load, or more, if all nodes were as even as they can be.
+    fn even(&self) -> u64 {
+        let total: u64 = self.load.iter().sum();
+        // Where all that is moved is of one length, loads are of whole lengths if all are now.
+        let unit = self.groups.first().map_or(1, |group| group.bytes.max(1));
+        let whole = self.groups.iter().all(|group| group.bytes == unit)
+            && self.load.iter().all(|load| load.is_multiple_of(unit));
+        total.div_ceil(self.load.len().max(1) as u64).next_multiple_of(if whole { unit } else { 1 })
+    }
+
+    /// Lowers one node of the largest load, if that is more than `even`, and raises none to it. Each turn leaves fewer nodes
+    /// at that load or above, so that turns end.
+    fn lower_a_largest(&mut self, even: u64) -> bool {
         let largest = self.load.iter().copied().max().unwrap_or(0);
+        if largest <= even {
+            return false;
+        }
         // One that cannot be lowered bounds them all.
         let full = self.load.iter().position(|&load| load == largest);
         full.is_some_and(|node| match self.room_from(node as u32, largest) {

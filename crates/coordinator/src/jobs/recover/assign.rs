@@ -9,9 +9,9 @@ use crate::jobs::scheme;
 use crate::planner::{Candidates, Takers};
 use crate::shared::Shared;
 use flow::Scheme;
-use plan::NodeId;
 use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
 use plan::recovery::{Assignment, LostBlock, balanced};
+use plan::{ByNode, NodeId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ fn by_weight(
 ) -> Result<Vec<Option<Assignment>>> {
     let user_bytes = |node: NodeId| user.get(&node.0).copied().unwrap_or(0);
     let mut planner = MPpr::new(&view.topology, takers.preferred(), user_bytes, Coefficients::default())?;
-    let mut received = Received { scheme, bytes: BTreeMap::new() };
+    let mut received = Received { scheme, bytes: ByNode::default() };
     for (assignment, bytes) in in_flight.under_way() {
         let Assignment { chain, requestor } = assignment;
         planner.add(&Servers { sources: chain.clone(), destination: *requestor }, *bytes);
@@ -147,7 +147,7 @@ fn by_weight(
 /// What nodes receive in repairs by a scheme.
 struct Received {
     scheme: Scheme,
-    bytes: BTreeMap<NodeId, u64>,
+    bytes: ByNode<u64>,
 }
 
 impl Received {
@@ -156,7 +156,7 @@ impl Received {
         let received = self.scheme.received(helpers.len());
         let mut places: Vec<usize> = (0..helpers.len()).collect();
         places.sort_by_key(|&place| Reverse(received[place]));
-        helpers.sort_by_key(|node| self.bytes.get(node).copied().unwrap_or(0));
+        helpers.sort_by_cached_key(|&node| self.bytes.get(node).copied().unwrap_or(0));
         let mut placed: Vec<(usize, NodeId)> = places.into_iter().zip(helpers).collect();
         placed.sort_unstable();
         placed.into_iter().map(|(_, node)| node).collect()
@@ -166,7 +166,7 @@ impl Received {
     fn add(&mut self, Assignment { chain, requestor }: &Assignment, bytes: u64) {
         let received = self.scheme.received(chain.len());
         for (&node, streams) in chain.iter().chain([requestor]).zip(received) {
-            *self.bytes.entry(node).or_default() += streams as u64 * bytes;
+            *self.bytes.or_default(node) += streams as u64 * bytes;
         }
     }
 }
@@ -227,13 +227,13 @@ mod tests {
     #[test]
     fn who_received_least_gets_the_place_that_receives_most() {
         let nodes = |ids: &[u32]| ids.iter().copied().map(NodeId).collect::<Vec<NodeId>>();
-        let mut received = Received { scheme: Scheme::Ppr, bytes: BTreeMap::new() };
+        let mut received = Received { scheme: Scheme::Ppr, bytes: ByNode::default() };
         let helpers = nodes(&[1, 2, 3, 4, 5, 6, 7]);
         // Of seven the fourth receives two streams, the second and the sixth one.
         let first = received.placed(helpers.clone());
         assert_eq!(first, nodes(&[4, 2, 5, 1, 6, 3, 7]));
         received.add(&Assignment { chain: first, requestor: NodeId(9) }, 10);
-        let told: Vec<u64> = [1, 2, 3, 4, 9].iter().map(|&node| received.bytes[&NodeId(node)]).collect();
+        let told: Vec<u64> = [1, 2, 3, 4, 9].iter().map(|&node| received.bytes.get(NodeId(node)).copied().unwrap()).collect();
         assert_eq!(told, [20, 10, 10, 0, 30]);
         let second = received.placed(helpers);
         assert_eq!((second[3], second[1], second[5]), (NodeId(4), NodeId(5), NodeId(6)));

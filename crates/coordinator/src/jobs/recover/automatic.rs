@@ -132,7 +132,7 @@ async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<u32>> {
         return Ok(Vec::new());
     }
     let view = shared.health.view();
-    let dead: Vec<u32> = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(&id, _)| id).collect();
+    let dead: Vec<u32> = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(id, _)| id.0).collect();
     let holds = move |catalog: &crate::catalog::Catalog| {
         let mut holders = Vec::new();
         for node in dead {
@@ -147,7 +147,7 @@ async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<u32>> {
 
 /// When so many are gone at once it is the network, or the coordinator's own link.
 fn too_many_dead(view: &View) -> bool {
-    let dead = view.nodes.values().filter(|node| !node.is_living).count();
+    let dead = view.nodes.iter().filter(|(_, node)| !node.is_living).count();
     dead * 2 > view.nodes.len()
 }
 

@@ -152,6 +152,7 @@ fn plan_one(
         attempt: 1,
         moves: false,
         helpers: chain.map(|node| node.0).collect(),
+        explained: false,
     };
     Ok((requestor, shared.planner.repair(view, placement, &spec, &nobody)?.planned.plan))
 }

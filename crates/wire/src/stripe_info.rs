@@ -1,0 +1,190 @@
+//! What a sidecar says of its block's stripe, written out straight from where it is kept. It is most of a plan's bytes, and only
+//! the node that writes the block reads it: so it travels encoded, and nobody makes a [`proto::StripeInfo`] of it on the way.
+
+use crate::ids::{BlockId, StripeId};
+use prost::encoding::WireType;
+
+/// A stripe, as its own row has it.
+#[derive(Clone, Copy, Debug)]
+pub struct StripeFacts<'a> {
+    /// Identity.
+    pub stripe: StripeId,
+    /// The code's name.
+    pub code: &'a str,
+    /// Logical length of its blocks.
+    pub block_bytes: u64,
+}
+
+/// A member of a stripe.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberFacts<'a> {
+    /// Identity.
+    pub block: BlockId,
+    /// The newest.
+    pub generation: u64,
+    /// Without the zeros at its end.
+    pub stored_bytes: u64,
+    /// BLAKE3; empty if it is not known.
+    pub digest: &'a [u8],
+    /// Empty if it is not known.
+    pub fingerprint: &'a [u8],
+    /// What of an object it is.
+    pub object: Option<PartFacts<'a>>,
+}
+
+/// A part of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct PartFacts<'a> {
+    /// The object's name.
+    pub name: &'a str,
+    /// The object's version.
+    pub version: u64,
+    /// Where in the object it begins.
+    pub offset: u64,
+    /// Whether the object ends with it.
+    pub last: bool,
+}
+
+/// The message [`StripeInfo`](crate::proto::StripeInfo) of member `index`, encoded. Absent members, which are all zero, are
+/// `None`.
+pub fn encode<'a>(
+    facts: StripeFacts<'_>,
+    index: u16,
+    members: impl ExactSizeIterator<Item = Option<MemberFacts<'a>>>,
+) -> Vec<u8> {
+    // As long as members that are parts of objects with names of usual length.
+    let mut out = Vec::with_capacity(64 + members.len() * 256);
+    bytes(&mut out, 1, &facts.stripe.to_bytes());
+    bytes(&mut out, 2, facts.code.as_bytes());
+    number(&mut out, 3, index.into());
+    number(&mut out, 4, facts.block_bytes);
+    members.for_each(|member| message(&mut out, 5, &member));
+    out
+}
+
+/// The fields of a message.
+trait Fields {
+    fn put_to<O: Out>(&self, out: &mut O);
+}
+
+impl Fields for Option<MemberFacts<'_>> {
+    fn put_to<O: Out>(&self, out: &mut O) {
+        let Some(facts) = self else { return };
+        bytes(out, 1, &facts.block.to_bytes());
+        number(out, 2, facts.generation);
+        number(out, 3, facts.stored_bytes);
+        bytes(out, 4, facts.digest);
+        bytes(out, 5, facts.fingerprint);
+        if let Some(object) = &facts.object {
+            message(out, 6, object);
+        }
+    }
+}
+
+impl Fields for PartFacts<'_> {
+    fn put_to<O: Out>(&self, out: &mut O) {
+        bytes(out, 1, self.name.as_bytes());
+        number(out, 2, self.version);
+        number(out, 3, self.offset);
+        number(out, 4, self.last.into());
+    }
+}
+
+/// Where a message goes, or a count of its bytes.
+trait Out {
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Out for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+impl Out for usize {
+    fn put(&mut self, bytes: &[u8]) {
+        *self += bytes.len();
+    }
+}
+
+/// Fields that are zero or empty are left out, as Protocol Buffers want it.
+fn number<O: Out>(out: &mut O, tag: u32, value: u64) {
+    if value > 0 {
+        key(out, tag, WireType::Varint);
+        varint(out, value);
+    }
+}
+
+fn bytes<O: Out>(out: &mut O, tag: u32, value: &[u8]) {
+    if !value.is_empty() {
+        key(out, tag, WireType::LengthDelimited);
+        varint(out, value.len() as u64);
+        out.put(value);
+    }
+}
+
+/// A message within one: its length comes first.
+fn message<O: Out>(out: &mut O, tag: u32, fields: &impl Fields) {
+    let mut length = 0_usize;
+    fields.put_to(&mut length);
+    key(out, tag, WireType::LengthDelimited);
+    varint(out, length as u64);
+    fields.put_to(out);
+}
+
+fn key<O: Out>(out: &mut O, tag: u32, kind: WireType) {
+    varint(out, u64::from(tag << 3) | kind as u64);
+}
+
+/// Seven bits to a byte, the lowest first.
+fn varint<O: Out>(out: &mut O, mut value: u64) {
+    let mut digits = [0; 10];
+    let mut length = 0;
+    while value >= 0x80 {
+        digits[length] = value as u8 | 0x80;
+        length += 1;
+        value >>= 7;
+    }
+    digits[length] = value as u8;
+    out.put(&digits[..=length]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Message, proto};
+
+    #[test]
+    fn it_is_the_message_to_the_byte() {
+        let name = "a/name".repeat(40);
+        for (length, last) in [(0, false), (32, true)] {
+            let (digest, fingerprint) = (vec![7; length], vec![9; 4 * length]);
+            let member = MemberFacts {
+                block: BlockId(5),
+                generation: 300,
+                stored_bytes: 64 << 20,
+                digest: &digest,
+                fingerprint: &fingerprint,
+                object: last.then_some(PartFacts { name: &name, version: 0, offset: 1 << 40, last }),
+            };
+            let facts = StripeFacts { stripe: StripeId(1), code: "rs-2+1", block_bytes: 64 << 20 };
+            let encoded = encode(facts, 2, [Some(member), None, Some(member)].into_iter());
+            let member = proto::StripeMember {
+                block: BlockId(5).to_vec(),
+                generation: 300,
+                stored_bytes: 64 << 20,
+                digest,
+                fingerprint,
+                object: last.then(|| proto::ObjectPart { name: name.clone(), version: 0, offset: 1 << 40, last }),
+            };
+            let info = proto::StripeInfo {
+                stripe: StripeId(1).to_vec(),
+                code: "rs-2+1".to_owned(),
+                index: 2,
+                block_bytes: 64 << 20,
+                members: vec![member.clone(), proto::StripeMember::default(), member],
+            };
+            assert_eq!(encoded, info.encode_to_vec());
+        }
+    }
+}
