@@ -175,7 +175,12 @@ mod tests {
                 stored_bytes: 64 << 20,
                 digest,
                 fingerprint,
-                object: last.then(|| proto::ObjectPart { name: name.clone(), version: 0, offset: 1 << 40, last }),
+                object: last.then(|| proto::ObjectPart {
+                    name: name.clone(),
+                    version: 0,
+                    offset: 1 << 40,
+                    last,
+                }),
             };
             let info = proto::StripeInfo {
                 stripe: StripeId(1).to_vec(),

@@ -87,7 +87,11 @@ impl Planner {
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
         let price = Some(network.price(&flow, stored, None));
         let parts = match targets.iter().any(|(_, spec)| spec.explained) {
-            true => parts(view, stripe, &sources, &members, &flow, scheme, code.is_mds()),
+            true => {
+                let ends: Vec<_> = sites.iter().map(|&(_, site)| site).collect();
+                let cut_off = request.at_one().is_ok_and(|one| network.is_cut_off(scheme, &one, &ends));
+                parts(view, stripe, &sources, &members, (&flow, scheme), (code.is_mds(), cut_off))
+            }
             false => Vec::new(),
         };
         let remade = |index: u16| {

@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::health::View;
 use flow::{Helper, Proved, RepairRequest, Scheme, SharedPath, Site};
 use plan::path::{
-    Bandwidth, LinkMatrix, MAX_NODES, MultiPath, SEARCH_STEPS, multi_path, rack_aware_path, weighted_path,
+    Bandwidth, LinkMatrix, MAX_NODES, MultiPath, SEARCH_STEPS, WeightedPath, multi_path, rack_aware_path,
+    weighted_path,
 };
 use plan::{LinkRates, NodeId, PlanError, RackId, Topology};
 use std::collections::BTreeSet;
@@ -79,6 +80,14 @@ impl Network {
         }
         let path = self.path(scheme, &fixed, k, ends)?;
         Ok(along(&needed, request.requestor, &path))
+    }
+
+    /// Whether the search for the path of `scheme` ends at its limit, so that there may be a better one than it finds.
+    pub fn is_cut_off(&self, scheme: Scheme, request: &RepairRequest<'_>, ends: &[Site]) -> bool {
+        let Ok(needed) = request.needed() else { return false };
+        let k = sites(&needed, ends).len();
+        let choice = self.choice(request, ends, k);
+        scheme == Scheme::Weighted && self.weighted(&choice, k, ends).is_ok_and(|(_, found)| !found.proven)
     }
 
     /// Several chains that fill the links to the requestor together, if anything is known that limits them: over any k
@@ -177,10 +186,7 @@ impl Network {
                 rack_aware_path(&topology, choice, k, end)?.path
             }
             Scheme::Weighted => {
-                let nodes: Vec<NodeId> = choice.iter().copied().chain([end]).collect();
-                let helpers: Vec<usize> = (0..choice.len()).collect();
-                let weights = self.weights(&nodes, ends)?;
-                let found = weighted_path(&weights, &helpers, k, choice.len(), SEARCH_STEPS)?;
+                let (nodes, found) = self.weighted(choice, k, ends)?;
                 found.path.into_iter().map(|place| nodes[place]).collect()
             }
             _ => choice.iter().copied().take(k).chain([end]).collect(),
@@ -191,6 +197,21 @@ impl Network {
 }
 
 impl Network {
+    /// `choice` and the requestor, and the path of k of them.
+    fn weighted(
+        &self,
+        choice: &[NodeId],
+        k: usize,
+        ends: &[Site],
+    ) -> std::result::Result<(Vec<NodeId>, WeightedPath), PlanError> {
+        let end = ends.first().map(|end| NodeId(end.0));
+        let nodes: Vec<NodeId> = choice.iter().copied().chain(end).collect();
+        let helpers: Vec<usize> = (0..choice.len()).collect();
+        let weights = self.weights(&nodes, ends)?;
+        let found = weighted_path(&weights, &helpers, k, choice.len(), SEARCH_STEPS)?;
+        Ok((nodes, found))
+    }
+
     /// The time that each link takes for one slice of each of f blocks; the last of `nodes` stands for all `ends`.
     fn weights(&self, nodes: &[NodeId], ends: &[Site]) -> std::result::Result<LinkMatrix, PlanError> {
         let f = ends.len() as f64;
@@ -254,6 +275,7 @@ mod tests {
     use super::*;
     use codes::Code;
     use flow::{Geometry, Member, Proved, Sink};
+    use plan::Draw;
     use std::collections::BTreeMap;
 
     const BLOCK: u64 = 1 << 20;
@@ -380,6 +402,32 @@ mod tests {
         assert!(seconds(&flow) < 1.06 * bound, "{} against {bound}", seconds(&flow));
         // Where nothing limits, one chain is as good.
         assert!(Network::default().several(&request).unwrap().is_none());
+    }
+
+    /// Of wide stripes over links that all differ a few searches get to their limit (`cargo bench -p plan --bench paths`).
+    #[test]
+    fn a_search_that_is_cut_off_is_told() {
+        let code = Code::parse("rs-32+8").unwrap();
+        let helpers: Vec<Helper> = (1..40)
+            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: BLOCK })
+            .collect();
+        let request = RepairRequest {
+            code: &code,
+            geometry: Geometry { block_bytes: BLOCK, alpha: 1, slice_bytes: 32 << 10 },
+            wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
+            helpers: &helpers,
+            absent: &[],
+            requestor: Site(0),
+            sink: Sink::Write,
+        };
+        let is_cut_off = |seed: u64| {
+            let mut draw = Draw::seeded(seed);
+            let rates: Vec<f64> = (0..40 * 40).map(|_| 1.0 + draw.below(1_000) as f64).collect();
+            let network = Network::rated(40, |from, to| rates[(from * 40 + to) as usize]);
+            assert!(!network.is_cut_off(Scheme::Pipeline, &request, &[Site(0)]));
+            network.is_cut_off(Scheme::Weighted, &request, &[Site(0)])
+        };
+        assert_eq!((450..455).filter(|&seed| is_cut_off(seed)).collect::<Vec<u64>>(), [452]);
     }
 
     #[test]

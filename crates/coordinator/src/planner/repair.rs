@@ -137,7 +137,10 @@ impl Planner {
             .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);
         let parts = match spec.explained {
-            true => parts(view, stripe, &sources, &[member], &flow, scheme, code.is_mds()),
+            true => {
+                let cut_off = network.is_cut_off(scheme, &request, &[request.requestor]);
+                parts(view, stripe, &sources, &[member], (&flow, scheme), (code.is_mds(), cut_off))
+            }
             false => Vec::new(),
         };
         let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
@@ -213,12 +216,7 @@ impl RepairSpec {
         placement.stripe.as_ref().map(info).unwrap_or_default()
     }
 
-    pub(super) fn write(
-        &self,
-        placement: &Placement,
-        member: Member,
-        stripe: Vec<u8>,
-    ) -> proto::BlockWrite {
+    pub(super) fn write(&self, placement: &Placement, member: Member, stripe: Vec<u8>) -> proto::BlockWrite {
         proto::BlockWrite {
             member: u32::from(member.0),
             block: placement.block.to_vec(),

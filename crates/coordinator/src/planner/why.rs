@@ -17,15 +17,14 @@ pub(crate) struct Part {
 }
 
 /// The parts of all members but `made`, as `flow`, made by `scheme`, has them. `sources` could help, the least recently
-/// selected first; `is_mds`: any k of them would do.
+/// selected first; `is_mds`: any k of them would do; `cut_off`: the search for a path was.
 pub(super) fn parts(
     view: &View,
     stripe: &StripePlacement,
     sources: &[Source<'_>],
     made: &[Member],
-    flow: &Proved,
-    scheme: Scheme,
-    is_mds: bool,
+    (flow, scheme): (&Proved, Scheme),
+    (is_mds, cut_off): (bool, bool),
 ) -> Vec<Part> {
     let inputs = flow.lanes.iter().flat_map(|lane| &lane.stages).flat_map(|stage| &stage.inputs);
     let read = |input: &Input| if let Input::Local { member, .. } = input { Some(*member) } else { None };
@@ -49,13 +48,13 @@ pub(super) fn parts(
             Some(_) if row.stored_bytes == 0 => "nothing of it is stored",
             Some(place) => {
                 let node = node.and_then(|n| view.node(n).ok());
-                let at = |is: fn(&NodeView) -> bool| node.is_some_and(|node| is(node));
+                let at = |is: fn(&NodeView) -> bool| node.is_some_and(is);
                 match (helps, at(|n| n.is_quarantined), at(|n| n.is_slow)) {
                     (true, true, _) => "there are not enough others, though it is quarantined",
                     (false, true, _) => "it is quarantined, and there are enough others",
                     (true, _, true) => "there are not enough others, though it held up repairs lately",
                     (false, _, true) => "it held up repairs lately, and there are enough others",
-                    _ => reason(scheme, helps, is_mds, place),
+                    _ => reason(scheme, helps, (is_mds, cut_off), place),
                 }
             }
         };
@@ -64,12 +63,18 @@ pub(super) fn parts(
     parts
 }
 
-fn reason(scheme: Scheme, helps: bool, is_mds: bool, place: usize) -> &'static str {
+fn reason(scheme: Scheme, helps: bool, (is_mds, cut_off): (bool, bool), place: usize) -> &'static str {
     match (helps, scheme) {
         (true, _) if !is_mds => "the code decodes from few blocks with it",
         (false, _) if !is_mds => "the code decodes without it",
         (true, Scheme::RackAware) => "it is in the requestor's rack, or in one that holds many helpers",
         (false, Scheme::RackAware) => "the racks of those that help hold enough",
+        (true, Scheme::Weighted) if cut_off => {
+            "it is on the fastest path that was found until the search was cut off: there may be a faster one"
+        }
+        (false, Scheme::Weighted) if cut_off => {
+            "no faster path through it was found until the search was cut off"
+        }
         (true, Scheme::Weighted) => "it is on the path whose slowest link is fastest",
         (false, Scheme::Weighted) => "no path through it is faster",
         (true, _) if place == 0 => "it helped least recently",

@@ -212,7 +212,8 @@ fn compare(results: &Results) -> Vec<Comparison> {
         ours: results.median(DISTRIBUTED, DISTRIBUTED_CODE as f64).map(|rate| rate / 2_000.0),
         why: "all participants prepare on the same processors".to_owned(),
     });
-    let own = results.summary(DISTRIBUTED, DISTRIBUTED_CODE as f64, COORDINATOR_S).map(|summary| summary.median);
+    let own =
+        results.summary(DISTRIBUTED, DISTRIBUTED_CODE as f64, COORDINATOR_S).map(|summary| summary.median);
     comparisons.push(Comparison {
         what: format!("… by the coordinator's own processor time at {}", CODES[DISTRIBUTED_CODE].0),
         form: Form::Times,

@@ -84,7 +84,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// The largest load, or more, if all nodes were as even as they can be.
+    /// What the largest load is at least, whatever is chosen: all nodes as even as they can be.
     fn even(&self) -> u64 {
         let total: u64 = self.load.iter().sum();
         // Where all that is moved is of one length, loads are of whole lengths if all are now.

@@ -233,7 +233,8 @@ mod tests {
         let first = received.placed(helpers.clone());
         assert_eq!(first, nodes(&[4, 2, 5, 1, 6, 3, 7]));
         received.add(&Assignment { chain: first, requestor: NodeId(9) }, 10);
-        let told: Vec<u64> = [1, 2, 3, 4, 9].iter().map(|&node| received.bytes.get(NodeId(node)).copied().unwrap()).collect();
+        let told: Vec<u64> =
+            [1, 2, 3, 4, 9].iter().map(|&node| received.bytes.get(NodeId(node)).copied().unwrap()).collect();
         assert_eq!(told, [20, 10, 10, 0, 30]);
         let second = received.placed(helpers);
         assert_eq!((second[3], second[1], second[5]), (NodeId(4), NodeId(5), NodeId(6)));
