@@ -9,7 +9,7 @@ use super::inputs::RowAt;
 use super::outputs::{Destination, Place};
 use super::{Stage, combine};
 use crate::connection::LongFrame;
-use gf::{CHUNK_BYTES, Fingerprint};
+use gf::{CHUNK_BYTES, Fingerprint, Matrix};
 use std::ops::Range;
 use wire::Fault;
 use wire::frame::{HEADER_BYTES, chunks, crc32c};
@@ -43,17 +43,45 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(
     if frames.is_empty() && may_stream(stage) {
         return stream(stage, slice, granted_end);
     }
-    // What lies here is added together with what arrives first: that is the time to read it.
-    let mut due: Vec<usize> = (0..lengths.len()).filter(|r| !frames.contains(r)).collect();
-    let mut frames = frames.into_iter().peekable();
+    if frames.is_empty() && stage.outputs.rows.iter().all(|row| matches!(row.to, Destination::Outlet { .. })) {
+        return row_by_row(stage, slice, granted_end);
+    }
+    // What lies here is added together with what arrives first: that is the time to read it; what only later rows need, with
+    // the frames of those, or a processor that all share would be late with the first.
+    let mut here: Vec<usize> = (0..lengths.len()).filter(|r| !frames.contains(r)).collect();
+    let mut frames = frames.into_iter().enumerate().peekable();
     let mut first = true;
     while first || frames.peek().is_some() {
-        due.extend(frames.next());
-        add(stage, slice, granted_end, &due, (first, frames.peek().is_none()))?;
-        due.clear();
+        let next = frames.next();
+        let last = frames.peek().is_none();
+        let place = next.map_or(0, |(place, _)| place);
+        let matrix = &stage.matrix;
+        let is_due = |&mut row: &mut usize| last || (0..=place).any(|r| uses(matrix, r, row));
+        let mut due: Vec<usize> = here.extract_if(.., is_due).collect();
+        due.extend(next.map(|(_, row)| row));
+        add(stage, slice, granted_end, &due, (first, last))?;
         first = false;
     }
-    send_on(stage, slice)
+    let falsify = stage.injection.wire(slice);
+    (0..stage.sums.len()).try_for_each(|row| send_on(stage, slice, row, falsify))
+}
+
+/// Whether output row `row` takes something of input row `input`.
+fn uses(matrix: &Matrix, row: usize, input: usize) -> bool {
+    row < matrix.rows() && matrix.get(row, input) != 0
+}
+
+/// A stage with nothing to wait for, and several rows: each is sent as soon as all that it takes was added.
+fn row_by_row(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> {
+    let falsify = stage.injection.wire(slice);
+    let mut left: Vec<usize> = (0..stage.inputs.rows.len()).collect();
+    for row in 0..stage.sums.len() {
+        let matrix = &stage.matrix;
+        let due: Vec<usize> = left.extract_if(.., |input| uses(matrix, row, *input)).collect();
+        add(stage, slice, granted_end, &due, (row == 0, false))?;
+        send_on(stage, slice, row, falsify)?;
+    }
+    Ok(())
 }
 
 fn prepare_sums(stage: &mut Stage, lengths: &[usize]) {
@@ -152,26 +180,23 @@ fn begin(stage: &mut Stage, row: usize, slice: u64) -> Result<Adding, Fault> {
     Ok(Adding { row, length, promised: promised.filter(|_| verify) })
 }
 
-/// Sends every sum that goes on: the header and the fingerprints, then the bytes from where they were summed.
-fn send_on(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
-    let falsify = stage.injection.wire(slice);
+/// Sends a sum, if it goes on: the header and the fingerprints, then the bytes from where they were summed.
+fn send_on(stage: &mut Stage, slice: u64, row: usize, falsify: bool) -> Result<(), Fault> {
     let Stage { outputs, sums, .. } = stage;
-    for (r, sum) in sums.iter_mut().enumerate() {
-        let Destination::Outlet { outlet, row } = outputs.rows[r].to else { continue };
-        let payload = &mut sum.bytes[..sum.length];
-        let outlet = &mut outputs.outlets[outlet];
-        let mut header = outlet.header(slice, row, payload.len() as u32);
-        if !header.verified {
-            header.payload_crc = crc32c(payload);
-        }
-        if let Some(last) = payload.last_mut().filter(|_| falsify) {
-            *last ^= 0x10;
-        }
-        outlet.count(1, payload.len() as u64);
-        outlet.send_direct(&head(&header, &sum.made))?;
-        outlet.send_direct(payload)?;
+    let Destination::Outlet { outlet, row: frame } = outputs.rows[row].to else { return Ok(()) };
+    let sum = &mut sums[row];
+    let payload = &mut sum.bytes[..sum.length];
+    let outlet = &mut outputs.outlets[outlet];
+    let mut header = outlet.header(slice, frame, payload.len() as u32);
+    if !header.verified {
+        header.payload_crc = crc32c(payload);
     }
-    Ok(())
+    if let Some(last) = payload.last_mut().filter(|_| falsify) {
+        *last ^= 0x10;
+    }
+    outlet.count(1, payload.len() as u64);
+    outlet.send_direct(&head(&header, &sum.made))?;
+    outlet.send_direct(payload)
 }
 
 /// A frame's header and fingerprints.
