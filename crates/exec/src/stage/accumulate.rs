@@ -43,7 +43,8 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(
     if frames.is_empty() && may_stream(stage) {
         return stream(stage, slice, granted_end);
     }
-    if frames.is_empty() && stage.outputs.rows.iter().all(|row| matches!(row.to, Destination::Outlet { .. })) {
+    if frames.is_empty() && stage.outputs.rows.iter().all(|row| matches!(row.to, Destination::Outlet { .. }))
+    {
         return row_by_row(stage, slice, granted_end);
     }
     // What lies here is added together with what arrives first: that is the time to read it; what only later rows need, with
