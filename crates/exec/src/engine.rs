@@ -5,6 +5,7 @@ use crate::connection::{
     Abort, Call, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity, recycle,
 };
 use crate::connector::Connector;
+use crate::control::ControlStreams;
 use crate::doing::Doing;
 use crate::ends::Ends;
 use crate::fault_injection::Injection;
@@ -12,7 +13,7 @@ use crate::listener::{Expected, Greeter};
 use crate::prepared::{Ending, Prepared, PreparedStage};
 use crate::stage::{self, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask};
 use crate::store::BlockStore;
-use crate::threads::Threads;
+use crate::threads::{Threads, Work};
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
 use std::collections::{HashMap, VecDeque};
@@ -78,7 +79,7 @@ pub(crate) struct Inner {
     threads: Threads,
     reserved: Mutex<Reserved>,
     attempts: Mutex<Attempts>,
-    pub(crate) channels: Mutex<HashMap<String, tonic::transport::Channel>>,
+    control: ControlStreams,
 }
 
 #[derive(Default)]
@@ -125,7 +126,7 @@ impl Engine {
                 threads: Threads::default(),
                 reserved: Mutex::default(),
                 attempts: Mutex::default(),
-                channels: Mutex::default(),
+                control: ControlStreams::default(),
             }
         }))
     }
@@ -150,6 +151,11 @@ impl Engine {
         self.0.config.node
     }
 
+    /// To other nodes, for the flows that this process drives.
+    pub(crate) fn control(&self) -> &ControlStreams {
+        &self.0.control
+    }
+
     pub(crate) fn injection(&self) -> Arc<Injection> {
         self.0.config.injection.clone()
     }
@@ -159,23 +165,51 @@ impl Engine {
         self.0.reserved.lock().unwrap_or_else(|p| p.into_inner()).stages
     }
 
-    /// Reserves, opens and starts the stages of a flow on this process; they wait for the first grant. May block on
-    /// the disk. Fails at once, leaving nothing, when anything is missing.
-    pub fn prepare(&self, prepare: &proto::Prepare, io: StageIo) -> Result<Prepared, Fault> {
+    /// Reserves, opens and starts the stages of a flow on this process, with the grants that come with `prepare`; without,
+    /// they wait. Fails, leaving nothing, when anything is missing. What may block on the disk is done by the thread of
+    /// one of the stages.
+    pub async fn prepare(&self, prepare: &proto::Prepare, io: StageIo) -> Result<Prepared, Fault> {
         let (header, specs) = decode_prepare(prepare)?;
         let enrich = |f: Fault| self.enrich(&header, f);
         self.note_attempt(header.flow, header.attempt).map_err(enrich)?;
         let reservation = self.reserve(&header, &specs).map_err(enrich)?;
-        self.start(&header, specs, io, reservation).map_err(enrich)
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let (grants, finish) = (prepare.grants.clone(), prepare.finish);
+        let (engine, flow) = (self.clone(), header.clone());
+        let host = move || {
+            let opened = engine.open(&flow, specs, io).and_then(|(prepared, mut tasks)| {
+                let own = tasks.pop();
+                for task in tasks {
+                    engine.spawn(task, reservation.clone())?;
+                }
+                grants.iter().try_for_each(|grant| prepared.grant(grant.lane, grant.first, grant.count))?;
+                if finish {
+                    prepared.finish()?;
+                }
+                Ok((prepared, own))
+            });
+            let (opened, own) = match opened {
+                Ok((prepared, own)) => (Ok(prepared), own),
+                Err(fault) => (Err(fault), None),
+            };
+            // Whoever asked may have gone; then the stage ends at once, for nobody holds `Prepared`.
+            let _ = tell.send(opened);
+            if let Some(task) = own {
+                engine.run(task, reservation);
+            }
+        };
+        self.in_thread(Box::new(host)).map_err(enrich)?;
+        let broken = |_| Fault::new(Cause::Bug, "the thread that prepared the flow broke");
+        told.await.map_err(broken).flatten().map_err(enrich)
     }
 
-    fn start(
+    /// The stages, each with all that it needs.
+    fn open(
         &self,
         header: &FlowHeader,
         specs: Vec<StageSpec>,
         mut io: StageIo,
-        reservation: Arc<Reservation>,
-    ) -> Result<Prepared, Fault> {
+    ) -> Result<(Prepared, Vec<StageTask>), Fault> {
         let abort = Arc::new(Abort::default());
         let ending = Ending {
             abort: abort.clone(),
@@ -218,10 +252,7 @@ impl Engine {
                 injection,
             });
         }
-        for task in tasks {
-            self.spawn(task, reservation.clone())?;
-        }
-        Ok(Prepared::new(stages, events, header.geometry.slices(), ends.kept(), ending))
+        Ok((Prepared::new(stages, events, header.geometry.slices(), ends.kept(), ending), tasks))
     }
 
     pub(crate) fn open_inputs(
@@ -303,27 +334,35 @@ impl Engine {
 
     fn spawn(&self, task: StageTask, reservation: Arc<Reservation>) -> Result<(), Fault> {
         let engine = self.clone();
-        let run = move || {
-            let _reservation = reservation;
-            let (context, events) = (task.context.clone(), task.events.clone());
-            let connector = Connector { pool: &engine.0.pool, context: &context };
-            match stage::run(task, connector) {
-                Ok(links) => {
-                    let greeter = engine.greeter();
-                    recycle(links, &engine.0.pool, |stream| greeter.again(stream));
-                }
-                Err(fault) => {
-                    context.abort.fire();
-                    let fault = engine.enrich(&context.id.header, fault);
-                    tracing::info!("flow {}: {fault}", context.id.header.flow);
-                    let kind = proto::stage_message::Kind::Failed(fault.into());
-                    // The driver may be gone; then nobody asks.
-                    let _ = events.blocking_send(proto::StageMessage { kind: Some(kind) });
-                }
-            }
-        };
+        self.in_thread(Box::new(move || engine.run(task, reservation)))
+    }
+
+    fn in_thread(&self, work: Work) -> Result<(), Fault> {
         let none = |e| Fault::new(Cause::Busy, format!("no further thread: {e}"));
-        self.0.threads.run(Box::new(run)).map_err(none)
+        self.0.threads.run(work).map_err(none)
+    }
+
+    /// Runs a stage to its end.
+    fn run(&self, task: StageTask, _reservation: Arc<Reservation>) {
+        let (context, events) = (task.context.clone(), task.events.clone());
+        let connector = Connector { pool: &self.0.pool, context: &context };
+        match stage::run(task, connector) {
+            Ok(links) => {
+                let greeter = self.greeter();
+                recycle(links, &self.0.pool, |stream| greeter.again(stream));
+            }
+            Err(fault) => {
+                context.abort.fire();
+                let fault = self.enrich(&context.id.header, fault);
+                match fault.cause {
+                    // Of a flow that is given up, by each of its stages.
+                    Cause::Aborted => tracing::debug!("flow {}: {fault}", context.id.header.flow),
+                    _ => tracing::info!("flow {}: {fault}", context.id.header.flow),
+                }
+                // The driver may be gone; then nobody asks.
+                let _ = events.blocking_send(proto::stage_message::Kind::Failed(fault.into()));
+            }
+        }
     }
 
     /// Fills in what every fault of a flow says. One that comes from another node says it already, and whom it believes
@@ -429,6 +468,6 @@ fn waiting_reporter(
     Arc::new(move |fault| {
         let kind = proto::stage_message::Kind::Waiting(engine.enrich(&header, fault).into());
         // A driver too busy to take it hears it again after another `stall_ms`.
-        let _ = events.try_send(proto::StageMessage { kind: Some(kind) });
+        let _ = events.try_send(kind);
     })
 }

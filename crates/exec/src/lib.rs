@@ -17,6 +17,7 @@
 mod answer;
 pub mod connection;
 mod connector;
+mod control;
 mod doing;
 pub mod drive;
 mod ends;

@@ -12,7 +12,7 @@ use wire::{Cause, Fault, FlowId, proto};
 pub struct Prepared {
     stages: Vec<PreparedStage>,
     /// What the stages report; closed when all have ended.
-    pub events: mpsc::Receiver<proto::StageMessage>,
+    pub events: mpsc::Receiver<proto::stage_message::Kind>,
     /// Slices of a symbol.
     slices: u64,
     kept: proto::Prepared,
@@ -46,7 +46,7 @@ impl Drop for Ending {
 impl Prepared {
     pub(crate) fn new(
         stages: Vec<PreparedStage>,
-        events: mpsc::Receiver<proto::StageMessage>,
+        events: mpsc::Receiver<proto::stage_message::Kind>,
         slices: u64,
         kept: proto::Prepared,
         ending: Ending,

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 /// Threads that wait for work at most; as many as a node has stages in a wide recovery. Each keeps a stack of some pages.
-const MAX_IDLE: usize = 64;
+const MAX_IDLE: usize = 128;
 
 /// … and so long each: as long as connections wait for their next flow.
 const IDLE_FOR: Duration = Duration::from_secs(60);
 
-type Work = Box<dyn FnOnce() + Send>;
+/// What a thread is for.
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads of a process that run stages or wait for one.
 #[derive(Clone, Default)]

@@ -12,6 +12,7 @@ pub mod membership;
 pub mod scrub;
 pub mod server;
 pub mod service;
+mod sessions;
 pub mod store;
 
 pub use server::{Config, Node, NodeError, start};

@@ -11,12 +11,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 use tonic::transport::server::TcpIncoming;
 use wire::limits;
 use wire::proto::node_server::NodeServer;
 
 /// How long a node that is asked to end lets its calls finish.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whoever has a connection to the control port answers a ping within this time, or it is closed: control streams stay, and
+/// their drivers may be gone without a word.
+const PEER_ALIVE: Duration = Duration::from_secs(20);
 
 /// What a node is started with.
 pub struct Config {
@@ -101,9 +106,17 @@ pub struct Shared {
     /// Its scrubber.
     pub scrub: Arc<Scrub>,
     ended: Arc<AtomicBool>,
+    /// Closed when the node is asked to end.
+    serving: watch::Receiver<()>,
 }
 
 impl Shared {
+    /// When the node is asked to end.
+    pub async fn ending(&self) {
+        let mut serving = self.serving.clone();
+        while serving.changed().await.is_ok() {}
+    }
+
     /// Whether the node is being ended.
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
@@ -117,8 +130,8 @@ pub struct Node {
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<String>,
     server: tokio::task::JoinHandle<()>,
-    /// Dropped to ask the server to end.
-    serving: Option<tokio::sync::oneshot::Sender<()>>,
+    /// Dropped to ask the server, and who serves control streams, to end.
+    serving: Option<watch::Sender<()>>,
 }
 
 /// Opens (or formats, if it is empty) the store and starts serving. Within a tokio runtime.
@@ -137,6 +150,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     let listen = |source| NodeError::Listen { addr: config.listen_control, source };
     let control = tokio::net::TcpListener::bind(config.listen_control).await.map_err(listen)?;
     let ended = Arc::new(AtomicBool::new(false));
+    let (serving, asked_to_end) = watch::channel(());
     let shared = Arc::new(Shared {
         node: config.node,
         rack: config.rack,
@@ -146,7 +160,12 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         engine,
         scrub: Arc::default(),
         ended: ended.clone(),
+        serving: asked_to_end,
     });
+    let ending = {
+        let shared = shared.clone();
+        async move { shared.ending().await }
+    };
     let is_ended = {
         let ended = ended.clone();
         move || ended.load(Ordering::SeqCst)
@@ -155,12 +174,13 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     let service = NodeServer::new(NodeService::new(shared.clone()))
         .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
         .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
-    let (serving, asked_to_end) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(async move {
         let incoming = TcpIncoming::from(control).with_nodelay(Some(true));
-        let served = tonic::transport::Server::builder().add_service(service);
-        let ended = async { asked_to_end.await.unwrap_or(()) };
-        if let Err(e) = served.serve_with_incoming_shutdown(incoming, ended).await {
+        let served = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(PEER_ALIVE))
+            .http2_keepalive_timeout(Some(PEER_ALIVE))
+            .add_service(service);
+        if let Err(e) = served.serve_with_incoming_shutdown(incoming, ending).await {
             tracing::error!("control port: {e}");
         }
     });

@@ -3,17 +3,14 @@
 use crate::flows::{fault_of, stored_block};
 use crate::membership;
 use crate::server::Shared;
-use exec::{DriverIo, Prepared, StageIo};
+use crate::sessions;
+use exec::DriverIo;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
-use wire::proto::driver_message::Kind as ToStage;
-use wire::proto::stage_message::Kind as FromStage;
 use wire::{BlockId, Cause, ClusterId, Fault, proto};
 
 /// Messages to one peer that may wait.
@@ -44,36 +41,8 @@ impl proto::node_server::Node for NodeService {
         &self,
         request: Request<Streaming<proto::DriverMessage>>,
     ) -> Result<Response<Self::RunStagesStream>, Status> {
-        let mut incoming = request.into_inner();
-        let patience = Duration::from_millis(u64::from(wire::limits::LEASE_MS));
-        let first = tokio::time::timeout(patience, incoming.next()).await;
-        let Ok(Some(Ok(proto::DriverMessage { kind: Some(ToStage::Prepare(prepare)) }))) = first else {
-            return Err(Status::invalid_argument("a control stream begins with Prepare"));
-        };
-        let lease_ms = prepare.header.as_ref().map_or(wire::limits::LEASE_MS, |h| h.lease_ms);
-        let engine = self.shared.engine.clone();
-        let prepare = move || {
-            let prepared = engine.prepare(&prepare, StageIo::default())?;
-            prepare.grants.iter().try_for_each(|grant| obey_grant(&prepared, grant))?;
-            if prepare.finish {
-                prepared.finish()?;
-            }
-            Ok::<Prepared, Fault>(prepared)
-        };
-        let prepared =
-            tokio::task::spawn_blocking(prepare).await.map_err(|e| Status::internal(e.to_string()))?;
         let (answers, outgoing) = mpsc::channel(MAX_MESSAGES);
-        match prepared {
-            Ok(prepared) => {
-                let _ = answers.try_send(Ok(message(FromStage::Prepared(prepared.kept().clone()))));
-                let lease = Duration::from_millis(u64::from(lease_ms));
-                tokio::spawn(attend(prepared, incoming, answers, lease));
-            }
-            Err(fault) => {
-                tracing::info!("refused a flow: {fault}");
-                let _ = answers.try_send(Ok(message(FromStage::Failed(fault.into()))));
-            }
-        }
+        tokio::spawn(sessions::serve(self.shared.clone(), request.into_inner(), answers));
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
@@ -215,77 +184,6 @@ impl proto::node_server::Node for NodeService {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
-}
-
-/// Passes the driver's commands to the stages and their reports to the driver, until either side ends; ends the
-/// stages when the driver is silent for a whole lease.
-async fn attend(
-    mut prepared: Prepared,
-    mut incoming: Streaming<proto::DriverMessage>,
-    answers: mpsc::Sender<Result<proto::StageMessage, Status>>,
-    lease: Duration,
-) {
-    // One look at a time, however often it is asked for.
-    let mut looks = JoinSet::new();
-    loop {
-        tokio::select! {
-            report = prepared.events.recv() => match report {
-                Some(report) => {
-                    if answers.send(Ok(report)).await.is_err() {
-                        return;
-                    }
-                }
-                // All stages have ended and said how.
-                None => return,
-            },
-            Some(Ok(doing)) = looks.join_next() => {
-                if answers.send(Ok(message(FromStage::Doing(doing)))).await.is_err() {
-                    return;
-                }
-            }
-            command = tokio::time::timeout(lease, incoming.next()) => {
-                let obeyed = match command {
-                    Ok(Some(Ok(command))) => obey(&prepared, &mut looks, command),
-                    Ok(Some(Err(_)) | None) => return,
-                    Err(_) => Err(Fault::new(Cause::Aborted, "the driver was silent for a whole lease")),
-                };
-                if let Err(fault) = obeyed {
-                    let _ = answers.try_send(Ok(message(FromStage::Failed(fault.into()))));
-                    return;
-                }
-            }
-        }
-    }
-}
-
-fn obey(
-    prepared: &Prepared,
-    looks: &mut JoinSet<proto::Doing>,
-    command: proto::DriverMessage,
-) -> Result<(), Fault> {
-    match command.kind {
-        Some(ToStage::Grants(grants)) => {
-            grants.grants.iter().try_for_each(|grant| obey_grant(prepared, grant))
-        }
-        Some(ToStage::Finish(_)) => prepared.finish(),
-        Some(ToStage::KeepAlive(_)) => Ok(()),
-        Some(ToStage::Look(_)) => {
-            if looks.is_empty() {
-                looks.spawn(prepared.look());
-            }
-            Ok(())
-        }
-        Some(ToStage::Abort(_)) => Err(Fault::new(Cause::Aborted, "the driver ended the flow")),
-        Some(ToStage::Prepare(_)) | None => Err(Fault::new(Cause::Invalid, "a second Prepare, or nothing")),
-    }
-}
-
-fn obey_grant(prepared: &Prepared, grant: &proto::Grant) -> Result<(), Fault> {
-    prepared.grant(grant.lane, grant.first, grant.count)
-}
-
-fn message(kind: FromStage) -> proto::StageMessage {
-    proto::StageMessage { kind: Some(kind) }
 }
 
 fn event(kind: proto::drive_event::Kind) -> proto::DriveEvent {

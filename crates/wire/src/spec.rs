@@ -5,7 +5,7 @@
 use crate::fault::{Cause, Fault};
 use crate::ids::{BlockId, FlowId, Token};
 use crate::{limits, proto, shared};
-use flow::{Geometry, Input, Member, Output, Proved, Site, Symbol};
+use flow::{Geometry, Input, Member, Output, Proved, Symbol};
 use gf::{Field, Matrix};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -353,43 +353,41 @@ fn encode_header(h: &FlowHeader) -> proto::FlowHeader {
     }
 }
 
-/// The part of a plan that one site runs, or `None` if it runs nothing. Sites are the driver's business: it asks
-/// for each participant, itself included.
-pub fn prepare_for(plan: &proto::FlowPlan, site: Site) -> Result<Option<proto::Prepare>, Fault> {
-    let site_of_stage: BTreeMap<(u32, u32), u32> =
-        plan.stages.iter().map(|s| ((s.lane, s.stage), s.site)).collect();
+/// The parts of a plan, by the sites that run them: what the driver sends to each, and has itself.
+pub fn prepares(plan: &proto::FlowPlan) -> Result<BTreeMap<u32, proto::Prepare>, Fault> {
+    let mut prepares: BTreeMap<u32, proto::Prepare> = BTreeMap::new();
+    let mut site_of_stage: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for stage in &plan.stages {
+        site_of_stage.insert((stage.lane, stage.stage), stage.site);
+        let begun = || proto::Prepare { header: plan.header.clone(), ..Default::default() };
+        prepares.entry(stage.site).or_insert_with(begun).stages.push(stage.clone());
+    }
     let participants: BTreeMap<u32, &proto::Participant> =
         plan.participants.iter().map(|p| (p.site, p)).collect();
     let at = |lane: u32, stage: u32| -> Result<&proto::Participant, Fault> {
         let site = site_of_stage.get(&(lane, stage)).ok_or_else(|| invalid("an edge ends at no stage"))?;
         participants.get(site).copied().ok_or_else(|| invalid("a stage stands at no participant"))
     };
-    let mut ends = Vec::new();
     for edge in &plan.edges {
         let (from, to) = (at(edge.lane, edge.from)?, at(edge.lane, edge.to)?);
         // The sender connects, unless it is a node and the receiver a client, which nobody can connect to.
         let receiver_dials = to.data_addr.is_empty();
         for (here, peer, sender) in [(from, to, true), (to, from, false)] {
-            if here.site == site.0 {
-                let dials = sender != receiver_dials;
-                ends.push(proto::EdgeEnd {
-                    lane: edge.lane,
-                    edge: edge.edge,
-                    rows: edge.rows,
-                    token: edge.token.clone(),
-                    extents: edge.extents.clone(),
-                    sender,
-                    dial: if dials { peer.data_addr.clone() } else { String::new() },
-                    peer_node: peer.node,
-                });
-            }
+            let dials = sender != receiver_dials;
+            let end = proto::EdgeEnd {
+                lane: edge.lane,
+                edge: edge.edge,
+                rows: edge.rows,
+                token: edge.token.clone(),
+                extents: edge.extents.clone(),
+                sender,
+                dial: if dials { peer.data_addr.clone() } else { String::new() },
+                peer_node: peer.node,
+            };
+            prepares.entry(here.site).or_default().ends.push(end);
         }
     }
-    let stages: Vec<_> = plan.stages.iter().filter(|s| s.site == site.0).cloned().collect();
-    if stages.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(proto::Prepare { header: plan.header.clone(), stages, ends, grants: Vec::new(), finish: false }))
+    Ok(prepares)
 }
 
 /// Reads and checks a header.

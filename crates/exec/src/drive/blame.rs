@@ -1,8 +1,8 @@
 //! Who is to blame: the report nearest to the cause, and the edge on which input stays away though its sender waits for
 //! nothing.
 
-use super::participants::Heard;
 use super::{Driver, FromStage};
+use crate::control::Heard;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::{Cause, Fault, proto};
@@ -19,9 +19,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         self.waits(&fault);
         let deadline = tokio::time::Instant::now() + STALL_WINDOW;
         let before = self.grants.lowest();
-        while let Ok(Some(report)) =
-            tokio::time::timeout_at(deadline, self.participants.incoming.recv()).await
-        {
+        while let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await {
             match report.heard {
                 Heard::Message(FromStage::Waiting(other)) => self.waits(&Fault::from(other)),
                 _ => Box::pin(self.hear(report)).await?,
@@ -48,9 +46,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     pub(super) async fn blame(&mut self, first: Fault) -> Fault {
         let mut worst = first;
         let deadline = tokio::time::Instant::now() + BLAME_WINDOW;
-        while let Ok(Some(report)) =
-            tokio::time::timeout_at(deadline, self.participants.incoming.recv()).await
-        {
+        while let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await {
             let other = match report.heard {
                 Heard::Message(FromStage::Failed(fault)) => Fault::from(fault),
                 Heard::End(_) => match Box::pin(self.hear(report)).await {

@@ -9,27 +9,27 @@ mod pace;
 mod participants;
 
 use crate::answer;
+use crate::control::{Heard, Report, all_prepared};
 use crate::engine::{Engine, StageIo};
-use crate::stage::Sink;
+use crate::stage::{REPORTS_PER_WINDOW, Sink};
 use grants::Grants;
 use pace::{LOOK_EVERY, PREPARED_WITHIN, Pace};
-use participants::{Heard, Here, Participants, Remote, Report, lanes_of, within};
+use participants::{Here, Participants, Remote, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-use tonic::transport::{Channel, Endpoint};
-use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::spec::{FlowHeader, decode_header, prepare_for};
+use wire::spec::{FlowHeader, decode_header, prepares};
 use wire::{Cause, Fault, limits, proto};
 
 /// Whoever looks on is told how far a flow is at most this often.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
-/// Messages between the driver and one participant that may wait.
-const MAX_MESSAGES: usize = 256;
+/// Reports of a flow that may wait for its driver, for each stage: how far it is, a few times in each of two windows, and how
+/// it ended.
+const REPORTS_PER_STAGE: usize = 4 * REPORTS_PER_WINDOW as usize;
 
 /// What the client's own stages of a flow read or deliver.
 #[derive(Default)]
@@ -88,75 +88,38 @@ impl Engine {
         io: DriverIo,
         first: &FirstGrants,
     ) -> Result<Participants, Fault> {
-        let (events, incoming) = mpsc::channel(MAX_MESSAGES);
-        let mut io = Some(io);
-        let mut remotes = tokio::task::JoinSet::new();
+        let (events, mut incoming) = mpsc::channel(REPORTS_PER_STAGE * plan.stages.len().max(1));
         let lease = Duration::from_millis(u64::from(header.lease_ms));
         let patience = match plan.expected_us {
             0 => lease,
             // Where a flow takes that long, messages wait as long behind the bytes of others.
             expected => Duration::from_micros(expected).max(PREPARED_WITHIN).min(lease),
         };
-        let mut local = None;
-        let mut calls = HashMap::new();
+        let reads_here = reads_here(plan, self.node());
+        let mut prepares = prepares(plan)?;
+        let (mut local, mut calls, mut there) = (None, HashMap::new(), Vec::new());
         for participant in &plan.participants {
-            let Some(prepare) = prepare_for(plan, flow::Site(participant.site))? else { continue };
+            let Some(prepare) = prepares.remove(&participant.site) else { continue };
+            let prepare = first.with(prepare);
             if participant.node == self.node() {
                 local = Some((participant.site, prepare));
                 continue;
             }
-            let prepare = first.with(prepare);
-            if let Some((edge, call)) = answer::call_for(&prepare, header)
-                && reads_here(plan, self.node())
-            {
+            if reads_here && let Some((edge, call)) = answer::call_for(&prepare, header) {
                 calls.insert(edge, call);
                 continue;
             }
-            let (engine, participant, events) = (self.clone(), participant.clone(), events.clone());
-            remotes.spawn(async move {
-                let node = participant.node;
-                let prepared = Remote::prepare(&engine, participant, prepare, events);
-                let late =
-                    |_| Fault::new(Cause::Unreachable, "it does not prepare in time").suspecting(node, node);
-                tokio::time::timeout(patience, prepared).await.map_err(late)?
-            });
+            there.push(Remote::begin(self.control(), participant, prepare, events.clone())?);
         }
         let mut here = None;
         if let Some((site, prepare)) = local {
-            let io = io.take().unwrap_or_default();
-            let engine = self.clone();
             let io = StageIo { source: io.source, sink: io.sink, calls, first_slice: plan.first_slice };
-            let prepared = tokio::task::spawn_blocking(move || engine.prepare(&prepare, io))
-                .await
-                .map_err(|e| Fault::new(Cause::Bug, e.to_string()))??;
-            for grant in &first.grants {
-                prepared.grant(grant.lane, grant.first, grant.count)?;
-            }
-            if first.finish {
-                prepared.finish()?;
-            }
-            here = Some(Here::new(site, prepared, events.clone()));
+            let prepared = self.prepare(&prepare, io).await?;
+            here = Some(Here::new(site, prepared, events));
         }
-        let mut there = Vec::new();
-        while let Some(joined) = remotes.join_next().await {
-            there.push(joined.map_err(|e| Fault::new(Cause::Bug, e.to_string()))??);
-        }
-        Ok(Participants { here, there, incoming })
-    }
-
-    /// The control channel to a node, shared by all flows.
-    pub(crate) fn channel(&self, addr: &str) -> Result<Channel, Fault> {
-        let mut channels = self.0.channels.lock().unwrap_or_else(|p| p.into_inner());
-        if let Some(channel) = channels.get(addr) {
-            return Ok(channel.clone());
-        }
-        let endpoint = Endpoint::from_shared(format!("http://{addr}"))
-            .map_err(|e| invalid(&format!("control address {addr:?}: {e}")))?
-            .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
-            .tcp_nodelay(true);
-        let channel = endpoint.connect_lazy();
-        channels.insert(addr.to_owned(), channel.clone());
-        Ok(channel)
+        let sites = there.iter().map(|remote| (remote.site, remote.node)).collect();
+        let (kept, early) = all_prepared(sites, &mut incoming, patience).await?;
+        Ok(Participants { here, there, kept, early: early.into(), incoming })
     }
 }
 
@@ -244,16 +207,16 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     /// Until every stage has said Done. Whether everyone knows already that all is granted.
     async fn run(&mut self, finished: bool) -> Result<proto::DriveResult, Fault> {
         if !finished {
-            self.grant().await?;
+            self.grant()?;
             if self.grants.wanted() == 0 {
-                self.participants.finish().await?;
+                self.participants.finish()?;
             }
         }
         let mut keep_alive = tokio::time::interval(Duration::from_millis(limits::KEEP_ALIVE_MS));
         let mut look = tokio::time::interval(LOOK_EVERY);
         while !self.running.is_empty() {
             tokio::select! {
-                report = self.participants.incoming.recv() => {
+                report = self.participants.hear() => {
                     let Some(report) = report else {
                         return Err(Fault::new(Cause::Bug, "all participants fell silent"));
                     };
@@ -261,7 +224,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                         return Err(self.blame(fault).await);
                     }
                 }
-                _ = keep_alive.tick() => self.participants.keep_alive().await,
+                _ = keep_alive.tick() => self.participants.keep_alive()?,
                 _ = look.tick(), if self.pace.is_some() => match self.check_pace().await {
                     Err(fault) if fault.cause != Cause::Slow => return Err(self.blame(fault).await),
                     paced => paced?,
@@ -273,13 +236,13 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     }
 
     /// Grants up to the window's end, in parts that are worth a message.
-    async fn grant(&mut self) -> Result<(), Fault> {
+    fn grant(&mut self) -> Result<(), Fault> {
         let grants = self.grants.next();
         if grants.is_empty() {
             return Ok(());
         }
-        self.participants.grant(&grants).await?;
-        if self.grants.all() { self.participants.finish().await } else { Ok(()) }
+        self.participants.grant(&grants)?;
+        if self.grants.all() { self.participants.finish() } else { Ok(()) }
     }
 
     async fn hear(&mut self, report: Report) -> Result<(), Fault> {
@@ -302,7 +265,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             FromStage::Progress(p) => {
                 let before = self.grants.delivered();
                 self.grants.note((p.lane, p.stage), Some(p.delivered));
-                self.advanced(before).await
+                self.advanced(before)
             }
             FromStage::Staged(staged) => {
                 self.result.durable_us = self.elapsed_us();
@@ -315,10 +278,10 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 let before = self.grants.delivered();
                 self.grants.note(key, None);
                 self.result.stages.push(stats);
-                self.advanced(before).await
+                self.advanced(before)
             }
             // An answer that came too late.
-            FromStage::Prepared(_) | FromStage::Doing(_) => Ok(()),
+            FromStage::Prepared(_) | FromStage::Doing(_) | FromStage::Ended(_) => Ok(()),
         }
     }
 
@@ -326,7 +289,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         self.running.contains(&(stage.lane, stage.stage))
     }
 
-    async fn advanced(&mut self, before: u64) -> Result<(), Fault> {
+    fn advanced(&mut self, before: u64) -> Result<(), Fault> {
         let (delivered, wanted) = (self.grants.delivered(), self.grants.wanted());
         if delivered == before && delivered != wanted {
             return Ok(());
@@ -343,7 +306,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 wanted_slices: self.plan.slice_count,
             });
         }
-        self.grant().await
+        self.grant()
     }
 
     fn elapsed_us(&self) -> u64 {

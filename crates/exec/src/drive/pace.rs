@@ -2,8 +2,8 @@
 //! often one to go around.
 
 use super::grants::lane_shares;
-use super::participants::{Heard, Report};
 use super::{Driver, FromStage, StageKey};
+use crate::control::{Heard, Report};
 use crate::stage::REPORTS_PER_WINDOW;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -79,12 +79,11 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         if !slow || delivered == wanted {
             return Ok(());
         }
-        let asked = self.participants.look().await;
+        let asked = self.participants.look()?;
         let mut seen: BTreeMap<u32, proto::Doing> = BTreeMap::new();
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while seen.len() < asked.len()
-            && let Ok(Some(report)) =
-                tokio::time::timeout_at(deadline, self.participants.incoming.recv()).await
+            && let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await
         {
             match report {
                 Report { site, heard: Heard::Message(FromStage::Doing(doing)), .. } => {

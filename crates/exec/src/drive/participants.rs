@@ -1,39 +1,36 @@
 //! The nodes of a flow as its driver has them: its own stages, and a control stream to each other node.
 
-use super::{FromStage, MAX_MESSAGES, ToStage};
-use crate::engine::Engine;
+use super::FromStage;
+use crate::control::{ControlStreams, Heard, Report, Reports, Session};
 use crate::prepared::Prepared;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
-use wire::{Cause, Fault, limits, proto};
+use wire::proto::driver_message::Kind as ToStage;
+use wire::{Fault, proto};
 
 pub(super) struct Participants {
     pub here: Option<Here>,
     pub there: Vec<Remote>,
+    /// What each of those there had when it was prepared.
+    pub kept: Vec<proto::Prepared>,
+    /// Reports that came before all were prepared.
+    pub early: VecDeque<Report>,
     pub incoming: mpsc::Receiver<Report>,
 }
 
-/// What a participant says.
-pub(super) struct Report {
-    pub site: u32,
-    pub node: u32,
-    pub heard: Heard,
-}
-
-/// A message, or the end of all of them.
-pub(super) enum Heard {
-    Message(FromStage),
-    /// Why, if it is known.
-    End(String),
-}
-
 impl Participants {
+    /// The next report; `None` if nobody is left.
+    pub async fn hear(&mut self) -> Option<Report> {
+        match self.early.pop_front() {
+            Some(report) => Some(report),
+            None => self.incoming.recv().await,
+        }
+    }
+
     /// Gives everyone the grants of the lanes that it takes part in.
-    pub async fn grant(&self, grants: &[proto::Grant]) -> Result<(), Fault> {
+    pub fn grant(&self, grants: &[proto::Grant]) -> Result<(), Fault> {
         if let Some(here) = &self.here {
             for grant in grants {
                 here.prepared.0.grant(grant.lane, grant.first, grant.count)?;
@@ -42,46 +39,44 @@ impl Participants {
         for remote in &self.there {
             let own = within(grants, &remote.lanes);
             if !own.is_empty() {
-                remote.send(ToStage::Grants(proto::Grants { grants: own })).await;
+                remote.session.send(ToStage::Grants(proto::Grants { grants: own }))?;
             }
         }
         Ok(())
     }
 
     /// Tells everyone that these were all grants.
-    pub async fn finish(&self) -> Result<(), Fault> {
+    pub fn finish(&self) -> Result<(), Fault> {
         if let Some(here) = &self.here {
             here.prepared.0.finish()?;
         }
         for remote in &self.there {
-            remote.send(ToStage::Finish(proto::Finish {})).await;
+            remote.session.send(ToStage::Finish(proto::Finish {}))?;
         }
         Ok(())
     }
 
     /// A sign of life.
-    pub async fn keep_alive(&self) {
-        for remote in &self.there {
-            remote.send(ToStage::KeepAlive(proto::Empty {})).await;
-        }
+    pub fn keep_alive(&self) -> Result<(), Fault> {
+        self.there.iter().try_for_each(|remote| remote.session.send(ToStage::KeepAlive(proto::Empty {})))
     }
 
     /// Asks everyone what his stages are doing; the answers are reports. The sites that are asked.
-    pub async fn look(&self) -> BTreeSet<u32> {
+    pub fn look(&self) -> Result<BTreeSet<u32>, Fault> {
         for remote in &self.there {
-            remote.send(ToStage::Look(proto::Empty {})).await;
+            remote.session.send(ToStage::Look(proto::Empty {}))?;
         }
         if let Some(here) = &self.here {
             here.look();
         }
         let here = self.here.iter().map(|here| here.site);
-        self.there.iter().map(|remote| remote.site).chain(here).collect()
+        Ok(self.there.iter().map(|remote| remote.site).chain(here).collect())
     }
 
     /// Of the blocks that are written, the slices that some node lacks; `None`: all, for one of them begins.
     pub fn lack(&self) -> Option<Vec<Range<u64>>> {
         let here = self.here.as_ref().map(|here| here.prepared.0.kept());
-        let kept = here.into_iter().chain(self.there.iter().map(|remote| &remote.kept));
+        let kept = here.into_iter().chain(&self.kept);
         let writers: Vec<&proto::Prepared> = kept.filter(|kept| kept.writes).collect();
         if writers.is_empty() || !writers.iter().all(|kept| kept.resumes) {
             return None;
@@ -120,9 +115,7 @@ impl Here {
         let weak = events.downgrade();
         let forward = tokio::spawn(async move {
             while let Some(message) = own.recv().await {
-                let heard =
-                    message.kind.map_or_else(|| Heard::End("an empty message".to_owned()), Heard::Message);
-                let report = Report { site, node: 0, heard };
+                let report = Report { site, node: 0, heard: Heard::Message(message) };
                 if events.send(report).await.is_err() {
                     return;
                 }
@@ -155,70 +148,22 @@ impl Drop for Here {
 
 /// A node that takes part.
 pub(super) struct Remote {
-    site: u32,
-    commands: mpsc::Sender<proto::DriverMessage>,
+    pub site: u32,
+    pub node: u32,
+    session: Session,
     lanes: BTreeSet<u32>,
-    kept: proto::Prepared,
-    forward: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        self.forward.abort();
-    }
 }
 
 impl Remote {
-    pub async fn prepare(
-        engine: &Engine,
-        participant: proto::Participant,
+    /// Has it prepare; it says by a report that it has.
+    pub fn begin(
+        streams: &ControlStreams,
+        at: &proto::Participant,
         prepare: proto::Prepare,
-        events: mpsc::Sender<Report>,
+        reports: Reports,
     ) -> Result<Remote, Fault> {
-        let node = participant.node;
-        let unreachable = |what: String| Fault::new(Cause::Unreachable, what).suspecting(node, node);
-        let channel = engine.channel(&participant.control_addr)?;
-        let mut client = proto::node_client::NodeClient::new(channel)
-            .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
-            .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
-        let (commands, outgoing) = mpsc::channel(MAX_MESSAGES);
         let lanes = lanes_of(&prepare);
-        // There is room for the first message.
-        let _ = commands.try_send(proto::DriverMessage { kind: Some(ToStage::Prepare(prepare)) });
-        let mut answers = client
-            .run_stages(ReceiverStream::new(outgoing))
-            .await
-            .map_err(|s| unreachable(s.message().to_owned()))?
-            .into_inner();
-        let kept = match answers.next().await {
-            Some(Ok(proto::StageMessage { kind: Some(FromStage::Prepared(kept)) })) => kept,
-            Some(Ok(proto::StageMessage { kind: Some(FromStage::Failed(fault)) })) => {
-                return Err(fault.into());
-            }
-            Some(Ok(_)) => return Err(unreachable("it does not keep to the protocol".into())),
-            Some(Err(status)) => return Err(unreachable(status.message().to_owned())),
-            None => return Err(unreachable("it closed the control stream".into())),
-        };
-        let site = participant.site;
-        let forward = tokio::spawn(async move {
-            loop {
-                let heard = match answers.next().await {
-                    Some(Ok(proto::StageMessage { kind: Some(message) })) => Heard::Message(message),
-                    Some(Ok(_)) => Heard::End("an empty message".to_owned()),
-                    Some(Err(status)) => Heard::End(format!("{:?}: {}", status.code(), status.message())),
-                    None => Heard::End(String::new()),
-                };
-                let last = matches!(heard, Heard::End(_));
-                if events.send(Report { site, node, heard }).await.is_err() || last {
-                    return;
-                }
-            }
-        });
-        Ok(Remote { site, commands, lanes, kept, forward })
-    }
-
-    async fn send(&self, kind: ToStage) {
-        // A participant that is gone is noticed by the end of its reports.
-        let _ = self.commands.send(proto::DriverMessage { kind: Some(kind) }).await;
+        let session = streams.begin(at, prepare, reports)?;
+        Ok(Remote { site: at.site, node: at.node, session, lanes })
     }
 }

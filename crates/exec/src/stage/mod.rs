@@ -40,7 +40,7 @@ pub enum Command {
 pub type Commands = tokio::sync::mpsc::Receiver<Command>;
 
 /// What a stage reports. Bounded; the driver always drains it.
-pub type Events = tokio::sync::mpsc::Sender<proto::StageMessage>;
+pub type Events = tokio::sync::mpsc::Sender<proto::stage_message::Kind>;
 
 /// Everything a stage needs, reserved and opened before the first grant.
 pub struct StageTask {
@@ -294,7 +294,7 @@ impl Stage {
     }
 
     fn send(&self, kind: proto::stage_message::Kind) -> Result<(), Fault> {
-        self.events.blocking_send(proto::StageMessage { kind: Some(kind) }).map_err(|_| aborted())
+        self.events.blocking_send(kind).map_err(|_| aborted())
     }
 }
 

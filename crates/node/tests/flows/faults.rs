@@ -281,18 +281,16 @@ async fn a_stranger_without_the_token_gets_no_edge() {
     let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
     // The receiving end of the last edge is told another secret than the sending end.
     let last = plan.edges.len() - 1;
-    let prepare = |plan: &wire::proto::FlowPlan, site| {
-        wire::spec::prepare_for(plan, flow::Site(site)).unwrap().unwrap()
-    };
+    let prepare =
+        |plan: &wire::proto::FlowPlan, site| wire::spec::prepares(plan).unwrap().remove(&site).unwrap();
     let requestor =
-        rig.requestor.shared().engine.prepare(&prepare(&plan, 0), exec::StageIo::default()).unwrap();
+        rig.requestor.shared().engine.prepare(&prepare(&plan, 0), exec::StageIo::default()).await.unwrap();
     plan.edges[last].token[0] ^= 1;
-    let helpers: Vec<_> = (2..6)
-        .map(|site| {
-            let engine = &rig.nodes[site as usize - 1].shared().engine;
-            engine.prepare(&prepare(&plan, site), exec::StageIo::default()).unwrap()
-        })
-        .collect();
+    let mut helpers = Vec::new();
+    for site in 2..6 {
+        let engine = &rig.nodes[site as usize - 1].shared().engine;
+        helpers.push(engine.prepare(&prepare(&plan, site), exec::StageIo::default()).await.unwrap());
+    }
     let mut refused = None;
     for prepared in helpers.iter().chain([&requestor]) {
         prepared.grant(0, 0, 4).unwrap();
@@ -301,7 +299,7 @@ async fn a_stranger_without_the_token_gets_no_edge() {
         while let Ok(Some(message)) =
             tokio::time::timeout(Duration::from_millis(300), prepared.events.recv()).await
         {
-            if let Some(wire::proto::stage_message::Kind::Failed(fault)) = message.kind {
+            if let wire::proto::stage_message::Kind::Failed(fault) = message {
                 refused = Some(Fault::from(fault));
             }
         }
@@ -314,8 +312,8 @@ async fn a_stranger_without_the_token_gets_no_edge() {
 async fn grants_beyond_the_block_are_refused() {
     let rig = rig().await;
     let plan = rig.plan(Scheme::Pipeline, &[0], true);
-    let prepare = wire::spec::prepare_for(&plan, flow::Site(0)).unwrap().unwrap();
-    let prepared = rig.requestor.shared().engine.prepare(&prepare, exec::StageIo::default()).unwrap();
+    let prepare = wire::spec::prepares(&plan).unwrap().remove(&0).unwrap();
+    let prepared = rig.requestor.shared().engine.prepare(&prepare, exec::StageIo::default()).await.unwrap();
     for (first, count) in [(0, 11), (10, 1), (u64::MAX, 1), (1, u64::MAX)] {
         assert_eq!(prepared.grant(0, first, count).unwrap_err().cause, Cause::Invalid);
     }

@@ -7,5 +7,6 @@ mod faults;
 mod mending;
 mod repair;
 mod rig;
+mod sessions;
 mod slow;
 mod table;

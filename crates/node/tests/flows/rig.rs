@@ -4,10 +4,12 @@ use codes::Code;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol};
-use node::store::BlockFacts;
-use node::{Config, Node};
+use node::store::{BlockFacts, StoreError};
+use node::{Config, Node, NodeError};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
 use wire::{BlockId, Fault, FlowId, limits, proto};
 
@@ -233,6 +235,25 @@ impl Rig {
         self.requestor.shared().engine.drive(plan, DriverIo::default(), |_| {}).await
     }
 
+    /// Ends the node of a member and starts it anew, at the same address.
+    pub async fn restart(&mut self, member: usize) {
+        let number = member as u32 + 1;
+        let old = self.nodes.remove(member);
+        let addr = old.control_addr();
+        old.shutdown().await;
+        let again = || start_at(addr, number, self.disks[member].clone(), self.injections[member].clone());
+        let mut node = again().await;
+        // Something of the old one may hold the store a moment longer.
+        for _ in 0..100 {
+            let Err(NodeError::Store(StoreError::InUse)) = node else { break };
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            node = again().await;
+        }
+        let node = node.unwrap();
+        self.participants[number as usize] = participant(number, &node);
+        self.nodes.insert(member, node);
+    }
+
     /// Whether the requestor now stores the block, byte for byte.
     pub fn repaired(&self, member: usize) -> bool {
         self.stores(&self.requestor, member)
@@ -268,9 +289,18 @@ pub async fn read(plan: proto::FlowPlan, rows: usize, slice_bytes: u32) -> Resul
 }
 
 async fn start(number: u32, disk: Arc<dyn Disk>, injection: Arc<Injection>) -> Node {
+    start_at("127.0.0.1:0".parse().unwrap(), number, disk, injection).await.unwrap()
+}
+
+async fn start_at(
+    listen_control: SocketAddr,
+    number: u32,
+    disk: Arc<dyn Disk>,
+    injection: Arc<Injection>,
+) -> Result<Node, NodeError> {
     let mut config = Config::new(number, NO_COORDINATOR.into(), disk);
-    config.injection = injection;
-    node::start(config).await.unwrap()
+    (config.listen_control, config.injection) = (listen_control, injection);
+    node::start(config).await
 }
 
 fn participant(site: u32, node: &Node) -> proto::Participant {

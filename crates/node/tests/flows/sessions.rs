@@ -1,0 +1,137 @@
+//! Control streams: each flow is a session, and none minds what becomes of another.
+
+use crate::rig::{Rig, read};
+use flow::Scheme;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use wire::proto::driver_message::Kind as ToStage;
+use wire::proto::stage_message::Kind as FromStage;
+use wire::{Cause, Fault, limits, proto};
+
+async fn rig() -> Rig {
+    Rig::new("rs-4+2", &[300_000; 4], 32 * 1024).await
+}
+
+/// Far less than a lease, after which stages would end by themselves.
+const SOON: Duration = Duration::from_millis(limits::LEASE_MS as u64 / 4);
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn stages(rig: &Rig) -> usize {
+    rig.nodes.iter().chain([&rig.requestor]).map(|n| n.shared().engine.running_stages()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flow_that_is_dropped_ends_everywhere_and_no_other_one_does() {
+    let rig = rig().await;
+    rig.injections[2].stall(3);
+    let engine = rig.requestor.shared().engine.clone();
+    let (stuck, io) = (rig.plan(Scheme::Pipeline, &[0], true), exec::DriverIo::default());
+    let stuck = tokio::spawn(async move { engine.drive(stuck, io, |_| {}).await });
+    until("it begins", || stages(&rig) > 0).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!stuck.is_finished() && stages(&rig) >= 2, "it stands still");
+    // By the same control streams.
+    rig.repair(rig.plan(Scheme::Pipeline, &[1], true)).await.unwrap();
+    assert!(rig.repaired(1) && !stuck.is_finished());
+    stuck.abort();
+    until("its stages end with it", || stages(&rig) == 0).await;
+    rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
+    assert!(rig.repaired(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_flows_share_a_control_stream() {
+    let rig = rig().await;
+    for _ in 0..3 {
+        let flows = (0..40).map(|number| {
+            let plan = rig.read_plan(Scheme::Pipeline, &[(number % 4, 0)], (0, 10));
+            let prepared_only = rig.plan(Scheme::Pipeline, &[number % 4], true);
+            let engine = rig.requestor.shared().engine.clone();
+            async move {
+                let member = usize::from(number % 4);
+                // Reads by a client have streams of their own.
+                match number % 2 {
+                    0 => read(plan, 1, 32 * 1024).await.map(|mut rows| (member, rows.remove(0))),
+                    _ => engine.rehearse(&prepared_only).await.map(|()| (member, Vec::new())),
+                }
+            }
+        });
+        let flows: Vec<_> = flows.map(tokio::spawn).collect();
+        for flow in flows {
+            let (member, bytes) = flow.await.unwrap().unwrap();
+            assert!(bytes.is_empty() || bytes == rig.blocks[member]);
+        }
+    }
+    until("all let go", || stages(&rig) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_comes_back_is_called_again() {
+    let mut rig = rig().await;
+    rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
+    rig.restart(1).await;
+    // The end of the old stream may be heard a moment later than the new node is there.
+    let mut tries = 0;
+    while let Err(fault) = rig.repair(rig.plan(Scheme::Pipeline, &[2], true)).await {
+        tries += 1;
+        assert!(tries < 3 && fault.cause == Cause::Unreachable, "{fault}");
+        assert_eq!(fault.suspect, Some((2, 2)), "{fault}");
+    }
+    assert!(rig.repaired(2));
+}
+
+/// What a driver that does not keep to the protocol gets to hear.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_session_refuses_leaves_the_others_alone() {
+    let rig = rig().await;
+    let prepare = wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&2).unwrap();
+    let addr = format!("http://{}", rig.nodes[1].control_addr());
+    let mut client = proto::node_client::NodeClient::connect(addr).await.unwrap();
+    let (say, said) = mpsc::channel(16);
+    let mut answers = client.run_stages(ReceiverStream::new(said)).await.unwrap().into_inner();
+    let tell =
+        async |session, kind| say.send(proto::DriverMessage { session, kind: Some(kind) }).await.unwrap();
+    let mut hear = async || {
+        let answer =
+            tokio::time::timeout(SOON, answers.message()).await.expect("an answer").unwrap().unwrap();
+        (answer.session, answer.kind.unwrap())
+    };
+    let running = || rig.nodes[1].shared().engine.running_stages();
+
+    tell(7, ToStage::Prepare(prepare.clone())).await;
+    assert!(matches!(hear().await, (7, FromStage::Prepared(_))));
+    // Of a session that is not there.
+    tell(9, ToStage::Finish(proto::Finish {})).await;
+    tell(9, ToStage::Release(proto::Empty {})).await;
+    tell(7, ToStage::Prepare(prepare.clone())).await;
+    let (7, FromStage::Failed(twice)) = hear().await else { panic!("a second Prepare") };
+    assert_eq!(Fault::from(twice).cause, Cause::Invalid);
+    let empty = proto::Prepare { stages: Vec::new(), ..prepare.clone() };
+    tell(8, ToStage::Prepare(empty)).await;
+    let (8, FromStage::Failed(empty)) = hear().await else { panic!("a Prepare of nothing") };
+    assert_eq!(Fault::from(empty).cause, Cause::Invalid);
+    assert_eq!(running(), 1);
+
+    let beyond = proto::Grants { grants: vec![proto::Grant { lane: 0, first: 5, count: 6 }] };
+    tell(7, ToStage::Grants(beyond)).await;
+    let (7, FromStage::Failed(beyond)) = hear().await else { panic!("a grant beyond the block") };
+    assert_eq!(Fault::from(beyond).cause, Cause::Invalid);
+    assert!(matches!(hear().await, (7, FromStage::Ended(_))));
+    until("its stage ends", || running() == 0).await;
+
+    // The stream's end is that of all its sessions.
+    let other = wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&2).unwrap();
+    tell(10, ToStage::Prepare(other)).await;
+    assert!(matches!(hear().await, (10, FromStage::Prepared(_))));
+    assert_eq!(running(), 1);
+    drop(say);
+    until("its stage ends with the stream", || running() == 0).await;
+}
