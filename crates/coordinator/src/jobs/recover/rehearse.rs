@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use wire::{Fault, FlowId, proto};
 
-/// Flows that are being prepared at once: each costs a stage on every node that takes part.
-const AT_ONCE: usize = 64;
+/// Flows that are being prepared at once: each costs a stage on every node that takes part, and half of what a node has
+/// is for others.
+const AT_ONCE: usize = 128;
 
 /// Plans that wait to be distributed.
 const MAX_WAITING: usize = 256;
