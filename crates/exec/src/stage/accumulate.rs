@@ -26,6 +26,20 @@ pub(crate) struct Sum {
     length: usize,
 }
 
+impl Sum {
+    fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve_exact(bytes.saturating_sub(self.bytes.len()));
+    }
+
+    /// Zeros for the next piece. Memory is touched only now: clearing a whole block in each of ten processes before the first
+    /// byte is sent takes a good part of a second.
+    fn begin(&mut self, piece: Range<usize>) {
+        let old = self.bytes.len();
+        self.bytes[piece.start.min(old)..piece.end.min(old)].fill(0);
+        self.bytes.resize(old.max(piece.end), 0);
+    }
+}
+
 /// An input row that is being added.
 struct Adding {
     row: usize,
@@ -86,15 +100,10 @@ fn row_by_row(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fau
 }
 
 fn prepare_sums(stage: &mut Stage, lengths: &[usize]) {
-    let longest = stage.id.header.geometry.slice_bytes as usize;
     stage.sums.resize_with(stage.matrix.rows(), Sum::default);
     for (row, sum) in stage.sums.iter_mut().enumerate() {
         let used = stage.matrix.row(row).iter().zip(lengths).filter(|(c, _)| **c != 0);
         sum.length = used.map(|(_, &length)| length).max().unwrap_or(0);
-        if sum.bytes.is_empty() {
-            // Fresh from the system: zeros that cost nothing until they are written to.
-            sum.bytes = vec![0; longest];
-        }
         sum.made.clear();
         sum.made.resize(chunks(sum.length), Fingerprint::ZERO);
     }
@@ -116,6 +125,9 @@ fn add(
     let room = geometry.symbol_bytes().saturating_sub(start).min(u64::from(geometry.slice_bytes)) as usize;
     let mut received = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     let kernels = gf::kernels();
+    if first {
+        sums.iter_mut().for_each(|s| s.reserve(s.length));
+    }
     for piece in 0..chunks(room) {
         let from = piece * CHUNK_BYTES;
         let part = |length: usize| from.min(length)..(from + CHUNK_BYTES).min(length);
@@ -123,7 +135,7 @@ fn add(
             inputs.await_part(a.row, slice, part(a.length), granted_end)?;
         }
         if first {
-            sums.iter_mut().for_each(|s| s.bytes[part(s.length)].fill(0));
+            sums.iter_mut().for_each(|s| s.begin(part(s.length)));
         }
         for a in &adding {
             let region = inputs.part(a.row, slice, part(a.length));
@@ -224,6 +236,7 @@ fn stream(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> 
     let falsify = (stage.injection.arithmetic(slice), stage.injection.wire(slice));
     let Stage { inputs, outputs, sums, matrix, .. } = stage;
     let [sum] = &mut sums[..] else { return Ok(()) };
+    sum.reserve(SEND_BYTES.min(sum.length));
     for a in &adding {
         let coefficient = matrix.get(0, a.row) as u8;
         let promised = a.promised.iter().flatten();
@@ -236,8 +249,8 @@ fn stream(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> 
     let kernels = gf::kernels();
     for from in (0..sum.length).step_by(SEND_BYTES) {
         let whole = from..sum.length.min(from + SEND_BYTES);
+        sum.begin(0..whole.len());
         let piece = &mut sum.bytes[..whole.len()];
-        piece.fill(0);
         for a in &adding {
             let part: Range<usize> = whole.start.min(a.length)..whole.end.min(a.length);
             inputs.await_part(a.row, slice, part.clone(), granted_end)?;
