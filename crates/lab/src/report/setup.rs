@@ -18,7 +18,7 @@ pub struct Machine {
     pub kernel: String,
     /// Version of the program.
     pub version: String,
-    /// Commit of the checkout that the run was started in, with `-dirty` if files had been changed; `None` outside of one.
+    /// Commit of the checkout that the run was started in, with `-dirty` if files other than records had been changed; `None` outside of one.
     pub commit: Option<String>,
 }
 
@@ -104,10 +104,17 @@ fn processor(cpuinfo: &str) -> String {
 }
 
 fn commit() -> Option<String> {
-    let output =
-        Command::new("git").args(["describe", "--always", "--dirty", "--exclude", "*"]).output().ok()?;
+    let head = git(&["rev-parse", "--short", "HEAD"]).filter(|head| !head.is_empty())?;
+    // Records that were made before this one are no change of the program.
+    let others = [":/", ":(top,exclude)results", ":(top,exclude)docs/results.md"];
+    let changed = git(&[&["status", "--porcelain", "--untracked-files=no", "--"], &others[..]].concat())?;
+    Some(if changed.is_empty() { head } else { format!("{head}-dirty") })
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+    output.status.success().then(|| text.trim().to_owned())
 }
 
 /// RFC 3339. The calendar by Hinnant's `civil_from_days`: eras of 400 years that begin on a 1 March.
