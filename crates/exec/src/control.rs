@@ -5,20 +5,27 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Endpoint;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::node_client::NodeClient;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::{Cause, Fault, limits, proto};
+use wire::{Cause, Fault, Message, limits, proto};
 
 /// Messages to one node that may wait: those of as many flows as a node takes part in, a few windows each. A node that
 /// takes none is as good as unreachable.
 const MAX_OUTGOING: usize = 4096;
 
-/// Signs of life of the connection, so that one to a dead machine is noticed.
+/// Signs of life of the connection, so that one to a dead machine is noticed …
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// … and so long may it be silent: no shorter than the lease of the flows that share it.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_millis(limits::LEASE_MS as u64);
+
+/// A message without its frame.
+const LONGEST: usize = limits::MAX_CONTROL_BYTES - 64;
 
 /// What is said in sessions, by those who have them.
 pub(crate) type Reports = mpsc::Sender<Report>;
@@ -62,6 +69,10 @@ impl ControlStreams {
         prepare: proto::Prepare,
         reports: Reports,
     ) -> Result<Session, Fault> {
+        // One message that is too long would be the end of the stream, and of all other flows.
+        if prepare.encoded_len() > LONGEST {
+            return Err(Fault::new(Cause::Invalid, "a node's part of the plan is too long for a message"));
+        }
         let listener = Listener { site: at.site, node: at.node, reports };
         let (stream, number) = self.listen(&at.control_addr, listener)?;
         let session = Session { stream, number, node: at.node };
@@ -88,13 +99,13 @@ fn connect(addr: &str, first: Listener) -> Result<ControlStream, Fault> {
         .map_err(|e| Fault::new(Cause::Invalid, format!("control address {addr:?}: {e}")))?
         .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
         .http2_keep_alive_interval(KEEP_ALIVE)
-        .keep_alive_timeout(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .tcp_nodelay(true);
     let mut client = NodeClient::new(endpoint.connect_lazy())
         .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
         .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
     let (outgoing, messages) = mpsc::channel(MAX_OUTGOING);
-    let open = Open { last: FIRST, listeners: HashMap::from([(FIRST, first)]), ended: false };
+    let open = Open { last: FIRST, listeners: HashMap::from([(FIRST, Some(first))]), ended: false };
     let sessions = Arc::new(Sessions(Mutex::new(open)));
     let listening = sessions.clone();
     tokio::spawn(async move {
@@ -124,7 +135,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.stream.sessions.lock().listeners.remove(&self.number).is_some() {
+        if self.stream.sessions.remove(self.number) {
             // Where there is no room, the lease ends it.
             let _ = self.send(ToStage::Release(proto::Empty {}));
         }
@@ -140,7 +151,8 @@ const FIRST: u64 = 1;
 struct Open {
     /// The number of the latest.
     last: u64,
-    listeners: HashMap<u64, Listener>,
+    /// Those that the node has not ended; `None` where nobody listens any more.
+    listeners: HashMap<u64, Option<Listener>>,
     /// The stream is no more.
     ended: bool,
 }
@@ -165,7 +177,7 @@ impl Sessions {
         }
         open.last += 1;
         let number = open.last;
-        open.listeners.insert(number, listener);
+        open.listeners.insert(number, Some(listener));
         Some(number)
     }
 
@@ -180,18 +192,27 @@ impl Sessions {
         }
     }
 
+    /// Forgets a session; whether the node may still run it.
+    fn remove(&self, number: u64) -> bool {
+        self.lock().listeners.remove(&number).is_some()
+    }
+
     fn hear(&self, message: proto::StageMessage) {
         let mut open = self.lock();
+        let ended = matches!(message.kind, Some(FromStage::Ended(_)));
         let heard = match message.kind {
             Some(FromStage::Ended(_)) => Heard::End(String::new()),
             Some(kind) => Heard::Message(kind),
             None => Heard::End("an empty message".to_owned()),
         };
-        let over = matches!(heard, Heard::End(_));
         // Of a session that was released more may be on its way.
-        let Some(listener) = open.listeners.get(&message.session) else { return };
-        let taken = listener.take(heard);
+        let Some(slot) = open.listeners.get_mut(&message.session) else { return };
+        let over = matches!(heard, Heard::End(_));
+        let taken = slot.as_ref().is_some_and(|listener| listener.take(heard));
         if over || !taken {
+            *slot = None;
+        }
+        if ended {
             open.listeners.remove(&message.session);
         }
     }
@@ -202,7 +223,7 @@ impl Sessions {
             open.ended = true;
             std::mem::take(&mut open.listeners)
         };
-        for listener in listeners.into_values() {
+        for listener in listeners.into_values().flatten() {
             listener.take(Heard::End(why.to_owned()));
         }
     }
@@ -220,7 +241,8 @@ impl Listener {
         };
         let heard = match full.heard {
             end @ Heard::End(_) => end,
-            Heard::Message(_) => Heard::End("more reports than its driver has room for".to_owned()),
+            // Who filled the queue is not known: it is that of all participants.
+            Heard::Message(_) => Heard::Message(FromStage::Failed(too_many_reports().into())),
         };
         let (reports, last) = (self.reports.clone(), Report { heard, ..full });
         tokio::spawn(async move {
@@ -231,17 +253,20 @@ impl Listener {
     }
 }
 
+fn too_many_reports() -> Fault {
+    Fault::new(Cause::Bug, "more reports than a flow's driver has room for")
+}
+
 /// Waits until all `sites` (with their nodes) have said that they are prepared. What they have of the blocks that they
 /// write, and what else they said meanwhile.
 ///
 /// # Errors
-/// The first fault; or who has not answered when `patience` is over.
+/// The first fault; or who has not answered by the `deadline`.
 pub(crate) async fn all_prepared(
     mut sites: BTreeMap<u32, u32>,
     incoming: &mut mpsc::Receiver<Report>,
-    patience: Duration,
+    deadline: Instant,
 ) -> Result<(Vec<proto::Prepared>, Vec<Report>), Fault> {
-    let deadline = tokio::time::Instant::now() + patience;
     let (mut prepared, mut early) = (Vec::new(), Vec::new());
     while let Some((_, &silent)) = sites.first_key_value() {
         let unreachable = |node: u32, what: &str| Fault::new(Cause::Unreachable, what).suspecting(node, node);
@@ -251,6 +276,9 @@ pub(crate) async fn all_prepared(
             Err(_) => return Err(unreachable(silent, "it does not prepare in time")),
         };
         if !sites.contains_key(&report.site) {
+            if early.len() == incoming.max_capacity() {
+                return Err(too_many_reports());
+            }
             early.push(report);
             continue;
         }

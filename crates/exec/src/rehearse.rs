@@ -5,6 +5,7 @@ use crate::control::all_prepared;
 use crate::engine::{Engine, StageIo};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use wire::spec::{decode_header, prepares};
 use wire::{Cause, Fault, proto};
 
@@ -16,6 +17,7 @@ impl Engine {
     pub async fn rehearse(&self, plan: &proto::FlowPlan) -> Result<(), Fault> {
         let invalid = || Fault::new(Cause::Invalid, "a plan without a header");
         let header = decode_header(plan.header.as_ref().ok_or_else(invalid)?)?;
+        let deadline = Instant::now() + Duration::from_millis(u64::from(header.lease_ms));
         let mut prepares = prepares(plan)?;
         // Each says that it is prepared, and perhaps that it has ended.
         let (reports, mut incoming) = mpsc::channel(2 * plan.participants.len().max(1));
@@ -33,8 +35,7 @@ impl Engine {
         if let Some(prepare) = local {
             here = Some(self.prepare(&prepare, StageIo::default()).await?);
         }
-        let lease = Duration::from_millis(u64::from(header.lease_ms));
-        all_prepared(sites.into_iter().collect(), &mut incoming, lease).await?;
+        all_prepared(sites.into_iter().collect(), &mut incoming, deadline).await?;
         // Held until all are ready.
         drop((here, sessions));
         Ok(())

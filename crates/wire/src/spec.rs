@@ -435,7 +435,11 @@ pub fn decode_prepare(prepare: &proto::Prepare) -> Result<(FlowHeader, Vec<Stage
         return Err(invalid("number of stages or lanes"));
     }
     let mut ends = BTreeMap::new();
+    let most = header.geometry.symbol_bytes();
     for end in &prepare.ends {
+        if end.extents.iter().any(|extent| *extent > most) {
+            return Err(invalid("a row that reaches beyond its symbol"));
+        }
         if ends.insert((end.lane, end.edge, end.sender), decode_end(end)?).is_some() {
             return Err(invalid("an edge end is given twice"));
         }

@@ -95,6 +95,7 @@ impl Engine {
             // Where a flow takes that long, messages wait as long behind the bytes of others.
             expected => Duration::from_micros(expected).max(PREPARED_WITHIN).min(lease),
         };
+        let deadline = tokio::time::Instant::now() + patience;
         let reads_here = reads_here(plan, self.node());
         let mut prepares = prepares(plan)?;
         let (mut local, mut calls, mut there) = (None, HashMap::new(), Vec::new());
@@ -118,7 +119,7 @@ impl Engine {
             here = Some(Here::new(site, prepared, events));
         }
         let sites = there.iter().map(|remote| (remote.site, remote.node)).collect();
-        let (kept, early) = all_prepared(sites, &mut incoming, patience).await?;
+        let (kept, early) = all_prepared(sites, &mut incoming, deadline).await?;
         Ok(Participants { here, there, kept, early: early.into(), incoming })
     }
 }

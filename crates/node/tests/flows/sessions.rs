@@ -118,6 +118,11 @@ async fn what_a_session_refuses_leaves_the_others_alone() {
     tell(8, ToStage::Prepare(empty)).await;
     let (8, FromStage::Failed(empty)) = hear().await else { panic!("a Prepare of nothing") };
     assert_eq!(Fault::from(empty).cause, Cause::Invalid);
+    let mut beyond = prepare.clone();
+    beyond.ends[0].extents[0] = rig.geometry.symbol_bytes() + 1;
+    tell(8, ToStage::Prepare(beyond)).await;
+    let (8, FromStage::Failed(beyond)) = hear().await else { panic!("a row beyond its symbol") };
+    assert_eq!(Fault::from(beyond).cause, Cause::Invalid);
     assert_eq!(running(), 1);
 
     let beyond = proto::Grants { grants: vec![proto::Grant { lane: 0, first: 5, count: 6 }] };
@@ -134,4 +139,35 @@ async fn what_a_session_refuses_leaves_the_others_alone() {
     assert_eq!(running(), 1);
     drop(say);
     until("its stage ends with the stream", || running() == 0).await;
+}
+
+/// A stage that waits says so again and again; that is no sign of life of its driver.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_driver_loses_its_stages_though_they_report() {
+    let rig = rig().await;
+    let mut prepare = wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&3).unwrap();
+    let header = prepare.header.as_mut().unwrap();
+    (header.lease_ms, header.stall_ms) = (1_000, 200);
+    // Its neighbour is never prepared: the stage keeps it waiting, and waits for its own turn.
+    prepare.ends.iter_mut().for_each(|end| end.dial.clear());
+    prepare.grants = vec![proto::Grant { lane: 0, first: 0, count: 10 }];
+    let addr = format!("http://{}", rig.nodes[2].control_addr());
+    let mut client = proto::node_client::NodeClient::connect(addr).await.unwrap();
+    let (say, said) = mpsc::channel(16);
+    let mut answers = client.run_stages(ReceiverStream::new(said)).await.unwrap().into_inner();
+    let message = proto::DriverMessage { session: 1, kind: Some(ToStage::Prepare(prepare)) };
+    say.send(message).await.unwrap();
+    let started = Instant::now();
+    let mut waited = 0;
+    let why = loop {
+        let answer = tokio::time::timeout(SOON, answers.message()).await.expect("the lease ends it");
+        match answer.unwrap().unwrap().kind.unwrap() {
+            FromStage::Waiting(_) => waited += 1,
+            FromStage::Failed(fault) => break Fault::from(fault),
+            _ => {}
+        }
+    };
+    assert_eq!(why.cause, Cause::Aborted, "{why}");
+    assert!(waited > 1, "it reported {waited} times in {:?}", started.elapsed());
+    until("its stage ends", || rig.nodes[2].shared().engine.running_stages() == 0).await;
 }
