@@ -145,7 +145,8 @@ async fn what_a_session_refuses_leaves_the_others_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_driver_loses_its_stages_though_they_report() {
     let rig = rig().await;
-    let mut prepare = wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&3).unwrap();
+    let mut prepare =
+        wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&3).unwrap();
     let header = prepare.header.as_mut().unwrap();
     (header.lease_ms, header.stall_ms) = (1_000, 200);
     // Its neighbour is never prepared: the stage keeps it waiting, and waits for its own turn.
