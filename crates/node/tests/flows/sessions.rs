@@ -163,7 +163,10 @@ async fn a_silent_driver_loses_its_stages_though_they_report() {
     let why = loop {
         let answer = tokio::time::timeout(SOON, answers.message()).await.expect("the lease ends it");
         match answer.unwrap().unwrap().kind.unwrap() {
-            FromStage::Waiting(_) => waited += 1,
+            FromStage::Waiting(_) => {
+                waited += 1;
+                assert!(started.elapsed() < SOON, "it still runs after {waited} reports");
+            }
             FromStage::Failed(fault) => break Fault::from(fault),
             _ => {}
         }
