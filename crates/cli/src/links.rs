@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// What to do with the table of links.
 #[derive(Subcommand, Debug)]
 pub enum LinksCommand {
-    /// Replace the table; schemes that look at links, prices and `auto` use it from now on
+    /// Replace the table; schemes that look at links, prices and `auto` use it from now on, and several lanes at once (cyclic,
+    /// multi-path) go no faster than it says
     Set {
         /// JSON, in Mb/s, null for no limit: {"nodes": [1,2,…], "bandwidth": [[…]], "up": […], "down": […]};
         /// bandwidth[i][j] is that of the link from the i-th of the nodes to the j-th, up and down what each sends

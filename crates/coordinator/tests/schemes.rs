@@ -68,6 +68,37 @@ async fn lanes_run_ahead_by_what_is_under_way_in_them() {
     assert_eq!(window("pipeline").await, 32 << 10);
 }
 
+/// Several lanes share ports: on links that are known none begins faster than all of them can go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn lanes_begin_as_fast_as_links_carry_their_payload() {
+    let mut cluster = cluster().await;
+    cluster.repair(measured("cyclic")).await.unwrap();
+    assert_eq!(cluster.world.flows().remove(0).symbol_bytes_per_s, 0, "nothing is known");
+    // Ports of 250 Mb/s, links of 100.
+    let (nodes, rows) = (vec![250.0; 10], vec![vec![100.0; 10]; 10]);
+    let table = serde_json::json!({ "bandwidth": rows, "up": nodes, "down": nodes }).to_string();
+    cluster.client.set_links(proto::LinkTable { json: table }).await.unwrap();
+    cluster.repair(measured("weighted")).await.unwrap();
+    assert_eq!(cluster.world.flows().remove(0).symbol_bytes_per_s, 0, "one lane meets nobody");
+    for scheme in ["cyclic", "multi-path"] {
+        cluster.repair(measured(scheme)).await.unwrap();
+        let plan = cluster.world.flows().remove(0);
+        assert!(plan.shares.len() > 1, "{scheme}");
+        let mut ports: BTreeMap<(bool, u32), u64> = BTreeMap::new();
+        for link in &plan.predicted {
+            *ports.entry((false, link.from)).or_default() += link.bytes;
+            *ports.entry((true, link.to)).or_default() += link.bytes;
+        }
+        let slowest = |bytes: Option<u64>, mbit: f64| bytes.unwrap() as f64 / (mbit * 125e3);
+        let seconds = slowest(plan.predicted.iter().map(|link| link.bytes).max(), 100.0)
+            .max(slowest(ports.into_values().max(), 250.0));
+        // Headers take a twentieth.
+        let expected = 0.95 * BLOCK_BYTES as f64 / seconds;
+        let ratio = plan.symbol_bytes_per_s as f64 / expected;
+        assert!((ratio - 1.0).abs() < 1e-3, "{scheme}: {} for {expected}", plan.symbol_bytes_per_s);
+    }
+}
+
 /// A table in which every link is 1000 Mb/s but those that touch `slow`.
 fn links(slow: &[u32]) -> proto::LinkTable {
     let rate = |from: u32, to: u32| if slow.contains(&from) || slow.contains(&to) { 10.0 } else { 1000.0 };

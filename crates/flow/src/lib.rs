@@ -29,4 +29,4 @@ pub use graph::*;
 pub use pace::{Detours, Pace};
 pub use prove::{Proved, prove};
 pub use runs::{Deal, LaneShare, Run, deal};
-pub use time::{Rates, time};
+pub use time::{Rates, busiest, time};

@@ -14,20 +14,24 @@ pub struct Rates<'a> {
     pub side: &'a dyn Fn(Site, Direction) -> f64,
 }
 
-/// The time that `cost`, what was [predicted](crate::predict) for `flow` or a share of it, takes: the bytes through the
-/// slowest link, or side of an interface, and the time in which the pipeline fills and drains, which is what one slice of
-/// mean length takes beyond that. In bytes over the unit of `rates`; 0 where nothing is limited. On links of bandwidth 1
-/// with interfaces as fast, it is [`Cost::timeslots`] times the block length.
-///
-/// # Panics
-/// As slices do, if the flow is not [valid](crate::validate::validate).
-pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rates<'_>) -> f64 {
+/// The time that the bytes of `cost`, which was [predicted](crate::predict), take through the slowest link, or side of an
+/// interface. In bytes over the unit of `rates`; 0 where nothing is limited.
+pub fn busiest(cost: &Cost, rates: Rates<'_>) -> f64 {
     let links = cost.links.iter().map(|(&(from, to), &bytes)| took(bytes as f64, (rates.link)(from, to)));
     let sides = cost.sides().into_iter().map(|((site, side), bytes)| {
         let rate = (rates.side)(site, side);
         took(bytes as f64, rate)
     });
-    let busiest = links.chain(sides).fold(0.0, f64::max);
+    links.chain(sides).fold(0.0, f64::max)
+}
+
+/// The time that `cost`, what was [predicted](crate::predict) for `flow` or a share of it, takes: that of its [`busiest`]
+/// link, and the time in which the pipeline fills and drains, which is what one slice of mean length takes beyond that. On
+/// links of bandwidth 1 with interfaces as fast, it is [`Cost::timeslots`] times the block length.
+///
+/// # Panics
+/// As slices do, if the flow is not [valid](crate::validate::validate).
+pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rates<'_>) -> f64 {
     let slices = flow.geometry.slices().max(1) as f64;
     let mut filling = 0.0_f64;
     for lane in &flow.lanes {
@@ -44,7 +48,7 @@ pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rat
             .collect();
         filling = filling.max(schedule::filling(lane, &slice));
     }
-    busiest + filling
+    busiest(cost, rates) + filling
 }
 
 /// Nothing takes no time, over no link too.

@@ -50,6 +50,10 @@ pub const MIN_WINDOW_SLICES: u32 = 40;
 /// ports, while nothing reaches the requestor; then everybody waits until it has taken that in.
 pub const STAGE_WINDOW_SLICES: u64 = 2;
 
+/// No lane is made to begin slower than this: a run of it, 64 KiB, is through in a quarter of a second, far within
+/// [`STALL_MS`], and whoever waits its turn is soon free to end.
+pub const MIN_LANE_BYTES_PER_S: u64 = 256 * 1024;
+
 /// A stage ends this long after its driver's last sign of life.
 pub const LEASE_MS: u32 = 10_000;
 

@@ -138,13 +138,14 @@ impl Planner {
             requestor: CLIENT,
             sink: Sink::Read,
         };
+        let network = self.network(view);
         let Choice { scheme, flow, why } =
-            choose(request.scheme, request.slices, &repair, Some(&rows), &self.network(view))
+            choose(request.scheme, request.slices, &repair, Some(&rows), &network)
                 .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
         self.mark(&flow, CLIENT.0);
         let asked = flow.sites().len() - 1;
         let slices = rows.slices(flow.geometry.slice_bytes);
-        let planned = Draft {
+        let mut planned = Draft {
             view,
             header: FlowHeader { serial: scheme.serial(), ..FlowHeader::new(code.field(), flow.geometry) },
             flow,
@@ -154,6 +155,7 @@ impl Planner {
             slices: Some(slices),
         }
         .finish()?;
+        network.pace(&mut planned);
         let why = why.map_or(String::new(), |why| format!(", {why}"));
         let note = format!("no living copy: decoded from {asked} helpers by {scheme}{why}");
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);

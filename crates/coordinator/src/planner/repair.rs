@@ -146,9 +146,10 @@ impl Planner {
         let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
         let header = FlowHeader { serial: scheme.serial(), ..header };
         let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
-        let planned =
+        let mut planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
+        network.pace(&mut planned);
         let price = Some(network.price_of(&planned.flow, &planned.cost, stored));
         let has_spares = planned.flow.sites().len() <= helpers.len();
         Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts, has_spares })

@@ -426,7 +426,16 @@ mod tests {
         let link = |stream| Link { stream, origin: Origin::Accepted, answered: None };
         let receiver = link(listener.accept().unwrap().0);
         let token = wire::Token::random();
-        let end = EdgeEnd { lane: 0, edge: 0, rows: 1, extents: vec![0], token, dial: None, peer: 2 };
+        let end = EdgeEnd {
+            lane: 0,
+            edge: 0,
+            rows: 1,
+            extents: vec![0],
+            token,
+            dial: None,
+            peer: 2,
+            bytes_per_s: 0,
+        };
         let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
         let id = Identity { node: 1, header: FlowHeader::new(gf::Field::Gf256, geometry) };
         let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();

@@ -2,6 +2,7 @@
 
 use super::{Link, StreamContext};
 use crate::doing::Activity;
+use crate::throttle::Throttle;
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Outlet {
     carrier: Carrier,
     end: EdgeEnd,
     context: Arc<StreamContext>,
+    /// What this edge may send.
+    pace: Throttle,
     pending: Vec<u8>,
     frames: u64,
     /// Payload bytes sent.
@@ -51,7 +54,17 @@ impl Outlet {
     }
 
     fn over(carrier: Carrier, end: EdgeEnd, context: Arc<StreamContext>) -> Outlet {
-        Outlet { carrier, end, context, pending: Vec::new(), frames: 0, payload_bytes: 0, wire_bytes: 0 }
+        let pace = Throttle::new(end.bytes_per_s, 0);
+        Outlet {
+            carrier,
+            end,
+            context,
+            pace,
+            pending: Vec::new(),
+            frames: 0,
+            payload_bytes: 0,
+            wire_bytes: 0,
+        }
     }
 
     /// The edge.
@@ -128,9 +141,10 @@ impl Outlet {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let limited = self.context.throttle.limits_sending();
+        let limited = self.context.throttle.limits_sending() || self.pace.limits_sending();
         let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
         for part in bytes.chunks(piece) {
+            self.pace.send(part.len());
             self.context.throttle.send(part.len());
             let _sending = self.context.doing.during(Activity::Sending);
             let sent = match &mut self.carrier {

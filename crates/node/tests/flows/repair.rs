@@ -140,6 +140,21 @@ async fn lanes_of_short_slices_share_no_chunk() {
     }
 }
 
+/// However fast their links are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lanes_go_on_as_fast_as_they_are_to_begin() {
+    let rig = Rig::new("rs-4+2", &[3_000_000; 4], 8 * 1024).await;
+    let mut plan = rig.plan(Scheme::Cyclic, &[0], true);
+    plan.symbol_bytes_per_s = 10_000_000;
+    let began = std::time::Instant::now();
+    rig.repair(plan).await.unwrap();
+    // A lane's last piece goes when those before it have had their time; 8 ms are credited.
+    let piece = 3.0 * 32_768.0;
+    let least = (3_000_000.0 - piece) / 10_000_000.0 - 0.008;
+    assert!(began.elapsed().as_secs_f64() > least, "{:?} for {least}", began.elapsed());
+    assert!(rig.repaired(0));
+}
+
 /// In a chain of even blocks four slices of 32 KiB share a frame, and so a header and a fingerprint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slices_of_even_chains_share_frames() {
