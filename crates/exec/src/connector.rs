@@ -41,8 +41,12 @@ impl Connector<'_> {
                     let what = format!("nobody connected for {} ms", stall.as_millis());
                     (self.context.on_wait)(self.context.id.fault(Cause::Stalled, end, !sends, what));
                 }
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Err(mpsc::RecvTimeoutError::Disconnected) if self.context.abort.fired() => {
                     return Err(Fault::new(Cause::Aborted, "the flow was ended"));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let what = "whoever connected was gone before it was answered";
+                    return Err(self.context.id.fault(Cause::Disconnected, end, !sends, what));
                 }
             }
         }

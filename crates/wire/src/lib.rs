@@ -5,6 +5,7 @@ pub mod call;
 pub mod fault;
 pub mod frame;
 pub mod ids;
+mod lane_pace;
 pub mod limits;
 pub mod shared;
 pub mod spec;

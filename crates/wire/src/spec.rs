@@ -4,10 +4,10 @@
 
 use crate::fault::{Cause, Fault};
 use crate::ids::{BlockId, FlowId, Token};
-use crate::{limits, proto, shared};
+use crate::{lane_pace, limits, proto, shared};
 use flow::{Geometry, Input, Member, Output, Proved, Symbol};
 use gf::{Field, Matrix};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -370,7 +370,7 @@ pub fn prepares(plan: &proto::FlowPlan) -> Result<BTreeMap<u32, proto::Prepare>,
         let site = site_of_stage.get(&(lane, stage)).ok_or_else(|| invalid("an edge ends at no stage"))?;
         participants.get(site).copied().ok_or_else(|| invalid("a stage stands at no participant"))
     };
-    let pace = pace_of_lanes(plan);
+    let pace = lane_pace::pace_of_lanes(plan);
     for edge in &plan.edges {
         let (from, to) = (at(edge.lane, edge.from)?, at(edge.lane, edge.to)?);
         // The sender connects, unless it is a node and the receiver a client, which nobody can connect to.
@@ -392,27 +392,6 @@ pub fn prepares(plan: &proto::FlowPlan) -> Result<BTreeMap<u32, proto::Prepare>,
         }
     }
     Ok(prepares)
-}
-
-/// How much an edge that begins a lane may send a second: the lane's share of what links carry. What follows in the lane
-/// keeps that pace.
-fn pace_of_lanes(plan: &proto::FlowPlan) -> impl Fn(&proto::Edge) -> u64 {
-    let receives = |stage: &proto::Stage| {
-        stage.inputs.iter().any(|input| matches!(input.kind, Some(proto::stage_input::Kind::Edge(_))))
-    };
-    let paced = plan.stages.iter().filter(|_| plan.symbol_bytes_per_s > 0);
-    let first: BTreeSet<(u32, u32)> =
-        paced.filter(|stage| !receives(stage)).map(|stage| (stage.lane, stage.stage)).collect();
-    let shares: u64 = plan.shares.iter().map(|&share| u64::from(share)).sum();
-    move |edge| {
-        let share = plan.shares.get(edge.lane as usize).copied().map_or(0, u64::from);
-        if share == 0 || !first.contains(&(edge.lane, edge.from)) {
-            return 0;
-        }
-        let all = u128::from(plan.symbol_bytes_per_s) * u128::from(edge.rows);
-        let pace = all * u128::from(share) / u128::from(shares);
-        u64::try_from(pace).unwrap_or(u64::MAX).max(limits::MIN_LANE_BYTES_PER_S)
-    }
 }
 
 /// Reads and checks a header.

@@ -266,10 +266,9 @@ impl Inlet {
 
     /// The link, for another flow. Only after [`Inlet::take_end`]. `None` if more was read than the flow's End: the sender
     /// has begun the next flow, whose Hello nobody would see. Closed, the connection is made anew at once; kept, the
-    /// sender would wait in vain.
+    /// sender would wait in vain. `None` too if the flow was ended meanwhile, and with it the connection.
     pub fn into_link(self) -> Option<Link> {
-        self.context.abort.forget(self.watched);
-        if self.start < self.filled {
+        if !self.context.abort.forget(self.watched) || self.start < self.filled {
             return None;
         }
         // The next flow's first messages are shorter than any slice.

@@ -62,9 +62,10 @@ impl Abort {
         Ok(key)
     }
 
-    /// The stream ended well and serves another flow from now on: this one must not shut it down any more.
-    fn forget(&self, key: u64) {
-        self.lock().streams.remove(&key);
+    /// The stream ended well and serves another flow from now on: this one must not shut it down any more. Whether it has
+    /// not done so already.
+    fn forget(&self, key: u64) -> bool {
+        self.lock().streams.remove(&key).is_some()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
@@ -148,5 +149,32 @@ pub fn recycle(links: Vec<Link>, pool: &Pool, accepted: impl Fn(TcpStream)) {
             Origin::Dialled(peer) => pool.put(peer, link.stream),
             Origin::Accepted => accepted(link.stream),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let dialled = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (dialled, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_connection_serves_another_flow_or_ends_with_its_own() {
+        let abort = Abort::default();
+        let ((kept, _peer), (ended, mut peer)) = (pair(), pair());
+        let (first, second) = (abort.watch(&kept).unwrap(), abort.watch(&ended).unwrap());
+        assert!(abort.forget(first));
+        abort.fire();
+        assert!(!abort.forget(second), "it must not be kept: it was shut down");
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        kept.set_nonblocking(true).unwrap();
+        let open = (&kept).read(&mut [0]).unwrap_err();
+        assert_eq!(open.kind(), std::io::ErrorKind::WouldBlock);
     }
 }

@@ -183,11 +183,11 @@ impl Outlet {
         self.flush()
     }
 
-    /// The link, for another flow. Only after [`Outlet::finish`].
+    /// The link, for another flow. Only after [`Outlet::finish`]. `None` if the flow was ended meanwhile, and with it the
+    /// connection.
     pub fn into_link(self) -> Option<Link> {
         let Carrier::Link(link, watched) = self.carrier else { return None };
-        self.context.abort.forget(watched);
-        Some(link)
+        self.context.abort.forget(watched).then_some(link)
     }
 
     /// The frames that were gathered.

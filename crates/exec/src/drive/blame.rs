@@ -48,12 +48,18 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         let deadline = tokio::time::Instant::now() + BLAME_WINDOW;
         while let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await {
             let other = match report.heard {
-                Heard::Message(FromStage::Failed(fault)) => Fault::from(fault),
-                Heard::End(_) => match Box::pin(self.hear(report)).await {
-                    Err(fault) => fault,
-                    Ok(()) => continue,
-                },
-                _ => continue,
+                Heard::Message(FromStage::Failed(_)) | Heard::End(_) => {
+                    match Box::pin(self.hear(report)).await {
+                        Err(fault) => fault,
+                        Ok(()) => continue,
+                    }
+                }
+                // Who is done may end.
+                Heard::Message(FromStage::Done(stats)) => {
+                    self.running.remove(&(stats.lane, stats.stage));
+                    continue;
+                }
+                Heard::Message(_) => continue,
             };
             if nearness(other.cause) < nearness(worst.cause) {
                 worst = other;

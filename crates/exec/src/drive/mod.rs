@@ -68,6 +68,7 @@ impl Engine {
         }
         let mut driver = Driver {
             running: plan.stages.iter().map(|s| (s.lane, s.stage)).collect(),
+            failed: BTreeSet::new(),
             plan: &plan,
             grants,
             participants,
@@ -197,6 +198,8 @@ struct Driver<'a, P> {
     told: Instant,
     /// Stages that have not yet said Done.
     running: BTreeSet<StageKey>,
+    /// Sites that have said what is wrong. That they end then says nothing.
+    failed: BTreeSet<u32>,
     /// Lanes and edges (by node) on which somebody waits for input.
     waiting: BTreeSet<(u32, u32, u32)>,
     /// Of a flow of which something is expected.
@@ -250,8 +253,8 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         let message = match report.heard {
             Heard::Message(message) => message,
             Heard::End(why) => {
-                let lost = self.plan.stages.iter().any(|s| s.site == report.site && self.runs(s));
-                if lost {
+                let unfinished = self.plan.stages.iter().any(|s| s.site == report.site && self.runs(s));
+                if unfinished && !self.failed.contains(&report.site) {
                     let node = report.node;
                     let why = if why.is_empty() { why } else { format!(" ({why})") };
                     let what = format!("node-{node} ended the control stream before its work was done{why}");
@@ -261,7 +264,10 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             }
         };
         match message {
-            FromStage::Failed(fault) => Err(fault.into()),
+            FromStage::Failed(fault) => {
+                self.failed.insert(report.site);
+                Err(fault.into())
+            }
             FromStage::Waiting(fault) => self.stalled(fault.into()).await,
             FromStage::Progress(p) => {
                 let before = self.grants.delivered();

@@ -272,12 +272,14 @@ impl Stage {
             (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node);
             self.send(proto::stage_message::Kind::Staged(staged))?;
         }
-        let answered: Vec<_> = self.inputs.inlets.iter_mut().filter_map(Inlet::answered).collect();
-        for stats in answered.into_iter().chain([self.stats()]) {
-            self.send(proto::stage_message::Kind::Done(stats))?;
-        }
+        let mut stats: Vec<_> = self.inputs.inlets.iter_mut().filter_map(Inlet::answered).collect();
+        stats.push(self.stats());
+        // Once all are done the flow is ended, and what it still has of connections with it.
         let mut links = self.inputs.into_links();
         links.extend(self.outputs.into_links());
+        for stats in stats {
+            send(&self.events, proto::stage_message::Kind::Done(stats))?;
+        }
         Ok(links)
     }
 
@@ -294,8 +296,12 @@ impl Stage {
     }
 
     fn send(&self, kind: proto::stage_message::Kind) -> Result<(), Fault> {
-        self.events.blocking_send(kind).map_err(|_| aborted())
+        send(&self.events, kind)
     }
+}
+
+fn send(events: &Events, kind: proto::stage_message::Kind) -> Result<(), Fault> {
+    events.blocking_send(kind).map_err(|_| aborted())
 }
 
 /// Processor time of the calling thread.

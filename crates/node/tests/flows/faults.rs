@@ -222,6 +222,29 @@ async fn a_dead_helper_is_unreachable() {
     assert_eq!((fault.cause, fault.suspect), (Cause::Unreachable, Some((3, 3))), "{fault}");
 }
 
+/// Its successor's data port answers and closes: who loses the connection says so and ends, and is not to blame for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_names_its_edge() {
+    let rig = rig().await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for (helper, edge) in [(2, (2, 3)), (4, (4, 5))] {
+        let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
+        plan.participants[helper + 1].data_addr = listener.local_addr().unwrap().to_string();
+        let listener = listener.try_clone().unwrap();
+        let closes = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; wire::frame::HELLO_BYTES]).unwrap();
+            stream.write_all(&wire::frame::Reply::Accepted.encode()).unwrap();
+        });
+        let fault = rig.repair(plan).await.unwrap_err();
+        closes.join().unwrap();
+        assert_eq!((fault.cause, fault.suspect), (Cause::Disconnected, Some(edge)), "{fault}");
+        assert!(!rig.repaired(0));
+    }
+    rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
+    assert!(rig.repaired(0));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_attempt_is_refused() {
     let rig = rig().await;
