@@ -39,6 +39,10 @@ const ASSIGNMENTS: [(&str, Kind, &str); 3] = [
 /// Planned, and prepared by all participants.
 const DISTRIBUTED: &str = "balanced, distributed";
 const DISTRIBUTED_CODE: usize = 1;
+/// Messages of a repair at that code: one to the requestor, one from it to each helper …
+const MESSAGES: f64 = 11.0;
+/// … and those of the paper's repair manager, 1 + k/2.
+const PAPER_MESSAGES: f64 = 6.0;
 
 /// What the paper's repair manager did, at the codes that it names.
 const MANAGER: &str = "the paper's repair manager, with distribution";
@@ -221,6 +225,17 @@ fn compare(results: &Results) -> Vec<Comparison> {
         target: Target::None,
         ours: own.filter(|seconds| *seconds > 0.0).map(|per_1000| 1e3 / per_1000 / 2_000.0),
         why: "what it could distribute if the participants had processors of their own".to_owned(),
+    });
+    comparisons.push(Comparison {
+        what: format!("… in messages at {}, over 2,000 × (1 + k/2) a second", CODES[DISTRIBUTED_CODE].0),
+        form: Form::Times,
+        paper: None,
+        target: Target::None,
+        ours: results
+            .median(DISTRIBUTED, DISTRIBUTED_CODE as f64)
+            .map(|rate| rate * MESSAGES / (2_000.0 * PAPER_MESSAGES)),
+        why: "the paper's repair manager tells aggregators, 1 + k/2; of ours every participant hears, 1 + k"
+            .to_owned(),
     });
     for (x, manager) in PAPER {
         comparisons.push(Comparison {
