@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use disk::{Disk, RealDisk};
 use exec::Throttle;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -97,6 +98,7 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
     let file: CoordinatorFile = read_config(args.config.as_deref())?;
     let (dir, disk) = open(context.dir.clone().or(file.dir))?;
     log_to_stderr();
+    allow_many_descriptors();
     run(async move {
         let mut config =
             coordinator::Config::new(args.listen.or(file.listen).unwrap_or(DEFAULT_LISTEN), disk);
@@ -127,6 +129,7 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
     };
     let (dir, disk) = open(context.dir.clone().or(file.dir))?;
     log_to_stderr();
+    allow_many_descriptors();
     run_on_one_thread(async move {
         let mut config = node::Config::new(id, coordinator, disk);
         config.rack = args.rack.or(file.rack).unwrap_or_else(|| "rack-1".to_owned());
@@ -149,6 +152,15 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
         dir.forget_ready()?;
         end
     })
+}
+
+/// As many descriptors as the system lets a process have: sixteen wide repairs take two for each of their edges, and the usual
+/// limit of 1,024 is one of old programs. Where it cannot be raised, what lacks a descriptor says so.
+fn allow_many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        eprintln!("the limit of open files stays at {:?}: {error}", limit.current);
+    }
 }
 
 fn open(dir: Option<PathBuf>) -> Result<(DaemonDir, Arc<dyn Disk>)> {

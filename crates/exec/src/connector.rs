@@ -1,6 +1,8 @@
 //! How a stage's edges get their connections: by dialling, or by waiting for the peer's call.
 
-use crate::connection::{Link, Pool, StreamContext, dial};
+use crate::connection::{Link, Origin, Pool, StreamContext, dial};
+use crate::doing::Activity;
+use crate::listener::Greeter;
 use crate::stage::{Connect, Connecting, EdgePlan};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use wire::{Cause, Fault};
 /// Connects the edges of one stage.
 pub(crate) struct Connector<'a> {
     pub(crate) pool: &'a Pool,
+    pub(crate) greeter: &'a Greeter,
     pub(crate) context: &'a StreamContext,
 }
 
@@ -24,9 +27,19 @@ impl Connect for Connector<'_> {
     }
 
     fn complete(&self, begun: Connecting) -> Result<Link, Fault> {
+        let (end, sends) = begun.edge();
+        let waits = if sends { Activity::Sending } else { Activity::Receiving(end.edge) };
+        let _connecting = self.context.doing.during(waits);
         match begun {
             Connecting::Dialling(dialling) => dialling.finish(&self.context.id, &self.context.abort),
             Connecting::Arriving(end, sends, arrives) => self.wait(&end, sends, &arrives),
+        }
+    }
+
+    fn give_back(&self, link: Link) {
+        match link.origin {
+            Origin::Dialled(peer) => self.pool.put(peer, link.stream),
+            Origin::Accepted => self.greeter.again(link.stream),
         }
     }
 }
@@ -37,6 +50,8 @@ impl Connector<'_> {
         loop {
             match arrives.recv_timeout(stall) {
                 Ok(link) => return Ok(link),
+                // Whoever waits for input says so.
+                Err(mpsc::RecvTimeoutError::Timeout) if sends => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     let what = format!("nobody connected for {} ms", stall.as_millis());
                     (self.context.on_wait)(self.context.id.fault(Cause::Stalled, end, !sends, what));

@@ -2,7 +2,7 @@
 //! driver says so, or says nothing any more.
 
 use crate::connection::{
-    Abort, Call, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity, recycle,
+    Abort, Call, Identity, Pool, StreamContext, frame_capacity, in_parts, receive_capacity,
 };
 use crate::connector::Connector;
 use crate::control::ControlStreams;
@@ -345,12 +345,9 @@ impl Engine {
     /// Runs a stage to its end.
     fn run(&self, task: StageTask, _reservation: Arc<Reservation>) {
         let (context, events) = (task.context.clone(), task.events.clone());
-        let connector = Connector { pool: &self.0.pool, context: &context };
+        let connector = Connector { pool: &self.0.pool, greeter: &self.0.greeter, context: &context };
         match stage::run(task, connector) {
-            Ok(links) => {
-                let greeter = self.greeter();
-                recycle(links, &self.0.pool, |stream| greeter.again(stream));
-            }
+            Ok(()) => {}
             Err(fault) => {
                 context.abort.fire();
                 let fault = self.enrich(&context.id.header, fault);

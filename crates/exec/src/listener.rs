@@ -16,6 +16,10 @@ use wire::{Fault, FlowId, Token, limits, proto};
 /// Connections that may wait for a Hello at once; more are closed at once, so that nobody can exhaust the process.
 const MAX_WAITING: usize = 1024;
 
+/// … of them those whose flow has ended and that may bring another. Closed, they are made anew; they must not take the
+/// place of new ones.
+const MAX_IDLE: usize = 512;
+
 /// A new connection says its Hello within this time.
 const FIRST_HELLO: Duration = Duration::from_secs(5);
 
@@ -104,6 +108,7 @@ impl Expected {
 pub struct Greeter {
     expected: Arc<Expected>,
     waiting: Arc<Semaphore>,
+    idle: Arc<Semaphore>,
     runtime: tokio::runtime::Handle,
     answerer: Answerer,
 }
@@ -117,7 +122,8 @@ impl Greeter {
         Greeter {
             answerer,
             expected,
-            waiting: Arc::new(Semaphore::new(MAX_WAITING)),
+            waiting: Arc::new(Semaphore::new(MAX_WAITING - MAX_IDLE)),
+            idle: Arc::new(Semaphore::new(MAX_IDLE)),
             runtime: tokio::runtime::Handle::current(),
         }
     }
@@ -129,13 +135,13 @@ impl Greeter {
             if stream.set_nonblocking(true).is_ok()
                 && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
             {
-                greeter.greet(stream, NEXT_HELLO).await;
+                greeter.greet(stream, NEXT_HELLO, &greeter.idle).await;
             }
         });
     }
 
-    async fn greet(&self, mut stream: tokio::net::TcpStream, patience: Duration) {
-        let Ok(_permit) = self.waiting.clone().try_acquire_owned() else { return };
+    async fn greet(&self, mut stream: tokio::net::TcpStream, patience: Duration, room: &Semaphore) {
+        let Ok(mut _permit) = room.try_acquire() else { return };
         let mut bytes = [0; HELLO_BYTES];
         let mut patience = patience;
         loop {
@@ -148,6 +154,12 @@ impl Greeter {
                 Ok(Some(())) => patience = NEXT_HELLO,
                 _ => return,
             }
+            let Ok(idle) = self.idle.try_acquire() else { return };
+            _permit = idle;
+        }
+        // Whoever has waited long for an answer has gone, and has said it again by another connection.
+        if !matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock) {
+            return;
         }
         let slot = match Hello::decode(&bytes) {
             Ok(hello) => self.expected.claim(&hello).await,
@@ -212,7 +224,9 @@ impl DataListener {
                     Ok((stream, _)) => {
                         let greeter = greeter.clone();
                         let _ = stream.set_nodelay(true);
-                        tokio::spawn(async move { greeter.greet(stream, FIRST_HELLO).await });
+                        tokio::spawn(
+                            async move { greeter.greet(stream, FIRST_HELLO, &greeter.waiting).await },
+                        );
                     }
                     Err(e) => {
                         // Out of file descriptors, most likely: give others time to close theirs.

@@ -65,13 +65,18 @@ pub fn dial(
 }
 
 impl Dialling {
+    /// The edge, and whether we send.
+    pub fn edge(&self) -> (&EdgeEnd, bool) {
+        (&self.end, self.sends)
+    }
+
     /// Waits for the answer, or for the end of the flow: a stage that hung on here would keep its other connections, which
     /// their dialers may already hold to be free.
     pub fn finish(self, id: &Identity, abort: &Abort) -> std::result::Result<Link, Fault> {
         let Dialling { end, peer, sends, greeting, greeted, pooled } = self;
         let unreachable = |e: Error| match abort.fired() {
             true => Fault::new(Cause::Aborted, "the flow was ended"),
-            false => id.fault(Cause::Disconnected, &end, !sends, format!("cannot connect to {peer}: {e}")),
+            false => id.no_connection(&end, !sends, &e, format!("cannot connect to {peer}: {e}")),
         };
         let answered = greeted.and_then(|stream| greeting.answer(stream, abort));
         // The peer may have closed an idle connection meanwhile; then a new one is made.

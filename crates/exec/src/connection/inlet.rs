@@ -89,7 +89,7 @@ impl FrameAt {
 impl Inlet {
     /// Takes a link over, on which `slices` slices are granted so far.
     pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>, slices: u64) -> Result<Inlet, Fault> {
-        let lost = |e: std::io::Error| context.id.fault(Cause::Disconnected, &end, true, e.to_string());
+        let lost = |e: std::io::Error| context.id.no_connection(&end, true, &e, e.to_string());
         let watched = context.abort.watch(&link.stream).map_err(lost)?;
         let capacity = granted_capacity(&context.id.header, end.rows, slices);
         Ok(Inlet {

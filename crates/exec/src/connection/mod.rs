@@ -11,6 +11,7 @@ pub use outlet::Outlet;
 
 use crate::doing::Doing;
 use crate::throttle::Throttle;
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +85,7 @@ impl Pool {
         self.idle.lock().unwrap_or_else(|p| p.into_inner()).get_mut(&peer)?.pop()
     }
 
-    fn put(&self, peer: SocketAddr, stream: TcpStream) {
+    pub(crate) fn put(&self, peer: SocketAddr, stream: TcpStream) {
         let mut idle = self.idle.lock().unwrap_or_else(|p| p.into_inner());
         let streams = idle.entry(peer).or_default();
         if streams.len() < POOLED_PER_PEER {
@@ -126,6 +127,18 @@ impl Identity {
         let (from, to) = if inbound { (end.peer, self.node) } else { (self.node, end.peer) };
         Fault::new(cause, detail).suspecting(from, to).at(u32::from(end.lane), 0)
     }
+
+    /// The fault for a connection that could not be had, or kept, because of `error`. No peer is to blame for what this
+    /// process lacks.
+    fn no_connection(&self, end: &EdgeEnd, inbound: bool, error: &std::io::Error, detail: String) -> Fault {
+        let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+        match Errno::from_io_error(error) {
+            Some(errno) if lacks.contains(&errno) => {
+                Fault::new(Cause::Busy, detail).suspecting(self.node, self.node)
+            }
+            _ => self.fault(Cause::Disconnected, end, inbound, detail),
+        }
+    }
 }
 
 /// What a stage needs to turn links into streams.
@@ -140,16 +153,6 @@ pub struct StreamContext {
     pub doing: Arc<Doing>,
     /// Called when input stays away for `stall_ms`.
     pub on_wait: Arc<dyn Fn(Fault) + Send + Sync>,
-}
-
-/// Gives ended links back: dialled ones to the pool, accepted ones to the listener.
-pub fn recycle(links: Vec<Link>, pool: &Pool, accepted: impl Fn(TcpStream)) {
-    for link in links {
-        match link.origin {
-            Origin::Dialled(peer) => pool.put(peer, link.stream),
-            Origin::Accepted => accepted(link.stream),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -176,5 +179,26 @@ mod tests {
         kept.set_nonblocking(true).unwrap();
         let open = (&kept).read(&mut [0]).unwrap_err();
         assert_eq!(open.kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn no_peer_is_blamed_for_what_this_process_lacks() {
+        let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
+        let id = Identity { node: 3, header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let end = EdgeEnd {
+            lane: 0,
+            edge: 0,
+            rows: 1,
+            extents: vec![1],
+            token: wire::Token::random(),
+            dial: None,
+            peer: 7,
+            bytes_per_s: 0,
+        };
+        let fault = |errno: Errno| id.no_connection(&end, false, &errno.into(), String::new());
+        let lacking = fault(Errno::MFILE);
+        assert_eq!((lacking.cause, lacking.suspect), (Cause::Busy, Some((3, 3))));
+        let lost = fault(Errno::CONNRESET);
+        assert_eq!((lost.cause, lost.suspect), (Cause::Disconnected, Some((3, 7))));
     }
 }

@@ -41,7 +41,7 @@ pub struct Outlet {
 impl Outlet {
     /// Takes a link over.
     pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>) -> Result<Outlet, Fault> {
-        let lost = |e: std::io::Error| context.id.fault(Cause::Disconnected, &end, false, e.to_string());
+        let lost = |e: std::io::Error| context.id.no_connection(&end, false, &e, e.to_string());
         let watched = context.abort.watch(&link.stream).map_err(lost)?;
         // Waiting for an acknowledgement is waiting for room, which is no stall: whoever waits for input says so.
         link.stream.set_read_timeout(None).map_err(lost)?;

@@ -3,6 +3,7 @@
 
 use super::{Driver, FromStage};
 use crate::control::Heard;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::{Cause, Fault, proto};
@@ -44,9 +45,13 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
 
     /// Listens a moment longer and keeps the report nearest to the cause.
     pub(super) async fn blame(&mut self, first: Fault) -> Fault {
-        let mut worst = first;
+        let mut told = vec![first];
+        // A fault of each stage, an end of each node.
+        let most = 2 * self.plan.stages.len() + 1;
         let deadline = tokio::time::Instant::now() + BLAME_WINDOW;
-        while let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await {
+        while told.len() < most
+            && let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await
+        {
             let other = match report.heard {
                 Heard::Message(FromStage::Failed(_)) | Heard::End(_) => {
                     match Box::pin(self.hear(report)).await {
@@ -61,11 +66,38 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 }
                 Heard::Message(_) => continue,
             };
-            if nearness(other.cause) < nearness(worst.cause) {
-                worst = other;
-            }
+            told.push(other);
         }
-        worst
+        nearest(told)
+    }
+}
+
+/// The fault that is nearest to the root. There is at least one.
+fn nearest(mut told: Vec<Fault>) -> Fault {
+    let mut nearest = 0;
+    // Each step goes one connection further; more of them than there are faults would go in circles.
+    for _ in 0..told.len() {
+        match told.iter().position(|fault| nearer(fault, &told[nearest])) {
+            Some(next) => nearest = next,
+            None => break,
+        }
+    }
+    told.swap_remove(nearest)
+}
+
+/// Whether a fault is nearer to the root than the one that is held to be so far. Of two that are alike, it is if it comes
+/// from an end of the edge that the other one blames, and blames another edge: who breaks one connection breaks the next.
+fn nearer(other: &Fault, so_far: &Fault) -> bool {
+    let blamed = |node: u32| so_far.suspect.is_some_and(|(from, to)| node == from || node == to);
+    match nearness(other.cause).cmp(&nearness(so_far.cause)) {
+        Ordering::Less => true,
+        Ordering::Equal => {
+            other.cause == Cause::Disconnected
+                && other.reporter != so_far.reporter
+                && blamed(other.reporter)
+                && other.suspect != so_far.suspect
+        }
+        Ordering::Greater => false,
     }
 }
 
@@ -77,5 +109,34 @@ fn nearness(cause: Cause) -> u8 {
         Cause::Stalled | Cause::Slow => 2,
         Cause::Unreachable => 1,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(reporter: u32, from: u32, to: u32) -> Fault {
+        Fault { reporter, ..Fault::new(Cause::Disconnected, "lost").suspecting(from, to) }
+    }
+
+    /// A chain 1 → 2 → 3 → 4, in which 2 → 3 breaks, or 3 is gone: whatever comes first, it is that edge.
+    #[test]
+    fn the_first_connection_that_breaks_is_found_in_any_order() {
+        let (upstream, cause, downstream) = (lost(1, 1, 2), lost(2, 2, 3), lost(4, 3, 4));
+        let same = lost(3, 2, 3);
+        for first in [&upstream, &cause, &same, &downstream] {
+            let told = [first, &downstream, &same, &upstream, &cause].map(Fault::clone).to_vec();
+            assert_eq!(nearest(told).suspect, Some((2, 3)), "{first}");
+        }
+        let long = vec![lost(1, 1, 2), lost(3, 3, 4), lost(2, 2, 3)];
+        assert_eq!(nearest(long).suspect, Some((3, 4)), "it leads from one to the next");
+        assert_eq!(nearest(vec![lost(1, 1, 2), lost(2, 2, 1)]).cause, Cause::Disconnected, "no circles");
+        assert!(nearer(&cause, &upstream));
+        assert!(!nearer(&upstream, &cause) && !nearer(&downstream, &cause));
+        assert!(nearer(&same, &downstream) && !nearer(&same, &cause));
+        let corrupt = Fault::new(Cause::CorruptSlice, "wrong").suspecting(1, 2);
+        assert!(nearer(&corrupt, &cause) && !nearer(&cause, &corrupt));
+        assert!(!nearer(&cause, &lost(2, 1, 2)), "of one node its first word counts");
     }
 }

@@ -272,7 +272,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             FromStage::Progress(p) => {
                 let before = self.grants.delivered();
                 self.grants.note((p.lane, p.stage), Some(p.delivered));
-                self.advanced(before)
+                self.advanced(p.lane, before)
             }
             FromStage::Staged(staged) => {
                 self.result.durable_us = self.elapsed_us();
@@ -285,7 +285,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 let before = self.grants.delivered();
                 self.grants.note(key, None);
                 self.result.stages.push(stats);
-                self.advanced(before)
+                self.advanced(key.0, before)
             }
             // An answer that came too late.
             FromStage::Prepared(_) | FromStage::Doing(_) | FromStage::Ended(_) => Ok(()),
@@ -296,12 +296,13 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         self.running.contains(&(stage.lane, stage.stage))
     }
 
-    fn advanced(&mut self, before: u64) -> Result<(), Fault> {
+    /// Something may have been delivered in a lane.
+    fn advanced(&mut self, lane: u32, before: u64) -> Result<(), Fault> {
         let (delivered, wanted) = (self.grants.delivered(), self.grants.wanted());
         if delivered == before && delivered != wanted {
             return Ok(());
         }
-        self.waiting.clear();
+        self.waiting.retain(|&(waits, _, _)| waits != lane);
         if delivered == wanted && self.result.verified_us == 0 {
             self.result.verified_us = self.elapsed_us();
         }

@@ -21,7 +21,8 @@ pub(super) const PREPARED_WITHIN: Duration = Duration::from_millis(2_000);
 /// path may share links with other flows too.
 const SLOW: f64 = 3.0;
 
-/// Who is asked what he does answers within this time, which includes the time of looking; who does not holds the flow up.
+/// Who is asked what he does answers within this time, which includes the time of looking; who does not holds the flow up,
+/// unless the others know better.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A stage waits for an edge if it was seen so in this part of all looks …
@@ -97,8 +98,12 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             asked.into_iter().filter(|site| !seen.contains_key(site) && busy(site)).collect();
         let holdup = match silent[..] {
             [] => holdup(self.plan, &seen),
-            // All of them are silent only if it is this process that is slow.
-            [one] => Some(Holdup::Node(one)),
+            // An answer may be late for other reasons than the flow.
+            [one] => match holdup(self.plan, &seen) {
+                Some(Holdup::Link(from, _)) if from == one => Some(Holdup::Node(one)),
+                seen => seen.or(Some(Holdup::Node(one))),
+            },
+            // Several are silent only if it is this process that is slow.
             _ => None,
         };
         let own_site = self.participants.here.as_ref().map(|here| here.site());

@@ -120,6 +120,8 @@ impl Here {
                     return;
                 }
             }
+            // The flow may be over meanwhile.
+            let _ = events.send(Report { site, node: 0, heard: Heard::End(String::new()) }).await;
         });
         Here { site, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
     }

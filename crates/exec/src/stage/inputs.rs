@@ -274,7 +274,8 @@ impl Inputs {
         self.locals.iter().map(|l| l.read_bytes).sum()
     }
 
-    pub(crate) fn into_links(self) -> Vec<Link> {
-        self.inlets.into_iter().filter_map(Inlet::into_link).collect()
+    /// After [`Inputs::take_ends`].
+    pub(crate) fn take_links(&mut self) -> impl Iterator<Item = Link> {
+        self.inlets.drain(..).filter_map(Inlet::into_link)
     }
 }

@@ -86,22 +86,22 @@ pub(crate) struct Stage {
     cpu_before_ns: u64,
 }
 
-/// Runs a stage to its end. Gives back the links whose streams ended well.
-pub fn run(mut task: StageTask, connect: impl Connect) -> Result<Vec<Link>, Fault> {
+/// Runs a stage to its end. Links are given back as soon as their streams have ended well.
+pub fn run(mut task: StageTask, connect: impl Connect) -> Result<(), Fault> {
     // Nothing is dialled before the first grant.
     let Some(first) = task.commands.blocking_recv() else { return Err(aborted()) };
     let granted = if let Command::Run(_, count) = first { count } else { 0 };
     let doing = Arc::clone(&task.context.doing);
-    let mut stage = Stage::open(task, connect, granted)?;
+    let mut stage = Stage::open(task, &connect, granted)?;
     doing.now(Activity::Working);
     stage.carry(first)?;
-    stage.finish()
+    stage.finish(&connect)
 }
 
 /// Runs a stage that only reads, here and now, over the slices [first, first + count): its frames with their End, and
 /// what it says of itself.
 pub fn answer(task: StageTask, first: u64, count: u64) -> Result<(Vec<u8>, proto::StageStats), Fault> {
-    let mut stage = Stage::open(task, Unconnected, count)?;
+    let mut stage = Stage::open(task, &Unconnected, count)?;
     stage.inputs.grant(first, count);
     for slice in first..first + count {
         stage.slice(slice, first + count).map_err(|f| f.at(stage.lane, slice))?;
@@ -123,14 +123,18 @@ impl Connect for Unconnected {
     fn complete(&self, _: Connecting) -> Result<Link, Fault> {
         Err(Fault::new(Cause::Bug, "a stage that only answers has no connection"))
     }
+
+    fn give_back(&self, _: Link) {}
 }
 
-/// Brings about the connections of edges, in two steps: all are begun before the first is waited for.
+/// Brings about the connections of edges, in two steps: all are begun before the first is waited for. Takes them back.
 pub trait Connect {
     /// Dials, if that is our part.
     fn begin(&self, plan: EdgePlan, sends: bool) -> Connecting;
     /// Blocks until the link is there.
     fn complete(&self, begun: Connecting) -> Result<Link, Fault>;
+    /// For another flow: this one's stream has ended well.
+    fn give_back(&self, link: Link);
 }
 
 /// An edge on its way to a link.
@@ -141,6 +145,16 @@ pub enum Connecting {
     Arriving(EdgeEnd, bool, mpsc::Receiver<Link>),
 }
 
+impl Connecting {
+    /// The edge, and whether we send.
+    pub(crate) fn edge(&self) -> (&EdgeEnd, bool) {
+        match self {
+            Connecting::Dialling(dialling) => dialling.edge(),
+            Connecting::Arriving(end, sends, _) => (end, *sends),
+        }
+    }
+}
+
 pub use inputs::EdgePlan;
 
 fn aborted() -> Fault {
@@ -149,11 +163,11 @@ fn aborted() -> Fault {
 
 impl Stage {
     /// With room for `granted` slices in flight.
-    fn open(task: StageTask, connect: impl Connect, granted: u64) -> Result<Stage, Fault> {
+    fn open(task: StageTask, connect: &impl Connect, granted: u64) -> Result<Stage, Fault> {
         let cpu_before_ns = thread_cpu_ns();
         let id = task.context.id.clone();
-        let outputs = Outputs::open(task.outputs, &task.spec.matrix, &task.context, &connect)?;
-        let inputs = Inputs::open(task.inputs, &task.context, &connect, granted)?;
+        let outputs = Outputs::open(task.outputs, &task.spec.matrix, &task.context, connect)?;
+        let inputs = Inputs::open(task.inputs, &task.context, connect, granted)?;
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
         let report_every = u64::from(id.header.lane_window_slices / REPORTS_PER_WINDOW).max(1);
@@ -264,23 +278,24 @@ impl Stage {
         }))
     }
 
-    fn finish(mut self) -> Result<Vec<Link>, Fault> {
+    fn finish(mut self, connect: &impl Connect) -> Result<(), Fault> {
         self.outputs.end_streams()?;
         self.report()?;
         self.inputs.take_ends()?;
+        let mut stats: Vec<_> = self.inputs.inlets.iter_mut().filter_map(Inlet::answered).collect();
+        // Whoever sends here may say Hello for another flow by now, which need not wait for this one's disk.
+        self.inputs.take_links().for_each(|link| connect.give_back(link));
         for mut staged in self.outputs.finish_blocks()? {
             (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node);
             self.send(proto::stage_message::Kind::Staged(staged))?;
         }
-        let mut stats: Vec<_> = self.inputs.inlets.iter_mut().filter_map(Inlet::answered).collect();
         stats.push(self.stats());
         // Once all are done the flow is ended, and what it still has of connections with it.
-        let mut links = self.inputs.into_links();
-        links.extend(self.outputs.into_links());
+        self.outputs.into_links().for_each(|link| connect.give_back(link));
         for stats in stats {
             send(&self.events, proto::stage_message::Kind::Done(stats))?;
         }
-        Ok(links)
+        Ok(())
     }
 
     fn stats(&self) -> proto::StageStats {

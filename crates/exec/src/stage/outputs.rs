@@ -298,8 +298,8 @@ impl Outputs {
             .collect()
     }
 
-    pub(crate) fn into_links(self) -> Vec<Link> {
-        self.outlets.into_iter().filter_map(Outlet::into_link).collect()
+    pub(crate) fn into_links(self) -> impl Iterator<Item = Link> {
+        self.outlets.into_iter().filter_map(Outlet::into_link)
     }
 
     pub(crate) fn into_answer(self) -> Vec<u8> {
