@@ -6,7 +6,7 @@ use crate::processor::ProcessorShare;
 use client::{JobEvents, PutOptions};
 use codes::Code;
 use std::io::{self, Read};
-use wire::proto::{ArchiveRequest, JobEvent, ObjectInfo, RepairRequest, StageStats};
+use wire::proto::{ArchiveRequest, JobEvent, ObjectInfo, RepairRequest, StageStats, TaskControl};
 
 /// Which block to repair, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -206,6 +206,18 @@ impl LabCluster {
     /// [`LabError::Client`].
     pub fn repair_events(&self, request: RepairRequest) -> Result<Vec<JobEvent>, LabError> {
         self.at_coordinator(async |client| all(client.repair(request).await?).await)
+    }
+
+    /// Has the coordinator use all nodes alike again, whatever it remembers of them.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn forgive(&self) -> Result<(), LabError> {
+        let resume = TaskControl { name: "quarantine".to_owned(), action: "resume".to_owned(), node: 0 };
+        self.at_coordinator(async |client| {
+            client.control_task(resume).await?;
+            Ok(())
+        })
     }
 
     fn at_coordinator<T: Send>(

@@ -208,11 +208,13 @@ impl<'a> NodeStand<'a> {
         lost_blocks(&self.cluster.lookup(OBJECT)?, nodes, requestors)
     }
 
-    /// Recovers nodes.
+    /// Recovers nodes. Who held up the flows of an earlier recovery helps in this one as any other: schemes are compared,
+    /// and not what the ones before have left behind.
     ///
     /// # Errors
     /// Of the cluster; [`LabError::Daemon`] if a block was not recovered.
     pub fn recover(&self, order: &Order) -> Result<Sample, LabError> {
+        self.cluster.forgive()?;
         let (cpu, processors) = (self.cluster.cpu_seconds(), ProcessorShare::start()?);
         let started = Instant::now();
         let events = self.cluster.repair_events(order.request())?;
