@@ -12,8 +12,9 @@ use client::{Client, ClientError};
 use daemon::Daemon;
 use rustix::fs::{Advice, fadvise};
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
@@ -236,6 +237,31 @@ impl LabCluster {
     /// # Errors
     /// [`LabError::Io`] if a file that stays cannot be read.
     pub fn forget_files(&self) -> Result<(), LabError> {
+        self.each_file(|path| {
+            // Temporary files come and go meanwhile.
+            let Ok(file) = File::open(path) else { return Ok(()) };
+            let forgotten = file.sync_data().and_then(|()| Ok(fadvise(&file, 0, None, Advice::DontNeed)?));
+            forgotten.map_err(LabError::io(format!("forget {}", path.display())))
+        })
+    }
+
+    /// Reads the files of blocks, by name, so that they are in the operating system's memory: some systems give up what
+    /// was not read for a minute, and whoever came first would read from the disk.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if one cannot be read.
+    pub fn recall_files(&self, blocks: &BTreeSet<String>) -> Result<(), LabError> {
+        self.each_file(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if !name.is_some_and(|name| blocks.contains(name)) {
+                return Ok(());
+            }
+            let read = File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+            read.map(drop).map_err(LabError::io(format!("read {}", path.display())))
+        })
+    }
+
+    fn each_file(&self, visit: impl Fn(&Path) -> Result<(), LabError>) -> Result<(), LabError> {
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {
             let failed = || LabError::io(format!("read {}", folder.display()));
@@ -243,13 +269,9 @@ impl LabCluster {
                 let path = entry.map_err(failed())?.path();
                 if path.is_dir() {
                     folders.push(path);
-                    continue;
+                } else {
+                    visit(&path)?;
                 }
-                // Temporary files come and go meanwhile.
-                let Ok(file) = File::open(&path) else { continue };
-                let forgotten =
-                    file.sync_data().and_then(|()| Ok(fadvise(&file, 0, None, Advice::DontNeed)?));
-                forgotten.map_err(LabError::io(format!("forget {}", path.display())))?;
             }
         }
         Ok(())

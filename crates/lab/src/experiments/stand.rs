@@ -202,6 +202,10 @@ impl<'a> Stand<'a> {
     /// # Errors
     /// As [`Stand::take`].
     pub fn take_turns(&self, lineup: &Lineup, results: &mut Results) -> Result<(), LabError> {
+        let note = "Before each turn the blocks of its stripe are read, so that none comes from the disk.";
+        if !results.notes.iter().any(|known| known == note) {
+            results.notes.push(note.to_owned());
+        }
         let mut direct: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for round in 1..=results.setup.runs {
             let mut turns: Vec<_> = lineup.entries.iter().collect();
@@ -254,6 +258,9 @@ impl<'a> Stand<'a> {
     /// # Errors
     /// Of the cluster or the bare program.
     pub fn measure(&self, contender: &Contender) -> Result<Sample, LabError> {
+        if let Contender::Repair { stripe, .. } | Contender::Several { stripe, .. } = *contender {
+            self.cluster.recall_files(&self.stripes[stripe].files)?;
+        }
         match *contender {
             Contender::Repair { stripe, scheme, slice_bytes, verify } => {
                 let order = self.stripes[stripe].order(scheme, slice_bytes);

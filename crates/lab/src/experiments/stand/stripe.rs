@@ -3,6 +3,8 @@
 use crate::cluster::{LabCluster, RepairOrder};
 use crate::error::LabError;
 use codes::Code;
+use std::collections::BTreeSet;
+use wire::BlockId;
 
 /// An archived object of one stripe.
 pub struct Stripe {
@@ -14,6 +16,8 @@ pub struct Stripe {
     pub block_bytes: u64,
     /// The node of each block. The first one's block is the one that is repaired.
     pub members: Vec<u32>,
+    /// The files of the other blocks.
+    pub files: BTreeSet<String>,
     /// A node that holds no block of it.
     pub requestor: u32,
     /// Hosts of k other blocks, then the requestor's: the way of a chain.
@@ -35,11 +39,12 @@ impl Stripe {
         cluster.store_stripes(object, &code, 1, block_bytes)?;
         let info = cluster.lookup(object)?;
         let stripe = info.blocks.first().and_then(|block| block.stripe.as_ref());
-        let members =
-            stripe.map(|stripe| stripe.members.iter().map(|member| member.node).collect::<Vec<_>>());
-        let members = members.ok_or_else(|| LabError::BadSpec(format!("{object} was not archived")))?;
-        let object = object.to_owned();
-        Ok(Stripe { object, code, block_bytes, members, requestor: 0, chain: Vec::new() })
+        let stripe = stripe.ok_or_else(|| LabError::BadSpec(format!("{object} was not archived")))?;
+        let members = stripe.members.iter().map(|member| member.node).collect();
+        let others = stripe.members.iter().skip(1);
+        let files = others.filter_map(|member| Some(BlockId::from_slice(&member.block).ok()?.to_string()));
+        let (object, files) = (object.to_owned(), files.collect());
+        Ok(Stripe { object, code, block_bytes, members, files, requestor: 0, chain: Vec::new() })
     }
 
     /// Chooses the last node without a block of it as the requestor, and with it the way of a chain.
