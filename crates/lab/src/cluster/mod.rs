@@ -249,19 +249,23 @@ impl LabCluster {
     /// was not read for a minute, and whoever came first would read from the disk.
     ///
     /// # Errors
-    /// [`LabError::Io`] if one cannot be read.
+    /// [`LabError::Io`] if one cannot be read, [`LabError::BadSpec`] if one is not there.
     pub fn recall_files(&self, blocks: &BTreeSet<String>) -> Result<(), LabError> {
+        let mut missing = blocks.clone();
         self.each_file(|path| {
             let name = path.file_name().and_then(|name| name.to_str());
-            if !name.is_some_and(|name| blocks.contains(name)) {
-                return Ok(());
-            }
+            let Some(name) = name.filter(|name| blocks.contains(*name)) else { return Ok(()) };
+            missing.remove(name);
             let read = File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
             read.map(drop).map_err(LabError::io(format!("read {}", path.display())))
-        })
+        })?;
+        match missing.first() {
+            Some(block) => Err(LabError::BadSpec(format!("no node has a file of block {block}"))),
+            None => Ok(()),
+        }
     }
 
-    fn each_file(&self, visit: impl Fn(&Path) -> Result<(), LabError>) -> Result<(), LabError> {
+    fn each_file(&self, mut visit: impl FnMut(&Path) -> Result<(), LabError>) -> Result<(), LabError> {
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {
             let failed = || LabError::io(format!("read {}", folder.display()));
