@@ -150,6 +150,7 @@ fn status_json(status: &ClusterStatus) -> Value {
             "running_stages": s.running_stages,
             "egress_bytes_per_s": throttle.egress_bytes_per_s,
             "ingress_bytes_per_s": throttle.ingress_bytes_per_s,
+            "half_blocks": s.half_blocks,
             "corrupt_blocks": s.corrupt_blocks.iter().map(|b| hex(b)).collect::<Vec<_>>(),
         })
     };
@@ -209,6 +210,15 @@ fn status_text(status: &ClusterStatus) -> String {
         text += &format!(
             "attention: {corrupt} corrupt blocks were found; 'stripeline repair block' restores them\n"
         );
+    }
+    for node in &status.nodes {
+        let halves = node.status.as_ref().map_or(0, |s| s.half_blocks);
+        if halves > 0 {
+            text += &format!(
+                "attention: node-{} has {halves} files of blocks without the file that belongs beside them; they are kept\n",
+                node.node
+            );
+        }
     }
     for node in &status.quarantined {
         text += &format!("attention: {node} is quarantined\n");

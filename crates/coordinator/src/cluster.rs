@@ -155,6 +155,9 @@ pub(crate) async fn rebuild(shared: &Arc<Shared>) -> Result<proto::RebuildReply>
 
 /// A block whose sidecar makes sense; others are left out, as if they were lost.
 fn found_block(node: u32, stored: proto::StoredBlock) -> Option<FoundBlock> {
+    if stored.damaged {
+        return None;
+    }
     let block = BlockId::from_slice(&stored.block).ok()?;
     let stripe = match stored.stripe {
         Some(info) => Some(found_stripe(info)?),

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! What holds: before a plan that writes is handed out, the copies that it will write are durable in the catalog; a copy
-//! becomes a location, or garbage, in one transaction; garbage goes only after a grace. So whatever dies, nothing that
-//! was acknowledged is lost and nothing that was written is forgotten.
+//! becomes a location, or garbage, in one transaction; garbage goes only after a grace, and on proof that nothing rests on it.
+//! So whatever dies, nothing that was acknowledged is lost and nothing that was written is forgotten.
 
 mod audit;
 mod background;
@@ -19,6 +19,7 @@ mod cluster;
 pub mod config;
 mod error;
 mod explain;
+mod garbage;
 mod health;
 mod jobs;
 mod links;

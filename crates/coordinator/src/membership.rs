@@ -2,6 +2,7 @@
 
 use crate::catalog::rows::{BlockCopy, NodeRow};
 use crate::error::{CoordinatorError, Result};
+use crate::garbage;
 use crate::shared::{Shared, now_ms};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,18 +37,16 @@ pub(crate) async fn register(
     let cluster = shared.catalog.run(move |c| c.register_node(node, &stored, cluster)).await?;
     // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
     let placed = shared.catalog.run(move |catalog| catalog.held_by(node)).await?;
-    let mut held = BTreeSet::new();
-    while let Some(kind) = next(&mut messages).await? {
-        let Kind::Blocks(inventory) = kind else { return Err(invalid("a second hello")) };
-        for reference in inventory.blocks {
-            let block = BlockId::from_slice(&reference.block)?;
-            held.insert(BlockCopy { block, node, generation: reference.generation });
-        }
-    }
+    let Inventory { held, damaged } = inventory(&mut messages, node).await?;
     shared.health.registered(node, row);
-    tracing::info!(node, blocks = held.len(), "registered");
-    compare(shared, node, &held).await?;
-    let missing: Vec<BlockCopy> = placed.difference(&held).copied().collect();
+    tracing::info!(node, blocks = held.len(), damaged = damaged.len(), "registered");
+    let needed = compare(shared, node, &held).await?;
+    if !needed.is_empty() {
+        let context = Arc::clone(shared);
+        shared.spawn(async move { garbage::take_back(&context, needed).await });
+    }
+    let is_missing = |copy: &&BlockCopy| !damaged.contains(&copy.block);
+    let missing: Vec<BlockCopy> = placed.difference(&held).filter(is_missing).copied().collect();
     if !missing.is_empty() {
         shared.spawn(look_for(Arc::clone(shared), node, missing));
     }
@@ -55,6 +54,33 @@ pub(crate) async fn register(
         cluster: cluster.to_vec(),
         heartbeat_ms: u32::try_from(shared.config.heartbeat_ms).unwrap_or(u32::MAX),
     })
+}
+
+/// What a node says it has.
+struct Inventory {
+    held: BTreeSet<BlockCopy>,
+    /// Blocks of which it cannot say which copies they are: they are there, and its heartbeats tell of them.
+    damaged: BTreeSet<BlockId>,
+}
+
+/// All of it, to the word that it is complete: an inventory that breaks off is none.
+async fn inventory(messages: &mut Streaming<proto::RegisterMessage>, node: u32) -> Result<Inventory> {
+    let mut inventory = Inventory { held: BTreeSet::new(), damaged: BTreeSet::new() };
+    loop {
+        let Some(Kind::Blocks(part)) = next(messages).await? else {
+            return Err(invalid("the node's inventory broke off: it cannot list its blocks"));
+        };
+        for reference in part.blocks {
+            let block = BlockId::from_slice(&reference.block)?;
+            inventory.held.insert(BlockCopy { block, node, generation: reference.generation });
+        }
+        for block in part.damaged {
+            inventory.damaged.insert(BlockId::from_slice(&block)?);
+        }
+        if part.complete {
+            return Ok(inventory);
+        }
+    }
 }
 
 /// A heartbeat; newly damaged blocks are dealt with.
@@ -138,18 +164,25 @@ fn check_hello(shared: &Shared, hello: &proto::NodeHello) -> Result<(NodeRow, Op
     Ok((row, cluster))
 }
 
-/// What the node has and the catalog does not place there.
-async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) -> Result<()> {
+/// What the node has and the catalog does not place there. Returns the copies that their blocks need.
+async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
     let copies: Vec<BlockCopy> = held.iter().copied().collect();
+    let mut needed = Vec::new();
     for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
-        let now_ms = now_ms();
-        let result = shared.catalog.run(move |catalog| catalog.reconcile(&batch, now_ms)).await?;
-        if result.stale + result.unknown > 0 {
-            let (stale, unknown, kept) = (result.stale, result.unknown, result.kept);
-            tracing::info!(node, stale, unknown, kept, "copies at places the catalog does not know");
+        let (now_ms, living) = (now_ms(), shared.health.view().living());
+        let result = shared.catalog.run(move |catalog| catalog.reconcile(&batch, &living, now_ms)).await?;
+        if result.surplus + result.unknown > 0 {
+            let (surplus, unknown) = (result.surplus, result.unknown);
+            tracing::warn!(
+                node,
+                surplus,
+                unknown,
+                "copies that the catalog does not know; unknown ones are kept"
+            );
         }
+        needed.extend(result.needed);
     }
-    Ok(())
+    Ok(needed)
 }
 
 /// Copies that the catalog places on the node and that were not in its inventory. The inventory may be older than a
@@ -157,15 +190,16 @@ async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) ->
 async fn look_for(shared: Arc<Shared>, node: u32, missing: Vec<BlockCopy>) {
     let view = shared.health.view();
     let outcome = async {
-        let listed = shared.nodes.list(&view, node, false).await?;
-        let held: BTreeSet<BlockCopy> = listed
-            .into_iter()
-            .filter_map(|b| {
-                let block = BlockId::from_slice(&b.block).ok()?;
-                Some(BlockCopy { block, node, generation: b.generation })
-            })
-            .collect();
-        let missing: Vec<BlockCopy> = missing.into_iter().filter(|copy| !held.contains(copy)).collect();
+        let (mut held, mut damaged) = (BTreeSet::new(), BTreeSet::new());
+        for listed in shared.nodes.list(&view, node, false).await? {
+            let block = BlockId::from_slice(&listed.block)?;
+            match listed.damaged {
+                true => _ = damaged.insert(block),
+                false => _ = held.insert(BlockCopy { block, node, generation: listed.generation }),
+            }
+        }
+        let is_gone = |copy: &BlockCopy| !held.contains(copy) && !damaged.contains(&copy.block);
+        let missing: Vec<BlockCopy> = missing.into_iter().filter(is_gone).collect();
         shared.catalog.run(move |catalog| catalog.forget_missing(&missing)).await
     };
     match outcome.await {

@@ -1,5 +1,6 @@
 //! Calls to the nodes: one channel for each, kept.
 
+use crate::catalog::rows::BlockCopy;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use std::collections::BTreeMap;
@@ -11,6 +12,9 @@ use wire::{Cause, Fault, limits, proto};
 
 /// A short call (status, deletion, throttle) to a living node takes milliseconds; one that takes this long has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reading a block of the largest size at 40 MB/s.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A driver that says nothing for this long is lost: it reports stalls after [`limits::STALL_MS`] and ends by itself
 /// after [`limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
@@ -101,17 +105,49 @@ impl Nodes {
         }
     }
 
-    /// Has a node delete copies. Returns how many it had.
+    /// Has a node delete exactly these copies. Returns those that it refused to, with its reason: all others are not
+    /// there any more.
     pub async fn delete(
         &self,
         view: &View,
         node: u32,
         cluster: wire::ClusterId,
-        blocks: Vec<proto::BlockRef>,
-    ) -> Result<u64> {
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, String)>> {
         let mut client = self.client(view, node)?;
+        let blocks = copies.iter().map(reference).collect();
         let request = proto::DeleteBlocksRequest { cluster: cluster.to_vec(), blocks };
-        Ok(answered(node, client.delete_blocks(request)).await?.deleted)
+        let refused = answered(node, client.delete_blocks(request)).await?.refused;
+        let is_of = |copy: &BlockCopy, block: &proto::BlockRef| {
+            (block.block.as_slice(), block.generation) == (&copy.block.to_bytes(), copy.generation)
+        };
+        let named = |refused: proto::RefusedBlock| {
+            let block = refused.block.unwrap_or_default();
+            copies.iter().find(|copy| is_of(copy, &block)).map(|copy| (*copy, refused.why))
+        };
+        refused
+            .into_iter()
+            .map(|refused| named(refused).ok_or_else(|| failed(node, "it refused what it was not asked")))
+            .collect()
+    }
+
+    /// Which of these copies the node has now, each with the digest in its sidecar. With `verify` it reads every byte.
+    pub async fn check(
+        &self,
+        view: &View,
+        node: u32,
+        copies: &[BlockCopy],
+        verify: bool,
+    ) -> Result<Vec<(BlockCopy, Vec<u8>)>> {
+        let mut client = self.client(view, node)?;
+        let request = proto::CheckBlocksRequest { blocks: copies.iter().map(reference).collect(), verify };
+        let patience = if verify { VERIFY_TIMEOUT } else { CALL_TIMEOUT };
+        let checked = answered_within(patience, node, client.check_blocks(request)).await?.blocks;
+        if checked.len() != copies.len() {
+            return Err(failed(node, "it checked other blocks than it was asked to"));
+        }
+        let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
+        Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
     }
 
     /// Every block that a node has.
@@ -168,11 +204,23 @@ async fn answered<T>(
     node: u32,
     call: impl Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T> {
-    match tokio::time::timeout(CALL_TIMEOUT, call).await {
+    answered_within(CALL_TIMEOUT, node, call).await
+}
+
+async fn answered_within<T>(
+    patience: Duration,
+    node: u32,
+    call: impl Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
+) -> Result<T> {
+    match tokio::time::timeout(patience, call).await {
         Ok(Ok(response)) => Ok(response.into_inner()),
         Ok(Err(status)) => Err(failed(node, status.message())),
         Err(_) => Err(failed(node, "no answer in time")),
     }
+}
+
+fn reference(copy: &BlockCopy) -> proto::BlockRef {
+    proto::BlockRef { block: copy.block.to_vec(), generation: copy.generation, stored_bytes: 0 }
 }
 
 fn failed(node: u32, why: &str) -> CoordinatorError {

@@ -11,7 +11,7 @@ use crate::nodes::Nodes;
 use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
-use crate::tasks::{Task, Tasks};
+use crate::tasks::Tasks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -35,8 +35,8 @@ pub(crate) struct Shared {
     pub jobs: Jobs,
     /// What users read; recoveries make way.
     pub reads: Reads,
-    /// The task whose pause keeps blocks that the catalog does not know.
-    pub orphans: Arc<Task>,
+    /// Held by whoever has copies deleted, or takes one back: neither may happen between the other's look and deed.
+    pub ordering: tokio::sync::Mutex<()>,
     pub audit: Audit,
     /// How long repairs of single blocks took lately.
     pub pace: Pace,
@@ -65,7 +65,7 @@ impl Shared {
             reads: Reads::default(),
             nodes: Nodes::default(),
             planner,
-            orphans: tasks.add("orphans"),
+            ordering: tokio::sync::Mutex::default(),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
             pace: Pace::alone(),
             pace_among_many: Pace::among_many(),

@@ -135,11 +135,6 @@ impl Task {
         *self.wish.borrow() == Wish::Go
     }
 
-    /// Pauses a task from within: it waits for the operator's word.
-    pub fn pause(&self) {
-        self.wish.send_replace(Wish::Pause);
-    }
-
     /// Changes the report.
     pub fn note(&self, change: impl FnOnce(&mut Report)) {
         change(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));

@@ -49,6 +49,11 @@ impl CrashDisk {
         Ok(())
     }
 
+    /// From now on (or no longer) files cannot be opened and folders not listed, as in a process without descriptors.
+    pub fn starve(&self, on: bool) {
+        self.media().is_starved = on;
+    }
+
     fn media(&self) -> MutexGuard<'_, Media> {
         self.media.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,6 +91,16 @@ impl CrashDisk {
         }
     }
 
+    /// [`read`](Self::read) for what takes a descriptor.
+    fn look<T>(&self, path: &Path, call: impl FnOnce(&mut Media) -> Result<T>) -> Result<T> {
+        /// Too many open files, as Linux numbers it.
+        const EMFILE: i32 = 24;
+        self.read(|media| match media.is_starved {
+            true => Err(DiskError::from_io(path, std::io::Error::from_raw_os_error(EMFILE))),
+            false => call(media),
+        })
+    }
+
     fn file(&self, node: NodeId, path: &Path, may_write: bool) -> Box<dyn DiskFile> {
         Box::new(CrashFile { disk: self.clone(), node, path: path.into(), may_write })
     }
@@ -99,12 +114,12 @@ impl Disk for CrashDisk {
 
     fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>> {
         check_relative(path)?;
-        Ok(self.file(self.read(|media| media.find_file(path))?, path, false))
+        Ok(self.file(self.look(path, |media| media.find_file(path))?, path, false))
     }
 
     fn open_write(&self, path: &Path) -> Result<Box<dyn DiskFile>> {
         check_relative(path)?;
-        Ok(self.file(self.read(|media| media.find_file(path))?, path, true))
+        Ok(self.file(self.look(path, |media| media.find_file(path))?, path, true))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -130,7 +145,7 @@ impl Disk for CrashDisk {
 
     fn list(&self, folder: &Path) -> Result<Vec<Entry>> {
         check_relative(folder)?;
-        self.read(|media| media.list(folder))
+        self.look(folder, |media| media.list(folder))
     }
 
     fn len(&self, path: &Path) -> Result<u64> {

@@ -56,6 +56,19 @@ impl DiskError {
         }
     }
 
+    /// Whether the medium could not return the bytes. Everything else says nothing about what is stored: too few
+    /// descriptors, too little memory, missing permission.
+    pub fn is_unreadable(&self) -> bool {
+        /// As Linux numbers it; no `ErrorKind` names it.
+        const EIO: i32 = 5;
+        match self {
+            DiskError::Io { source, .. } => {
+                source.raw_os_error() == Some(EIO) || source.kind() == io::ErrorKind::UnexpectedEof
+            }
+            _ => false,
+        }
+    }
+
     /// The kind of `std::io` error that says the same.
     fn kind(&self) -> io::ErrorKind {
         match self {

@@ -2,7 +2,8 @@
 
 use crate::cache::BlockCache;
 use crate::store::{
-    BlockFacts, BlockReader, BlockWriter, Digest, ObjectPart, Store, StoreError, StripeInfo, StripeMember,
+    BlockFacts, BlockReader, BlockWriter, Digest, Listed, ObjectPart, Store, StoreError, StripeInfo,
+    StripeMember,
 };
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
@@ -46,6 +47,11 @@ impl FlowStore {
         self.corrupt.lock().iter().copied().collect()
     }
 
+    /// Whether the block was found corrupt and is still here.
+    pub fn is_corrupt(&self, block: BlockId) -> bool {
+        self.corrupt.lock().contains(&block)
+    }
+
     /// The block was replaced or deleted.
     pub fn forget(&self, block: BlockId) {
         self.cache.forget(block);
@@ -70,6 +76,7 @@ pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
         StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
         StoreError::Disk(_) => Cause::Disk,
         StoreError::BadGeometry { .. } => Cause::Invalid,
+        StoreError::UnknownVersion { .. } => Cause::Disk,
         _ => Cause::Bug,
     };
     Fault::new(cause, error.to_string()).about(block)
@@ -196,7 +203,14 @@ impl BlockSink for NewBlock {
     }
 }
 
-/// What a listing tells of a block.
+impl From<Listed> for proto::StoredBlock {
+    fn from(listed: Listed) -> proto::StoredBlock {
+        let Listed { block, generation, stored_bytes } = listed;
+        proto::StoredBlock { block: block.to_vec(), generation, stored_bytes, ..Default::default() }
+    }
+}
+
+/// What a listing tells of a block with its sidecar.
 pub fn stored_block(meta: &crate::store::BlockMeta) -> proto::StoredBlock {
     proto::StoredBlock {
         block: meta.block.to_vec(),
@@ -207,6 +221,7 @@ pub fn stored_block(meta: &crate::store::BlockMeta) -> proto::StoredBlock {
         alpha: u32::from(meta.alpha),
         object: meta.object.as_ref().map(object_message),
         stripe: meta.stripe.as_ref().map(stripe_message),
+        damaged: false,
     }
 }
 

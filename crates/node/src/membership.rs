@@ -1,12 +1,16 @@
 //! A node's side of membership: it registers with its whole inventory, then sends heartbeats; when the coordinator is
 //! away it tries again, for ever, at a bounded pace.
 
+use crate::flows::FlowStore;
 use crate::server::Shared;
+use crate::store::{Listed, StoreError};
+use exec::BlockStore;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio_stream::StreamExt;
+use tokio::sync::mpsc::Sender;
 use tonic::transport::{Channel, Endpoint};
 use wire::proto::coordinator_client::CoordinatorClient;
+use wire::proto::register_message::Kind;
 use wire::{BlockId, ClusterId, PROTOCOL_VERSION, limits, proto};
 
 /// Blocks in one inventory message: about 60 KiB.
@@ -86,33 +90,51 @@ async fn register(
         rack: shared.rack.clone(),
         protocol: PROTOCOL_VERSION,
     };
-    let store = shared.flows.store.clone();
-    let inventory = tokio::task::spawn_blocking(move || {
-        let send = |kind| messages.blocking_send(proto::RegisterMessage { kind: Some(kind) }).is_ok();
-        if !send(proto::register_message::Kind::Hello(hello)) {
-            return;
-        }
-        let mut blocks = Vec::with_capacity(BLOCKS_PER_MESSAGE);
-        for listed in store.list() {
-            let Ok(l) = listed else { continue };
-            let (generation, stored_bytes) = (l.generation, l.stored_bytes);
-            blocks.push(proto::BlockRef { block: l.block.to_vec(), generation, stored_bytes });
-            if blocks.len() == BLOCKS_PER_MESSAGE {
-                let blocks = std::mem::take(&mut blocks);
-                if !send(proto::register_message::Kind::Blocks(proto::BlockInventory { blocks })) {
-                    return;
-                }
-            }
-        }
-        send(proto::register_message::Kind::Blocks(proto::BlockInventory { blocks }));
-    });
-    let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing).map(|m| m);
-    let reply = client.register(outgoing).await.map_err(unregistered)?.into_inner();
-    let _ = inventory.await;
+    let flows = Arc::clone(&shared.flows);
+    let inventory = tokio::task::spawn_blocking(move || send_inventory(&flows, hello, &messages));
+    let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
+    let reply = client.register(outgoing).await;
+    // An inventory that broke off is why the coordinator refused it.
+    inventory.await.map_err(away)?.map_err(away)?;
+    let reply = reply.map_err(unregistered)?.into_inner();
     let cluster = ClusterId::from_slice(&reply.cluster).map_err(away)?;
     let store = shared.flows.store.clone();
     tokio::task::spawn_blocking(move || store.join(cluster)).await.map_err(away)?.map_err(away)?;
     Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
+}
+
+/// Hello, then every block. An error ends it without the word that it is complete, and the coordinator takes it for none.
+fn send_inventory(
+    flows: &FlowStore,
+    hello: proto::NodeHello,
+    messages: &Sender<proto::RegisterMessage>,
+) -> Result<(), StoreError> {
+    // A coordinator that takes no more says why in its answer.
+    let send = |kind| messages.blocking_send(proto::RegisterMessage { kind: Some(kind) }).is_ok();
+    if !send(Kind::Hello(hello)) {
+        return Ok(());
+    }
+    let mut next = proto::BlockInventory::default();
+    for listed in flows.store.list() {
+        match listed {
+            Ok(Listed { block, generation, stored_bytes }) => {
+                next.blocks.push(proto::BlockRef { block: block.to_vec(), generation, stored_bytes });
+            }
+            Err(StoreError::Corrupt { block, damage }) => {
+                tracing::warn!(%block, %damage, "a block of the inventory is damaged");
+                flows.report_corrupt(block);
+                next.damaged.push(block.to_vec());
+            }
+            Err(error) => return Err(error),
+        }
+        let is_full = next.blocks.len() + next.damaged.len() == BLOCKS_PER_MESSAGE;
+        if is_full && !send(Kind::Blocks(std::mem::take(&mut next))) {
+            return Ok(());
+        }
+    }
+    next.complete = true;
+    send(Kind::Blocks(next));
+    Ok(())
 }
 
 fn away(error: impl std::fmt::Display) -> Unregistered {
@@ -153,6 +175,7 @@ pub fn status(shared: &Shared) -> proto::NodeStatus {
         throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
         tasks: vec![shared.scrub.status()],
         corrupt_blocks: shared.flows.corrupt().into_iter().map(BlockId::to_vec).collect(),
+        half_blocks: usage.half_blocks,
         cached_blocks: shared.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),
     }
 }

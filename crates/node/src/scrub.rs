@@ -88,7 +88,7 @@ impl Scrub {
         let listed: Vec<_> = store.store.list().collect();
         let total = listed.len() as u64;
         self.total.store(total, Ordering::SeqCst);
-        let mut problems = 0;
+        let (mut corrupt, mut unread) = (0, 0);
         for (done, entry) in (1..).zip(listed) {
             while self.state.load(Ordering::SeqCst) == PAUSED && !ended() {
                 std::thread::sleep(LOOK);
@@ -96,46 +96,45 @@ impl Scrub {
             if ended() || self.state.load(Ordering::SeqCst) == STOPPED {
                 break;
             }
-            let checked = match entry {
-                Ok(listed) => {
-                    self.check(store, listed.block, bytes_per_s).map(|problem| (listed.block, problem))
+            let checked = entry.and_then(|listed| {
+                Ok((listed.block, store.store.verify(listed.block, |bytes| pace(bytes_per_s, bytes))?))
+            });
+            self.done.store(done, Ordering::SeqCst);
+            let (block, problem) = match checked {
+                Ok((block, Verdict::Whole)) => (block, None),
+                Ok((block, Verdict::Damaged(damage))) | Err(StoreError::Corrupt { block, damage }) => {
+                    corrupt += 1;
+                    store.report_corrupt(block);
+                    (block, Some(damage.to_string()))
                 }
-                Err(StoreError::Corrupt { block, damage }) => Some((block, Some(damage.to_string()))),
+                // Deleted meanwhile.
+                Err(StoreError::NotFound { .. }) => continue,
+                // Says nothing about the block: too few descriptors, a folder that cannot be listed.
                 Err(error) => {
+                    unread += 1;
+                    self.errors.fetch_add(1, Ordering::SeqCst);
                     tracing::warn!("scrub: {error}");
-                    None
+                    continue;
                 }
             };
-            self.done.store(done, Ordering::SeqCst);
-            let Some((block, problem)) = checked else { continue };
             if let Some(problem) = &problem {
-                problems += 1;
                 self.errors.fetch_add(1, Ordering::SeqCst);
                 tracing::warn!("scrub: block {block}: {problem}");
-                store.report_corrupt(block);
             }
             if !report(block, problem, done, total) {
                 break;
             }
         }
         self.total.store(0, Ordering::SeqCst);
-        let detail = format!("last round: {total} blocks, {problems} corrupt");
+        let detail = format!("last round: {total} blocks, {corrupt} corrupt, {unread} could not be read");
         *self.detail.lock().unwrap_or_else(|p| p.into_inner()) = detail;
     }
+}
 
-    /// A problem with the block, or none; `None` when it was deleted meanwhile.
-    fn check(&self, store: &FlowStore, block: BlockId, bytes_per_s: u64) -> Option<Option<String>> {
-        let pace = |bytes: u64| {
-            if bytes_per_s > 0 {
-                std::thread::sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64));
-            }
-        };
-        match store.store.verify(block, pace) {
-            Ok(Verdict::Whole) => Some(None),
-            Ok(Verdict::Damaged(damage)) => Some(Some(damage.to_string())),
-            Err(StoreError::NotFound { .. }) => None,
-            Err(error) => Some(Some(error.to_string())),
-        }
+/// Waits as long as `bytes` take at that rate; 0 is as fast as the disk.
+fn pace(bytes_per_s: u64, bytes: u64) {
+    if bytes_per_s > 0 {
+        std::thread::sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64));
     }
 }
 

@@ -17,7 +17,7 @@ pub use prost::Message;
 pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 
 /// Version of both protocols; a peer that speaks another is refused.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The generated messages and services of `proto/stripeline.proto`.
 #[allow(missing_docs, clippy::all, unused_qualifications)]

@@ -72,7 +72,6 @@ async fn a_lost_catalog_is_rebuilt_from_the_nodes() {
         rig.repair(RepairRequest { block: block.to_vec(), ..Default::default() }).await.unwrap();
     }
     assert_eq!(rig.status().await.missing_blocks, 0);
-    rig.control_task("orphans", "resume").await;
     rig.bring_back(nodes).await;
     rig.no_garbage().await;
     same(&rig, &objects).await;
@@ -108,7 +107,7 @@ async fn a_backup_brings_a_catalog_back_and_later_blocks_are_kept() {
     rig.start_coordinator(disk).await;
     same(&rig, &objects).await;
 
-    // It does not know what came after the backup; that stays until the operator says that it may go.
+    // It does not know what came after the backup; that stays.
     rig.put("new", b"bytes").await.unwrap();
     rig.client.delete("new").await.unwrap();
     rig.no_garbage().await;

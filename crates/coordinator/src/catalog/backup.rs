@@ -5,10 +5,14 @@
 //!   entry: table index (1) │ key length (4) │ value length (4) │ key │ value
 //! ```
 //!
-//! Numbers are little-endian. Rows are as stored, each with its own version.
+//! Numbers are little-endian. Rows are as stored, each with its own version. What is in flight is left out: by the time
+//! of a restore it has been committed or given up, and nobody here knows which.
 
-use super::rows::{BlockRow, CATALOG_FORMAT, MetaKey, MetaRow, TABLES};
-use super::table::{Change, Read, Scan};
+use super::rows::{
+    BlockCopy, BlockRow, CATALOG_FORMAT, GarbageRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow,
+    RepairRow, StripeRow, StripeState, TABLES,
+};
+use super::table::{Change, Key, Read, Row, Scan, decode, malformed};
 use super::{Catalog, meta};
 use crate::error::{CoordinatorError, Result};
 use disk::Disk;
@@ -36,6 +40,9 @@ impl Catalog {
             let mut listening = true;
             for (index, table) in TABLES.into_iter().enumerate() {
                 txn.raw_scan(table, &[], &mut |key, value| {
+                    if is_in_flight(txn, table, key, value)? {
+                        return Ok(Scan::Next);
+                    }
                     piece.push(index as u8);
                     piece.extend((key.len() as u32).to_le_bytes());
                     piece.extend((value.len() as u32).to_le_bytes());
@@ -61,8 +68,7 @@ impl Catalog {
 
 /// Makes a catalog from a backup, on a disk that has none yet (or an empty one).
 ///
-/// Blocks that the restored catalog does not know are kept on the nodes until the task `orphans` is resumed: they may
-/// have been put after the backup.
+/// Blocks that the restored catalog does not know stay on the nodes: they may have been put after the backup.
 ///
 /// # Errors
 /// [`CoordinatorError::Malformed`] for a backup that is cut off, changed, or of another version;
@@ -77,6 +83,12 @@ pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
         for &(table, key, value) in &entries {
             txn.raw_put(table, key, value)?;
         }
+        // An earlier version's backup has it.
+        for &(table, key, value) in &entries {
+            if is_in_flight(txn, table, key, value)? {
+                txn.raw_remove(table, key)?;
+            }
+        }
         leap(txn)
     });
     catalog.close();
@@ -89,7 +101,6 @@ fn leap(txn: &Change) -> Result<()> {
     if row.format != CATALOG_FORMAT {
         return Err(CoordinatorError::CatalogFormat { found: row.format, known: CATALOG_FORMAT });
     }
-    row.keep_unknown = true;
     row.unnamed = false;
     row.next_version = row.next_version.saturating_add(VERSION_LEAP);
     txn.put::<MetaRow>(&MetaKey, &row)?;
@@ -98,6 +109,20 @@ fn leap(txn: &Change) -> Result<()> {
         txn.set_block(block, &row)?;
     }
     Ok(())
+}
+
+/// Whether a row tells of something that has begun and not ended. Garbage of a block that is still there is among it: what
+/// it gave way to may be gone by the time of a restore.
+fn is_in_flight(txn: &impl Read, table: &str, key: &[u8], value: &[u8]) -> Result<bool> {
+    Ok(match table {
+        PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | RepairRow::TABLE => true,
+        StripeRow::TABLE => decode::<StripeRow>(key, value)?.state != StripeState::Encoded,
+        GarbageRow::TABLE => match BlockCopy::from_bytes(key) {
+            Some(copy) => txn.get::<BlockRow>(&copy.block)?.is_some(),
+            None => return Err(malformed(GarbageRow::TABLE, key, "the key is none")),
+        },
+        _ => false,
+    })
 }
 
 /// A table's name, a key and a value.

@@ -186,6 +186,12 @@ impl BlockRow {
         self.locations.iter().any(|l| living.contains(&l.node))
     }
 
+    /// Whether it has fewer living copies than it is to have: outside a stripe those that its put asked for.
+    pub fn is_in_need(&self, living: &BTreeSet<u32>) -> bool {
+        let wanted = if self.stripe.is_some() { 1 } else { self.replicas as usize };
+        self.locations.iter().filter(|l| living.contains(&l.node)).count() < wanted
+    }
+
     /// The copy at `location`.
     pub fn copy_at(&self, block: BlockId, location: Location) -> StoredCopy {
         StoredCopy { block, generation: location.generation, stored_bytes: self.stored_bytes }

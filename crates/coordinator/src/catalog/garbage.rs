@@ -1,8 +1,11 @@
-//! Garbage: copies that have to go. They go only on the coordinator's word, after a grace.
+//! Garbage: copies that are not counted on any more. They go only on the coordinator's word, after a grace, and on proof that
+//! is fetched when the order is given: the block is gone from the catalog, or others that stand in for the copy were
+//! seen by their nodes a moment ago (HEALING.md, "Letting go").
 
-use super::Catalog;
-use super::rows::{BlockCopy, BlockRow, GarbageRow, PlannedRow};
-use super::table::{Read, Scan};
+use super::blocks::referenced;
+use super::rows::{BlockCopy, BlockRow, GarbageRow, PlannedRow, StripeRow};
+use super::table::{Read, Row, Scan, malformed};
+use super::{Catalog, MIN_REPLICAS};
 use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::BlockId;
@@ -26,6 +29,40 @@ impl Catalog {
                 }
                 Ok(Scan::Next)
             })?;
+            Ok(due)
+        })
+    }
+
+    /// Copies that must be seen, each by its own node, before any of these may be deleted.
+    pub fn witnesses(&self, copies: &[BlockCopy]) -> Result<BTreeSet<BlockCopy>> {
+        self.view(|txn| {
+            let mut witnesses = BTreeSet::new();
+            for copy in copies {
+                for (block, row) in stand_ins(txn, copy)? {
+                    witnesses.extend(row.locations.iter().map(|l| l.copy_of(block)));
+                }
+            }
+            Ok(witnesses)
+        })
+    }
+
+    /// Of these copies those that may be deleted now, the nodes having `seen` just these witnesses.
+    pub fn may_go(&self, copies: Vec<BlockCopy>, seen: &BTreeSet<BlockCopy>) -> Result<Due> {
+        self.view(|txn| {
+            let mut due = Due::default();
+            for copy in copies {
+                if txn.get::<GarbageRow>(&copy)?.is_none() {
+                    // Taken back, or deleted, meanwhile.
+                    continue;
+                }
+                let mut is_replaced = true;
+                for (block, row) in stand_ins(txn, &copy)? {
+                    let others =
+                        row.locations.iter().map(|l| l.copy_of(block)).filter(|other| *other != copy);
+                    is_replaced &= others.filter(|other| seen.contains(other)).count() >= row.stand_ins();
+                }
+                (if is_replaced { &mut due.go } else { &mut due.wait }).push(copy);
+            }
             Ok(due)
         })
     }
@@ -55,6 +92,32 @@ impl Catalog {
             txn.to_garbage(damaged.copy_of(block), now_ms)?;
             Ok(true)
         })
+    }
+}
+
+/// What became of due garbage.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Due {
+    /// It may be deleted.
+    pub go: Vec<BlockCopy>,
+    /// What it gave way to was not seen.
+    pub wait: Vec<BlockCopy>,
+}
+
+/// The blocks that must be there without this copy: none if its block is gone, all members of the stripe if it is in one.
+fn stand_ins(txn: &impl Read, copy: &BlockCopy) -> Result<Vec<(BlockId, BlockRow)>> {
+    let Some(row) = txn.get::<BlockRow>(&copy.block)? else { return Ok(Vec::new()) };
+    let Some(place) = row.stripe else { return Ok(vec![(copy.block, row)]) };
+    let stripe = txn.get::<StripeRow>(&place.stripe)?;
+    let stripe = stripe
+        .ok_or_else(|| malformed(StripeRow::TABLE, &place.stripe.to_bytes(), "referred to, but missing"))?;
+    stripe.members.iter().flatten().map(|m| Ok((m.block, referenced(txn, m.block)?))).collect()
+}
+
+impl BlockRow {
+    /// Copies that must be there before another one goes.
+    fn stand_ins(&self) -> usize {
+        if self.stripe.is_some() { 1 } else { MIN_REPLICAS.min(self.replicas as usize) }
     }
 }
 

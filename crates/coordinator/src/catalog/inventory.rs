@@ -1,54 +1,84 @@
 //! What nodes say they hold, against what the catalog says.
 
+use super::Catalog;
 use super::garbage::is_known;
-use super::rows::{BlockCopy, BlockRow, HeldRow, Location};
+use super::repair::holders;
+use super::rows::{BlockCopy, BlockRow, GarbageRow, HeldRow, Location};
 use super::table::Read;
-use super::{Catalog, meta};
 use crate::error::Result;
 use std::collections::BTreeSet;
 
 /// What came of a list of copies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reconciled {
-    /// Copies of known blocks at another place than the catalog says.
-    pub stale: u64,
-    /// Copies of blocks that the catalog does not know.
+    /// Copies of known blocks at another place than the catalog says: they are garbage from now on.
+    pub surplus: u64,
+    /// Copies of blocks that the catalog does not know. They stay as they are.
     pub unknown: u64,
-    /// Whether they were kept (else they are garbage now).
-    pub kept: bool,
+    /// Garbage, old and new, whose blocks are in need of it.
+    pub needed: Vec<BlockCopy>,
 }
 
 impl Catalog {
-    /// Compares copies that a node has with the catalog. Every copy is known before it exists (see the module above), so
-    /// one that is not known is a leftover, and becomes garbage. Not so in a catalog that was restored or rebuilt: there it
-    /// is kept, and a copy of a known block becomes a location.
-    pub fn reconcile(&self, copies: &[BlockCopy], now_ms: u64) -> Result<Reconciled> {
-        // Nearly always all are known: then nothing is written.
-        let all_known =
-            self.view(|txn| copies.iter().try_fold(true, |known, copy| Ok(known && is_known(txn, copy)?)))?;
-        if all_known {
-            return Ok(Reconciled::default());
-        }
-        self.change(|txn| {
-            let keep = meta(txn)?.keep_unknown;
-            let mut result = Reconciled { kept: keep, ..Reconciled::default() };
+    /// Compares copies that a node has with the catalog. One that it does not know in any state is of another history: if
+    /// its block is not known either, nothing is done about it, ever; else it is garbage that its block may need.
+    pub fn reconcile(&self, copies: &[BlockCopy], living: &BTreeSet<u32>, now_ms: u64) -> Result<Reconciled> {
+        let (mut result, surplus) = self.view(|txn| {
+            let (mut result, mut surplus) = (Reconciled::default(), Vec::new());
             for copy in copies {
-                if is_known(txn, copy)? {
+                let is_garbage = txn.get::<GarbageRow>(copy)?.is_some();
+                if !is_garbage && is_known(txn, copy)? {
                     continue;
                 }
-                let row = txn.get::<BlockRow>(&copy.block)?;
-                *(if row.is_some() { &mut result.stale } else { &mut result.unknown }) += 1;
-                match row {
-                    Some(mut row) if keep && row.on(copy.node).is_none() => {
-                        row.locations.push(Location { node: copy.node, generation: copy.generation });
-                        row.last_generation = row.last_generation.max(copy.generation);
-                        txn.set_block(copy.block, &row)?;
+                match txn.get::<BlockRow>(&copy.block)? {
+                    None if is_garbage => {}
+                    None => result.unknown += 1,
+                    Some(row) => {
+                        if !is_garbage {
+                            surplus.push(*copy);
+                        }
+                        if row.is_in_need(living) {
+                            result.needed.push(*copy);
+                        }
                     }
-                    _ if keep => {}
-                    _ => txn.to_garbage(*copy, now_ms)?,
                 }
             }
-            Ok(result)
+            Ok((result, surplus))
+        })?;
+        result.surplus = surplus.len() as u64;
+        // Nearly always there is none: then nothing is written.
+        if !surplus.is_empty() {
+            self.change(|txn| {
+                for copy in surplus {
+                    // What became a location meanwhile is none.
+                    if !is_known(txn, &copy)? {
+                        txn.to_garbage(copy, now_ms)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(result)
+    }
+
+    /// A copy that its node has just read, and found whole, becomes a location again if its block still needs it.
+    /// `digest` is what its sidecar says. Whether it did.
+    pub fn take_back(&self, copy: &BlockCopy, digest: &[u8], living: &BTreeSet<u32>) -> Result<bool> {
+        self.change(|txn| {
+            let Some(mut row) = txn.get::<BlockRow>(&copy.block)? else { return Ok(false) };
+            let is_the_block = row.sums.digest.is_none_or(|known| known == digest);
+            let has_place = row.on(copy.node).is_none()
+                && match row.stripe {
+                    Some(place) => !holders(txn, place.stripe)?.contains(&copy.node),
+                    None => true,
+                };
+            if !(is_the_block && has_place && row.is_in_need(living) && txn.remove::<GarbageRow>(copy)?) {
+                return Ok(false);
+            }
+            row.locations.push(Location { node: copy.node, generation: copy.generation });
+            row.last_generation = row.last_generation.max(copy.generation);
+            txn.set_block(copy.block, &row)?;
+            Ok(true)
         })
     }
 
@@ -79,15 +109,6 @@ impl Catalog {
                 }
             }
             Ok(forgotten)
-        })
-    }
-
-    /// From now on unknown blocks are garbage again.
-    pub fn collect_unknown(&self) -> Result<()> {
-        self.change(|txn| {
-            let mut row = meta(txn)?;
-            row.keep_unknown = false;
-            txn.put(&super::rows::MetaKey, &row)
         })
     }
 }

@@ -3,12 +3,14 @@
 //!
 //! ```text
 //!   planned ──commit──▶ location of a block ──replaced, deleted──▶ garbage ──deleted on the node──▶ forgotten
-//!      └────────────── given up ───────────────────────────────────▲
+//!      │                     ▲────────────── taken back ────────────── │ ▲
+//!      └────────────── given up ─────────────────────────────────────────┘
 //! ```
 //!
 //! Every copy of a block, (block, node, generation), is in exactly one of these states from before the plan that
-//! writes it is handed out until the node has deleted it. So a copy that the catalog does not know can only be one of
-//! another catalog. Nothing here reads a clock: the time comes in as milliseconds since 1970.
+//! writes it is handed out until the node has deleted it. So a copy that the catalog does not know is of another history,
+//! of which nothing is known here: it stays. Garbage goes only if its block is gone, or if others are there in its stead
+//! (`garbage.rs`). Nothing here reads a clock: the time comes in as milliseconds since 1970.
 
 mod archive;
 mod audit;
@@ -29,6 +31,7 @@ mod table;
 pub(crate) use archive::{NewStripe, PARITY_GENERATION, StagedParity};
 pub use backup::restore;
 pub(crate) use blocks::{Placement, StripePlacement};
+pub(crate) use garbage::Due;
 pub(crate) use put::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, NewPut, PlannedBlock};
 pub(crate) use rebuild::{Facts, FoundBlock, FoundStripe};
 pub(crate) use repair::RepairTicket;
@@ -111,7 +114,7 @@ impl MetaRow {
             format: CATALOG_FORMAT,
             cluster,
             unnamed: true,
-            keep_unknown: false,
+            reserved: false,
             next_version: 1,
             next_job: 1,
         }

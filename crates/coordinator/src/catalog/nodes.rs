@@ -15,7 +15,6 @@ impl Catalog {
             match cluster {
                 Some(theirs) if theirs != meta.cluster && meta.unnamed => {
                     meta.cluster = theirs;
-                    meta.keep_unknown = true;
                 }
                 Some(theirs) if theirs != meta.cluster => {
                     return Err(CoordinatorError::Conflict(format!(

@@ -72,8 +72,6 @@ impl Catalog {
             let rebuilt = sight.write(txn, replicas, now_ms)?;
             let mut row = meta(txn)?;
             row.next_version = row.next_version.max(sight.highest_version() + 1);
-            // A node that was not asked may still hold what is missing now.
-            row.keep_unknown = true;
             txn.put(&MetaKey, &row)?;
             Ok(rebuilt)
         })

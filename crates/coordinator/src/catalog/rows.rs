@@ -40,8 +40,8 @@ pub(crate) struct MetaRow {
     pub cluster: ClusterId,
     /// No node knows the cluster's id yet, so that of the first node may be taken over.
     pub unnamed: bool,
-    /// Blocks that this catalog does not know may be those of an earlier or later state of it: they are kept.
-    pub keep_unknown: bool,
+    /// Held a switch of format 1's first programs; written as false.
+    pub reserved: bool,
     pub next_version: u64,
     pub next_job: u64,
 }

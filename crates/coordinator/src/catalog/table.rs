@@ -128,8 +128,12 @@ impl Change {
 
     /// Whether there was such a row.
     pub(crate) fn remove<R: Row>(&self, key: &R::Key) -> Result<bool> {
-        let mut table = self.0.open_table(raw(R::TABLE)).map_err(failed)?;
-        let removed = table.remove(key.to_bytes().as_slice()).map_err(failed)?;
+        self.raw_remove(R::TABLE, &key.to_bytes())
+    }
+
+    pub(super) fn raw_remove(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+        let mut table = self.0.open_table(raw(table)).map_err(failed)?;
+        let removed = table.remove(key).map_err(failed)?;
         Ok(removed.is_some())
     }
 }

@@ -218,7 +218,7 @@ impl Repair<'_> {
                 let now_ms = now_ms();
                 shared.catalog.run(move |c| c.abort_repair(&ticket, now_ms)).await?;
                 result?;
-                throw_away(shared, &view, &placement, &ticket).await?;
+                throw_away(shared, &view, &ticket).await?;
                 Ok(Repaired::Yes)
             }
         }
@@ -366,17 +366,16 @@ pub(super) fn is_mendable(fault: &Fault, requestors: &[u32]) -> bool {
         && !others.iter().any(|node| requestors.contains(node))
 }
 
-/// Deletes the copy at once instead of after the grace: nothing refers to it.
-pub(super) async fn throw_away(
-    shared: &Arc<Shared>,
-    view: &View,
-    placement: &Placement,
-    ticket: &RepairTicket,
-) -> Result<()> {
+/// Deletes the copy at once instead of after the grace, and without asking whether others are there: this flow made it
+/// to be measured, nothing ever counted on it, and the node deletes exactly this generation.
+pub(super) async fn throw_away(shared: &Arc<Shared>, view: &View, ticket: &RepairTicket) -> Result<()> {
     let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
     let copy = ticket.target.copy_of(ticket.block);
-    let reference = proto::BlockRef::from(placement.row.copy_at(ticket.block, ticket.target));
-    match shared.nodes.delete(view, copy.node, cluster, vec![reference]).await {
+    match shared.nodes.delete(view, copy.node, cluster, &[copy]).await {
+        Ok(refused) if !refused.is_empty() => {
+            tracing::warn!(?refused, "a discarded copy stays");
+            Ok(())
+        }
         Ok(_) => shared.catalog.run(move |c| c.garbage_deleted(&[copy])).await,
         Err(error) => {
             tracing::info!(%error, "a discarded copy stays until it is collected as garbage");

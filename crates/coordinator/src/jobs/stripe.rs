@@ -190,7 +190,7 @@ impl Pass<'_> {
                 },
                 Ok(_) => {
                     self.abort(std::slice::from_ref(lost)).await?;
-                    throw_away(self.shared, view, &lost.placement, &lost.ticket).await?;
+                    throw_away(self.shared, view, &lost.ticket).await?;
                     outcome.made.push(block);
                 }
                 Err(error) => {

@@ -156,6 +156,11 @@ impl Cluster {
         }
     }
 
+    /// Waits until the collector has had two turns.
+    pub async fn collect(&mut self) {
+        tokio::time::sleep(Duration::from_millis(3 * self.settings.garbage_grace_ms + 100)).await;
+    }
+
     /// The node falls silent; returns when the coordinator has noticed.
     pub async fn kill(&mut self, node: u32) {
         self.world.kill(node);
@@ -332,7 +337,7 @@ async fn connect(coordinator: &Coordinator) -> Client {
     CoordinatorClient::connect(address).await.expect("the coordinator accepts")
 }
 
-async fn register(client: &mut Client, world: &World, node: u32) -> Result<(), Status> {
+pub async fn register(client: &mut Client, world: &World, node: u32) -> Result<(), Status> {
     let hello = proto::RegisterMessage { kind: Some(Kind::Hello(world.hello(node))) };
     let blocks = proto::RegisterMessage { kind: Some(Kind::Blocks(world.inventory(node))) };
     let reply = client.register(tokio_stream::iter([hello, blocks])).await?.into_inner();

@@ -155,7 +155,7 @@ impl World {
             generation: stored.generation,
             stored_bytes: stored.bytes.len() as u64,
         };
-        proto::BlockInventory { blocks: own.map(reference).collect() }
+        proto::BlockInventory { blocks: own.map(reference).collect(), complete: true, damaged: Vec::new() }
     }
 
     pub fn status(&self, node: u32) -> proto::NodeStatus {
@@ -410,7 +410,26 @@ impl Node for FakeNode {
                 deleted += 1;
             }
         }
-        Ok(Response::new(proto::DeleteBlocksReply { deleted }))
+        Ok(Response::new(proto::DeleteBlocksReply { deleted, refused: Vec::new() }))
+    }
+
+    async fn check_blocks(
+        &self,
+        request: Request<proto::CheckBlocksRequest>,
+    ) -> Result<Response<proto::CheckBlocksReply>, Status> {
+        self.alive()?;
+        let state = self.world.state();
+        let check = |wanted: proto::BlockRef| {
+            let key = (self.node, wanted.block);
+            let stored = state.blocks.get(&key).filter(|s| s.generation == wanted.generation);
+            let sound = stored.filter(|_| !state.corrupt.contains(&key));
+            sound.map_or_else(Default::default, |stored| proto::CheckedBlock {
+                there: true,
+                digest: blake3::hash(&stored.bytes).as_bytes().to_vec(),
+            })
+        };
+        let blocks = request.into_inner().blocks.into_iter().map(check).collect();
+        Ok(Response::new(proto::CheckBlocksReply { blocks }))
     }
 
     async fn list_blocks(
@@ -429,6 +448,7 @@ impl Node for FakeNode {
             alpha: 1,
             object: stored.write.object.clone(),
             stripe: stripe_info(&stored.write.stripe),
+            damaged: false,
         });
         Ok(stream(listed.collect()))
     }

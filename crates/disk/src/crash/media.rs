@@ -31,6 +31,8 @@ pub(super) struct Media {
     /// Lengths of all files that have a name, together.
     used: u64,
     pub(super) capacity: Option<u64>,
+    /// No file can be opened and no folder listed.
+    pub(super) is_starved: bool,
     number: u64,
     life: u64,
 }
@@ -54,7 +56,15 @@ fn folder() -> Node {
 
 impl Media {
     pub(super) fn new(number: u64, life: u64) -> Self {
-        Self { nodes: vec![folder()], locks: BTreeSet::new(), used: 0, capacity: None, number, life }
+        Self {
+            nodes: vec![folder()],
+            locks: BTreeSet::new(),
+            used: 0,
+            capacity: None,
+            is_starved: false,
+            number,
+            life,
+        }
     }
 
     pub(super) fn find(&self, path: &Path) -> Result<NodeId> {

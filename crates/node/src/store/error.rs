@@ -107,6 +107,25 @@ pub enum StoreError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A sidecar of a version that this program does not know. What it says cannot be judged, so nothing may rest on it.
+    #[error(
+        "the sidecar of block {block} has version {found}, this program knows {known}: start the version that wrote it; \
+         if none did, the file is damaged: move it and its block out of the store"
+    )]
+    UnknownVersion {
+        /// The block.
+        block: BlockId,
+        /// What is stored: versions of the sidecar and of its fingerprints.
+        found: String,
+        /// What this program reads.
+        known: String,
+    },
+    /// A block of which only one of the two files is there. It is no copy, and it is kept.
+    #[error("block {block} has no sidecar: which copy its data are cannot be told, and they are kept")]
+    Half {
+        /// The block.
+        block: BlockId,
+    },
     /// The folder belongs to another node.
     #[error("the block store belongs to node {found}, not to node {expected}")]
     WrongNode {
@@ -164,12 +183,12 @@ fn hex(digest: &Digest) -> String {
 }
 
 /// Types a disk error met while reading a stored block: what the medium cannot return is as good as corrupt, so that
-/// it is repaired like other corruption.
+/// it is repaired like other corruption. No other error says anything about the block.
 pub(super) fn reading(block: BlockId) -> impl Fn(DiskError) -> StoreError {
     move |error| match error {
         DiskError::NotFound { .. } => StoreError::NotFound { block },
-        DiskError::Io { source, .. } => {
-            StoreError::Corrupt { block, damage: Damage::Unreadable(source.to_string()) }
+        error if error.is_unreadable() => {
+            StoreError::Corrupt { block, damage: Damage::Unreadable(error.to_string()) }
         }
         other => StoreError::Disk(other),
     }

@@ -10,6 +10,8 @@ pub struct Usage {
     pub blocks: u64,
     /// Their bytes, sidecars not counted.
     pub stored_bytes: u64,
+    /// Data without a sidecar and sidecars without data, when the store was opened.
+    pub half_blocks: u64,
 }
 
 /// A block of the list.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What holds, whatever happens:
-//! - a block exists if both names do; either alone is rubbish that the next opening sweeps away;
+//! - a block exists if both names do; either alone is no copy: it is counted, told and kept;
 //! - both names exist only after the contents of both are durable, and both belong to the same write;
 //! - after [`BlockWriter::finish`] returned, the block survives a power cut; before, it exists whole or not at all.
 //!
@@ -91,10 +91,10 @@ impl Store {
         Identity { node, cluster: None }.save(disk.as_ref())
     }
 
-    /// Opens the store of `node`, sweeps away what a crash left half done, and makes durable what is there.
+    /// Opens the store of `node`, removes temporary files that a crash left, and makes durable what is there.
     ///
     /// Errors: [`StoreError::NotFormatted`], [`StoreError::WrongNode`], [`StoreError::BadIdentity`],
-    /// [`StoreError::InUse`].
+    /// [`StoreError::InUse`], [`StoreError::UnknownVersion`].
     pub fn open(disk: Arc<dyn Disk>, node: u32) -> Result<Self> {
         // Before the lock: a folder that is no store is not touched.
         Identity::load(disk.as_ref())?;
@@ -108,7 +108,7 @@ impl Store {
         for entry in disk.list(Path::new(temp::FOLDER))? {
             disk.remove(&Path::new(temp::FOLDER).join(entry.name))?;
         }
-        let names = Names::sweep(disk.as_ref())?;
+        let names = Names::load(disk.as_ref())?;
         let shared =
             Shared { disk, names, identity: Mutex::new(identity), temps: AtomicU64::new(0), _lock: lock };
         Ok(Self { shared: Arc::new(shared) })
@@ -152,14 +152,11 @@ impl Store {
         self.shared.names.contains(self.shared.disk.as_ref(), block)
     }
 
-    /// Removes a block, durably on return; false if it was not here.
-    pub fn delete(&self, block: BlockId) -> Result<bool> {
-        self.delete_up_to(block, u64::MAX)
-    }
-
-    /// The same for a copy of generation `newest` or older: a newer copy is another one, and stays.
-    pub fn delete_up_to(&self, block: BlockId, newest: u64) -> Result<bool> {
-        self.shared.names.delete(self.shared.disk.as_ref(), block, newest)
+    /// Removes a copy of a block, durably on return; false if there is none of exactly that generation here.
+    ///
+    /// Errors: whatever keeps the store from knowing which copy it has; nothing is removed then.
+    pub fn delete(&self, block: BlockId, generation: u64) -> Result<bool> {
+        self.shared.names.delete(self.shared.disk.as_ref(), block, generation)
     }
 
     /// Bytes that can still be written, as the disk says.

@@ -44,20 +44,22 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Removes data without sidecar and sidecars without data, syncs every folder, and counts what is left.
-    pub(super) fn sweep(disk: &dyn Disk) -> Result<Self> {
+    /// Syncs every folder and counts what is there. Half a pair is no block, and it is kept: its other half may have been
+    /// moved away by hand. A sidecar of an unknown version ends it ([`StoreError::UnknownVersion`]).
+    pub(super) fn load(disk: &dyn Disk) -> Result<Self> {
         let mut usage = Usage::default();
         for first_byte in 0..=u8::MAX {
             let folder = folder_path(first_byte);
             for (block, pair) in pairs(disk, first_byte)? {
                 match pair {
                     Pair { data: true, sidecar: true } => {
+                        check_version(disk, block)?;
                         usage.blocks += 1;
                         usage.stored_bytes += disk.len(&data_path(block))?;
                     }
                     Pair { data, .. } => {
-                        tracing::warn!(%block, data, "half a block is removed: a crash interrupted its writing or removal");
-                        disk.remove(&if data { data_path(block) } else { sidecar_path(block) })?;
+                        tracing::warn!(%block, data, "half a block: its data, or its sidecar, are not there");
+                        usage.half_blocks += 1;
                     }
                 }
             }
@@ -112,7 +114,7 @@ impl Names {
             let named = sidecar.rename(&sidecar_path(block)).and_then(|()| data.rename(&data_path(block)));
             if let Err(error) = named {
                 if !kept {
-                    // Half a pair would be swept away at the next opening; it need not wait for that.
+                    // The names were free before: half a pair is this writer's own.
                     let _ = self.remove_both(disk, block);
                 }
                 return Err(error);
@@ -166,24 +168,43 @@ impl Names {
         };
         let had_data = remove_if_there(disk, &data_path(block))?;
         let had_sidecar = remove_if_there(disk, &sidecar_path(block))?;
+        let mut usage = self.usage();
         if let (true, true, Some(bytes)) = (had_data, had_sidecar, data_bytes) {
-            let mut usage = self.usage();
             usage.blocks = usage.blocks.saturating_sub(1);
             usage.stored_bytes = usage.stored_bytes.saturating_sub(bytes);
+        } else if had_data || had_sidecar {
+            usage.half_blocks = usage.half_blocks.saturating_sub(1);
         }
         Ok(had_data || had_sidecar)
     }
 
-    pub(super) fn delete(&self, disk: &dyn Disk, block: BlockId, newest: u64) -> Result<bool> {
+    /// Removes exactly that copy; false if it is not here. Whatever keeps this from knowing which copy is here is an
+    /// error, and nothing goes.
+    pub(super) fn delete(&self, disk: &dyn Disk, block: BlockId, generation: u64) -> Result<bool> {
         let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
-        if matches!(self.stored(disk, block), Ok((generation, _)) if generation > newest) {
+        let data = disk.exists(&data_path(block))?;
+        let sidecar = match disk.open(&sidecar_path(block)) {
+            Ok(file) => file,
+            Err(DiskError::NotFound { .. }) if data => return Err(StoreError::Half { block }),
+            Err(DiskError::NotFound { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        // A sidecar without data says of which copy a deletion was interrupted.
+        if Sidecar::load(sidecar, block)?.meta.generation != generation {
             return Ok(false);
         }
-        let was_there = self.remove_both(disk, block)?;
-        if was_there {
-            disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockDeleted)?;
-        }
-        Ok(was_there)
+        self.remove_both(disk, block)?;
+        disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockDeleted)?;
+        Ok(true)
+    }
+}
+
+/// A sidecar that cannot be read at all is damage, which is found when the block is listed.
+fn check_version(disk: &dyn Disk, block: BlockId) -> Result<()> {
+    let sidecar = disk.open(&sidecar_path(block)).map_err(reading(block));
+    match sidecar.and_then(|file| super::sidecar::probe(file.as_ref(), block)) {
+        Err(StoreError::Corrupt { .. }) => Ok(()),
+        other => other,
     }
 }
 

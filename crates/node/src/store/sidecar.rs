@@ -96,6 +96,13 @@ pub(super) fn encode(meta: &BlockMeta, entries: impl Iterator<Item = ChunkEntry>
     Ok(out)
 }
 
+/// Whether the sidecar of `block` is of the known version, without reading more of it than its header.
+pub(super) fn probe(file: &dyn DiskFile, block: BlockId) -> Result<()> {
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact_at(0, &mut header).map_err(reading(block))?;
+    check_version(&header, block)
+}
+
 /// An open sidecar whose header holds.
 #[derive(Debug)]
 pub(super) struct Sidecar {
@@ -111,6 +118,7 @@ impl Sidecar {
         let file_bytes = file.len().map_err(reading(block))?;
         let mut head = vec![0; file_bytes.min(FIRST_READ_BYTES) as usize];
         file.read_exact_at(0, &mut head).map_err(reading(block))?;
+        check_version(&head, block)?;
         let wanted = head_bytes(&head).map_err(corrupt)?;
         if wanted as u64 > file_bytes {
             return Err(corrupt("it is cut off"));
@@ -154,15 +162,26 @@ impl Sidecar {
     }
 }
 
-/// Bytes of header, meta and their checksum, from the first bytes of a file.
+/// [`StoreError::UnknownVersion`] if a file that begins like a sidecar is of a version that is not known here.
+fn check_version(start: &[u8], block: BlockId) -> Result<()> {
+    // What is shorter or begins otherwise is damaged, and found to be when it is parsed.
+    let Some([m @ .., v0, v1, f0, f1, _, _, _, _]) = start.first_chunk::<HEADER_BYTES>() else {
+        return Ok(());
+    };
+    let found = (u16::from_le_bytes([*v0, *v1]), u16::from_le_bytes([*f0, *f1]));
+    let known = (VERSION, FINGERPRINT_VERSION);
+    if *m != MAGIC || found == known {
+        return Ok(());
+    }
+    let text = |(sidecar, fingerprints)| format!("{sidecar}.{fingerprints}");
+    Err(StoreError::UnknownVersion { block, found: text(found), known: text(known) })
+}
+
+/// Bytes of header, meta and their checksum, from the first bytes of a file of a known version.
 fn head_bytes(start: &[u8]) -> std::result::Result<usize, &'static str> {
-    let [m @ .., v0, v1, f0, f1, b0, b1, b2, b3] =
-        start.first_chunk::<HEADER_BYTES>().ok_or("it is cut off")?;
+    let [m @ .., _, _, _, _, b0, b1, b2, b3] = start.first_chunk::<HEADER_BYTES>().ok_or("it is cut off")?;
     if *m != MAGIC {
         return Err("it does not begin like one");
-    }
-    if u16::from_le_bytes([*v0, *v1]) != VERSION || u16::from_le_bytes([*f0, *f1]) != FINGERPRINT_VERSION {
-        return Err("its version is unknown");
     }
     let meta_bytes = u32::from_le_bytes([*b0, *b1, *b2, *b3]) as usize;
     if meta_bytes > MAX_META_BYTES {

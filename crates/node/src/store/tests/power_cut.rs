@@ -17,7 +17,7 @@ fn run(store: &Store) -> usize {
         &|| put(store, B, 1, &content(2, BYTES)).is_ok(),
         &|| put(store, A, 2, &content(3, BYTES - 5000)).is_ok(),
         &|| put(store, B, 2, &content(2, BYTES)).is_ok(),
-        &|| store.delete(A).unwrap_or(false),
+        &|| store.delete(A, 2).unwrap_or(false),
     ];
     steps.iter().take_while(|step| step()).count()
 }
@@ -68,6 +68,8 @@ fn check(bench: &Bench, acknowledged: usize) -> std::result::Result<(), String> 
     let usage = Usage {
         blocks: listed.len() as u64,
         stored_bytes: listed.iter().map(|block| block.stored_bytes).sum(),
+        // A crash between two names leaves one; it is told until a copy of the block is written or deleted here.
+        half_blocks: store.usage().half_blocks,
     };
     let expected_blocks = u64::from(a != 0) + u64::from(b != 0);
     if usage != store.usage() || usage.blocks != expected_blocks {
@@ -75,7 +77,7 @@ fn check(bench: &Bench, acknowledged: usize) -> std::result::Result<(), String> 
     }
     let left: usize =
         ["tmp", "blocks/aa", "blocks/bb"].map(|f| disk.list(Path::new(f)).unwrap().len()).iter().sum();
-    if left as u64 != 2 * usage.blocks {
+    if left as u64 != 2 * usage.blocks + usage.half_blocks || usage.half_blocks > 1 {
         return Err(format!("{left} files for {} blocks", usage.blocks));
     }
     Ok(())

@@ -151,9 +151,11 @@ fn a_newer_copy_replaces_and_an_older_one_is_refused() {
     assert_eq!(&old, b"second", "whoever reads goes on reading what he opened");
     let listed: Vec<_> = store.list().map(Result::unwrap).collect();
     assert_eq!(listed, [Listed { block: BLOCK, generation: 3, stored_bytes: 9 }]);
-    assert_eq!(store.usage(), Usage { blocks: 1, stored_bytes: 9 });
-    assert!(!store.delete_up_to(BLOCK, 2).unwrap(), "the garbage that was meant is gone already");
-    assert!(store.delete(BLOCK).unwrap() && !store.delete(BLOCK).unwrap());
+    assert_eq!(store.usage(), Usage { blocks: 1, stored_bytes: 9, half_blocks: 0 });
+    for other in [2, 4] {
+        assert!(!store.delete(BLOCK, other).unwrap(), "another copy than was meant stays");
+    }
+    assert!(store.delete(BLOCK, 3).unwrap() && !store.delete(BLOCK, 3).unwrap());
     assert!(!store.contains(BLOCK).unwrap());
     assert_eq!(store.usage(), Usage::default());
     assert!(matches!(reader.read_at(5, &mut old), Err(StoreError::OutOfRange { .. })));
@@ -173,7 +175,7 @@ fn many_blocks_are_listed_in_order_and_counted_again_on_opening() {
     sorted.sort();
     let listed: Vec<BlockId> = store.list().map(|listed| listed.unwrap().block).collect();
     assert_eq!(listed, sorted);
-    let usage = Usage { blocks: 300, stored_bytes: (0..300).sum() };
+    let usage = Usage { blocks: 300, stored_bytes: (0..300).sum(), half_blocks: 0 };
     assert_eq!(store.usage(), usage);
     drop(store);
     assert_eq!(bench.store().usage(), usage);
@@ -196,5 +198,5 @@ fn a_real_folder_holds_plain_files() {
     let store = Store::open(disk, NODE).unwrap();
     assert_eq!(get(&store, BLOCK).unwrap(), bytes);
     assert!(store.free_bytes().unwrap() > 0);
-    assert!(store.delete(BLOCK).unwrap());
+    assert!(store.delete(BLOCK, 1).unwrap());
 }

@@ -1,0 +1,150 @@
+//! Garbage collection: copies go when nothing rests on them any more, and come back when their block needs them.
+
+use crate::background::MIN_TICK_MS;
+use crate::catalog::Due;
+use crate::catalog::rows::BlockCopy;
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use crate::shared::{Shared, now_ms};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Garbage is looked for this often, and more often when its grace is shorter.
+const GARBAGE_TICK_MS: u64 = 5_000;
+
+/// Copies that a node is told to delete, or to look for, in one call: some milliseconds each.
+const BATCH: usize = 256;
+
+/// The task: in each turn, what has been garbage for longer than the grace goes if its nodes say that others are there.
+pub(crate) async fn collect(shared: Arc<Shared>) {
+    let task = shared.tasks.add("gc");
+    let tick = Duration::from_millis(GARBAGE_TICK_MS.min(shared.config.garbage_grace_ms).max(MIN_TICK_MS));
+    // What was tried in vain is not read again before another node lives or dies.
+    let (mut tried, mut tried_among) = (BTreeSet::new(), BTreeSet::new());
+    loop {
+        tokio::time::sleep(tick).await;
+        if !task.is_on() {
+            continue;
+        }
+        task.note(|report| report.is_busy = true);
+        let outcome = turn(&shared).await;
+        if let Ok(Turn { waiting, .. }) = &outcome {
+            let living = shared.health.view().living();
+            if living != tried_among {
+                (tried, tried_among) = (BTreeSet::new(), living);
+            }
+            let fresh: Vec<BlockCopy> = waiting.iter().filter(|copy| tried.insert(**copy)).copied().collect();
+            take_back(&shared, fresh).await;
+        }
+        task.note(|report| {
+            report.is_busy = false;
+            match outcome {
+                Ok(Turn { deleted, waiting, failure }) => {
+                    report.done += deleted;
+                    report.errors += u64::from(failure.is_some());
+                    let why = match waiting.len() {
+                        0 => String::new(),
+                        count => format!("{count} copies wait: others in their stead were not seen"),
+                    };
+                    report.detail = failure.map_or(why, |error| error.to_string());
+                }
+                Err(error) => {
+                    report.errors += 1;
+                    report.detail = error.to_string();
+                }
+            }
+        });
+    }
+}
+
+/// What a turn came to.
+struct Turn {
+    deleted: u64,
+    waiting: Vec<BlockCopy>,
+    /// The first node's that failed; the others' garbage did not wait for it.
+    failure: Option<CoordinatorError>,
+}
+
+async fn turn(shared: &Arc<Shared>) -> Result<Turn> {
+    // Nothing is taken back between the look at what is there and the deletion.
+    let _ordering = shared.ordering.lock().await;
+    let view = shared.health.view();
+    let before_ms = now_ms().saturating_sub(shared.config.garbage_grace_ms);
+    let living = view.living();
+    let due: Vec<BlockCopy> = shared
+        .catalog
+        .run(move |c| Ok(c.due_garbage(&living, before_ms, BATCH)?.into_values().flatten().collect()))
+        .await?;
+    let asked = due.clone();
+    let witnesses = shared.catalog.run(move |catalog| catalog.witnesses(&asked)).await?;
+    let seen = seen(shared, &view, witnesses).await;
+    let Due { go, wait } = shared.catalog.run(move |catalog| catalog.may_go(due, &seen)).await?;
+    let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
+    let mut turn = Turn { deleted: 0, waiting: wait, failure: None };
+    for (node, mut copies) in by_node(go) {
+        match shared.nodes.delete(&view, node, cluster, &copies).await {
+            Ok(refused) => {
+                if let Some((copy, why)) = refused.first() {
+                    let why =
+                        format!("{} copies are not deleted; block {}: {why}", refused.len(), copy.block);
+                    turn.failure.get_or_insert(CoordinatorError::Node { node, why });
+                }
+                copies.retain(|copy| refused.iter().all(|(refused, _)| refused != copy));
+                turn.deleted += copies.len() as u64;
+                shared.catalog.run(move |catalog| catalog.garbage_deleted(&copies)).await?;
+            }
+            Err(error) => _ = turn.failure.get_or_insert(error),
+        }
+    }
+    Ok(turn)
+}
+
+/// Those of the copies that their nodes say are there. No answer is no proof.
+async fn seen(shared: &Shared, view: &View, copies: BTreeSet<BlockCopy>) -> BTreeSet<BlockCopy> {
+    let mut seen = BTreeSet::new();
+    for (node, copies) in by_node(copies) {
+        for batch in copies.chunks(BATCH) {
+            match shared.nodes.check(view, node, batch, false).await {
+                Ok(there) => seen.extend(there.into_iter().map(|(copy, _)| copy)),
+                Err(error) => {
+                    tracing::debug!(node, %error, "cannot say what it has");
+                    break;
+                }
+            }
+        }
+    }
+    seen
+}
+
+/// Garbage whose blocks need it is read by its nodes, and counted on again if it is whole.
+pub(crate) async fn take_back(shared: &Arc<Shared>, copies: Vec<BlockCopy>) {
+    for copy in copies {
+        let _ordering = shared.ordering.lock().await;
+        match back(shared, copy).await {
+            Ok(true) => tracing::info!(block = %copy.block, node = copy.node, "a copy is counted on again"),
+            Ok(false) => {}
+            Err(error) => tracing::info!(block = %copy.block, node = copy.node, %error, "not taken back"),
+        }
+    }
+}
+
+async fn back(shared: &Shared, copy: BlockCopy) -> Result<bool> {
+    let view = shared.health.view();
+    let living = view.living();
+    let placement = shared.catalog.run(move |catalog| catalog.placement(copy.block)).await;
+    match placement {
+        Err(CoordinatorError::NoSuchBlock(_)) => return Ok(false),
+        Ok(placement) if !placement.row.is_in_need(&living) => return Ok(false),
+        other => _ = other?,
+    }
+    let found = shared.nodes.check(&view, copy.node, &[copy], true).await?;
+    let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
+    shared.catalog.run(move |catalog| catalog.take_back(&copy, &digest, &living)).await
+}
+
+fn by_node(copies: impl IntoIterator<Item = BlockCopy>) -> BTreeMap<u32, Vec<BlockCopy>> {
+    let mut by_node: BTreeMap<u32, Vec<BlockCopy>> = BTreeMap::new();
+    copies.into_iter().for_each(|copy| by_node.entry(copy.node).or_default().push(copy));
+    by_node
+}
