@@ -12,7 +12,7 @@ use wire::BlockId;
 use wire::proto::RepairRequest;
 
 /// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two.
-async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
+pub async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
     let objects: BTreeMap<&'static str, Vec<u8>> = [
         ("empty", 0),
         ("one", 1),
@@ -34,7 +34,7 @@ async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
     objects
 }
 
-async fn same(rig: &Rig, objects: &BTreeMap<&'static str, Vec<u8>>) {
+pub async fn same(rig: &Rig, objects: &BTreeMap<&'static str, Vec<u8>>) {
     let names: Vec<String> = rig.client.list("").await.unwrap().into_iter().map(|o| o.name).collect();
     assert_eq!(names, objects.keys().copied().collect::<Vec<_>>());
     for (name, bytes) in objects {

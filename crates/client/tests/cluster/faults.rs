@@ -216,7 +216,8 @@ async fn whole_again(rig: &Rig, copies: usize) {
         let block = BlockId::from_slice(&first.block).unwrap();
         let whole = first.nodes.iter().filter(|&&node| rig.damage(node, block).is_none()).count();
         // A node that lists a block as damaged for ever would have it repaired again and again.
-        let reported = rig.running().iter().any(|&n| !rig.node(n).shared().flows.corrupt().is_empty());
+        let lists = |node: &u32| rig.node(*node).shared().flows.corrupt().contains(&block);
+        let reported = first.nodes.iter().any(lists);
         whole == copies && first.nodes.len() == copies && !reported
     })
     .await;
@@ -239,9 +240,18 @@ async fn a_damaged_replica_is_read_around_and_replaced() {
             }
             whole_again(&rig, 3).await;
         }
-        rig.no_garbage().await;
-        assert_eq!(rig.damages(), [""; 0]);
+        only_what_cannot_be_judged_is_left(&rig).await;
     }
+}
+
+/// A damaged sidecar does not say which copy it is beside, so no order removes it; everything else that is damaged goes.
+async fn only_what_cannot_be_judged_is_left(rig: &Rig) {
+    eventually("garbage goes", async || {
+        let left = rig.damages();
+        let unjudged = left.iter().all(|damage| damage.contains("sidecar is unusable"));
+        unjudged && rig.status().await.garbage == left.len() as u64
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -253,8 +263,7 @@ async fn a_damaged_member_is_decoded_around_and_replaced() {
         assert!(rig.get("a").await.unwrap() == bytes);
         whole_again(&rig, 1).await;
     }
-    rig.no_garbage().await;
-    assert_eq!(rig.damages(), [""; 0]);
+    only_what_cannot_be_judged_is_left(&rig).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

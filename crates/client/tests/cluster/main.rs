@@ -7,6 +7,7 @@ mod archive;
 mod catalog;
 mod daemon;
 mod faults;
+mod letting_go;
 mod local;
 mod objects;
 mod power_cut;
