@@ -4,7 +4,7 @@ use crate::background::MIN_TICK_MS;
 use crate::catalog::Due;
 use crate::catalog::rows::BlockCopy;
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
+use crate::health::{NodeView, View};
 use crate::shared::{Shared, now_ms};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -131,7 +131,7 @@ pub(crate) async fn take_back(shared: &Arc<Shared>, copies: Vec<BlockCopy>) {
 
 async fn back(shared: &Shared, copy: BlockCopy) -> Result<bool> {
     let view = shared.health.view();
-    let living = view.living();
+    let living = perhaps_living(shared, &view);
     let placement = shared.catalog.run(move |catalog| catalog.placement(copy.block)).await;
     match placement {
         Err(CoordinatorError::NoSuchBlock(_)) => return Ok(false),
@@ -140,7 +140,16 @@ async fn back(shared: &Shared, copy: BlockCopy) -> Result<bool> {
     }
     let found = shared.nodes.check(&view, copy.node, &[copy], true).await?;
     let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
-    shared.catalog.run(move |catalog| catalog.take_back(&copy, &digest, &living)).await
+    let now_ms = now_ms();
+    shared.catalog.run(move |catalog| catalog.take_back(&copy, &digest, &living, now_ms)).await
+}
+
+/// Nodes that live, or of which a coordinator that has just started cannot know yet: a block whose copies are there is
+/// not in need.
+pub(crate) fn perhaps_living(shared: &Shared, view: &View) -> BTreeSet<u32> {
+    let has_just_started = shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms);
+    let may_live = |node: &NodeView| node.is_living || (has_just_started && node.last_seen.is_none());
+    view.nodes.iter().filter(|(_, node)| may_live(node)).map(|(id, _)| id.0).collect()
 }
 
 fn by_node(copies: impl IntoIterator<Item = BlockCopy>) -> BTreeMap<u32, Vec<BlockCopy>> {

@@ -169,7 +169,7 @@ async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) ->
     let copies: Vec<BlockCopy> = held.iter().copied().collect();
     let mut needed = Vec::new();
     for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
-        let (now_ms, living) = (now_ms(), shared.health.view().living());
+        let (now_ms, living) = (now_ms(), garbage::perhaps_living(shared, &shared.health.view()));
         let result = shared.catalog.run(move |catalog| catalog.reconcile(&batch, &living, now_ms)).await?;
         if result.surplus + result.unknown > 0 {
             let (surplus, unknown) = (result.surplus, result.unknown);

@@ -138,6 +138,7 @@ async fn links_carry_what_the_plan_predicts() {
         let mut rig = Rig::new(7).await;
         rig.put("a", &content(1, 4 * BLOCK)).await.unwrap();
         rig.archive("a", code).await.unwrap();
+        rig.no_garbage().await;
         let info = archived(&rig, "a", code).await;
         let members = stripes(&info).into_values().next().unwrap();
         rig.lose([members[0].1, members[5].1]).await;

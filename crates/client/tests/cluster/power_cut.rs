@@ -239,6 +239,12 @@ async fn check(rig: &Rig, known: &Known) -> Result<(), String> {
         }
         _ => {}
     }
+    // What is damaged is found and made again by itself: had there been anything, this tells.
+    let tasks = rig.status().await.tasks;
+    let mended = tasks.iter().find(|task| task.name == "repair-damaged").map_or(0, |task| task.total);
+    if mended > 0 {
+        return Err(format!("{mended} damaged blocks were found"));
+    }
     rig.damages().into_iter().next().map_or(Ok(()), Err)
 }
 

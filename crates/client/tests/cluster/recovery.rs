@@ -19,6 +19,7 @@ async fn filled(settings: Settings) -> Rig {
         rig.archive(&name, "rs-2+1").await.unwrap();
     }
     rig.put("replicated", &content(OBJECTS, 2 * BLOCK)).await.unwrap();
+    rig.no_garbage().await;
     rig
 }
 

@@ -61,9 +61,15 @@ impl Catalog {
         Ok(result)
     }
 
-    /// A copy that its node has just read, and found whole, becomes a location again if its block still needs it.
-    /// `digest` is what its sidecar says. Whether it did.
-    pub fn take_back(&self, copy: &BlockCopy, digest: &[u8], living: &BTreeSet<u32>) -> Result<bool> {
+    /// A copy that its node has just read, and found whole, becomes a location again if its block still needs it. In a
+    /// stripe it takes the place of those on dead nodes. `digest` is what its sidecar says. Whether it did.
+    pub fn take_back(
+        &self,
+        copy: &BlockCopy,
+        digest: &[u8],
+        living: &BTreeSet<u32>,
+        now_ms: u64,
+    ) -> Result<bool> {
         self.change(|txn| {
             let Some(mut row) = txn.get::<BlockRow>(&copy.block)? else { return Ok(false) };
             let is_the_block = row.sums.digest.is_none_or(|known| known == digest);
@@ -74,6 +80,11 @@ impl Catalog {
                 };
             if !(is_the_block && has_place && row.is_in_need(living) && txn.remove::<GarbageRow>(copy)?) {
                 return Ok(false);
+            }
+            if row.stripe.is_some() {
+                for old in std::mem::take(&mut row.locations) {
+                    txn.to_garbage(old.copy_of(copy.block), now_ms)?;
+                }
             }
             row.locations.push(Location { node: copy.node, generation: copy.generation });
             row.last_generation = row.last_generation.max(copy.generation);

@@ -1,6 +1,6 @@
 //! Whatever goes wrong: one typed fault that names the guilty, and nothing under a final name.
 
-use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read};
+use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read, remove};
 use disk::Disk;
 use flow::Scheme;
 use std::io::{Read, Write};
@@ -252,7 +252,7 @@ async fn an_older_attempt_is_refused() {
     let older = plan.clone();
     plan.header.as_mut().unwrap().attempt = 2;
     rig.repair(plan).await.unwrap();
-    rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     let fault = rig.repair(older).await.unwrap_err();
     assert_eq!(fault.cause, Cause::StaleAttempt, "{fault}");
 }
@@ -350,7 +350,7 @@ async fn reservations_are_given_back() {
         rig.injections[2].flip_wire(3);
         fails(&rig, scheme).await;
         rig.repair(rig.plan(scheme, &[0], true)).await.unwrap();
-        rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     }
     let deadline = Instant::now() + Duration::from_secs(5);
     while rig.nodes.iter().chain([&rig.requestor]).any(|n| n.shared().engine.running_stages() > 0) {

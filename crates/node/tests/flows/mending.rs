@@ -1,6 +1,6 @@
 //! A repair that breaks goes on where it broke: around whoever failed, with what is there already.
 
-use crate::rig::{IMPATIENT_MS, Rig};
+use crate::rig::{IMPATIENT_MS, Rig, remove};
 use flow::Scheme;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -57,12 +57,12 @@ async fn mended_by_less(rig: &Rig, scheme: Scheme, flow: FlowId) -> u64 {
     let result = rig.repair(mends).await.unwrap_or_else(|f| panic!("{scheme}: {f}"));
     assert!(rig.repaired(0), "{scheme}");
     assert!(result.kept_slices < slices);
-    rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     // Somebody else's repair of the same block begins.
     let anew = rig.repair(rig.attempt(scheme, 0, &[2], FlowId::random(), 3)).await.unwrap();
     assert_eq!(anew.kept_slices, 0);
     assert_eq!(moved(&result) < moved(&anew), result.kept_slices > 0, "{scheme}");
-    rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+    remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     result.kept_slices
 }
 

@@ -4,7 +4,7 @@ use codes::Code;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol};
-use node::store::{BlockFacts, StoreError};
+use node::store::{BlockFacts, Store, StoreError};
 use node::{Config, Node, NodeError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -358,4 +358,11 @@ fn encode(code: &Code, geometry: Geometry, lengths: &[u64]) -> Vec<Vec<u8>> {
         blocks.push(parity);
     }
     blocks
+}
+
+/// Removes whatever copy of the block is there.
+pub fn remove(store: &Store, block: BlockId) {
+    if let Ok(reader) = store.reader(block) {
+        store.delete(block, reader.meta().generation).unwrap();
+    }
 }

@@ -1,7 +1,7 @@
 //! A flow of which something is expected does not wait for a helper that is slow: its driver finds out who it is.
 
 use crate::mending::guilty;
-use crate::rig::Rig;
+use crate::rig::{Rig, remove};
 use flow::Scheme;
 use wire::{Cause, FlowId, proto};
 
@@ -29,7 +29,7 @@ async fn who_holds_a_flow_up_is_found_and_the_next_attempt_goes_around() {
         assert!(rig.repaired(0), "{scheme}");
         assert!(result.kept_slices < result_slices(&rig, scheme));
         rig.nodes[2].shared().engine.throttle().set(0, 0);
-        rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     }
 }
 
@@ -58,6 +58,6 @@ async fn a_requestor_that_is_slow_itself_goes_on() {
     for scheme in [Scheme::Pipeline, Scheme::Conventional] {
         rig.repair(attempt(&rig, scheme, &[], FlowId::random(), 1)).await.unwrap();
         assert!(rig.repaired(0), "{scheme}");
-        rig.requestor.shared().flows.store.delete(rig.ids[0]).unwrap();
+        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     }
 }

@@ -1,7 +1,7 @@
 //! The table: every scheme × every family of codes × every lost block, over real sockets. A new scheme, and a new family
 //! whose example is no wider than [`MOST_BLOCKS`], is in it without being named here.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, remove};
 use codes::{Code, families};
 use flow::{Scheme, Site};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ async fn every_scheme_repairs_every_block_of_every_family_by_the_bytes_predicted
                 assert_eq!(links, predicted.links, "{what}: links");
                 assert_eq!(rig.read_at(&result), predicted.disk_read, "{what}: disks");
                 assert!(links.values().any(|&bytes| bytes > 0), "{what}: nothing was sent");
-                rig.requestor.shared().flows.store.delete(rig.ids[lost]).unwrap();
+                remove(&rig.requestor.shared().flows.store, rig.ids[lost]);
             }
         }
         rig.nodes.clear();
