@@ -15,6 +15,8 @@ mod audit;
 mod backup;
 mod blocks;
 mod delete;
+#[cfg(test)]
+mod format_tests;
 mod garbage;
 mod inventory;
 mod jobs;
