@@ -25,6 +25,8 @@ mod put;
 mod rebuild;
 mod repair;
 pub(crate) mod rows;
+#[cfg(test)]
+mod states_tests;
 mod status;
 mod table;
 
