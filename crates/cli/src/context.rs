@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 /// Names the coordinator where no `--coordinator` does.
 const COORDINATOR_ENV: &str = "STRIPELINE_COORDINATOR";
 
-/// What stands before and beside a command.
+/// The options that stand before and beside a command.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub out: Output,
@@ -58,7 +58,7 @@ pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     run_on(Builder::new_multi_thread().enable_all().build(), work)
 }
 
-/// A node's threads for what may block wait so long for more of it: as long as connections and stages' threads do.
+/// A node's threads for blocking work wait this long for more of it, as long as connections and stages' threads do.
 const KEEP_THREADS: Duration = Duration::from_secs(60);
 
 /// Runs `work`, and everything asynchronous, on this thread: enough for a node, whose bytes move on threads of their own.

@@ -36,7 +36,7 @@ impl CrashDisk {
         Self { media: Arc::clone(&self.media), power: Arc::clone(&self.power), life }
     }
 
-    /// From now on writes fail with [`DiskError::NoSpace`] once all files together would exceed `bytes`.
+    /// Makes writes fail with [`DiskError::NoSpace`] from now on, once all files together would exceed `bytes`.
     pub fn set_capacity(&self, bytes: u64) {
         self.media().capacity = Some(bytes);
     }

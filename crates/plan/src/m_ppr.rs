@@ -49,7 +49,7 @@ pub struct LostChunk {
     pub bytes: u64,
 }
 
-/// Who repairs a chunk.
+/// The servers that repair a chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Servers {
     /// The sources, best first.
@@ -63,9 +63,9 @@ pub struct Servers {
 pub struct MPpr {
     coefficients: Coefficients,
     destinations: Requestors,
-    /// Of each of the destinations, in their order: repairs that it receives and its user load, in bytes.
+    /// For each destination, in their order: the repairs that it receives and its user load, in bytes.
     receives: Vec<Load>,
-    /// Of every node, by its number: repairs that it serves and its user load, in bytes.
+    /// For every node, by its number: the repairs that it serves and its user load, in bytes.
     serves: Vec<Load>,
     sources: Numbers,
 }
@@ -97,9 +97,9 @@ impl MPpr {
         Ok(MPpr { coefficients, destinations, receives, serves, sources })
     }
 
-    /// Chooses the k sources of the greatest weight and the destination of the greatest weight, among those in racks with
-    /// the fewest chunks of the stripe, and adds the repair to their loads. Of equal weights the lower node. O(N + n log n)
-    /// for N nodes and n survivors.
+    /// Chooses the k sources of the greatest weight and the destination of the greatest weight, among those in racks
+    /// with the fewest chunks of the stripe, and adds the repair to their loads. The lower node is taken among equal
+    /// weights. O(N + n log n) for N nodes and n survivors.
     ///
     /// # Errors
     /// [`PlanError::NotEnoughHelpers`], [`PlanError::NoTarget`], [`PlanError::UnknownNode`] for a survivor that the
@@ -116,7 +116,7 @@ impl MPpr {
         Ok(servers)
     }
 
-    /// Adds a repair that is under way, planned by whomever.
+    /// Adds a repair that is under way, whoever planned it.
     pub fn add(&mut self, servers: &Servers, bytes: u64) {
         self.change(servers, repair_bytes(bytes, servers.sources.len()));
     }
