@@ -32,7 +32,7 @@ impl Context {
             return Ok(address.clone());
         }
         let from_env = std::env::var(COORDINATOR_ENV).ok().filter(|address| !address.is_empty());
-        // A folder that was given on the command line is meant, whatever the environment says.
+        // A folder that was given on the command line goes before the environment.
         if let (None, Some(address)) = (&self.dir, from_env) {
             return Ok(address);
         }

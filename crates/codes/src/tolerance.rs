@@ -44,7 +44,7 @@ pub enum Reach {
 }
 
 impl Code {
-    /// Whether all of the `lost` blocks follow from the others. A block that the stripe does not have does not.
+    /// Whether all of the `lost` blocks follow from the others. A block that is not in the stripe never does.
     pub fn recoverable(&self, lost: &[usize]) -> bool {
         let mut lost = lost.to_vec();
         lost.sort_unstable();

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The power-cut test double of a disk. What it keeps is described at the [crate](crate)'s top; by default the least.
+/// The power-cut test double of a disk. The [crate](crate)'s top says what it must keep; by default it keeps no more.
 ///
 /// A handle belongs to one life of the disk: after [`PowerSwitch::restart`] it stays dead, so that threads left over
 /// from before the cut cannot touch what survived; [`reopen`](Self::reopen) gives a handle of the new life.

@@ -57,8 +57,8 @@ pub struct Deal {
     longest: u64,
 }
 
-/// Deals the slices of `ranges`, which ascend and do not overlap, to lanes in proportion to their shares. With a single lane,
-/// or none, lane 0 gets whole ranges.
+/// Deals the slices of `ranges`, which ascend and do not overlap, to lanes in proportion to their shares. Lane 0 gets
+/// whole ranges if there is no other lane.
 pub fn deal(geometry: Geometry, lanes: &[LaneShare], ranges: impl IntoIterator<Item = Range<u64>>) -> Deal {
     let ranges: VecDeque<Range<u64>> = ranges.into_iter().filter(|r| r.start < r.end).collect();
     let slice = u64::from(geometry.slice_bytes.max(1));

@@ -20,7 +20,8 @@ use crate::topology::{NodeId, Topology};
 /// How much the parts of a weight count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Coefficients {
-    /// a1, in repairs: which part of a repair's time a cached chunk saves. Below 1, or sources pile up where the cache is.
+    /// a1, in repairs: which part of a repair's time a cached chunk saves. It is below 1, or sources would pile up
+    /// where the cache is.
     pub cache_gain: f64,
     /// a2 and b1, in repairs: 1 counts a repair as the bytes that it moves.
     pub repair: f64,

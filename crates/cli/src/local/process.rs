@@ -84,7 +84,7 @@ pub fn spawn(dir: &DaemonDir, arguments: &[String], coordinator: Option<String>)
     Ok(child)
 }
 
-/// Ends processes: asks, waits, and kills those that do not listen. With `kill`, does not ask.
+/// Ends processes: asks, waits, and kills those that do not listen. It does not ask if `kill` is set.
 pub fn stop(records: &[ProcessRecord], kill: bool) -> Result<()> {
     let mut steps = vec![(Signal::TERM, STOP_PATIENCE), (Signal::KILL, KILL_PATIENCE)];
     if kill {

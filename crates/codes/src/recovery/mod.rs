@@ -1,8 +1,8 @@
 //! Which symbols a repair reads: as few as possible.
 //!
-//! For an MDS code of one symbol to a block, any k blocks do and none fewer; those preferred are taken. Others are
-//! searched: an LRC repairs from a group, a rotated code from equations that share symbols. Every search has a bound;
-//! what it has found when it gets there is used, and [`Recovery::fewest`] says what it is worth.
+//! Any k blocks do for an MDS code of one symbol to a block, and no fewer; the preferred ones are taken. Other codes
+//! are searched: an LRC repairs from a group, a rotated code from equations that share symbols. Every search has a
+//! bound; what it has found when it gets there is used, and [`Recovery::fewest`] says what it is worth.
 
 mod checks;
 mod hyperplanes;

@@ -39,7 +39,7 @@ pub(super) fn least_largest(groups: &[Group], already: &[u64]) -> u64 {
     let same = groups.first().map(|first| first.bytes).filter(|&bytes| {
         groups.iter().all(|group| group.bytes == bytes) && already.iter().all(|&load| load == 0)
     });
-    // Each turn ends with the last one or rises to the average of another set of nodes.
+    // Each turn is the last one or rises to the average of another set of nodes.
     while let Some(higher) = Network::new(groups, already, most).short_of(total) {
         most = same.map_or(higher, |bytes| higher.next_multiple_of(bytes.max(1)));
     }

@@ -69,7 +69,7 @@ struct Duty {
     idle: f64,
 }
 
-/// Lanes, without the requestor, whose rates sum up to `rate`, the bound: or to less if that takes more than
+/// Lanes, without the requestor, whose rates sum up to the bound `rate`, or to less if that takes more than
 /// `most_lanes`.
 pub(super) fn lanes(
     bandwidth: &Bandwidth,
