@@ -5,8 +5,8 @@
 use prost::Message;
 use std::fmt::Debug;
 use wire::call::{HEAD_BYTES, Head};
-use wire::frame::Reply;
-use wire::proto;
+use wire::frame::{HEADER_BYTES, Header, Kind, Reply};
+use wire::{FlowId, proto};
 
 /// A name and bytes on each line.
 const GOLDEN: &str = include_str!("../golden/messages-v1.txt");
@@ -182,5 +182,40 @@ fn answers_on_data_connections_are_stable() {
     }
     for (name, head) in [("Call", Head::Call), ("Done", Head::Done), ("Failed", Head::Failed)] {
         assert_eq!(hex(&head.seal(&prepare())[..HEAD_BYTES]), golden(name), "{name}");
+    }
+}
+
+/// One slice in a verified frame is `frame-v1.hex`; these are the other kinds.
+#[test]
+fn frames_of_every_kind_are_stable() {
+    let slice = Header {
+        kind: Kind::Slice,
+        flow: FlowId(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
+        attempt: 2,
+        lane: 3,
+        edge: 4,
+        row: 1,
+        verified: true,
+        slice: 96,
+        slices: 4,
+        payload_bytes: 128 << 10,
+        payload_crc: 0,
+    };
+    let unverified = Header {
+        verified: false,
+        slice: 99,
+        slices: 1,
+        payload_bytes: 32 << 10,
+        payload_crc: 0xdead_beef,
+        ..slice
+    };
+    let end = Header { kind: Kind::End, slice: 2048, slices: 1, payload_bytes: 0, ..slice };
+    for (name, header) in [("Shared", slice), ("Unverified", unverified), ("End", end)] {
+        let mut frame = vec![0x5a; HEADER_BYTES + header.fingerprint_bytes()];
+        header.seal(&mut frame);
+        assert_eq!(hex(&frame[..HEADER_BYTES]), golden(name), "{name}");
+        let head = frame.first_chunk().unwrap();
+        assert_eq!(Header::parse(head, header.payload_bytes), Ok(header), "{name}");
+        assert_eq!(header.check(&frame), Ok(()), "{name}");
     }
 }
