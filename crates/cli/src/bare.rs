@@ -53,7 +53,7 @@ pub struct SendArgs {
 
 pub fn run(args: BareArgs) -> Result<()> {
     let BareArgs { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s } = args;
-    // Of zero bytes at once there is no end.
+    // A send of zero bytes at a time would never end.
     let slice_bytes = slice_bytes.max(1);
     Ok(run_hop(&Hop { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s })?)
 }

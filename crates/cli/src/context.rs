@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 /// Names the coordinator where no `--coordinator` does.
 const COORDINATOR_ENV: &str = "STRIPELINE_COORDINATOR";
 
-/// What stands before and beside a command.
+/// The options that stand before and beside a command.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub out: Output,
@@ -32,7 +32,7 @@ impl Context {
             return Ok(address.clone());
         }
         let from_env = std::env::var(COORDINATOR_ENV).ok().filter(|address| !address.is_empty());
-        // A folder that was given on the command line is meant, whatever the environment says.
+        // A folder that was given on the command line goes before the environment.
         if let (None, Some(address)) = (&self.dir, from_env) {
             return Ok(address);
         }
@@ -58,7 +58,7 @@ pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     run_on(Builder::new_multi_thread().enable_all().build(), work)
 }
 
-/// A node's threads for what may block wait so long for more of it: as long as connections and stages' threads do.
+/// A node's threads for blocking work wait this long for more of it, as long as connections and stages' threads do.
 const KEEP_THREADS: Duration = Duration::from_secs(60);
 
 /// Runs `work`, and everything asynchronous, on this thread: enough for a node, whose bytes move on threads of their own.

@@ -154,8 +154,9 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
     })
 }
 
-/// As many descriptors as the system lets a process have: sixteen wide repairs take two for each of their edges, and the usual
-/// limit of 1,024 is one of old programs. Where it cannot be raised, what lacks a descriptor says so.
+/// Raises the number of descriptors to what the system lets a process have: sixteen wide repairs take two for each of
+/// their edges, and the usual limit of 1,024 is one for old programs. If it cannot be raised, whatever lacks a
+/// descriptor says so.
 fn allow_many_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {

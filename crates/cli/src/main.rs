@@ -1,4 +1,6 @@
 //! `stripeline`: the one program. Daemons, the operator's commands and the researcher's calculator.
+//!
+//! Absent: decisions and formats, which are the other crates'. Its commands and what `--json` prints are an API.
 
 mod amount;
 mod audit;

@@ -195,7 +195,7 @@ fn limits(file: Bandwidths) -> Result<Bandwidth> {
     })
 }
 
-/// With six significant figures at least.
+/// A number with six significant figures at least.
 fn figures(value: f64) -> String {
     let decimals = (5.0 - value.log10().floor()).clamp(0.0, 15.0);
     format!("{value:.*}", decimals as usize)
@@ -228,7 +228,7 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<T> {
     serde_json::from_str(&text).with_context(|| file.display().to_string())
 }
 
-/// With `missing` for null.
+/// The matrix of rows in which null stands for `missing`.
 fn link_matrix(rows: &[Vec<Option<f64>>], missing: f64) -> Result<LinkMatrix> {
     let filled = |row: &Vec<Option<f64>>| row.iter().map(|value| value.unwrap_or(missing)).collect();
     let rows: Vec<Vec<f64>> = rows.iter().map(filled).collect();

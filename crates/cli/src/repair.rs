@@ -92,7 +92,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// With the nodes `ids`, whose first is the one.
+    /// The request about the nodes `ids`, the first of which stands in the field for one.
     fn request(self, ids: &[u32], rest: RepairRequest) -> Result<RepairRequest> {
         let [first, more @ ..] = ids else { bail!("say which nodes") };
         if ids.contains(&0) {

@@ -1,4 +1,4 @@
-//! Whom to leave out of the next attempt, and whether there is one.
+//! Which nodes the next attempt leaves out, and whether there is a next attempt.
 
 use crate::error::ClientError;
 use std::time::Duration;
@@ -21,13 +21,13 @@ impl Attempts {
         Attempts { what, limit, count: 0, last: None }
     }
 
-    /// The flow got somewhere: what follows counts from here.
+    /// The flow made progress: attempts are counted anew from here.
     pub fn advanced(&mut self) {
         self.count = 0;
     }
 
-    /// The plan was refused. When that is for want of nodes that earlier attempts left out, they get another chance:
-    /// better a suspect than none.
+    /// The plan was refused. If the nodes that earlier attempts left out are what it lacks, they get another chance:
+    /// a suspect is better than none.
     pub fn refused(&mut self, error: ClientError, avoid: &mut Vec<u32>) -> Result<(), ClientError> {
         match (error, &self.last) {
             (ClientError::Refused(_), Some(fault)) if !avoid.is_empty() => {
@@ -39,7 +39,7 @@ impl Attempts {
         }
     }
 
-    /// A flow failed. After a pause the next one goes around whom the fault blames.
+    /// A flow failed. The next one goes around the nodes that the fault blames, after a pause.
     pub async fn failed(&mut self, fault: Fault, avoid: &mut Vec<u32>) -> Result<(), ClientError> {
         tracing::debug!(what = self.what, attempt = self.count, %fault, "a flow failed");
         self.count += 1;

@@ -22,7 +22,7 @@ pub(crate) struct Blocks<R> {
     input: BufReader<R>,
     block_bytes: u64,
     next: u64,
-    /// Of the whole object so far.
+    /// The digest of the whole object so far.
     object: blake3::Hasher,
     object_bytes: u64,
 }
@@ -33,10 +33,11 @@ impl<R: Read> Blocks<R> {
         Blocks { input, block_bytes, next: 0, object: blake3::Hasher::new(), object_bytes: 0 }
     }
 
-    /// The next block. Of an empty input the only block is empty. Not to be called after the last one.
+    /// The next block. An empty input has one block, which is empty. It must not be called after the last one.
     pub fn next(&mut self) -> io::Result<Block> {
         let mut bytes = Vec::new();
-        // Reserved at once, for growing would copy; pages that a short input never touches cost nothing.
+        // The bytes are reserved at once, for growing would copy; pages that a short input never touches cost
+        // nothing.
         if let Ok(capacity) = usize::try_from(self.block_bytes) {
             bytes.try_reserve_exact(capacity)?;
         }

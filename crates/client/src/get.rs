@@ -48,9 +48,8 @@ pub struct GetReport {
     pub degraded_blocks: u64,
     /// Nodes that reads went around because they were slow.
     pub around: BTreeSet<u32>,
-    /// Whether the digest of the whole object was compared, which a range does not allow, nor an object of a catalog that
-    /// was rebuilt from the nodes. Every slice of a flow is
-    /// verified in any case.
+    /// Whether the digest of the whole object was compared. A range does not allow it, nor does an object of a
+    /// catalog that was rebuilt from the nodes. Every slice of a flow is verified in any case.
     pub digest_checked: bool,
 }
 
@@ -79,8 +78,7 @@ impl Client {
         }
     }
 
-    /// The same into a file, which has its name only once all is right. What is no regular file (a pipe, a device) is
-    /// written to directly.
+    /// The same into a file, which gets its name only once all is right. A pipe or a device is written to directly.
     pub async fn get_to_file(
         &self,
         name: &str,
@@ -123,7 +121,7 @@ impl Client {
         (conclude(object, total, options.range.is_none(), read, written), Some(output))
     }
 
-    /// Runs the reads, in order, a few at a time; how many were degraded, and who was gone around.
+    /// Runs the reads, in order, a few at a time. Returns how many were degraded, and which nodes were gone around.
     async fn run_reads<W: Write + Send + 'static>(
         &self,
         reads: Vec<BlockRead>,
@@ -248,7 +246,7 @@ impl Drop for Partial {
     }
 }
 
-/// Beside the final name, so that renaming moves no bytes.
+/// The file lies beside the final name, so that renaming moves no bytes.
 fn partial_name(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{:08x}.partial", rand::random::<u32>()))

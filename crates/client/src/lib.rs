@@ -13,6 +13,9 @@
 //! read's requestor run here. When a node fails, the client tells the coordinator whom it suspects and goes on from
 //! the first byte that is missing. Memory is bounded by a few blocks for a put and a few slices for a get, whatever
 //! the object's size.
+//!
+//! Absent: a block store, the catalog, and all planning: the coordinator plans. An API: this is the crate that integrations
+//! link; its types may change with a version, as CHANGELOG.md tells.
 
 mod blame;
 mod block;

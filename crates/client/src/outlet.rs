@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use wire::proto::{ByteRange, FlowPlan, stage_output};
 use wire::{Cause, Fault, limits};
 
-/// Bytes of one read that may wait for their turn: a lost block of the usual size is then decoded in one flow, whatever
-/// its code. Of longer blocks fewer symbols are decoded at once, and cost what each costs alone.
+/// Bytes of one read that may wait for their turn: a lost block of the usual size is then decoded in one flow,
+/// whatever its code. Fewer symbols of longer blocks are decoded at once, and each costs what it costs alone.
 pub(crate) const ROOM_BYTES: u64 = limits::DEFAULT_BLOCK_BYTES;
 
 /// Where one flow delivers.
@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Outlet {
-    /// For a flow that brings bytes of `range`, in addition to what is `held`.
+    /// An outlet for a flow that brings bytes of `range`, in addition to what is `held`.
     ///
     /// # Errors
     /// [`ClientError::Protocol`]: the plan tells no possible geometry.
@@ -68,10 +68,10 @@ impl Outlet {
         Outlet(Arc::new(Mutex::new(state)))
     }
 
-    /// What the flow is given. It may block for the writer.
+    /// The sink that the flow is given. It may block for the writer.
     pub fn sink(&self) -> Sink {
         let state = Arc::clone(&self.0);
-        // Held while it waits for the writer: who closes the outlet waits for what is being sent.
+        // The lock is held while the sink waits for the writer: closing the outlet waits for what is being sent.
         Box::new(move |delivery: Delivery<'_>| lock(&state).take(&delivery))
     }
 
@@ -141,7 +141,7 @@ fn closed() -> Fault {
 /// Bytes of a block that came before their turn, [`ROOM_BYTES`] at most.
 #[derive(Default)]
 pub(crate) struct Held {
-    /// By where they begin; they do not overlap.
+    /// The parts by where they begin; they do not overlap.
     pieces: BTreeMap<u64, Vec<u8>>,
     bytes: u64,
 }

@@ -1,11 +1,11 @@
-//! What reads usually take between this client and its cluster: one that takes far longer is held up by somebody, and others
-//! are asked. Nobody else would know: a client's own link is part of all its reads.
+//! How long reads usually take between this client and its cluster: one that takes far longer is held up by somebody,
+//! and others are asked. Only the client can know, because its own link is part of all its reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wire::proto::Price;
 
-/// Two reads of a get share the client's link, sometimes.
+/// A read may take this many times as long as usual: two reads of a get sometimes share the client's link.
 const ROOM: f64 = 2.0;
 
 /// Remembered as long as the client.
@@ -24,17 +24,17 @@ impl Usual {
         Usual(Arc::new(Mutex::new(Known { pace: flow::Pace::with_room(ROOM), in_seconds: false })))
     }
 
-    /// A read of that price that nothing went wrong with took this long.
+    /// Notes how long a read of that price took with which nothing went wrong.
     pub fn note(&self, price: &Price, took: Duration) {
         self.with(price, |pace, cost| pace.note(cost, took));
     }
 
-    /// What a read should take at most, if anything can be said.
+    /// How long a read should take at most, if anything can be said.
     pub fn expected(&self, price: &Price) -> Option<Duration> {
         self.with(price, |pace, cost| pace.expected(cost))
     }
 
-    /// What is usual is another now.
+    /// Forgets what was usual: it has changed.
     pub fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pace.forget();
     }

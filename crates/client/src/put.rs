@@ -15,7 +15,7 @@ use wire::proto::{
 };
 use wire::{Cause, Fault};
 
-/// Two that are being sent keep the network busy while a third is being read and hashed.
+/// Two blocks that are being sent keep the network busy while a third is being read and hashed.
 const BLOCKS_IN_MEMORY: usize = 3;
 
 /// Attempts for one block: each leaves out the nodes that the earlier ones blamed, and three replicas have only so
@@ -59,7 +59,8 @@ impl Client {
         }
         let stored = self.put_blocks(name, &begun, input, options).await;
         if stored.is_err() {
-            // Only sooner than the lease would: a failure here changes nothing, and the first error is the one to tell.
+            // This ends the put sooner than its lease would, no more: a failure here changes nothing, and the first
+            // error is the one to tell.
             let abort = AbortPutRequest { put: begun.put.clone() };
             let _ = self.call("the abort", self.coordinator.clone().abort_put(abort)).await;
         }

@@ -134,7 +134,7 @@ impl Client {
         let started = Instant::now();
         let driven = self.engine.drive(plan, io, |_| {}).await;
         let took = started.elapsed();
-        // A flow that failed may still be delivering: from here on, nothing of it counts.
+        // A flow that failed may still be delivering: nothing of it counts from here on.
         let closed = tokio::task::spawn_blocking(move || outlet.close()).await.map_err(broken_task)?;
         if !closed.listening {
             // The writer's own error tells why; no other attempt would fare better.

@@ -38,7 +38,7 @@ struct Parts {
 /// Why a code is taken to survive any n−k losses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// A theorem about its generator, stated where that is built. Where there are few patterns they are tried all the same.
+    /// A theorem about its generator, stated where that is built. Patterns are tried all the same if they are few.
     Theorem,
     /// Nothing but trying every pattern.
     Trial,

@@ -30,8 +30,9 @@ impl Equation {
 }
 
 impl Code {
-    /// The wanted symbols from whole blocks of which any symbol may be read; `available` lists them by preference. The
-    /// equation of [`Code::recovery`]: of an MDS code with α = 1 the k preferred blocks, else as few symbols as it finds.
+    /// The wanted symbols from whole blocks of which any symbol may be read; `available` lists them by preference.
+    /// The equation is that of [`Code::recovery`]: it reads the k preferred blocks of an MDS code with α = 1, else as
+    /// few symbols as it finds.
     ///
     /// # Errors
     /// [`CodeError::NotRecoverable`], [`CodeError::NoSuchSymbol`], [`CodeError::NoSuchBlock`].

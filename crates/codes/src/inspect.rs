@@ -50,7 +50,7 @@ impl Code {
     /// All about this code.
     ///
     /// # Errors
-    /// None that a code can cause that was constructed; only what [`Code::decode`] might report.
+    /// A code that was constructed causes none; only what [`Code::decode`] might report.
     pub fn describe(&self) -> Result<InspectReport, CodeError> {
         Ok(InspectReport {
             name: self.name().to_owned(),

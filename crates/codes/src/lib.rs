@@ -21,7 +21,10 @@
 //! # Ok::<(), codes::CodeError>(())
 //! ```
 //!
-//! A family is a file that builds generators from a name, and one line in [`families`].
+//! A family is a file that builds generators from a name, and one line in [`families`] (docs/first-change.md).
+//!
+//! Absent: bytes of blocks, placement, nodes, I/O, chance. An API: programs outside this repository may use it as a
+//! calculator. Names and their matrices are for ever; types may change with a version, as CHANGELOG.md tells.
 
 mod cauchy;
 mod code;

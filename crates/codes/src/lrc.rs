@@ -21,13 +21,13 @@ pub(crate) const FAMILY: Family = Family {
     build,
 };
 
-/// Blocks are the data, the L local parities, the G global ones. Where L does not divide K the first groups are larger
-/// by one.
+/// Blocks are the data, the L local parities, the G global ones. The first groups are larger by one if L does not
+/// divide K.
 ///
 /// Row t of the global parities holds the 2^t-th powers of (2^0, 2^1, …): with the first two rows, (g^j) and (g^2j),
 /// every pattern that coefficients can make recoverable is; other elements, or a row of ones, do not get there. The
 /// powers are those of squaring again and again, which is linear, as in Gabidulin's codes: losses of several groups
-/// then add up to one element each. From G = 3 on GF(2^8) may be too small; [`Code::reach`] tells.
+/// then add up to one element each. GF(2^8) may be too small from G = 3 on; [`Code::reach`] tells.
 fn build(parameters: &Parameters) -> Result<Code, CodeError> {
     let (k, l, g) = parameters.k_plus_l_plus_g()?;
     let field = Field::Gf256;

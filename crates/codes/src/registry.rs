@@ -1,5 +1,8 @@
 //! Code names: which families there are and how their parameters are read.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{Code, CodeError, cauchy, lrc, random, replication, rotated, rs, rs16};
 
 /// Longest name that is looked at; the longest useful one has some thirty bytes.

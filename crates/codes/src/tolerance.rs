@@ -44,7 +44,7 @@ pub enum Reach {
 }
 
 impl Code {
-    /// Whether all of the `lost` blocks follow from the others. A block that the stripe does not have does not.
+    /// Whether all of the `lost` blocks follow from the others. A block that is not in the stripe never does.
     pub fn recoverable(&self, lost: &[usize]) -> bool {
         let mut lost = lost.to_vec();
         lost.sort_unstable();
@@ -87,8 +87,9 @@ pub(crate) fn checks(generator: &Matrix) -> Result<Matrix, MatrixError> {
 
 /// The largest f such that every f losses are survived.
 pub(crate) fn prove(code: &str, checks: &Matrix, n: usize, alpha: usize) -> Result<usize, CodeError> {
-    // More blocks than there are equations for cannot be survived (the Singleton bound). Surviving any f losses includes
-    // surviving fewer, so that for an MDS code the first step is the whole proof; for others it soon fails.
+    // The loss of more blocks than there are equations for is never survived (the Singleton bound). Surviving any f
+    // losses includes surviving fewer, so that for an MDS code the first step is the whole proof; for others it soon
+    // fails.
     let most = checks.cols() / alpha;
     if patterns(n, most) <= MAX_PROOF_PATTERNS && survives_any(code, checks, n, alpha, most)? {
         return Ok(most);

@@ -11,6 +11,9 @@
 //! What holds: before a plan that writes is handed out, the copies that it will write are durable in the catalog; a copy
 //! becomes a location, or garbage, in one transaction; garbage goes only after a grace, and on proof that nothing rests on it.
 //! So whatever dies, nothing that was acknowledged is lost and nothing that was written is forgotten.
+//!
+//! Absent: block data, and any socket to a data port. Internal: the program and tests start it; others talk to it through
+//! `client`.
 
 mod audit;
 mod background;

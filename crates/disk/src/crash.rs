@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The power-cut test double of a disk. What it keeps is described at the [crate](crate)'s top; by default the least.
+/// The power-cut test double of a disk. The [crate](crate)'s top says what it must keep; by default it keeps no more.
 ///
 /// A handle belongs to one life of the disk: after [`PowerSwitch::restart`] it stays dead, so that threads left over
 /// from before the cut cannot touch what survived; [`reopen`](Self::reopen) gives a handle of the new life.
@@ -36,7 +36,7 @@ impl CrashDisk {
         Self { media: Arc::clone(&self.media), power: Arc::clone(&self.power), life }
     }
 
-    /// From now on writes fail with [`DiskError::NoSpace`] once all files together would exceed `bytes`.
+    /// Makes writes fail with [`DiskError::NoSpace`] from now on, once all files together would exceed `bytes`.
     pub fn set_capacity(&self, bytes: u64) {
         self.media().capacity = Some(bytes);
     }

@@ -14,6 +14,9 @@
 //! - the entries of a folder (creations, renames, removals) are those of its last [`Disk::sync_folder`], and each
 //!   later change may or may not be there, independently of the others;
 //! - a rename over an existing name leaves the old file or the new one, never none.
+//!
+//! Absent: what the files mean. Internal: only the block store and the catalog write through it, and it may change with
+//! them.
 
 mod crash;
 mod error;

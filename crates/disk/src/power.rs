@@ -73,14 +73,15 @@ impl PowerSwitch {
         self.state().ignored.clear();
     }
 
-    /// From now on a cut leaves a random part of what was not synced: single pages of 4 KiB, lengths, folder entries,
-    /// and parts of the interrupted call. The same seed and calls leave the same. Without it nothing of that survives.
+    /// Makes cuts leave a random part of what was not synced, from now on: single pages of 4 KiB, lengths, folder
+    /// entries, and parts of the interrupted call. The same seed and calls leave the same. Without this, nothing of
+    /// that survives.
     pub fn survive_at_random(&self, seed: u64) {
         self.state().seed = Some(seed);
     }
 
-    /// Power back on (off first, if it was on), calls counted from zero, without a limit. Disks are used again through
-    /// [`CrashDisk::reopen`](crate::CrashDisk::reopen); handles from before stay dead.
+    /// Turns the power back on (off first, if it was on) and counts calls from zero, without a limit. Disks are used
+    /// again through [`CrashDisk::reopen`](crate::CrashDisk::reopen); handles from before stay dead.
     pub fn restart(&self) {
         let mut state = self.state();
         state.life += 1;

@@ -42,7 +42,7 @@ pub fn open_database(disk: &Arc<dyn Disk>, path: &Path) -> Result<Database, Data
         drop(Database::builder().create_with_backend(backend)?);
         disk.rename(&fresh, path).map_err(database_error)?;
     }
-    // Also when the name was there: an earlier process may have died between renaming and syncing.
+    // The folder is synced even if the name was there: an earlier process may have died between renaming and syncing.
     let folder = path.parent().unwrap_or(Path::new(""));
     disk.sync_folder(folder, SyncPoint::CatalogFolder).map_err(database_error)?;
     let backend = RedbBackend::open(disk.as_ref(), path).map_err(database_error)?;

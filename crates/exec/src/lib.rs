@@ -13,6 +13,8 @@
 //! - [`Throttle`] limits a daemon's sockets in both directions.
 //!
 //! What blocks are and where they lie is behind [`BlockStore`]; the engine of a client has none.
+//!
+//! Absent: which flow is run and why, the catalog, files. Internal: nodes and clients link it, and others use `client`.
 
 mod answer;
 pub mod connection;

@@ -6,10 +6,9 @@ use codes::{Code, CodeError};
 use crate::error::FlowError;
 use crate::graph::{Geometry, Input, Lane, Member, Output};
 
-/// Stored length in bytes of `member`, given those of the blocks that hold the data symbols: up to the last
-/// byte that can be nonzero. For α = 1 the longest data block that counts. For α > 1 a parity's last symbol
-/// is as long as the longest symbol it sums, so a parity can exceed the logical block length, up to α whole
-/// symbols.
+/// Stored length in bytes of `member`, given those of the blocks that hold the data symbols: up to the last byte that
+/// can be nonzero. For α = 1 it is that of the longest data block that counts. For α > 1 a parity's last symbol is as
+/// long as the longest symbol it sums, so a parity can exceed the logical block length, up to α whole symbols.
 ///
 /// # Errors
 /// [`FlowError::Code`] if the code does not store its data, or has no such block.

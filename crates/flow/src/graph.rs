@@ -131,7 +131,8 @@ pub struct Flow {
     pub geometry: Geometry,
     /// The lanes. Each carries other slices of the same outputs.
     pub lanes: Vec<Lane>,
-    /// In what proportion slices are [dealt](crate::runs::deal) to the lanes: one number for each, at least 1.
+    /// The proportion in which slices are [dealt](crate::runs::deal) to the lanes: one number for each lane, at least
+    /// 1.
     pub shares: Vec<u32>,
 }
 
@@ -195,7 +196,7 @@ impl Flow {
         Flow { field, geometry, lanes: vec![lane], shares: vec![1] }
     }
 
-    /// What slices are [dealt](crate::runs::deal) by.
+    /// The lanes' shares and lengths, by which slices are [dealt](crate::runs::deal).
     pub fn lane_shares(&self) -> Vec<LaneShare> {
         let lanes = self.lanes.iter().zip(&self.shares);
         lanes.map(|(lane, &share)| LaneShare { share, stages: lane.stages.len() }).collect()

@@ -3,7 +3,11 @@
 //!
 //! A [scheme](build::Scheme) builds a [`Flow`]; [`prove`](prove::prove) executes it on coefficient vectors
 //! and only then lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person.
-//! Nothing here does I/O.
+//! A scheme is a file in `build/` and one line (docs/first-change.md).
+//!
+//! Absent: addresses, sockets, bytes of blocks, clocks, and the choice of who helps, which is `plan`'s. An API: programs
+//! outside this repository may use it to build, prove and price flows; types may change with a version, as
+//! CHANGELOG.md tells.
 
 pub mod build;
 pub mod cost;

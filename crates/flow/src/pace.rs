@@ -1,5 +1,6 @@
-//! Hedging: how long flows take for what they should cost, and who is gone around when one takes far longer. Whoever asks for
-//! flows remembers it: the coordinator of repairs, a client of its own degraded reads. A flow's driver says who holds it up.
+//! Hedging: how long flows usually take for what they should cost, and which nodes are gone around when one takes far
+//! longer. The coordinator remembers it for repairs, a client for its own degraded reads. A flow's driver says who
+//! holds the flow up.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -8,16 +9,17 @@ use std::collections::{BTreeSet, VecDeque};
 /// is soon known.
 const REMEMBERED: usize = 15;
 
-/// Of fewer nothing is concluded.
+/// Fewer flows than this say nothing about what is usual.
 const ENOUGH: usize = 3;
 
-/// So often somebody who is slow is gone around for the same bytes. What is then waited for is usual here, or one's own.
+/// Slow nodes are gone around at most this often for the same bytes. A flow that is slow even then is as fast as
+/// flows are here, or waits for its own end.
 const MAX_DETOURS: u32 = 3;
 
 /// What is usual.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// Of each of the last flows, seconds for each unit of its cost in theory.
+    /// Seconds for each unit of cost in theory, one number for each of the last flows.
     factors: VecDeque<f64>,
     room: f64,
 }
@@ -29,8 +31,8 @@ impl Pace {
         Pace { factors: VecDeque::new(), room }
     }
 
-    /// A flow that nothing went wrong with took this long. Costs are in any unit, always the same: seconds on known links, or
-    /// bytes over one of equal links.
+    /// Notes how long a flow took with which nothing went wrong. All costs are in one unit: seconds on known links,
+    /// or bytes over one of equal links.
     pub fn note(&mut self, cost: f64, took: Duration) {
         if cost > 0.0 && !took.is_zero() {
             self.factors.push_back(took.as_secs_f64() / cost);
@@ -48,14 +50,14 @@ impl Pace {
         Duration::try_from_secs_f64(factors[factors.len() / 2] * cost * self.room).ok()
     }
 
-    /// To be called when links become others, or rates, or units.
+    /// Forgets all flows: links, rates or the unit of costs have changed.
     pub fn forget(&mut self) {
         self.factors.clear();
     }
 }
 
-/// Who is gone around while the same bytes are wanted: helpers that hold a flow up are no failures, and are waited for once
-/// nobody can help in their place.
+/// The nodes that are gone around while the same bytes are wanted. A helper that holds a flow up has not failed: the
+/// flow waits for it once nobody can help in its place.
 #[derive(Clone, Debug, Default)]
 pub struct Detours {
     nodes: BTreeSet<u32>,
@@ -64,9 +66,10 @@ pub struct Detours {
 }
 
 impl Detours {
-    /// The driver found its flow held up on the link `from` → `to`, or by a node (then they are the same). Of a slow link
-    /// the sender is gone around; if its receiver is behind another slow one, it is the receiver, unless that is the
-    /// requestor, who is at the end of all paths. Who is gone around from now on.
+    /// The driver found its flow held up on the link `from` → `to`, or by a node (then they are the same). The sender
+    /// of a slow link is gone around. If its receiver is behind another slow link, the receiver is gone around; if
+    /// that is the requestor, which is at the end of all paths, nobody is. Returns the node that is gone around from
+    /// now on.
     pub fn note(&mut self, (from, to): (u32, u32), requestor: u32) -> Option<u32> {
         self.made += 1;
         let again = from != to && self.links.iter().any(|link| link.1 == to);
@@ -85,13 +88,13 @@ impl Detours {
         self.made < MAX_DETOURS
     }
 
-    /// There is no way around them. Whether there were any.
+    /// Forgets all of them, because there is no way around them. Returns whether there were any.
     pub fn give_up(&mut self) -> bool {
         self.made = MAX_DETOURS;
         !std::mem::take(&mut self.nodes).is_empty()
     }
 
-    /// Those to go around.
+    /// The nodes to go around.
     pub fn nodes(&self) -> impl Iterator<Item = u32> {
         self.nodes.iter().copied()
     }

@@ -62,7 +62,7 @@ impl<'a> Present<'a> {
         let symbols = |member: Member| (0..code.alpha() as u16).map(move |index| Symbol { member, index });
         for symbol in absent.iter().copied().flat_map(symbols) {
             let row = present.checked_row(symbol)?;
-            // A symbol that is one data symbol (systematic): its being zero is that data's being zero.
+            // A symbol that is one data symbol (systematic): if it is zero, that data is zero.
             if let (Some(data), 1) =
                 (row.iter().position(|&c| c != 0), row.iter().filter(|&&c| c != 0).count())
             {
@@ -100,7 +100,7 @@ impl<'a> Present<'a> {
 
 /// The vector of coefficients that a row of an input stands for.
 enum Vector<'a> {
-    /// Of a stored symbol.
+    /// The row of a stored symbol.
     Stored(Cow<'a, [u16]>),
     /// One that a stage has made, by its number.
     Made(usize),

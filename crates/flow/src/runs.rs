@@ -21,7 +21,7 @@ use crate::graph::Geometry;
 /// The longest run of one lane among several: worth a read of what is cached, for the next lane reads on from there.
 const RUN_BYTES: u64 = 64 * 1024;
 
-/// What is left is thought of as so many runs of each lane: so each is at most a small part of a lane's work.
+/// What is left for a lane makes at least this many runs, so that each run is a small part of the lane's work.
 const RUNS_LEFT: u64 = 4;
 
 /// What there is to say of a lane before slices are dealt.
@@ -46,10 +46,10 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub struct Deal {
     shares: Vec<u64>,
-    /// In how many slices' time each lane would have delivered what it got so far.
+    /// The time, counted in slices, after which each lane would have delivered what it got so far.
     busy: Vec<u64>,
     ranges: VecDeque<Range<u64>>,
-    /// Of a run that was cut off.
+    /// The rest of a run that was cut off.
     rest: Option<Run>,
     left: u64,
     /// Slices of a chunk.
@@ -57,8 +57,8 @@ pub struct Deal {
     longest: u64,
 }
 
-/// Deals the slices of `ranges`, which ascend and do not overlap, to lanes in proportion to their shares. With a single lane,
-/// or none, lane 0 gets whole ranges.
+/// Deals the slices of `ranges`, which ascend and do not overlap, to lanes in proportion to their shares. Lane 0 gets
+/// whole ranges if there is no other lane.
 pub fn deal(geometry: Geometry, lanes: &[LaneShare], ranges: impl IntoIterator<Item = Range<u64>>) -> Deal {
     let ranges: VecDeque<Range<u64>> = ranges.into_iter().filter(|r| r.start < r.end).collect();
     let slice = u64::from(geometry.slice_bytes.max(1));

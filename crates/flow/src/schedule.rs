@@ -6,9 +6,9 @@
 
 use crate::graph::{Input, Lane, Site, Stage};
 
-/// How much longer one slice takes through `lane` than its bytes occupy the busiest interface. Of a stream of
-/// slices, which keeps that interface busy, this is the time in which the pipeline fills and drains.
-/// `bytes[e]` crosses edge e; the result is in bytes too, of one link.
+/// How much longer one slice takes through `lane` than its bytes occupy the busiest interface. For a stream of
+/// slices, which keeps that interface busy, this is the time in which the pipeline fills and drains. `bytes[e]`
+/// crosses edge e; the result is in bytes too, of one link.
 ///
 /// # Panics
 /// As slices do, if the lane is not [valid](crate::validate::validate) or `bytes` is not as long as its edges.

@@ -8,9 +8,9 @@ use crate::schedule;
 /// Bandwidths, all in one unit; infinity is no limit.
 #[derive(Clone, Copy)]
 pub struct Rates<'a> {
-    /// Of the link from one site to another, at most what its ends allow.
+    /// The bandwidth of the link from one site to another, at most what its ends allow.
     pub link: &'a dyn Fn(Site, Site) -> f64,
-    /// Of one side of a site's interface.
+    /// The bandwidth of one side of a site's interface.
     pub side: &'a dyn Fn(Site, Direction) -> f64,
 }
 
@@ -51,7 +51,7 @@ pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rat
     busiest(cost, rates) + filling
 }
 
-/// Nothing takes no time, over no link too.
+/// No bytes take no time, even over a link that carries none.
 fn took(bytes: f64, rate: f64) -> f64 {
     if bytes > 0.0 { bytes / rate } else { 0.0 }
 }

@@ -6,8 +6,12 @@
 //! - [`Product`]: a matrix compiled for regions, `outputs = matrix × inputs`.
 //! - [`Fingerprint`]: 128 bytes per chunk that obey every equation the bytes obey.
 //!
-//! The crate does no I/O and reads no environment; the only thing it asks of the machine is which instructions
-//! the processor has. Regions are caller's memory throughout: nothing is kept, nothing but [`Product`] allocates.
+//! Absent: I/O, threads, clocks, the environment, and any idea of blocks, codes or nodes. The only thing that the crate
+//! asks of the machine is which instructions the processor has. Regions are the caller's memory throughout: nothing is
+//! kept, nothing but [`Product`] allocates.
+//!
+//! An API: programs outside this repository may use it. The bytes that it computes are for ever (data on disk depend on
+//! them); its types may change with a version, as CHANGELOG.md tells.
 
 mod error;
 mod field;

@@ -9,6 +9,8 @@
 //! ```
 //!
 //! A thread or a process is on a host when it is in that host's network namespace: [`Host::inside`], [`Host::command`].
+//!
+//! Absent: anything that daemons or operators need. Internal: experiments change it as they need.
 
 pub mod bare;
 mod cluster;

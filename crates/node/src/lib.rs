@@ -5,6 +5,9 @@
 //! - [`flows`]: the store as the flow executor sees it; [`cache`]: recently read blocks in memory.
 //! - [`membership`]: registering with the coordinator, and heartbeats.
 //! - [`scrub`]: reading everything, slowly, against the sidecars.
+//!
+//! Absent: any decision about other nodes; a node obeys plans and orders. Internal: the program and tests start it; what
+//! others may rely on are the files that it writes (docs/formats.md).
 
 pub mod cache;
 pub mod flows;

@@ -36,7 +36,7 @@ pub struct Kept {
 /// The decision: all `stored_at` and `parities` are distinct nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Archival {
-    /// Who downloads, encodes and uploads: a random live node, as in RR.
+    /// The node that downloads, encodes and uploads: a random live one, as in RR.
     pub archiver: NodeId,
     /// One for each data block.
     pub data: Vec<Kept>,

@@ -1,22 +1,22 @@
-//! Something of each node, found by its id: a plan looks up each node of a stripe several times, and a recovery makes a
-//! million plans.
+//! A value for each node, found by its id: a plan looks up each node of a stripe several times, and a recovery makes
+//! a million plans.
 
 use crate::topology::NodeId;
 
-/// What is kept of nodes, in the rising order of their ids. Ids mostly follow each other, and then a node's place follows from
-/// its id; of ids with gaps, as many entries are searched as ids are missing.
+/// Values of nodes, in the rising order of their ids. Ids mostly follow each other, so that a node's place follows
+/// from its id; if ids are missing, as many entries are searched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ByNode<T> {
     entries: Vec<(NodeId, T)>,
 }
 
 impl<T> ByNode<T> {
-    /// Of a node.
+    /// The value of a node.
     pub fn get(&self, node: NodeId) -> Option<&T> {
         self.find(node).ok().map(|place| &self.entries[place].1)
     }
 
-    /// Keeps `value` of a node, instead of what was kept before.
+    /// Keeps `value` for a node, in place of an earlier one.
     pub fn insert(&mut self, node: NodeId, value: T) {
         match self.find(node) {
             Ok(place) => self.entries[place].1 = value,
@@ -24,7 +24,7 @@ impl<T> ByNode<T> {
         }
     }
 
-    /// Of a node; if nothing was kept of it, the default is from now on.
+    /// The value of a node, which is the default from now on if it had none.
     pub fn or_default(&mut self, node: NodeId) -> &mut T
     where
         T: Default,
@@ -53,7 +53,7 @@ impl<T> ByNode<T> {
         self.entries.is_empty()
     }
 
-    /// The nodes in rising order, each with what is kept of it.
+    /// The nodes in rising order, each with its value.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (NodeId, &T)> {
         self.entries.iter().map(|(node, value)| (*node, value))
     }
@@ -64,7 +64,8 @@ impl<T> ByNode<T> {
             return Err(0);
         };
         let Some(most) = node.0.checked_sub(first.0) else { return Err(0) };
-        // No node stands behind the place that it would have without gaps, nor farther before it than ids are missing.
+        // A node stands at the place that it would have without gaps, or before it by at most as many places as ids
+        // are missing.
         let missing = (last.0 - first.0) as usize + 1 - self.entries.len();
         let end = (most as usize + 1).min(self.entries.len());
         let start = (most as usize).saturating_sub(missing).min(end);

@@ -20,7 +20,8 @@ use crate::topology::{NodeId, Topology};
 /// How much the parts of a weight count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Coefficients {
-    /// a1, in repairs: which part of a repair's time a cached chunk saves. Below 1, or sources pile up where the cache is.
+    /// a1, in repairs: which part of a repair's time a cached chunk saves. It is below 1, or sources would pile up
+    /// where the cache is.
     pub cache_gain: f64,
     /// a2 and b1, in repairs: 1 counts a repair as the bytes that it moves.
     pub repair: f64,
@@ -49,7 +50,7 @@ pub struct LostChunk {
     pub bytes: u64,
 }
 
-/// Who repairs a chunk.
+/// The servers that repair a chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Servers {
     /// The sources, best first.
@@ -63,9 +64,9 @@ pub struct Servers {
 pub struct MPpr {
     coefficients: Coefficients,
     destinations: Requestors,
-    /// Of each of the destinations, in their order: repairs that it receives and its user load, in bytes.
+    /// For each destination, in their order: the repairs that it receives and its user load, in bytes.
     receives: Vec<Load>,
-    /// Of every node, by its number: repairs that it serves and its user load, in bytes.
+    /// For every node, by its number: the repairs that it serves and its user load, in bytes.
     serves: Vec<Load>,
     sources: Numbers,
 }
@@ -97,9 +98,9 @@ impl MPpr {
         Ok(MPpr { coefficients, destinations, receives, serves, sources })
     }
 
-    /// Chooses the k sources of the greatest weight and the destination of the greatest weight, among those in racks with
-    /// the fewest chunks of the stripe, and adds the repair to their loads. Of equal weights the lower node. O(N + n log n)
-    /// for N nodes and n survivors.
+    /// Chooses the k sources of the greatest weight and the destination of the greatest weight, among those in racks
+    /// with the fewest chunks of the stripe, and adds the repair to their loads. The lower node is taken among equal
+    /// weights. O(N + n log n) for N nodes and n survivors.
     ///
     /// # Errors
     /// [`PlanError::NotEnoughHelpers`], [`PlanError::NoTarget`], [`PlanError::UnknownNode`] for a survivor that the
@@ -116,7 +117,7 @@ impl MPpr {
         Ok(servers)
     }
 
-    /// Adds a repair that is under way, planned by whomever.
+    /// Adds a repair that is under way, whoever planned it.
     pub fn add(&mut self, servers: &Servers, bytes: u64) {
         self.change(servers, repair_bytes(bytes, servers.sources.len()));
     }

@@ -10,9 +10,9 @@ pub const MAX_RATED_NODES: usize = 1024;
 
 /// Bandwidths by node, in any one unit; what is not listed is not limited.
 ///
-/// Links are rated each for itself; what a node sends and receives in all is limited by its interface. Where nothing is
-/// said of an interface it is as fast as its fastest link, for nobody saw it do more: so a star of equal links takes as
-/// long as RP §2.2 has it.
+/// Links are rated each for itself; what a node sends and receives in all is limited by its interface. An interface
+/// of which nothing is said is as fast as its fastest link, for nobody saw it do more: so a star of equal links takes
+/// as long as RP §2.2 has it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkRates {
     links: BTreeMap<(NodeId, NodeId), f64>,
@@ -144,7 +144,7 @@ mod tests {
         let rates = LinkRates::new(&nodes(), Some(&links), None, Some(&down)).unwrap();
         let link = |from, to| rates.link(NodeId(from), NodeId(to));
         assert_eq!([link(1, 2), link(2, 1), link(2, 5), link(5, 2)], [90.0, 50.0, 20.0, 80.0]);
-        // A node that is not listed is not limited; of an interface that may send without limit nothing is known.
+        // A node that is not listed is not limited; nothing is known of an interface that may send without limit.
         assert_eq!([link(1, 5), link(1, 7), link(7, 1)], [f64::INFINITY; 3]);
         assert_eq!((rates.up(NodeId(1)), rates.up(NodeId(2))), (f64::INFINITY, 50.0));
         assert_eq!(link(5, 1), 0.0, "no link");

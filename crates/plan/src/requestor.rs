@@ -44,7 +44,7 @@ pub struct Requestors {
 struct Rack {
     /// Live nodes.
     nodes: u32,
-    /// Of these, nodes that hold a block of the stripe; 0 between two choices.
+    /// Nodes among them that hold a block of the stripe; 0 between two choices.
     holders: u32,
     /// Blocks of the stripe; 0 between two choices.
     blocks: u32,
@@ -95,7 +95,7 @@ impl Requestors {
         if allowed.is_empty() { Err(self.none()) } else { Ok(allowed) }
     }
 
-    /// Of these nodes the one that costs least, then the lowest, by its number in [`nodes`](Self::nodes).
+    /// The cheapest of these nodes, the lowest among equals, by its number in [`nodes`](Self::nodes).
     ///
     /// # Errors
     /// [`PlanError::NoTarget`].
@@ -104,7 +104,7 @@ impl Requestors {
         let fewest = self.fewest();
         let open = |place: &usize| !self.holds[*place] && Some(self.blocks_beside(*place)) == fewest;
         let costs = (0..self.nodes.len()).filter(open).map(|place| (cost(place), place));
-        // Of equals the first.
+        // The first among equals.
         let best = costs.reduce(|best, next| if next.0 < best.0 { next } else { best });
         self.forget(stripe);
         best.map(|(_, place)| place).ok_or_else(|| self.none())

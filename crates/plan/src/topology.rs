@@ -56,7 +56,7 @@ impl Topology {
         self.racks.iter().map(|(node, _)| node)
     }
 
-    /// Of `nodes`, those of each rack; nodes that are listed twice count once.
+    /// `nodes` by their racks; a node that is listed twice counts once.
     ///
     /// # Errors
     /// [`PlanError::UnknownNode`].

@@ -1,5 +1,7 @@
 //! What the daemons say to each other: the control protocol (gRPC, [`proto`]) and the slice protocol (framed
 //! TCP, [`frame`]). Versioned, bounded, and checksummed; nothing that arrives here can panic a daemon.
+//!
+//! Absent: sockets, and what a plan is for. The bytes are an API (docs/formats.md); the Rust types are internal.
 
 pub mod call;
 pub mod fault;

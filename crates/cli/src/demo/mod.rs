@@ -32,7 +32,7 @@ const RUNS: usize = 3;
 /// Nodes beyond the code's n: one to repair to, and one so that there is a choice.
 const SPARE_NODES: usize = 2;
 
-/// With one rack per so many nodes, racks exist and no stripe needs many blocks in one.
+/// Racks that the nodes are dealt out to: so many that no stripe needs many blocks in one.
 const RACKS: u32 = 4;
 
 /// A dead node is noticed after five missed heartbeats.
@@ -77,13 +77,13 @@ pub fn run(context: &Context, args: &DemoArgs) -> Result<()> {
     };
     let demo = Demo { out, stage, source, code, rate: args.rate, block_bytes };
     let mut report = demo.play()?;
-    // Before the table, so that it is the last thing seen.
+    // The cluster ends before the table, so that the table is the last thing seen.
     drop(demo);
     report.total = started.elapsed();
     out.answer(&report.json(), || report.text())
 }
 
-/// Without a wish: the usual block, or as much less as lets a small file fill a stripe.
+/// The length of a block: as wished, else the usual one, or as much less as lets a small file fill a stripe.
 fn block_bytes(wish: Option<Size>, given: Option<&Source>, code: &Code) -> u64 {
     let usual = wire::limits::DEFAULT_BLOCK_BYTES;
     let chunk = gf::CHUNK_BYTES as u64;

@@ -19,7 +19,7 @@ pub struct Measured {
     busiest: Option<Port>,
     /// Bytes of the busiest link.
     busiest_bytes: u64,
-    /// Of all daemons together.
+    /// The processor time of all daemons together.
     cpu_seconds: Option<f64>,
     /// Fastest and slowest, and how many.
     spread: (Duration, Duration, usize),

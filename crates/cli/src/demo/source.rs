@@ -37,7 +37,7 @@ impl Source {
             for root in ROOTS {
                 let more = walk(Path::new(root), &mut |file| {
                     let Ok(input) = File::open(file) else { return Ok(true) };
-                    // A file that cannot be read to its end still gave what it gave.
+                    // The part of a file that could be read counts, even if the rest could not.
                     let copied = copy(&mut input.take(left), &mut output)?;
                     left -= copied;
                     files += u64::from(copied > 0);

@@ -161,7 +161,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     }
 }
 
-/// Replaces a file at once: who reads it sees the old or the new one.
+/// Replaces a file at once: readers see the old or the new one.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value)? + "\n";
     let temporary = path.with_extension("json.new");

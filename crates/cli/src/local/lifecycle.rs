@@ -134,7 +134,7 @@ fn start_coordinator(home: &Home, cluster: &Cluster, port: Option<u16>) -> Resul
         cluster.coordinator_port.filter(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port.or(usual).unwrap_or(0)));
     let dir = home.coordinator();
-    // A coordinator that was killed while it was being started, or whose ready file was lost.
+    // A coordinator may still run that was killed while it was being started, or whose ready file was lost.
     stop_all(std::slice::from_ref(&dir), false)?;
     let mut arguments = vec!["coordinator".to_owned(), "--listen".to_owned(), listen.to_string()];
     arguments.extend(["--dir".to_owned(), text_of(&dir)?]);
@@ -157,7 +157,7 @@ fn start_unless_running(
     if knows_coordinator && dir.running()?.is_some() {
         return Ok(None);
     }
-    // One that looks for the coordinator where it no longer is, or does not get ready.
+    // A node may still run that looks for the coordinator where it no longer is, or does not get ready.
     stop_all(std::slice::from_ref(&dir), false)?;
     let rate = Rate(cluster.throttle_bytes_per_s).argument();
     let options = [
@@ -196,8 +196,8 @@ fn wait_ready(dir: &DaemonDir, child: &mut Child) -> Result<Ready> {
     }
 }
 
-/// Waits until the coordinator knows each node where it is now: of one that was just started again, it may still know an
-/// earlier life.
+/// Waits until the coordinator knows each node where it is now: it may still know an earlier life of one that was
+/// just started again.
 fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result<()> {
     run(async {
         let client = Client::connect(coordinator).await?;

@@ -26,7 +26,7 @@ pub struct ProcessRecord {
     /// Start after boot, in ticks.
     pub start_ticks: u64,
     pub boot_id: String,
-    /// Of a node: the coordinator that it was told to use.
+    /// The coordinator that a node was told to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<String>,
 }
@@ -54,8 +54,8 @@ impl ProcessRecord {
 /// Held while a daemon is started and recorded.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// From now on this process starts no daemon: whoever tries waits for ever. For the time between the last look at what
-/// runs and the end of the process.
+/// Keeps this process from starting daemons from now on: whoever tries waits for ever. It is for the time between the
+/// last look at what runs and the end of the process.
 pub fn no_more_daemons() {
     std::mem::forget(STARTING.lock().unwrap_or_else(PoisonError::into_inner));
 }
@@ -84,7 +84,7 @@ pub fn spawn(dir: &DaemonDir, arguments: &[String], coordinator: Option<String>)
     Ok(child)
 }
 
-/// Ends processes: asks, waits, and kills those that do not listen. With `kill`, does not ask.
+/// Ends processes: asks, waits, and kills those that do not listen. It does not ask if `kill` is set.
 pub fn stop(records: &[ProcessRecord], kill: bool) -> Result<()> {
     let mut steps = vec![(Signal::TERM, STOP_PATIENCE), (Signal::KILL, KILL_PATIENCE)];
     if kill {

@@ -1,6 +1,6 @@
-//! The equations of an MDS code of one symbol to a block, from its parity checks: where k blocks are read, the n−k others
-//! are what their checks say, so that a system of n−k unknowns is solved and not one of k. A recovery solves one for
-//! every block, and k is mostly the larger.
+//! The equations of an MDS code of one symbol to a block, from its parity checks. The checks determine the n−k blocks
+//! that are not read, so that a system of n−k unknowns is solved and not one of k, which is mostly the larger. A
+//! recovery solves one for every block.
 //!
 //! With H the checks (n × (n−k), c·H = 0 for every codeword c), R the blocks that are read and U the others:
 //! c_U · H_U = −c_R · H_R, so c_U = c_R · (H_R · H_U⁻¹) in characteristic 2. H_U has an inverse, as U can be lost.
@@ -9,7 +9,7 @@ use crate::{Code, CodeError, Equation, SymbolId};
 use gf::Matrix;
 
 impl Code {
-    /// `wanted` from the first k of `blocks`, if they are k others, each once; `None`: another way must be found.
+    /// `wanted` from the first k of `blocks`, if they are k others, each once; `None` if another way must be found.
     pub(super) fn by_checks(
         &self,
         wanted: &[SymbolId],

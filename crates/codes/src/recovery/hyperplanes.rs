@@ -28,7 +28,7 @@ pub(super) fn search(question: &Question<'_>, best: Cost) -> Option<Option<Vec<u
     let usable = |role: &Role| matches!(role, Role::Known | Role::Readable(_));
     let mut symbols: Vec<usize> =
         (0..question.roles.len()).filter(|&symbol| usable(&question.roles[symbol])).collect();
-    // What is least preferred is left unread first.
+    // The least preferred symbols are left unread first.
     symbols.sort_by_key(|&symbol| match question.roles[symbol] {
         Role::Readable(place) => std::cmp::Reverse(place),
         _ => std::cmp::Reverse(0),
@@ -44,10 +44,10 @@ pub(super) fn search(question: &Question<'_>, best: Cost) -> Option<Option<Vec<u
 
 struct Search<'a> {
     question: &'a Question<'a>,
-    /// Those that may be left unread.
+    /// The symbols that may be left unread.
     symbols: Vec<usize>,
     wanted: usize,
-    /// Of the symbols that are not read.
+    /// The span of the symbols that are not read.
     span: Span,
     best: Cost,
     found: Option<Vec<usize>>,

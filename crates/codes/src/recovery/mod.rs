@@ -1,8 +1,8 @@
 //! Which symbols a repair reads: as few as possible.
 //!
-//! For an MDS code of one symbol to a block, any k blocks do and none fewer; those preferred are taken. Others are
-//! searched: an LRC repairs from a group, a rotated code from equations that share symbols. Every search has a bound;
-//! what it has found when it gets there is used, and [`Recovery::fewest`] says what it is worth.
+//! Any k blocks do for an MDS code of one symbol to a block, and no fewer; the preferred ones are taken. Other codes
+//! are searched: an LRC repairs from a group, a rotated code from equations that share symbols. Every search has a
+//! bound; what it has found when it gets there is used, and [`Recovery::fewest`] says what it is worth.
 
 mod checks;
 mod hyperplanes;
@@ -27,8 +27,8 @@ pub struct Recovery {
 pub enum Fewest {
     /// No equation reads fewer.
     Proved,
-    /// None does that puts together as many of the code's own parity equations as symbols are wanted (*primitive*
-    /// recovery sets); combinations of more equations were not tried.
+    /// No set of as many of the code's own parity equations as symbols are wanted reads fewer (*primitive* recovery
+    /// sets); combinations of more equations were not tried.
     OfStoredEquations,
     /// A bound ended the search.
     Unproved,
@@ -64,8 +64,9 @@ struct Question<'a> {
 }
 
 impl Code {
-    /// The wanted symbols from as few others as possible, any symbol of the blocks in `known` at no cost and any of those
-    /// in `available` at the same cost. Among equals one of fewest blocks, then of those listed first in `available`.
+    /// The wanted symbols from as few others as possible, any symbol of the blocks in `known` at no cost and any of
+    /// those in `available` at the same cost. It prefers fewer blocks among equals, then those listed first in
+    /// `available`.
     ///
     /// # Errors
     /// [`CodeError::NotRecoverable`], [`CodeError::NoSuchSymbol`], [`CodeError::NoSuchBlock`].

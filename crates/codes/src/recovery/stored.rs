@@ -25,7 +25,7 @@ pub(super) fn search(question: &Question<'_>, best: Cost) -> (Option<Vec<usize>>
 
 /// A parity equation that misses nothing.
 struct Stored {
-    /// At the wanted symbols.
+    /// Its coefficients at the wanted symbols.
     coefficients: Vec<u16>,
     /// The symbols it reads.
     reads: Bits,
@@ -70,7 +70,7 @@ impl Search<'_> {
             return;
         }
         let count = read.count();
-        // Equals of what it is to beat are of no use; of what was found, they may be preferred.
+        // A set that equals the bound to beat is of no use; one that equals what was found may be preferred to it.
         let most = self.best.symbols - usize::from(self.found.is_none() && self.best.symbols > 0);
         let open = |equation: &usize| !self.chosen.contains(equation);
         let mut candidates: Vec<(usize, usize)> = Vec::new();

@@ -17,6 +17,8 @@ mod audit;
 mod backup;
 mod blocks;
 mod delete;
+#[cfg(test)]
+mod format_tests;
 mod garbage;
 mod inventory;
 mod jobs;
@@ -25,6 +27,8 @@ mod put;
 mod rebuild;
 mod repair;
 pub(crate) mod rows;
+#[cfg(test)]
+mod states_tests;
 mod status;
 mod table;
 

@@ -12,7 +12,8 @@ pub(super) fn matrix(field: Field, rows: usize, columns: &[Column]) -> Result<Ma
     passing(field, &[], rows, columns)
 }
 
-/// The same behind columns that pass on those rows that are not always zero, of as many rows as `live` tells of.
+/// The same matrix behind columns that pass received rows on: one column for each entry of `live`, which is zero if
+/// the row always is.
 pub(super) fn passing(
     field: Field,
     live: &[bool],

@@ -97,8 +97,8 @@ pub(super) fn scatter(
     Ok(())
 }
 
-/// What a writing stage does with `rows` of the archiver's matrix: nothing but write them. In a short stripe
-/// some may be zero.
+/// The matrix of a stage that only writes `rows` of the archiver's matrix. In a short stripe some of them may be
+/// zero.
 fn write_matrix(
     request: &RepairRequest<'_>,
     made: &Matrix,

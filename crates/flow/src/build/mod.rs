@@ -11,6 +11,8 @@ mod paths;
 mod request;
 mod scheme;
 mod star;
+#[cfg(test)]
+mod tests;
 mod tree;
 pub mod write;
 

@@ -25,10 +25,10 @@ use crate::prove::Proved;
 pub struct MultiBlockRequest<'a> {
     /// The stripe's code.
     pub code: &'a Code,
-    /// How its blocks are cut. A hop hands a slice on when it has all f rows of it; so, cut f times as fine, f blocks
-    /// take f + (k−1)/s timeslots, s slices of the length used for one block.
+    /// How its blocks are cut. A hop hands a slice on when it has all f rows of it. Cut f times as fine as for one
+    /// block, where slices number s, f blocks take f + (k−1)/s timeslots.
     pub geometry: Geometry,
-    /// The lost blocks and the sites that write them; who decodes conventionally comes first.
+    /// The lost blocks and the sites that write them. The first of these sites decodes in the conventional scheme.
     pub targets: &'a [(Member, Site)],
     /// Blocks that may be used, as in [`RepairRequest::helpers`].
     pub helpers: &'a [Helper],
@@ -37,7 +37,7 @@ pub struct MultiBlockRequest<'a> {
 }
 
 impl<'a> MultiBlockRequest<'a> {
-    /// The same blocks at one requestor, the first: with what helpers it can be done.
+    /// The same repair at one requestor, the first target's: it tells which helpers suffice.
     ///
     /// # Errors
     /// [`FlowError::NothingWanted`] without targets.

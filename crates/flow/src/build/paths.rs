@@ -1,5 +1,5 @@
 //! Several pipelines at once (ours; RP §4.3 takes one): each lane is a chain of its own over helpers of its own, and
-//! carries slices in proportion to its rate. Who plans finds the paths and their rates: a flow knows no links.
+//! carries slices in proportion to its rate. The planner finds the paths and their rates: a flow knows no links.
 
 use super::chain::along;
 use super::request::RepairRequest;
@@ -10,8 +10,8 @@ use crate::prove::Proved;
 /// The helpers of one lane in their order, and the lane's share of the slices, at least 1.
 pub type SharedPath = (Vec<Site>, u32);
 
-/// One chain along each of `paths`, all to the requestor. A path names sites of the request's helpers; of their blocks
-/// only those that its equation needs are read. What the requestor's own site stores takes part in every lane.
+/// One chain along each of `paths`, all to the requestor. A path names sites of the request's helpers; only those of
+/// their blocks are read that its equation needs. Blocks at the requestor's own site take part in every lane.
 ///
 /// # Errors
 /// As [`build`](super::build), of the first path whose helpers do not suffice too.

@@ -38,8 +38,8 @@ pub struct RepairRequest<'a> {
     pub geometry: Geometry,
     /// What is wanted, in the order of the rows that the requestor gets.
     pub wanted: Vec<Symbol>,
-    /// Blocks that may be used, most preferred first: also the order of a chain. Not all need be used.
-    /// Several may share a site, the requestor's too; of a block that is listed twice the first place counts.
+    /// Blocks that may be used, most preferred first: also the order of a chain. Not all need be used. Several may
+    /// share a site, the requestor's too. If a block is listed twice, its first place counts.
     pub helpers: &'a [Helper],
     /// Blocks of a short stripe that are known to be all zero: free to use, stored nowhere.
     pub absent: &'a [Member],
@@ -121,7 +121,7 @@ impl RepairRequest<'_> {
         }
     }
 
-    /// Of the helpers those that the equation takes, in order of preference.
+    /// The helpers that the equation takes, in order of preference.
     ///
     /// # Errors
     /// As [`build`](super::build).

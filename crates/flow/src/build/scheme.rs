@@ -39,14 +39,15 @@ schemes! {
     /// The chain whose helpers take the next slice only after their successor has acknowledged the last:
     /// Pipe-S, a baseline (RP §6.4).
     PipeS = "pipe-s" => super::chain::chain;
-    /// The chain that crosses racks least (RP §4.2, Algorithm 1). Who plans orders the helpers so: a flow knows no rack.
+    /// The chain that crosses racks least (RP §4.2, Algorithm 1). The planner puts the helpers in that order: a flow
+    /// knows no rack.
     RackAware = "rack-aware" => super::chain::chain;
-    /// The chain whose slowest link is fastest (RP §4.3, Algorithm 2). Who plans orders the helpers so.
+    /// The chain whose slowest link is fastest (RP §4.3, Algorithm 2). The planner puts the helpers in that order.
     Weighted = "weighted" => super::chain::chain;
     /// k−1 chains over the same helpers, each rotated by one, so that k−1 helpers deliver (RP §4.1).
     Cyclic = "cyclic" => super::cyclic::cyclic;
-    /// Several chains whose shares fill the links (ours). Who plans finds the [`paths`](super::paths()); where it knows
-    /// no links this is the one chain.
+    /// Several chains whose shares fill the links (ours). The planner finds the [`paths`](super::paths()); if it
+    /// knows no links, this is one chain.
     MultiPath = "multi-path" => super::chain::chain;
 }
 
@@ -62,8 +63,8 @@ impl Scheme {
         matches!(self, Scheme::Ppr | Scheme::PipeB)
     }
 
-    /// Streams that each of k helpers in a row receives, by its place, and last those of the requestor: every helper sends
-    /// one. Several lanes are as one in which all but the first receive.
+    /// Streams that each of k helpers receives, by its place in the row, and last those that the requestor receives.
+    /// Every helper sends one. Several lanes count as one chain, in which every helper but the first receives.
     pub fn received(self, k: usize) -> Vec<usize> {
         let mut received = match self {
             Scheme::Conventional => vec![0; k],

@@ -63,8 +63,8 @@ pub(super) fn received(k: usize) -> Vec<usize> {
     (0..k).map(|place| edges.iter().filter(|edge| usize::from(edge.to.0) == place).count()).collect()
 }
 
-/// The edges of the reduction of `count` stages to the last one, timeslot by timeslot. Who finds no partner sits
-/// the timeslot out: the last one, so that the root stays the last.
+/// The edges of the reduction of `count` stages to the last one, timeslot by timeslot. The last stage sits a timeslot
+/// out if it finds no partner, so that the root stays the last.
 fn pairings(count: usize, width: usize) -> Vec<Edge> {
     let mut edges = Vec::new();
     let mut left: Vec<u16> = (0..count as u16).collect();

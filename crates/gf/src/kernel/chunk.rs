@@ -31,9 +31,9 @@ struct Pair([u8; PAIR_BYTES]);
 /// What [`Kernels::hop`] saw pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopFingerprints {
-    /// Of the local bytes.
+    /// The fingerprint of the local bytes.
     pub local: Fingerprint,
-    /// Of the accumulator as it came in.
+    /// The fingerprint of the accumulator as it came in.
     pub received: Fingerprint,
 }
 
@@ -41,7 +41,7 @@ impl Residue {
     /// What r0 and r1 are multiplied by to make up sum A (0) or B (1): a^(n−1) and a^(n−2), a being its row factor.
     #[inline(always)]
     pub fn factors(&self, sum: usize) -> [u8; 2] {
-        // Without rows the residue is zero, whatever its factors.
+        // The residue is zero if there are no rows, whatever its factors.
         let first = self.rows.max(2) - 2;
         [ROW_POWERS[sum][first + 1], ROW_POWERS[sum][first]]
     }

@@ -2,8 +2,8 @@
 
 use crate::error::PlanError;
 
-/// What holds of the link from each node to each other: at least 0, in any one unit. Nodes are numbered from 0;
-/// what stands at (i, i) means nothing.
+/// A number for the link from each node to each other: at least 0, in any one unit. Nodes are numbered from 0; what
+/// stands at (i, i) means nothing.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkMatrix {
     nodes: usize,
@@ -36,7 +36,7 @@ impl LinkMatrix {
         self.nodes
     }
 
-    /// Of the link from one node to another.
+    /// The number of the link from one node to another.
     ///
     /// # Panics
     /// As slices do, if there is no such node.
@@ -61,7 +61,7 @@ impl LinkMatrix {
     }
 }
 
-/// That there is a number, at least 0, for each node.
+/// Checks that there is a number, at least 0, for each node.
 pub(super) fn check_nodes(values: &[f64], nodes: usize) -> Result<(), PlanError> {
     if values.len() != nodes {
         return Err(PlanError::WrongNodeCount { given: values.len(), nodes });

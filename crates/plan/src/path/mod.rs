@@ -40,7 +40,7 @@ fn check_numbers(
     if available < k { Err(PlanError::NotEnoughHelpers { needed: k, available }) } else { Ok(()) }
 }
 
-/// The same of helpers that are numbers below `nodes`.
+/// The same for helpers that are numbers below `nodes`.
 fn check_helpers(helpers: &[usize], k: usize, requestor: usize, nodes: usize) -> Result<(), PlanError> {
     if nodes > MAX_NODES {
         return Err(PlanError::TooManyNodes { nodes, most: MAX_NODES });

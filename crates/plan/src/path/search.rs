@@ -1,5 +1,5 @@
-//! Whether some path of so many helpers exists at all: backwards from the requestor, with whatever shows early
-//! that it cannot.
+//! Searches for any path of so many helpers, backwards from the requestor, and stops early where something shows that
+//! there is none.
 
 use super::node_set::NodeSet;
 
@@ -43,7 +43,7 @@ impl<const W: usize> Search<'_, W> {
         if unused.len() < wanted || !self.links_suffice(head, &unused, wanted) {
             return Outcome::Refuted;
         }
-        // Those with the fewest ways on first (Warnsdorff's rule): later they would have none.
+        // Nodes with the fewest ways on come first (Warnsdorff's rule): later they would have none.
         let mut order: Vec<(usize, usize)> = near.map(|v| (self.into[v].and(&unused).len(), v)).collect();
         order.sort_unstable();
         for (_, node) in order {
@@ -63,7 +63,7 @@ impl<const W: usize> Search<'_, W> {
         Outcome::Refuted
     }
 
-    /// Those of `unused` from which links lead through `unused` to one of `near`.
+    /// The nodes of `unused` from which links lead through `unused` to one of `near`.
     fn reaching(&self, near: &NodeSet<W>, unused: &NodeSet<W>) -> NodeSet<W> {
         let (mut reaching, mut fresh) = (*near, *near);
         while let Some(node) = fresh.pop() {

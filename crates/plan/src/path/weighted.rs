@@ -1,11 +1,11 @@
 //! The path whose largest link weight is smallest (RP §4.3, Algorithm 2): the slowest link sets the pace of a
 //! chain of slices.
 //!
-//! The paper searches depth first and drops a link that is no better than the best path so far. Tried in the
-//! order of their numbers, helpers of equal links take it seconds. Here the largest weight is found by
-//! bisection: is there a path that uses only links up to this weight? A search answers it, almost always
-//! after about k steps, because nodes that cannot reach the requestor any more and links that too many nodes
-//! depend on show early. The answer is as exact.
+//! The paper searches depth first and drops a link that is no better than the best path so far. That takes seconds if
+//! links are equal and helpers are tried in the order of their numbers. Here the largest weight is found by
+//! bisection: is there a path that uses only links up to this weight? A search answers it, almost always after about
+//! k steps, because nodes that cannot reach the requestor any more and links that too many nodes depend on show
+//! early. The answer is as exact.
 
 use super::links::LinkMatrix;
 use super::node_set::NodeSet;
@@ -13,9 +13,9 @@ use super::search::{Outcome, Search};
 use super::{MAX_NODES, check_helpers};
 use crate::error::PlanError;
 
-/// Nodes tried in all before the best path so far is the answer. Whether a path exists is NP-complete (k = n−1
-/// asks for a Hamiltonian path), so some bound there must be. This one is a fraction of a second, and of random
-/// weights at (40,32) it leaves two in a thousand unproven, at (14,10) none.
+/// Nodes tried in all before the best path so far is the answer. Whether a path exists is NP-complete (k = n−1 asks
+/// for a Hamiltonian path), so there must be a bound. This one is a fraction of a second, and of random weights at
+/// (40,32) it leaves two in a thousand unproven, at (14,10) none.
 pub const SEARCH_STEPS: usize = 400_000;
 
 /// A path of helpers to a requestor.
@@ -29,10 +29,10 @@ pub struct WeightedPath {
     pub proven: bool,
 }
 
-/// Of the paths through `k` of `helpers` to `requestor` one whose largest link weight is smallest. With exactly
-/// k helpers, chosen by whoever schedules repairs (RP §4.3, remarks), it is their best order. A weight is the
-/// time that a link takes, such as the inverse of its bandwidth; infinity is no link. `steps` bounds the search,
-/// usually [`SEARCH_STEPS`].
+/// A path through `k` of `helpers` to `requestor` whose largest link weight is as small as that of any such path.
+/// With exactly k helpers, chosen by whoever schedules repairs (RP §4.3, remarks), it is their best order. A weight
+/// is the time that a link takes, such as the inverse of its bandwidth; infinity is no link. `steps` bounds the
+/// search, usually [`SEARCH_STEPS`].
 ///
 /// # Errors
 /// [`PlanError::NotEnoughHelpers`], [`PlanError::NoHelpers`], [`PlanError::NoSuchNode`],

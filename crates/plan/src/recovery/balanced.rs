@@ -29,7 +29,7 @@ pub struct LostBlock {
     pub bytes: u64,
 }
 
-/// Who repairs a block.
+/// The nodes that repair a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assignment {
     /// The helpers, in the order of the chain.

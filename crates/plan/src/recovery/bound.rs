@@ -12,13 +12,14 @@ use super::spread::Group;
 use crate::topology::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes that at least one node must send or receive to recover all of `blocks`, on top of `loads`. Of blocks of one
-/// length it is rounded up to whole ones if there are no loads. Blocks that cannot be recovered do not count.
+/// Bytes that at least one node must send or receive to recover all of `blocks`, on top of `loads`. If all blocks
+/// have one length and there are no loads, it is rounded up to whole blocks. Blocks that cannot be recovered do not
+/// count.
 pub fn busiest_bound(blocks: &[LostBlock], loads: &BTreeMap<NodeId, NodeLoad>) -> u64 {
     let blocks: Vec<&LostBlock> = blocks.iter().filter(|block| block.check().is_ok()).collect();
     let index = Index::of(&blocks, loads);
     let survivors: Vec<Group> = blocks.iter().map(|block| sends(block, &index)).collect();
-    // A survivor of which all k−1 others are asked: no choice of helpers yet.
+    // Every survivor is a candidate to receive: helpers are not chosen yet.
     let received: Vec<Group> = blocks
         .iter()
         .zip(&survivors)
@@ -38,7 +39,7 @@ pub(super) fn least_largest(groups: &[Group], already: &[u64]) -> u64 {
     let same = groups.first().map(|first| first.bytes).filter(|&bytes| {
         groups.iter().all(|group| group.bytes == bytes) && already.iter().all(|&load| load == 0)
     });
-    // Each turn ends with the last one or rises to the average of another set of nodes.
+    // Each turn is the last one or rises to the average of another set of nodes.
     while let Some(higher) = Network::new(groups, already, most).short_of(total) {
         most = same.map_or(higher, |bytes| higher.next_multiple_of(bytes.max(1)));
     }

@@ -7,12 +7,12 @@
 
 use std::collections::VecDeque;
 
-/// Searches for a lower largest load, for each group. Of equal groups each choice moves once or twice in all; of unequal
-/// ones ever smaller gains could be found for a long time.
+/// Searches for a lower largest load, for each group. If groups are equal, each choice moves once or twice in all; if
+/// they are not, ever smaller gains could be found for a long time.
 const SEARCHES_PER_GROUP: usize = 16;
 
 /// Candidates of a wide group that its first choice looks at, those of the next group further on. The least loaded of
-/// so many is about the least loaded of all, and what it is not the searches make good, which look at every one.
+/// so many is about the least loaded of all; the searches, which look at every one, make up for the rest.
 const FIRST_LOOK: usize = 64;
 
 /// `count` distinct ones of `candidates` are to be chosen, and each gets `bytes`.
@@ -46,11 +46,11 @@ struct Spread<'a> {
     load: &'a mut [u64],
     /// What each group has chosen.
     chosen: Vec<Vec<u32>>,
-    /// Of each node, the groups that have chosen it.
+    /// The groups that have chosen each node.
     chosen_by: Vec<Vec<u32>>,
     /// How a search came to a node: the group, which of its choices gives way.
     came: Vec<Option<Step>>,
-    /// Of [`take_least`](Self::take_least): load and candidate.
+    /// Load and candidate, for [`take_least`](Self::take_least).
     ranked: Vec<(u64, u32)>,
 }
 
@@ -84,10 +84,10 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// What the largest load is at least, whatever is chosen: all nodes as even as they can be.
+    /// A lower bound on the largest load, whatever is chosen: all nodes as even as they can be.
     fn even(&self) -> u64 {
         let total: u64 = self.load.iter().sum();
-        // Where all that is moved is of one length, loads are of whole lengths if all are now.
+        // If all that is moved has one length and all loads are multiples of it now, they stay so.
         let unit = self.groups.first().map_or(1, |group| group.bytes.max(1));
         let whole = self.groups.iter().all(|group| group.bytes == unit)
             && self.load.iter().all(|load| load.is_multiple_of(unit));

@@ -85,3 +85,13 @@ fn a_folder_without_or_with_a_broken_identity_is_not_used() {
     assert!(matches!(Store::format(&as_dyn(&bench.disk), NODE), Err(StoreError::AlreadyFormatted)));
     assert_eq!(file(&bench.disk, &data_path(PARITY)), b"bytes");
 }
+
+#[test]
+fn the_identity_is_a_text_that_stays() {
+    let bench = Bench::new();
+    let alone = format!("stripeline-store 1\nnode {NODE}\ncluster none\n");
+    let is = |text: &str| String::from_utf8(file(&bench.disk, Path::new("identity"))).unwrap() == text;
+    assert!(is(&format!("{alone}crc32c {:08x}\n", wire::frame::crc32c(alone.as_bytes()))));
+    bench.store().join(ClusterId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff)).unwrap();
+    assert!(is("stripeline-store 1\nnode 7\ncluster 00112233445566778899aabbccddeeff\ncrc32c f097421e\n"));
+}

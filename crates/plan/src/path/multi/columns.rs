@@ -23,13 +23,13 @@ const PIVOTS: usize = 10_000;
 /// widest paths are the answer.
 const MOST_ROWS: usize = 2_000;
 
-/// The bound is as good as reached when so little of it is missing.
+/// The bound counts as reached when no more than this part of it is missing.
 const GAP: f64 = 1e-6;
 
 /// Steps for each widest path to begin with: any will do.
 const WIDEST_STEPS: usize = 2_000;
 
-/// Each time this part of the lanes that are too many is dropped.
+/// The part of the surplus lanes that is dropped each time.
 const DROPS: usize = 4;
 
 /// One limit of the program; helpers by their places.
@@ -71,7 +71,7 @@ pub(super) fn lanes(
         ([widest, Vec::new()], 1.0)
     };
     let rate = |lanes: &Vec<(Vec<usize>, f64)>| lanes.iter().map(|(_, rate)| rate).sum::<f64>();
-    // Of few lanes, those that were wide to begin with can be the better ones.
+    // If lanes are few, those that were wide to begin with can be the better ones.
     let lanes = lanes.into_iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or_default();
     let lane = |(path, rate): (Vec<usize>, f64)| RatedLane {
         path: path.into_iter().map(|place| program.nodes[place]).collect(),
@@ -80,7 +80,7 @@ pub(super) fn lanes(
     (lanes.into_iter().map(lane).collect(), part * bound)
 }
 
-/// Of paths with their costs, those that improve the program.
+/// Those of the paths, given with their costs, that improve the program.
 fn worth_using(paths: Vec<(f64, Vec<usize>)>) -> Vec<Vec<usize>> {
     paths.into_iter().filter(|(cost, _)| *cost < 1.0 - GAP).map(|(_, path)| path).collect()
 }
@@ -155,7 +155,7 @@ impl<'a> Program<'a> {
     fn best_of(&self, mut paths: Vec<Vec<usize>>, most_lanes: usize) -> Vec<(Vec<usize>, f64)> {
         loop {
             let mut master = self.master(&paths);
-            // Cut off or not, what it has are rates within the limits.
+            // The rates are within the limits even if the method was cut off.
             master.maximise(&mut { PIVOTS });
             let mut rated: Vec<_> =
                 paths.into_iter().zip(master.amounts()).filter(|(_, amount)| *amount > 0.0).collect();
@@ -210,8 +210,8 @@ impl<'a> Program<'a> {
         LinkCosts(costs)
     }
 
-    /// Paths to begin with: again and again the one whose slowest link is fastest, over what the ones before it
-    /// have left. With the rates that this leaves them.
+    /// Paths to begin with: again and again the one whose slowest link is fastest, over what the ones before it have
+    /// left. Returns them with the rates that this leaves them.
     fn widest(&self, most: usize) -> Vec<(Vec<usize>, f64)> {
         let helpers = self.helpers();
         let mut left: Vec<f64> = self.rows.iter().map(|(_, limit)| *limit).collect();

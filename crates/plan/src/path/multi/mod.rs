@@ -90,7 +90,7 @@ impl Bandwidth {
 pub struct RatedLane {
     /// The helpers in the order of the path, then the requestor.
     pub path: Vec<usize>,
-    /// In the unit of the bandwidths.
+    /// Its rate, in the unit of the bandwidths.
     pub rate: f64,
 }
 
@@ -99,9 +99,9 @@ pub struct RatedLane {
 pub struct MultiPath {
     /// The fastest first.
     pub lanes: Vec<RatedLane>,
-    /// Of all lanes together.
+    /// The rate of all lanes together.
     pub rate: f64,
-    /// What no set of lanes exceeds.
+    /// A rate that no set of lanes exceeds.
     pub bound: f64,
 }
 

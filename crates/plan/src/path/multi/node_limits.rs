@@ -69,7 +69,7 @@ struct Duty {
     idle: f64,
 }
 
-/// Lanes, without the requestor, whose rates sum up to `rate`, the bound: or to less if that takes more than
+/// Lanes, without the requestor, whose rates sum up to the bound `rate`, or to less if that takes more than
 /// `most_lanes`.
 pub(super) fn lanes(
     bandwidth: &Bandwidth,
@@ -125,7 +125,7 @@ fn longest_interval(duties: &[Duty], k: usize, shortest: f64) -> Option<(Vec<usi
     let mut lengths: Vec<f64> = duties.iter().flat_map(|duty| [duty.first, duty.later, duty.idle]).collect();
     lengths.retain(|&length| length > shortest);
     lengths.sort_unstable_by(f64::total_cmp);
-    // What can be kept up can be kept up for less.
+    // Parts that can be kept for some time can be kept for a shorter one.
     let (mut low, mut high) = (0, lengths.len());
     let mut best = None;
     while low < high {
@@ -143,7 +143,7 @@ fn longest_interval(duties: &[Duty], k: usize, shortest: f64) -> Option<(Vec<usi
 
 /// A path whose helpers, and those not on it, all have `length` left of that part.
 fn parts(duties: &[Duty], k: usize, length: f64) -> Option<Vec<usize>> {
-    // Of helpers that can do either, those with more of their time to serve go first.
+    // Helpers that can do either go first if they have more of their time to serve.
     let can_later = |duty: &Duty| duty.later >= length;
     let must_later = |duty: &Duty| duty.idle < length;
     let misfits = duties.iter().filter(|duty| must_later(duty) && !can_later(duty)).count();

@@ -1,0 +1,197 @@
+//! The bytes that catalogs and backups are made of stay as they are.
+
+use super::rows::{
+    Assign, AuditRow, BlockCopy, BlockRow, GarbageRow, HeldKey, HeldRow, JobRow, LeavingRow, LinksRow,
+    Location, MemberRow, MetaKey, MetaRow, NodeRow, ObjectRow, PartRow, PlannedRow, PutBlockKey, PutBlockRow,
+    PutRow, RecoveryRow, RepairRow, StripePlace, StripeRow, StripeState, Sums, TABLES, TaskRow, Wish,
+};
+use super::table::{Change, Read, Scan};
+use super::{Catalog, restore};
+use crate::error::Result;
+use disk::{CrashDisk, Disk, PowerSwitch};
+use gf::Fingerprint;
+use std::fmt::Write;
+use std::sync::Arc;
+use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
+
+/// A row on each line: its table, key and value. Written by format 1, row version 1. A difference means that catalogs
+/// of before cannot be read any more: make a new version of the row, and let this line stay readable.
+const ROWS: &str = include_str!("../../golden/rows-v1.txt");
+
+/// A backup of the rows that outlive their flows. Written by version 1.
+const BACKUP: &str = include_str!("../../golden/backup-v1.hex");
+
+const DATA: BlockId = BlockId(0x00ff_1122_3344_5566_7788_99aa_bbcc_ddee);
+const PARITY: BlockId = BlockId(2);
+const STRIPE: StripeId = StripeId(u128::MAX - 1);
+const FLOW: FlowId = FlowId(0x1234);
+const COPY: BlockCopy = BlockCopy { block: DATA, node: 7, generation: 300 };
+
+fn sums() -> Sums {
+    Sums { digest: Some([7; 32]), fingerprint: Some(Fingerprint::from_bytes([9; 128])) }
+}
+
+fn part() -> PartRow {
+    PartRow { name: "höhe/x".to_owned(), version: 300, offset: 1 << 40, last: true }
+}
+
+fn recovery(assign: Assign) -> JobRow {
+    JobRow::RecoverNodes(RecoveryRow {
+        nodes: vec![5, 300],
+        moves: true,
+        scheme: "pipeline".to_owned(),
+        slice_bytes: 32 << 10,
+        verify: true,
+        parallel: 64,
+        assign,
+        requestors: vec![1],
+    })
+}
+
+fn stripe(state: StripeState) -> StripeRow {
+    let members = vec![Some(MemberRow { block: DATA }), None, Some(MemberRow { block: PARITY })];
+    StripeRow { code: "rs-2+1".to_owned(), block_bytes: 64 << 20, members, state }
+}
+
+/// Rows that every catalog has, of each variant one.
+fn put_lasting(txn: &Change) -> Result<()> {
+    let meta = MetaRow { cluster: ClusterId(5), unnamed: true, ..super::meta(txn)? };
+    txn.put(&MetaKey, &MetaRow { next_version: 301, next_job: 12, ..meta })?;
+    let at = |port: u16| format!("10.0.0.7:{port}");
+    txn.put(&7, &NodeRow { control_addr: at(7000), data_addr: at(7001), rack: "r1".to_owned() })?;
+    let object = ObjectRow {
+        version: 300,
+        object_bytes: 70_000,
+        digest: Some([8; 32]),
+        block_bytes: 64 << 20,
+        blocks: vec![DATA],
+        created_ms: 1_700_000_000_000,
+    };
+    txn.put(&"höhe/x".to_owned(), &object)?;
+    txn.put(&"rebuilt".to_owned(), &ObjectRow { digest: None, ..object })?;
+    let data = BlockRow {
+        stored_bytes: 70_000,
+        sums: sums(),
+        last_generation: 300,
+        locations: vec![Location { node: 7, generation: 300 }],
+        replicas: 3,
+        part: Some(part()),
+        stripe: Some(StripePlace { stripe: STRIPE, index: 0 }),
+        dead: false,
+    };
+    txn.put(&DATA, &data)?;
+    let place = Some(StripePlace { stripe: STRIPE, index: 2 });
+    let parity = BlockRow { sums: Sums::default(), part: None, stripe: place, dead: true, ..data };
+    txn.put(&PARITY, &parity)?;
+    txn.put(&HeldKey { node: 7, block: DATA }, &HeldRow { generation: 300 })?;
+    txn.put(&STRIPE, &stripe(StripeState::Encoded))?;
+    let archive = JobRow::Archive { name: "x".to_owned(), code: "rs-2+1".to_owned(), slice_bytes: 32 << 10 };
+    let jobs = [
+        archive,
+        JobRow::Recover { node: 5, scheme: String::new(), slice_bytes: 1024, verify: false, parallel: 1 },
+        recovery(Assign::Balanced),
+        recovery(Assign::LeastRecent),
+        recovery(Assign::MPpr),
+        recovery(Assign::LowestIndex),
+    ];
+    (0..).zip(&jobs).try_for_each(|(number, job)| txn.put::<JobRow>(&number, job))?;
+    let gone = BlockCopy { block: BlockId(4), ..COPY };
+    txn.put(&gone, &GarbageRow { since_ms: 1_700_000_000_000 })?;
+    txn.put(&MetaKey, &LinksRow { json: "{}".to_owned() })?;
+    txn.put::<AuditRow>(&9, &AuditRow { json: "{}".to_owned() })?;
+    txn.put(&7, &LeavingRow { since_ms: 5 })?;
+    txn.put(&"scrub".to_owned(), &TaskRow { wish: Wish::Pause })?;
+    txn.put(&"repair-4".to_owned(), &TaskRow { wish: Wish::Stop })
+}
+
+/// Rows that end with a flow.
+fn put_in_flight(txn: &Change) -> Result<()> {
+    let put = PutId(0xabcd);
+    let row = PutRow {
+        name: "höhe/x".to_owned(),
+        version: 300,
+        block_bytes: 64 << 20,
+        replicas: 3,
+        lease_until_ms: 1_700_000_000_000,
+    };
+    txn.put(&put, &row)?;
+    let block = PutBlockRow {
+        index: 1,
+        stored_bytes: 70_000,
+        sums: sums(),
+        last: true,
+        nodes: vec![7, 300],
+        flow: FLOW,
+    };
+    txn.put(&PutBlockKey { put, block: DATA }, &block)?;
+    txn.put(&COPY, &PlannedRow { since_ms: 1_700_000_000_000 })?;
+    txn.put(&DATA, &RepairRow { flow: FLOW, attempt: 2, target: Location { node: 7, generation: 301 } })?;
+    let encoding = StripeState::Encoding { flow: FLOW, attempt: 3, copies: vec![COPY] };
+    txn.put(&StripeId(3), &stripe(encoding))
+}
+
+fn catalog(rows: impl FnOnce(&Change) -> Result<()>) -> Catalog {
+    let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
+    let catalog = Catalog::open(&disk).unwrap();
+    catalog.change(rows).unwrap();
+    catalog
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.trim().bytes().map(|c| (c as char).to_digit(16).unwrap() as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// All rows as lines of the golden file.
+fn lines(catalog: &Catalog) -> String {
+    let mut text = String::new();
+    let read = |table: &'static str| {
+        catalog.view(|txn| {
+            txn.raw_scan(table, &[], &mut |key, value| {
+                writeln!(text, "{table} {} {}", hex(key), hex(value)).unwrap();
+                Ok(Scan::Next)
+            })
+        })
+    };
+    TABLES.into_iter().try_for_each(read).unwrap();
+    text
+}
+
+#[test]
+fn rows_are_stable() {
+    let catalog = catalog(|txn| put_lasting(txn).and_then(|()| put_in_flight(txn)));
+    let now = lines(&catalog);
+    for (now, then) in now.lines().zip(ROWS.lines()) {
+        assert_eq!(now, then, "a row's bytes have changed: that is a new version of the row");
+    }
+    assert_eq!(now, ROWS, "rows of the golden file are missing, or new ones are not in it");
+    for table in TABLES {
+        let shown = ROWS.lines().any(|line| line.starts_with(&format!("{table} ")));
+        assert!(shown, "no row of {table} in the golden file");
+    }
+}
+
+#[test]
+fn backups_are_stable_and_can_be_restored() {
+    let mut backup = Vec::new();
+    let catalog = catalog(put_lasting);
+    catalog
+        .backup(100, |piece| {
+            backup.extend(piece);
+            true
+        })
+        .unwrap();
+    assert_eq!(hex(&backup), BACKUP.trim(), "a backup's bytes have changed: that is a new version of it");
+
+    let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
+    restore(&disk, &from_hex(BACKUP)).unwrap();
+    let restored = Catalog::open(&disk).unwrap();
+    let (object, blocks) = restored.object("höhe/x").unwrap();
+    assert_eq!((object.version, object.blocks, object.digest), (300, vec![DATA], Some([8; 32])));
+    assert_eq!((blocks[0].row.part.clone(), blocks[0].row.sums), (Some(part()), sums()));
+    assert_eq!(restored.jobs().unwrap().len(), 6);
+}
