@@ -160,6 +160,7 @@ fn status_json(status: &ClusterStatus) -> Value {
         "blocks": status.blocks,
         "stripes": status.stripes,
         "garbage": status.garbage,
+        "in_flight": status.in_flight,
         "missing_blocks": status.missing_blocks,
         "unrecoverable_blocks": status.unrecoverable_blocks,
         "quarantined": status.quarantined,

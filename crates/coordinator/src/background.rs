@@ -1,9 +1,10 @@
 //! Loops that run as long as the coordinator: the end of idle puts, repair of damaged blocks; garbage collection has a file
 //! of its own.
 
+use crate::attempt::RepairOptions;
 use crate::error::{CoordinatorError, Result};
 use crate::garbage;
-use crate::jobs::{self, RepairOptions, Work};
+use crate::jobs::{self, Work};
 use crate::shared::{Shared, now_ms};
 use std::sync::Arc;
 use std::time::Duration;

@@ -52,6 +52,7 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
         blocks: counts.blocks,
         stripes: counts.stripes,
         garbage: counts.garbage,
+        in_flight: counts.in_flight,
         missing_blocks: counts.missing,
         unrecoverable_blocks: counts.unrecoverable,
         tasks: shared.tasks.statuses(),

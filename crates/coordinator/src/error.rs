@@ -97,6 +97,12 @@ pub enum CoordinatorError {
     /// Something contradicts the request as things stand.
     #[error("{0}")]
     Conflict(String),
+    /// A block to encode that nobody can read.
+    #[error("block {block} has no living replica that can be read; bring nodes back, then archive")]
+    NoReplica {
+        /// The block.
+        block: BlockId,
+    },
     /// Too few blocks survive at the moment.
     #[error(
         "block {block} cannot be recovered now: {survivors} of the {needed} blocks it needs are reachable; \
@@ -199,6 +205,7 @@ impl From<CoordinatorError> for tonic::Status {
             NotEnoughNodes { .. }
             | CodeTooWide { .. }
             | Conflict(_)
+            | NoReplica { .. }
             | CatalogNotEmpty { .. }
             | CatalogExists
             | CatalogInUse

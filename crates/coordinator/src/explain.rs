@@ -1,9 +1,9 @@
 //! What a repair would do, without doing it: the same plans, as text, as a graph, as JSON.
 
+use crate::attempt::{lost, scheme};
 use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use crate::jobs::{lost, scheme};
 use crate::planner::{Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target};
 use crate::shared::Shared;
 use flow::multi_block::repairs_several;
@@ -84,7 +84,7 @@ fn explain_stripe(
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(request.requestor);
     let load = |node| shared.received_by(node);
-    let requestors = shared.planner.requestors(view, lost, asked, &nobody, load)?;
+    let requestors = shared.planner.requestors(view, lost.iter(), asked, &nobody, load)?;
     let mut targets: Vec<Target<'_>> = Vec::new();
     for (placement, &requestor) in lost.iter().zip(&requestors) {
         targets.push((placement, spec(shared, request, placement, requestor)?));

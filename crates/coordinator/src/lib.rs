@@ -15,6 +15,7 @@
 //! Absent: block data, and any socket to a data port. Internal: the program and tests start it; others talk to it through
 //! `client`.
 
+mod attempt;
 mod audit;
 mod background;
 mod catalog;

@@ -1,5 +1,6 @@
 //! Puts, reads, lookups.
 
+use crate::attempt::scheme;
 use crate::catalog::rows::{PartRow, StripeState, Sums};
 use crate::catalog::{
     CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, NewPut, Placement, PlannedBlock, StripePlacement,
@@ -7,7 +8,6 @@ use crate::catalog::{
 use crate::config::{MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use crate::jobs::scheme;
 use crate::planner::{ReadRequest, WriteRequest};
 use crate::shared::{Shared, now_ms};
 use std::collections::BTreeSet;

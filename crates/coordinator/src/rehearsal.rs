@@ -7,13 +7,14 @@
 //!
 //! What a repair really takes besides, its rows in the catalog and the messages, is not in it.
 
+use crate::attempt::scheme;
 use crate::catalog::rows::{
     Assign, BlockRow, Location, MemberRow, PartRow, StripePlace, StripeRow, StripeState, Sums,
 };
 use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
-use crate::jobs::{BATCH, InFlight, at_once, scheme};
+use crate::jobs::{BATCH, InFlight, at_once};
 use crate::planner::{Candidates, Planner, RepairSpec, SliceLength, Takers};
 use plan::recovery::Assignment;
 use plan::{Draw, NodeId};

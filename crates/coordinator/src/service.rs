@@ -1,8 +1,9 @@
 //! The gRPC service: each call is handed on, each error becomes a status.
 
+use crate::attempt::{self, RepairOptions};
 use crate::catalog::rows::JobRow;
 use crate::error::{CoordinatorError, Result};
-use crate::jobs::{self, RepairOptions, Work};
+use crate::jobs::{self, Work};
 use crate::shared::{Shared, now_ms};
 use crate::{audit, cluster, explain, links, membership, objects};
 use std::collections::BTreeSet;
@@ -166,7 +167,7 @@ impl Coordinator for Service {
 
 /// What a request for a repair asks for, checked as far as it can be before a job starts.
 async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Result<Work> {
-    jobs::scheme(&request.scheme)?;
+    attempt::scheme(&request.scheme)?;
     shared.planner.slice_length(request.slice_bytes)?;
     let ways = [!request.block.is_empty(), !request.object.is_empty(), request.node != 0];
     if ways.iter().filter(|way| **way).count() != 1 {
@@ -225,7 +226,9 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         let what = "a measurement says which members are to be rebuilt and thrown away, a repair rebuilds what is lost";
         return Err(CoordinatorError::Invalid(what.to_owned()));
     }
-    if let Some(scheme) = jobs::scheme(&options.scheme)?.filter(|&s| !flow::multi_block::repairs_several(s)) {
+    if let Some(scheme) =
+        attempt::scheme(&options.scheme)?.filter(|&s| !flow::multi_block::repairs_several(s))
+    {
         return Err(flow::FlowError::OneRequestor { scheme }.into());
     }
     let blocks = if request.whole_object { stripes_of(shared, request.object).await? } else { vec![block] };

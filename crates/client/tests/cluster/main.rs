@@ -10,6 +10,7 @@ mod faults;
 mod letting_go;
 mod local;
 mod objects;
+mod pauses;
 mod power_cut;
 mod reads;
 mod recovery;

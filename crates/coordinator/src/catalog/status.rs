@@ -2,7 +2,7 @@
 
 use super::Catalog;
 use super::blocks::referenced;
-use super::rows::{BlockRow, GarbageRow, ObjectRow, StripeRow, StripeState};
+use super::rows::{BlockRow, GarbageRow, ObjectRow, PlannedRow, StripeRow, StripeState};
 use super::table::{Read, Row, Scan};
 use crate::error::Result;
 use std::collections::BTreeSet;
@@ -14,6 +14,8 @@ pub(crate) struct Counts {
     pub blocks: u64,
     pub stripes: u64,
     pub garbage: u64,
+    /// Copies that plans are to write, neither committed nor given up.
+    pub in_flight: u64,
     /// Blocks without a living copy.
     pub missing: u64,
     /// Of these, blocks that cannot be decoded from what lives either.
@@ -36,6 +38,10 @@ impl Catalog {
             })?;
             txn.raw_scan(GarbageRow::TABLE, &[], &mut |_, _| {
                 counts.garbage += 1;
+                Ok(Scan::Next)
+            })?;
+            txn.raw_scan(PlannedRow::TABLE, &[], &mut |_, _| {
+                counts.in_flight += 1;
                 Ok(Scan::Next)
             })?;
             txn.scan::<BlockRow>(&[], |_, row| {

@@ -4,13 +4,11 @@
 mod archive;
 mod recover;
 mod repair;
-mod stripe;
 
 pub(crate) use archive::{archival_code, groups};
 pub(crate) use recover::{BATCH, InFlight, at_once, recover_dead, row_of};
-pub(crate) use repair::{RepairOptions, scheme};
-pub(crate) use stripe::lost;
 
+use crate::attempt::RepairOptions;
 use crate::catalog::rows::{JobRow, RecoveryRow};
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
@@ -26,9 +24,6 @@ use wire::{BlockId, proto};
 
 /// Events that a slow listener may lag behind before it misses some; a few kilobytes each.
 const MAX_EVENTS: usize = 1024;
-
-/// Between two attempts of a flow, times the number of the attempt: a busy node gets time, a dead one is noticed.
-const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
 /// The jobs that run.
 #[derive(Debug, Default)]
@@ -162,9 +157,9 @@ fn run(shared: &Arc<Shared>, job: Job, work: Work) {
             Work::Lasting(JobRow::Recover { .. }) => {
                 Err(CoordinatorError::Bug("a job of an earlier version was not translated".to_owned()))
             }
-            Work::Repair(block, options) => repair::run(&context, &job, *block, options.clone()).await,
+            Work::Repair(block, options) => repair::run(&context, &job, *block, options).await,
             Work::Stripes(blocks, members, options) => {
-                stripe::run(&context, &job, blocks.clone(), members.clone(), options.clone()).await
+                repair::run_stripes(&context, &job, blocks, members, options).await
             }
         };
         if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
@@ -272,8 +267,25 @@ impl Job {
         self.report();
     }
 
+    /// Does `work` whenever the task may go on, anew each time that a pause ended it.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Paused`] if it is to stop; else as `work`.
+    async fn unless_stopped<T, F>(&self, work: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        while self.task.may_go_on().await {
+            match work().await {
+                Err(CoordinatorError::Paused) => {}
+                ended => return ended,
+            }
+        }
+        Err(CoordinatorError::Paused)
+    }
+
     /// So many more units are to be done.
-    fn add(&self, more: u64) {
+    pub(crate) fn add(&self, more: u64) {
         self.counts().total += more;
         self.report();
     }
@@ -287,11 +299,9 @@ impl Job {
         self.report();
     }
 
-    /// A flow of the job gets on. Where many run, each says little.
-    fn slices(&self, done: u64, total: u64) {
-        if self.counts().total <= 1 {
-            self.task.note(|report| report.detail = format!("{done} of {total} slices"));
-        }
+    /// A flow of the job gets on.
+    pub(crate) fn slices(&self, done: u64, total: u64) {
+        self.task.note(|report| report.detail = format!("{done} of {total} slices"));
     }
 
     /// Tells how it gets on, in bytes and time.
@@ -306,7 +316,7 @@ impl Job {
     }
 
     /// Tells how it gets on.
-    fn say(&self, message: impl Into<String>) {
+    pub(crate) fn say(&self, message: impl Into<String>) {
         self.emit(proto::JobEvent {
             state: "running".to_owned(),
             message: message.into(),
@@ -315,7 +325,7 @@ impl Job {
     }
 
     /// Sends an event, with the counts filled in. Nobody needs to listen.
-    fn emit(&self, event: proto::JobEvent) {
+    pub(crate) fn emit(&self, event: proto::JobEvent) {
         let Counts { done, total, failed, estimate } = *self.counts();
         let unit = self.unit.to_owned();
         let Estimate { done_bytes, total_bytes, .. } = estimate;

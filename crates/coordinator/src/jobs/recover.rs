@@ -22,7 +22,7 @@ pub(crate) use pace::Estimate;
 pub(super) use rehearse::rehearse;
 
 use super::Job;
-use super::repair::{RepairOptions, Repaired, repair_block, scheme};
+use crate::attempt::{Outcome, RepairOptions, Wanted, carry, scheme};
 use crate::catalog::Placement;
 use crate::catalog::rows::{Assign, RecoveryRow};
 use crate::config::{FORWARDED_BYTES_PER_NODE, PARALLEL_WHILE_READING, STREAMS_PER_NODE};
@@ -161,7 +161,7 @@ struct Recovery<'a> {
     queue: VecDeque<Lost>,
     /// Assigned, and waiting for room.
     pending: VecDeque<Pending>,
-    running: JoinSet<(Pending, Result<Repaired>)>,
+    running: JoinSet<(Pending, Result<Outcome>)>,
     in_flight: InFlight,
     /// Who was a last resort when the pending ones were assigned.
     last_resort: Arc<BTreeSet<NodeId>>,
@@ -326,12 +326,12 @@ impl Recovery<'_> {
         };
         let (shared, job) = (Arc::clone(self.shared), Arc::clone(self.job));
         self.running.spawn(async move {
-            let outcome = repair_block(&shared, &job, pending.lost.block, &options).await;
+            let outcome = carry(&shared, &job, Wanted::Block(pending.lost.block), &options).await;
             (pending, outcome)
         });
     }
 
-    fn settle(&mut self, mut pending: Pending, outcome: Result<Repaired>) -> Result<()> {
+    fn settle(&mut self, mut pending: Pending, outcome: Result<Outcome>) -> Result<()> {
         self.in_flight.end(&pending);
         let block = pending.lost.block;
         match outcome {

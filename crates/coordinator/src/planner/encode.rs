@@ -44,10 +44,8 @@ impl Planner {
         };
         plan::archive(&request, &mut self.draw()).map_err(|error| match error {
             plan::PlanError::NoReplica { block } => {
-                let block = data.get(block).map_or_else(String::new, |p| p.block.to_string());
-                CoordinatorError::Conflict(format!(
-                    "block {block} has no living replica that can be read; bring nodes back, then archive"
-                ))
+                let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
+                CoordinatorError::NoReplica { block }
             }
             other => other.into(),
         })

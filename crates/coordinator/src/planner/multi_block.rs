@@ -29,22 +29,25 @@ pub(crate) enum SeveralPlan {
 impl Planner {
     /// A node for each lost block of a stripe, no two alike. The one that is asked for decodes and drives; the others are
     /// chosen.
-    pub fn requestors(
+    pub fn requestors<'a>(
         &self,
         view: &View,
-        lost: &[Placement],
+        lost: impl Iterator<Item = &'a Placement>,
         asked: Option<u32>,
         avoid: &BTreeSet<u32>,
         load: impl Fn(u32) -> u64,
     ) -> Result<Vec<u32>> {
         let mut taken: Vec<u32> = Vec::new();
         for placement in lost {
+            if taken.is_empty() {
+                taken.push(self.requestor(view, placement, asked, avoid, &load)?);
+                continue;
+            }
             let mut known = placement.clone();
             if let Some(stripe) = &mut known.stripe {
                 stripe.holders.extend(&taken);
             }
-            let asked = asked.filter(|_| taken.is_empty());
-            taken.push(self.requestor(view, &known, asked, avoid, &load)?);
+            taken.push(self.requestor(view, &known, None, avoid, &load)?);
         }
         Ok(taken)
     }
@@ -107,7 +110,8 @@ impl Planner {
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
         let scheme = scheme.name().to_owned();
-        let plan = RepairPlan { planned, scheme, why, price, parts, has_spares: false };
+        let has_spares = planned.flow.sites().len() - sites.len() < helpers.len();
+        let plan = RepairPlan { planned, scheme, why, price, parts, has_spares };
         Ok(SeveralPlan::OnePass(Box::new(plan)))
     }
 }

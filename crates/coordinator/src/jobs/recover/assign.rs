@@ -2,10 +2,10 @@
 
 use super::Lost;
 use super::in_flight::InFlight;
+use crate::attempt::scheme;
 use crate::catalog::rows::{Assign, RecoveryRow};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use crate::jobs::scheme;
 use crate::planner::{Candidates, Takers};
 use crate::shared::Shared;
 use flow::Scheme;

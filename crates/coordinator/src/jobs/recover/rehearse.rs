@@ -2,10 +2,11 @@
 
 use super::assign::{Pending, assign};
 use super::{BATCH, InFlight, Lost, margin};
+use crate::attempt::scheme;
 use crate::catalog::rows::RecoveryRow;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use crate::jobs::{Job, scheme};
+use crate::jobs::Job;
 use crate::planner::RepairSpec;
 use crate::shared::Shared;
 use plan::{Damaged, by_urgency};
@@ -47,7 +48,12 @@ pub(in crate::jobs) async fn rehearse(
     loop {
         tokio::select! {
             spent = &mut planning, if took.is_none() => took = Some(spent?),
-            Some((requestor, plan)) = planned.recv(), if preparing.len() < AT_ONCE => {
+            goes_on = job.task.may_go_on(), if !job.task.is_on() => {
+                if !goes_on {
+                    return Err(CoordinatorError::Paused);
+                }
+            }
+            Some((requestor, plan)) = planned.recv(), if preparing.len() < AT_ONCE && job.task.is_on() => {
                 let (shared, view) = (Arc::clone(shared), Arc::clone(&view));
                 preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, plan).await });
             }

@@ -1,0 +1,110 @@
+//! What lacks: looked up anew for each attempt, as things are then.
+
+use super::{Attempt, RepairOptions, Wanted};
+use crate::catalog::{Placement, StripePlacement};
+use crate::error::{CoordinatorError, Result};
+use crate::health::View;
+use crate::shared::now_ms;
+
+/// What is to be made.
+pub(super) enum Lacking {
+    Nothing,
+    /// Not in one pass with others: this block by itself.
+    Alone(wire::BlockId),
+    /// These blocks, each with the node whose copy goes.
+    These(Vec<(Placement, Option<u32>)>),
+}
+
+/// What is wrong with a block.
+enum Lack {
+    Nothing,
+    /// A copy is missing; the one on this node (dead) goes.
+    Copy(Option<u32>),
+    /// There are enough copies without the one on this dead node.
+    Surplus(u32),
+}
+
+impl Attempt<'_> {
+    pub(super) async fn lacking(&self, view: &View) -> Result<Lacking> {
+        match self.wanted {
+            Wanted::Block(block) => self.lack_of_block(view, block).await,
+            Wanted::Stripe(block, members) => {
+                let placement = self.shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+                if placement.stripe.is_none() {
+                    return Ok(Lacking::Alone(block));
+                }
+                let mut lost = lost(&placement, view, members)?;
+                Ok(match lost.len() {
+                    0 => Lacking::Nothing,
+                    1 => lost.pop().map_or(Lacking::Nothing, |only| Lacking::Alone(only.block)),
+                    _ => Lacking::These(lost.into_iter().map(|lost| (lost, None)).collect()),
+                })
+            }
+        }
+    }
+
+    async fn lack_of_block(&self, view: &View, block: wire::BlockId) -> Result<Lacking> {
+        let (shared, options) = (self.shared, self.options);
+        let placement = match shared.catalog.run(move |catalog| catalog.placement(block)).await {
+            // Deleted: nothing to do, unless it was asked for by id.
+            Err(CoordinatorError::NoSuchBlock(_)) if options.replaces.is_some() => {
+                return Ok(Lacking::Nothing);
+            }
+            placement => placement?,
+        };
+        let replaces = match lack(&placement, view, options) {
+            _ if options.discard => None,
+            Lack::Nothing => return Ok(Lacking::Nothing),
+            Lack::Surplus(node) => {
+                let now_ms = now_ms();
+                shared.catalog.run(move |c| c.drop_damaged(block, node, |_| true, now_ms)).await?;
+                return Ok(Lacking::Nothing);
+            }
+            Lack::Copy(replaces) => replaces,
+        };
+        Ok(Lacking::These(vec![(placement, replaces)]))
+    }
+}
+
+fn lack(placement: &Placement, view: &View, options: &RepairOptions) -> Lack {
+    let living = options.without_leaver(view);
+    let row = &placement.row;
+    let is_listed = |node: u32| row.on(node).is_some();
+    if let Some(node) = options.replaces
+        && (!is_listed(node) || living.contains(&node))
+    {
+        return Lack::Nothing;
+    }
+    if placement.stripe.is_some() {
+        return if row.lives(&living) { Lack::Nothing } else { Lack::Copy(None) };
+    }
+    let alive = row.locations.iter().filter(|l| living.contains(&l.node)).count();
+    let dead = row.locations.iter().map(|l| l.node).find(|node| !living.contains(node));
+    match options.replaces {
+        Some(node) if alive >= row.replicas as usize => Lack::Surplus(node),
+        Some(node) => Lack::Copy(Some(node)),
+        None if alive >= row.replicas as usize => Lack::Nothing,
+        None => Lack::Copy(dead),
+    }
+}
+
+/// The blocks of a stripe that are to be made: those of which no copy lives, or the `members` given.
+pub(crate) fn lost(placement: &Placement, view: &View, members: &[u16]) -> Result<Vec<Placement>> {
+    let Some(stripe) = &placement.stripe else { return Ok(Vec::new()) };
+    let living = view.living();
+    let mut lost = Vec::new();
+    for (index, member) in (0..).zip(&stripe.members) {
+        let Some((block, row)) = member else { continue };
+        if members.contains(&index) || (members.is_empty() && !row.lives(&living)) {
+            let stripe = StripePlacement { index, ..stripe.clone() };
+            lost.push(Placement { block: *block, row: row.clone(), stripe: Some(stripe) });
+        }
+    }
+    if !members.is_empty() && lost.len() < members.len() {
+        return Err(CoordinatorError::Invalid(format!(
+            "the stripe has blocks 0 to {}, and each can be named once; those of a short stripe that are empty cannot",
+            stripe.members.len().saturating_sub(1)
+        )));
+    }
+    Ok(lost)
+}
