@@ -17,6 +17,9 @@ const PURE: [&str; 4] = ["gf", "codes", "flow", "plan"];
 /// What a pure crate may depend on besides pure crates.
 const PURE_DEPENDENCIES: [&str; 1] = ["thiserror"];
 
+/// Nobody reads it, so it may be long: `crates/wire/tests` makes it again and compares.
+const GENERATED: &str = "wire/src/proto/stripeline.v1.rs";
+
 const IMPURE: [&str; 16] = [
     "std::fs",
     "std::net",
@@ -88,6 +91,9 @@ fn names_say_something_and_files_hold_one_idea() {
             let stem = file.file_stem().unwrap().to_str().unwrap();
             let vague = ["util", "utils", "common", "misc", "manager"].contains(&stem);
             assert!(!vague, "{}: a name that says nothing", file.display());
+            if file.ends_with(GENERATED) {
+                continue;
+            }
             let lines = fs::read_to_string(&file).unwrap().lines().count();
             assert!(lines <= 600, "{} has {lines} lines: more than one idea?", file.display());
         }
