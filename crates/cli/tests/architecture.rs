@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -98,6 +98,55 @@ fn names_say_something_and_files_hold_one_idea() {
             assert!(lines <= 600, "{} has {lines} lines: more than one idea?", file.display());
         }
     }
+}
+
+#[test]
+fn no_regex_engine_comes_with_the_daemons() {
+    let lock = fs::read_to_string(crates().parent().unwrap().join("Cargo.lock")).unwrap();
+    let ours = |name: &str| LAYERS.contains(&name).then(|| dependencies(name));
+    let way = way_to("regex", "cli", &lock, &ours);
+    assert!(way.is_none(), "a regex engine is linked into the daemons: {}", way.unwrap().join(" <- "));
+}
+
+#[test]
+fn a_dependency_is_found_however_far_down_it_is() {
+    let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"b 1.0\",\n]\n\n\
+                [[package]]\nname = \"b\"\ndependencies = [\n \"regex-automata\",\n]\n\n\
+                [[package]]\nname = \"regex-automata\"\n";
+    let ours = |name: &str| (name == "cli").then(|| vec!["a".to_owned()]);
+    assert_eq!(way_to("regex", "cli", lock, &ours).unwrap(), ["regex-automata", "b", "a", "cli"]);
+    assert_eq!(way_to("serde", "cli", lock, &ours), None);
+}
+
+/// From a package whose name begins with `wanted` up to `root`, by what packages depend on. `ours` says which packages of this
+/// workspace a package needs at run time: for them Cargo.lock names the tests' as well.
+fn way_to(
+    wanted: &str,
+    root: &str,
+    lock: &str,
+    ours: &dyn Fn(&str) -> Option<Vec<String>>,
+) -> Option<Vec<String>> {
+    let lock: toml::Table = toml::from_str(lock).unwrap();
+    let mut needs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for package in lock["package"].as_array().unwrap() {
+        let names = package.get("dependencies").and_then(toml::Value::as_array).into_iter().flatten();
+        let names = names.map(|name| name.as_str().unwrap().split(' ').next().unwrap().to_owned());
+        needs.entry(package["name"].as_str().unwrap()).or_default().extend(names);
+    }
+    let mut needed_by = BTreeMap::from([(root.to_owned(), None)]);
+    let mut open = vec![root.to_owned()];
+    while let Some(name) = open.pop() {
+        if name.starts_with(wanted) {
+            return Some(std::iter::successors(Some(name), |name| needed_by[name].clone()).collect());
+        }
+        for next in ours(&name).or_else(|| needs.get(name.as_str()).cloned()).unwrap_or_default() {
+            if !needed_by.contains_key(&next) {
+                needed_by.insert(next.clone(), Some(name.clone()));
+                open.push(next);
+            }
+        }
+    }
+    None
 }
 
 fn crates() -> PathBuf {
