@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// From the bottom up; a crate depends on crates before it only.
 const LAYERS: [&str; 12] =
-    ["gf", "codes", "flow", "plan", "disk", "wire", "exec", "node", "coordinator", "client", "lab", "cli"];
+    ["gf", "codes", "flow", "plan", "disk", "wire", "exec", "node", "coordinator", "client", "cli", "lab"];
 
 /// No I/O, no clock, no threads, no randomness, no environment.
 const PURE: [&str; 4] = ["gf", "codes", "flow", "plan"];

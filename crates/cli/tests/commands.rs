@@ -165,3 +165,30 @@ fn a_bare_send_keeps_to_its_rate() {
     let seconds = sent["us"].as_f64().unwrap() / 1e6;
     assert!((0.18..2.0).contains(&seconds), "{seconds}");
 }
+
+#[test]
+fn the_laboratory_is_a_program_of_its_own_and_its_exit_code_passes_through() {
+    // A copy in a folder of its own has nothing beside it.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("stripeline");
+    std::fs::copy(env!("CARGO_BIN_EXE_stripeline"), &program).unwrap();
+    let path = folder.path().join("bin");
+    let start =
+        |arguments: &[&str]| Command::new(&program).args(arguments).env("PATH", &path).output().unwrap();
+    let missing = start(&["bench", "list"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let sentence = String::from_utf8(missing.stderr).unwrap();
+    assert!(sentence.starts_with("error: this needs the program stripeline-lab"), "{sentence}");
+    assert!(sentence.contains("'make build' builds it") && sentence.lines().count() == 1, "{sentence}");
+
+    let script = "#!/bin/sh\necho \"$@\"\nexit 7\n";
+    for place in [path.join("stripeline-lab"), folder.path().join("stripeline-lab")] {
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::write(&place, script).unwrap();
+        std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let told = start(&["--json", "bench", "--help", "rp-8a", "--quick"]);
+        assert_eq!(told.status.code(), Some(7));
+        assert_eq!(String::from_utf8(told.stdout).unwrap(), "bench --json --help rp-8a --quick\n");
+        std::fs::remove_file(&place).unwrap();
+    }
+}

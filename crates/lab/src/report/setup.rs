@@ -59,7 +59,7 @@ impl Machine {
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: commit(),
-            profile: Some(env!("STRIPELINE_PROFILE").to_owned()),
+            profile: Some(cli::PROFILE.to_owned()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One process of a bare chain.
 
-use crate::error::LabError;
+use super::BareError;
 use exec::Throttle;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -33,21 +33,21 @@ pub struct Hop {
     pub ingress_bytes_per_s: u64,
 }
 
-/// Carries `hop.bytes` bytes, and talks to whoever started this process:
-///
-/// ```text
-///   1  prints where it listens, or "ready" if it is the source, which then waits for a line
-///   2  carries the bytes
-///   3  prints CLOCK_MONOTONIC and the processor time since step 1, in nanoseconds
-/// ```
-///
-/// # Errors
-/// [`LabError::Bare`]: whatever a socket or file says.
-pub fn run_hop(hop: &Hop) -> Result<(), LabError> {
-    hop.run().map_err(|error| LabError::Bare { role: hop.role(), message: error.to_string() })
-}
-
 impl Hop {
+    /// Carries the bytes, and talks to whoever started this process:
+    ///
+    /// ```text
+    ///   1  prints where it listens, or "ready" if it is the source, which then waits for a line
+    ///   2  carries the bytes
+    ///   3  prints CLOCK_MONOTONIC and the processor time since step 1, in nanoseconds
+    /// ```
+    ///
+    /// # Errors
+    /// Whatever a socket or file says.
+    pub fn run(&self) -> Result<(), BareError> {
+        self.relay().map_err(|error| BareError { role: self.role(), message: error.to_string() })
+    }
+
     /// As people call it.
     pub fn role(&self) -> &'static str {
         match (&self.listen, &self.to, &self.file) {
@@ -58,7 +58,7 @@ impl Hop {
         }
     }
 
-    fn run(&self) -> io::Result<()> {
+    fn relay(&self) -> io::Result<()> {
         let file = self.file.as_ref().map(File::open).transpose()?;
         let mut next = self.to.map(TcpStream::connect).transpose()?;
         if let Some(next) = &next {
@@ -124,7 +124,7 @@ fn accept_one(address: IpAddr) -> io::Result<TcpStream> {
 }
 
 /// What a clock says. The monotonic one is the same for all processes of a machine, whatever their namespace.
-pub fn nanoseconds(clock: ClockId) -> u64 {
+pub(super) fn nanoseconds(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

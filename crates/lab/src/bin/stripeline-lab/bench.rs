@@ -1,16 +1,16 @@
 //! `stripeline bench`: the papers' experiments, and ours.
 
-use crate::amount::Rate;
-use crate::context::Context;
-use crate::interrupt;
-use crate::output::{Output, table};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, Subcommand};
+use cli::amount::Rate;
+use cli::output::{Output, table};
+use cli::{VERSION, interrupt, programs};
 use lab::experiments::{Bench, EXPERIMENTS, Experiment, TESTBED, chapters, find};
 use lab::report::{Comparison, Results, Style, document, figure, judged};
 use lab::{LinkRate, Testbed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Full runs, which are committed.
@@ -63,11 +63,11 @@ enum BenchCommand {
     },
 }
 
-pub fn run(context: &Context, args: &BenchArgs) -> Result<()> {
+pub fn run(out: Output, args: &BenchArgs) -> Result<()> {
     match &args.command {
-        Some(BenchCommand::List) => list(context.out),
-        Some(BenchCommand::Report { results, document }) => report(context.out, results, document),
-        None => measure(context.out, args),
+        Some(BenchCommand::List) => list(out),
+        Some(BenchCommand::Report { results, document }) => report(out, results, document),
+        None => measure(out, args),
     }
 }
 
@@ -117,7 +117,7 @@ fn measure(out: Output, args: &BenchArgs) -> Result<()> {
         quick: args.quick,
         runs: args.runs,
         rate: args.rate.map(|Rate(bytes_per_s)| LinkRate { bits_per_s: bytes_per_s.saturating_mul(8) }),
-        program: std::env::current_exe().context("cannot find this program's own file")?,
+        program: product()?,
         folder: Some(blocks.path().to_owned()),
         say: &say,
     };
@@ -131,6 +131,21 @@ fn measure(out: Output, args: &BenchArgs) -> Result<()> {
     }
     close(blocks);
     if failed.is_empty() { Ok(()) } else { bail!("nothing is reported of {}", failed.join(", ")) }
+}
+
+/// The program `stripeline`, built with this one: a record names one build for both.
+fn product() -> Result<PathBuf> {
+    let program = programs::find("stripeline")?;
+    let asked = Command::new(&program).arg("--version").output();
+    let asked = asked.with_context(|| format!("cannot start {}", program.display()))?;
+    let (version, wanted) = (String::from_utf8_lossy(&asked.stdout), format!("stripeline {VERSION}"));
+    ensure!(
+        version.trim() == wanted,
+        "{} is {}, not {wanted}: build both",
+        program.display(),
+        version.trim()
+    );
+    Ok(program)
 }
 
 fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {

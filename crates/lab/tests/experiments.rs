@@ -6,7 +6,7 @@
 use lab::{ClusterSpec, LabCluster, LabError, LinkRate, Racks, RepairOrder, RepairOutcome, Spec, Testbed};
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// k of the stripe, and hosts: n, and one that holds none of its blocks.
@@ -35,7 +35,7 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     let _down = Down(name.clone());
     let testbed = Testbed::up(&Spec::flat(&name, HOSTS, LinkRate::mbit(1000.0))).unwrap();
     let spec = ClusterSpec {
-        binary: env!("CARGO_BIN_EXE_stripeline").into(),
+        binary: stripeline(),
         coordinator_host: 0,
         node_hosts: (0..HOSTS).collect(),
         block_bytes: BLOCK_BYTES,
@@ -80,7 +80,7 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
     let racks = Some(Racks { count: 3, core_rate: LinkRate::mbit(500.0) });
     let testbed = Testbed::up(&Spec { racks, ..Spec::flat(&name, 9, LinkRate::mbit(1000.0)) }).unwrap();
     let spec = ClusterSpec {
-        binary: env!("CARGO_BIN_EXE_stripeline").into(),
+        binary: stripeline(),
         coordinator_host: 0,
         node_hosts: (0..6).collect(),
         block_bytes: BLOCK_BYTES,
@@ -138,9 +138,8 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
 
 #[test]
 fn experiments_are_listed_and_a_wrong_name_is_told() {
-    let bench = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_stripeline")).arg("bench").args(arguments).output().unwrap()
-    };
+    let bench =
+        |arguments: &[&str]| Command::new(stripeline()).arg("bench").args(arguments).output().unwrap();
     let listed = String::from_utf8(bench(&["list"]).stdout).unwrap();
     for experiment in lab::experiments::EXPERIMENTS {
         assert!(listed.contains(experiment.id), "{listed}");
@@ -151,6 +150,12 @@ fn experiments_are_listed_and_a_wrong_name_is_told() {
         String::from_utf8(wrong.stderr).unwrap().contains("there is no experiment 'rp-99'; there are rp-8a")
     );
 
+    let help = String::from_utf8(bench(&["--help"]).stdout).unwrap();
+    assert!(help.contains("Usage: stripeline bench [OPTIONS] [ID]"), "{help}");
+    let json = bench(&["list", "--json"]).stdout;
+    let listed: Vec<serde_json::Value> = serde_json::from_slice(&json).unwrap();
+    assert_eq!(listed.len(), lab::experiments::EXPERIMENTS.len());
+
     // Without records there is a document, and it says what is missing.
     let folder = tempfile::tempdir().unwrap();
     let document = folder.path().join("docs/results.md");
@@ -158,6 +163,13 @@ fn experiments_are_listed_and_a_wrong_name_is_told() {
     let reported = bench(&["report", "--results", &text(&records), "--document", &target]);
     assert!(reported.status.success(), "{reported:?}");
     assert!(std::fs::read_to_string(&document).unwrap().contains("not measured yet"));
+}
+
+/// The product's program, which a run of all crates' tests builds beside this crate's own.
+fn stripeline() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_stripeline-lab")).with_file_name("stripeline");
+    assert!(program.is_file(), "{} is not built: cargo build -p cli", program.display());
+    program
 }
 
 fn text(path: &Path) -> String {

@@ -1,13 +1,20 @@
-//! `stripeline bare`: one process of the bare sends and chains that repairs are compared with; `stripeline bare-send`: such
-//! a send over the loopback.
+//! Plain sockets that carry bytes from process to process: what repairs are compared with. Nothing of the executor runs
+//! here, but for its token buckets where a measurement has no testbed. Nothing is checked but that all bytes arrive.
+//!
+//! `bare`, a command of both programs, is one process of it ([`run`]); `stripeline bare-send` a send over the loopback.
+
+mod chain;
+mod hop;
+
+pub use chain::{Place, Timing, time};
+pub use hop::Hop;
 
 use crate::amount::{Rate, Size, seconds};
-use crate::context::Context;
+use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
-use lab::bare::{Hop, loopback_send, run_hop};
 use serde_json::json;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,7 +49,7 @@ pub struct BareArgs {
 
 /// What to send over the loopback.
 #[derive(Args, Debug)]
-pub struct SendArgs {
+pub(crate) struct SendArgs {
     /// Bytes to send
     #[arg(long, default_value = "64MiB")]
     bytes: Size,
@@ -51,22 +58,45 @@ pub struct SendArgs {
     rate: Rate,
 }
 
+/// A bare program failed.
+#[derive(Debug, thiserror::Error)]
+#[error("bare {role}: {message}")]
+pub struct BareError {
+    /// Which one: see [`Hop::role`].
+    pub role: &'static str,
+    /// What it said.
+    pub message: String,
+}
+
+/// Is one process of a chain.
+///
+/// # Errors
+/// [`BareError`]: whatever a socket or file says.
 pub fn run(args: BareArgs) -> Result<()> {
     let BareArgs { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s } = args;
     // Of zero bytes at once there is no end.
     let slice_bytes = slice_bytes.max(1);
-    Ok(run_hop(&Hop { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s })?)
+    Ok(Hop { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s }.run()?)
 }
 
-pub fn run_send(context: &Context, args: &SendArgs) -> Result<()> {
+pub(crate) fn run_send(out: Output, args: &SendArgs) -> Result<()> {
     let took = measure(args.bytes, args.rate)?;
-    context.out.answer(&json!({"bytes": args.bytes.0, "us": took.as_micros()}), || {
+    out.answer(&json!({"bytes": args.bytes.0, "us": took.as_micros()}), || {
         format!("{} in {}", args.bytes, seconds(took))
     })
 }
 
 /// One plain connection over the loopback, a process at each end, through token buckets of that rate: how long until the
 /// last byte was received.
-pub fn measure(bytes: Size, rate: Rate) -> Result<Duration> {
-    Ok(Duration::from_secs_f64(loopback_send(bytes.0, PIECE_BYTES, rate.0)?.seconds))
+pub(crate) fn measure(bytes: Size, rate: Rate) -> Result<Duration> {
+    let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let hop = Hop {
+        bytes: bytes.0,
+        slice_bytes: PIECE_BYTES,
+        egress_bytes_per_s: rate.0,
+        ingress_bytes_per_s: rate.0,
+        ..Hop::default()
+    };
+    let timing = time(&[Place::here(here), Place::here(here)], |_| hop.clone())?;
+    Ok(Duration::from_secs_f64(timing.seconds))
 }

@@ -1,11 +1,16 @@
 //! Processor time: of processes, and of the machine while something is measured.
 
-use crate::error::LabError;
 use std::fs;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// `/proc` counts processor time in these on every Linux, whatever the kernel's own tick.
 const USER_TICKS_PER_SECOND: f64 = 100.0;
+
+/// The kernel does not say what its processors do.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read /proc/stat: {0}")]
+pub struct NoTimes(#[from] io::Error);
 
 /// How busy the processors are between two points in time, read from `/proc/stat`.
 ///
@@ -21,32 +26,29 @@ impl ProcessorShare {
     /// Starts counting.
     ///
     /// # Errors
-    /// [`LabError::Io`] where there is no `/proc/stat`.
-    pub fn start() -> Result<ProcessorShare, LabError> {
-        let text = fs::read_to_string("/proc/stat").map_err(LabError::io("read /proc/stat"))?;
-        parse_machine(&text).ok_or_else(|| LabError::Io {
-            what: "read /proc/stat".to_owned(),
-            source: std::io::ErrorKind::InvalidData.into(),
-        })
+    /// Where there is no `/proc/stat`.
+    pub fn start() -> Result<ProcessorShare, NoTimes> {
+        let text = fs::read_to_string("/proc/stat")?;
+        parse_machine(&text).ok_or_else(|| NoTimes(io::ErrorKind::InvalidData.into()))
     }
 
     /// Fraction of all processors that was in use since the start, 0 to 1.
     ///
     /// # Errors
-    /// [`LabError::Io`], as [`ProcessorShare::start`].
-    pub fn so_far(&self) -> Result<f64, LabError> {
+    /// As [`ProcessorShare::start`].
+    pub fn so_far(&self) -> Result<f64, NoTimes> {
         self.share_of(|share| share.busy_ticks)
     }
 
     /// Fraction that the host of a virtual machine gave to others though it was wanted here, 0 to 1.
     ///
     /// # Errors
-    /// [`LabError::Io`], as [`ProcessorShare::start`].
-    pub fn stolen_so_far(&self) -> Result<f64, LabError> {
+    /// As [`ProcessorShare::start`].
+    pub fn stolen_so_far(&self) -> Result<f64, NoTimes> {
         self.share_of(|share| share.stolen_ticks)
     }
 
-    fn share_of(&self, ticks: impl Fn(&ProcessorShare) -> u64) -> Result<f64, LabError> {
+    fn share_of(&self, ticks: impl Fn(&ProcessorShare) -> u64) -> Result<f64, NoTimes> {
         let now = ProcessorShare::start()?;
         let all = now.all_ticks.saturating_sub(self.all_ticks).max(1);
         Ok(ticks(&now).saturating_sub(ticks(self)) as f64 / all as f64)
@@ -66,8 +68,8 @@ const SETTLED_BY: Duration = Duration::from_secs(2);
 /// system that may take its time. Whoever comes next is not to pay for it.
 ///
 /// # Errors
-/// [`LabError::Io`], as [`ProcessorShare::start`].
-pub fn settle() -> Result<(), LabError> {
+/// As [`ProcessorShare::start`].
+pub fn settle() -> Result<(), NoTimes> {
     let started = Instant::now();
     while started.elapsed() < SETTLED_BY {
         let share = ProcessorShare::start()?;

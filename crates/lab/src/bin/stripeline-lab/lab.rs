@@ -1,10 +1,9 @@
 //! `stripeline lab`: a network of hosts on this machine, to measure on.
 
-use crate::amount::Rate;
-use crate::context::Context;
-use crate::output::table;
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
+use cli::amount::Rate;
+use cli::output::{Output, table};
 use lab::{LabError, LinkRate, LinkReport, Racks, Spec, Testbed};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -52,28 +51,25 @@ pub struct Which {
     name: String,
 }
 
-pub fn run(context: &Context, command: LabCommand) -> Result<()> {
+pub fn run(out: Output, command: LabCommand) -> Result<()> {
     match command {
-        LabCommand::Up(args) => up(context, args),
-        LabCommand::Status => status(context),
+        LabCommand::Up(args) => up(out, args),
+        LabCommand::Status => status(out),
         LabCommand::Measure(Which { name }) => {
             let report = Testbed::find(&name)?.measure()?;
-            context.out.answer(&report_json(&report), || report_text(&report))
+            out.answer(&report_json(&report), || report_text(&report))
         }
         LabCommand::Down(Which { name }) => {
             let namespaces = Testbed::remove(&name)?;
-            context.out.answer(
-                &json!({"name": name, "removed_namespaces": namespaces}),
-                || match namespaces {
-                    0 => format!("there is no testbed '{name}'"),
-                    _ => format!("testbed '{name}' is down, its {namespaces} namespaces are gone"),
-                },
-            )
+            out.answer(&json!({"name": name, "removed_namespaces": namespaces}), || match namespaces {
+                0 => format!("there is no testbed '{name}'"),
+                _ => format!("testbed '{name}' is down, its {namespaces} namespaces are gone"),
+            })
         }
     }
 }
 
-fn up(context: &Context, args: UpArgs) -> Result<()> {
+fn up(out: Output, args: UpArgs) -> Result<()> {
     let racks =
         args.racks.map(|count| Racks { count, core_rate: link_rate(args.core_rate.unwrap_or(Rate(0))) });
     let matrix = args.matrix.map(|file| {
@@ -89,7 +85,7 @@ fn up(context: &Context, args: UpArgs) -> Result<()> {
         matrix: matrix.transpose()?,
     };
     let testbed = Testbed::up(&spec)?;
-    context.out.answer(&testbed_json(&testbed), || {
+    out.answer(&testbed_json(&testbed), || {
         let first = &testbed.hosts()[0];
         format!(
             "testbed '{}' is up: {spec}\na command on a host: ip netns exec {} ping {}",
@@ -100,7 +96,7 @@ fn up(context: &Context, args: UpArgs) -> Result<()> {
     })
 }
 
-fn status(context: &Context) -> Result<()> {
+fn status(out: Output) -> Result<()> {
     let mut testbeds = Vec::new();
     for name in Testbed::names()? {
         let found = match Testbed::find(&name) {
@@ -115,7 +111,7 @@ fn status(context: &Context) -> Result<()> {
             found.as_ref().map_or_else(|| json!({"name": name, "whole": false}), testbed_json)
         })
         .collect();
-    context.out.answer(&document, || {
+    out.answer(&document, || {
         if testbeds.is_empty() {
             return "no testbed is up; make one: stripeline lab up".to_owned();
         }
