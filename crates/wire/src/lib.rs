@@ -19,7 +19,7 @@ pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 /// Version of both protocols; a peer that speaks another is refused.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The messages and services of `proto/stripeline.proto`, generated: `tests/generated.rs` compares them, and renews them.
+/// The messages and services of `proto/stripeline.proto`, generated: `tests/all/generated.rs` compares them, and renews them.
 #[allow(missing_docs, clippy::all, unused_qualifications)]
 #[rustfmt::skip]
 #[path = "proto/stripeline.v1.rs"]

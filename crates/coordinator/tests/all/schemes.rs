@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod support;
-
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use std::collections::BTreeMap;
-use support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use wire::proto;
 
 fn measured(scheme: &str) -> proto::RepairRequest {

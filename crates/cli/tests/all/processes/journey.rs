@@ -1,6 +1,6 @@
 //! What a user does, from the first `cluster up` to the last `cluster down`.
 
-use crate::rig::{Rig, content};
+use super::rig::{Rig, content};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! Disks that lie, files that shrink, a catalog that is gone: it is noticed, said, and nothing is lost.
 
-use crate::rig::{Rig, one_sentence};
+use super::rig::{Rig, one_sentence};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,8 @@ fn a_catalog_of_garbage_is_refused_and_left_as_it_is() {
     let catalog = rig.home().join("coordinator/data/catalog.redb");
     let whole = fs::read(&catalog).unwrap();
     let mut damaged = whole.clone();
-    damaged[..4096].copy_from_slice(&crate::rig::content(4096, 4));
-    for garbage in [crate::rig::content(whole.len(), 5), damaged, crate::rig::content(100, 6)] {
+    damaged[..4096].copy_from_slice(&super::rig::content(4096, 4));
+    for garbage in [super::rig::content(whole.len(), 5), damaged, super::rig::content(100, 6)] {
         fs::write(&catalog, &garbage).unwrap();
         let sentence = rig.error(&["cluster", "up"]);
         assert!(sentence.starts_with("coordinator did not start: the catalog "), "{sentence}");

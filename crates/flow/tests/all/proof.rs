@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test may
 
-mod plans;
-
+use crate::plans::{Plan, plans};
 use flow::{Edge, EdgeId, Flow, FlowError, Input, Lane, Output, StageId, prove};
-use plans::{Plan, plans};
 
 fn refused(plan: &Plan, mutant: Flow, what: &str) -> FlowError {
     match prove(mutant, &plan.code, &plan.absent) {

@@ -5,7 +5,7 @@
 //! and coordinator, is killed and started again. What must be stored is known at every moment: for each name the digest
 //! of what was acknowledged last, or several while the fate of an unacknowledged change is open.
 
-use crate::rig::{Rig, content};
+use super::rig::{Rig, content};
 use client::{Client, ClientError, GetOptions, PutOptions};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

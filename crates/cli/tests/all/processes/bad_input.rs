@@ -1,6 +1,6 @@
 //! Requests that cannot be met: one clear sentence each, exit code 1, and nothing is changed.
 
-use crate::rig::{Rig, one_sentence};
+use super::rig::{Rig, one_sentence};
 use std::fs;
 
 /// A cluster of eight with an object `a` (replicated) and an object `b` (archived); what is in both.

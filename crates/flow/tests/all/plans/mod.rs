@@ -1,5 +1,4 @@
 //! Plans of every builder over several codes, and an interpreter that runs them on bytes, one multiplication at a time.
-#![allow(dead_code)] // each test binary uses a part
 
 use std::collections::BTreeMap;
 

@@ -188,7 +188,7 @@ fn what_a_killed_up_left_is_cleared_away() {
     let name = name("kill");
     let _cleared = Cleared(&name);
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "what_a_killed_up_left_is_cleared_away"])
+        .args(["--exact", "testbed::what_a_killed_up_left_is_cleared_away"])
         .env(VICTIM, &name)
         .stdout(Stdio::null())
         .spawn()

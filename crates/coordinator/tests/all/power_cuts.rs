@@ -4,13 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod support;
-
+use crate::support::world::World;
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use disk::{CrashDisk, PowerSwitch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use support::world::World;
-use support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use tonic::Status;
 use wire::proto;
 

@@ -1,6 +1,6 @@
 //! Garbage at every port of every daemon: they drop it and go on.
 
-use crate::rig::{Rig, content};
+use super::rig::{Rig, content};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

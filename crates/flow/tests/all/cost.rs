@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test may
 
-mod plans;
-
+use crate::plans::{code, geometry, helpers, request};
 use flow::cost::{Bottleneck, Direction};
 use flow::render::{dot, explain};
 use flow::{
     Cost, EdgeId, FlowError, Input, Member, MultiBlockRequest, Proved, Rates, Scheme, Sink, Site, build,
     multi_block, predict, time, write,
 };
-use plans::{code, geometry, helpers, request};
 
 const MIB: u64 = 1 << 20;
 

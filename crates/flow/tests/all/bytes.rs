@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test may
 
-mod plans;
-
+use crate::plans::{Stripe, code, geometry, helpers, plans, request};
 use codes::Code;
 use flow::{
     EncodeRequest, FlowError, Helper, Member, MultiBlockRequest, Scheme, Sink, Site, build, copy, encode,
     multi_block, predict,
 };
-use plans::{Stripe, code, geometry, helpers, plans, request};
 
 #[test]
 fn every_plan_gives_the_bytes_of_the_stripe() {
@@ -178,7 +176,7 @@ fn senseless_requests_are_refused() {
         assert_eq!(scheme.to_string().parse::<Scheme>(), Ok(scheme));
     }
     assert!("no-such-scheme".parse::<Scheme>().unwrap_err().to_string().contains("pipeline"));
-    let alpha2 = plans::code("random-a2-4+2-s1");
+    let alpha2 = crate::plans::code("random-a2-4+2-s1");
     let half = &good.wanted[..1];
     let g = geometry(&alpha2, 1000, 64);
     assert_eq!(

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod support;
-
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
 use std::collections::BTreeSet;
-use support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
 use tonic::Code;
 use wire::proto;
 
@@ -386,7 +384,7 @@ async fn bad_requests_get_one_clear_sentence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_enough_nodes_nothing_is_promised() {
-    let world = support::world::World::start(3).await;
+    let world = crate::support::world::World::start(3).await;
     (1..=3).for_each(|node| world.kill(node));
     let mut cluster = Cluster::with(std::sync::Arc::clone(&world), Settings::default()).await.unwrap();
     assert_eq!(cluster.put("object", b"x").await.unwrap_err().code(), Code::FailedPrecondition);

@@ -1,6 +1,6 @@
 //! Daemons that must not start: each says why in a sentence, ends with exit code 1, and disturbs nobody.
 
-use crate::rig::{Rig, one_sentence};
+use super::rig::{Rig, one_sentence};
 use std::fs;
 use std::net::TcpListener;
 

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod support;
-
+use crate::support::world::World;
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, config};
 use coordinator::{CoordinatorError, restore};
 use disk::{CrashDisk, Disk, PowerSwitch, SyncPoint};
 use redb::TableDefinition;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use support::world::World;
-use support::{BLOCK_BYTES, Cluster, Settings, bytes, config};
 use tonic::Code;
 use wire::proto;
 

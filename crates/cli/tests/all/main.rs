@@ -1,0 +1,6 @@
+//! What the program shows its users, and the house rules of the repository.
+
+mod architecture;
+mod commands;
+mod plan;
+mod processes;
