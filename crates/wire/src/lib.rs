@@ -20,7 +20,7 @@ pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// The messages and services of `proto/stripeline.proto`, generated: `tests/all/generated.rs` compares them, and renews them.
-#[allow(missing_docs, clippy::all, unused_qualifications)]
+#[allow(missing_docs, clippy::all, clippy::too_many_lines, unused_qualifications)]
 #[rustfmt::skip]
 #[path = "proto/stripeline.v1.rs"]
 pub mod proto;

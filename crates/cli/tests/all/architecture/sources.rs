@@ -43,7 +43,7 @@ fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
         let (before, after) = (line[..at].chars().next_back(), line[at + word.len()..].chars().next());
-        !part(before) && !(part(after) && part(word.chars().next_back()))
+        !(part(before) || part(after) && part(word.chars().next_back()))
     })
 }
 

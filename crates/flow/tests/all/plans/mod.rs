@@ -94,19 +94,8 @@ pub fn plans() -> Vec<Plan> {
                 add(format!("{scheme} of two blocks at {sites:?}"), &[], flow);
             }
         }
-        let data = helpers(0..code.k() as u16, 1000);
-        let targets: Vec<(Member, Site)> =
-            (code.k() as u16..n).map(|m| (Member(m), Site(u32::from(m).max(5)))).collect();
-        for archiver in [Site(0), targets[0].1, Site(99)] {
-            let request = EncodeRequest {
-                code: &code,
-                geometry: g,
-                data: &data,
-                absent: &[],
-                archiver,
-                targets: &targets,
-            };
-            add(format!("encoding at {archiver}"), &[], encode::star(&request).unwrap());
+        for (archiver, flow) in encodings(&code, g) {
+            add(format!("encoding at {archiver}"), &[], flow);
         }
         let symbols = RepairRequest::whole_blocks(&code, &[Member(1)]);
         for (sink, to) in [(Sink::Write, 7), (Sink::Read, 7), (Sink::Read, 1)] {
@@ -121,9 +110,20 @@ pub fn plans() -> Vec<Plan> {
     plans
 }
 
+/// An archive's encoding at the client, at a target, and elsewhere.
+fn encodings(code: &Code, geometry: Geometry) -> Vec<(Site, Proved)> {
+    let data = helpers(0..code.k() as u16, 1000);
+    let targets: Vec<(Member, Site)> =
+        (code.k() as u16..code.n() as u16).map(|m| (Member(m), Site(u32::from(m).max(5)))).collect();
+    let at = |archiver: Site| {
+        let request = EncodeRequest { code, geometry, data: &data, absent: &[], archiver, targets: &targets };
+        (archiver, encode::star(&request).unwrap())
+    };
+    [Site(0), targets[0].1, Site(99)].map(at).into()
+}
+
 /// A stripe whose data blocks are stored in the given lengths.
 pub struct Stripe {
-    pub geometry: Geometry,
     pub symbols: BTreeMap<Symbol, Vec<u8>>,
     pub stored: Vec<u64>,
 }
@@ -151,7 +151,7 @@ impl Stripe {
         let data = |member: Member| data_bytes[usize::from(member.0)];
         let stored =
             (0..code.n()).map(|m| stored_bytes(code, geometry, Member(m as u16), data).unwrap()).collect();
-        Stripe { geometry, symbols, stored }
+        Stripe { symbols, stored }
     }
 
     pub fn stored(&self, member: Member) -> u64 {
