@@ -132,7 +132,7 @@ enum Command {
     Lab(LabArgs),
     /// Be one process of a bare send or chain: what repairs are compared with
     #[command(hide = true)]
-    Bare(bare::BareArgs),
+    Bare(bare::Hop),
     /// Time one plain TCP connection over the loopback, through token buckets
     #[command(hide = true)]
     BareSend(bare::SendArgs),
@@ -205,7 +205,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(context, &args),
         Command::Bench(args) => programs::become_lab("bench", context.out, &args.arguments),
         Command::Lab(args) => programs::become_lab("lab", context.out, &args.arguments),
-        Command::Bare(args) => bare::run(args),
+        Command::Bare(hop) => Ok(hop.run()?),
         Command::BareSend(args) => bare::run_send(context.out, &args),
         Command::Coordinator(args) => daemon::run_coordinator(context, args),
         Command::Node(NodeCli { command: Some(command), .. }) => cluster::run_node_command(context, command),

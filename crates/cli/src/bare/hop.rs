@@ -1,6 +1,8 @@
 //! One process of a bare chain.
 
 use super::BareError;
+use clap::Args;
+use clap::builder::TypedValueParser;
 use exec::Throttle;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -15,21 +17,28 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What one process of a chain does: without `listen` it is the source, without `to` the receiver, with a `file` a helper,
 /// else a relay.
-#[derive(Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Hop {
-    /// Address to receive on, at a free port that is printed.
+    /// Address to receive on, at a free port that is printed
+    #[arg(long, value_name = "IP")]
     pub listen: Option<IpAddr>,
-    /// Where to send.
+    /// Where to send
+    #[arg(long, value_name = "ADDR")]
     pub to: Option<SocketAddr>,
-    /// Read in slices of its own, and XORed into what is received; at least `bytes` long.
+    /// Read in slices of its own, and XORed into what is received; at least as long as what is carried
+    #[arg(long)]
     pub file: Option<PathBuf>,
-    /// Bytes in all.
+    /// Bytes in all
+    #[arg(long)]
     pub bytes: u64,
-    /// Bytes read and written at once.
+    /// Bytes read and written at once
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..).map(|bytes| bytes as usize))]
     pub slice_bytes: usize,
-    /// Token bucket for sending, bytes per second; 0: none.
+    /// Token bucket for sending, bytes per second; 0: none
+    #[arg(long, default_value_t = 0)]
     pub egress_bytes_per_s: u64,
-    /// Token bucket for receiving, bytes per second; 0: none.
+    /// Token bucket for receiving, bytes per second; 0: none
+    #[arg(long, default_value_t = 0)]
     pub ingress_bytes_per_s: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Plain sockets that carry bytes from process to process: what repairs are compared with. Nothing of the executor runs
 //! here, but for its token buckets where a measurement has no testbed. Nothing is checked but that all bytes arrive.
 //!
-//! `bare`, a command of both programs, is one process of it ([`run`]); `stripeline bare-send` a send over the loopback.
+//! `bare`, a command of both programs, is one process of it ([`Hop::run`]); `stripeline bare-send` a send over the loopback.
 
 mod chain;
 mod hop;
@@ -14,38 +14,11 @@ use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// Written and charged at once over the loopback: as much as a slice.
 const PIECE_BYTES: usize = 32 << 10;
-
-/// What this process does: see [`Hop`].
-#[derive(Args, Debug)]
-pub struct BareArgs {
-    /// Receive on a free port of this address
-    #[arg(long, value_name = "IP")]
-    listen: Option<IpAddr>,
-    /// Send there
-    #[arg(long, value_name = "ADDR")]
-    to: Option<SocketAddr>,
-    /// XOR this file into what passes
-    #[arg(long)]
-    file: Option<PathBuf>,
-    /// Bytes in all
-    #[arg(long)]
-    bytes: u64,
-    /// Bytes read and written at once
-    #[arg(long)]
-    slice_bytes: usize,
-    /// Token bucket for sending; 0: none
-    #[arg(long, default_value_t = 0)]
-    egress_bytes_per_s: u64,
-    /// Token bucket for receiving; 0: none
-    #[arg(long, default_value_t = 0)]
-    ingress_bytes_per_s: u64,
-}
 
 /// What to send over the loopback.
 #[derive(Args, Debug)]
@@ -66,17 +39,6 @@ pub struct BareError {
     pub role: &'static str,
     /// What it said.
     pub message: String,
-}
-
-/// Is one process of a chain.
-///
-/// # Errors
-/// [`BareError`]: whatever a socket or file says.
-pub fn run(args: BareArgs) -> Result<()> {
-    let BareArgs { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s } = args;
-    // Of zero bytes at once there is no end.
-    let slice_bytes = slice_bytes.max(1);
-    Ok(Hop { listen, to, file, bytes, slice_bytes, egress_bytes_per_s, ingress_bytes_per_s }.run()?)
 }
 
 pub(crate) fn run_send(out: Output, args: &SendArgs) -> Result<()> {

@@ -1,5 +1,6 @@
 //! On what something was measured.
 
+use cli::amount::Size;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
@@ -84,8 +85,8 @@ impl Setup {
             ));
         }
         parts.extend(self.code.clone());
-        parts.extend(self.block_bytes.map(|bytes| format!("blocks of {}", bytes_text(bytes))));
-        parts.extend(self.slice_bytes.map(|bytes| format!("slices of {}", bytes_text(bytes))));
+        parts.extend(self.block_bytes.map(|bytes| format!("blocks of {}", Size(bytes))));
+        parts.extend(self.slice_bytes.map(|bytes| format!("slices of {}", Size(bytes))));
         parts.push(format!("{} run{}", self.runs, if self.runs == 1 { "" } else { "s" }));
         let build: Vec<&str> =
             [&machine.commit, &machine.profile].into_iter().flatten().map(String::as_str).collect();
@@ -93,15 +94,6 @@ impl Setup {
         parts.push(format!("Stripeline {}{build}, {}", machine.version, machine.date));
         parts.join("; ")
     }
-}
-
-/// Powers of 1024, whole where exact: `64 MiB`.
-pub(crate) fn bytes_text(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
-    let step = (0..UNITS.len()).rev().find(|&step| bytes >> (10 * step) > 0).unwrap_or(0);
-    let value = bytes as f64 / (1_u64 << (10 * step)) as f64;
-    let digits = usize::from(value.fract() != 0.0);
-    format!("{value:.digits$} {}", UNITS[step])
 }
 
 fn processor(cpuinfo: &str) -> String {

@@ -33,7 +33,7 @@ enum Command {
     Lab(lab::LabCommand),
     /// Be one process of a bare send or chain: what repairs are compared with
     #[command(hide = true)]
-    Bare(bare::BareArgs),
+    Bare(bare::Hop),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +42,6 @@ fn main() -> ExitCode {
     cli::ended(match command {
         Command::Bench(args) => bench::run(out, &args),
         Command::Lab(command) => lab::run(out, command),
-        Command::Bare(args) => bare::run(args),
+        Command::Bare(hop) => hop.run().map_err(Into::into),
     })
 }
