@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test lint bench build tools toolchain testbed
+.PHONY: demo test lint bench build dist tools toolchain testbed
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -22,18 +22,22 @@ lint: toolchain
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Kernels beside memcpy and XOR; planners of paths and of recoveries; a chain of helpers beside a bare one; every experiment in quick form, which needs root.
-# A full one, which replaces the record in results/: target/release/stripeline bench ID, then stripeline bench report.
-bench: toolchain testbed
+# A full one, which replaces the record in results/: make dist, target/dist/stripeline bench ID, then stripeline bench report.
+bench: dist testbed
 	$(CARGO) bench --locked -p gf
 	$(CARGO) bench --locked -p plan
 	$(CARGO) bench --locked -p flow
 	$(CARGO) bench --locked -p coordinator
 	$(CARGO) bench --locked -p node --bench chain
-	$(CARGO) build --release --locked -p cli
-	target/release/stripeline bench all --quick
+	target/dist/stripeline bench all --quick
 
+# For people: built fast.
 build: toolchain
 	$(CARGO) build --release --locked
+
+# For packages and experiments: optimized across crates, which takes several times as long.
+dist: toolchain
+	$(CARGO) build --profile dist --locked
 
 toolchain:
 	@command -v cc >/dev/null 2>&1 || { apt-get update -q && apt-get install -y -q gcc libc6-dev; }

@@ -14,7 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
 
 /// Where a coordinator listens unless it is told.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7400);
@@ -22,8 +23,9 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr
 /// Any free port: nodes tell the coordinator which one they got.
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Options of a coordinator.
-#[derive(Args, Clone, Debug, Default)]
+/// Options of a coordinator, on the command line and in a file.
+#[derive(Args, Deserialize, Clone, Debug, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct CoordinatorArgs {
     /// Where to listen; port 0 takes a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
@@ -36,11 +38,16 @@ pub struct CoordinatorArgs {
     recovery_grace: Option<u64>,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     config: Option<PathBuf>,
+    /// In a file only: the command line has these before its commands.
+    #[arg(skip)]
+    dir: Option<PathBuf>,
 }
 
-/// Options of a node.
-#[derive(Args, Clone, Debug, Default)]
+/// Options of a node, on the command line and in a file.
+#[derive(Args, Deserialize, Clone, Debug, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct NodeArgs {
     /// Number of the node in its cluster, from 1
     #[arg(long, value_name = "N")]
@@ -65,37 +72,18 @@ pub struct NodeArgs {
     cache: Option<Size>,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     config: Option<PathBuf>,
-}
-
-/// The same, in a file.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct CoordinatorFile {
+    /// In a file only: the command line has these before its commands.
+    #[arg(skip)]
     dir: Option<PathBuf>,
-    listen: Option<SocketAddr>,
-    block_size: Option<Size>,
-    recovery_grace: Option<u64>,
-}
-
-/// The same, in a file.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct NodeFile {
-    dir: Option<PathBuf>,
+    #[arg(skip)]
     coordinator: Option<String>,
-    id: Option<u32>,
-    rack: Option<String>,
-    listen_control: Option<SocketAddr>,
-    listen_data: Option<SocketAddr>,
-    throttle_up: Option<Rate>,
-    throttle_down: Option<Rate>,
-    cache: Option<Size>,
 }
 
 /// Runs a coordinator until it is told to end.
 pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
-    let file: CoordinatorFile = read_config(args.config.as_deref())?;
+    let file: CoordinatorArgs = read_config(args.config.as_deref())?;
     let (dir, disk) = open(context.dir.clone().or(file.dir))?;
     log_to_stderr();
     allow_many_descriptors();
@@ -118,7 +106,7 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
 
 /// Runs a node until it is told to end.
 pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
-    let file: NodeFile = read_config(args.config.as_deref())?;
+    let file: NodeArgs = read_config(args.config.as_deref())?;
     let Some(id) = args.id.or(file.id).filter(|&id| id > 0) else {
         bail!("a node needs a number from 1: give --id, or id in the --config file");
     };
@@ -192,13 +180,11 @@ async fn until_told_to_end() -> Result<()> {
 
 /// Levels by module as `RUST_LOG` says; without it, what an operator should see.
 fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = std::env::var("RUST_LOG").ok().and_then(|levels| levels.parse().ok());
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     // A second daemon in one process (tests) logs through the first one's subscriber.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .try_init();
+    let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
 }
 
 fn read_config<T: DeserializeOwned + Default>(path: Option<&Path>) -> Result<T> {
@@ -220,7 +206,7 @@ mod tests {
         let path = folder.path().join("node.toml");
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            read_config::<NodeFile>(Some(&path))
+            read_config::<NodeArgs>(Some(&path))
         };
         let file =
             read("id = 3\nrack = \"a\"\nthrottle-up = \"400mbit\"\nlisten-data = \"0.0.0.0:9000\"").unwrap();
@@ -232,6 +218,6 @@ mod tests {
             error("id = 3\nthrottle-up = \"fast\"")
         );
         assert!(error("nonsense = 1").contains("nonsense"));
-        assert!(read_config::<NodeFile>(Some(Path::new("/nonexistent"))).is_err());
+        assert!(read_config::<NodeArgs>(Some(Path::new("/nonexistent"))).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! What can go wrong in the laboratory.
 
 use crate::testbed::LinkRate;
+use cli::bare::BareError;
+use cli::processor::NoTimes;
 use client::ClientError;
 use std::io;
 use std::path::PathBuf;
@@ -147,13 +149,11 @@ pub enum LabError {
         reason: String,
     },
     /// A bare program failed.
-    #[error("bare {role}: {message}")]
-    Bare {
-        /// Which one.
-        role: &'static str,
-        /// What it said.
-        message: String,
-    },
+    #[error(transparent)]
+    Bare(#[from] BareError),
+    /// Nobody knows how busy the processors are.
+    #[error(transparent)]
+    Processors(#[from] NoTimes),
 }
 
 impl LabError {

@@ -4,7 +4,6 @@
 //!   testbed   hosts: network namespaces, veth pairs, bridges, token buckets; measured before they are believed
 //!   cluster   a coordinator and nodes on those hosts, a process each
 //!   bare      the same bytes over plain sockets: one connection, a chain of relays, a chain of helpers
-//!   processor how much of the processors an experiment used
 //!   experiments, report   the papers' figures, measured on all that, and kept beside the papers' numbers
 //! ```
 //!
@@ -16,12 +15,10 @@ pub mod bare;
 mod cluster;
 mod error;
 pub mod experiments;
-mod processor;
 pub mod report;
 mod scratch;
 mod testbed;
 
 pub use cluster::{ClusterSpec, LabCluster, LinkTraffic, RepairOrder, RepairOutcome};
 pub use error::LabError;
-pub use processor::{ProcessStat, ProcessorShare, process_stat};
 pub use testbed::{Host, LinkRate, LinkReport, MeasuredLink, Racks, Spec, Testbed};

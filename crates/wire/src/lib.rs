@@ -21,8 +21,8 @@ pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 /// Version of both protocols; a peer that speaks another is refused.
 pub const PROTOCOL_VERSION: u32 = 2;
 
-/// The generated messages and services of `proto/stripeline.proto`.
-#[allow(missing_docs, clippy::all, unused_qualifications)]
-pub mod proto {
-    tonic::include_proto!("stripeline.v1");
-}
+/// The messages and services of `proto/stripeline.proto`, generated: `tests/all/generated.rs` compares them, and renews them.
+#[allow(missing_docs, clippy::all, clippy::too_many_lines, unused_qualifications)]
+#[rustfmt::skip]
+#[path = "proto/stripeline.v1.rs"]
+pub mod proto;

@@ -1,8 +1,8 @@
 //! Processes that were started here: told from strangers with the same number, and ended.
 
 use super::home::DaemonDir;
+use crate::processor::process_stat;
 use anyhow::{Context, Result};
-use lab::process_stat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};

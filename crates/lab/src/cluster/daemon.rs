@@ -1,8 +1,8 @@
 //! One daemon on a host: started, watched, ended.
 
 use crate::error::LabError;
-use crate::processor::process_stat;
 use crate::testbed::Host;
+use cli::processor::process_stat;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;

@@ -2,7 +2,7 @@
 
 use super::LabCluster;
 use crate::error::LabError;
-use crate::processor::ProcessorShare;
+use cli::processor::ProcessorShare;
 use client::{JobEvents, PutOptions};
 use codes::Code;
 use std::io::{self, Read};

@@ -4,8 +4,8 @@
 use super::stand::{Contender, PROCESSOR_SHARE, Stand, Stripe, VERIFIED};
 use super::timeslots;
 use crate::error::LabError;
-use crate::processor::ProcessorShare;
 use crate::report::{Kind, Measure, Results, Sample, Shape, Summary, Unit};
+use cli::processor::ProcessorShare;
 use client::{ByteRange, Client, GetOptions};
 use std::io;
 use std::time::Instant;

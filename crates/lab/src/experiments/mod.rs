@@ -46,9 +46,9 @@ mod why;
 pub use bounds::{timeslots, timeslots_of_several};
 
 use crate::error::LabError;
-use crate::processor::ProcessorShare;
 use crate::report::{Chapter, Comparison, Results};
 use crate::testbed::LinkRate;
+use cli::processor::ProcessorShare;
 use std::path::{Path, PathBuf};
 
 /// One figure or table.

@@ -6,12 +6,12 @@
 use super::stand::{PROCESSOR_SHARE, Stand, StandSpec, Stripe};
 use super::{Bench, Experiment};
 use crate::error::LabError;
-use crate::processor::ProcessorShare;
 use crate::report::{
     Axis, Comparison, Form, Kind, Measure, Ratio, Results, Sample, Scale, Shape, Spread, Summary, Target,
     Unit,
 };
 use crate::testbed::{Host, LinkRate, Testbed};
+use cli::processor::ProcessorShare;
 use client::{ByteRange, Client, GetOptions};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

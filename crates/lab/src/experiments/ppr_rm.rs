@@ -208,35 +208,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
             });
         }
     }
-    comparisons.push(Comparison {
-        what: format!("planned and distributed at {} over 2,000/s", CODES[DISTRIBUTED_CODE].0),
-        form: Form::Times,
-        paper: None,
-        target: Target::AtLeast(1.0),
-        ours: results.median(DISTRIBUTED, DISTRIBUTED_CODE as f64).map(|rate| rate / 2_000.0),
-        why: "all participants prepare on the same processors".to_owned(),
-    });
-    let own =
-        results.summary(DISTRIBUTED, DISTRIBUTED_CODE as f64, COORDINATOR_S).map(|summary| summary.median);
-    comparisons.push(Comparison {
-        what: format!("… by the coordinator's own processor time at {}", CODES[DISTRIBUTED_CODE].0),
-        form: Form::Times,
-        paper: None,
-        target: Target::None,
-        ours: own.filter(|seconds| *seconds > 0.0).map(|per_1000| 1e3 / per_1000 / 2_000.0),
-        why: "what it could distribute if the participants had processors of their own".to_owned(),
-    });
-    comparisons.push(Comparison {
-        what: format!("… in messages at {}, over 2,000 × (1 + k/2) a second", CODES[DISTRIBUTED_CODE].0),
-        form: Form::Times,
-        paper: None,
-        target: Target::None,
-        ours: results
-            .median(DISTRIBUTED, DISTRIBUTED_CODE as f64)
-            .map(|rate| rate * MESSAGES / (2_000.0 * PAPER_MESSAGES)),
-        why: "the paper's repair manager tells aggregators, 1 + k/2; of ours every participant hears, 1 + k"
-            .to_owned(),
-    });
+    comparisons.extend(distributed(results));
     for (x, manager) in PAPER {
         comparisons.push(Comparison {
             what: format!("balanced at {} over {MANAGER}", CODES[x].0),
@@ -248,4 +220,39 @@ fn compare(results: &Results) -> Vec<Comparison> {
         });
     }
     comparisons
+}
+
+/// What all participants prepared.
+fn distributed(results: &Results) -> [Comparison; 3] {
+    let (code, at) = (CODES[DISTRIBUTED_CODE].0, DISTRIBUTED_CODE as f64);
+    let rate = results.median(DISTRIBUTED, at);
+    let own = results.summary(DISTRIBUTED, at, COORDINATOR_S).map(|summary| summary.median);
+    let compared = |what: String, target: Target, ours: Option<f64>, why: &str| Comparison {
+        what,
+        form: Form::Times,
+        paper: None,
+        target,
+        ours,
+        why: why.to_owned(),
+    };
+    [
+        compared(
+            format!("planned and distributed at {code} over 2,000/s"),
+            Target::AtLeast(1.0),
+            rate.map(|rate| rate / 2_000.0),
+            "all participants prepare on the same processors",
+        ),
+        compared(
+            format!("… by the coordinator's own processor time at {code}"),
+            Target::None,
+            own.filter(|seconds| *seconds > 0.0).map(|per_1000| 1e3 / per_1000 / 2_000.0),
+            "what it could distribute if the participants had processors of their own",
+        ),
+        compared(
+            format!("… in messages at {code}, over 2,000 × (1 + k/2) a second"),
+            Target::None,
+            rate.map(|rate| rate * MESSAGES / (2_000.0 * PAPER_MESSAGES)),
+            "the paper's repair manager tells aggregators, 1 + k/2; of ours every participant hears, 1 + k",
+        ),
+    ]
 }

@@ -20,9 +20,9 @@ use super::{Bench, Experiment, TESTBED, timeslots, timeslots_of_several};
 use crate::bare;
 use crate::cluster::{ClusterSpec, LabCluster, RepairOrder, RepairOutcome};
 use crate::error::LabError;
-use crate::processor::settle;
 use crate::report::{Axis, Machine, Measure, Results, Sample, Scale, Setup, Summary, Unit};
 use crate::testbed::{LinkRate, Testbed};
+use cli::processor::settle;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

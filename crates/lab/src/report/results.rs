@@ -303,7 +303,7 @@ impl Axis {
     /// A value of this axis for people.
     pub fn text(&self, x: f64) -> String {
         match &self.scale {
-            Scale::Bytes => super::setup::bytes_text(x as u64),
+            Scale::Bytes => cli::amount::Size(x as u64).to_string(),
             Scale::Categories(names) => names.get(x as usize).cloned().unwrap_or_default(),
         }
     }

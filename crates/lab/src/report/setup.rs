@@ -1,5 +1,6 @@
 //! On what something was measured.
 
+use cli::amount::Size;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
@@ -20,6 +21,9 @@ pub struct Machine {
     pub version: String,
     /// Commit of the checkout that the run was started in, with `-dirty` if files other than records had been changed; `None` outside of one.
     pub commit: Option<String>,
+    /// Cargo's profile that the program was built with: only `dist` is optimized as packages are. Old records do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 /// The machine, and what stays the same throughout an experiment. `None`: varies, or does not apply.
@@ -56,6 +60,7 @@ impl Machine {
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: commit(),
+            profile: Some(cli::PROFILE.to_owned()),
         }
     }
 }
@@ -80,22 +85,15 @@ impl Setup {
             ));
         }
         parts.extend(self.code.clone());
-        parts.extend(self.block_bytes.map(|bytes| format!("blocks of {}", bytes_text(bytes))));
-        parts.extend(self.slice_bytes.map(|bytes| format!("slices of {}", bytes_text(bytes))));
+        parts.extend(self.block_bytes.map(|bytes| format!("blocks of {}", Size(bytes))));
+        parts.extend(self.slice_bytes.map(|bytes| format!("slices of {}", Size(bytes))));
         parts.push(format!("{} run{}", self.runs, if self.runs == 1 { "" } else { "s" }));
-        let commit = machine.commit.as_deref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-        parts.push(format!("Stripeline {}{commit}, {}", machine.version, machine.date));
+        let build: Vec<&str> =
+            [&machine.commit, &machine.profile].into_iter().flatten().map(String::as_str).collect();
+        let build = if build.is_empty() { String::new() } else { format!(" ({})", build.join(", ")) };
+        parts.push(format!("Stripeline {}{build}, {}", machine.version, machine.date));
         parts.join("; ")
     }
-}
-
-/// Powers of 1024, whole where exact: `64 MiB`.
-pub(crate) fn bytes_text(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
-    let step = (0..UNITS.len()).rev().find(|&step| bytes >> (10 * step) > 0).unwrap_or(0);
-    let value = bytes as f64 / (1_u64 << (10 * step)) as f64;
-    let digits = usize::from(value.fract() != 0.0);
-    format!("{value:.digits$} {}", UNITS[step])
 }
 
 fn processor(cpuinfo: &str) -> String {
@@ -139,6 +137,29 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01T00:00:00Z");
         assert_eq!(utc(951_827_696), "2000-02-29T12:34:56Z");
         assert_eq!(utc(1_767_225_599), "2025-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn the_profile_is_named_and_records_without_one_still_read() {
+        let mut machine = serde_json::to_value(Machine::this()).unwrap();
+        assert!(["dev", "release", "dist"].contains(&machine["profile"].as_str().unwrap()), "{machine}");
+        machine.as_object_mut().unwrap().remove("profile");
+        machine["commit"] = "abc1234".into();
+        let setup = |machine| Setup {
+            machine,
+            network: "one switch".to_owned(),
+            hosts: None,
+            link_bits_per_s: None,
+            link_measured_bits_per_s: None,
+            code: None,
+            block_bytes: None,
+            slice_bytes: None,
+            runs: 1,
+        };
+        let old: Machine = serde_json::from_value(machine).unwrap();
+        assert!(setup(old.clone()).text().contains("(abc1234), "));
+        let new = Machine { profile: Some("dist".to_owned()), ..old };
+        assert!(setup(new).text().contains("(abc1234, dist), "));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::Host;
 use super::shape::Limits;
 use super::spec::{LinkRate, Spec};
 use crate::error::LabError;
-use crate::processor::{ProcessorShare, settle};
+use cli::processor::{ProcessorShare, settle};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! Network namespaces: being in one, and what runs in some.
 
 use crate::error::LabError;
-use crate::processor::process_stat;
+use cli::processor::process_stat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@
 //! the helpers are spread over what nodes send, k of each stripe's survivors; then, with the helpers known, what nodes
 //! receive: k−1 of the helpers (the one left over begins the chain) and one of the requestors. Each of the two is as
 //! even as it can be for blocks of one length, and together they are within a block of [`busiest_bound`] wherever that
-//! was tried (`tests/recovery.rs`).
+//! was tried (`tests/all/recovery.rs`).
 //!
 //! [`busiest_bound`]: super::busiest_bound
 

@@ -1,8 +1,8 @@
 //! Metrics of repairs and bare sends, SI units.
 
-use crate::bare::Timing;
 use crate::cluster::RepairOutcome;
 use crate::report::Sample;
+use cli::bare::Timing;
 use std::collections::BTreeMap;
 
 /// Seconds to the last byte at the requestor, verified; of a bare send, to the last byte.

@@ -1,0 +1,216 @@
+//! `stripeline`: daemons, the operator's commands and the researcher's calculator. The laboratory, a program of its own
+//! (`stripeline-lab`), takes from here how amounts are read and answers written, and the bare sends that the demonstration
+//! measures too.
+//!
+//! Absent: decisions and formats, which are the other crates'. Its commands and what `--json` prints are an API.
+
+pub mod amount;
+mod audit;
+pub mod bare;
+mod catalog;
+mod cluster;
+mod codes;
+mod context;
+mod daemon;
+mod demo;
+pub mod interrupt;
+mod job;
+mod links;
+mod local;
+mod objects;
+mod operate;
+pub mod output;
+mod plan;
+pub mod processor;
+pub mod programs;
+mod progress;
+mod repair;
+mod traffic;
+
+use amount::Rate;
+use clap::{Args, Parser, Subcommand};
+use context::Context;
+use output::{ClosedStdout, Output};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Cargo's profile that this was built with: `dev`, `release` or `dist`.
+pub const PROFILE: &str = env!("STRIPELINE_PROFILE");
+
+/// What `--version` says: two programs that say the same were built together.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("STRIPELINE_PROFILE"), ")");
+
+/// Erasure-coded storage that repairs as fast as it reads.
+#[derive(Parser, Debug)]
+#[command(name = "stripeline", version = VERSION)]
+struct Cli {
+    /// Answer in JSON: one document, or one per line for what comes as a stream
+    #[arg(long, global = true)]
+    json: bool,
+    /// Address of the coordinator [default: $STRIPELINE_COORDINATOR, or that of the local cluster]
+    #[arg(long, global = true, value_name = "ADDR")]
+    coordinator: Option<String>,
+    /// Folder of the local cluster, or of the daemon to run [default: $STRIPELINE_HOME, or
+    /// ~/.local/share/stripeline/default]
+    #[arg(long, global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a cluster of processes on this machine
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Store a file as an object
+    Put(objects::PutArgs),
+    /// Read an object, or a range of it, also while nodes are dead
+    Get(objects::GetArgs),
+    /// List objects
+    Ls {
+        /// Only names that begin so
+        #[arg(default_value = "", hide_default_value = true)]
+        prefix: String,
+    },
+    /// Show an object: its blocks, where they are, their stripes
+    Stat {
+        /// Name of the object
+        name: String,
+    },
+    /// Remove an object
+    Rm {
+        /// Name of the object
+        name: String,
+    },
+    /// Turn an object's replicas into an erasure code
+    Archive(objects::ArchiveArgs),
+    /// Rebuild lost blocks
+    #[command(subcommand)]
+    Repair(repair::RepairCommand),
+    /// Show what something would do, without doing it
+    #[command(subcommand)]
+    Explain(repair::ExplainCommand),
+    /// Read everything that nodes store and check it
+    Scrub {
+        /// Only this node
+        #[arg(long, value_name = "N")]
+        node: Option<u32>,
+    },
+    /// Background tasks
+    #[command(subcommand)]
+    Tasks(operate::TasksCommand),
+    /// Limit the network of every living node, in each direction
+    Throttle {
+        /// Such as 400mbit or 50MB/s; none lifts the limit
+        rate: Rate,
+    },
+    /// What is known of the bandwidth of links, for schemes that look at it
+    #[command(subcommand)]
+    Links(links::LinksCommand),
+    /// Show the last repairs: what each was to move and what it moved
+    Audit(audit::AuditArgs),
+    /// Back up the catalog, restore it, rebuild it
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
+    /// Compute with erasure codes, offline
+    #[command(subcommand)]
+    Codes(codes::CodesCommand),
+    /// Plan the paths of a repair, offline
+    #[command(subcommand)]
+    Plan(plan::PlanCommand),
+    /// Show it all on this machine in a few minutes: store, lose a node, repair by star and chain, compare
+    Demo(demo::DemoArgs),
+    /// Run a coordinator in the foreground
+    Coordinator(daemon::CoordinatorArgs),
+    /// Run a node in the foreground, or start or stop one of the local cluster
+    Node(NodeCli),
+    /// Repeat the papers' experiments on a testbed of network namespaces, and ours
+    #[command(disable_help_flag = true)]
+    Bench(LabArgs),
+    /// Run a network of hosts on this machine, to measure on
+    #[command(disable_help_flag = true)]
+    Lab(LabArgs),
+    /// Be one process of a bare send or chain: what repairs are compared with
+    #[command(hide = true)]
+    Bare(bare::Hop),
+    /// Time one plain TCP connection over the loopback, through token buckets
+    #[command(hide = true)]
+    BareSend(bare::SendArgs),
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+struct NodeCli {
+    #[command(subcommand)]
+    command: Option<cluster::NodeCommand>,
+    #[command(flatten)]
+    daemon: daemon::NodeArgs,
+}
+
+/// What `stripeline-lab` is told.
+#[derive(Args, Debug)]
+struct LabArgs {
+    /// See --help
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// The program `stripeline`.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let context = Context { out: Output { json: cli.json }, coordinator: cli.coordinator, dir: cli.dir };
+    ended(run(&context, cli.command))
+}
+
+/// The end of a program: what went wrong as one sentence on standard error, and the exit code.
+pub fn ended(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<ClosedStdout>() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", sentence(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What happened and why, outermost first; a cause that an outer message tells already is not told again.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| match cause.to_string() {
+        cause if told.is_empty() => cause,
+        cause if told.contains(&cause) => told,
+        cause => format!("{told}: {cause}"),
+    })
+}
+
+fn run(context: &Context, command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Cluster(command) => cluster::run(context, command),
+        Command::Put(args) => objects::put(context, args),
+        Command::Get(args) => objects::get(context, args),
+        Command::Ls { prefix } => objects::ls(context, &prefix),
+        Command::Stat { name } => objects::stat(context, &name),
+        Command::Rm { name } => objects::rm(context, &name),
+        Command::Archive(args) => objects::archive(context, args),
+        Command::Repair(command) => repair::run(context, command),
+        Command::Explain(command) => repair::explain(context, command),
+        Command::Scrub { node } => operate::scrub(context, node),
+        Command::Tasks(command) => operate::tasks(context, command),
+        Command::Throttle { rate } => operate::throttle(context, rate),
+        Command::Audit(args) => audit::run(context, &args),
+        Command::Links(command) => links::run(context, command),
+        Command::Catalog(command) => catalog::run(context, command),
+        Command::Codes(command) => codes::run(command, context.out),
+        Command::Plan(command) => plan::run(command, context.out),
+        Command::Demo(args) => demo::run(context, &args),
+        Command::Bench(args) => programs::become_lab("bench", context.out, &args.arguments),
+        Command::Lab(args) => programs::become_lab("lab", context.out, &args.arguments),
+        Command::Bare(hop) => Ok(hop.run()?),
+        Command::BareSend(args) => bare::run_send(context.out, &args),
+        Command::Coordinator(args) => daemon::run_coordinator(context, args),
+        Command::Node(NodeCli { command: Some(command), .. }) => cluster::run_node_command(context, command),
+        Command::Node(NodeCli { command: None, daemon }) => daemon::run_node(context, daemon),
+    }
+}

@@ -1,0 +1,5 @@
+//! Codes by their names, what they survive, and what their repairs read.
+
+mod names;
+mod repair;
+mod survival;

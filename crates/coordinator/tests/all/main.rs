@@ -1,0 +1,11 @@
+//! A coordinator over nodes that are doubles: what it plans, promises, and remembers after a loss of power.
+
+// Helper functions of tests may fail loudly; the lint's exception covers only the tests themselves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod catalog;
+mod letting_go;
+mod life_of_an_object;
+mod power_cuts;
+mod schemes;
+mod support;

@@ -1,0 +1,143 @@
+//! The coordinator's power is cut after every single durable call of put, archive, repair and delete. What was
+//! acknowledged must be there afterwards, what was not must be there as a whole or not at all, and nothing may be left
+//! behind on the nodes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::support::world::World;
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
+use disk::{CrashDisk, PowerSwitch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tonic::Status;
+use wire::proto;
+
+const NODES: u32 = 6;
+
+const SETTINGS: Settings = Settings { dead_after_ms: 60_000, garbage_grace_ms: 20, put_lease_ms: 60_000 };
+
+/// Of an object; `None` if it is not there.
+type Contents = Option<Vec<u8>>;
+
+/// What clients know: for each name the contents that were acknowledged last, and those that may have come since.
+#[derive(Default)]
+struct Known {
+    objects: BTreeMap<&'static str, (Contents, Option<Contents>)>,
+}
+
+impl Known {
+    async fn put(
+        &mut self,
+        cluster: &mut Cluster,
+        name: &'static str,
+        contents: Vec<u8>,
+    ) -> Result<(), Status> {
+        self.objects.entry(name).or_default().1 = Some(Some(contents.clone()));
+        cluster.put(name, &contents).await?;
+        self.objects.insert(name, (Some(contents), None));
+        Ok(())
+    }
+
+    async fn delete(&mut self, cluster: &mut Cluster, name: &'static str) -> Result<(), Status> {
+        self.objects.entry(name).or_default().1 = Some(None);
+        cluster.delete(name).await?;
+        self.objects.insert(name, (None, None));
+        Ok(())
+    }
+
+    /// What is there is what was acknowledged, or what was under way.
+    async fn check(&self, cluster: &mut Cluster, when: &str) -> Vec<&'static str> {
+        let mut there = Vec::new();
+        for (&name, (acknowledged, under_way)) in &self.objects {
+            let found = match cluster.get(name).await {
+                Ok((contents, _)) => Some(contents),
+                Err(status) if status.code() == tonic::Code::NotFound => None,
+                Err(status) => panic!("{when}: {name} cannot be read: {status:?}"),
+            };
+            let allowed = found == *acknowledged || under_way.as_ref() == Some(&found);
+            assert!(allowed, "{when}: {name} is neither what was acknowledged nor what was under way");
+            if found.is_some() {
+                there.push(name);
+            }
+        }
+        there
+    }
+}
+
+/// Everything that changes the catalog, once.
+async fn life(cluster: &mut Cluster, known: &mut Known) -> Result<(), Status> {
+    known.put(cluster, "a", bytes(1, 2 * BLOCK_BYTES as usize + 9)).await?;
+    known.put(cluster, "b", bytes(2, 10)).await?;
+    known.put(cluster, "b", bytes(3, 20)).await?;
+    cluster.archive("a", "rs-3+2").await?;
+    let lost = cluster.lookup("a").await?.blocks[0].nodes[0];
+    cluster.world.kill(lost);
+    // Only a coordinator that never heard of the node takes it for dead at once.
+    cluster.again().await?;
+    let request = proto::RepairRequest { object: "a".to_owned(), index: 0, ..Default::default() };
+    cluster.repair(request).await?;
+    known.delete(cluster, "b").await?;
+    known.delete(cluster, "a").await?;
+    known.put(cluster, "a", bytes(4, 5)).await?;
+    Ok(())
+}
+
+async fn cut_everywhere(seed: Option<u64>, first: u64, step: usize) {
+    let world = World::start(NODES).await;
+    for cut in (first..).step_by(step) {
+        world.wipe();
+        let power = PowerSwitch::new();
+        if let Some(seed) = seed {
+            power.survive_at_random(seed + cut);
+        }
+        let disk = CrashDisk::new(&power);
+        // The catalog itself may be cut off while it is made.
+        power.cut_after(cut);
+        let mut known = Known::default();
+        let started = Cluster::on(Arc::clone(&power), disk.clone(), Arc::clone(&world), SETTINGS).await;
+        let mut cluster = match started {
+            Ok(mut cluster) => {
+                let outcome = life(&mut cluster, &mut known).await;
+                if outcome.is_ok() {
+                    assert!(cut > 200, "a whole life takes more durable calls than {cut}");
+                    known.check(&mut cluster, "undisturbed").await;
+                    return;
+                }
+                assert!(power.is_cut(), "cut {cut}: {outcome:?}");
+                cluster.restart().await
+            }
+            Err(error) => {
+                assert!(power.is_cut(), "cut {cut}: {error}");
+                power.restart();
+                let reopened = Cluster::on(power, disk.reopen(), Arc::clone(&world), SETTINGS).await;
+                reopened.unwrap_or_else(|error| panic!("cut {cut}: {error}"))
+            }
+        };
+        let when = format!("cut {cut}");
+        known.check(&mut cluster, &when).await;
+        let status = cluster.status().await;
+        assert_eq!(status.unrecoverable_blocks, 0, "{when}");
+        // All nodes are back; when the garbage is gone, only what the catalog refers to is left.
+        for node in 1..=NODES {
+            if !world.lives(node) {
+                world.revive(node);
+                cluster.join(node).await.unwrap();
+            }
+        }
+        cluster.abort_puts().await;
+        cluster.until("garbage goes", async |c| c.status().await.garbage == 0).await;
+        let there = known.check(&mut cluster, &when).await;
+        cluster.nothing_leaked(&there).await;
+        cluster.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_when_only_what_was_synced_survives() {
+    cut_everywhere(None, 0, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_when_any_part_of_the_rest_survives() {
+    cut_everywhere(Some(0x5712_1e11), 1, 3).await;
+}

@@ -1,0 +1,5 @@
+//! The contract of disks, held against the real one and the double that forgets.
+
+mod catalog;
+mod contract;
+mod power_cut;

@@ -1,0 +1,186 @@
+//! Plans run on bytes: what is lost comes back, for every pattern of losses, whatever lengths are stored.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a test may
+
+use crate::plans::{Stripe, code, geometry, helpers, plans, request};
+use codes::Code;
+use flow::{
+    EncodeRequest, FlowError, Helper, Member, MultiBlockRequest, Scheme, Sink, Site, build, copy, encode,
+    multi_block, predict,
+};
+
+#[test]
+fn every_plan_gives_the_bytes_of_the_stripe() {
+    for plan in plans() {
+        let mut lengths = vec![1000; plan.code.k()];
+        plan.absent.iter().for_each(|member| lengths[usize::from(member.0)] = 0);
+        Stripe::new(&plan.code, plan.flow.geometry, &lengths).check(&plan.flow);
+    }
+}
+
+#[test]
+fn every_pattern_of_losses_is_repaired() {
+    for (name, bytes) in [
+        ("rs-4+2", 501),
+        ("rs-3+3", 97),
+        ("lrc-4+2+2", 203),
+        ("rotated-3+2-r2", 40_000),
+        ("random-a2-4+2-s1", 40_000),
+    ] {
+        let code = code(name);
+        let g = geometry(&code, bytes, 100);
+        let stripe = Stripe::new(&code, g, &[vec![bytes; code.k() - 1], vec![bytes / 3]].concat());
+        for pattern in 1_u32..1 << code.n() {
+            if pattern.count_ones() as usize > code.tolerance() {
+                continue;
+            }
+            let lost: Vec<u16> = (0..code.n() as u16).filter(|m| pattern >> m & 1 == 1).collect();
+            let alive = survivors(&code, &stripe, &lost);
+            for scheme in Scheme::all() {
+                stripe.check(&build(scheme, &request(&code, g, &lost, &alive, &[], Sink::Write)).unwrap());
+            }
+            let targets: Vec<(Member, Site)> =
+                lost.iter().map(|&m| (Member(m), Site(90 + u32::from(m)))).collect();
+            for scheme in Scheme::all().filter(|&scheme| multi_block::repairs_several(scheme)) {
+                let request = MultiBlockRequest {
+                    code: &code,
+                    geometry: g,
+                    targets: &targets,
+                    helpers: &alive,
+                    absent: &[],
+                };
+                stripe.check(&multi_block::build(scheme, &request).unwrap());
+            }
+        }
+    }
+}
+
+/// A star of a rotated code carries, and its disks read, only the symbols of the equation: 16 of 24 quarters.
+#[test]
+fn a_star_reads_only_the_symbols_it_needs() {
+    let code = code("rotated-6+3-r4");
+    let bytes = 4 * gf::CHUNK_BYTES as u64;
+    let g = geometry(&code, bytes, 1024);
+    let alive = helpers(1..9, bytes);
+    let flow = build(Scheme::Conventional, &request(&code, g, &[0], &alive, &[], Sink::Write)).unwrap();
+    let cost = predict(&flow, |_| bytes, None);
+    assert_eq!(cost.network_bytes(), 4 * bytes);
+    assert_eq!(cost.disk_read.values().sum::<u64>(), 4 * bytes);
+    assert!(cost.links.values().any(|&sent| sent < bytes));
+}
+
+/// The widest code there is fits a flow, its repair and its encoding.
+#[test]
+fn a_stripe_of_512_blocks_can_be_planned() {
+    let code = code("rs16-500+12");
+    let g = geometry(&code, 100_000, 32 << 10);
+    let alive = helpers((1..512).rev(), 100_000);
+    for scheme in [Scheme::Conventional, Scheme::Pipeline] {
+        build(scheme, &request(&code, g, &[0], &alive, &[], Sink::Write)).unwrap();
+    }
+    let (data, absent) = (helpers(0..500, 100_000), []);
+    let targets: Vec<(Member, Site)> = (500..512).map(|m| (Member(m), Site(u32::from(m)))).collect();
+    let archiver = Site(1000);
+    let request =
+        EncodeRequest { code: &code, geometry: g, data: &data, absent: &absent, archiver, targets: &targets };
+    encode::star(&request).unwrap();
+}
+
+fn survivors(code: &Code, stripe: &Stripe, lost: &[u16]) -> Vec<Helper> {
+    let mut alive = helpers((0..code.n() as u16).filter(|m| !lost.contains(m)), 0);
+    alive.iter_mut().for_each(|helper| helper.stored_bytes = stripe.stored(helper.member));
+    alive
+}
+
+#[test]
+fn short_stripes_need_only_what_they_store() {
+    let code = code("rs-10+4");
+    let g = geometry(&code, 300, 64);
+    let lengths = [300, 300, 120, 0, 0, 0, 0, 0, 0, 0];
+    let stripe = Stripe::new(&code, g, &lengths);
+    let absent: Vec<Member> = (3..10).map(Member).collect();
+    let alive: Vec<Helper> = survivors(&code, &stripe, &[1]);
+    for scheme in Scheme::all() {
+        // Absent blocks may be named as such, or be listed as helpers that store nothing.
+        for absent in [&absent[..], &[]] {
+            let flow = build(scheme, &request(&code, g, &[1], &alive, absent, Sink::Write)).unwrap();
+            assert_eq!(flow.lanes[0].stages.len(), 4, "three helpers and the requestor");
+            stripe.check(&flow);
+        }
+    }
+    let data = &alive[..2];
+    let targets = [(Member(1), Site(50)), (Member(10), Site(51))];
+    let request = EncodeRequest {
+        code: &code,
+        geometry: g,
+        data,
+        absent: &absent,
+        archiver: Site(7),
+        targets: &targets,
+    };
+    assert!(
+        matches!(encode::star(&request), Err(FlowError::Code(_))),
+        "block 1 is neither stored nor absent"
+    );
+}
+
+/// A local parity of absent blocks is zero: it is made without sending a byte, beside one that is not.
+#[test]
+fn a_parity_of_nothing_costs_nothing() {
+    let generator = [[1, 0], [0, 1], [0, 1], [1, 1]];
+    let generator = gf::Matrix::from_rows(gf::Field::Gf256, &generator).unwrap();
+    let code = Code::from_generator("local", 4, 2, 1, generator).unwrap();
+    let g = geometry(&code, 300, 64);
+    let data = helpers([0], 300);
+    let targets = [(Member(2), Site(2)), (Member(3), Site(3))];
+    let mut request = EncodeRequest {
+        code: &code,
+        geometry: g,
+        data: &data,
+        absent: &[Member(1)],
+        archiver: Site(7),
+        targets: &targets,
+    };
+    let flow = encode::star(&request).unwrap();
+    let stripe = Stripe::new(&code, g, &[300, 0]);
+    stripe.check(&flow);
+    let links: Vec<u64> = predict(&flow, |m| stripe.stored(m), None).links.into_values().collect();
+    assert_eq!(links, [300, 0, 300]);
+    request.targets = &targets[..1];
+    assert_eq!(encode::star(&request), Err(FlowError::WantedIsZero { member: Member(2) }));
+}
+
+#[test]
+fn senseless_requests_are_refused() {
+    let code = code("rs-4+2");
+    let g = geometry(&code, 1000, 64);
+    let all = helpers(1..6, 1000);
+    let good = request(&code, g, &[0], &all, &[], Sink::Write);
+    for scheme in Scheme::all() {
+        let refused = |request| build(scheme, &request).unwrap_err();
+        let mut twice = good.clone();
+        twice.wanted.push(twice.wanted[0]);
+        assert!(matches!(refused(twice), FlowError::WantedTwice { .. }));
+        let mut nothing = good.clone();
+        nothing.wanted.clear();
+        assert_eq!(refused(nothing), FlowError::NothingWanted);
+        let mut zero = good.clone();
+        zero.absent = &[Member(0)];
+        assert_eq!(refused(zero), FlowError::WantedIsZero { member: Member(0) });
+        let mut few = good.clone();
+        few.helpers = &all[..3];
+        assert!(matches!(refused(few), FlowError::Code(_)));
+        let mut unknown = good.clone();
+        unknown.wanted[0].member = Member(6);
+        assert!(matches!(refused(unknown), FlowError::Code(_)));
+        assert_eq!(scheme.to_string().parse::<Scheme>(), Ok(scheme));
+    }
+    assert!("no-such-scheme".parse::<Scheme>().unwrap_err().to_string().contains("pipeline"));
+    let alpha2 = crate::plans::code("random-a2-4+2-s1");
+    let half = &good.wanted[..1];
+    let g = geometry(&alpha2, 1000, 64);
+    assert_eq!(
+        copy::copy(&alpha2, g, half, Site(0), Site(1), Sink::Write),
+        Err(FlowError::PartialWrite { member: Member(0) })
+    );
+}

@@ -1,0 +1,9 @@
+//! Flows: proved, priced, and run on bytes.
+
+// Helper functions of tests may fail loudly; the lint's exception covers only the tests themselves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod bytes;
+mod cost;
+mod plans;
+mod proof;

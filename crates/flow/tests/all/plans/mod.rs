@@ -1,0 +1,221 @@
+//! Plans of every builder over several codes, and an interpreter that runs them on bytes, one multiplication at a time.
+
+use std::collections::BTreeMap;
+
+use codes::Code;
+use flow::{
+    EncodeRequest, Flow, Geometry, Helper, Input, Member, MultiBlockRequest, Output, Proved, RepairRequest,
+    Scheme, Sink, Site, Symbol, build, copy, encode, multi_block, stored_bytes, write,
+};
+
+pub struct Plan {
+    pub label: String,
+    pub code: Code,
+    pub absent: Vec<Member>,
+    pub flow: Proved,
+}
+
+pub fn code(name: &str) -> Code {
+    Code::parse(name).unwrap()
+}
+
+pub fn geometry(code: &Code, block_bytes: u64, slice_bytes: u32) -> Geometry {
+    Geometry { block_bytes, alpha: code.alpha() as u16, slice_bytes }
+}
+
+/// Helper blocks at sites of the same number.
+pub fn helpers(members: impl IntoIterator<Item = u16>, stored_bytes: u64) -> Vec<Helper> {
+    let helper = |m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes };
+    members.into_iter().map(helper).collect()
+}
+
+pub fn request<'a>(
+    code: &'a Code,
+    geometry: Geometry,
+    lost: &[u16],
+    helpers: &'a [Helper],
+    absent: &'a [Member],
+    sink: Sink,
+) -> RepairRequest<'a> {
+    let lost: Vec<Member> = lost.iter().map(|&m| Member(m)).collect();
+    let wanted = RepairRequest::whole_blocks(code, &lost);
+    RepairRequest { code, geometry, wanted, helpers, absent, requestor: Site(99), sink }
+}
+
+/// One of everything that can be built.
+pub fn plans() -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for name in ["rs-4+2", "rs-10+4", "lrc-4+2+2", "rotated-4+2-r4", "rs16-4+2", "rep-3", "random-a2-4+2-s1"]
+    {
+        let code = code(name);
+        let g = geometry(&code, 1000, 64);
+        let n = code.n() as u16;
+        let mut add = |what: String, absent: &[Member], flow: Proved| {
+            let label = format!("{name}: {what}");
+            plans.push(Plan { label, code: code.clone(), absent: absent.to_vec(), flow });
+        };
+        let most = (code.n() - code.k()).min(2) as u16;
+        for scheme in Scheme::all() {
+            for lost in 1..=most {
+                let all = helpers((lost..n).rev(), 1000);
+                let lost: Vec<u16> = (0..lost).collect();
+                let repair = request(&code, g, &lost, &all, &[], Sink::Write);
+                add(format!("{scheme} of {lost:?}"), &[], build(scheme, &repair).unwrap());
+            }
+            let mut crowded = helpers(1..n, 1000);
+            crowded[0].site = Site(99);
+            crowded.iter_mut().skip(1).for_each(|helper| helper.site.0 /= 2);
+            let repair = request(&code, g, &[0], &crowded, &[], Sink::Read);
+            add(format!("{scheme}, crowded"), &[], build(scheme, &repair).unwrap());
+            if code.k() > 2 {
+                // Of the data only blocks 0, 1 and 2 exist.
+                let k = code.k() as u16;
+                let absent: Vec<Member> = (3..k).map(Member).collect();
+                let rest = helpers([k + 1, k, 1, 0], 1000);
+                let repair = request(&code, g, &[2], &rest, &absent, Sink::Read);
+                add(format!("{scheme}, short stripe"), &absent, build(scheme, &repair).unwrap());
+                let one = RepairRequest { wanted: repair.wanted[..1].to_vec(), ..repair };
+                add(format!("{scheme}, one symbol"), &absent, build(scheme, &one).unwrap());
+            }
+        }
+        for scheme in Scheme::all().filter(|&scheme| multi_block::repairs_several(scheme) && most > 1) {
+            let all = helpers(2..n, 1000);
+            // Two requestors, one for both, and one that is a helper too.
+            for sites in [[98, 99], [99, 99], [98, 3]] {
+                let targets = [(Member(0), Site(sites[0])), (Member(1), Site(sites[1]))];
+                let request = MultiBlockRequest {
+                    code: &code,
+                    geometry: g,
+                    targets: &targets,
+                    helpers: &all,
+                    absent: &[],
+                };
+                let flow = multi_block::build(scheme, &request).unwrap();
+                add(format!("{scheme} of two blocks at {sites:?}"), &[], flow);
+            }
+        }
+        for (archiver, flow) in encodings(&code, g) {
+            add(format!("encoding at {archiver}"), &[], flow);
+        }
+        let symbols = RepairRequest::whole_blocks(&code, &[Member(1)]);
+        for (sink, to) in [(Sink::Write, 7), (Sink::Read, 7), (Sink::Read, 1)] {
+            let copied = copy::copy(&code, g, &symbols, Site(1), Site(to), sink).unwrap();
+            add(format!("copy to {to}"), &[], copied);
+        }
+        if code.k() == 1 {
+            let replicas: Vec<(Member, Site)> = (0..n).map(|m| (Member(m), Site(u32::from(m)))).collect();
+            add("write".to_owned(), &[], write::chain(&code, g, Site(99), &replicas).unwrap());
+        }
+    }
+    plans
+}
+
+/// An archive's encoding at the client, at a target, and elsewhere.
+fn encodings(code: &Code, geometry: Geometry) -> Vec<(Site, Proved)> {
+    let data = helpers(0..code.k() as u16, 1000);
+    let targets: Vec<(Member, Site)> =
+        (code.k() as u16..code.n() as u16).map(|m| (Member(m), Site(u32::from(m).max(5)))).collect();
+    let at = |archiver: Site| {
+        let request = EncodeRequest { code, geometry, data: &data, absent: &[], archiver, targets: &targets };
+        (archiver, encode::star(&request).unwrap())
+    };
+    [Site(0), targets[0].1, Site(99)].map(at).into()
+}
+
+/// A stripe whose data blocks are stored in the given lengths.
+pub struct Stripe {
+    pub symbols: BTreeMap<Symbol, Vec<u8>>,
+    pub stored: Vec<u64>,
+}
+
+impl Stripe {
+    pub fn new(code: &Code, geometry: Geometry, data_bytes: &[u64]) -> Self {
+        let (alpha, bytes) = (geometry.alpha, geometry.symbol_bytes() as usize);
+        let mut data: Vec<Vec<u8>> = Vec::new();
+        for (member, &stored) in data_bytes.iter().enumerate() {
+            for index in 0..alpha {
+                let extent = geometry.symbol_extent(index, stored) as usize;
+                let noise =
+                    |i: usize| ((i * 7919 + member * 104_729 + usize::from(index) * 31) >> 3) as u8 | 1;
+                data.push((0..bytes).map(|i| if i < extent { noise(i) } else { 0 }).collect());
+            }
+        }
+        let symbol = |row: usize| Symbol {
+            member: Member((row / usize::from(alpha)) as u16),
+            index: (row % usize::from(alpha)) as u16,
+        };
+        let rows = 0..code.n() * usize::from(alpha);
+        let symbols = rows
+            .map(|row| (symbol(row), combine(code.field(), code.generator().row(row), &data, bytes)))
+            .collect();
+        let data = |member: Member| data_bytes[usize::from(member.0)];
+        let stored =
+            (0..code.n()).map(|m| stored_bytes(code, geometry, Member(m as u16), data).unwrap()).collect();
+        Stripe { symbols, stored }
+    }
+
+    pub fn stored(&self, member: Member) -> u64 {
+        self.stored[usize::from(member.0)]
+    }
+
+    /// Runs every lane and compares its outputs with the stripe; also that no edge carries anything beyond its row's extent.
+    pub fn check(&self, flow: &Flow) {
+        for lane in &flow.lanes {
+            let extents = flow::edge_extents(flow.geometry, lane, |member| self.stored(member));
+            let mut streams: Vec<Vec<Vec<u8>>> = vec![Vec::new(); lane.edges.len()];
+            for stage in &lane.stages {
+                let symbol = |member: Member, index: u16| self.symbols[&Symbol { member, index }].clone();
+                let inputs: Vec<Vec<u8>> = stage
+                    .inputs
+                    .iter()
+                    .flat_map(|input| match input {
+                        Input::Local { member, symbols } => {
+                            symbols.iter().map(|&index| symbol(*member, index)).collect()
+                        }
+                        Input::Source { member } => {
+                            (0..flow.geometry.alpha).map(|index| symbol(*member, index)).collect()
+                        }
+                        Input::Edge(edge) => streams[usize::from(edge.0)].clone(),
+                    })
+                    .collect();
+                let bytes = flow.geometry.symbol_bytes() as usize;
+                let mut made = (0..stage.matrix.rows())
+                    .map(|row| combine(flow.field, stage.matrix.row(row), &inputs, bytes));
+                for output in &stage.outputs {
+                    let rows: Vec<Vec<u8>> =
+                        made.by_ref().take(output.rows(lane, flow.geometry.alpha)).collect();
+                    match output {
+                        Output::Edge(edge) => {
+                            let edge = usize::from(edge.0);
+                            for (row, &extent) in rows.iter().zip(&extents[edge]) {
+                                assert!(row[extent as usize..].iter().all(|&byte| byte == 0));
+                            }
+                            streams[edge] = rows;
+                        }
+                        Output::Write { member } => {
+                            let wanted: Vec<Vec<u8>> =
+                                (0..flow.geometry.alpha).map(|index| symbol(*member, index)).collect();
+                            assert!(rows == wanted, "{member}");
+                        }
+                        Output::Read { symbols } => {
+                            let wanted: Vec<Vec<u8>> =
+                                symbols.iter().map(|s| symbol(s.member, s.index)).collect();
+                            assert!(rows == wanted, "{symbols:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn combine(field: gf::Field, row: &[u16], inputs: &[Vec<u8>], bytes: usize) -> Vec<u8> {
+    let mut sum = vec![0; bytes];
+    for (&coefficient, input) in row.iter().zip(inputs).filter(|&(&c, _)| c != 0) {
+        let products: Vec<u8> = (0..256).map(|x| field.mul(coefficient, x) as u8).collect();
+        for (sum, &byte) in sum.iter_mut().zip(input) {
+            *sum ^= products[usize::from(byte)];
+        }
+    }
+    sum
+}

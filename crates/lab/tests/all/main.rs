@@ -1,0 +1,4 @@
+//! The laboratory: its testbeds, and experiments in small.
+
+mod experiments;
+mod testbed;

@@ -1,0 +1,10 @@
+//! Planners against bounds and brute force.
+
+mod cyclic_lanes;
+mod helpers;
+mod m_ppr;
+mod multi_path;
+mod placement;
+mod rack_aware_path;
+mod recovery;
+mod weighted_path;
