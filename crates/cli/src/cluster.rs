@@ -7,8 +7,8 @@ use crate::output::table;
 use crate::repair::{self, Spread};
 use anyhow::{Result, bail};
 use clap::Subcommand;
+use model::ClusterId;
 use serde_json::{Value, json};
-use wire::ClusterId;
 use wire::proto::{ClusterStatus, NodeInfo};
 
 /// What to do with the local cluster.

@@ -8,11 +8,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the bottom up; a crate depends on crates before it only.
-const LAYERS: [&str; 12] =
-    ["gf", "codes", "flow", "plan", "disk", "wire", "exec", "node", "coordinator", "client", "lab", "cli"];
+const LAYERS: [&str; 13] = [
+    "gf",
+    "codes",
+    "model",
+    "flow",
+    "plan",
+    "disk",
+    "wire",
+    "exec",
+    "node",
+    "coordinator",
+    "client",
+    "lab",
+    "cli",
+];
 
 /// No I/O, no clock, no threads, no randomness, no environment.
-const PURE: [&str; 4] = ["gf", "codes", "flow", "plan"];
+const PURE: [&str; 5] = ["gf", "codes", "model", "flow", "plan"];
 
 /// What a pure crate may depend on besides pure crates.
 const PURE_DEPENDENCIES: [&str; 1] = ["thiserror"];

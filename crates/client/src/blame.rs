@@ -1,8 +1,8 @@
 //! Whom to leave out of the next attempt, and whether there is one.
 
 use crate::error::ClientError;
+use model::{Cause, Fault};
 use std::time::Duration;
-use wire::{Cause, Fault};
 
 /// A node that is busy, or a failure that blames nobody, gets this long times the number of the attempt.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);

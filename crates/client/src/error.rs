@@ -1,8 +1,8 @@
 //! What can go wrong for a program that uses a cluster: each is one sentence that says what to do.
 
+use model::Fault;
 use std::io;
 use std::sync::Arc;
-use wire::Fault;
 
 /// Every error of this crate.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -6,6 +6,7 @@ use crate::put::broken_task;
 use crate::range::ByteRange;
 use crate::read::{BlockRead, HowRead};
 use crate::writer::{Writer, Written};
+use model::BlockId;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
@@ -13,8 +14,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
+use wire::limits;
 use wire::proto::{BlockInfo, ObjectInfo};
-use wire::{BlockId, limits};
 
 /// One block is written out while the next one's flow is being set up and fills its queues.
 const READS_IN_FLIGHT: usize = 2;

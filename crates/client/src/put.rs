@@ -6,6 +6,7 @@ use crate::connect::Client;
 use crate::error::ClientError;
 use crate::get::Progress;
 use exec::DriverIo;
+use model::{Cause, Fault};
 use std::io::Read;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -13,7 +14,6 @@ use wire::proto::{
     AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
     PlanWriteRequest, WrittenBlock,
 };
-use wire::{Cause, Fault};
 
 /// Two that are being sent keep the network busy while a third is being read and hashed.
 const BLOCKS_IN_MEMORY: usize = 3;

@@ -9,12 +9,12 @@ use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::DriverIo;
 use flow::Detours;
+use model::{BlockId, Cause, Fault};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 use wire::proto::{PlanReadRequest, PlanReply};
-use wire::{BlockId, Cause, Fault};
 
 /// Attempts without a byte of progress. Each leaves out the nodes that the earlier ones blamed; a stripe with m
 /// parities has m of them to lose.

@@ -7,11 +7,12 @@ use crate::health::View;
 use crate::planner::{Planned, RepairPlan};
 use crate::shared::{Shared, now_ms};
 use crate::tasks::Task;
+use model::{BlockId, Fault};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::{BlockId, Fault, proto};
+use wire::proto;
 
 /// Repairs that are remembered: a few megabytes, and the recovery of a node of thousands of blocks fits.
 pub(crate) const MAX_AUDITED: u64 = 10_000;

@@ -4,10 +4,11 @@ use crate::catalog::rows::BlockCopy;
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{self, RepairOptions, Work};
 use crate::shared::{Shared, now_ms};
+use model::BlockId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use wire::{BlockId, proto};
+use wire::proto;
 
 /// Garbage is looked for this often, and more often when its grace is shorter.
 const GARBAGE_TICK_MS: u64 = 5_000;

@@ -8,10 +8,11 @@ use crate::planner::{Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target}
 use crate::shared::Shared;
 use flow::multi_block::repairs_several;
 use flow::{Scheme, Site};
+use model::{BlockId, FlowId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, FlowId, proto};
+use wire::proto;
 
 /// Plans the repair of a block, or of all that is lost of a stripe, by the scheme asked for, or by each in turn. Of a node's
 /// blocks the first one stands for all.
@@ -145,7 +146,7 @@ fn spec(
         requestor,
         scheduled: request.node != 0,
         generation: placement.row.last_generation + 1,
-        flow: FlowId::random(),
+        flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,
         helpers: request.helpers.clone(),

@@ -2,11 +2,13 @@
 
 use crate::catalog::rows::NodeRow;
 use crate::error::{CoordinatorError, Result};
-use plan::{ByNode, NodeId, RackId, Topology};
+use model::NodeId;
+use model::{Cause, Fault};
+use plan::{ByNode, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// Edges on which a node must be suspected before it is quarantined (FLOW.md, "Verified flows").
 const QUARANTINE_EDGES: usize = 2;

@@ -2,12 +2,13 @@
 
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
+use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use wire::proto::node_client::NodeClient;
-use wire::{Cause, Fault, limits, proto};
+use wire::{limits, proto};
 
 /// A short call (status, deletion, throttle) to a living node takes milliseconds; one that takes this long has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -106,7 +107,7 @@ impl Nodes {
         &self,
         view: &View,
         node: u32,
-        cluster: wire::ClusterId,
+        cluster: model::ClusterId,
         blocks: Vec<proto::BlockRef>,
     ) -> Result<u64> {
         let mut client = self.client(view, node)?;

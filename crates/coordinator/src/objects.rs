@@ -10,9 +10,10 @@ use crate::health::View;
 use crate::jobs::scheme;
 use crate::planner::{ReadRequest, WriteRequest};
 use crate::shared::{Shared, now_ms};
+use model::{BlockId, FlowId, PutId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, FlowId, PutId, limits, proto};
+use wire::{limits, proto};
 
 /// Begins a put.
 pub(crate) async fn begin_put(
@@ -34,7 +35,7 @@ pub(crate) async fn begin_put(
     };
     let view = shared.health.view();
     enough_nodes(&view, replicas, &BTreeSet::new())?;
-    let put = PutId::random();
+    let put = PutId(rand::random());
     let lease_until_ms = now_ms().saturating_add(shared.config.put_lease_ms);
     let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
     let version = shared.catalog.run(move |catalog| catalog.begin_put(new)).await?;
@@ -62,7 +63,7 @@ pub(crate) async fn plan_write(
     let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
     let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
     let nodes = shared.planner.replica_nodes(&view, pending.replicas as usize, at_least, &avoid)?;
-    let block = BlockId::random();
+    let block = BlockId(rand::random());
     let offset = request.index.checked_mul(pending.block_bytes);
     let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
     let write = WriteRequest {

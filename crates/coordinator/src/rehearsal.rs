@@ -15,11 +15,13 @@ use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
 use crate::jobs::{BATCH, InFlight, at_once, scheme};
 use crate::planner::{Candidates, Planner, RepairSpec, SliceLength, Takers};
+use model::NodeId;
+use model::{BlockId, FlowId, StripeId};
+use plan::Draw;
 use plan::recovery::Assignment;
-use plan::{Draw, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use wire::{BlockId, FlowId, Message, StripeId, limits, proto};
+use wire::{Message, limits, proto};
 
 /// The node that is lost.
 const LOST: u32 = 1;
@@ -135,7 +137,7 @@ impl Rehearsal {
                     requestor: assignment.requestor.0,
                     scheduled: true,
                     generation: 2,
-                    flow: FlowId::random(),
+                    flow: FlowId(rand::random()),
                     attempt: 1,
                     moves: false,
                     helpers: assignment.chain.iter().map(|node| node.0).collect(),

@@ -12,12 +12,12 @@ use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::tasks::{Task, Tasks};
+use model::{BlockId, Cause, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use wire::{BlockId, Cause, Fault};
 
 /// Damaged blocks that wait for their repair; what does not fit is found again by the next scrub.
 pub(crate) const MAX_DAMAGED: usize = 1024;

@@ -5,11 +5,12 @@
 use crate::connection::{Abort, Call, Identity, StreamContext};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{self, OutputPlan, StageTask};
+use model::{Cause, Fault};
 use std::sync::Arc;
 use wire::call::{Head, MAX_ANSWER_BYTES, MAX_CALL_BYTES};
 use wire::frame::HEADER_BYTES;
+use wire::proto;
 use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
-use wire::{Cause, Fault, proto};
 
 /// The call for a participant of a flow, if its part can be done that way: the edge, and what to send over it.
 pub(crate) fn call_for(prepare: &proto::Prepare, header: &FlowHeader) -> Option<((u16, u16), Call)> {

@@ -1,6 +1,7 @@
 //! Control streams to other nodes: one to each, kept, shared by all flows that this process drives. A flow has a session
 //! of it, which begins with Prepare and ends when either side says so, or with the stream.
 
+use model::{Cause, Fault};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tonic::transport::Endpoint;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::node_client::NodeClient;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::{Cause, Fault, Message, limits, proto};
+use wire::{Message, limits, proto};
 
 /// Messages to one node that may wait: those of as many flows as a node takes part in, a few windows each. A node that
 /// takes none is as good as unreachable.

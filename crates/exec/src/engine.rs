@@ -16,10 +16,11 @@ use crate::store::BlockStore;
 use crate::threads::{Threads, Work};
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
+use model::{Cause, Fault, FlowId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
+use wire::proto;
 use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
-use wire::{Cause, Fault, FlowId, proto};
 
 /// Stages, and so threads, that one process runs at once. Sixteen full-width repairs; beyond it a node thrashes.
 pub const MAX_STAGES: usize = 256;

@@ -3,11 +3,12 @@
 
 use crate::control::all_prepared;
 use crate::engine::{Engine, StageIo};
+use model::{Cause, Fault};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use wire::proto;
 use wire::spec::{decode_header, prepares};
-use wire::{Cause, Fault, proto};
 
 impl Engine {
     /// Has every participant of `plan` prepare, this one among them, waits until all have, and lets go.

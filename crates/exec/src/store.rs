@@ -1,9 +1,10 @@
 //! What the executor asks of a block store.
 
 use gf::Fingerprint;
+use model::{BlockId, Fault};
 use std::ops::Range;
+use wire::proto;
 use wire::spec::FlowHeader;
-use wire::{BlockId, Fault, proto};
 
 /// Where local blocks are read and written. Implemented by the node (native layout; later HDFS, QFS).
 pub trait BlockStore: Send + Sync {

@@ -3,11 +3,12 @@
 
 use crate::store::BlockSink;
 use gf::Fingerprint;
+use model::{BlockId, Cause, Fault, FlowId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wire::proto;
 use wire::spec::FlowHeader;
-use wire::{BlockId, Cause, Fault, FlowId, proto};
 
 /// Blocks that are kept at once though no flow writes them: a repair breaks off one or two. The one that waited longest
 /// goes first, and its repair begins anew.

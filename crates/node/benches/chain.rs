@@ -11,6 +11,7 @@ use codes::Code;
 use disk::{Disk, RealDisk};
 use exec::{DriverIo, Engine};
 use flow::{Geometry, Helper, Member, RepairRequest, Scheme, Site, Symbol};
+use model::BlockId;
 use node::store::BlockFacts;
 use node::{Config, Node};
 use std::io::{Read, Write};
@@ -19,8 +20,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+use wire::proto;
 use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
-use wire::{BlockId, proto};
 
 const HOPS: usize = 10;
 const BLOCK_BYTES: u64 = 64 << 20;
@@ -87,7 +88,7 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
         let root = folder.join(format!("node-{hop}"));
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(&root).unwrap());
         let node = node::start(Config::new(hop as u32 + 1, "127.0.0.1:1".into(), disk)).await.unwrap();
-        let id = BlockId::random();
+        let id = BlockId(rand::random());
         let bytes: Vec<u8> = (0..BLOCK_BYTES)
             .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15 + hop as u64) >> 56) as u8)
             .collect();

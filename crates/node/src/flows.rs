@@ -7,11 +7,12 @@ use crate::store::{
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
+use model::{BlockId, Cause, Fault, StripeId};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use wire::spec::FlowHeader;
-use wire::{BlockId, Cause, Fault, Message, StripeId, proto};
+use wire::{Message, proto};
 
 /// Corrupt blocks remembered for the coordinator; one that is told of so many has other worries.
 const MAX_CORRUPT: usize = 4096;

@@ -2,12 +2,13 @@
 //! away it tries again, for ever, at a bounded pace.
 
 use crate::server::Shared;
+use model::{BlockId, ClusterId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_stream::StreamExt;
 use tonic::transport::{Channel, Endpoint};
 use wire::proto::coordinator_client::CoordinatorClient;
-use wire::{BlockId, ClusterId, PROTOCOL_VERSION, limits, proto};
+use wire::{PROTOCOL_VERSION, limits, proto};
 
 /// Blocks in one inventory message: about 60 KiB.
 const BLOCKS_PER_MESSAGE: usize = 1024;

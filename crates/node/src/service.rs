@@ -5,13 +5,14 @@ use crate::membership;
 use crate::server::Shared;
 use crate::sessions;
 use exec::DriverIo;
+use model::{BlockId, Cause, ClusterId, Fault};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use wire::{BlockId, Cause, ClusterId, Fault, proto};
+use wire::proto;
 
 /// Messages to one peer that may wait.
 const MAX_MESSAGES: usize = 256;
@@ -108,7 +109,8 @@ impl proto::node_server::Node for NodeService {
             Ok::<u64, Fault>(deleted)
         })
         .await
-        .map_err(|e| Status::internal(e.to_string()))??;
+        .map_err(|e| Status::internal(e.to_string()))?
+        .map_err(|fault| wire::codec::fault::status(&fault))?;
         Ok(Response::new(proto::DeleteBlocksReply { deleted }))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::server::Shared;
 use exec::{Engine, Prepared, StageIo};
+use model::{Cause, Fault};
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
+use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::{Cause, Fault, proto};
 
 /// Sessions of one driver: as many as there may be stages.
 const MAX_SESSIONS: usize = exec::engine::MAX_STAGES;

@@ -1,7 +1,7 @@
 //! Something of each node, found by its id: a plan looks up each node of a stripe several times, and a recovery makes a
 //! million plans.
 
-use crate::topology::NodeId;
+use model::NodeId;
 
 /// What is kept of nodes, in the rising order of their ids. Ids mostly follow each other, and then a node's place follows from
 /// its id; of ids with gaps, as many entries are searched as ids are missing.

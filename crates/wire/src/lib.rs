@@ -2,19 +2,15 @@
 //! TCP, [`frame`]). Versioned, bounded, and checksummed; nothing that arrives here can panic a daemon.
 
 pub mod call;
-pub mod fault;
+pub mod codec;
 pub mod frame;
-pub mod ids;
 mod lane_pace;
 pub mod limits;
 pub mod shared;
 pub mod spec;
 pub mod stripe_info;
 
-pub use fault::{Cause, Fault};
 pub use prost::Message;
-
-pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 
 /// Version of both protocols; a peer that speaks another is refused.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -6,10 +6,11 @@
 //! its own block in the sidecar. Only the last slice of a frame waits until the frame was checked, so that nobody gets a
 //! whole frame from a hop that received a wrong one, and whoever finds a fault names the edge on which it happened.
 
+use crate::limits;
 use crate::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec};
-use crate::{Fault, limits};
 use flow::{Input, Lane, Member, Output, Proved};
 use gf::{CHUNK_BYTES, Matrix};
+use model::Fault;
 
 /// Payload of a shared frame at most. Twice as much would save 0.07 % of the bytes, and fill a hop's receive buffer.
 pub const SHARED_FRAME_BYTES: u32 = 128 * 1024;
@@ -119,7 +120,7 @@ pub(crate) fn check(
     if even && is_plain(takes, gives, matrix) {
         return Ok(());
     }
-    Err(Fault::new(crate::Cause::Invalid, "only in a plain chain can slices share frames"))
+    Err(Fault::new(model::Cause::Invalid, "only in a plain chain can slices share frames"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 //! [`proto::FlowPlan`]; its driver cuts it into one [`proto::Prepare`] for each node; the node reads that back,
 //! with every field checked, as [`StageSpec`]s.
 
-use crate::fault::{Cause, Fault};
-use crate::ids::{BlockId, FlowId, Token};
 use crate::{lane_pace, limits, proto, shared};
 use flow::{Geometry, Input, Member, Output, Proved, Symbol};
 use gf::{Field, Matrix};
+use model::{BlockId, FlowId, Token};
+use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl FlowHeader {
         let window = limits::WINDOW_BYTES / u64::from(geometry.slice_bytes.max(1));
         let window = u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES);
         FlowHeader {
-            flow: FlowId::random(),
+            flow: FlowId(rand::random()),
             attempt: 1,
             field,
             geometry,
@@ -261,7 +261,7 @@ pub fn encode_plan(flow: &Proved, mut binding: Binding) -> Result<proto::FlowPla
                 from: u32::from(edge.from.0),
                 to: u32::from(edge.to.0),
                 rows: u32::from(edge.rows),
-                token: Token::random().to_vec(),
+                token: Token(rand::random()).to_vec(),
                 extents,
             });
         }

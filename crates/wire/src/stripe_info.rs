@@ -1,7 +1,7 @@
 //! What a sidecar says of its block's stripe, written out straight from where it is kept. It is most of a plan's bytes, and only
 //! the node that writes the block reads it: so it travels encoded, and nobody makes a [`proto::StripeInfo`] of it on the way.
 
-use crate::ids::{BlockId, StripeId};
+use model::{BlockId, StripeId};
 use prost::encoding::WireType;
 
 /// A stripe, as its own row has it.

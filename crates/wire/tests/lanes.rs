@@ -22,7 +22,7 @@ fn chains(shares: &[u32], symbol_bytes_per_s: u64) -> proto::FlowPlan {
         from: edge,
         to: edge + 1,
         rows: 2,
-        token: wire::Token::random().to_vec(),
+        token: model::Token(rand::random()).to_vec(),
         extents: vec![100; 2],
     };
     let lanes = 0..shares.len() as u32;
@@ -61,7 +61,7 @@ fn no_node_is_made_to_send_as_good_as_nothing() {
     for (pace, refused) in [(1, true), (MIN_LANE_BYTES_PER_S - 1, true), (MIN_LANE_BYTES_PER_S, false)] {
         let mut prepare = prepares(&plan).unwrap().remove(&1).unwrap();
         prepare.header = Some(proto::FlowHeader {
-            flow: wire::FlowId::random().to_vec(),
+            flow: model::FlowId(rand::random()).to_vec(),
             attempt: 1,
             field: 8,
             geometry: Some(proto::Geometry { block_bytes: 100, alpha: 2, slice_bytes: 1024 }),

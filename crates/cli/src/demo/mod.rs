@@ -17,13 +17,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use client::{Client, GetOptions, PutOptions};
 use codes::Code;
+use model::BlockId;
 use report::{Measured, Report};
 use source::{Source, sha256};
 use stage::{Stage, daemons};
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use wire::BlockId;
 use wire::proto::{ArchiveRequest, BlockInfo, RepairRequest};
 
 /// Runs of the fast measurements, of which the median counts. The star is slow and steady: one is enough.

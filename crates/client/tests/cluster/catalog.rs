@@ -5,10 +5,10 @@ use crate::rig::{BLOCK, PATIENCE, Rig, content, start_coordinator};
 use client::ClientError;
 use coordinator::CoordinatorError;
 use disk::{CrashDisk, Disk};
+use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use wire::BlockId;
 use wire::proto::RepairRequest;
 
 /// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two.

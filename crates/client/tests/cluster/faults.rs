@@ -3,12 +3,12 @@
 use crate::archive::stripes;
 use crate::rig::{BLOCK, Rig, content, eventually};
 use client::{ClientError, GetOptions};
+use model::{BlockId, Cause};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::proto::{JobEvent, RepairRequest};
-use wire::{BlockId, Cause};
 
 /// An object of one stripe, its members, and the nodes that hold none of them.
 pub async fn archived(nodes: u32, code: &str, k: usize) -> (Rig, Vec<u8>, Vec<(BlockId, u32)>) {

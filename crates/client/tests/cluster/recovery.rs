@@ -2,9 +2,9 @@
 
 use crate::rig::{BLOCK, Rig, Settings, content, eventually};
 use client::ClientError;
+use model::BlockId;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wire::BlockId;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{JobEvent, PlanReadRequest, RepairRequest, TaskStatus};
 

@@ -7,13 +7,13 @@ use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use node::{Node, NodeError};
 
+use model::BlockId;
 use node::store::{StoreError, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wire::BlockId;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{
     ArchiveRequest, BlockInfo, ClusterStatus, FlowPlan, JobEvent, ObjectInfo, PlanReadRequest, RepairRequest,

@@ -7,10 +7,10 @@ use super::rows::{
 };
 use super::table::{Change, Read, Scan, malformed};
 use crate::error::{CoordinatorError, Result};
+use model::{BlockId, StripeId};
 use std::collections::BTreeSet;
 use wire::spec::StoredCopy;
 use wire::stripe_info::{self, MemberFacts, StripeFacts};
-use wire::{BlockId, StripeId};
 
 /// A block with all that a plan about it needs, from one snapshot.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use super::Catalog;
 use super::rows::{BlockCopy, BlockRow, GarbageRow, PlannedRow};
 use super::table::{Read, Scan};
 use crate::error::Result;
+use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::BlockId;
 
 impl Catalog {
     /// Copies that have been garbage since `before_ms` or earlier, at most `limit` for each of `nodes`.

@@ -6,8 +6,8 @@ pub(crate) use job::{Assign, JobRow, RecoveryRow, TaskRow, Wish};
 
 use super::table::{Key, Row};
 use gf::Fingerprint;
+use model::{BlockId, ClusterId, FlowId, PutId, StripeId};
 use serde::{Deserialize, Serialize};
-use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
 
 /// Version of the whole catalog: which tables there are and what they mean.
 pub(crate) const CATALOG_FORMAT: u32 = 1;

@@ -10,10 +10,11 @@ use crate::nodes::blamed;
 use crate::planner::{EncodePlan, RepairSpec, SliceLength, expected_parity, is_made, kept};
 use crate::shared::{Shared, now_ms};
 use codes::Code;
+use model::{BlockId, Cause, Fault, FlowId, StripeId};
 use plan::Archival;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, Cause, Fault, FlowId, StripeId, proto};
+use wire::proto;
 
 /// The job.
 pub(super) async fn run(
@@ -96,8 +97,8 @@ async fn encode_stripe(
         code,
         data,
         slice_bytes: shared.planner.slice_length(slice_bytes)?.of_one_lane,
-        stripe: StripeId::random(),
-        flow: FlowId::random(),
+        stripe: StripeId(rand::random()),
+        flow: FlowId(rand::random()),
         attempt: 0,
         avoid: BTreeSet::new(),
     };
@@ -185,8 +186,9 @@ impl Encoding<'_> {
     /// The stripe with new parity ids, and what is to be written where.
     fn stripe(&self, data: &[Placement], archival: &Archival) -> NewStripe {
         let code = self.code;
-        let parities: Vec<Option<BlockId>> =
-            (code.k()..code.n()).map(|index| is_made(code, data, index).then(BlockId::random)).collect();
+        let parities: Vec<Option<BlockId>> = (code.k()..code.n())
+            .map(|index| is_made(code, data, index).then(|| BlockId(rand::random())))
+            .collect();
         let moved = data.iter().zip(&archival.data).filter(|(_, kept)| kept.read_from != kept.stored_at);
         let moved = moved.map(|(placement, kept)| (placement.block, kept.stored_at.0));
         let made =
@@ -221,7 +223,7 @@ impl Encoding<'_> {
             scheduled: false,
             requestor: copy.node,
             generation: copy.generation,
-            flow: FlowId::random(),
+            flow: FlowId(rand::random()),
             attempt: 1,
             moves: false,
             helpers: Vec::new(),

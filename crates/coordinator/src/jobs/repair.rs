@@ -13,10 +13,11 @@ use crate::pace::Pace;
 use crate::planner::{Price, RepairPlan, RepairSpec};
 use crate::shared::{Shared, now_ms};
 use flow::{Detours, Scheme};
+use model::{BlockId, Cause, Fault, FlowId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::{BlockId, Cause, Fault, FlowId, proto};
+use wire::proto;
 
 /// A flow that began when nobody knew what is usual is given up, and begun again where it was, once it has taken so many
 /// times what is usual by then: its driver looks for whoever holds it up.
@@ -103,7 +104,7 @@ pub(super) async fn repair_block(
         job,
         block,
         options,
-        flow: FlowId::random(),
+        flow: FlowId(rand::random()),
         attempts: 0,
         avoid: BTreeSet::new(),
         slow: Detours::default(),

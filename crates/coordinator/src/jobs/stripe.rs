@@ -14,9 +14,10 @@ use crate::health::View;
 use crate::nodes::blamed;
 use crate::planner::{RepairPlan, RepairSpec, SeveralPlan, Target};
 use crate::shared::{Receiving, Shared, now_ms};
+use model::{BlockId, Cause, Fault, FlowId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, Cause, Fault, FlowId, proto};
+use wire::proto;
 
 /// The job: the stripes of some blocks, one after another; of each what is lost or, to measure, the `members` given.
 pub(super) async fn run(
@@ -45,7 +46,7 @@ async fn repair_stripe(
     members: &[u16],
     options: &RepairOptions,
 ) -> Result<u64> {
-    let (flow, avoid) = (FlowId::random(), BTreeSet::new());
+    let (flow, avoid) = (FlowId(rand::random()), BTreeSet::new());
     let mut pass = Pass { shared, job, block, members, options, flow, attempts: 0, avoid };
     let mut tries = 0;
     loop {

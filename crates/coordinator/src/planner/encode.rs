@@ -8,11 +8,13 @@ use crate::health::View;
 use codes::Code;
 use flow::{EncodeRequest, Geometry, Helper, Member};
 use gf::{Field, Fingerprint};
-use plan::{Archival, ArchiveRequest, NodeId};
+use model::BlockId;
+use model::NodeId;
+use plan::{Archival, ArchiveRequest};
 use std::collections::{BTreeMap, BTreeSet};
+use wire::proto;
 use wire::spec::FlowHeader;
 use wire::stripe_info::{self, MemberFacts, StripeFacts};
-use wire::{BlockId, proto};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
 #[derive(Debug)]

@@ -30,11 +30,13 @@ use crate::catalog::rows::{BlockRow, Location};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::{Cost, Flow, Geometry, Helper, Member, Proved, Site};
-use plan::{Draw, LeastRecent, LinkRates, NodeId};
+use model::BlockId;
+use model::NodeId;
+use plan::{Draw, LeastRecent, LinkRates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::spec::{Binding, FlowHeader};
-use wire::{BlockId, limits, proto};
+use wire::{limits, proto};
 
 /// What plans depend on besides the catalog and the nodes: who was selected when, chance, and links.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::Planned;
 use super::order::Network;
 use flow::{Direction, Member, Proved, Rates, Site};
-use plan::NodeId;
+use model::NodeId;
 use std::fmt;
 use std::ops::Range;
 

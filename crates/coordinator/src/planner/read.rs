@@ -75,7 +75,7 @@ impl Planner {
             node.map(|n| (n.is_last_resort(), n.status.running_stages))
         };
         let usable: Vec<_> = row.locations.iter().filter(|l| !request.avoid.contains(&l.node)).collect();
-        let ids: Vec<_> = usable.iter().map(|l| plan::NodeId(l.node)).collect();
+        let ids: Vec<_> = usable.iter().map(|l| model::NodeId(l.node)).collect();
         let by_age = self.recent().preference(&ids).into_iter().map(|i| *usable[i]);
         // `min_by_key` keeps the first of equals: the least recently used.
         let living = by_age.filter_map(|l| load(l.node).map(|load| (load, l)));

@@ -9,10 +9,11 @@ use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink};
-use plan::NodeId;
+use model::FlowId;
+use model::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
+use wire::proto;
 use wire::spec::FlowHeader;
-use wire::{FlowId, proto};
 
 /// How a block is to be repaired.
 #[derive(Clone, Debug)]

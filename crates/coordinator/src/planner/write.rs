@@ -5,10 +5,11 @@ use crate::catalog::rows::{PartRow, Sums};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::Member;
+use model::BlockId;
 use plan::placement::random::random;
 use std::collections::{BTreeMap, BTreeSet};
+use wire::proto;
 use wire::spec::FlowHeader;
-use wire::{BlockId, proto};
 
 /// A block to write.
 #[derive(Clone, Debug)]

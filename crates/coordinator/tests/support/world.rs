@@ -1,6 +1,7 @@
 //! The nodes: what they hold, and how they compute a flow.
 
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
+use model::{Cause, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,7 +10,7 @@ use tokio_stream::Stream;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use wire::proto::node_server::{Node, NodeServer};
-use wire::{Cause, Fault, Message, proto};
+use wire::{Message, proto};
 
 /// A stored block.
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 //! waits for the first.
 
 use super::{Abort, Identity, Link, Origin, Pool};
+use model::{Cause, Fault};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use wire::call::{HEAD_BYTES, Head};
 use wire::frame::{Hello, REPLY_BYTES, Reply};
 use wire::spec::EdgeEnd;
-use wire::{Cause, Fault, limits, proto};
+use wire::{limits, proto};
 
 const PATIENCE: Duration = Duration::from_millis(limits::CONNECT_TIMEOUT_MS);
 const ANSWER_PATIENCE: Duration = Duration::from_millis(limits::ANSWER_TIMEOUT_MS);

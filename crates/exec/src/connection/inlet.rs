@@ -3,13 +3,14 @@
 use super::{Link, StreamContext, low_water};
 use crate::doing::Activity;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
+use model::{Cause, Fault};
 use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
+use wire::proto;
 use wire::spec::{EdgeEnd, FlowHeader};
-use wire::{Cause, Fault, proto};
 
 /// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
 /// enough to stay in the second-level cache until it has been combined and sent on.
@@ -424,7 +425,7 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let link = |stream| Link { stream, origin: Origin::Accepted, answered: None };
         let receiver = link(listener.accept().unwrap().0);
-        let token = wire::Token::random();
+        let token = model::Token(rand::random());
         let end = EdgeEnd {
             lane: 0,
             edge: 0,

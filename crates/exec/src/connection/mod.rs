@@ -11,13 +11,14 @@ pub use outlet::Outlet;
 
 use crate::doing::Doing;
 use crate::throttle::Throttle;
+use model::{Cause, Fault};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use wire::proto;
 use wire::spec::{EdgeEnd, FlowHeader};
-use wire::{Cause, Fault, proto};
 
 /// Idle connections kept for each peer. A node has rarely more flows with one neighbour at once.
 const POOLED_PER_PEER: usize = 8;
@@ -190,7 +191,7 @@ mod tests {
             edge: 0,
             rows: 1,
             extents: vec![1],
-            token: wire::Token::random(),
+            token: model::Token(rand::random()),
             dial: None,
             peer: 7,
             bytes_per_s: 0,

@@ -3,10 +3,11 @@
 
 use super::{Driver, FromStage};
 use crate::control::Heard;
+use model::{Cause, Fault};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// After the first fault the driver listens this long for what others say, to blame the cause and not its effects.
 const BLAME_WINDOW: Duration = Duration::from_millis(150);

@@ -13,6 +13,7 @@ use crate::control::{Heard, Report, all_prepared};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{REPORTS_PER_WINDOW, Sink};
 use grants::Grants;
+use model::{Cause, Fault};
 use pace::{LOOK_EVERY, PREPARED_WITHIN, Pace};
 use participants::{Here, Participants, Remote, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use wire::proto::stage_message::Kind as FromStage;
 use wire::spec::{FlowHeader, decode_header, prepares};
-use wire::{Cause, Fault, limits, proto};
+use wire::{limits, proto};
 
 /// Whoever looks on is told how far a flow is at most this often.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);

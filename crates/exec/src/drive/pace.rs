@@ -5,10 +5,11 @@ use super::grants::lane_shares;
 use super::{Driver, FromStage, StageKey};
 use crate::control::{Heard, Report};
 use crate::stage::REPORTS_PER_WINDOW;
+use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use wire::proto;
 use wire::spec::FlowHeader;
-use wire::{Cause, Fault, proto};
 
 /// A flow is looked at no more often than this: a scheduler or a disk that is busy for a moment is no slow helper.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(300);

@@ -3,12 +3,13 @@
 use super::FromStage;
 use crate::control::{ControlStreams, Heard, Report, Reports, Session};
 use crate::prepared::Prepared;
+use model::Fault;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
-use wire::{Fault, proto};
 
 pub(super) struct Participants {
     pub here: Option<Here>,

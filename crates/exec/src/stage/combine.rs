@@ -3,7 +3,7 @@
 use super::Stage;
 use super::outputs::{Making, Place};
 use gf::{CHUNK_BYTES, Fingerprint};
-use wire::{Cause, Fault};
+use model::{Cause, Fault};
 
 /// Buffers that are used again for every slice.
 pub(crate) struct Scratch {

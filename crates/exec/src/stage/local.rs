@@ -2,10 +2,10 @@
 
 use crate::store::{BlockSource, BlockStore};
 use gf::{CHUNK_BYTES, Fingerprint};
+use model::{BlockId, Cause, Fault};
 use std::ops::Range;
 use std::sync::Arc;
 use wire::spec::FlowHeader;
-use wire::{BlockId, Cause, Fault};
 
 /// Bytes read at once, unless a slice is longer: one `pread` for several slices, while the piece still fits the
 /// second-level cache beside what arrives from the network.

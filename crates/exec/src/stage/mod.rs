@@ -18,11 +18,12 @@ use crate::doing::Activity;
 use crate::fault_injection::Injection;
 use gf::Product;
 use inputs::Inputs;
+use model::{Cause, Fault};
 use outputs::Outputs;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, mpsc};
+use wire::proto;
 use wire::spec::{EdgeEnd, StageSpec};
-use wire::{Cause, Fault, proto};
 
 /// So often stages say within a window how far they are: a message each, and grants are given in a few parts of a window.
 pub(crate) const REPORTS_PER_WINDOW: u32 = 16;

@@ -5,10 +5,11 @@ use crate::connection::{Link, Outlet, StreamContext};
 use crate::in_order::InOrder;
 use crate::written::WrittenBlock;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint, Matrix};
+use model::{Cause, Fault};
 use std::sync::Arc;
 use wire::frame::{HEADER_BYTES, Header, crc32c};
+use wire::proto;
 use wire::spec::EdgeEnd;
-use wire::{Cause, Fault, proto};
 
 /// A piece of a row that a flow hands to whoever drives it.
 #[derive(Clone, Copy, Debug)]

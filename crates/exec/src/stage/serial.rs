@@ -8,7 +8,7 @@
 
 use super::{Stage, hop};
 use crate::connection::{Inlet, Outlet};
-use wire::Fault;
+use model::Fault;
 
 /// After a slice is combined: tells the predecessor, sends it on, waits for the successor.
 pub(crate) fn hand_over(stage: &mut Stage) -> Result<(), Fault> {

@@ -8,9 +8,10 @@ use super::outputs::Place;
 use super::{Stage, hop};
 use crate::fault_injection::Injection;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
+use model::{Cause, Fault};
 use std::ops::Range;
 use wire::frame::{HEADER_BYTES, fingerprint_bytes};
-use wire::{Cause, Fault, shared};
+use wire::shared;
 
 /// The frame that a stage is at.
 #[derive(Default)]

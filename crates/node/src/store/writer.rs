@@ -5,10 +5,11 @@ use super::temp::TempFile;
 use super::{BlockFacts, BlockMeta, Digest, Result, Shared, StoreError};
 use disk::SyncPoint;
 use gf::{CHUNK_BYTES, Fingerprint};
+use model::BlockId;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use wire::{BlockId, limits};
+use wire::limits;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 

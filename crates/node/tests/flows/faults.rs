@@ -3,10 +3,10 @@
 use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read};
 use disk::Disk;
 use flow::Scheme;
+use model::{Cause, Fault};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wire::{Cause, Fault};
 
 /// Those with more slices than one, for faults are planted at a slice.
 fn streaming() -> impl Iterator<Item = Scheme> {

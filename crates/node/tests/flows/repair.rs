@@ -2,7 +2,8 @@
 
 use crate::rig::{Rig, read};
 use flow::Scheme;
-use wire::{Cause, limits};
+use model::Cause;
+use wire::limits;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_member_is_rebuilt_by_every_scheme() {

@@ -4,6 +4,7 @@ use codes::Code;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol};
+use model::{BlockId, Fault, FlowId};
 use node::store::{BlockFacts, StoreError};
 use node::{Config, Node, NodeError};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
-use wire::{BlockId, Fault, FlowId, limits, proto};
+use wire::{limits, proto};
 
 /// The requestor's node number; member i lives on node i + 1.
 pub const REQUESTOR: u32 = 100;
@@ -52,7 +53,7 @@ impl Rig {
             let injection = Arc::new(Injection::default());
             let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&switch));
             let node = start(member as u32 + 1, disk.clone(), injection.clone()).await;
-            ids.push(BlockId::random());
+            ids.push(BlockId(rand::random()));
             put(&node, ids[member], bytes, geometry);
             nodes.push(node);
             injections.push(injection);

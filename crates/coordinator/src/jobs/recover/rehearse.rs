@@ -8,12 +8,13 @@ use crate::health::View;
 use crate::jobs::{Job, scheme};
 use crate::planner::RepairSpec;
 use crate::shared::Shared;
+use model::{Fault, FlowId};
 use plan::{Damaged, by_urgency};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use wire::{Fault, FlowId, proto};
+use wire::proto;
 
 /// Flows that are being prepared at once: each costs a stage on every node that takes part, and half of what a node has
 /// is for others.
@@ -149,7 +150,7 @@ fn plan_one(
         scheduled: true,
         // As the copy's would be; nothing is written.
         generation: placement.row.last_generation + 1,
-        flow: FlowId::random(),
+        flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,
         helpers: chain.map(|node| node.0).collect(),
