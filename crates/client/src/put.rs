@@ -6,7 +6,7 @@ use crate::connect::Client;
 use crate::error::ClientError;
 use crate::get::Progress;
 use exec::DriverIo;
-use model::{Cause, Fault};
+use model::{Cause, Fault, NodeId};
 use std::io::Read;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -174,8 +174,9 @@ fn as_written(result: DriveResult, block: &Block) -> Result<WrittenBlock, Fault>
     let first = result.staged.first().ok_or_else(|| Fault::new(Cause::Bug, "a write that wrote nothing"))?;
     for copy in &result.staged {
         if copy.digest != block.digest.as_bytes() || copy.block != first.block {
-            let detail = format!("node-{} stored something else than was sent", copy.node);
-            return Err(Fault::new(Cause::WrongDigest, detail).suspecting(copy.node, copy.node));
+            let node = NodeId(copy.node);
+            let detail = format!("{node} stored something else than was sent");
+            return Err(Fault::new(Cause::WrongDigest, detail).suspecting(node, node));
         }
     }
     Ok(WrittenBlock {

@@ -9,7 +9,7 @@ use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::DriverIo;
 use flow::Detours;
-use model::{BlockId, Cause, Fault};
+use model::{BlockId, Cause, Fault, NodeId, Peer};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,16 +29,13 @@ pub(crate) struct BlockRead {
     pub range: Range<u64>,
 }
 
-/// The number of a client among the nodes of a flow.
-const CLIENT: u32 = 0;
-
 /// How a block was read.
 #[derive(Default)]
 pub(crate) struct HowRead {
     /// It had to be decoded from others.
     pub degraded: bool,
     /// Nodes that were gone around because they were slow.
-    pub around: BTreeSet<u32>,
+    pub around: BTreeSet<NodeId>,
 }
 
 impl Client {
@@ -68,7 +65,7 @@ impl Client {
         let what = format!("reading block {} of '{}'", read.index, read.name);
         let mut attempts = Attempts::new(what, MAX_READ_ATTEMPTS);
         while request.length > 0 {
-            request.avoid = failed.iter().copied().chain(slow.nodes()).collect();
+            request.avoid = failed.iter().copied().chain(slow.nodes().map(|node| node.0)).collect();
             let mut coordinator = self.coordinator.clone();
             let planned = self.call("the plan of a read", coordinator.plan_read(request.clone()));
             let reply = match planned.await {
@@ -95,7 +92,7 @@ impl Client {
                 Ok(()) => {}
                 Err(fault) if fault.cause == Cause::Slow => {
                     tracing::info!(block = %read.block, %fault, "a node is slow: going around it");
-                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, CLIENT)));
+                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, Peer::Client)));
                     // So many are slow that it is the rule.
                     if !slow.may_go_on() {
                         self.usual.forget();

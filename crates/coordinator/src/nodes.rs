@@ -2,7 +2,7 @@
 
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use model::{Cause, Fault};
+use model::{Cause, Fault, NodeId, Peer};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl Nodes {
         request: proto::DriveRequest,
         mut progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
-        let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(node, node);
+        let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(NodeId(node), NodeId(node));
         let mut client = self.client(view, node).map_err(|e| lost(e.to_string()))?;
         let answer = tokio::time::timeout(CALL_TIMEOUT, client.drive(request)).await;
         let mut events = match answer {
@@ -189,5 +189,5 @@ pub(crate) fn blamed(fault: &Fault) -> Vec<u32> {
         Some((from, to)) => vec![from, to],
         None => Vec::new(),
     };
-    ends.into_iter().filter(|&node| node != 0).collect()
+    ends.into_iter().filter_map(Peer::node).map(|node| node.0).collect()
 }

@@ -12,7 +12,7 @@ use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::tasks::{Task, Tasks};
-use model::{BlockId, Cause, Fault};
+use model::{BlockId, Cause, Fault, Peer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -127,12 +127,12 @@ impl Shared {
         for node in self.health.suspect(fault) {
             tracing::warn!(node, "quarantined: suspected on two edges");
         }
-        if let (Cause::CorruptBlock, Some((node, same)), Some(block)) =
+        if let (Cause::CorruptBlock, Some((Peer::Node(node), same)), Some(block)) =
             (fault.cause, fault.suspect, fault.block)
-            && node == same
-            && let Err(error) = self.damaged(block, node).await
+            && same == node.into()
+            && let Err(error) = self.damaged(block, node.0).await
         {
-            tracing::warn!(%block, node, %error, "a damaged copy could not be dropped");
+            tracing::warn!(%block, %node, %error, "a damaged copy could not be dropped");
         }
     }
 

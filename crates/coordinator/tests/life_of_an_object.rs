@@ -4,6 +4,7 @@
 
 mod support;
 
+use model::NodeId;
 use std::collections::BTreeSet;
 use support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
 use tonic::Code;
@@ -242,7 +243,7 @@ async fn a_damaged_copy_is_dropped_and_repaired_unless_it_is_the_last_resort() {
     cluster.put_with("single", b"only one", BLOCK_BYTES, 1).await.unwrap();
     let single = cluster.lookup("single").await.unwrap().blocks[0].clone();
     let fault = model::Fault::new(model::Cause::CorruptBlock, "test")
-        .suspecting(single.nodes[0], single.nodes[0])
+        .suspecting(NodeId(single.nodes[0]), NodeId(single.nodes[0]))
         .about(model::BlockId::from_slice(&single.block).unwrap());
     cluster.client.report_fault(proto::Fault::from(fault)).await.unwrap();
     assert_eq!(cluster.lookup("single").await.unwrap().blocks[0].nodes, single.nodes);

@@ -1,7 +1,7 @@
 //! Control streams to other nodes: one to each, kept, shared by all flows that this process drives. A flow has a session
 //! of it, which begins with Prepare and ends when either side says so, or with the stream.
 
-use model::{Cause, Fault};
+use model::{Cause, Fault, Peer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) type Reports = mpsc::Sender<Report>;
 /// What a participant says.
 pub(crate) struct Report {
     pub site: u32,
-    pub node: u32,
+    pub node: Peer,
     pub heard: Heard,
 }
 
@@ -59,7 +59,7 @@ struct ControlStream {
 pub(crate) struct Session {
     stream: ControlStream,
     number: u64,
-    node: u32,
+    node: Peer,
 }
 
 impl ControlStreams {
@@ -74,9 +74,10 @@ impl ControlStreams {
         if prepare.encoded_len() > LONGEST {
             return Err(Fault::new(Cause::Invalid, "a node's part of the plan is too long for a message"));
         }
-        let listener = Listener { site: at.site, node: at.node, reports };
+        let node = Peer::from_number(at.node);
+        let listener = Listener { site: at.site, node, reports };
         let (stream, number) = self.listen(&at.control_addr, listener)?;
-        let session = Session { stream, number, node: at.node };
+        let session = Session { stream, number, node };
         session.send(ToStage::Prepare(prepare))?;
         Ok(session)
     }
@@ -127,7 +128,7 @@ impl Session {
             // That the stream has ended was reported.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => {
-                let what = format!("node-{} takes no messages", self.node);
+                let what = format!("{} takes no messages", self.node);
                 Err(Fault::new(Cause::Unreachable, what).suspecting(self.node, self.node))
             }
         }
@@ -161,7 +162,7 @@ struct Open {
 #[derive(Clone)]
 struct Listener {
     site: u32,
-    node: u32,
+    node: Peer,
     reports: Reports,
 }
 
@@ -264,13 +265,14 @@ fn too_many_reports() -> Fault {
 /// # Errors
 /// The first fault; or who has not answered by the `deadline`.
 pub(crate) async fn all_prepared(
-    mut sites: BTreeMap<u32, u32>,
+    mut sites: BTreeMap<u32, Peer>,
     incoming: &mut mpsc::Receiver<Report>,
     deadline: Instant,
 ) -> Result<(Vec<proto::Prepared>, Vec<Report>), Fault> {
     let (mut prepared, mut early) = (Vec::new(), Vec::new());
     while let Some((_, &silent)) = sites.first_key_value() {
-        let unreachable = |node: u32, what: &str| Fault::new(Cause::Unreachable, what).suspecting(node, node);
+        let unreachable =
+            |node: Peer, what: &str| Fault::new(Cause::Unreachable, what).suspecting(node, node);
         let report = match tokio::time::timeout_at(deadline, incoming.recv()).await {
             Ok(Some(report)) => report,
             Ok(None) => return Err(Fault::new(Cause::Bug, "all participants fell silent")),

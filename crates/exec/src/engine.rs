@@ -16,7 +16,7 @@ use crate::store::BlockStore;
 use crate::threads::{Threads, Work};
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
-use model::{Cause, Fault, FlowId};
+use model::{Cause, Fault, FlowId, Peer};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use wire::proto;
@@ -39,8 +39,8 @@ const MAX_ATTEMPTS: usize = 8192;
 
 /// What an engine is made of.
 pub struct EngineConfig {
-    /// The node (0: a client).
-    pub node: u32,
+    /// The node, or a client.
+    pub node: Peer,
     /// Limits its sockets.
     pub throttle: Arc<Throttle>,
     /// Where blocks are; a client has none.
@@ -55,7 +55,7 @@ pub struct EngineConfig {
 
 impl EngineConfig {
     /// The usual limits.
-    pub fn new(node: u32, throttle: Arc<Throttle>, store: Option<Arc<dyn BlockStore>>) -> EngineConfig {
+    pub fn new(node: Peer, throttle: Arc<Throttle>, store: Option<Arc<dyn BlockStore>>) -> EngineConfig {
         EngineConfig {
             node,
             throttle,
@@ -134,7 +134,7 @@ impl Engine {
 
     /// The engine of a client: no blocks, no listener, no limit.
     pub fn client() -> Engine {
-        Engine::new(EngineConfig::new(0, Arc::default(), None))
+        Engine::new(EngineConfig::new(Peer::Client, Arc::default(), None))
     }
 
     /// Who waits for Hellos on this engine's behalf; the data listener needs it.
@@ -147,8 +147,8 @@ impl Engine {
         &self.0.config.throttle
     }
 
-    /// The node this engine is (0: a client).
-    pub fn node(&self) -> u32 {
+    /// The node this engine is of, or a client.
+    pub fn node(&self) -> Peer {
         self.0.config.node
     }
 

@@ -3,7 +3,7 @@
 
 use crate::control::all_prepared;
 use crate::engine::{Engine, StageIo};
-use model::{Cause, Fault};
+use model::{Cause, Fault, Peer};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -25,12 +25,12 @@ impl Engine {
         let (mut local, mut sessions, mut sites) = (None, Vec::new(), Vec::new());
         for participant in &plan.participants {
             let Some(prepare) = prepares.remove(&participant.site) else { continue };
-            if participant.node == self.node() {
+            if participant.node == self.node().number() {
                 local = Some(prepare);
                 continue;
             }
             sessions.push(self.control().begin(participant, prepare, reports.clone())?);
-            sites.push((participant.site, participant.node));
+            sites.push((participant.site, Peer::from_number(participant.node)));
         }
         let mut here = None;
         if let Some(prepare) = local {

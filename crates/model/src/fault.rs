@@ -1,6 +1,7 @@
 //! The one typed error of flows, which crosses the wire: what went wrong, where, and which edge is suspected.
 
 use crate::id::{BlockId, FlowId};
+use crate::node::Peer;
 use std::fmt;
 
 /// What went wrong. The numbers are the protocol's: never reuse one.
@@ -102,10 +103,10 @@ pub struct Fault {
     pub lane: u32,
     /// The slice.
     pub slice: u64,
-    /// The node that reports (0: a client).
-    pub reporter: u32,
-    /// The suspected edge, by the nodes at its ends; twice the same node when its own block or disk is at fault.
-    pub suspect: Option<(u32, u32)>,
+    /// Who reports.
+    pub reporter: Peer,
+    /// The suspected edge, by who is at its ends; twice the same node when its own block or disk is at fault.
+    pub suspect: Option<(Peer, Peer)>,
     /// The block concerned.
     pub block: Option<BlockId>,
 }
@@ -120,15 +121,15 @@ impl Fault {
             attempt: 0,
             lane: 0,
             slice: 0,
-            reporter: 0,
+            reporter: Peer::Client,
             suspect: None,
             block: None,
         }
     }
 
     /// The same, suspecting the edge `from` → `to`.
-    pub fn suspecting(mut self, from: u32, to: u32) -> Fault {
-        self.suspect = Some((from, to));
+    pub fn suspecting(mut self, from: impl Into<Peer>, to: impl Into<Peer>) -> Fault {
+        self.suspect = Some((from.into(), to.into()));
         self
     }
 
@@ -150,8 +151,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.cause, self.detail)?;
         match self.suspect {
-            Some((a, b)) if a == b => write!(f, " (suspect: {})", who(a))?,
-            Some((a, b)) => write!(f, " (suspect: edge {} -> {})", who(a), who(b))?,
+            Some((a, b)) if a == b => write!(f, " (suspect: {a})")?,
+            Some((a, b)) => write!(f, " (suspect: edge {a} -> {b})")?,
             None => {}
         }
         if let Some(block) = self.block {
@@ -159,8 +160,4 @@ impl fmt::Display for Fault {
         }
         Ok(())
     }
-}
-
-fn who(node: u32) -> String {
-    if node == 0 { "client".into() } else { format!("node-{node}") }
 }

@@ -10,4 +10,4 @@ mod node;
 
 pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StripeId, Token};
-pub use node::NodeId;
+pub use node::{NodeId, Peer};

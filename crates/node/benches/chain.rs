@@ -11,7 +11,7 @@ use codes::Code;
 use disk::{Disk, RealDisk};
 use exec::{DriverIo, Engine};
 use flow::{Geometry, Helper, Member, RepairRequest, Scheme, Site, Symbol};
-use model::BlockId;
+use model::{BlockId, NodeId};
 use node::store::BlockFacts;
 use node::{Config, Node};
 use std::io::{Read, Write};
@@ -87,7 +87,8 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
     for hop in 0..HOPS {
         let root = folder.join(format!("node-{hop}"));
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(&root).unwrap());
-        let node = node::start(Config::new(hop as u32 + 1, "127.0.0.1:1".into(), disk)).await.unwrap();
+        let node =
+            node::start(Config::new(NodeId(hop as u32 + 1), "127.0.0.1:1".into(), disk)).await.unwrap();
         let id = BlockId(rand::random());
         let bytes: Vec<u8> = (0..BLOCK_BYTES)
             .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15 + hop as u64) >> 56) as u8)

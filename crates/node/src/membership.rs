@@ -80,7 +80,7 @@ async fn register(
     let (messages, outgoing) = tokio::sync::mpsc::channel(MESSAGES_AHEAD);
     let identity = shared.flows.store.identity();
     let hello = proto::NodeHello {
-        node: shared.node,
+        node: shared.node.0,
         cluster: identity.cluster.map(ClusterId::to_vec).unwrap_or_default(),
         control_addr: shared.control_addr.to_string(),
         data_addr: shared.data_addr.to_string(),
@@ -146,7 +146,7 @@ pub fn status(shared: &Shared) -> proto::NodeStatus {
     let usage = shared.flows.store.usage();
     let (egress_bytes_per_s, ingress_bytes_per_s) = shared.engine.throttle().rates();
     proto::NodeStatus {
-        node: shared.node,
+        node: shared.node.0,
         blocks: usage.blocks,
         stored_bytes: usage.stored_bytes,
         free_bytes: shared.flows.store.free_bytes().unwrap_or(0),

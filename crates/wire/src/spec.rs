@@ -5,7 +5,7 @@
 use crate::{lane_pace, limits, proto, shared};
 use flow::{Geometry, Input, Member, Output, Proved, Symbol};
 use gf::{Field, Matrix};
-use model::{BlockId, FlowId, Token};
+use model::{BlockId, FlowId, Peer, Token};
 use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -131,8 +131,8 @@ pub struct EdgeEnd {
     pub token: Token,
     /// Whom to connect to; `None`: the other end connects to us.
     pub dial: Option<SocketAddr>,
-    /// The node at the other end (0: the client).
-    pub peer: u32,
+    /// Who is at the other end.
+    pub peer: Peer,
     /// This end sends at most so much; 0: as fast as it goes.
     pub bytes_per_s: u64,
 }
@@ -540,7 +540,7 @@ fn decode_end(end: &proto::EdgeEnd) -> Result<EdgeEnd, Fault> {
         extents: end.extents.clone(),
         token: Token::from_slice(&end.token).map_err(|_| invalid("token of an edge"))?,
         dial,
-        peer: end.peer_node,
+        peer: Peer::from_number(end.peer_node),
         bytes_per_s: end.bytes_per_s,
     })
 }

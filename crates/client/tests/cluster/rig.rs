@@ -7,7 +7,7 @@ use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use node::{Node, NodeError};
 
-use model::BlockId;
+use model::{BlockId, NodeId};
 use node::store::{StoreError, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -110,7 +110,7 @@ impl Rig {
         assert!(machine.daemon.is_none());
         loop {
             let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
-            let mut config = node::Config::new(node, self.address.to_string(), disk);
+            let mut config = node::Config::new(NodeId(node), self.address.to_string(), disk);
             config.rack = format!("rack-{}", (node - 1) / 2);
             config.injection = Arc::clone(&machine.injection);
             config.cache_bytes = self.settings.cache_bytes;

@@ -10,7 +10,7 @@ use crate::nodes::blamed;
 use crate::planner::{EncodePlan, RepairSpec, SliceLength, expected_parity, is_made, kept};
 use crate::shared::{Shared, now_ms};
 use codes::Code;
-use model::{BlockId, Cause, Fault, FlowId, StripeId};
+use model::{BlockId, Cause, Fault, FlowId, NodeId, StripeId};
 use plan::Archival;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -241,7 +241,10 @@ impl Encoding<'_> {
             return Ok(());
         }
         let text = format!("node-{} did not store the block that was moved to it", copy.node);
-        Err(Fault::new(Cause::WrongDigest, text).suspecting(copy.node, copy.node).about(copy.block).into())
+        Err(Fault::new(Cause::WrongDigest, text)
+            .suspecting(NodeId(copy.node), NodeId(copy.node))
+            .about(copy.block)
+            .into())
     }
 
     /// Every parity must be durable where it was planned, and its fingerprint what the generator makes of the data's.
@@ -264,7 +267,7 @@ impl Encoding<'_> {
             let node = new.writes.iter().find(|(b, _)| *b == block).map_or(0, |(_, node)| *node);
             let lost = |what: &str| {
                 let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what} parity {index}"));
-                CoordinatorError::Flow(fault.suspecting(node, node).about(block))
+                CoordinatorError::Flow(fault.suspecting(NodeId(node), NodeId(node)).about(block))
             };
             let is_it = |s: &&proto::Staged| s.block == block.to_bytes() && s.node == node;
             let staged = result.staged.iter().find(is_it).ok_or_else(|| lost("did not store"))?;

@@ -13,7 +13,7 @@ use crate::pace::Pace;
 use crate::planner::{Price, RepairPlan, RepairSpec};
 use crate::shared::{Shared, now_ms};
 use flow::{Detours, Scheme};
-use model::{BlockId, Cause, Fault, FlowId};
+use model::{BlockId, Cause, Fault, FlowId, NodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -247,9 +247,10 @@ impl Repair<'_> {
             if error.cause == Cause::Slow && self.pace().era() != era {
                 tracing::info!(%block, attempt, %error, "rates were changed meanwhile: nobody is to blame");
             } else if error.cause == Cause::Slow {
-                let slow = error.suspect.and_then(|link| self.slow.note(link, ticket.target.node));
+                let slow =
+                    error.suspect.and_then(|link| self.slow.note(link, NodeId(ticket.target.node).into()));
                 if let Some(node) = slow {
-                    self.shared.health.held_up(node);
+                    self.shared.health.held_up(node.0);
                 }
                 tracing::info!(%block, attempt, %error, "a helper is slow: going around it");
             } else {
@@ -283,7 +284,7 @@ impl Repair<'_> {
             helpers: self.options.helpers.clone(),
             explained: false,
         };
-        let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
+        let avoid = self.avoid.iter().copied().chain(self.slow.nodes().map(|node| node.0)).collect();
         let mut plan = self.shared.planner.repair(view, placement, &spec, &avoid)?;
         let block_bytes = plan.planned.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
@@ -429,7 +430,7 @@ pub(super) fn check_staged(
     let node = ticket.target.node;
     let wrong = |what: &str| {
         let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what}"));
-        CoordinatorError::Flow(fault.suspecting(node, node).about(ticket.block))
+        CoordinatorError::Flow(fault.suspecting(NodeId(node), NodeId(node)).about(ticket.block))
     };
     let is_it = |s: &&proto::Staged| s.block == ticket.block.to_bytes() && s.node == node;
     let staged = result.staged.iter().find(is_it).ok_or_else(|| wrong("did not store the block"))?;

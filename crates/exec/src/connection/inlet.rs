@@ -409,6 +409,7 @@ pub fn fingerprint_at(buffer: &[u8], at: usize, index: usize) -> Fingerprint {
 mod tests {
     use super::super::{Identity, Origin, Outlet};
     use super::*;
+    use model::Peer;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use wire::frame::HELLO_BYTES;
@@ -433,11 +434,11 @@ mod tests {
             extents: vec![0],
             token,
             dial: None,
-            peer: 2,
+            peer: Peer::from_number(2),
             bytes_per_s: 0,
         };
         let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
-        let id = Identity { node: 1, header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let id = Identity { node: Peer::from_number(1), header: FlowHeader::new(gf::Field::Gf256, geometry) };
         let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();
         outlet.finish().unwrap();
         sender.write_all(more).unwrap();

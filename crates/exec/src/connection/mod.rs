@@ -11,7 +11,7 @@ pub use outlet::Outlet;
 
 use crate::doing::Doing;
 use crate::throttle::Throttle;
-use model::{Cause, Fault};
+use model::{Cause, Fault, Peer};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
@@ -116,8 +116,8 @@ pub struct Link {
 /// Who we are in a flow, for errors and frames.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// This node (0: a client).
-    pub node: u32,
+    /// This process.
+    pub node: Peer,
     /// The flow's header.
     pub header: FlowHeader,
 }
@@ -159,6 +159,7 @@ pub struct StreamContext {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::NodeId;
     use std::io::Read;
     use std::net::TcpListener;
 
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn no_peer_is_blamed_for_what_this_process_lacks() {
         let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
-        let id = Identity { node: 3, header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let id = Identity { node: NodeId(3).into(), header: FlowHeader::new(gf::Field::Gf256, geometry) };
         let end = EdgeEnd {
             lane: 0,
             edge: 0,
@@ -193,13 +194,13 @@ mod tests {
             extents: vec![1],
             token: model::Token(rand::random()),
             dial: None,
-            peer: 7,
+            peer: NodeId(7).into(),
             bytes_per_s: 0,
         };
         let fault = |errno: Errno| id.no_connection(&end, false, &errno.into(), String::new());
         let lacking = fault(Errno::MFILE);
-        assert_eq!((lacking.cause, lacking.suspect), (Cause::Busy, Some((3, 3))));
+        assert_eq!((lacking.cause, lacking.suspect), (Cause::Busy, Some((id.node, id.node))));
         let lost = fault(Errno::CONNRESET);
-        assert_eq!((lost.cause, lost.suspect), (Cause::Disconnected, Some((3, 7))));
+        assert_eq!((lost.cause, lost.suspect), (Cause::Disconnected, Some((id.node, end.peer))));
     }
 }

@@ -13,7 +13,7 @@ use crate::control::{Heard, Report, all_prepared};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{REPORTS_PER_WINDOW, Sink};
 use grants::Grants;
-use model::{Cause, Fault};
+use model::{Cause, Fault, Peer};
 use pace::{LOOK_EVERY, PREPARED_WITHIN, Pace};
 use participants::{Here, Participants, Remote, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -104,7 +104,7 @@ impl Engine {
         for participant in &plan.participants {
             let Some(prepare) = prepares.remove(&participant.site) else { continue };
             let prepare = first.with(prepare);
-            if participant.node == self.node() {
+            if participant.node == self.node().number() {
                 local = Some((participant.site, prepare));
                 continue;
             }
@@ -118,7 +118,7 @@ impl Engine {
         if let Some((site, prepare)) = local {
             let io = StageIo { source: io.source, sink: io.sink, calls, first_slice: plan.first_slice };
             let prepared = self.prepare(&prepare, io).await?;
-            here = Some(Here::new(site, prepared, events));
+            here = Some(Here::new(site, self.node(), prepared, events));
         }
         let sites = there.iter().map(|remote| (remote.site, remote.node)).collect();
         let (kept, early) = all_prepared(sites, &mut incoming, deadline).await?;
@@ -179,12 +179,12 @@ fn clipped(mut ranges: Vec<Range<u64>>, all: &Range<u64>) -> Vec<Range<u64>> {
 }
 
 /// Whether the driver is where a read ends: then those who only answer it are called by its own stage.
-fn reads_here(plan: &proto::FlowPlan, node: u32) -> bool {
+fn reads_here(plan: &proto::FlowPlan, node: Peer) -> bool {
     let reads = |s: &proto::Stage| {
         s.outputs.iter().any(|o| matches!(o.kind, Some(proto::stage_output::Kind::Read(_))))
     };
     let node_of = |site: u32| plan.participants.iter().find(|p| p.site == site).map(|p| p.node);
-    plan.stages.iter().any(|s| reads(s) && node_of(s.site) == Some(node))
+    plan.stages.iter().any(|s| reads(s) && node_of(s.site) == Some(node.number()))
 }
 
 /// A stage, by lane and index.
@@ -202,7 +202,7 @@ struct Driver<'a, P> {
     /// Sites that have said what is wrong. That they end then says nothing.
     failed: BTreeSet<u32>,
     /// Lanes and edges (by node) on which somebody waits for input.
-    waiting: BTreeSet<(u32, u32, u32)>,
+    waiting: BTreeSet<(u32, Peer, Peer)>,
     /// Of a flow of which something is expected.
     pace: Option<Pace>,
     result: proto::DriveResult,
@@ -258,7 +258,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 if unfinished && !self.failed.contains(&report.site) {
                     let node = report.node;
                     let why = if why.is_empty() { why } else { format!(" ({why})") };
-                    let what = format!("node-{node} ended the control stream before its work was done{why}");
+                    let what = format!("{node} ended the control stream before its work was done{why}");
                     return Err(Fault::new(Cause::Unreachable, what).suspecting(node, node));
                 }
                 return Ok(());

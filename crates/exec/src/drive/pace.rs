@@ -5,7 +5,7 @@ use super::grants::lane_shares;
 use super::{Driver, FromStage, StageKey};
 use crate::control::{Heard, Report};
 use crate::stage::REPORTS_PER_WINDOW;
-use model::{Cause, Fault};
+use model::{Cause, Fault, Peer};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wire::proto;
@@ -117,16 +117,21 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     }
 
     fn slow(&self, holdup: Holdup) -> Fault {
-        let node_of =
-            |site: u32| self.plan.participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
+        let node_of = |site: u32| {
+            self.plan
+                .participants
+                .iter()
+                .find(|p| p.site == site)
+                .map_or(Peer::Client, |p| Peer::from_number(p.node))
+        };
         let (from, to, who) = match holdup {
             Holdup::Node(site) => {
                 let node = node_of(site);
-                (node, node, format!("node-{node} is slow"))
+                (node, node, format!("{node} is slow"))
             }
             Holdup::Link(from, to) => {
                 let (from, to) = (node_of(from), node_of(to));
-                (from, to, format!("little comes to node-{to} from node-{from}"))
+                (from, to, format!("little comes to {to} from {from}"))
             }
         };
         let expected = self.plan.expected_us as f64 / 1e6;

@@ -3,7 +3,7 @@
 use super::FromStage;
 use crate::control::{ControlStreams, Heard, Report, Reports, Session};
 use crate::prepared::Prepared;
-use model::Fault;
+use model::{Fault, Peer};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,6 +100,7 @@ pub(super) fn lanes_of(prepare: &proto::Prepare) -> BTreeSet<u32> {
 /// The driver's own stages.
 pub(super) struct Here {
     site: u32,
+    node: Peer,
     prepared: Arc<OwnStages>,
     /// Does not keep the reports open.
     events: mpsc::WeakSender<Report>,
@@ -110,21 +111,21 @@ pub(super) struct Here {
 struct OwnStages(Prepared);
 
 impl Here {
-    pub fn new(site: u32, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
+    pub fn new(site: u32, node: Peer, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
         let (_, empty) = mpsc::channel(1);
         let mut own = std::mem::replace(&mut prepared.events, empty);
         let weak = events.downgrade();
         let forward = tokio::spawn(async move {
             while let Some(message) = own.recv().await {
-                let report = Report { site, node: 0, heard: Heard::Message(message) };
+                let report = Report { site, node, heard: Heard::Message(message) };
                 if events.send(report).await.is_err() {
                     return;
                 }
             }
             // The flow may be over meanwhile.
-            let _ = events.send(Report { site, node: 0, heard: Heard::End(String::new()) }).await;
+            let _ = events.send(Report { site, node, heard: Heard::End(String::new()) }).await;
         });
-        Here { site, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
+        Here { site, node, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
     }
 
     pub fn site(&self) -> u32 {
@@ -133,11 +134,11 @@ impl Here {
 
     fn look(&self) {
         let Some(events) = self.events.upgrade() else { return };
-        let (site, look) = (self.site, self.prepared.0.look());
+        let (site, node, look) = (self.site, self.node, self.prepared.0.look());
         tokio::spawn(async move {
             let heard = Heard::Message(FromStage::Doing(look.await));
             // The flow may have ended meanwhile.
-            let _ = events.send(Report { site, node: 0, heard }).await;
+            let _ = events.send(Report { site, node, heard }).await;
         });
     }
 }
@@ -152,7 +153,7 @@ impl Drop for Here {
 /// A node that takes part.
 pub(super) struct Remote {
     pub site: u32,
-    pub node: u32,
+    pub node: Peer,
     session: Session,
     lanes: BTreeSet<u32>,
 }
@@ -167,6 +168,6 @@ impl Remote {
     ) -> Result<Remote, Fault> {
         let lanes = lanes_of(&prepare);
         let session = streams.begin(at, prepare, reports)?;
-        Ok(Remote { site: at.site, node: at.node, session, lanes })
+        Ok(Remote { site: at.site, node: Peer::from_number(at.node), session, lanes })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::store::{BlockSource, BlockStore};
 use gf::{CHUNK_BYTES, Fingerprint};
-use model::{BlockId, Cause, Fault};
+use model::{BlockId, Cause, Fault, Peer};
 use std::ops::Range;
 use std::sync::Arc;
 use wire::spec::FlowHeader;
@@ -19,7 +19,7 @@ const CHUNK: u64 = CHUNK_BYTES as u64;
 /// The rows that one `Local` input brings.
 pub struct LocalBlock {
     block: BlockId,
-    node: u32,
+    node: Peer,
     source: Box<dyn BlockSource>,
     store: Arc<dyn BlockStore>,
     rows: Vec<LocalRow>,
@@ -46,7 +46,7 @@ impl LocalBlock {
     /// Opens the block; its symbols `symbols` are the rows.
     pub fn open(
         store: Arc<dyn BlockStore>,
-        node: u32,
+        node: Peer,
         header: &FlowHeader,
         block: BlockId,
         generation: u64,

@@ -287,7 +287,7 @@ impl Stage {
         // Whoever sends here may say Hello for another flow by now, which need not wait for this one's disk.
         self.inputs.take_links().for_each(|link| connect.give_back(link));
         for mut staged in self.outputs.finish_blocks()? {
-            (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node);
+            (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node.number());
             self.send(proto::stage_message::Kind::Staged(staged))?;
         }
         stats.push(self.stats());
@@ -303,7 +303,7 @@ impl Stage {
         proto::StageStats {
             lane: self.lane,
             stage: self.stage,
-            node: self.id.node,
+            node: self.id.node.number(),
             sent: self.outputs.sent(),
             cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_before_ns),
             disk_read_bytes: self.inputs.read_bytes(),

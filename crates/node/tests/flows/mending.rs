@@ -9,9 +9,9 @@ use wire::proto;
 
 /// Who reports is believed, as the coordinator does it; node m + 1 stores member m.
 pub fn guilty(fault: &Fault) -> Vec<u16> {
-    let ends = match fault.suspect {
-        Some((from, to)) if from == to || to == fault.reporter => vec![from],
-        Some((from, to)) if from == fault.reporter => vec![to],
+    let ends = match crate::rig::suspect(fault) {
+        Some((from, to)) if from == to || to == fault.reporter.number() => vec![from],
+        Some((from, to)) if from == fault.reporter.number() => vec![to],
         Some((from, to)) => vec![from, to],
         None => vec![],
     };

@@ -4,7 +4,7 @@ use codes::Code;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol};
-use model::{BlockId, Fault, FlowId};
+use model::{BlockId, Fault, FlowId, NodeId};
 use node::store::{BlockFacts, StoreError};
 use node::{Config, Node, NodeError};
 use std::collections::BTreeMap;
@@ -270,6 +270,11 @@ impl Rig {
     }
 }
 
+/// The suspected edge, by the numbers of its ends.
+pub fn suspect(fault: &Fault) -> Option<(u32, u32)> {
+    fault.suspect.map(|(from, to)| (from.number(), to.number()))
+}
+
 /// Runs a read with a client as its driver; the bytes of each row, from the first slice asked for.
 pub async fn read(plan: proto::FlowPlan, rows: usize, slice_bytes: u32) -> Result<Vec<Vec<u8>>, Fault> {
     let got = Arc::new(Mutex::new(vec![Vec::new(); rows]));
@@ -299,7 +304,7 @@ async fn start_at(
     disk: Arc<dyn Disk>,
     injection: Arc<Injection>,
 ) -> Result<Node, NodeError> {
-    let mut config = Config::new(number, NO_COORDINATOR.into(), disk);
+    let mut config = Config::new(NodeId(number), NO_COORDINATOR.into(), disk);
     (config.listen_control, config.injection) = (listen_control, injection);
     node::start(config).await
 }
@@ -307,7 +312,7 @@ async fn start_at(
 fn participant(site: u32, node: &Node) -> proto::Participant {
     proto::Participant {
         site,
-        node: node.shared().node,
+        node: node.shared().node.0,
         control_addr: node.control_addr().to_string(),
         data_addr: node.data_addr().to_string(),
         rack: 0,

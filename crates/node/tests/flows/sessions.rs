@@ -1,6 +1,6 @@
 //! Control streams: each flow is a session, and none minds what becomes of another.
 
-use crate::rig::{Rig, read};
+use crate::rig::{Rig, read, suspect};
 use flow::Scheme;
 use model::{Cause, Fault};
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ async fn a_node_that_comes_back_is_called_again() {
     while let Err(fault) = rig.repair(rig.plan(Scheme::Pipeline, &[2], true)).await {
         tries += 1;
         assert!(tries < 3 && fault.cause == Cause::Unreachable, "{fault}");
-        assert_eq!(fault.suspect, Some((2, 2)), "{fault}");
+        assert_eq!(suspect(&fault), Some((2, 2)), "{fault}");
     }
     assert!(rig.repaired(2));
 }

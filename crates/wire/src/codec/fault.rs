@@ -1,7 +1,7 @@
 //! Faults as messages.
 
 use crate::proto;
-use model::{BlockId, Cause, Fault, FlowId};
+use model::{BlockId, Cause, Fault, FlowId, Peer};
 
 impl From<Fault> for proto::Fault {
     fn from(f: Fault) -> Self {
@@ -12,9 +12,9 @@ impl From<Fault> for proto::Fault {
             attempt: f.attempt,
             lane: f.lane,
             slice: f.slice,
-            reporter: f.reporter,
-            suspect_from: f.suspect.map(|s| s.0),
-            suspect_to: f.suspect.map(|s| s.1),
+            reporter: f.reporter.number(),
+            suspect_from: f.suspect.map(|(from, _)| from.number()),
+            suspect_to: f.suspect.map(|(_, to)| to.number()),
             block: f.block.map(BlockId::to_vec).unwrap_or_default(),
         }
     }
@@ -29,8 +29,8 @@ impl From<proto::Fault> for Fault {
             attempt: f.attempt,
             lane: f.lane,
             slice: f.slice,
-            reporter: f.reporter,
-            suspect: f.suspect_from.zip(f.suspect_to),
+            reporter: Peer::from_number(f.reporter),
+            suspect: f.suspect_from.map(Peer::from_number).zip(f.suspect_to.map(Peer::from_number)),
             block: BlockId::from_slice(&f.block).ok(),
         }
     }
