@@ -148,7 +148,7 @@ pub fn slice_bytes(slice: Option<Size>) -> Result<u32> {
     let Some(Size(bytes)) = slice else { return Ok(0) };
     u32::try_from(bytes)
         .ok()
-        .filter(|&bytes| wire::limits::slice_bytes_ok(bytes))
+        .filter(|&bytes| flow::limits::slice_bytes_ok(bytes))
         .ok_or_else(|| anyhow!("--slice must divide 32KiB or be a multiple of it, from 1KiB to 256MiB"))
 }
 

@@ -6,6 +6,7 @@ use crate::put::broken_task;
 use crate::range::ByteRange;
 use crate::read::{BlockRead, HowRead};
 use crate::writer::{Writer, Written};
+use flow::limits;
 use model::{BlockId, NodeId};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -14,7 +15,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use wire::limits;
 use wire::proto::{BlockInfo, ObjectInfo};
 
 /// One block is written out while the next one's flow is being set up and fills its queues.

@@ -3,13 +3,13 @@
 use crate::error::ClientError;
 use crate::writer::Pieces;
 use exec::{Delivery, Sink};
+use flow::limits;
 use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wire::limits;
 use wire::proto::{ByteRange, FlowPlan, stage_output};
 
 /// Bytes of one read that may wait for their turn: a lost block of the usual size is then decoded in one flow, whatever

@@ -13,8 +13,8 @@ use wire::{limits, proto};
 /// A short call (status, deletion, throttle) to a living node takes milliseconds; one that takes this long has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A driver that says nothing for this long is lost: it reports stalls after [`limits::STALL_MS`] and ends by itself
-/// after [`limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
+/// A driver that says nothing for this long is lost: it reports stalls after [`flow::limits::STALL_MS`] and ends by itself
+/// after [`flow::limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
 const DRIVE_SILENCE: Duration = Duration::from_secs(120);
 
 /// TCP and HTTP/2 signs of life, so that a connection to a dead machine is noticed.

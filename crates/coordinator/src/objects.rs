@@ -10,10 +10,11 @@ use crate::health::View;
 use crate::jobs::scheme;
 use crate::planner::{ReadRequest, WriteRequest};
 use crate::shared::{Shared, now_ms};
+use flow::limits;
 use model::{BlockId, FlowId, PutId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{limits, proto};
+use wire::proto;
 
 /// Begins a put.
 pub(crate) async fn begin_put(

@@ -15,13 +15,14 @@ use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
 use crate::jobs::{BATCH, InFlight, at_once, scheme};
 use crate::planner::{Candidates, Planner, RepairSpec, SliceLength, Takers};
+use flow::limits;
 use model::NodeId;
 use model::{BlockId, FlowId, StripeId};
 use plan::Draw;
 use plan::recovery::Assignment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use wire::{Message, limits, proto};
+use wire::{Message, proto};
 
 /// The node that is lost.
 const LOST: u32 = 1;

@@ -23,7 +23,7 @@ const MAX_OUTGOING: usize = 4096;
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// … and so long may it be silent: no shorter than the lease of the flows that share it.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_millis(limits::LEASE_MS as u64);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_millis(flow::limits::LEASE_MS as u64);
 
 /// A message without its frame.
 const LONGEST: usize = limits::MAX_CONTROL_BYTES - 64;

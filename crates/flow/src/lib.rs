@@ -10,6 +10,7 @@ pub mod cost;
 mod error;
 pub mod extent;
 pub mod graph;
+pub mod limits;
 pub mod pace;
 pub mod prove;
 pub mod render;

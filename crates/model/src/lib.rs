@@ -1,4 +1,4 @@
-//! The words that all crates share: identities, who takes part, what went wrong.
+//! The words that all crates share: identities, who takes part, what a stripe is, what went wrong.
 //!
 //! Messages, rows of the catalog and sidecars are stored forms of these types, with formats of their own; each converts to
 //! the model in one place. So nothing here knows how it is stored: no serde, no Protocol Buffers. Nor is there chance here:
@@ -7,6 +7,7 @@
 mod fault;
 mod id;
 mod node;
+pub mod note;
 
 pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StripeId, Token};

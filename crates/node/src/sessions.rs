@@ -95,7 +95,7 @@ struct Session {
 impl Session {
     /// From Prepare to the end of all stages. Its number.
     async fn attend(mut self, engine: Engine, prepare: proto::Prepare) -> u64 {
-        let lease_ms = prepare.header.as_ref().map_or(wire::limits::LEASE_MS, |h| h.lease_ms);
+        let lease_ms = prepare.header.as_ref().map_or(flow::limits::LEASE_MS, |h| h.lease_ms);
         let lease = Duration::from_millis(u64::from(lease_ms));
         let prepared = engine.prepare(&prepare, StageIo::default()).await;
         drop(prepare);

@@ -1,6 +1,7 @@
 //! The pace at which lanes begin.
 
-use crate::{limits, proto};
+use crate::proto;
+use flow::limits;
 use std::collections::BTreeSet;
 
 /// How much an edge that begins a lane may send a second: the lane's share of what links carry. What follows in the lane

@@ -8,7 +8,6 @@ mod lane_pace;
 pub mod limits;
 pub mod shared;
 pub mod spec;
-pub mod stripe_info;
 
 pub use prost::Message;
 

@@ -6,8 +6,8 @@
 //! its own block in the sidecar. Only the last slice of a frame waits until the frame was checked, so that nobody gets a
 //! whole frame from a hop that received a wrong one, and whoever finds a fault names the edge on which it happened.
 
-use crate::limits;
 use crate::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec};
+use flow::limits;
 use flow::{Input, Lane, Member, Output, Proved};
 use gf::{CHUNK_BYTES, Matrix};
 use model::Fault;

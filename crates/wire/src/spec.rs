@@ -2,7 +2,8 @@
 //! [`proto::FlowPlan`]; its driver cuts it into one [`proto::Prepare`] for each node; the node reads that back,
 //! with every field checked, as [`StageSpec`]s.
 
-use crate::{lane_pace, limits, proto, shared};
+use crate::{lane_pace, proto, shared};
+use flow::limits;
 use flow::{Geometry, Input, Member, Output, Proved, Symbol};
 use gf::{Field, Matrix};
 use model::{BlockId, FlowId, Peer, Token};

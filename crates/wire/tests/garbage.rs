@@ -96,7 +96,7 @@ proptest! {
     #[test]
     fn nearly_right_messages_end_in_a_stage_or_an_error(prepare in nearly_right()) {
         if let Ok((header, stages)) = spec::decode_prepare(&prepare) {
-            prop_assert!(wire::limits::slice_bytes_ok(header.geometry.slice_bytes));
+            prop_assert!(flow::limits::slice_bytes_ok(header.geometry.slice_bytes));
             prop_assert_eq!(stages.len(), 1);
             prop_assert_eq!(stages[0].matrix.cols(), stages[0].inputs.iter().map(spec::InputSpec::rows).sum::<usize>());
         }

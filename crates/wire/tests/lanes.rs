@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use wire::limits::MIN_LANE_BYTES_PER_S;
+use flow::limits::MIN_LANE_BYTES_PER_S;
 use wire::proto;
 use wire::spec::{decode_prepare, prepares};
 

@@ -85,7 +85,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> Result<()> {
 
 /// Without a wish: the usual block, or as much less as lets a small file fill a stripe.
 fn block_bytes(wish: Option<Size>, given: Option<&Source>, code: &Code) -> u64 {
-    let usual = wire::limits::DEFAULT_BLOCK_BYTES;
+    let usual = flow::limits::DEFAULT_BLOCK_BYTES;
     let chunk = gf::CHUNK_BYTES as u64;
     match (wish, given) {
         (Some(Size(bytes)), _) => bytes.max(1),

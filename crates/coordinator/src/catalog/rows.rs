@@ -443,9 +443,9 @@ impl Sums {
 
 impl PartRow {
     /// As a sidecar has it.
-    pub fn facts(&self) -> wire::stripe_info::PartFacts<'_> {
+    pub fn facts(&self) -> model::note::PartFacts<'_> {
         let PartRow { name, version, offset, last } = self;
-        wire::stripe_info::PartFacts { name, version: *version, offset: *offset, last: *last }
+        model::note::PartFacts { name, version: *version, offset: *offset, last: *last }
     }
 
     /// As a message.

@@ -10,11 +10,11 @@ use flow::{EncodeRequest, Geometry, Helper, Member};
 use gf::{Field, Fingerprint};
 use model::BlockId;
 use model::NodeId;
+use model::note::{self, MemberFacts, StripeFacts};
 use plan::{Archival, ArchiveRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::proto;
 use wire::spec::FlowHeader;
-use wire::stripe_info::{self, MemberFacts, StripeFacts};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ fn parity_writes(
             digest: Vec::new(),
             fingerprint: expected(index).to_vec(),
             object: None,
-            stripe: stripe_info::encode(facts, index as u16, members.iter().copied()),
+            stripe: note::encode(facts, index as u16, members.iter().copied()),
         };
         writes.insert(Member(index as u16), write);
     }

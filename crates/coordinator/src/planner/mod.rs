@@ -29,14 +29,15 @@ pub(crate) use write::WriteRequest;
 use crate::catalog::rows::{BlockRow, Location};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
+use flow::limits;
 use flow::{Cost, Flow, Geometry, Helper, Member, Proved, Site};
 use model::BlockId;
 use model::NodeId;
 use plan::{Draw, LeastRecent, LinkRates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::proto;
 use wire::spec::{Binding, FlowHeader};
-use wire::{limits, proto};
 
 /// What plans depend on besides the catalog and the nodes: who was selected when, chance, and links.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, read};
 use flow::Scheme;
+use flow::limits;
 use model::Cause;
-use wire::limits;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_member_is_rebuilt_by_every_scheme() {

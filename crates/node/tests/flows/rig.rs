@@ -3,6 +3,7 @@
 use codes::Code;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
+use flow::limits;
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol};
 use model::{BlockId, Fault, FlowId, NodeId};
 use node::store::{BlockFacts, StoreError};
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wire::proto;
 use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
-use wire::{limits, proto};
 
 /// The requestor's node number; member i lives on node i + 1.
 pub const REQUESTOR: u32 = 100;

@@ -2,13 +2,14 @@
 
 use crate::rig::{Rig, read, suspect};
 use flow::Scheme;
+use flow::limits;
 use model::{Cause, Fault};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::{limits, proto};
 
 async fn rig() -> Rig {
     Rig::new("rs-4+2", &[300_000; 4], 32 * 1024).await
