@@ -10,6 +10,7 @@ use model::{Cause, Fault, NodeId};
 use std::io::Read;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use wire::codec::plan::decode;
 use wire::proto::{
     AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
     PlanWriteRequest, WrittenBlock,
@@ -153,6 +154,7 @@ impl Client {
         let reply =
             self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;
+        let plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
         let io = DriverIo { source: Some(Arc::clone(&block.bytes)), sink: None };
         let driven = self.engine.drive(plan, io, |_| {}).await;
         Ok(driven.and_then(|result| as_written(result, block)))

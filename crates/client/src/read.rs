@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+use wire::codec::plan::decode;
 use wire::proto::{PlanReadRequest, PlanReply};
 
 /// Attempts without a byte of progress. Each leaves out the nodes that the earlier ones blamed; a stripe with m
@@ -117,16 +118,16 @@ impl Client {
         held: Held,
         watched: bool,
     ) -> Result<(Closed, Result<(), Fault>), ClientError> {
-        let mut plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
+        let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
+        let mut plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
         if reply.offset != request.offset || reply.length == 0 || reply.length > request.length {
             return Err(ClientError::Protocol(
                 "a plan that reads other bytes than were asked for".to_owned(),
             ));
         }
         let range = request.offset..request.offset + request.length;
-        let expected = reply.price.filter(|_| watched).and_then(|p| self.usual.expected(&p));
-        plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
-        let outlet = Outlet::open(&plan, range, pieces.clone(), held)?;
+        plan.expected = reply.price.filter(|_| watched).and_then(|p| self.usual.expected(&p));
+        let outlet = Outlet::open(&plan, range, pieces.clone(), held);
         let io = DriverIo { source: None, sink: Some(outlet.sink()) };
         let started = Instant::now();
         let driven = self.engine.drive(plan, io, |_| {}).await;

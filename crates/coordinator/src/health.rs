@@ -2,8 +2,7 @@
 
 use crate::catalog::rows::NodeRow;
 use crate::error::{CoordinatorError, Result};
-use model::{Cause, Fault};
-use model::{NodeId, Peer};
+use model::{Cause, Fault, NodeId, Peer};
 use plan::{ByNode, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,11 +2,13 @@
 
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
+use flow::FlowPlan;
 use model::{Cause, Fault, NodeId, Peer};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
+use wire::codec::plan::encode;
 use wire::proto::node_client::NodeClient;
 use wire::{limits, proto};
 
@@ -54,20 +56,16 @@ impl Nodes {
         &self,
         view: &View,
         node: u32,
-        plan: proto::FlowPlan,
+        plan: &FlowPlan,
         progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
-        self.driven(view, node, proto::DriveRequest { plan: Some(plan), rehearse: false }, progress).await
+        self.driven(view, node, proto::DriveRequest { plan: Some(encode(plan)), rehearse: false }, progress)
+            .await
     }
 
     /// Has a node, and all others that take part in a flow, prepare for it and let go.
-    pub async fn rehearse(
-        &self,
-        view: &View,
-        node: u32,
-        plan: proto::FlowPlan,
-    ) -> std::result::Result<(), Fault> {
-        let request = proto::DriveRequest { plan: Some(plan), rehearse: true };
+    pub async fn rehearse(&self, view: &View, node: u32, plan: &FlowPlan) -> std::result::Result<(), Fault> {
+        let request = proto::DriveRequest { plan: Some(encode(plan)), rehearse: true };
         self.driven(view, node, request, |_, _| {}).await.map(|_| ())
     }
 

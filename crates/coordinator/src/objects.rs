@@ -11,7 +11,7 @@ use crate::jobs::scheme;
 use crate::planner::{ReadRequest, WriteRequest};
 use crate::shared::{Shared, now_ms};
 use flow::limits;
-use model::{BlockId, FlowId, PutId};
+use model::{BlockId, PutId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::proto;
@@ -76,8 +76,7 @@ pub(crate) async fn plan_write(
         nodes: nodes.clone(),
     };
     let planned = shared.planner.write(&view, &write)?;
-    let header = planned.plan.header.as_ref();
-    let flow = header.and_then(|h| FlowId::from_slice(&h.flow).ok()).unwrap_or(FlowId(0));
+    let flow = planned.plan.binding.header.flow;
     let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
     let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
     let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
@@ -85,7 +84,7 @@ pub(crate) async fn plan_write(
     let lease_until_ms = now.saturating_add(shared.config.put_lease_ms);
     shared.catalog.run(move |catalog| catalog.plan_block(put, row, now, lease_until_ms)).await?;
     Ok(proto::PlanReply {
-        plan: Some(planned.plan),
+        plan: Some(wire::codec::plan::encode(&planned.plan)),
         note,
         length: request.stored_bytes,
         ..Default::default()

@@ -16,8 +16,7 @@ use crate::health::Health;
 use crate::jobs::{BATCH, InFlight, at_once, scheme};
 use crate::planner::{Candidates, Planner, RepairSpec, SliceLength, Takers};
 use flow::limits;
-use model::NodeId;
-use model::{BlockId, FlowId, StripeId};
+use model::{BlockId, FlowId, NodeId, StripeId};
 use plan::Draw;
 use plan::recovery::Assignment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,7 +145,9 @@ impl Rehearsal {
                 };
                 let plan = self.planner.repair(&view, placement, &spec, &BTreeSet::new())?.planned.plan;
                 let built = Instant::now();
-                let message = proto::DriveRequest { plan: Some(plan), rehearse: false }.encode_to_vec();
+                let message =
+                    proto::DriveRequest { plan: Some(wire::codec::plan::encode(&plan)), rehearse: false }
+                        .encode_to_vec();
                 planned.repairs += 1;
                 planned.bytes += message.len() as u64;
                 planned.built += built - start;

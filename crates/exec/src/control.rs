@@ -1,6 +1,8 @@
 //! Control streams to other nodes: one to each, kept, shared by all flows that this process drives. A flow has a session
 //! of it, which begins with Prepare and ends when either side says so, or with the stream.
 
+use flow::Site;
+use flow::bound::Participant;
 use model::{Cause, Fault, Peer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +35,7 @@ pub(crate) type Reports = mpsc::Sender<Report>;
 
 /// What a participant says.
 pub(crate) struct Report {
-    pub site: u32,
+    pub site: Site,
     pub node: Peer,
     pub heard: Heard,
 }
@@ -66,7 +68,7 @@ impl ControlStreams {
     /// Sends Prepare; everything that the node says comes as `reports` of this participant, the last one an end.
     pub fn begin(
         &self,
-        at: &proto::Participant,
+        at: &Participant,
         prepare: proto::Prepare,
         reports: Reports,
     ) -> Result<Session, Fault> {
@@ -74,10 +76,9 @@ impl ControlStreams {
         if prepare.encoded_len() > LONGEST {
             return Err(Fault::new(Cause::Invalid, "a node's part of the plan is too long for a message"));
         }
-        let node = Peer::from_number(at.node);
-        let listener = Listener { site: at.site, node, reports };
+        let listener = Listener { site: at.site, node: at.peer, reports };
         let (stream, number) = self.listen(&at.control_addr, listener)?;
-        let session = Session { stream, number, node };
+        let session = Session { stream, number, node: at.peer };
         session.send(ToStage::Prepare(prepare))?;
         Ok(session)
     }
@@ -161,7 +162,7 @@ struct Open {
 
 #[derive(Clone)]
 struct Listener {
-    site: u32,
+    site: Site,
     node: Peer,
     reports: Reports,
 }
@@ -265,7 +266,7 @@ fn too_many_reports() -> Fault {
 /// # Errors
 /// The first fault; or who has not answered by the `deadline`.
 pub(crate) async fn all_prepared(
-    mut sites: BTreeMap<u32, Peer>,
+    mut sites: BTreeMap<Site, Peer>,
     incoming: &mut mpsc::Receiver<Report>,
     deadline: Instant,
 ) -> Result<(Vec<proto::Prepared>, Vec<Report>), Fault> {

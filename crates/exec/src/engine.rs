@@ -16,11 +16,11 @@ use crate::store::BlockStore;
 use crate::threads::{Threads, Work};
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
+use flow::bound::{EdgeEnd, FlowHeader, InputSpec, NodeStages, OutputSpec, StageSpec};
 use model::{Cause, Fault, FlowId, Peer};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use wire::proto;
-use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
 
 /// Stages, and so threads, that one process runs at once. Sixteen full-width repairs; beyond it a node thrashes.
 pub const MAX_STAGES: usize = 256;
@@ -166,16 +166,20 @@ impl Engine {
         self.0.reserved.lock().unwrap_or_else(|p| p.into_inner()).stages
     }
 
-    /// Reserves, opens and starts the stages of a flow on this process, with the grants that come with `prepare`; without,
-    /// they wait. Fails, leaving nothing, when anything is missing. What may block on the disk is done by the thread of
+    /// Reserves, opens and starts the stages of a flow on this process, with the first `grants`; without, they wait. Fails, leaving nothing, when anything is missing. What may block on the disk is done by the thread of
     /// one of the stages.
-    pub async fn prepare(&self, prepare: &proto::Prepare, io: StageIo) -> Result<Prepared, Fault> {
-        let (header, specs) = decode_prepare(prepare)?;
+    pub async fn prepare(
+        &self,
+        stages: NodeStages,
+        grants: Vec<proto::Grant>,
+        finish: bool,
+        io: StageIo,
+    ) -> Result<Prepared, Fault> {
+        let NodeStages { header, stages: specs } = stages;
         let enrich = |f: Fault| self.enrich(&header, f);
         self.note_attempt(header.flow, header.attempt).map_err(enrich)?;
         let reservation = self.reserve(&header, &specs).map_err(enrich)?;
         let (tell, told) = tokio::sync::oneshot::channel();
-        let (grants, finish) = (prepare.grants.clone(), prepare.finish);
         let (engine, flow) = (self.clone(), header.clone());
         let host = move || {
             let opened = engine.open(&flow, specs, io).and_then(|(prepared, mut tasks)| {
@@ -265,17 +269,8 @@ impl Engine {
         let mut plans = Vec::new();
         for input in &spec.inputs {
             plans.push(match input {
-                InputSpec::Local { block, generation, stored_bytes, symbols } => {
-                    let store = self.store()?;
-                    let opened = LocalBlock::open(
-                        store,
-                        self.node(),
-                        header,
-                        *block,
-                        *generation,
-                        *stored_bytes,
-                        symbols,
-                    )?;
+                InputSpec::Local { copy, symbols } => {
+                    let opened = LocalBlock::open(self.store()?, self.node(), header, *copy, symbols)?;
                     InputPlan::Local(opened, symbols.len())
                 }
                 InputSpec::Edge(end) => {

@@ -1,6 +1,7 @@
 //! The data port: who dials in says which edge of which flow it brings, and gets it only with the edge's token.
 
 use crate::connection::{Link, Origin};
+use flow::bound::EdgeEnd;
 use model::{Fault, FlowId, Token};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +12,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore};
 use wire::call::Head;
 use wire::frame::{FrameError, HELLO_BYTES, Hello, Reply};
-use wire::spec::EdgeEnd;
 use wire::{limits, proto};
 
 /// Connections that may wait for a Hello at once; more are closed at once, so that nobody can exhaust the process.

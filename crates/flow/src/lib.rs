@@ -3,8 +3,9 @@
 //!
 //! A [scheme](build::Scheme) builds a [`Flow`]; [`prove`](prove::prove) executes it on coefficient vectors
 //! and only then lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person.
-//! Nothing here does I/O.
+//! [`bound`] ties it to nodes and blocks. Nothing here does I/O.
 
+pub mod bound;
 pub mod build;
 pub mod cost;
 mod error;
@@ -19,6 +20,7 @@ mod schedule;
 pub mod time;
 pub mod validate;
 
+pub use bound::{FlowHeader, FlowPlan};
 pub use build::{
     EncodeRequest, Helper, MultiBlockRequest, RepairRequest, Scheme, SharedPath, Sink, build, copy, encode,
     multi_block, paths, write,

@@ -10,8 +10,9 @@
 use codes::Code;
 use disk::{Disk, RealDisk};
 use exec::{DriverIo, Engine};
-use flow::{Geometry, Helper, Member, RepairRequest, Scheme, Site, Symbol};
-use model::{BlockId, NodeId};
+use flow::bound::{Binding, FlowHeader, Participant, bind};
+use flow::{Flow, FlowPlan, Geometry, Helper, Member, RepairRequest, Scheme, Site, Symbol};
+use model::{BlockId, FlowId, NodeId, Peer, StoredCopy, Token};
 use node::store::BlockFacts;
 use node::{Config, Node};
 use std::io::{Read, Write};
@@ -20,8 +21,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use wire::proto;
-use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
 
 const HOPS: usize = 10;
 const BLOCK_BYTES: u64 = 64 << 20;
@@ -110,7 +109,7 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
     (nodes, ids)
 }
 
-fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> proto::FlowPlan {
+fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> FlowPlan<Flow> {
     let code = Code::parse("rs-10+4").unwrap();
     let geometry = Geometry { block_bytes: BLOCK_BYTES, alpha: 1, slice_bytes };
     let helpers: Vec<Helper> = (0..HOPS)
@@ -126,19 +125,19 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> prot
         sink: flow::Sink::Read,
     };
     let flow = flow::build(Scheme::Pipeline, &request).unwrap();
-    let mut header = FlowHeader::new(code.field(), geometry);
+    let mut header = FlowHeader::new(FlowId(rand::random()), code.field(), geometry);
     header.verify = verify;
-    let mut participants = vec![proto::Participant::default()];
-    participants.extend(nodes.iter().zip(1..).map(|(node, site)| proto::Participant {
-        site,
-        node: site,
-        control_addr: node.control_addr().to_string(),
-        data_addr: node.data_addr().to_string(),
-        rack: 0,
+    let participant = |number: u32, control_addr: String, data_addr: String| {
+        let (site, peer) = (Site(number), Peer::from_number(number));
+        Participant { site, peer, control_addr, data_addr, rack: 0 }
+    };
+    let mut participants = vec![participant(0, String::new(), String::new())];
+    participants.extend(nodes.iter().zip(1..).map(|(node, number)| {
+        participant(number, node.control_addr().to_string(), node.data_addr().to_string())
     }));
     let block = |h: usize| StoredCopy { block: ids[h], generation: 1, stored_bytes: BLOCK_BYTES };
     let blocks = (0..HOPS).map(|h| (Member(h as u16 + 1), block(h))).collect();
-    let slices = (0, geometry.slices());
+    let slices = 0..geometry.slices();
     let binding = Binding {
         header,
         participants,
@@ -147,7 +146,8 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> prot
         scheme: "pipeline".into(),
         slices,
     };
-    encode_plan(&flow, binding).unwrap()
+    let plan = bind(flow, binding, || Token(rand::random())).unwrap();
+    wire::codec::plan::decode(&wire::codec::plan::encode(&plan)).unwrap()
 }
 
 /// `HOPS` threads that relay, and this one that receives.

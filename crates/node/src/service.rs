@@ -62,6 +62,7 @@ impl proto::node_server::Node for NodeService {
                 let _ = watcher.try_send(Ok(event(proto::drive_event::Kind::Progress(p))));
             };
             let run = async {
+                let plan = wire::codec::plan::decode(&plan)?;
                 match rehearse {
                     true => engine.rehearse(&plan).await.map(|()| proto::DriveResult::default()),
                     false => engine.drive(plan, DriverIo::default(), progress).await,

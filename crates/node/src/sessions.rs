@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
+use wire::codec::part;
 use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::stage_message::Kind as FromStage;
@@ -97,8 +98,10 @@ impl Session {
     async fn attend(mut self, engine: Engine, prepare: proto::Prepare) -> u64 {
         let lease_ms = prepare.header.as_ref().map_or(flow::limits::LEASE_MS, |h| h.lease_ms);
         let lease = Duration::from_millis(u64::from(lease_ms));
-        let prepared = engine.prepare(&prepare, StageIo::default()).await;
-        drop(prepare);
+        let prepared = match part::decode(&prepare) {
+            Ok(stages) => engine.prepare(stages, prepare.grants, prepare.finish, StageIo::default()).await,
+            Err(fault) => Err(fault),
+        };
         match prepared {
             Ok(prepared) => {
                 // Whoever does not hear it has released the session, or is gone.

@@ -4,10 +4,7 @@
 pub mod call;
 pub mod codec;
 pub mod frame;
-mod lane_pace;
 pub mod limits;
-pub mod shared;
-pub mod spec;
 
 pub use prost::Message;
 

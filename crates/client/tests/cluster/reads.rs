@@ -130,7 +130,8 @@ async fn by_plans(
             Ok(())
         });
         let io = DriverIo { source: None, sink: Some(sink) };
-        let result = Engine::client().drive(plan.clone(), io, |_| {}).await.unwrap();
+        let result =
+            Engine::client().drive(wire::codec::plan::decode(&plan).unwrap(), io, |_| {}).await.unwrap();
         flows.push(Done { plan, result });
     }
     let bytes = got.lock().unwrap()[from..to].iter().map(|byte| byte.unwrap()).collect();

@@ -362,6 +362,7 @@ async fn run_read(plan: FlowPlan) -> Result<Vec<u8>, String> {
         Ok(())
     });
     let io = DriverIo { source: None, sink: Some(sink) };
+    let plan = wire::codec::plan::decode(&plan).map_err(|fault| fault.to_string())?;
     Engine::client().drive(plan, io, |_| {}).await.map_err(|fault| fault.to_string())?;
     Ok(std::mem::take(&mut bytes.lock().unwrap()))
 }

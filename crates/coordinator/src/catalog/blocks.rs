@@ -8,9 +8,8 @@ use super::rows::{
 use super::table::{Change, Read, Scan, malformed};
 use crate::error::{CoordinatorError, Result};
 use model::note::{self, MemberFacts, StripeFacts};
-use model::{BlockId, StripeId};
+use model::{BlockId, StoredCopy, StripeId};
 use std::collections::BTreeSet;
-use wire::spec::StoredCopy;
 
 /// A block with all that a plan about it needs, from one snapshot.
 #[derive(Clone, Debug)]

@@ -10,10 +10,12 @@ use crate::nodes::blamed;
 use crate::planner::{EncodePlan, RepairSpec, SliceLength, expected_parity, is_made, kept};
 use crate::shared::{Shared, now_ms};
 use codes::Code;
+use flow::FlowPlan;
 use model::{BlockId, Cause, Fault, FlowId, NodeId, StripeId};
 use plan::Archival;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use wire::codec::plan::participants;
 use wire::proto;
 
 /// The job.
@@ -161,16 +163,16 @@ impl Encoding<'_> {
         let encode =
             EncodePlan { code, new: &new, data: &data, archival: &archival, slice_bytes: self.slice_bytes };
         let planned = shared.planner.encode(&view, &encode)?;
-        let participants = planned.plan.participants.clone();
+        let participants = participants(&planned.plan.binding.participants);
         let archiver = archival.archiver.0;
         let progress = |done, total| self.job.task.note(|r| r.detail = format!("{done} of {total} slices"));
-        let result = shared.nodes.drive(&view, archiver, planned.plan.clone(), progress).await?;
+        let result = shared.nodes.drive(&view, archiver, &planned.plan, progress).await?;
         let parities = self.check(&planned.plan, &result, &new, &data)?;
         self.job.emit(proto::JobEvent {
             state: "running".to_owned(),
             message: format!("stripe {} encoded at node-{archiver}", self.stripe),
             flow: Some(result),
-            scheme: planned.plan.scheme.clone(),
+            scheme: planned.plan.binding.scheme.clone(),
             participants,
             ..Default::default()
         });
@@ -230,7 +232,7 @@ impl Encoding<'_> {
             explained: false,
         };
         let plan = self.shared.planner.copy(view, placement, &spec, &self.avoid)?.planned.plan;
-        let result = self.shared.nodes.drive(view, copy.node, plan, |_, _| {}).await?;
+        let result = self.shared.nodes.drive(view, copy.node, &plan, |_, _| {}).await?;
         let is_it = |s: &proto::Staged| {
             let sums = Sums::from_wire(&s.digest, &s.fingerprint);
             (s.block.as_slice(), s.generation, s.stored_bytes)
@@ -250,19 +252,15 @@ impl Encoding<'_> {
     /// Every parity must be durable where it was planned, and its fingerprint what the generator makes of the data's.
     fn check(
         &self,
-        plan: &proto::FlowPlan,
+        plan: &FlowPlan,
         result: &proto::DriveResult,
         new: &NewStripe,
         data: &[Placement],
     ) -> Result<Vec<StagedParity>> {
         let expected = expected_parity(self.code, data);
-        let written = plan.stages.iter().flat_map(|s| &s.outputs).filter_map(|output| match &output.kind {
-            Some(proto::stage_output::Kind::Write(write)) => {
-                Some((write.block.as_slice(), write.stored_bytes))
-            }
-            _ => None,
-        });
-        let lengths: std::collections::BTreeMap<&[u8], u64> = written.collect();
+        let planned_bytes = |block: BlockId| {
+            plan.binding.writes.values().find(|write| write.block == block).map(|write| write.stored_bytes)
+        };
         let parity = |(index, block): (usize, BlockId)| {
             let node = new.writes.iter().find(|(b, _)| *b == block).map_or(0, |(_, node)| *node);
             let lost = |what: &str| {
@@ -274,8 +272,7 @@ impl Encoding<'_> {
             let sums = Sums::from_wire(&staged.digest, &staged.fingerprint);
             let sums = sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some());
             let sums = sums.ok_or_else(|| lost("reported no digest of"))?;
-            let planned_bytes = lengths.get(block.to_bytes().as_slice());
-            if planned_bytes != Some(&staged.stored_bytes) || staged.generation != PARITY_GENERATION {
+            if planned_bytes(block) != Some(staged.stored_bytes) || staged.generation != PARITY_GENERATION {
                 return Err(lost("reported another length or generation of"));
             }
             let wanted = expected.as_ref().and_then(|list| list.get(index - self.code.k()).copied());

@@ -17,6 +17,7 @@ use model::{BlockId, Cause, Fault, FlowId, NodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::codec::plan::participants;
 use wire::proto;
 
 /// A flow that began when nobody knew what is usual is given up, and begun again where it was, once it has taken so many
@@ -286,17 +287,16 @@ impl Repair<'_> {
         };
         let avoid = self.avoid.iter().copied().chain(self.slow.nodes().map(|node| node.0)).collect();
         let mut plan = self.shared.planner.repair(view, placement, &spec, &avoid)?;
-        let block_bytes = plan.planned.flow.geometry.block_bytes;
+        let block_bytes = plan.planned.plan.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
         let watched =
             plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
         let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
-        plan.planned.plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
-        self.shared.planner.mark(&plan.planned.flow, ticket.target.node);
-        let participants = plan.planned.plan.participants.clone();
+        plan.planned.plan.expected = expected;
+        self.shared.planner.mark(&plan.planned.plan.flow, ticket.target.node);
+        let participants = participants(&plan.planned.plan.binding.participants);
         let progress = |done, total| self.job.slices(done, total);
-        let flow = plan.planned.plan.clone();
-        let drive = self.shared.nodes.drive(view, ticket.target.node, flow, progress);
+        let drive = self.shared.nodes.drive(view, ticket.target.node, &plan.planned.plan, progress);
         let result = tokio::select! {
             result = drive => result,
             // A recovery that is paused stops at once: its blocks begin again.

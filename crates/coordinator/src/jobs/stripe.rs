@@ -17,6 +17,7 @@ use crate::shared::{Receiving, Shared, now_ms};
 use model::{BlockId, Cause, Fault, FlowId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use wire::codec::plan::participants;
 use wire::proto;
 
 /// The job: the stripes of some blocks, one after another; of each what is lost or, to measure, the `members` given.
@@ -260,10 +261,10 @@ impl Pass<'_> {
             }
         };
         let driver = targets[0].1.requestor;
-        self.shared.planner.mark(&plan.planned.flow, driver);
-        let participants = plan.planned.plan.participants.clone();
+        self.shared.planner.mark(&plan.planned.plan.flow, driver);
+        let participants = participants(&plan.planned.plan.binding.participants);
         let progress = |done, total| self.job.task.note(|r| r.detail = format!("{done} of {total} slices"));
-        let result = self.shared.nodes.drive(view, driver, plan.planned.plan.clone(), progress).await;
+        let result = self.shared.nodes.drive(view, driver, &plan.planned.plan, progress).await;
         let blocks: Vec<BlockId> = begun.iter().map(|lost| lost.ticket.block).collect();
         audit::note(self.shared, view, &plan, &blocks, result.as_ref()).await?;
         let (result, RepairPlan { scheme, why, .. }) = (result?, plan);

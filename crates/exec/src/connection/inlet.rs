@@ -2,6 +2,7 @@
 
 use super::{Link, StreamContext, low_water};
 use crate::doing::Activity;
+use flow::bound::{EdgeEnd, FlowHeader};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
 use model::{Cause, Fault};
 use std::io::{ErrorKind, Write};
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
 use wire::proto;
-use wire::spec::{EdgeEnd, FlowHeader};
 
 /// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
 /// enough to stay in the second-level cache until it has been combined and sent on.
@@ -438,7 +438,10 @@ mod tests {
             bytes_per_s: 0,
         };
         let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
-        let id = Identity { node: Peer::from_number(1), header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let id = Identity {
+            node: Peer::from_number(1),
+            header: FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry),
+        };
         let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();
         outlet.finish().unwrap();
         sender.write_all(more).unwrap();

@@ -11,6 +11,7 @@ pub use outlet::Outlet;
 
 use crate::doing::Doing;
 use crate::throttle::Throttle;
+use flow::bound::{EdgeEnd, FlowHeader};
 use model::{Cause, Fault, Peer};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -18,7 +19,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::proto;
-use wire::spec::{EdgeEnd, FlowHeader};
 
 /// Idle connections kept for each peer. A node has rarely more flows with one neighbour at once.
 const POOLED_PER_PEER: usize = 8;
@@ -186,7 +186,10 @@ mod tests {
     #[test]
     fn no_peer_is_blamed_for_what_this_process_lacks() {
         let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
-        let id = Identity { node: NodeId(3).into(), header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let id = Identity {
+            node: NodeId(3).into(),
+            header: FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry),
+        };
         let end = EdgeEnd {
             lane: 0,
             edge: 0,

@@ -48,7 +48,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     pub(super) async fn blame(&mut self, first: Fault) -> Fault {
         let mut told = vec![first];
         // A fault of each stage, an end of each node.
-        let most = 2 * self.plan.stages.len() + 1;
+        let most = 2 * self.plan.flow.stages().count() + 1;
         let deadline = tokio::time::Instant::now() + BLAME_WINDOW;
         while told.len() < most
             && let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await

@@ -3,6 +3,8 @@
 use super::FromStage;
 use crate::control::{ControlStreams, Heard, Report, Reports, Session};
 use crate::prepared::Prepared;
+use flow::Site;
+use flow::bound::Participant;
 use model::{Fault, Peer};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -63,7 +65,7 @@ impl Participants {
     }
 
     /// Asks everyone what his stages are doing; the answers are reports. The sites that are asked.
-    pub fn look(&self) -> Result<BTreeSet<u32>, Fault> {
+    pub fn look(&self) -> Result<BTreeSet<Site>, Fault> {
         for remote in &self.there {
             remote.session.send(ToStage::Look(proto::Empty {}))?;
         }
@@ -99,7 +101,7 @@ pub(super) fn lanes_of(prepare: &proto::Prepare) -> BTreeSet<u32> {
 
 /// The driver's own stages.
 pub(super) struct Here {
-    site: u32,
+    site: Site,
     node: Peer,
     prepared: Arc<OwnStages>,
     /// Does not keep the reports open.
@@ -111,7 +113,7 @@ pub(super) struct Here {
 struct OwnStages(Prepared);
 
 impl Here {
-    pub fn new(site: u32, node: Peer, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
+    pub fn new(site: Site, node: Peer, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
         let (_, empty) = mpsc::channel(1);
         let mut own = std::mem::replace(&mut prepared.events, empty);
         let weak = events.downgrade();
@@ -128,7 +130,7 @@ impl Here {
         Here { site, node, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
     }
 
-    pub fn site(&self) -> u32 {
+    pub fn site(&self) -> Site {
         self.site
     }
 
@@ -152,7 +154,7 @@ impl Drop for Here {
 
 /// A node that takes part.
 pub(super) struct Remote {
-    pub site: u32,
+    pub site: Site,
     pub node: Peer,
     session: Session,
     lanes: BTreeSet<u32>,
@@ -162,12 +164,12 @@ impl Remote {
     /// Has it prepare; it says by a report that it has.
     pub fn begin(
         streams: &ControlStreams,
-        at: &proto::Participant,
+        at: &Participant,
         prepare: proto::Prepare,
         reports: Reports,
     ) -> Result<Remote, Fault> {
         let lanes = lanes_of(&prepare);
         let session = streams.begin(at, prepare, reports)?;
-        Ok(Remote { site: at.site, node: Peer::from_number(at.node), session, lanes })
+        Ok(Remote { site: at.site, node: at.peer, session, lanes })
     }
 }

@@ -1,11 +1,11 @@
 //! A stage's reading of a local block: in large pieces, ahead of the slices, checked against the sidecar.
 
 use crate::store::{BlockSource, BlockStore};
+use flow::bound::FlowHeader;
 use gf::{CHUNK_BYTES, Fingerprint};
-use model::{BlockId, Cause, Fault, Peer};
+use model::{BlockId, Cause, Fault, Peer, StoredCopy};
 use std::ops::Range;
 use std::sync::Arc;
-use wire::spec::FlowHeader;
 
 /// Bytes read at once, unless a slice is longer: one `pread` for several slices, while the piece still fits the
 /// second-level cache beside what arrives from the network.
@@ -48,11 +48,10 @@ impl LocalBlock {
         store: Arc<dyn BlockStore>,
         node: Peer,
         header: &FlowHeader,
-        block: BlockId,
-        generation: u64,
-        stored_bytes: u64,
+        copy: StoredCopy,
         symbols: &[u16],
     ) -> Result<LocalBlock, Fault> {
+        let StoredCopy { block, generation, stored_bytes } = copy;
         let source = store.open(block, generation).map_err(|f| f.about(block).suspecting(node, node))?;
         if source.stored_bytes() != stored_bytes {
             let what = format!("{} bytes are stored, the plan says {stored_bytes}", source.stored_bytes());

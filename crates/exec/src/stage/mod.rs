@@ -16,6 +16,7 @@ pub use outputs::{Delivery, OutputPlan, Reader, Sink};
 use crate::connection::{Dialling, Identity, Inlet, Link, StreamContext, in_parts};
 use crate::doing::Activity;
 use crate::fault_injection::Injection;
+use flow::bound::{EdgeEnd, StageSpec};
 use gf::Product;
 use inputs::Inputs;
 use model::{Cause, Fault};
@@ -23,7 +24,6 @@ use outputs::Outputs;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, mpsc};
 use wire::proto;
-use wire::spec::{EdgeEnd, StageSpec};
 
 /// So often stages say within a window how far they are: a message each, and grants are given in a few parts of a window.
 pub(crate) const REPORTS_PER_WINDOW: u32 = 16;

@@ -3,7 +3,7 @@
 //!
 //! The acknowledgement is a byte on the data connection, against the direction of the frames: the one exception to the
 //! rule that acknowledgements travel on the control stream, because there it would measure the driver and not the
-//! helpers. It cannot deadlock: serial flows are chains (`wire::spec` refuses others), the last stage waits for nobody,
+//! helpers. It cannot deadlock: serial flows are chains (`flow::bound` refuses others), the last stage waits for nobody,
 //! and so every stage before it gets its acknowledgement in turn.
 
 use super::{Stage, hop};

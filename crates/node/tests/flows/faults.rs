@@ -1,6 +1,6 @@
 //! Whatever goes wrong: one typed fault that names the guilty, and nothing under a final name.
 
-use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read, suspect};
+use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read, stages_at, suspect};
 use disk::Disk;
 use flow::Scheme;
 use model::{Cause, Fault};
@@ -308,15 +308,19 @@ async fn a_stranger_without_the_token_gets_no_edge() {
     let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
     // The receiving end of the last edge is told another secret than the sending end.
     let last = plan.edges.len() - 1;
-    let prepare =
-        |plan: &wire::proto::FlowPlan, site| wire::spec::prepares(plan).unwrap().remove(&site).unwrap();
+    let requestor = &rig.requestor.shared().engine;
     let requestor =
-        rig.requestor.shared().engine.prepare(&prepare(&plan, 0), exec::StageIo::default()).await.unwrap();
+        requestor.prepare(stages_at(&plan, 0), Vec::new(), false, exec::StageIo::default()).await.unwrap();
     plan.edges[last].token[0] ^= 1;
     let mut helpers = Vec::new();
     for site in 2..6 {
         let engine = &rig.nodes[site as usize - 1].shared().engine;
-        helpers.push(engine.prepare(&prepare(&plan, site), exec::StageIo::default()).await.unwrap());
+        helpers.push(
+            engine
+                .prepare(stages_at(&plan, site), Vec::new(), false, exec::StageIo::default())
+                .await
+                .unwrap(),
+        );
     }
     let mut refused = None;
     for prepared in helpers.iter().chain([&requestor]) {
@@ -339,8 +343,9 @@ async fn a_stranger_without_the_token_gets_no_edge() {
 async fn grants_beyond_the_block_are_refused() {
     let rig = rig().await;
     let plan = rig.plan(Scheme::Pipeline, &[0], true);
-    let prepare = wire::spec::prepares(&plan).unwrap().remove(&0).unwrap();
-    let prepared = rig.requestor.shared().engine.prepare(&prepare, exec::StageIo::default()).await.unwrap();
+    let engine = &rig.requestor.shared().engine;
+    let prepared =
+        engine.prepare(stages_at(&plan, 0), Vec::new(), false, exec::StageIo::default()).await.unwrap();
     for (first, count) in [(0, 11), (10, 1), (u64::MAX, 1), (1, u64::MAX)] {
         assert_eq!(prepared.grant(0, first, count).unwrap_err().cause, Cause::Invalid);
     }

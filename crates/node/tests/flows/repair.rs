@@ -1,8 +1,7 @@
 //! Bytes equal, bytes on each link as predicted.
 
 use crate::rig::{Rig, read};
-use flow::Scheme;
-use flow::limits;
+use flow::{Scheme, limits};
 use model::Cause;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

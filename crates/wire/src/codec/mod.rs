@@ -1,6 +1,21 @@
 //! The model as messages, and back: each type is converted in one place.
 
+pub mod block;
 pub mod fault;
+pub mod header;
+pub mod part;
+pub mod plan;
+mod stage;
+
+use model::{Cause, Fault};
+
+fn narrow(value: u32) -> Result<u16, Fault> {
+    u16::try_from(value).map_err(|_| invalid("a number beyond 16 bits"))
+}
+
+fn invalid(what: &str) -> Fault {
+    Fault::new(Cause::Invalid, what)
+}
 
 #[cfg(test)]
 mod tests {

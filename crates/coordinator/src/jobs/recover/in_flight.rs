@@ -2,8 +2,7 @@
 
 use super::assign::Pending;
 use flow::Scheme;
-use model::BlockId;
-use model::NodeId;
+use model::{BlockId, NodeId};
 use plan::recovery::{Assignment, NodeLoad, loads_of};
 use std::collections::BTreeMap;
 

@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use wire::proto;
 
 /// Flows that are being prepared at once: each costs a stage on every node that takes part, and half of what a node has
 /// is for others.
@@ -24,7 +23,7 @@ const AT_ONCE: usize = 128;
 const MAX_WAITING: usize = 256;
 
 /// A plan, and who gets it.
-type Ready = (u32, proto::FlowPlan);
+type Ready = (u32, flow::FlowPlan);
 
 /// The job: plans the repair of every block of the nodes, and has everybody who would take part prepare.
 pub(in crate::jobs) async fn rehearse(
@@ -50,7 +49,7 @@ pub(in crate::jobs) async fn rehearse(
             spent = &mut planning, if took.is_none() => took = Some(spent?),
             Some((requestor, plan)) = planned.recv(), if preparing.len() < AT_ONCE => {
                 let (shared, view) = (Arc::clone(shared), Arc::clone(&view));
-                preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, plan).await });
+                preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, &plan).await });
             }
             Some(ended) = preparing.join_next() => {
                 let ended = ended.map_err(|_| CoordinatorError::ShuttingDown)?;
