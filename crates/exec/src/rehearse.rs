@@ -21,10 +21,10 @@ impl Engine {
         // Each says that it is prepared, and perhaps that it has ended.
         let (reports, mut incoming) = mpsc::channel(2 * plan.binding.participants.len().max(1));
         let (mut local, mut sessions, mut sites) = (None, Vec::new(), Vec::new());
-        for (participant, ends) in plan.standing() {
+        for (participant, ends) in plan.standing()? {
             let site = participant.site;
             if participant.peer == self.node() {
-                local = Some(plan.part(site, &ends)?);
+                local = Some(plan.part(site, ends)?);
                 continue;
             }
             let prepare = part::encode(plan, site, &ends);

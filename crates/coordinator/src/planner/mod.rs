@@ -29,7 +29,7 @@ pub(crate) use write::WriteRequest;
 use crate::catalog::rows::{BlockRow, Location};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use flow::bound::{Binding, BlockWrite, FlowHeader, LinkBytes, Participant};
+use flow::bound::{Binding, BlockWrite, FlowHeader, Participant};
 use flow::{Cost, Flow, FlowPlan, Geometry, Helper, Member, Proved, Site, limits};
 use model::{BlockId, NodeId, Peer, Token};
 use plan::{Draw, LeastRecent, LinkRates};
@@ -196,8 +196,7 @@ impl Draft<'_> {
             slices: first..first + count,
         };
         let mut plan = flow::bound::bind(flow, binding, || Token(rand::random()))?;
-        let links = cost.links.iter();
-        plan.predicted = links.map(|(&(from, to), &bytes)| LinkBytes { from, to, bytes }).collect();
+        plan.predicted = cost.links.iter().map(|(&sites, &bytes)| (sites, bytes)).collect();
         Ok(Planned { plan, cost })
     }
 }

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-use wire::codec::part;
+use wire::codec::{part, plan};
 use wire::proto::stage_message::Kind as FromStage;
 use wire::{limits, proto};
 
@@ -96,7 +96,7 @@ impl Engine {
         let deadline = tokio::time::Instant::now() + patience;
         let reads_here = reads_here(plan, self.node());
         let (mut local, mut calls, mut there) = (None, HashMap::new(), Vec::new());
-        for (participant, ends) in plan.standing() {
+        for (participant, ends) in plan.standing()? {
             let site = participant.site;
             if participant.peer == self.node() {
                 local = Some((site, ends));
@@ -104,7 +104,7 @@ impl Engine {
             }
             let prepare = first.with(part::encode(plan, site, &ends));
             if reads_here
-                && let Ok(stages) = plan.part(site, &ends)
+                && let Ok(stages) = plan.part(site, ends)
                 && let Some((edge, call)) = answer::call_for(&stages, &prepare)
             {
                 calls.insert(edge, call);
@@ -114,7 +114,7 @@ impl Engine {
         }
         let mut here = None;
         if let Some((site, ends)) = local {
-            let stages = plan.part(site, &ends)?;
+            let stages = plan.part(site, ends)?;
             let first_slice = plan.binding.slices.start;
             let io = StageIo { source: io.source, sink: io.sink, calls, first_slice };
             let prepared = self.prepare(stages, first.grants.clone(), first.finish, io).await?;
@@ -311,6 +311,5 @@ fn links(plan: &FlowPlan<Flow>, stages: &[proto::StageStats]) -> Vec<proto::Link
             }
         }
     }
-    let link = |((from, to), bytes): ((Site, Site), u64)| proto::LinkBytes { from: from.0, to: to.0, bytes };
-    sums.into_iter().map(link).collect()
+    plan::links(sums.into_iter())
 }

@@ -79,8 +79,11 @@ mod tests {
     /// What each end of an edge may send, by site, lane and edge.
     fn rates(plan: &FlowPlan<Flow>) -> Vec<(u32, u32, u32, u64)> {
         let mut rates = Vec::new();
-        for (site, ends) in plan.ends() {
-            rates.extend(ends.iter().map(|end| (site.0, end.lane, end.edge, end.bytes_per_s)));
+        for (participant, ends) in plan.standing().unwrap() {
+            let rate = |(&(lane, edge, _), end): (&(u32, u32, bool), &crate::bound::EdgeEnd)| {
+                (participant.site.0, lane, edge, end.bytes_per_s)
+            };
+            rates.extend(ends.iter().map(rate));
         }
         rates.retain(|rate| rate.3 > 0);
         rates
@@ -101,11 +104,11 @@ mod tests {
     fn no_node_is_made_to_send_as_good_as_nothing() {
         let plan = chains(&[1], 8_000_000);
         for (rate, refused) in [(1, true), (MIN_LANE_BYTES_PER_S - 1, true), (MIN_LANE_BYTES_PER_S, false)] {
-            let mut ends = plan.ends().remove(&Site(1)).unwrap();
-            ends[0].bytes_per_s = rate;
-            let fault = plan.part(Site(1), &ends).err().map(|fault| fault.to_string());
+            let (_, mut ends) = plan.standing().unwrap().next().unwrap();
+            ends.values_mut().for_each(|end| end.bytes_per_s = rate);
+            let fault = plan.part(Site(1), ends).err().map(|fault| fault.to_string());
             assert_eq!(fault.is_some_and(|fault| fault.contains("pace")), refused, "{rate}");
         }
-        assert!(plan.part(Site(2), &[]).is_err(), "an edge without its end");
+        assert!(plan.part(Site(2), crate::bound::Ends::new()).is_err(), "an edge without its end");
     }
 }

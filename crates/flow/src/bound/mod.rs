@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Proved + Binding ──bind──▶ FlowPlan ── message ──▶ FlowPlan<Flow>, at its driver
-//!                                                        │  ends(), part(site)
+//!                                                        │  standing(), part(site)
 //!                                                        ▼
 //!                                     NodeStages, at each node: a stage with the ends of its edges
 //! ```
@@ -18,7 +18,7 @@ pub mod shared_frames;
 
 pub use header::FlowHeader;
 pub use part::{EdgeEnd, Ends, InputSpec, NodeStages, OutputSpec, StageSpec};
-pub use plan::{Binding, BlockWrite, BoundEdge, End, FlowPlan, LinkBytes, Participant, bind};
+pub use plan::{Binding, BlockWrite, BoundEdge, FlowPlan, Participant, bind};
 
 use model::{Cause, Fault};
 

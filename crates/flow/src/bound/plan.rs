@@ -71,17 +71,6 @@ pub struct BoundEdge {
     pub extents: Vec<u64>,
 }
 
-/// Payload bytes from one site to another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkBytes {
-    /// The sender.
-    pub from: Site,
-    /// The receiver.
-    pub to: Site,
-    /// How many.
-    pub bytes: u64,
-}
-
 /// A whole bound flow. Whoever plans has it with the proof; a driver, to whom it comes in a message, without.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowPlan<F = Proved> {
@@ -91,34 +80,14 @@ pub struct FlowPlan<F = Proved> {
     pub binding: Binding,
     /// Its edges, by lane.
     pub edges: Vec<Vec<BoundEdge>>,
-    /// What links will carry.
-    pub predicted: Vec<LinkBytes>,
+    /// Payload bytes that links will carry, by sender and receiver; known only to whoever planned.
+    pub predicted: Vec<((Site, Site), u64)>,
     /// How long all slices should take, as flows like it took, if that is known. A driver that falls far behind asks who
     /// holds the flow up, and ends it with a fault that says so.
     pub expected: Option<Duration>,
     /// Of several lanes: bytes of each symbol that links, as they are known, carry a second of all lanes together; 0:
     /// nobody knows. Each lane begins with its share of that.
     pub symbol_bytes_per_s: u64,
-}
-
-/// One end of an edge of a plan, as its driver tells it to whoever stands there.
-pub struct End<'a> {
-    /// The lane.
-    pub lane: u32,
-    /// The edge in the lane.
-    pub edge: u32,
-    /// Frames for each slice.
-    pub rows: u16,
-    /// Secret and lengths.
-    pub bound: &'a BoundEdge,
-    /// Whether this end sends.
-    pub sends: bool,
-    /// Whom to connect to; empty: the other end connects to this one.
-    pub dial: &'a str,
-    /// Who is at the other end.
-    pub peer: Peer,
-    /// This end sends at most so much; 0: as fast as it goes.
-    pub bytes_per_s: u64,
 }
 
 impl Binding {
@@ -128,28 +97,17 @@ impl Binding {
         read.or_else(|| self.writes.get(&member).map(|w| w.stored_bytes)).unwrap_or(0)
     }
 
-    /// Whether all that a stage reads and writes is named.
-    fn covers(&self, stage: &Stage) -> Result<(), Fault> {
-        let unbound = |what: &str, member: &Member| {
-            Fault::new(Cause::Bug, format!("the plan names no {what} for member {}", member.0))
+    /// A member of which a stage reads or writes a block that is not named.
+    fn unnamed(&self, stage: &Stage) -> Option<Member> {
+        let read = |input: &Input| match input {
+            Input::Local { member, .. } => Some(*member).filter(|member| !self.blocks.contains_key(member)),
+            _ => None,
         };
-        for input in &stage.inputs {
-            match input {
-                Input::Local { member, .. } if !self.blocks.contains_key(member) => {
-                    return Err(unbound("block to read", member));
-                }
-                _ => {}
-            }
-        }
-        for output in &stage.outputs {
-            match output {
-                Output::Write { member } if !self.writes.contains_key(member) => {
-                    return Err(unbound("block to write", member));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        let written = |output: &Output| match output {
+            Output::Write { member } => Some(*member).filter(|member| !self.writes.contains_key(member)),
+            _ => None,
+        };
+        stage.inputs.iter().find_map(read).or_else(|| stage.outputs.iter().find_map(written))
     }
 }
 
@@ -158,7 +116,9 @@ impl Binding {
 /// # Errors
 /// A fault that names the member for which no block is named.
 pub fn bind(flow: Proved, mut binding: Binding, mut token: impl FnMut() -> Token) -> Result<FlowPlan, Fault> {
-    flow.stages().try_for_each(|(_, stage)| binding.covers(stage))?;
+    if let Some(member) = flow.stages().find_map(|(_, stage)| binding.unnamed(stage)) {
+        return Err(Fault::new(Cause::Bug, format!("the plan names no block for member {}", member.0)));
+    }
     let stored = |member| binding.stored_bytes(member);
     let mut bound = |extents| BoundEdge { token: token(), extents };
     let lanes = flow.lanes.iter().map(|lane| edge_extents(flow.geometry, lane, stored));
@@ -234,11 +194,22 @@ impl FlowPlan<Flow> {
         (0..).zip(self.flow.lanes.iter().map(|lane| &lane.edges)).flat_map(edges)
     }
 
+    /// Who runs stages, and the ends of edges where they stand.
+    ///
+    /// # Errors
+    /// An address that is none.
+    pub fn standing(&self) -> Result<impl Iterator<Item = (&Participant, Ends)>, Fault> {
+        let mut ends = self.ends()?;
+        let sites = self.flow.sites();
+        let running = self.binding.participants.iter().filter(move |p| sites.binary_search(&p.site).is_ok());
+        Ok(running.map(move |participant| (participant, ends.remove(&participant.site).unwrap_or_default())))
+    }
+
     /// The ends of all edges, by the sites at which they are.
-    pub fn ends(&self) -> BTreeMap<Site, Vec<End<'_>>> {
+    fn ends(&self) -> Result<BTreeMap<Site, Ends>, Fault> {
         let standing: BTreeMap<Site, &Participant> =
             self.binding.participants.iter().map(|p| (p.site, p)).collect();
-        let mut ends: BTreeMap<Site, Vec<End<'_>>> = BTreeMap::new();
+        let mut ends: BTreeMap<Site, Ends> = BTreeMap::new();
         for ((lane, index, edge), bound) in self.all_edges().zip(self.edges.iter().flatten()) {
             let sites = self.sites_of(lane, edge);
             let both = sites.and_then(|(from, to)| Some((*standing.get(&from)?, *standing.get(&to)?)));
@@ -246,49 +217,32 @@ impl FlowPlan<Flow> {
             // The sender connects, unless it is a node and the receiver a client, which nobody can connect to.
             let receiver_dials = to.data_addr.is_empty();
             for (here, other, sends) in [(from, to, true), (to, from, false)] {
-                ends.entry(here.site).or_default().push(End {
-                    lane,
-                    edge: index,
+                let invalid_addr = |_| invalid("data address of a neighbour");
+                let dials = sends != receiver_dials;
+                let end = EdgeEnd {
+                    lane: narrow(lane)?,
+                    edge: narrow(index)?,
                     rows: edge.rows,
-                    bound,
-                    sends,
-                    dial: if sends == receiver_dials { "" } else { &other.data_addr },
+                    extents: bound.extents.clone(),
+                    token: bound.token,
+                    dial: dials.then(|| other.data_addr.parse()).transpose().map_err(invalid_addr)?,
                     peer: other.peer,
                     bytes_per_s: if sends { lane_rate::of_edge(self, lane, edge) } else { 0 },
-                });
+                };
+                ends.entry(here.site).or_default().insert((lane, index, sends), end);
             }
         }
-        ends
-    }
-
-    /// Who runs stages, and the ends of edges where they stand.
-    pub fn standing(&self) -> impl Iterator<Item = (&Participant, Vec<End<'_>>)> {
-        let mut ends = self.ends();
-        let sites = self.flow.sites();
-        let running = self.binding.participants.iter().filter(move |p| sites.binary_search(&p.site).is_ok());
-        running.map(move |participant| (participant, ends.remove(&participant.site).unwrap_or_default()))
+        Ok(ends)
     }
 
     /// What the site runs whose `ends` of edges these are.
     ///
     /// # Errors
     /// A fault that says what is wrong with it.
-    pub fn part(&self, site: Site, ends: &[End<'_>]) -> Result<NodeStages, Fault> {
-        let mut own = Ends::new();
-        for end in ends {
-            let dial = match end.dial {
-                "" => None,
-                text => Some(text.parse().map_err(|_| invalid("data address of a neighbour"))?),
-            };
-            let (lane, edge) = (narrow(end.lane)?, narrow(end.edge)?);
-            let BoundEdge { token, extents } = end.bound.clone();
-            let (rows, peer, bytes_per_s) = (end.rows, end.peer, end.bytes_per_s);
-            let end_here = EdgeEnd { lane, edge, rows, extents, token, dial, peer, bytes_per_s };
-            own.insert((end.lane, end.edge, end.sends), end_here);
-        }
+    pub fn part(&self, site: Site, ends: Ends) -> Result<NodeStages, Fault> {
         let stages = self.flow.stages().filter(|(_, stage)| stage.site == site);
         let stages = stages.map(|(key, stage)| (key, stage.clone())).collect();
         let Binding { header, blocks, writes, .. } = &self.binding;
-        NodeStages::new(header.clone(), stages, own, blocks, writes)
+        NodeStages::new(header.clone(), stages, ends, blocks, writes)
     }
 }

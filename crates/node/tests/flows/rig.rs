@@ -290,7 +290,8 @@ pub fn suspect(fault: &Fault) -> Option<(u32, u32)> {
 /// What a site is told to run, as its message.
 pub fn prepare(plan: &proto::FlowPlan, site: u32) -> proto::Prepare {
     let plan = plan::decode(plan).unwrap();
-    part::encode(&plan, Site(site), &plan.ends()[&Site(site)])
+    let (_, ends) = plan.standing().unwrap().find(|(participant, _)| participant.site == Site(site)).unwrap();
+    part::encode(&plan, Site(site), &ends)
 }
 
 /// What a site is told to run.

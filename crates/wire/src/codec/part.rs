@@ -3,22 +3,22 @@
 use super::stage::{self, Named};
 use super::{header, invalid, narrow};
 use crate::proto;
-use flow::bound::{EdgeEnd, End, Ends, NodeStages};
+use flow::bound::{EdgeEnd, Ends, NodeStages};
 use flow::{Flow, FlowPlan, Site};
 use model::{Fault, Peer, Token};
 
 /// The message for the site at which these `ends` of edges are; without grants.
-pub fn encode(plan: &FlowPlan<Flow>, site: Site, ends: &[End<'_>]) -> proto::Prepare {
+pub fn encode(plan: &FlowPlan<Flow>, site: Site, ends: &Ends) -> proto::Prepare {
     let stages = plan.flow.stages().filter(|(_, stage)| stage.site == site);
-    let end = |end: &End<'_>| proto::EdgeEnd {
-        lane: end.lane,
-        edge: end.edge,
+    let end = |(&(lane, edge, sender), end): (&(u32, u32, bool), &EdgeEnd)| proto::EdgeEnd {
+        lane,
+        edge,
         rows: u32::from(end.rows),
-        token: end.bound.token.to_vec(),
-        sender: end.sends,
-        dial: end.dial.to_owned(),
+        token: end.token.to_vec(),
+        sender,
+        dial: end.dial.map(|addr| addr.to_string()).unwrap_or_default(),
         peer_node: end.peer.number(),
-        extents: end.bound.extents.clone(),
+        extents: end.extents.clone(),
         bytes_per_s: end.bytes_per_s,
     };
     proto::Prepare {

@@ -3,7 +3,7 @@
 use super::stage::{self, Named};
 use super::{header, invalid, narrow};
 use crate::proto;
-use flow::bound::{Binding, BoundEdge, LinkBytes, Participant};
+use flow::bound::{Binding, BoundEdge, Participant};
 use flow::{Edge, Flow, FlowPlan, Lane, Site, StageId};
 use model::{Fault, Peer, Token};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub fn encode(plan: &FlowPlan) -> proto::FlowPlan {
         scheme: binding.scheme.clone(),
         first_slice: binding.slices.start,
         slice_count: binding.slices.end - binding.slices.start,
-        predicted: links(&plan.predicted),
+        predicted: links(plan.predicted.iter().copied()),
         shares: flow.shares.clone(),
         expected_us: plan.expected.map_or(0, |expected| expected.as_micros() as u64),
         symbol_bytes_per_s: plan.symbol_bytes_per_s,
@@ -55,9 +55,8 @@ pub fn participants(participants: &[Participant]) -> Vec<proto::Participant> {
 }
 
 /// Bytes of links, as messages.
-pub fn links(links: &[LinkBytes]) -> Vec<proto::LinkBytes> {
-    let message = |link: &LinkBytes| proto::LinkBytes { from: link.from.0, to: link.to.0, bytes: link.bytes };
-    links.iter().map(message).collect()
+pub fn links(links: impl Iterator<Item = ((Site, Site), u64)>) -> Vec<proto::LinkBytes> {
+    links.map(|((from, to), bytes)| proto::LinkBytes { from: from.0, to: to.0, bytes }).collect()
 }
 
 /// Reads and checks a plan.
@@ -98,8 +97,6 @@ pub fn decode(plan: &proto::FlowPlan) -> Result<FlowPlan<Flow>, Fault> {
         data_addr: p.data_addr.clone(),
         rack: p.rack,
     };
-    let link =
-        |link: &proto::LinkBytes| LinkBytes { from: Site(link.from), to: Site(link.to), bytes: link.bytes };
     let binding = Binding {
         header,
         participants: plan.participants.iter().map(participant).collect(),
@@ -108,7 +105,8 @@ pub fn decode(plan: &proto::FlowPlan) -> Result<FlowPlan<Flow>, Fault> {
         scheme: plan.scheme.clone(),
         slices: plan.first_slice..end,
     };
-    let predicted = plan.predicted.iter().map(link).collect();
+    // A driver has no use for what was predicted.
+    let predicted = Vec::new();
     let expected = (plan.expected_us > 0).then(|| Duration::from_micros(plan.expected_us));
     let symbol_bytes_per_s = plan.symbol_bytes_per_s;
     FlowPlan { flow, binding, edges, predicted, expected, symbol_bytes_per_s }.arrived()
