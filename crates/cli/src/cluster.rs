@@ -7,8 +7,8 @@ use crate::output::table;
 use crate::repair::{self, Spread};
 use anyhow::{Result, bail};
 use clap::Subcommand;
+use model::ClusterId;
 use serde_json::{Value, json};
-use wire::ClusterId;
 use wire::proto::{ClusterStatus, NodeInfo};
 
 /// What to do with the local cluster.
@@ -71,7 +71,7 @@ pub fn run_node_command(context: &Context, command: NodeCommand) -> Result<()> {
             return repair::decommission(context, id, spread, verbose);
         }
         NodeCommand::Recommission { id } => {
-            context.with_client(async |client| Ok(client.recommission(id).await?))?;
+            context.with_client(async |client| Ok(client.recommission(model::NodeId(id)).await?))?;
             let answer = json!({"node": id, "leaving": false});
             return context.out.answer(&answer, || format!("node-{id} may hold blocks again"));
         }

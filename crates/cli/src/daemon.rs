@@ -119,7 +119,7 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
     log_to_stderr();
     allow_many_descriptors();
     run_on_one_thread(async move {
-        let mut config = node::Config::new(id, coordinator, disk);
+        let mut config = node::Config::new(model::NodeId(id), coordinator, disk);
         config.rack = args.rack.or(file.rack).unwrap_or_else(|| "rack-1".to_owned());
         config.listen_control = args.listen_control.or(file.listen_control).unwrap_or(ANY_PORT);
         config.listen_data = args.listen_data.or(file.listen_data).unwrap_or(ANY_PORT);

@@ -148,7 +148,7 @@ pub fn slice_bytes(slice: Option<Size>) -> Result<u32> {
     let Some(Size(bytes)) = slice else { return Ok(0) };
     u32::try_from(bytes)
         .ok()
-        .filter(|&bytes| wire::limits::slice_bytes_ok(bytes))
+        .filter(|&bytes| flow::limits::slice_bytes_ok(bytes))
         .ok_or_else(|| anyhow!("--slice must divide 32KiB or be a multiple of it, from 1KiB to 256MiB"))
 }
 
@@ -255,7 +255,7 @@ fn report_json(report: &GetReport) -> Value {
         "version": report.object.version,
         "bytes": report.bytes,
         "degraded_blocks": report.degraded_blocks,
-        "around": report.around,
+        "around": report.around.iter().map(|node| node.0).collect::<Vec<_>>(),
         "digest_checked": report.digest_checked,
     })
 }
@@ -266,7 +266,7 @@ fn report_text(report: &GetReport) -> String {
         0 => String::new(),
         blocks => format!(", {} decoded from others", count(blocks, "block")),
     };
-    let around: Vec<String> = report.around.iter().map(|node| format!("node-{node}")).collect();
+    let around: Vec<String> = report.around.iter().map(ToString::to_string).collect();
     let around = match around.is_empty() {
         true => String::new(),
         false => format!(", around {}: slow", around.join(", ")),

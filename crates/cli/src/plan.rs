@@ -7,9 +7,10 @@ use ::plan::path::{
     Bandwidth, LinkMatrix, MAX_LANES, SEARCH_STEPS, cyclic_lanes, cyclic_share, cyclic_timeslots, multi_path,
     rack_aware_path, weighted_path,
 };
-use ::plan::{NodeId, RackId, Topology};
+use ::plan::{RackId, Topology};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use model::NodeId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;

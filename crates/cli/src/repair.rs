@@ -10,10 +10,10 @@ use crate::traffic::Traffic;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use client::Client;
+use model::BlockId;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use wire::BlockId;
 use wire::proto::{ExplainReply, JobEvent, RepairRequest};
 
 /// What to repair.

@@ -1,8 +1,8 @@
 //! Which nodes the next attempt leaves out, and whether there is a next attempt.
 
 use crate::error::ClientError;
+use model::{Cause, Fault, NodeId, Peer};
 use std::time::Duration;
-use wire::{Cause, Fault};
 
 /// A node that is busy, or a failure that blames nobody, gets this long times the number of the attempt.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -46,7 +46,7 @@ impl Attempts {
         if self.count >= self.limit || !worth_retrying(&fault) {
             return Err(self.ended(fault));
         }
-        avoid.extend(blamed(&fault));
+        avoid.extend(blamed(&fault).iter().map(|node| node.0));
         avoid.sort_unstable();
         avoid.dedup();
         self.last = Some(fault);
@@ -60,8 +60,8 @@ impl Attempts {
 }
 
 /// The nodes that a fault gives reason to avoid. A broken edge has two ends; the one that did not report is the likelier
-/// culprit, for a dead node reports nothing. The client itself (0) is never avoided.
-fn blamed(fault: &Fault) -> Vec<u32> {
+/// culprit, for a dead node reports nothing. The client itself is never avoided.
+fn blamed(fault: &Fault) -> Vec<NodeId> {
     let Some((from, to)) = fault.suspect else { return Vec::new() };
     let mut ends = if fault.reporter == from && from != to {
         vec![to]
@@ -71,12 +71,11 @@ fn blamed(fault: &Fault) -> Vec<u32> {
         vec![from, to]
     };
     // The client may be at the silent end: then only the end that spoke is left to be avoided.
-    if ends.iter().all(|&node| node == 0) {
+    if ends.iter().all(|&end| end == Peer::Client) {
         ends = vec![from, to];
     }
-    ends.retain(|&node| node != 0);
     ends.dedup();
-    ends
+    ends.into_iter().filter_map(Peer::node).collect()
 }
 
 /// Whether another attempt could end better.
@@ -91,9 +90,10 @@ mod tests {
     #[test]
     fn the_silent_end_of_an_edge_is_avoided_and_the_client_never() {
         let fault = |reporter, from, to| {
+            let [reporter, from, to] = [reporter, from, to].map(Peer::from_number);
             let mut fault = Fault::new(Cause::Disconnected, "").suspecting(from, to);
             fault.reporter = reporter;
-            blamed(&fault)
+            blamed(&fault).iter().map(|node| node.0).collect::<Vec<_>>()
         };
         assert_eq!(fault(5, 4, 5), [4]);
         assert_eq!(fault(4, 4, 5), [5]);
@@ -102,6 +102,6 @@ mod tests {
         assert_eq!(fault(7, 7, 7), [7]);
         assert_eq!(fault(0, 4, 0), [4]);
         assert_eq!(fault(4, 4, 0), [4]);
-        assert_eq!(blamed(&Fault::new(Cause::Busy, "")), [0u32; 0]);
+        assert_eq!(blamed(&Fault::new(Cause::Busy, "")), []);
     }
 }

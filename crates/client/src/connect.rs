@@ -3,6 +3,7 @@
 use crate::error::{ClientError, root_cause};
 use crate::pace::Usual;
 use exec::Engine;
+use model::NodeId;
 use std::future::Future;
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
@@ -62,7 +63,7 @@ impl Client {
 }
 
 /// Connects to the control port of a node.
-pub(crate) async fn node(node: u32, address: &str) -> Result<NodeClient<Channel>, ClientError> {
+pub(crate) async fn node(node: NodeId, address: &str) -> Result<NodeClient<Channel>, ClientError> {
     let channel = open(address).await?.map_err(|reason| ClientError::NodeUnreachable {
         node,
         address: address.to_owned(),

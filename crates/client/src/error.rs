@@ -1,8 +1,8 @@
 //! What can go wrong for a program that uses a cluster: each is one sentence that says what to do.
 
+use model::{Fault, NodeId};
 use std::io;
 use std::sync::Arc;
-use wire::Fault;
 
 /// Every error of this crate.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -18,12 +18,10 @@ pub enum ClientError {
         reason: String,
     },
     /// A node that should live does not answer.
-    #[error(
-        "node-{node} does not answer at {address} ({reason}); 'stripeline cluster status' shows who lives"
-    )]
+    #[error("{node} does not answer at {address} ({reason}); 'stripeline cluster status' shows who lives")]
     NodeUnreachable {
         /// The node.
-        node: u32,
+        node: NodeId,
         /// Its control address.
         address: String,
         /// What the network said.

@@ -6,6 +6,8 @@ use crate::put::broken_task;
 use crate::range::ByteRange;
 use crate::read::{BlockRead, HowRead};
 use crate::writer::{Writer, Written};
+use flow::limits;
+use model::{BlockId, NodeId};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use wire::proto::{BlockInfo, ObjectInfo};
-use wire::{BlockId, limits};
 
 /// One block is written out while the next one's flow is being set up and fills its queues.
 const READS_IN_FLIGHT: usize = 2;
@@ -47,7 +48,7 @@ pub struct GetReport {
     /// Blocks that had to be decoded from others.
     pub degraded_blocks: u64,
     /// Nodes that reads went around because they were slow.
-    pub around: BTreeSet<u32>,
+    pub around: BTreeSet<NodeId>,
     /// Whether the digest of the whole object was compared. A range does not allow it, nor does an object of a
     /// catalog that was rebuilt from the nodes. Every slice of a flow is verified in any case.
     pub digest_checked: bool,
@@ -127,7 +128,7 @@ impl Client {
         reads: Vec<BlockRead>,
         writer: &Writer<W>,
         options: &GetOptions,
-    ) -> Result<(u64, BTreeSet<u32>), ClientError> {
+    ) -> Result<(u64, BTreeSet<NodeId>), ClientError> {
         let mut running: VecDeque<AbortOnDrop> = VecDeque::new();
         let (mut degraded_blocks, mut around) = (0, BTreeSet::new());
         let mut reads = reads.into_iter();
@@ -168,7 +169,7 @@ fn conclude(
     object: ObjectInfo,
     total: u64,
     whole: bool,
-    read: Result<(u64, BTreeSet<u32>), ClientError>,
+    read: Result<(u64, BTreeSet<NodeId>), ClientError>,
     written: std::io::Result<Written>,
 ) -> Result<GetReport, Broken> {
     // An output that failed also makes the reads fail; it is the cause.

@@ -71,7 +71,7 @@ impl Client {
 
     /// Has a node read all it stores and check it.
     pub async fn scrub(&self, node: &NodeInfo) -> Result<Events<ScrubEvent>, ClientError> {
-        let mut client = connect::node(node.node, &node.control_addr).await?;
+        let mut client = connect::node(model::NodeId(node.node), &node.control_addr).await?;
         let stream = self.call("the scrub", client.scrub(ScrubRequest {})).await?;
         Ok(Events { stream, address: node.control_addr.clone() })
     }

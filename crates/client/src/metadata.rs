@@ -2,6 +2,7 @@
 
 use crate::connect::Client;
 use crate::error::ClientError;
+use model::NodeId;
 use tokio_stream::StreamExt;
 use wire::proto::{
     AuditRequest, ClusterStatus, Empty, ExplainReply, LinkTable, ListObjectsRequest, LookupRequest,
@@ -38,8 +39,8 @@ impl Client {
     }
 
     /// Lets a decommissioned node hold blocks again.
-    pub async fn recommission(&self, node: u32) -> Result<(), ClientError> {
-        let request = RecommissionRequest { node };
+    pub async fn recommission(&self, node: NodeId) -> Result<(), ClientError> {
+        let request = RecommissionRequest { node: node.0 };
         self.call("the recommissioning", self.coordinator.clone().recommission(request)).await.map(|_| ())
     }
 

@@ -1,15 +1,15 @@
 //! Where the flows of a read deliver: bytes that are due go to the writer, those of later symbols wait in memory.
 
-use crate::error::ClientError;
 use crate::writer::Pieces;
 use exec::{Delivery, Sink};
+use flow::{Flow, FlowPlan, Output, limits};
+use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wire::proto::{ByteRange, FlowPlan, stage_output};
-use wire::{Cause, Fault, limits};
+use wire::proto::ByteRange;
 
 /// Bytes of one read that may wait for their turn: a lost block of the usual size is then decoded in one flow,
 /// whatever its code. Fewer symbols of longer blocks are decoded at once, and each costs what it costs alone.
@@ -44,16 +44,8 @@ struct State {
 
 impl Outlet {
     /// An outlet for a flow that brings bytes of `range`, in addition to what is `held`.
-    ///
-    /// # Errors
-    /// [`ClientError::Protocol`]: the plan tells no possible geometry.
-    pub fn open(
-        plan: &FlowPlan,
-        range: Range<u64>,
-        pieces: Pieces,
-        held: Held,
-    ) -> Result<Outlet, ClientError> {
-        Ok(Outlet::with(Layout::of(plan)?, range, pieces, held))
+    pub fn open(plan: &FlowPlan<Flow>, range: Range<u64>, pieces: Pieces, held: Held) -> Outlet {
+        Outlet::with(Layout::of(plan), range, pieces, held)
     }
 
     fn with(layout: Layout, range: Range<u64>, pieces: Pieces, held: Held) -> Outlet {
@@ -208,23 +200,13 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(plan: &FlowPlan) -> Result<Layout, ClientError> {
-        let geometry = plan.header.as_ref().and_then(|h| h.geometry);
-        let geometry =
-            geometry.ok_or_else(|| ClientError::Protocol("a plan without a geometry".to_owned()))?;
-        let (Ok(alpha), true) = (u16::try_from(geometry.alpha), limits::slice_bytes_ok(geometry.slice_bytes))
-        else {
-            return Err(ClientError::Protocol("a plan with an impossible geometry".to_owned()));
-        };
-        let (block_bytes, slice_bytes) = (geometry.block_bytes, geometry.slice_bytes);
-        let reads = plan.stages.iter().flat_map(|s| &s.outputs).filter_map(|output| match &output.kind {
-            Some(stage_output::Kind::Read(read)) => Some(read.symbols.iter().map(|s| u64::from(s.index))),
+    fn of(plan: &FlowPlan<Flow>) -> Layout {
+        let outputs = plan.flow.stages().flat_map(|(_, stage)| &stage.outputs);
+        let reads = outputs.filter_map(|output| match output {
+            Output::Read { symbols } => Some(symbols.iter().map(|symbol| u64::from(symbol.index))),
             _ => None,
         });
-        Ok(Layout {
-            symbol_bytes: flow::Geometry { block_bytes, alpha, slice_bytes }.symbol_bytes(),
-            symbols: reads.flatten().collect(),
-        })
+        Layout { symbol_bytes: plan.flow.geometry.symbol_bytes(), symbols: reads.flatten().collect() }
     }
 
     /// The bytes of the block that a delivery stands for, its zeros included.

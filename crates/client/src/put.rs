@@ -6,14 +6,15 @@ use crate::connect::Client;
 use crate::error::ClientError;
 use crate::get::Progress;
 use exec::DriverIo;
+use model::{Cause, Fault, NodeId};
 use std::io::Read;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use wire::codec::plan::decode;
 use wire::proto::{
     AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
     PlanWriteRequest, WrittenBlock,
 };
-use wire::{Cause, Fault};
 
 /// Two blocks that are being sent keep the network busy while a third is being read and hashed.
 const BLOCKS_IN_MEMORY: usize = 3;
@@ -154,6 +155,7 @@ impl Client {
         let reply =
             self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;
+        let plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
         let io = DriverIo { source: Some(Arc::clone(&block.bytes)), sink: None };
         let driven = self.engine.drive(plan, io, |_| {}).await;
         Ok(driven.and_then(|result| as_written(result, block)))
@@ -175,8 +177,9 @@ fn as_written(result: DriveResult, block: &Block) -> Result<WrittenBlock, Fault>
     let first = result.staged.first().ok_or_else(|| Fault::new(Cause::Bug, "a write that wrote nothing"))?;
     for copy in &result.staged {
         if copy.digest != block.digest.as_bytes() || copy.block != first.block {
-            let detail = format!("node-{} stored something else than was sent", copy.node);
-            return Err(Fault::new(Cause::WrongDigest, detail).suspecting(copy.node, copy.node));
+            let node = NodeId(copy.node);
+            let detail = format!("{node} stored something else than was sent");
+            return Err(Fault::new(Cause::WrongDigest, detail).suspecting(node, node));
         }
     }
     Ok(WrittenBlock {

@@ -9,12 +9,13 @@ use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::DriverIo;
 use flow::Detours;
+use model::{BlockId, Cause, Fault, NodeId, Peer};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+use wire::codec::plan::decode;
 use wire::proto::{PlanReadRequest, PlanReply};
-use wire::{BlockId, Cause, Fault};
 
 /// Attempts without a byte of progress. Each leaves out the nodes that the earlier ones blamed; a stripe with m
 /// parities has m of them to lose.
@@ -29,16 +30,13 @@ pub(crate) struct BlockRead {
     pub range: Range<u64>,
 }
 
-/// The number of a client among the nodes of a flow.
-const CLIENT: u32 = 0;
-
 /// How a block was read.
 #[derive(Default)]
 pub(crate) struct HowRead {
     /// It had to be decoded from others.
     pub degraded: bool,
     /// Nodes that were gone around because they were slow.
-    pub around: BTreeSet<u32>,
+    pub around: BTreeSet<NodeId>,
 }
 
 impl Client {
@@ -68,7 +66,7 @@ impl Client {
         let what = format!("reading block {} of '{}'", read.index, read.name);
         let mut attempts = Attempts::new(what, MAX_READ_ATTEMPTS);
         while request.length > 0 {
-            request.avoid = failed.iter().copied().chain(slow.nodes()).collect();
+            request.avoid = failed.iter().copied().chain(slow.nodes().map(|node| node.0)).collect();
             let mut coordinator = self.coordinator.clone();
             let planned = self.call("the plan of a read", coordinator.plan_read(request.clone()));
             let reply = match planned.await {
@@ -95,7 +93,7 @@ impl Client {
                 Ok(()) => {}
                 Err(fault) if fault.cause == Cause::Slow => {
                     tracing::info!(block = %read.block, %fault, "a node is slow: going around it");
-                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, CLIENT)));
+                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, Peer::Client)));
                     // So many are slow that it is the rule.
                     if !slow.may_go_on() {
                         self.usual.forget();
@@ -120,16 +118,16 @@ impl Client {
         held: Held,
         watched: bool,
     ) -> Result<(Closed, Result<(), Fault>), ClientError> {
-        let mut plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
+        let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
+        let mut plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
         if reply.offset != request.offset || reply.length == 0 || reply.length > request.length {
             return Err(ClientError::Protocol(
                 "a plan that reads other bytes than were asked for".to_owned(),
             ));
         }
         let range = request.offset..request.offset + request.length;
-        let expected = reply.price.filter(|_| watched).and_then(|p| self.usual.expected(&p));
-        plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
-        let outlet = Outlet::open(&plan, range, pieces.clone(), held)?;
+        plan.expected = reply.price.filter(|_| watched).and_then(|p| self.usual.expected(&p));
+        let outlet = Outlet::open(&plan, range, pieces.clone(), held);
         let io = DriverIo { source: None, sink: Some(outlet.sink()) };
         let started = Instant::now();
         let driven = self.engine.drive(plan, io, |_| {}).await;

@@ -7,11 +7,13 @@ use crate::health::View;
 use crate::planner::{Planned, RepairPlan};
 use crate::shared::{Shared, now_ms};
 use crate::tasks::Task;
+use flow::FlowPlan;
+use model::{BlockId, Fault};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::{BlockId, Fault, proto};
+use wire::proto;
 
 /// Repairs that are remembered: a few megabytes, and the recovery of a node of thousands of blocks fits.
 pub(crate) const MAX_AUDITED: u64 = 10_000;
@@ -90,9 +92,8 @@ pub(crate) async fn note(
     blocks: &[BlockId],
     result: std::result::Result<&proto::DriveResult, &Fault>,
 ) -> Result<()> {
-    let Planned { plan: spec, flow, cost } = &plan.planned;
-    let header = spec.header.clone().unwrap_or_default();
-    let writers: Vec<u32> = written_at(spec);
+    let Planned { plan: FlowPlan { flow, binding, .. }, cost } = &plan.planned;
+    let writers: Vec<u32> = written_at(&plan.planned.plan);
     let (links, times) = match result {
         Ok(result) => (&result.links[..], (result.verified_us, result.durable_us)),
         Err(_) => (&[][..], (0, 0)),
@@ -106,8 +107,8 @@ pub(crate) async fn note(
     let entry = Entry {
         at_unix_ms: now_ms(),
         blocks: blocks.iter().map(ToString::to_string).collect(),
-        flow: header.flow.iter().map(|byte| format!("{byte:02x}")).collect(),
-        attempt: header.attempt,
+        flow: binding.header.flow.to_string(),
+        attempt: binding.header.attempt,
         scheme: plan.scheme.clone(),
         why: plan.why.clone(),
         driver,
@@ -144,15 +145,11 @@ pub(crate) async fn last(shared: &Arc<Shared>, count: u32) -> Result<Vec<String>
 }
 
 /// The nodes that write, the driver first.
-fn written_at(plan: &proto::FlowPlan) -> Vec<u32> {
-    let writes = |stage: &&proto::Stage| {
-        let mut kinds = stage.outputs.iter().map(|output| &output.kind);
-        kinds.any(|kind| matches!(kind, Some(proto::stage_output::Kind::Write(_))))
-    };
+fn written_at(plan: &FlowPlan) -> Vec<u32> {
     let mut sites: Vec<u32> = Vec::new();
-    for stage in plan.stages.iter().filter(writes) {
-        if !sites.contains(&stage.site) {
-            sites.push(stage.site);
+    for (site, _) in plan.writes() {
+        if !sites.contains(&site.0) {
+            sites.push(site.0);
         }
     }
     sites

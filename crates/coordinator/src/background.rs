@@ -6,10 +6,10 @@ use crate::error::{CoordinatorError, Result};
 use crate::garbage;
 use crate::jobs::{self, Work};
 use crate::shared::{Shared, now_ms};
+use model::BlockId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use wire::BlockId;
 
 /// Idle puts are looked for this often, and more often when their lease is shorter.
 const PUT_TICK_MS: u64 = 10_000;

@@ -4,10 +4,11 @@ use crate::catalog::rows::{Location, PartRow, Sums, Wish};
 use crate::catalog::{Facts, FoundBlock, FoundStripe};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::{Shared, now_ms};
+use model::{BlockId, StripeId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use wire::{BlockId, StripeId, proto};
+use wire::proto;
 
 /// Bytes of a piece of a backup.
 const BACKUP_PIECE_BYTES: usize = 256 << 10;
@@ -33,7 +34,7 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
             Ok((catalog.meta()?, catalog.counts(&living, recoverable)?))
         })
         .await?;
-    let node = |(id, node): (plan::NodeId, &Arc<crate::health::NodeView>)| proto::NodeInfo {
+    let node = |(id, node): (model::NodeId, &Arc<crate::health::NodeView>)| proto::NodeInfo {
         node: id.0,
         rack: node.rack_name.clone(),
         living: node.is_living,

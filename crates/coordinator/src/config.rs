@@ -1,9 +1,9 @@
 //! What a coordinator can be told.
 
 use disk::Disk;
+use flow::limits;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use wire::limits;
 
 /// How often nodes report: a dead one is noticed within seconds, and a thousand nodes are a thousand small messages.
 pub const HEARTBEAT_MS: u64 = 1_000;

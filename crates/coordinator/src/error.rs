@@ -1,7 +1,7 @@
 //! Everything that can go wrong here, and what a caller is told about it.
 
+use model::{BlockId, Fault, StripeId};
 use std::net::SocketAddr;
-use wire::{BlockId, Fault, StripeId};
 
 /// What this crate answers.
 pub type Result<T> = std::result::Result<T, CoordinatorError>;
@@ -182,8 +182,8 @@ pub enum CoordinatorError {
     Bug(String),
 }
 
-impl From<wire::ids::BadId> for CoordinatorError {
-    fn from(bad: wire::ids::BadId) -> Self {
+impl From<model::BadId> for CoordinatorError {
+    fn from(bad: model::BadId) -> Self {
         CoordinatorError::Invalid(bad.to_string())
     }
 }
@@ -216,7 +216,7 @@ impl From<CoordinatorError> for tonic::Status {
             TooMany { .. } => tonic::Status::resource_exhausted(text),
             Overtaken(_) => tonic::Status::aborted(text),
             Malformed { .. } | WrongParity { .. } => tonic::Status::data_loss(text),
-            Flow(fault) => fault.into(),
+            Flow(fault) => wire::codec::fault::status(&fault),
             Catalog(_) | Listen { .. } | Plan(_) | Disk(_) | Bug(_) => tonic::Status::internal(text),
         }
     }

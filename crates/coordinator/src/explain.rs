@@ -7,11 +7,12 @@ use crate::health::View;
 use crate::planner::{Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target};
 use crate::shared::Shared;
 use flow::multi_block::repairs_several;
-use flow::{Scheme, Site};
+use flow::{FlowPlan, Scheme, Site};
+use model::{BlockId, FlowId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, FlowId, proto};
+use wire::proto;
 
 /// Plans the repair of a block, or of all that is lost of a stripe, by the scheme asked for, or by each in turn. Of a node's
 /// blocks the first one stands for all.
@@ -145,7 +146,7 @@ fn spec(
         requestor,
         scheduled: request.node != 0,
         generation: placement.row.last_generation + 1,
-        flow: FlowId::random(),
+        flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,
         helpers: request.helpers.clone(),
@@ -191,7 +192,7 @@ fn render(
     let mut dot = String::new();
     let mut list = Vec::new();
     for plan in plans {
-        let Planned { flow, cost, .. } = &plan.planned;
+        let Planned { plan: FlowPlan { flow, .. }, cost } = &plan.planned;
         text += &format!("\n== {}\n{}", plan.scheme, flow::render::explain(flow, cost, name));
         text += &format!("{} B between racks\n", cost.cross_rack_bytes(rack));
         if let Some(seconds) = plan.price.and_then(|price| price.seconds) {
@@ -220,7 +221,7 @@ fn parts_text(parts: &[Part]) -> String {
 }
 
 fn as_json(plan: &RepairPlan, cross_rack_bytes: u64) -> Value {
-    let Planned { flow, cost, .. } = &plan.planned;
+    let Planned { plan: FlowPlan { flow, .. }, cost } = &plan.planned;
     let parts = plan.parts.iter().map(
         |part| json!({ "member": part.member, "node": part.node, "helps": part.helps, "why": part.why }),
     );

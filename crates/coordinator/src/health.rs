@@ -2,11 +2,12 @@
 
 use crate::catalog::rows::NodeRow;
 use crate::error::{CoordinatorError, Result};
-use plan::{ByNode, NodeId, RackId, Topology};
+use model::{Cause, Fault, NodeId, Peer};
+use plan::{ByNode, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// Edges on which a node must be suspected before it is quarantined (FLOW.md, "Verified flows").
 const QUARANTINE_EDGES: usize = 2;
@@ -57,7 +58,7 @@ struct Node {
     /// Its inventory is known, so its heartbeats count.
     is_registered: bool,
     status: proto::NodeStatus,
-    suspected: BTreeSet<(u32, u32)>,
+    suspected: BTreeSet<(Peer, Peer)>,
     /// When it last held up a repair, at most [`SLOW_AFTER`] times.
     held_up: VecDeque<Instant>,
     /// It is decommissioned: it is given no blocks.
@@ -186,7 +187,7 @@ impl Health {
         let Some((from, to)) = fault.suspect.filter(|_| wrong_bytes) else { return Vec::new() };
         let mut nodes = self.nodes_to_change();
         let mut quarantined = Vec::new();
-        for id in BTreeSet::from([from, to]) {
+        for id in BTreeSet::from([from, to]).into_iter().map(Peer::number) {
             let Some(node) = nodes.by_id.get_mut(&id) else { continue };
             let was = node.is_quarantined();
             if node.suspected.len() < MAX_SUSPECTED_EDGES {
@@ -411,10 +412,12 @@ mod tests {
     #[test]
     fn two_suspected_edges_quarantine_the_node_they_share() {
         let health = health(60_000);
-        let wrong = |from, to| Fault::new(Cause::CorruptSlice, "").suspecting(from, to);
+        let wrong = |from, to| Fault::new(Cause::CorruptSlice, "").suspecting(NodeId(from), NodeId(to));
         assert!(health.suspect(&wrong(1, 2)).is_empty());
         assert!(health.suspect(&wrong(1, 2)).is_empty(), "the same edge again says nothing new");
-        assert!(health.suspect(&Fault::new(Cause::Disconnected, "").suspecting(1, 3)).is_empty());
+        assert!(
+            health.suspect(&Fault::new(Cause::Disconnected, "").suspecting(NodeId(1), NodeId(3))).is_empty()
+        );
         assert_eq!(health.suspect(&wrong(1, 3)), [1]);
         assert_eq!(health.view().usable(&BTreeSet::from([4])), [NodeId(2), NodeId(3)]);
         health.forgive();

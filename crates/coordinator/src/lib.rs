@@ -141,10 +141,10 @@ impl Drop for Coordinator {
 
 fn check(config: &Config) -> Result<(), CoordinatorError> {
     let invalid = |what: &str| Err(CoordinatorError::Invalid(what.to_owned()));
-    if !limits::slice_bytes_ok(config.slice_bytes) {
+    if !flow::limits::slice_bytes_ok(config.slice_bytes) {
         return invalid("slice length: it must divide 32 KiB or be a multiple of it, from 1 KiB to 256 MiB");
     }
-    if !(1..=limits::MAX_BLOCK_BYTES).contains(&config.block_bytes) {
+    if !(1..=flow::limits::MAX_BLOCK_BYTES).contains(&config.block_bytes) {
         return invalid("block length: from 1 byte to 4 GiB");
     }
     if !(1..=config::MAX_REPLICAS).contains(&config.replicas) {

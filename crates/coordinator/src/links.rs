@@ -3,7 +3,8 @@
 
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
-use plan::{LinkRates, NodeId};
+use model::NodeId;
+use plan::LinkRates;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

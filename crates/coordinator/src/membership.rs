@@ -4,12 +4,13 @@ use crate::catalog::rows::{BlockCopy, NodeRow};
 use crate::error::{CoordinatorError, Result};
 use crate::garbage;
 use crate::shared::{Shared, now_ms};
+use model::{BlockId, ClusterId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::Streaming;
 use wire::proto::register_message::Kind;
-use wire::{BlockId, ClusterId, PROTOCOL_VERSION, proto};
+use wire::{PROTOCOL_VERSION, proto};
 
 /// A node that says nothing for this long while it registers is gone.
 const REGISTER_SILENCE: Duration = Duration::from_secs(30);

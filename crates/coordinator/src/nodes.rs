@@ -3,12 +3,15 @@
 use crate::catalog::rows::BlockCopy;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
+use flow::FlowPlan;
+use model::{Cause, Fault, NodeId, Peer};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
+use wire::codec::plan::encode;
 use wire::proto::node_client::NodeClient;
-use wire::{Cause, Fault, limits, proto};
+use wire::{limits, proto};
 
 /// A short call (status, deletion, throttle) to a living node takes milliseconds; one that takes this long has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,8 +19,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reading a block of the largest size at 40 MB/s.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A driver that says nothing for this long is lost: it reports stalls after [`limits::STALL_MS`] and ends by itself
-/// after [`limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
+/// A driver that says nothing for this long is lost: it reports stalls after [`flow::limits::STALL_MS`] and ends by itself
+/// after [`flow::limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
 const DRIVE_SILENCE: Duration = Duration::from_secs(120);
 
 /// TCP and HTTP/2 signs of life, so that a connection to a dead machine is noticed.
@@ -57,20 +60,16 @@ impl Nodes {
         &self,
         view: &View,
         node: u32,
-        plan: proto::FlowPlan,
+        plan: &FlowPlan,
         progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
-        self.driven(view, node, proto::DriveRequest { plan: Some(plan), rehearse: false }, progress).await
+        self.driven(view, node, proto::DriveRequest { plan: Some(encode(plan)), rehearse: false }, progress)
+            .await
     }
 
     /// Has a node, and all others that take part in a flow, prepare for it and let go.
-    pub async fn rehearse(
-        &self,
-        view: &View,
-        node: u32,
-        plan: proto::FlowPlan,
-    ) -> std::result::Result<(), Fault> {
-        let request = proto::DriveRequest { plan: Some(plan), rehearse: true };
+    pub async fn rehearse(&self, view: &View, node: u32, plan: &FlowPlan) -> std::result::Result<(), Fault> {
+        let request = proto::DriveRequest { plan: Some(encode(plan)), rehearse: true };
         self.driven(view, node, request, |_, _| {}).await.map(|_| ())
     }
 
@@ -81,7 +80,7 @@ impl Nodes {
         request: proto::DriveRequest,
         mut progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
-        let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(node, node);
+        let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(NodeId(node), NodeId(node));
         let mut client = self.client(view, node).map_err(|e| lost(e.to_string()))?;
         let answer = tokio::time::timeout(CALL_TIMEOUT, client.drive(request)).await;
         let mut events = match answer {
@@ -111,7 +110,7 @@ impl Nodes {
         &self,
         view: &View,
         node: u32,
-        cluster: wire::ClusterId,
+        cluster: model::ClusterId,
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>> {
         let mut client = self.client(view, node)?;
@@ -236,5 +235,5 @@ pub(crate) fn blamed(fault: &Fault) -> Vec<u32> {
         Some((from, to)) => vec![from, to],
         None => Vec::new(),
     };
-    ends.into_iter().filter(|&node| node != 0).collect()
+    ends.into_iter().filter_map(Peer::node).map(|node| node.0).collect()
 }

@@ -10,9 +10,11 @@ use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::planner::{ReadRequest, WriteRequest};
 use crate::shared::{Shared, now_ms};
+use flow::limits;
+use model::{BlockId, PutId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, FlowId, PutId, limits, proto};
+use wire::proto;
 
 /// Begins a put.
 pub(crate) async fn begin_put(
@@ -34,7 +36,7 @@ pub(crate) async fn begin_put(
     };
     let view = shared.health.view();
     enough_nodes(&view, replicas, &BTreeSet::new())?;
-    let put = PutId::random();
+    let put = PutId(rand::random());
     let lease_until_ms = now_ms().saturating_add(shared.config.put_lease_ms);
     let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
     let version = shared.catalog.run(move |catalog| catalog.begin_put(new)).await?;
@@ -62,7 +64,7 @@ pub(crate) async fn plan_write(
     let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
     let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
     let nodes = shared.planner.replica_nodes(&view, pending.replicas as usize, at_least, &avoid)?;
-    let block = BlockId::random();
+    let block = BlockId(rand::random());
     let offset = request.index.checked_mul(pending.block_bytes);
     let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
     let write = WriteRequest {
@@ -74,8 +76,7 @@ pub(crate) async fn plan_write(
         nodes: nodes.clone(),
     };
     let planned = shared.planner.write(&view, &write)?;
-    let header = planned.plan.header.as_ref();
-    let flow = header.and_then(|h| FlowId::from_slice(&h.flow).ok()).unwrap_or(FlowId(0));
+    let flow = planned.plan.binding.header.flow;
     let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
     let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
     let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
@@ -83,7 +84,7 @@ pub(crate) async fn plan_write(
     let lease_until_ms = now.saturating_add(shared.config.put_lease_ms);
     shared.catalog.run(move |catalog| catalog.plan_block(put, row, now, lease_until_ms)).await?;
     Ok(proto::PlanReply {
-        plan: Some(planned.plan),
+        plan: Some(wire::codec::plan::encode(&planned.plan)),
         note,
         length: request.stored_bytes,
         ..Default::default()

@@ -16,11 +16,13 @@ use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
 use crate::jobs::{BATCH, InFlight, at_once};
 use crate::planner::{Candidates, Planner, RepairSpec, SliceLength, Takers};
+use flow::limits;
+use model::{BlockId, FlowId, NodeId, StripeId};
+use plan::Draw;
 use plan::recovery::Assignment;
-use plan::{Draw, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use wire::{BlockId, FlowId, Message, StripeId, limits, proto};
+use wire::{Message, proto};
 
 /// The node that is lost.
 const LOST: u32 = 1;
@@ -136,7 +138,7 @@ impl Rehearsal {
                     requestor: assignment.requestor.0,
                     scheduled: true,
                     generation: 2,
-                    flow: FlowId::random(),
+                    flow: FlowId(rand::random()),
                     attempt: 1,
                     moves: false,
                     helpers: assignment.chain.iter().map(|node| node.0).collect(),
@@ -144,7 +146,9 @@ impl Rehearsal {
                 };
                 let plan = self.planner.repair(&view, placement, &spec, &BTreeSet::new())?.planned.plan;
                 let built = Instant::now();
-                let message = proto::DriveRequest { plan: Some(plan), rehearse: false }.encode_to_vec();
+                let message =
+                    proto::DriveRequest { plan: Some(wire::codec::plan::encode(&plan)), rehearse: false }
+                        .encode_to_vec();
                 planned.repairs += 1;
                 planned.bytes += message.len() as u64;
                 planned.built += built - start;

@@ -6,6 +6,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::jobs::{self, Work};
 use crate::shared::{Shared, now_ms};
 use crate::{audit, cluster, explain, links, membership, objects};
+use model::{BlockId, PutId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -14,7 +15,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use wire::proto;
 use wire::proto::coordinator_server::Coordinator;
-use wire::{BlockId, PutId};
 
 /// Events or objects that wait for a slow receiver.
 const MAX_AHEAD: usize = 64;
@@ -95,7 +95,7 @@ impl Coordinator for Service {
     }
 
     async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
-        let fault = wire::Fault::from(request.into_inner());
+        let fault = model::Fault::from(request.into_inner());
         tracing::info!(%fault, "reported");
         self.0.learn(&fault).await;
         answer(Ok(proto::Empty {}))

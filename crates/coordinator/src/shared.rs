@@ -12,12 +12,12 @@ use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::tasks::Tasks;
+use model::{BlockId, Cause, Fault, Peer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use wire::{BlockId, Cause, Fault};
 
 /// Damaged blocks that wait for their repair; what does not fit is found again by the next scrub.
 pub(crate) const MAX_DAMAGED: usize = 1024;
@@ -127,12 +127,12 @@ impl Shared {
         for node in self.health.suspect(fault) {
             tracing::warn!(node, "quarantined: suspected on two edges");
         }
-        if let (Cause::CorruptBlock, Some((node, same)), Some(block)) =
+        if let (Cause::CorruptBlock, Some((Peer::Node(node), same)), Some(block)) =
             (fault.cause, fault.suspect, fault.block)
-            && node == same
-            && let Err(error) = self.damaged(block, node).await
+            && same == node.into()
+            && let Err(error) = self.damaged(block, node.0).await
         {
-            tracing::warn!(%block, node, %error, "a damaged copy could not be dropped");
+            tracing::warn!(%block, %node, %error, "a damaged copy could not be dropped");
         }
     }
 

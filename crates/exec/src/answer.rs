@@ -5,17 +5,18 @@
 use crate::connection::{Abort, Call, Identity, StreamContext};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{self, OutputPlan, StageTask};
+use flow::bound::{EdgeEnd, FlowHeader, InputSpec, NodeStages, OutputSpec, StageSpec};
+use model::{Cause, Fault};
 use std::sync::Arc;
 use wire::call::{Head, MAX_ANSWER_BYTES, MAX_CALL_BYTES};
+use wire::codec::part;
 use wire::frame::HEADER_BYTES;
-use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// The call for a participant of a flow, if its part can be done that way: the edge, and what to send over it.
-pub(crate) fn call_for(prepare: &proto::Prepare, header: &FlowHeader) -> Option<((u16, u16), Call)> {
-    let (_, specs) = decode_prepare(prepare).ok()?;
-    let [spec] = &specs[..] else { return None };
-    let end = only_answers(spec, header, prepare)?;
+pub(crate) fn call_for(stages: &NodeStages, prepare: &proto::Prepare) -> Option<((u16, u16), Call)> {
+    let [spec] = &stages.stages[..] else { return None };
+    let end = only_answers(spec, &stages.header, prepare)?;
     let call = Head::Call.seal(prepare);
     (call.len() <= MAX_CALL_BYTES).then(|| ((end.lane, end.edge), call.into()))
 }
@@ -38,7 +39,7 @@ fn only_answers<'a>(
 impl Engine {
     /// Answers a call: reserves, opens, reads, combines. May block on the disk.
     pub fn answer(&self, prepare: &proto::Prepare) -> Result<(proto::StageStats, Vec<u8>), Fault> {
-        let (header, mut specs) = decode_prepare(prepare)?;
+        let NodeStages { header, stages: mut specs } = part::decode(prepare)?;
         let enrich = |f: Fault| self.enrich(&header, f);
         let invalid = || enrich(Fault::new(Cause::Invalid, "a call for more than a small read"));
         let (Some(spec), true) = (specs.pop(), specs.is_empty()) else { return Err(invalid()) };

@@ -4,10 +4,10 @@ use crate::connection::{Link, Origin, Pool, StreamContext, dial};
 use crate::doing::Activity;
 use crate::listener::Greeter;
 use crate::stage::{Connect, Connecting, EdgePlan};
+use flow::bound::EdgeEnd;
+use model::{Cause, Fault};
 use std::sync::mpsc;
 use std::time::Duration;
-use wire::spec::EdgeEnd;
-use wire::{Cause, Fault};
 
 /// Connects the edges of one stage.
 pub(crate) struct Connector<'a> {

@@ -1,6 +1,9 @@
 //! Control streams to other nodes: one to each, kept, shared by all flows that this process drives. A flow has a session
 //! of it, which begins with Prepare and ends when either side says so, or with the stream.
 
+use flow::Site;
+use flow::bound::Participant;
+use model::{Cause, Fault, Peer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +15,7 @@ use tonic::transport::Endpoint;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::node_client::NodeClient;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::{Cause, Fault, Message, limits, proto};
+use wire::{Message, limits, proto};
 
 /// Messages to one node that may wait: those of as many flows as a node takes part in, a few windows each. A node that
 /// takes none is as good as unreachable.
@@ -22,7 +25,7 @@ const MAX_OUTGOING: usize = 4096;
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// … and so long may it be silent: no shorter than the lease of the flows that share it.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_millis(limits::LEASE_MS as u64);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_millis(flow::limits::LEASE_MS as u64);
 
 /// A message without its frame.
 const LONGEST: usize = limits::MAX_CONTROL_BYTES - 64;
@@ -32,8 +35,8 @@ pub(crate) type Reports = mpsc::Sender<Report>;
 
 /// What a participant says.
 pub(crate) struct Report {
-    pub site: u32,
-    pub node: u32,
+    pub site: Site,
+    pub node: Peer,
     pub heard: Heard,
 }
 
@@ -58,14 +61,14 @@ struct ControlStream {
 pub(crate) struct Session {
     stream: ControlStream,
     number: u64,
-    node: u32,
+    node: Peer,
 }
 
 impl ControlStreams {
     /// Sends Prepare; everything that the node says comes as `reports` of this participant, the last one an end.
     pub fn begin(
         &self,
-        at: &proto::Participant,
+        at: &Participant,
         prepare: proto::Prepare,
         reports: Reports,
     ) -> Result<Session, Fault> {
@@ -73,9 +76,9 @@ impl ControlStreams {
         if prepare.encoded_len() > LONGEST {
             return Err(Fault::new(Cause::Invalid, "a node's part of the plan is too long for a message"));
         }
-        let listener = Listener { site: at.site, node: at.node, reports };
+        let listener = Listener { site: at.site, node: at.peer, reports };
         let (stream, number) = self.listen(&at.control_addr, listener)?;
-        let session = Session { stream, number, node: at.node };
+        let session = Session { stream, number, node: at.peer };
         session.send(ToStage::Prepare(prepare))?;
         Ok(session)
     }
@@ -126,7 +129,7 @@ impl Session {
             // That the stream has ended was reported.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => {
-                let what = format!("node-{} takes no messages", self.node);
+                let what = format!("{} takes no messages", self.node);
                 Err(Fault::new(Cause::Unreachable, what).suspecting(self.node, self.node))
             }
         }
@@ -159,8 +162,8 @@ struct Open {
 
 #[derive(Clone)]
 struct Listener {
-    site: u32,
-    node: u32,
+    site: Site,
+    node: Peer,
     reports: Reports,
 }
 
@@ -263,13 +266,14 @@ fn too_many_reports() -> Fault {
 /// # Errors
 /// The first fault; or who has not answered by the `deadline`.
 pub(crate) async fn all_prepared(
-    mut sites: BTreeMap<u32, u32>,
+    mut sites: BTreeMap<Site, Peer>,
     incoming: &mut mpsc::Receiver<Report>,
     deadline: Instant,
 ) -> Result<(Vec<proto::Prepared>, Vec<Report>), Fault> {
     let (mut prepared, mut early) = (Vec::new(), Vec::new());
     while let Some((_, &silent)) = sites.first_key_value() {
-        let unreachable = |node: u32, what: &str| Fault::new(Cause::Unreachable, what).suspecting(node, node);
+        let unreachable =
+            |node: Peer, what: &str| Fault::new(Cause::Unreachable, what).suspecting(node, node);
         let report = match tokio::time::timeout_at(deadline, incoming.recv()).await {
             Ok(Some(report)) => report,
             Ok(None) => return Err(Fault::new(Cause::Bug, "all participants fell silent")),

@@ -16,10 +16,11 @@ use crate::store::BlockStore;
 use crate::threads::{Threads, Work};
 use crate::throttle::Throttle;
 use crate::written::WrittenBlocks;
+use flow::bound::{EdgeEnd, FlowHeader, InputSpec, NodeStages, OutputSpec, StageSpec};
+use model::{Cause, Fault, FlowId, Peer};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
-use wire::spec::{EdgeEnd, FlowHeader, InputSpec, OutputSpec, StageSpec, decode_prepare};
-use wire::{Cause, Fault, FlowId, proto};
+use wire::proto;
 
 /// Stages, and so threads, that one process runs at once. Sixteen full-width repairs; beyond it a node thrashes.
 pub const MAX_STAGES: usize = 256;
@@ -38,8 +39,8 @@ const MAX_ATTEMPTS: usize = 8192;
 
 /// What an engine is made of.
 pub struct EngineConfig {
-    /// The node (0: a client).
-    pub node: u32,
+    /// The node, or a client.
+    pub node: Peer,
     /// Limits its sockets.
     pub throttle: Arc<Throttle>,
     /// Where blocks are; a client has none.
@@ -54,7 +55,7 @@ pub struct EngineConfig {
 
 impl EngineConfig {
     /// The usual limits.
-    pub fn new(node: u32, throttle: Arc<Throttle>, store: Option<Arc<dyn BlockStore>>) -> EngineConfig {
+    pub fn new(node: Peer, throttle: Arc<Throttle>, store: Option<Arc<dyn BlockStore>>) -> EngineConfig {
         EngineConfig {
             node,
             throttle,
@@ -133,7 +134,7 @@ impl Engine {
 
     /// The engine of a client: no blocks, no listener, no limit.
     pub fn client() -> Engine {
-        Engine::new(EngineConfig::new(0, Arc::default(), None))
+        Engine::new(EngineConfig::new(Peer::Client, Arc::default(), None))
     }
 
     /// Who waits for Hellos on this engine's behalf; the data listener needs it.
@@ -146,8 +147,8 @@ impl Engine {
         &self.0.config.throttle
     }
 
-    /// The node this engine is (0: a client).
-    pub fn node(&self) -> u32 {
+    /// The node this engine is of, or a client.
+    pub fn node(&self) -> Peer {
         self.0.config.node
     }
 
@@ -165,16 +166,20 @@ impl Engine {
         self.0.reserved.lock().unwrap_or_else(|p| p.into_inner()).stages
     }
 
-    /// Reserves, opens and starts the stages of a flow on this process, with the grants that come with `prepare`; without,
-    /// they wait. Fails, leaving nothing, when anything is missing. What may block on the disk is done by the thread of
+    /// Reserves, opens and starts the stages of a flow on this process, with the first `grants`; without, they wait. Fails, leaving nothing, when anything is missing. What may block on the disk is done by the thread of
     /// one of the stages.
-    pub async fn prepare(&self, prepare: &proto::Prepare, io: StageIo) -> Result<Prepared, Fault> {
-        let (header, specs) = decode_prepare(prepare)?;
+    pub async fn prepare(
+        &self,
+        stages: NodeStages,
+        grants: Vec<proto::Grant>,
+        finish: bool,
+        io: StageIo,
+    ) -> Result<Prepared, Fault> {
+        let NodeStages { header, stages: specs } = stages;
         let enrich = |f: Fault| self.enrich(&header, f);
         self.note_attempt(header.flow, header.attempt).map_err(enrich)?;
         let reservation = self.reserve(&header, &specs).map_err(enrich)?;
         let (tell, told) = tokio::sync::oneshot::channel();
-        let (grants, finish) = (prepare.grants.clone(), prepare.finish);
         let (engine, flow) = (self.clone(), header.clone());
         let host = move || {
             let opened = engine.open(&flow, specs, io).and_then(|(prepared, mut tasks)| {
@@ -264,17 +269,8 @@ impl Engine {
         let mut plans = Vec::new();
         for input in &spec.inputs {
             plans.push(match input {
-                InputSpec::Local { block, generation, stored_bytes, symbols } => {
-                    let store = self.store()?;
-                    let opened = LocalBlock::open(
-                        store,
-                        self.node(),
-                        header,
-                        *block,
-                        *generation,
-                        *stored_bytes,
-                        symbols,
-                    )?;
+                InputSpec::Local { copy, symbols } => {
+                    let opened = LocalBlock::open(self.store()?, self.node(), header, *copy, symbols)?;
                     InputPlan::Local(opened, symbols.len())
                 }
                 InputSpec::Edge(end) => {

@@ -1,9 +1,9 @@
 //! A reader takes slices in order; lanes bring them in any. What comes early waits, at most a window of it.
 
 use crate::stage::{Delivery, Sink};
+use model::Fault;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use wire::Fault;
 
 /// A piece that came early.
 struct Piece {

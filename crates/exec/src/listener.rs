@@ -1,6 +1,8 @@
 //! The data port: who dials in says which edge of which flow it brings, and gets it only with the edge's token.
 
 use crate::connection::{Link, Origin};
+use flow::bound::EdgeEnd;
+use model::{Fault, FlowId, Token};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::pin::pin;
@@ -10,8 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore};
 use wire::call::Head;
 use wire::frame::{FrameError, HELLO_BYTES, Hello, Reply};
-use wire::spec::EdgeEnd;
-use wire::{Fault, FlowId, Token, limits, proto};
+use wire::{limits, proto};
 
 /// Connections that may wait for a Hello at once; more are closed at once, so that nobody can exhaust the process.
 const MAX_WAITING: usize = 1024;

@@ -4,9 +4,10 @@ use crate::connection::Abort;
 use crate::doing::{Doing, Watched, look};
 use crate::listener::Expected;
 use crate::stage::Command;
+use model::{Cause, Fault, FlowId};
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
-use wire::{Cause, Fault, FlowId, proto};
+use wire::proto;
 
 /// A flow's stages on this process, ready for grants. Dropping it ends them.
 pub struct Prepared {

@@ -3,37 +3,37 @@
 
 use crate::control::all_prepared;
 use crate::engine::{Engine, StageIo};
+use flow::{Flow, FlowPlan};
+use model::Fault;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use wire::spec::{decode_header, prepares};
-use wire::{Cause, Fault, proto};
+use wire::codec::part;
 
 impl Engine {
     /// Has every participant of `plan` prepare, this one among them, waits until all have, and lets go.
     ///
     /// # Errors
     /// The first fault: who refuses, or does not answer within the flow's lease.
-    pub async fn rehearse(&self, plan: &proto::FlowPlan) -> Result<(), Fault> {
-        let invalid = || Fault::new(Cause::Invalid, "a plan without a header");
-        let header = decode_header(plan.header.as_ref().ok_or_else(invalid)?)?;
-        let deadline = Instant::now() + Duration::from_millis(u64::from(header.lease_ms));
-        let mut prepares = prepares(plan)?;
+    pub async fn rehearse(&self, plan: &FlowPlan<Flow>) -> Result<(), Fault> {
+        let lease = Duration::from_millis(u64::from(plan.binding.header.lease_ms));
+        let deadline = Instant::now() + lease;
         // Each says that it is prepared, and perhaps that it has ended.
-        let (reports, mut incoming) = mpsc::channel(2 * plan.participants.len().max(1));
+        let (reports, mut incoming) = mpsc::channel(2 * plan.binding.participants.len().max(1));
         let (mut local, mut sessions, mut sites) = (None, Vec::new(), Vec::new());
-        for participant in &plan.participants {
-            let Some(prepare) = prepares.remove(&participant.site) else { continue };
-            if participant.node == self.node() {
-                local = Some(prepare);
+        for (participant, ends) in plan.standing()? {
+            let site = participant.site;
+            if participant.peer == self.node() {
+                local = Some(plan.part(site, ends)?);
                 continue;
             }
+            let prepare = part::encode(plan, site, &ends);
             sessions.push(self.control().begin(participant, prepare, reports.clone())?);
-            sites.push((participant.site, participant.node));
+            sites.push((site, participant.peer));
         }
         let mut here = None;
-        if let Some(prepare) = local {
-            here = Some(self.prepare(&prepare, StageIo::default()).await?);
+        if let Some(stages) = local {
+            here = Some(self.prepare(stages, Vec::new(), false, StageIo::default()).await?);
         }
         all_prepared(sites.into_iter().collect(), &mut incoming, deadline).await?;
         // Held until all are ready.

@@ -1,9 +1,10 @@
 //! What the executor asks of a block store.
 
+use flow::bound::{BlockWrite, FlowHeader};
 use gf::Fingerprint;
+use model::{BlockId, Fault};
 use std::ops::Range;
-use wire::spec::FlowHeader;
-use wire::{BlockId, Fault, proto};
+use wire::proto;
 
 /// Where local blocks are read and written. Implemented by the node (native layout; later HDFS, QFS).
 pub trait BlockStore: Send + Sync {
@@ -11,7 +12,7 @@ pub trait BlockStore: Send + Sync {
     fn open(&self, block: BlockId, generation: u64) -> Result<Box<dyn BlockSource>, Fault>;
 
     /// Begins a block. Nothing stands under its final name before [`BlockSink::finish`].
-    fn create(&self, write: &proto::BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault>;
+    fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault>;
 
     /// A block was found corrupt while a flow read it.
     fn report_corrupt(&self, block: BlockId);

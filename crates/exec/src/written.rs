@@ -2,12 +2,13 @@
 //! be mended, what was written stays for a lease, and the next attempt goes on from there.
 
 use crate::store::BlockSink;
+use flow::bound::{BlockWrite, FlowHeader};
 use gf::Fingerprint;
+use model::{BlockId, Cause, Fault, FlowId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wire::spec::FlowHeader;
-use wire::{BlockId, Cause, Fault, FlowId, proto};
+use wire::proto;
 
 /// Blocks that are kept at once though no flow writes them: a repair breaks off one or two. The one that waited longest
 /// goes first, and its repair begins anew.
@@ -75,12 +76,11 @@ impl WrittenBlocks {
     /// has, or an earlier attempt left it.
     pub fn open(
         self: &Arc<Self>,
-        write: &proto::BlockWrite,
+        write: &BlockWrite,
         header: &FlowHeader,
         create: impl FnOnce() -> Result<Box<dyn BlockSink>, Fault>,
     ) -> Result<(WrittenBlock, Beginning), Fault> {
-        let invalid = |_| Fault::new(Cause::Invalid, "block id");
-        let key = (header.flow, BlockId::from_slice(&write.block).map_err(invalid)?);
+        let key = (header.flow, write.block);
         let lease = Duration::from_millis(u64::from(header.lease_ms));
         let mut slots = self.lock();
         forget_old(&mut slots, lease);

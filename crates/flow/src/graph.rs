@@ -37,6 +37,9 @@ pub struct Symbol {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StageId(pub u16);
 
+/// A stage of a flow: its lane, and its index there.
+pub type StageKey = (u32, u32);
+
 /// Index of an edge within its lane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EdgeId(pub u16);
@@ -202,10 +205,15 @@ impl Flow {
         lanes.map(|(lane, &share)| LaneShare { share, stages: lane.stages.len() }).collect()
     }
 
+    /// Every stage, lane by lane.
+    pub fn stages(&self) -> impl Iterator<Item = (StageKey, &Stage)> {
+        let stages = |(lane, stages)| (0..).zip(stages).map(move |(index, stage)| ((lane, index), stage));
+        (0..).zip(self.lanes.iter().map(|lane| &lane.stages)).flat_map(stages)
+    }
+
     /// Every site that takes part, once, in rising order.
     pub fn sites(&self) -> Vec<Site> {
-        let stages = self.lanes.iter().flat_map(|lane| &lane.stages);
-        let mut sites: Vec<Site> = stages.map(|stage| stage.site).collect();
+        let mut sites: Vec<Site> = self.stages().map(|(_, stage)| stage.site).collect();
         sites.sort_unstable();
         sites.dedup();
         sites

@@ -3,17 +3,19 @@
 //!
 //! A [scheme](build::Scheme) builds a [`Flow`]; [`prove`](prove::prove) executes it on coefficient vectors
 //! and only then lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person.
-//! A scheme is a file in `build/` and one line (docs/first-change.md).
+//! [`bound`] ties it to nodes and blocks. A scheme is a file in `build/` and one line (docs/first-change.md).
 //!
-//! Absent: addresses, sockets, bytes of blocks, clocks, and the choice of who helps, which is `plan`'s. An API: programs
+//! Absent: sockets, bytes of blocks, clocks, and the choice of who helps, which is `plan`'s. An API: programs
 //! outside this repository may use it to build, prove and price flows; types may change with a version, as
 //! CHANGELOG.md tells.
 
+pub mod bound;
 pub mod build;
 pub mod cost;
 mod error;
 pub mod extent;
 pub mod graph;
+pub mod limits;
 pub mod pace;
 pub mod prove;
 pub mod render;
@@ -22,6 +24,7 @@ mod schedule;
 pub mod time;
 pub mod validate;
 
+pub use bound::{FlowHeader, FlowPlan};
 pub use build::{
     EncodeRequest, Helper, MultiBlockRequest, RepairRequest, Scheme, SharedPath, Sink, build, copy, encode,
     multi_block, paths, write,

@@ -3,6 +3,7 @@
 //! holds the flow up.
 
 use core::time::Duration;
+use model::{NodeId, Peer};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Flows that are remembered: enough that a few slow ones among them are no rule, few enough that a network that changes
@@ -60,8 +61,8 @@ impl Pace {
 /// flow waits for it once nobody can help in its place.
 #[derive(Clone, Debug, Default)]
 pub struct Detours {
-    nodes: BTreeSet<u32>,
-    links: Vec<(u32, u32)>,
+    nodes: BTreeSet<NodeId>,
+    links: Vec<(Peer, Peer)>,
     made: u32,
 }
 
@@ -70,7 +71,7 @@ impl Detours {
     /// of a slow link is gone around. If its receiver is behind another slow link, the receiver is gone around; if
     /// that is the requestor, which is at the end of all paths, nobody is. Returns the node that is gone around from
     /// now on.
-    pub fn note(&mut self, (from, to): (u32, u32), requestor: u32) -> Option<u32> {
+    pub fn note(&mut self, (from, to): (Peer, Peer), requestor: Peer) -> Option<NodeId> {
         self.made += 1;
         let again = from != to && self.links.iter().any(|link| link.1 == to);
         self.links.push((from, to));
@@ -78,7 +79,7 @@ impl Detours {
             self.give_up();
             return None;
         }
-        let slow = if again { to } else { from };
+        let slow = if again { to } else { from }.node()?;
         self.nodes.insert(slow);
         Some(slow)
     }
@@ -95,7 +96,7 @@ impl Detours {
     }
 
     /// The nodes to go around.
-    pub fn nodes(&self) -> impl Iterator<Item = u32> {
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.nodes.iter().copied()
     }
 }
@@ -131,17 +132,18 @@ mod tests {
 
     fn detours(links: &[(u32, u32)]) -> Detours {
         let mut detours = Detours::default();
-        for &link in links {
-            detours.note(link, 9);
+        for &(from, to) in links {
+            let link = (Peer::from_number(from), Peer::from_number(to));
+            detours.note(link, Peer::from_number(9));
         }
         detours
     }
 
     #[test]
     fn an_end_that_two_slow_links_share_is_to_blame() {
-        assert!(detours(&[(1, 2)]).nodes().eq([1]));
-        assert!(detours(&[(1, 2), (3, 2)]).nodes().eq([1, 2]));
-        assert!(detours(&[(1, 2), (3, 3)]).nodes().eq([1, 3]));
+        assert!(detours(&[(1, 2)]).nodes().eq([NodeId(1)]));
+        assert!(detours(&[(1, 2), (3, 2)]).nodes().eq([1, 2].map(NodeId)));
+        assert!(detours(&[(1, 2), (3, 3)]).nodes().eq([1, 3].map(NodeId)));
         assert!(detours(&[(1, 2)]).may_go_on() && !detours(&[(1, 2), (3, 4), (5, 6)]).may_go_on());
     }
 

@@ -10,7 +10,9 @@
 use codes::Code;
 use disk::{Disk, RealDisk};
 use exec::{DriverIo, Engine};
-use flow::{Geometry, Helper, Member, RepairRequest, Scheme, Site, Symbol};
+use flow::bound::{Binding, FlowHeader, Participant, bind};
+use flow::{Flow, FlowPlan, Geometry, Helper, Member, RepairRequest, Scheme, Site, Symbol};
+use model::{BlockId, FlowId, NodeId, Peer, StoredCopy, Token};
 use node::store::BlockFacts;
 use node::{Config, Node};
 use std::io::{Read, Write};
@@ -19,8 +21,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
-use wire::{BlockId, proto};
 
 const HOPS: usize = 10;
 const BLOCK_BYTES: u64 = 64 << 20;
@@ -86,8 +86,9 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
     for hop in 0..HOPS {
         let root = folder.join(format!("node-{hop}"));
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(&root).unwrap());
-        let node = node::start(Config::new(hop as u32 + 1, "127.0.0.1:1".into(), disk)).await.unwrap();
-        let id = BlockId::random();
+        let node =
+            node::start(Config::new(NodeId(hop as u32 + 1), "127.0.0.1:1".into(), disk)).await.unwrap();
+        let id = BlockId(rand::random());
         let bytes: Vec<u8> = (0..BLOCK_BYTES)
             .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15 + hop as u64) >> 56) as u8)
             .collect();
@@ -108,7 +109,7 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
     (nodes, ids)
 }
 
-fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> proto::FlowPlan {
+fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> FlowPlan<Flow> {
     let code = Code::parse("rs-10+4").unwrap();
     let geometry = Geometry { block_bytes: BLOCK_BYTES, alpha: 1, slice_bytes };
     let helpers: Vec<Helper> = (0..HOPS)
@@ -124,19 +125,19 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> prot
         sink: flow::Sink::Read,
     };
     let flow = flow::build(Scheme::Pipeline, &request).unwrap();
-    let mut header = FlowHeader::new(code.field(), geometry);
+    let mut header = FlowHeader::new(FlowId(rand::random()), code.field(), geometry);
     header.verify = verify;
-    let mut participants = vec![proto::Participant::default()];
-    participants.extend(nodes.iter().zip(1..).map(|(node, site)| proto::Participant {
-        site,
-        node: site,
-        control_addr: node.control_addr().to_string(),
-        data_addr: node.data_addr().to_string(),
-        rack: 0,
+    let participant = |number: u32, control_addr: String, data_addr: String| {
+        let (site, peer) = (Site(number), Peer::from_number(number));
+        Participant { site, peer, control_addr, data_addr, rack: 0 }
+    };
+    let mut participants = vec![participant(0, String::new(), String::new())];
+    participants.extend(nodes.iter().zip(1..).map(|(node, number)| {
+        participant(number, node.control_addr().to_string(), node.data_addr().to_string())
     }));
     let block = |h: usize| StoredCopy { block: ids[h], generation: 1, stored_bytes: BLOCK_BYTES };
     let blocks = (0..HOPS).map(|h| (Member(h as u16 + 1), block(h))).collect();
-    let slices = (0, geometry.slices());
+    let slices = 0..geometry.slices();
     let binding = Binding {
         header,
         participants,
@@ -145,7 +146,8 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> prot
         scheme: "pipeline".into(),
         slices,
     };
-    encode_plan(&flow, binding).unwrap()
+    let plan = bind(flow, binding, || Token(rand::random())).unwrap();
+    wire::codec::plan::decode(&wire::codec::plan::encode(&plan)).unwrap()
 }
 
 /// `HOPS` threads that relay, and this one that receives.

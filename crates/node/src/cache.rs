@@ -5,10 +5,10 @@
 //! What is read from here is checked against the sidecar like what is read from the disk.
 
 use gf::CHUNK_BYTES;
+use model::BlockId;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wire::BlockId;
 
 /// Blocks that are reported: those that were read last say most about what is read next, and a heartbeat stays small.
 pub const MAX_REPORTED: usize = 1_024;

@@ -7,12 +7,14 @@ use crate::store::{
 };
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
+use flow::Member;
+use flow::bound::{BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
+use model::{BlockId, Cause, Fault, Part, StripeId, Sums};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
-use wire::spec::FlowHeader;
-use wire::{BlockId, Cause, Fault, Message, StripeId, proto};
+use wire::{Message, proto};
 
 /// Corrupt blocks remembered for the coordinator; one that is told of so many has other worries.
 const MAX_CORRUPT: usize = 4096;
@@ -93,26 +95,18 @@ impl BlockStore for FlowStore {
         Ok(Box::new(OpenBlock(reader, Arc::clone(&self.cache))))
     }
 
-    fn create(&self, write: &proto::BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
-        let block = id(&write.block)?;
-        let expected = match write.digest.len() {
-            0 => None,
-            _ => Some(digest(&write.digest)?),
-        };
-        let expected_fingerprint = match write.fingerprint.len() {
-            0 => None,
-            _ => Some(fingerprint(&write.fingerprint)?),
-        };
+    fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
+        let (block, sums) = (write.block, write.sums);
         let facts = BlockFacts {
             stored_bytes: write.stored_bytes,
             alpha: header.geometry.alpha,
             symbol_bytes: header.geometry.symbol_bytes(),
-            object: write.object.as_ref().map(object_part),
-            stripe: stripe_info(&write.stripe)?,
+            object: write.part.clone().map(object_part),
+            stripe: stripe_info(&write.note)?,
         };
         let writer = self.store.writer(block, write.generation).map_err(|e| self.fault(block, e))?;
         let (member, corrupt) = (write.member, Arc::clone(&self.corrupt));
-        Ok(Box::new(NewBlock { block, member, writer, facts, expected, expected_fingerprint, corrupt }))
+        Ok(Box::new(NewBlock { block, member, writer, facts, sums, corrupt }))
     }
 
     fn report_corrupt(&self, block: BlockId) {
@@ -156,11 +150,10 @@ impl BlockSource for OpenBlock {
 
 struct NewBlock {
     block: BlockId,
-    member: u32,
+    member: Member,
     writer: BlockWriter,
     facts: BlockFacts,
-    expected: Option<Digest>,
-    expected_fingerprint: Option<Fingerprint>,
+    sums: Sums,
     corrupt: Arc<Corrupt>,
 }
 
@@ -183,15 +176,16 @@ impl BlockSink for NewBlock {
     }
 
     fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
-        let staged = self.writer.finish(self.facts, self.expected).map_err(|e| fault_of(self.block, &e))?;
+        let staged =
+            self.writer.finish(self.facts, self.sums.digest).map_err(|e| fault_of(self.block, &e))?;
         // A corrupt copy, if there was one, has just been replaced.
         self.corrupt.lock().remove(&self.block);
-        if self.expected_fingerprint.is_some_and(|f| f != staged.fingerprint) {
+        if self.sums.fingerprint.is_some_and(|f| f != staged.fingerprint) {
             let what = "its fingerprint is not the one recorded when it was written";
             return Err(Fault::new(Cause::WrongDigest, what).about(self.block));
         }
         Ok(proto::Staged {
-            member: self.member,
+            member: u32::from(self.member.0),
             block: staged.block.to_vec(),
             generation: staged.generation,
             stored_bytes: staged.stored_bytes,
@@ -225,8 +219,9 @@ pub fn stored_block(meta: &crate::store::BlockMeta) -> proto::StoredBlock {
     }
 }
 
-fn object_part(part: &proto::ObjectPart) -> ObjectPart {
-    ObjectPart { name: part.name.clone(), version: part.version, offset: part.offset, last: part.last }
+fn object_part(part: Part) -> ObjectPart {
+    let Part { name, version, offset, last } = part;
+    ObjectPart { name, version, offset, last }
 }
 
 fn object_message(part: &ObjectPart) -> proto::ObjectPart {
@@ -250,7 +245,7 @@ fn stripe_info(encoded: &[u8]) -> Result<Option<StripeInfo>, Fault> {
             } else {
                 fingerprint(&m.fingerprint)?
             },
-            object: m.object.as_ref().map(object_part),
+            object: m.object.clone().map(|part| object_part(part.into())),
         })
     };
     Ok(Some(StripeInfo {

@@ -5,13 +5,14 @@ use crate::flows::FlowStore;
 use crate::server::Shared;
 use crate::store::{Listed, StoreError};
 use exec::BlockStore;
+use model::{BlockId, ClusterId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tonic::transport::{Channel, Endpoint};
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::register_message::Kind;
-use wire::{BlockId, ClusterId, PROTOCOL_VERSION, limits, proto};
+use wire::{PROTOCOL_VERSION, limits, proto};
 
 /// Blocks in one inventory message: about 60 KiB.
 const BLOCKS_PER_MESSAGE: usize = 1024;
@@ -83,7 +84,7 @@ async fn register(
     let (messages, outgoing) = tokio::sync::mpsc::channel(MESSAGES_AHEAD);
     let identity = shared.flows.store.identity();
     let hello = proto::NodeHello {
-        node: shared.node,
+        node: shared.node.0,
         cluster: identity.cluster.map(ClusterId::to_vec).unwrap_or_default(),
         control_addr: shared.control_addr.to_string(),
         data_addr: shared.data_addr.to_string(),
@@ -167,7 +168,7 @@ pub fn status(shared: &Shared) -> proto::NodeStatus {
     let usage = shared.flows.store.usage();
     let (egress_bytes_per_s, ingress_bytes_per_s) = shared.engine.throttle().rates();
     proto::NodeStatus {
-        node: shared.node,
+        node: shared.node.0,
         blocks: usage.blocks,
         stored_bytes: usage.stored_bytes,
         free_bytes: shared.flows.store.free_bytes().unwrap_or(0),

@@ -4,10 +4,11 @@
 use crate::flows::FlowStore;
 use crate::store::{StoreError, Verdict};
 use exec::BlockStore;
+use model::BlockId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wire::{BlockId, proto};
+use wire::proto;
 
 /// Bytes per second that a scrub reads: a disk of 4 TB in about ten days at an eighth of its speed, and no more than
 /// a few percent of one core.

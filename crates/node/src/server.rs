@@ -7,6 +7,7 @@ use crate::service::NodeService;
 use crate::store::{Store, StoreError};
 use disk::Disk;
 use exec::{DataListener, Engine, EngineConfig, Injection, Throttle};
+use model::NodeId;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ const PEER_ALIVE: Duration = Duration::from_secs(20);
 /// What a node is started with.
 pub struct Config {
     /// Its number, from 1; for good.
-    pub node: u32,
+    pub node: NodeId,
     /// Its rack's name.
     pub rack: String,
     /// Where it answers control calls; port 0 is any free one.
@@ -48,7 +49,7 @@ pub struct Config {
 
 impl Config {
     /// On free ports of the loopback, unlimited.
-    pub fn new(node: u32, coordinator: String, disk: Arc<dyn Disk>) -> Config {
+    pub fn new(node: NodeId, coordinator: String, disk: Arc<dyn Disk>) -> Config {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         Config {
             node,
@@ -92,7 +93,7 @@ pub enum NodeError {
 /// What all parts of a running node share.
 pub struct Shared {
     /// Its number.
-    pub node: u32,
+    pub node: NodeId,
     /// Its rack.
     pub rack: String,
     /// Where it answers.
@@ -136,12 +137,12 @@ pub struct Node {
 
 /// Opens (or formats, if it is empty) the store and starts serving. Within a tokio runtime.
 pub async fn start(config: Config) -> Result<Node, NodeError> {
-    if config.node == 0 {
+    if config.node.0 == 0 {
         return Err(NodeError::Number);
     }
-    let store = open_or_format(config.disk, config.node)?;
+    let store = open_or_format(config.disk, config.node.0)?;
     let flows = Arc::new(FlowStore::new(store, config.cache_bytes));
-    let mut engine_config = EngineConfig::new(config.node, config.throttle, Some(flows.clone()));
+    let mut engine_config = EngineConfig::new(config.node.into(), config.throttle, Some(flows.clone()));
     engine_config.injection = config.injection;
     let engine = Engine::new(engine_config);
     let listener = DataListener::bind(config.listen_data, engine.greeter())

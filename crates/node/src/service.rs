@@ -6,13 +6,14 @@ use crate::server::Shared;
 use crate::sessions;
 use crate::store::{StoreError, Verdict};
 use exec::DriverIo;
+use model::{BlockId, Cause, ClusterId, Fault};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use wire::{BlockId, Cause, ClusterId, Fault, proto};
+use wire::proto;
 
 /// Messages to one peer that may wait.
 const MAX_MESSAGES: usize = 256;
@@ -62,6 +63,7 @@ impl proto::node_server::Node for NodeService {
                 let _ = watcher.try_send(Ok(event(proto::drive_event::Kind::Progress(p))));
             };
             let run = async {
+                let plan = wire::codec::plan::decode(&plan)?;
                 match rehearse {
                     true => engine.rehearse(&plan).await.map(|()| proto::DriveResult::default()),
                     false => engine.drive(plan, DriverIo::default(), progress).await,
@@ -111,7 +113,8 @@ impl proto::node_server::Node for NodeService {
             }
             Ok::<_, Fault>(reply)
         });
-        Ok(Response::new(reply.await.map_err(|e| Status::internal(e.to_string()))??))
+        let reply = reply.await.map_err(|e| Status::internal(e.to_string()))?;
+        Ok(Response::new(reply.map_err(|fault| wire::codec::fault::status(&fault))?))
     }
 
     async fn check_blocks(
@@ -123,7 +126,8 @@ impl proto::node_server::Node for NodeService {
         let checked = tokio::task::spawn_blocking(move || {
             blocks.iter().map(|wanted| check(&flows, wanted, verify)).collect::<Result<_, Fault>>()
         });
-        let blocks = checked.await.map_err(|e| Status::internal(e.to_string()))??;
+        let checked = checked.await.map_err(|e| Status::internal(e.to_string()))?;
+        let blocks = checked.map_err(|fault| wire::codec::fault::status(&fault))?;
         Ok(Response::new(proto::CheckBlocksReply { blocks }))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::server::Shared;
 use exec::{Engine, Prepared, StageIo};
+use model::{Cause, Fault};
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
+use wire::codec::part;
+use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::{Cause, Fault, proto};
 
 /// Sessions of one driver: as many as there may be stages.
 const MAX_SESSIONS: usize = exec::engine::MAX_STAGES;
@@ -94,10 +96,12 @@ struct Session {
 impl Session {
     /// From Prepare to the end of all stages. Its number.
     async fn attend(mut self, engine: Engine, prepare: proto::Prepare) -> u64 {
-        let lease_ms = prepare.header.as_ref().map_or(wire::limits::LEASE_MS, |h| h.lease_ms);
+        let lease_ms = prepare.header.as_ref().map_or(flow::limits::LEASE_MS, |h| h.lease_ms);
         let lease = Duration::from_millis(u64::from(lease_ms));
-        let prepared = engine.prepare(&prepare, StageIo::default()).await;
-        drop(prepare);
+        let prepared = match part::decode(&prepare) {
+            Ok(stages) => engine.prepare(stages, prepare.grants, prepare.finish, StageIo::default()).await,
+            Err(fault) => Err(fault),
+        };
         match prepared {
             Ok(prepared) => {
                 // Whoever does not hear it has released the session, or is gone.

@@ -8,9 +8,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot run should stop")]
 
+use model::NodeId;
 use plan::m_ppr::{Coefficients, LostChunk, MPpr};
 use plan::recovery::{Assignment, LostBlock, balanced, busiest_bound, loads_of};
-use plan::{Draw, LeastRecent, NodeId, RackId, Requestors, Topology};
+use plan::{Draw, LeastRecent, RackId, Requestors, Topology};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;

@@ -3,8 +3,9 @@
 //!
 //! `cargo run -p plan --example who_repairs_what`
 
+use model::NodeId;
 use plan::recovery::{LostBlock, balanced, busiest_bound, loads_of};
-use plan::{Draw, LeastRecent, NodeId, PlanError};
+use plan::{Draw, LeastRecent, PlanError};
 use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;

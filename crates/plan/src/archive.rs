@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::assign::assign;
 use crate::draw::Draw;
 use crate::error::PlanError;
-use crate::topology::{NodeId, RackId, Topology};
+use crate::topology::{RackId, Topology};
+use model::NodeId;
 
 /// A stripe to archive.
 #[derive(Clone, Debug)]

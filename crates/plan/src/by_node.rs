@@ -1,7 +1,7 @@
 //! A value for each node, found by its id: a plan looks up each node of a stripe several times, and a recovery makes
 //! a million plans.
 
-use crate::topology::NodeId;
+use model::NodeId;
 
 /// Values of nodes, in the rising order of their ids. Ids mostly follow each other, so that a node's place follows
 /// from its id; if ids are missing, as many entries are searched.

@@ -1,6 +1,6 @@
 //! Why there is no plan.
 
-use crate::topology::NodeId;
+use model::NodeId;
 
 /// Errors of planning.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 
 use crate::by_node::ByNode;
 use crate::error::PlanError;
-use crate::topology::NodeId;
+use model::NodeId;
 
 /// When each node was last selected, in selections made so far. Kept by whoever plans repairs (the
 /// coordinator).

@@ -29,4 +29,4 @@ pub use helpers::LeastRecent;
 pub use rates::LinkRates;
 pub use recovery::{Damaged, by_urgency};
 pub use requestor::{Requestors, requestor};
-pub use topology::{NodeId, RackId, Topology};
+pub use topology::{RackId, Topology};

@@ -15,7 +15,8 @@
 use crate::error::PlanError;
 use crate::numbers::Numbers;
 use crate::requestor::Requestors;
-use crate::topology::{NodeId, Topology};
+use crate::topology::Topology;
+use model::NodeId;
 
 /// How much the parts of a weight count.
 #[derive(Clone, Copy, PartialEq, Debug)]

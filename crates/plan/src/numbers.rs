@@ -1,6 +1,6 @@
 //! A number for each of some nodes, found by one look into a table: plans name the same thousand nodes a million times.
 
-use crate::topology::NodeId;
+use model::NodeId;
 
 /// Ids to a page of the table. Nodes are mostly numbered from 1, so that one page holds them; ids that lie far apart
 /// cost a page each, and the list of pages at most 8 MiB.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::PlanError;
-use crate::topology::NodeId;
+use model::NodeId;
 
 /// Nodes of one table: a million links, eight megabytes.
 pub const MAX_RATED_NODES: usize = 1024;

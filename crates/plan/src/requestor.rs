@@ -3,7 +3,8 @@
 
 use crate::error::PlanError;
 use crate::numbers::Numbers;
-use crate::topology::{NodeId, RackId, Topology};
+use crate::topology::{RackId, Topology};
+use model::NodeId;
 use std::collections::BTreeMap;
 
 /// A live node that holds none of the stripe's blocks: of those in racks with the fewest blocks of the stripe

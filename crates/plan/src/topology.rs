@@ -5,20 +5,11 @@ use std::fmt;
 
 use crate::by_node::ByNode;
 use crate::error::PlanError;
-
-/// A storage node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct NodeId(pub u32);
+use model::NodeId;
 
 /// A rack: nodes that share a switch, or a site of a geo-distributed system (RP §4.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RackId(pub u32);
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node-{}", self.0)
-    }
-}
 
 impl fmt::Display for RackId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

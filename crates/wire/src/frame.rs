@@ -15,8 +15,8 @@
 //! Slices that follow each other can share a frame (see [`crate::shared`]). It has one fingerprint for all of them, their
 //! fingerprints [appended](gf::Fingerprint::append).
 
-use crate::ids::{FlowId, Token};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES};
+use model::{FlowId, Token};
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 64;

@@ -4,19 +4,11 @@
 //! Absent: sockets, and what a plan is for. The bytes are an API (docs/formats.md); the Rust types are internal.
 
 pub mod call;
-pub mod fault;
+pub mod codec;
 pub mod frame;
-pub mod ids;
-mod lane_pace;
 pub mod limits;
-pub mod shared;
-pub mod spec;
-pub mod stripe_info;
 
-pub use fault::{Cause, Fault};
 pub use prost::Message;
-
-pub use ids::{BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 
 /// Version of both protocols; a peer that speaks another is refused.
 pub const PROTOCOL_VERSION: u32 = 2;

@@ -17,13 +17,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use client::{Client, GetOptions, PutOptions};
 use codes::Code;
+use model::BlockId;
 use report::{Measured, Report};
 use source::{Source, sha256};
 use stage::{Stage, daemons};
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use wire::BlockId;
 use wire::proto::{ArchiveRequest, BlockInfo, RepairRequest};
 
 /// Runs of the fast measurements, of which the median counts. The star is slow and steady: one is enough.
@@ -85,7 +85,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> Result<()> {
 
 /// The length of a block: as wished, else the usual one, or as much less as lets a small file fill a stripe.
 fn block_bytes(wish: Option<Size>, given: Option<&Source>, code: &Code) -> u64 {
-    let usual = wire::limits::DEFAULT_BLOCK_BYTES;
+    let usual = flow::limits::DEFAULT_BLOCK_BYTES;
     let chunk = gf::CHUNK_BYTES as u64;
     match (wish, given) {
         (Some(Size(bytes)), _) => bytes.max(1),

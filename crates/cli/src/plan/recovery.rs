@@ -2,10 +2,10 @@
 
 use crate::amount::Size;
 use crate::output::{Output, table};
-use ::plan::NodeId;
 use ::plan::recovery::{Assignment, LostBlock, balanced, busiest_bound, loads_of};
 use anyhow::Result;
 use clap::Args;
+use model::NodeId;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 
 use crate::rig::{BLOCK, Rig, Settings, content};
 use client::{ClientError, GetOptions};
+use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::BlockId;
 use wire::proto::{JobEvent, ObjectInfo, RepairRequest};
 
 /// k and m of a code, from its name.

@@ -5,10 +5,10 @@ use crate::rig::{BLOCK, PATIENCE, Rig, content, start_coordinator};
 use client::ClientError;
 use coordinator::CoordinatorError;
 use disk::{CrashDisk, Disk};
+use model::{BlockId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use wire::BlockId;
 use wire::proto::RepairRequest;
 
 /// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two.
@@ -159,7 +159,7 @@ async fn a_new_folder_is_not_taken_for_a_nodes_own() {
     let rig = Rig::new(3).await;
     rig.put("a", b"bytes").await.unwrap();
     let folder = CrashDisk::new(&rig.power);
-    let config = node::Config::new(1, rig.address().to_string(), Arc::new(folder));
+    let config = node::Config::new(NodeId(1), rig.address().to_string(), Arc::new(folder));
     let mut stranger = node::start(config).await.unwrap();
     let why = tokio::time::timeout(PATIENCE, stranger.refused()).await.unwrap().to_string();
     assert!(why.contains("this folder is a new one"), "{why}");

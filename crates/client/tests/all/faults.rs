@@ -3,12 +3,12 @@
 use crate::archive::stripes;
 use crate::rig::{BLOCK, Rig, content, eventually};
 use client::{ClientError, GetOptions};
+use model::{BlockId, Cause, NodeId};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::proto::{JobEvent, RepairRequest};
-use wire::{BlockId, Cause};
 
 /// An object of one stripe, its members, and the nodes that hold none of them.
 pub async fn archived(nodes: u32, code: &str, k: usize) -> (Rig, Vec<u8>, Vec<(BlockId, u32)>) {
@@ -297,7 +297,11 @@ async fn a_last_copy_that_is_damaged_is_an_error_that_names_its_node() {
     DAMAGES[0](&rig, 1, block);
     let error = rig.get("a").await.unwrap_err();
     let ClientError::Flow { fault, .. } = &error else { panic!("{error:?}") };
-    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((1, 1))), "{error}");
+    assert_eq!(
+        (fault.cause, fault.suspect),
+        (Cause::CorruptBlock, Some((NodeId(1).into(), NodeId(1).into()))),
+        "{error}"
+    );
     assert_eq!(fault.block, Some(block));
     assert!(rig.node(1).shared().flows.store.contains(block).unwrap());
     rig.bring_back([2, 3]).await;
@@ -324,7 +328,7 @@ async fn full_disks_are_gone_around_or_named() {
     let error = rig.put("b", &bytes).await.unwrap_err();
     let ClientError::Flow { fault, .. } = &error else { panic!("{error:?}") };
     assert_eq!(fault.cause, Cause::NoSpace, "{error}");
-    assert!(fault.suspect.is_some_and(|(from, to)| from == to && from != 0), "{error}");
+    assert!(fault.suspect.is_some_and(|(from, to)| from == to && from.node().is_some()), "{error}");
     assert!(matches!(rig.get("b").await, Err(ClientError::NotFound(_))));
     assert_eq!(rig.get("a").await.unwrap(), bytes);
     assert_eq!(rig.damages(), [""; 0]);

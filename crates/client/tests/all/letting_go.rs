@@ -3,12 +3,12 @@
 use crate::catalog::{populate, same};
 use crate::rig::{Rig, eventually};
 use disk::{CrashDisk, Disk};
+use model::BlockId;
 use node::NodeError;
 use node::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wire::BlockId;
 
 /// Long enough that a node tries to register several times, and that garbage would be collected.
 const A_WHILE: Duration = Duration::from_secs(2);

@@ -2,8 +2,8 @@
 
 use crate::archive::stripes;
 use crate::rig::{BLOCK, Rig, content};
+use model::BlockId;
 use std::collections::BTreeSet;
-use wire::BlockId;
 use wire::proto::{JobEvent, RepairRequest};
 
 const CODE: &str = "lrc-4+2+2";

@@ -193,7 +193,7 @@ async fn a_node_that_dies_while_it_writes_is_gone_around() {
     let nodes = &info.blocks[0].nodes;
     assert!(!nodes.contains(&victim) && nodes.len() >= 2, "{nodes:?} without node-{victim}");
     for &node in nodes {
-        assert_eq!(rig.damage(node, wire::BlockId::from_slice(&info.blocks[0].block).unwrap()), None);
+        assert_eq!(rig.damage(node, model::BlockId::from_slice(&info.blocks[0].block).unwrap()), None);
     }
     assert_eq!(rig.get("a").await.unwrap(), bytes);
     // What the broken attempt left is collected, on the victim too.

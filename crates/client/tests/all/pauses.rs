@@ -3,8 +3,8 @@
 
 use crate::rig::{BLOCK, Rig, content, eventually};
 use client::JobEvents;
+use model::BlockId;
 use std::time::Duration;
-use wire::BlockId;
 use wire::proto::{ArchiveRequest, RepairRequest};
 
 /// How long a paused job is watched: a block takes a fraction of that.

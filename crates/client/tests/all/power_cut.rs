@@ -5,10 +5,10 @@ use crate::archive::stripes;
 use crate::rig::{BLOCK, PATIENCE, Rig, Settings, content};
 use client::ClientError;
 use disk::{PowerSwitch, SyncPoint};
+use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wire::BlockId;
 use wire::proto::ObjectInfo;
 
 const CODE: &str = "rs-2+1";

@@ -2,9 +2,9 @@
 
 use crate::rig::{BLOCK, Rig, Settings, content, eventually};
 use client::ClientError;
+use model::BlockId;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wire::BlockId;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{JobEvent, PlanReadRequest, RepairRequest, TaskStatus};
 
@@ -385,7 +385,7 @@ async fn a_decommissioned_node_holds_nothing_and_is_given_nothing() {
     all_right(&rig).await;
     assert!(rig.repair(request).await.unwrap_err().to_string().contains("nothing to move"));
     rig.bring_back([leaving]).await;
-    rig.client.recommission(leaving).await.unwrap();
+    rig.client.recommission(model::NodeId(leaving)).await.unwrap();
     // Placement is drawn: sooner or later it is its turn.
     let mut seed = 0;
     eventually("it is given a block", async || {

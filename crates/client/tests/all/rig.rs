@@ -7,13 +7,13 @@ use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use node::{Node, NodeError};
 
+use model::{BlockId, NodeId};
 use node::store::{StoreError, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wire::BlockId;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{
     ArchiveRequest, BlockInfo, ClusterStatus, FlowPlan, JobEvent, ObjectInfo, PlanReadRequest, RepairRequest,
@@ -110,7 +110,7 @@ impl Rig {
         assert!(machine.daemon.is_none());
         loop {
             let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
-            let mut config = node::Config::new(node, self.address.to_string(), disk);
+            let mut config = node::Config::new(NodeId(node), self.address.to_string(), disk);
             config.rack = format!("rack-{}", (node - 1) / 2);
             config.injection = Arc::clone(&machine.injection);
             config.cache_bytes = self.settings.cache_bytes;
@@ -362,6 +362,7 @@ async fn run_read(plan: FlowPlan) -> Result<Vec<u8>, String> {
         Ok(())
     });
     let io = DriverIo { source: None, sink: Some(sink) };
+    let plan = wire::codec::plan::decode(&plan).map_err(|fault| fault.to_string())?;
     Engine::client().drive(plan, io, |_| {}).await.map_err(|fault| fault.to_string())?;
     Ok(std::mem::take(&mut bytes.lock().unwrap()))
 }

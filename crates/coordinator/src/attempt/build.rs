@@ -7,8 +7,10 @@ use crate::error::{CoordinatorError, Result};
 use crate::nodes::blamed;
 use crate::pace::Pace;
 use crate::planner::{Price, RepairPlan, RepairSpec, SeveralPlan};
+use model::{BlockId, Cause, Fault, NodeId, Peer};
 use std::time::{Duration, Instant};
-use wire::{BlockId, Cause, Fault, proto};
+use wire::codec::plan::participants;
+use wire::proto;
 
 /// A flow that began when nobody knew what is usual is given up, and begun again where it was, once it has taken so many
 /// times what is usual by then: its driver looks for whoever holds it up.
@@ -48,10 +50,10 @@ impl Attempt<'_> {
         if fault.cause == Cause::Slow && self.pace().era() != era {
             tracing::info!(%wanted, noted, error = %fault, "rates were changed meanwhile: nobody is to blame");
         } else if fault.cause == Cause::Slow {
-            let ends = |link: &(u32, u32)| requestors.iter().copied().find(|node| link.1 == *node);
-            let end = fault.suspect.as_ref().and_then(ends).or(requestors.first().copied()).unwrap_or(0);
-            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, end)) {
-                self.shared.health.held_up(node);
+            let of = |link: &(Peer, Peer)| requestors.iter().find(|node| link.1 == NodeId(**node).into());
+            let end = fault.suspect.as_ref().and_then(of).or(requestors.first()).copied().unwrap_or(0);
+            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, NodeId(end).into())) {
+                self.shared.health.held_up(node.0);
             }
             tracing::info!(%wanted, noted, error = %fault, "a helper is slow: going around it");
         } else {
@@ -78,20 +80,20 @@ impl Attempt<'_> {
         let view = self.shared.health.view();
         let Some(mut plan) = self.plan(&view, targets)? else { return Ok(None) };
         let driver = targets.first().map_or(0, |target| target.ticket.target.node);
-        let block_bytes = plan.planned.flow.geometry.block_bytes;
+        let block_bytes = plan.planned.plan.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
         let watched =
             plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
         let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
-        plan.planned.plan.expected_us = expected.map_or(0, |expected| expected.as_micros() as u64);
-        self.shared.planner.mark(&plan.planned.flow, driver);
+        plan.planned.plan.expected = expected;
+        self.shared.planner.mark(&plan.planned.plan.flow, driver);
         // Where many run, each says little.
         let progress = |done, total| {
             if !self.options.is_one_of_many() {
                 self.job.slices(done, total);
             }
         };
-        let drive = self.shared.nodes.drive(&view, driver, plan.planned.plan.clone(), progress);
+        let drive = self.shared.nodes.drive(&view, driver, &plan.planned.plan, progress);
         let in_time = async {
             tokio::select! {
                 result = drive => result,
@@ -113,7 +115,7 @@ impl Attempt<'_> {
     }
 
     fn plan(&self, view: &crate::health::View, targets: &[Target]) -> Result<Option<RepairPlan>> {
-        let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
+        let avoid = self.avoid.iter().copied().chain(self.slow.nodes().map(|node| node.0)).collect();
         let planner = &self.shared.planner;
         if let [target] = targets {
             return Ok(Some(planner.repair(view, &target.placement, &self.spec(target)?, &avoid)?));
@@ -166,7 +168,7 @@ impl Attempt<'_> {
             flow: Some(result.clone()),
             block: targets.first().map(|target| target.ticket.block.to_vec()).unwrap_or_default(),
             scheme,
-            participants: planned.plan.participants,
+            participants: participants(&planned.plan.binding.participants),
             ..Default::default()
         });
     }

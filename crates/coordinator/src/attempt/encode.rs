@@ -11,10 +11,13 @@ use crate::jobs::Job;
 use crate::planner::{EncodePlan, RepairSpec, SliceLength, expected_parity, is_made, kept};
 use crate::shared::{Shared, now_ms};
 use codes::Code;
+use flow::FlowPlan;
+use model::{BlockId, Cause, Fault, FlowId, NodeId, StripeId};
 use plan::Archival;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::{BlockId, Cause, Fault, FlowId, StripeId, proto};
+use wire::codec::plan::participants;
+use wire::proto;
 
 /// One stripe, in a bounded number of attempts, each around the nodes that failed before.
 pub(crate) async fn encode_stripe(
@@ -30,8 +33,8 @@ pub(crate) async fn encode_stripe(
         code,
         data,
         slice_bytes: shared.planner.slice_length(slice_bytes)?.of_one_lane,
-        stripe: StripeId::random(),
-        flow: FlowId::random(),
+        stripe: StripeId(rand::random()),
+        flow: FlowId(rand::random()),
         attempt: 0,
         avoid: BTreeSet::new(),
     };
@@ -82,17 +85,17 @@ impl Encoding<'_> {
         let encode =
             EncodePlan { code, new: &new, data: &data, archival: &archival, slice_bytes: self.slice_bytes };
         let planned = shared.planner.encode(&view, &encode)?;
-        let participants = planned.plan.participants.clone();
+        let participants = participants(&planned.plan.binding.participants);
         let archiver = archival.archiver.0;
         let progress = |done, total| self.job.task.note(|r| r.detail = format!("{done} of {total} slices"));
-        let drive = shared.nodes.drive(&view, archiver, planned.plan.clone(), progress);
+        let drive = shared.nodes.drive(&view, archiver, &planned.plan, progress);
         let result = held_or(self.job, drive).await??;
         let parities = self.check(&planned.plan, &result, &new, &data)?;
         self.job.emit(proto::JobEvent {
             state: "running".to_owned(),
             message: format!("stripe {} encoded at node-{archiver}", self.stripe),
             flow: Some(result),
-            scheme: planned.plan.scheme.clone(),
+            scheme: planned.plan.binding.scheme.clone(),
             participants,
             ..Default::default()
         });
@@ -108,8 +111,9 @@ impl Encoding<'_> {
     /// The stripe with new parity ids, and what is to be written where.
     fn stripe(&self, data: &[Placement], archival: &Archival) -> NewStripe {
         let code = self.code;
-        let parities: Vec<Option<BlockId>> =
-            (code.k()..code.n()).map(|index| is_made(code, data, index).then(BlockId::random)).collect();
+        let parities: Vec<Option<BlockId>> = (code.k()..code.n())
+            .map(|index| is_made(code, data, index).then(|| BlockId(rand::random())))
+            .collect();
         let moved = data.iter().zip(&archival.data).filter(|(_, kept)| kept.read_from != kept.stored_at);
         let moved = moved.map(|(placement, kept)| (placement.block, kept.stored_at.0));
         let made =
@@ -144,14 +148,14 @@ impl Encoding<'_> {
             scheduled: false,
             requestor: copy.node,
             generation: copy.generation,
-            flow: FlowId::random(),
+            flow: FlowId(rand::random()),
             attempt: 1,
             moves: false,
             helpers: Vec::new(),
             explained: false,
         };
         let plan = self.shared.planner.copy(view, placement, &spec, &self.avoid)?.planned.plan;
-        let drive = self.shared.nodes.drive(view, copy.node, plan, |_, _| {});
+        let drive = self.shared.nodes.drive(view, copy.node, &plan, |_, _| {});
         let result = held_or(self.job, drive).await??;
         let is_it = |s: &proto::Staged| {
             let sums = Sums::from_wire(&s.digest, &s.fingerprint);
@@ -163,38 +167,36 @@ impl Encoding<'_> {
             return Ok(());
         }
         let text = format!("node-{} did not store the block that was moved to it", copy.node);
-        Err(Fault::new(Cause::WrongDigest, text).suspecting(copy.node, copy.node).about(copy.block).into())
+        Err(Fault::new(Cause::WrongDigest, text)
+            .suspecting(NodeId(copy.node), NodeId(copy.node))
+            .about(copy.block)
+            .into())
     }
 
     /// Every parity must be durable where it was planned, and its fingerprint what the generator makes of the data's.
     fn check(
         &self,
-        plan: &proto::FlowPlan,
+        plan: &FlowPlan,
         result: &proto::DriveResult,
         new: &NewStripe,
         data: &[Placement],
     ) -> Result<Vec<StagedParity>> {
         let expected = expected_parity(self.code, data);
-        let written = plan.stages.iter().flat_map(|s| &s.outputs).filter_map(|output| match &output.kind {
-            Some(proto::stage_output::Kind::Write(write)) => {
-                Some((write.block.as_slice(), write.stored_bytes))
-            }
-            _ => None,
-        });
-        let lengths: std::collections::BTreeMap<&[u8], u64> = written.collect();
+        let planned_bytes = |block: BlockId| {
+            plan.binding.writes.values().find(|write| write.block == block).map(|write| write.stored_bytes)
+        };
         let parity = |(index, block): (usize, BlockId)| {
             let node = new.writes.iter().find(|(b, _)| *b == block).map_or(0, |(_, node)| *node);
             let lost = |what: &str| {
                 let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what} parity {index}"));
-                CoordinatorError::Flow(fault.suspecting(node, node).about(block))
+                CoordinatorError::Flow(fault.suspecting(NodeId(node), NodeId(node)).about(block))
             };
             let is_it = |s: &&proto::Staged| s.block == block.to_bytes() && s.node == node;
             let staged = result.staged.iter().find(is_it).ok_or_else(|| lost("did not store"))?;
             let sums = Sums::from_wire(&staged.digest, &staged.fingerprint);
             let sums = sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some());
             let sums = sums.ok_or_else(|| lost("reported no digest of"))?;
-            let planned_bytes = lengths.get(block.to_bytes().as_slice());
-            if planned_bytes != Some(&staged.stored_bytes) || staged.generation != PARITY_GENERATION {
+            if planned_bytes(block) != Some(staged.stored_bytes) || staged.generation != PARITY_GENERATION {
                 return Err(lost("reported another length or generation of"));
             }
             let wanted = expected.as_ref().and_then(|list| list.get(index - self.code.k()).copied());

@@ -5,12 +5,13 @@ use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::shared::now_ms;
+use model::BlockId;
 
 /// What is to be made.
 pub(super) enum Lacking {
     Nothing,
     /// Not in one pass with others: this block by itself.
-    Alone(wire::BlockId),
+    Alone(BlockId),
     /// These blocks, each with the node whose copy goes.
     These(Vec<(Placement, Option<u32>)>),
 }
@@ -43,7 +44,7 @@ impl Attempt<'_> {
         }
     }
 
-    async fn lack_of_block(&self, view: &View, block: wire::BlockId) -> Result<Lacking> {
+    async fn lack_of_block(&self, view: &View, block: BlockId) -> Result<Lacking> {
         let (shared, options) = (self.shared, self.options);
         let placement = match shared.catalog.run(move |catalog| catalog.placement(block)).await {
             // Deleted: nothing to do, unless it was asked for by id.

@@ -27,10 +27,10 @@ use crate::nodes::blamed;
 use crate::shared::{Receiving, Shared, now_ms};
 use flow::{Detours, Scheme};
 use lacking::Lacking;
+use model::{BlockId, Cause, Fault, FlowId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::{BlockId, Cause, Fault, FlowId};
 
 /// Between two attempts of a flow, times the number of the attempt: a busy node gets time, a dead one is noticed.
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
@@ -84,7 +84,7 @@ pub(crate) async fn carry(
     wanted: Wanted<'_>,
     options: &RepairOptions,
 ) -> Result<Outcome> {
-    let (flow, avoid, slow) = (FlowId::random(), BTreeSet::new(), Detours::default());
+    let (flow, avoid, slow) = (FlowId(rand::random()), BTreeSet::new(), Detours::default());
     let mut attempt = Attempt { shared, job, wanted, options, flow, noted: 0, avoid, slow };
     let mut tries = 0;
     loop {

@@ -6,8 +6,9 @@ use crate::catalog::{Catalog, Placement, RepairTicket};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::shared::{Shared, now_ms};
+use model::{Cause, Fault, NodeId};
 use std::sync::Arc;
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 impl Attempt<'_> {
     pub(super) async fn settle(
@@ -76,7 +77,7 @@ fn check_staged(result: &proto::DriveResult, placement: &Placement, ticket: &Rep
     let node = ticket.target.node;
     let wrong = |what: &str| {
         let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what}"));
-        CoordinatorError::Flow(fault.suspecting(node, node).about(ticket.block))
+        CoordinatorError::Flow(fault.suspecting(NodeId(node), NodeId(node)).about(ticket.block))
     };
     let is_it = |s: &&proto::Staged| s.block == ticket.block.to_bytes() && s.node == node;
     let staged = result.staged.iter().find(is_it).ok_or_else(|| wrong("did not store the block"))?;

@@ -5,7 +5,7 @@ use super::Catalog;
 use super::rows::{BlockCopy, BlockRow, Location, MemberRow, StripePlace, StripeRow, StripeState, Sums};
 use super::table::{Change, Read};
 use crate::error::{CoordinatorError, Result};
-use wire::{BlockId, FlowId, StripeId};
+use model::{BlockId, FlowId, StripeId};
 
 /// Generation of a parity that an encoding makes: its id is new.
 pub(crate) const PARITY_GENERATION: u64 = 1;

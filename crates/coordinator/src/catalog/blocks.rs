@@ -7,10 +7,9 @@ use super::rows::{
 };
 use super::table::{Change, Read, Scan, malformed};
 use crate::error::{CoordinatorError, Result};
+use model::note::{self, MemberFacts, StripeFacts};
+use model::{BlockId, StoredCopy, StripeId};
 use std::collections::BTreeSet;
-use wire::spec::StoredCopy;
-use wire::stripe_info::{self, MemberFacts, StripeFacts};
-use wire::{BlockId, StripeId};
 
 /// A block with all that a plan about it needs, from one snapshot.
 #[derive(Clone, Debug)]
@@ -213,7 +212,7 @@ impl StripePlacement {
             let facts = row.facts(*block);
             Some(MemberFacts { generation: remade(member as u16).unwrap_or(facts.generation), ..facts })
         });
-        stripe_info::encode(facts, index, members)
+        note::encode(facts, index, members)
     }
 }
 

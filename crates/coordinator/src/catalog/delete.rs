@@ -5,7 +5,7 @@ use super::blocks::{object, referenced};
 use super::rows::{BlockRow, ObjectRow, StripeRow};
 use super::table::{Change, Read};
 use crate::error::Result;
-use wire::{BlockId, StripeId};
+use model::{BlockId, StripeId};
 
 impl Catalog {
     /// Removes an object.

@@ -10,9 +10,9 @@ use super::{Catalog, restore};
 use crate::error::Result;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
+use model::{BlockId, ClusterId, FlowId, PutId, StripeId};
 use std::fmt::Write;
 use std::sync::Arc;
-use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
 
 /// A row on each line: its table, key and value. Written by format 1, row version 1. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.

@@ -7,8 +7,8 @@ use super::rows::{BlockCopy, BlockRow, GarbageRow, PlannedRow, StripeRow};
 use super::table::{Read, Row, Scan, malformed};
 use super::{Catalog, MIN_REPLICAS};
 use crate::error::Result;
+use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::BlockId;
 
 impl Catalog {
     /// Copies that have been garbage since `before_ms` or earlier, at most `limit` for each of `nodes`.

@@ -42,12 +42,12 @@ pub(crate) use repair::RepairTicket;
 
 use crate::error::{CoordinatorError, Result};
 use disk::Disk;
+use model::ClusterId;
 use redb::{Database, DatabaseError};
 use rows::{CATALOG_FORMAT, MetaKey, MetaRow, TABLES};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use table::{Change, Read, Snapshot};
-use wire::ClusterId;
 
 /// File of the catalog on its disk.
 pub(crate) const CATALOG_FILE: &str = "catalog.redb";
@@ -68,7 +68,7 @@ impl Catalog {
                 txn.create(table)?;
             }
             match txn.get::<MetaRow>(&MetaKey)? {
-                None => txn.put(&MetaKey, &MetaRow::new(ClusterId::random())),
+                None => txn.put(&MetaKey, &MetaRow::new(ClusterId(rand::random()))),
                 Some(meta) if meta.format == CATALOG_FORMAT => Ok(()),
                 Some(meta) => {
                     Err(CoordinatorError::CatalogFormat { found: meta.format, known: CATALOG_FORMAT })

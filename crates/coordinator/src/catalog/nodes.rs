@@ -4,7 +4,7 @@ use super::rows::{LeavingRow, LinksRow, MetaKey, NodeRow};
 use super::table::Read;
 use super::{Catalog, meta};
 use crate::error::{CoordinatorError, Result};
-use wire::ClusterId;
+use model::ClusterId;
 
 impl Catalog {
     /// Notes a node that registers. A node that was never part of a cluster joins this one; one of another cluster is

@@ -8,8 +8,9 @@ use super::table::{Change, Read};
 use super::{Catalog, meta};
 use crate::config::MAX_OBJECT_BLOCKS;
 use crate::error::{CoordinatorError, Result};
+use model::{BlockId, FlowId, PutId};
 use std::collections::BTreeSet;
-use wire::{BlockId, FlowId, PutId, limits};
+use wire::limits;
 
 /// Generation of the copies that a put writes.
 pub(crate) const FIRST_GENERATION: u64 = 1;

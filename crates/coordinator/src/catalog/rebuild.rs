@@ -10,8 +10,8 @@ use super::rows::{
 use super::table::{Change, Read, Row, Scan};
 use super::{Catalog, meta};
 use crate::error::{CoordinatorError, Result};
+use model::{BlockId, StripeId};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::{BlockId, StripeId};
 
 /// A copy that a node has, with its sidecar.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use super::Catalog;
 use super::rows::{BlockRow, Location, RepairRow, StripeRow, StripeState, Sums};
 use super::table::{Change, Read};
 use crate::error::{CoordinatorError, Result};
+use model::{BlockId, FlowId, StripeId};
 use std::collections::BTreeSet;
-use wire::{BlockId, FlowId, StripeId};
 
 /// A repair that was noted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

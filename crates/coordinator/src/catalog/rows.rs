@@ -6,8 +6,8 @@ pub(crate) use job::{Assign, JobRow, RecoveryRow, TaskRow, Wish};
 
 use super::table::{Key, Row};
 use gf::Fingerprint;
+use model::{BlockId, ClusterId, FlowId, PutId, StripeId};
 use serde::{Deserialize, Serialize};
-use wire::{BlockId, ClusterId, FlowId, PutId, StripeId};
 
 /// Version of the whole catalog: which tables there are and what they mean.
 pub(crate) const CATALOG_FORMAT: u32 = 1;
@@ -416,11 +416,7 @@ mod fingerprint {
 impl Sums {
     /// From protobuf fields, empty where unknown; `None` if a length is wrong.
     pub fn from_wire(digest: &[u8], fingerprint: &[u8]) -> Option<Sums> {
-        let digest = if digest.is_empty() { None } else { Some(digest.try_into().ok()?) };
-        let fingerprint = match fingerprint {
-            [] => None,
-            bytes => Some(Fingerprint::from_bytes(bytes.try_into().ok()?)),
-        };
+        let model::Sums { digest, fingerprint } = wire::codec::block::sums(digest, fingerprint)?;
         Some(Sums { digest, fingerprint })
     }
 
@@ -435,22 +431,23 @@ impl Sums {
         self.digest.map(|d| d.to_vec()).unwrap_or_default()
     }
 
-    /// As a protobuf field.
-    pub fn fingerprint_vec(&self) -> Vec<u8> {
-        self.fingerprint.map(|f| f.as_bytes().to_vec()).unwrap_or_default()
+    /// As plans have it.
+    pub fn to_model(self) -> model::Sums {
+        let Sums { digest, fingerprint } = self;
+        model::Sums { digest, fingerprint }
     }
 }
 
 impl PartRow {
     /// As a sidecar has it.
-    pub fn facts(&self) -> wire::stripe_info::PartFacts<'_> {
+    pub fn facts(&self) -> model::note::PartFacts<'_> {
         let PartRow { name, version, offset, last } = self;
-        wire::stripe_info::PartFacts { name, version: *version, offset: *offset, last: *last }
+        model::note::PartFacts { name, version: *version, offset: *offset, last: *last }
     }
 
-    /// As a message.
-    pub fn to_wire(&self) -> wire::proto::ObjectPart {
+    /// As plans have it.
+    pub fn to_model(&self) -> model::Part {
         let PartRow { name, version, offset, last } = self.clone();
-        wire::proto::ObjectPart { name, version, offset, last }
+        model::Part { name, version, offset, last }
     }
 }

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::error::Result;
 use disk::{CrashDisk, Disk, PowerSwitch};
+use model::{BlockId, FlowId, PutId, StripeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::{BlockId, FlowId, PutId, StripeId};
 
 const PAGE: &str = include_str!("../../../../docs/data-model.md");
 

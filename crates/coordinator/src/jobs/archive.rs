@@ -7,9 +7,9 @@ use crate::config::PARALLEL_ENCODINGS;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use codes::Code;
+use model::BlockId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::BlockId;
 
 /// The job.
 pub(super) async fn run(

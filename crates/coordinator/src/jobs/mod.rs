@@ -14,13 +14,14 @@ use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use crate::tasks::Task;
+use model::BlockId;
 use recover::Estimate;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
-use wire::{BlockId, proto};
+use wire::proto;
 
 /// Events that a slow listener may lag behind before it misses some; a few kilobytes each.
 const MAX_EVENTS: usize = 1024;

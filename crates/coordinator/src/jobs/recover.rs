@@ -30,13 +30,13 @@ use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use assign::Pending;
 use flow::Scheme;
+use model::{BlockId, NodeId};
 use pace::Pace;
-use plan::{Damaged, NodeId, by_urgency};
+use plan::{Damaged, by_urgency};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use wire::BlockId;
 
 /// Blocks that are assigned together: enough to spread over a thousand nodes, few enough that what is assigned still holds
 /// when its turn comes, and that all candidates fit in some megabytes.

@@ -4,8 +4,8 @@ use super::Job;
 use crate::attempt::{Outcome, RepairOptions, Wanted, carry};
 use crate::error::Result;
 use crate::shared::Shared;
+use model::BlockId;
 use std::sync::Arc;
-use wire::BlockId;
 
 /// One block, as often as copies are missing.
 pub(super) async fn run(

@@ -7,9 +7,9 @@ use super::price::Price;
 use super::rows::Rows;
 use crate::config::STAR_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
+use flow::limits::{MAX_SLICE_BYTES, MIN_SLICE_BYTES, slice_bytes_ok};
 use flow::multi_block::repairs_several;
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, multi_block};
-use wire::limits::{MAX_SLICE_BYTES, MIN_SLICE_BYTES, slice_bytes_ok};
 
 /// Several lanes are as many threads and connections at each helper: to be chosen they have to save so much more time.
 const LANES_MUST_GAIN: f64 = 1.05;

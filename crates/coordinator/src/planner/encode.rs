@@ -6,13 +6,13 @@ use crate::catalog::{NewStripe, PARITY_GENERATION, Placement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use codes::Code;
+use flow::bound::{BlockWrite, FlowHeader};
 use flow::{EncodeRequest, Geometry, Helper, Member};
 use gf::{Field, Fingerprint};
-use plan::{Archival, ArchiveRequest, NodeId};
+use model::note::{self, MemberFacts, StripeFacts};
+use model::{BlockId, NodeId, Sums};
+use plan::{Archival, ArchiveRequest};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::spec::FlowHeader;
-use wire::stripe_info::{self, MemberFacts, StripeFacts};
-use wire::{BlockId, proto};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
 #[derive(Debug)]
@@ -83,8 +83,7 @@ impl Planner {
             archiver: site(archival.archiver.0),
             targets: &targets,
         })?;
-        let header =
-            FlowHeader { flow: new.flow, attempt: new.attempt, ..FlowHeader::new(code.field(), geometry) };
+        let header = FlowHeader { attempt: new.attempt, ..FlowHeader::new(new.flow, code.field(), geometry) };
         let writes = parity_writes(encode, geometry, &sources)?;
         Draft { view, flow, header, sources: &sources, writes, scheme: "encode-star", slices: None }.finish()
     }
@@ -95,15 +94,12 @@ fn parity_writes(
     encode: &EncodePlan<'_>,
     geometry: Geometry,
     sources: &[Source<'_>],
-) -> Result<BTreeMap<Member, proto::BlockWrite>> {
+) -> Result<BTreeMap<Member, BlockWrite>> {
     let EncodePlan { code, new, data, .. } = *encode;
     let data_bytes = |member: Member| sources.get(usize::from(member.0)).map_or(0, |s| s.row.stored_bytes);
     let stored = |index: usize| flow::stored_bytes(code, geometry, Member(index as u16), data_bytes);
     let fingerprints = expected_parity(code, data);
-    let expected = |index: usize| -> &[u8] {
-        let known = fingerprints.as_ref().and_then(|list| list.get(index - code.k()));
-        known.map_or(&[], |fingerprint| fingerprint.as_bytes())
-    };
+    let expected = |index: usize| fingerprints.as_ref().and_then(|list| list.get(index - code.k()));
     let member = |index: usize, block: &Option<BlockId>| match (sources.get(index), block) {
         (Some(source), _) => {
             let facts = source.row.facts(source.block);
@@ -114,7 +110,7 @@ fn parity_writes(
             generation: PARITY_GENERATION,
             stored_bytes: stored(index)?,
             digest: &[],
-            fingerprint: expected(index),
+            fingerprint: expected(index).map_or(&[], |fingerprint| fingerprint.as_bytes()),
             object: None,
         })),
         (None, None) => Ok(None),
@@ -125,17 +121,17 @@ fn parity_writes(
     let mut writes = BTreeMap::new();
     for index in code.k()..code.n() {
         let Some(block) = new.members.get(index).copied().flatten() else { continue };
-        let write = proto::BlockWrite {
-            member: index as u32,
-            block: block.to_vec(),
+        let member = Member(index as u16);
+        let write = BlockWrite {
+            member,
+            block,
             generation: PARITY_GENERATION,
             stored_bytes: stored(index)?,
-            digest: Vec::new(),
-            fingerprint: expected(index).to_vec(),
-            object: None,
-            stripe: stripe_info::encode(facts, index as u16, members.iter().copied()),
+            sums: Sums { digest: None, fingerprint: expected(index).copied() },
+            part: None,
+            note: note::encode(facts, index as u16, members.iter().copied()),
         };
-        writes.insert(Member(index as u16), write);
+        writes.insert(member, write);
     }
     Ok(writes)
 }

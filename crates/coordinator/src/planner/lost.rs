@@ -4,10 +4,10 @@ use super::{Planner, Source, living_copy};
 use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::{NodeView, View};
+use model::{BlockId, NodeId};
+use plan::Requestors;
 use plan::recovery::LostBlock;
-use plan::{NodeId, Requestors};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::BlockId;
 
 /// Nodes that come into question as a block's requestor: a recovery spreads its blocks as evenly over windows of so many,
 /// each at another place, as over all nodes of a large cluster, and looks at a fraction of them.

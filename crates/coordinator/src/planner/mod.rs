@@ -29,12 +29,12 @@ pub(crate) use write::WriteRequest;
 use crate::catalog::rows::{BlockRow, Location};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use flow::{Cost, Flow, Geometry, Helper, Member, Proved, Site};
-use plan::{Draw, LeastRecent, LinkRates, NodeId};
+use flow::bound::{Binding, BlockWrite, FlowHeader, Participant};
+use flow::{Cost, Flow, FlowPlan, Geometry, Helper, Member, Proved, Site, limits};
+use model::{BlockId, NodeId, Peer, Token};
+use plan::{Draw, LeastRecent, LinkRates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::spec::{Binding, FlowHeader};
-use wire::{BlockId, limits, proto};
 
 /// What plans depend on besides the catalog and the nodes: who was selected when, chance, and links.
 #[derive(Debug)]
@@ -67,8 +67,7 @@ impl SliceLength {
 /// A plan, and what it was made from.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
-    pub plan: proto::FlowPlan,
-    pub flow: Proved,
+    pub plan: FlowPlan,
     pub cost: Cost,
 }
 
@@ -161,7 +160,7 @@ struct Draft<'a> {
     header: FlowHeader,
     /// What it reads.
     sources: &'a [Source<'a>],
-    writes: BTreeMap<Member, proto::BlockWrite>,
+    writes: BTreeMap<Member, BlockWrite>,
     scheme: &'a str,
     /// First wanted slice and their number; all if `None`.
     slices: Option<(u64, u64)>,
@@ -194,31 +193,29 @@ impl Draft<'_> {
             blocks,
             writes,
             scheme: scheme.to_owned(),
-            slices: (first, count),
+            slices: first..first + count,
         };
-        let mut plan = wire::spec::encode_plan(&flow, binding)?;
-        plan.predicted = cost
-            .links
-            .iter()
-            .map(|(&(from, to), &bytes)| proto::LinkBytes { from: from.0, to: to.0, bytes })
-            .collect();
-        Ok(Planned { plan, flow, cost })
+        let mut plan = flow::bound::bind(flow, binding, || Token(rand::random()))?;
+        plan.predicted = cost.links.iter().map(|(&sites, &bytes)| (sites, bytes)).collect();
+        Ok(Planned { plan, cost })
     }
 }
 
-fn participants(view: &View, flow: &Proved) -> Result<Vec<proto::Participant>> {
-    let participant = |at: Site| -> Result<proto::Participant> {
+fn participants(view: &View, flow: &Proved) -> Result<Vec<Participant>> {
+    let participant = |at: Site| -> Result<Participant> {
+        let (site, peer) = (at, Peer::from_number(at.0));
         if at == CLIENT {
-            return Ok(proto::Participant { site: at.0, ..Default::default() });
+            return Ok(Participant {
+                site,
+                peer,
+                control_addr: String::new(),
+                data_addr: String::new(),
+                rack: 0,
+            });
         }
         let node = view.node(at.0)?;
-        Ok(proto::Participant {
-            site: at.0,
-            node: at.0,
-            control_addr: node.control_addr.clone(),
-            data_addr: node.data_addr.clone(),
-            rack: node.rack,
-        })
+        let (control_addr, data_addr) = (node.control_addr.clone(), node.data_addr.clone());
+        Ok(Participant { site, peer, control_addr, data_addr, rack: node.rack })
     };
     let sites = flow.sites();
     let mut participants = Vec::with_capacity(sites.len());

@@ -10,7 +10,6 @@ use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::{Geometry, Member, MultiBlockRequest, Site};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::spec::FlowHeader;
 
 /// A block that is to be made: what it is, and how its copy is to be written, by which requestor among others.
 pub(crate) type Target<'a> = (&'a Placement, RepairSpec);
@@ -105,12 +104,12 @@ impl Planner {
         for (&(member, _), (target, spec)) in sites.iter().zip(targets) {
             writes.insert(member, spec.write(target, member, stripe.info(member.0, remade)));
         }
-        let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
+        let header = spec.header(code.field(), flow.geometry);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
         let scheme = scheme.name().to_owned();
-        let has_spares = planned.flow.sites().len() - sites.len() < helpers.len();
+        let has_spares = planned.plan.flow.sites().len() - sites.len() < helpers.len();
         let plan = RepairPlan { planned, scheme, why, price, parts, has_spares };
         Ok(SeveralPlan::OnePass(Box::new(plan)))
     }

@@ -8,11 +8,12 @@ use super::Planner;
 use crate::error::Result;
 use crate::health::View;
 use flow::{Helper, Proved, RepairRequest, Scheme, SharedPath, Site};
+use model::NodeId;
 use plan::path::{
     Bandwidth, LinkMatrix, MAX_NODES, MultiPath, SEARCH_STEPS, WeightedPath, multi_path, rack_aware_path,
     weighted_path,
 };
-use plan::{LinkRates, NodeId, PlanError, RackId, Topology};
+use plan::{LinkRates, PlanError, RackId, Topology};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 

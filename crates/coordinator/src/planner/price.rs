@@ -3,7 +3,7 @@
 use super::Planned;
 use super::order::Network;
 use flow::{Direction, Member, Proved, Rates, Site};
-use plan::NodeId;
+use model::NodeId;
 use std::fmt;
 use std::ops::Range;
 
@@ -90,11 +90,12 @@ impl Network {
     /// Lets the lanes of a flow begin as fast as its busiest link carries their payload. What begins faster piles up where
     /// lanes meet, and then lanes that need all of a link do not get it. One lane alone meets nobody.
     pub fn pace(&self, planned: &mut Planned) {
-        let Planned { plan, flow, cost } = planned;
+        let Planned { plan, cost } = planned;
         let seconds = self.on_links(|rates| flow::busiest(cost, rates));
-        if flow.lanes.len() > 1 && seconds > 0.0 {
-            let bytes = plan.slice_count.saturating_mul(u64::from(flow.geometry.slice_bytes));
-            let bytes = bytes.min(flow.geometry.symbol_bytes());
+        if plan.flow.lanes.len() > 1 && seconds > 0.0 {
+            let (geometry, slices) = (plan.flow.geometry, &plan.binding.slices);
+            let bytes = (slices.end - slices.start).saturating_mul(u64::from(geometry.slice_bytes));
+            let bytes = bytes.min(geometry.symbol_bytes());
             plan.symbol_bytes_per_s = (bytes as f64 / seconds * PAYLOAD) as u64;
         }
     }

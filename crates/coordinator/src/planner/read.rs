@@ -9,11 +9,12 @@ use crate::config::WATCHED_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use codes::Code;
+use flow::bound::FlowHeader;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
+use model::FlowId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use wire::proto;
-use wire::spec::FlowHeader;
 
 /// Bytes of a block that a client wants.
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ impl Planner {
             node.map(|n| (n.is_last_resort(), n.status.running_stages))
         };
         let usable: Vec<_> = row.locations.iter().filter(|l| !request.avoid.contains(&l.node)).collect();
-        let ids: Vec<_> = usable.iter().map(|l| plan::NodeId(l.node)).collect();
+        let ids: Vec<_> = usable.iter().map(|l| model::NodeId(l.node)).collect();
         let by_age = self.recent().preference(&ids).into_iter().map(|i| *usable[i]);
         // `min_by_key` keeps the first of equals: the least recently used.
         let living = by_age.filter_map(|l| load(l.node).map(|load| (load, l)));
@@ -90,7 +91,7 @@ impl Planner {
         let planned = Draft {
             view,
             flow,
-            header: FlowHeader::new(code.field(), geometry),
+            header: FlowHeader::new(FlowId(rand::random()), code.field(), geometry),
             sources: &[Source { member, block: placement.block, row, location }],
             writes: BTreeMap::new(),
             scheme: "read",
@@ -147,7 +148,10 @@ impl Planner {
         let slices = rows.slices(flow.geometry.slice_bytes);
         let mut planned = Draft {
             view,
-            header: FlowHeader { serial: scheme.serial(), ..FlowHeader::new(code.field(), flow.geometry) },
+            header: FlowHeader {
+                serial: scheme.serial(),
+                ..FlowHeader::new(FlowId(rand::random()), code.field(), flow.geometry)
+            },
             flow,
             sources: &sources,
             writes: BTreeMap::new(),
@@ -176,7 +180,8 @@ impl Planner {
         block_bytes: u64,
     ) -> Option<proto::Price> {
         let is_watched = others_could_help && bytes >= WATCHED_READ_BYTES;
-        let price = is_watched.then(|| self.network(view).price_of(&planned.flow, &planned.cost, stored))?;
+        let price =
+            is_watched.then(|| self.network(view).price_of(&planned.plan.flow, &planned.cost, stored))?;
         Some(proto::Price { slot_bytes: price.timeslots * block_bytes as f64, seconds: price.seconds })
     }
 }
@@ -199,5 +204,11 @@ pub(super) fn unrecoverable(
 }
 
 fn reply(planned: Planned, note: String, offset: u64, length: u64) -> proto::PlanReply {
-    proto::PlanReply { plan: Some(planned.plan), note, offset, length, ..Default::default() }
+    proto::PlanReply {
+        plan: Some(wire::codec::plan::encode(&planned.plan)),
+        note,
+        offset,
+        length,
+        ..Default::default()
+    }
 }

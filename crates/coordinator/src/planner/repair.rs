@@ -8,11 +8,11 @@ use super::{Draft, Planned, Planner, SliceLength, Source, living_copy, plain, si
 use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
+use flow::bound::{BlockWrite, FlowHeader};
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink};
-use plan::NodeId;
+use gf::Field;
+use model::{FlowId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::spec::FlowHeader;
-use wire::{FlowId, proto};
 
 /// How a block is to be repaired.
 #[derive(Clone, Debug)]
@@ -143,15 +143,15 @@ impl Planner {
             }
             false => Vec::new(),
         };
-        let header = spec.header(FlowHeader::new(code.field(), flow.geometry));
+        let header = spec.header(code.field(), flow.geometry);
         let header = FlowHeader { serial: scheme.serial(), ..header };
         let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
         let mut planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
         network.pace(&mut planned);
-        let price = Some(network.price_of(&planned.flow, &planned.cost, stored));
-        let has_spares = planned.flow.sites().len() <= helpers.len();
+        let price = Some(network.price_of(&planned.plan.flow, &planned.cost, stored));
+        let has_spares = planned.plan.flow.sites().len() <= helpers.len();
         Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts, has_spares })
     }
 
@@ -188,7 +188,7 @@ impl Planner {
         let wanted = RepairRequest::whole_blocks(&code, &[member]);
         let (from, to) = (site(location.node), site(spec.requestor));
         let flow = flow::copy::copy(&code, geometry, &wanted, from, to, Sink::Write)?;
-        let header = spec.header(FlowHeader::new(code.field(), geometry));
+        let header = spec.header(code.field(), geometry);
         let sources = [Source { member, block: placement.block, row, location }];
         let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
         let planned =
@@ -205,8 +205,9 @@ impl Planner {
 }
 
 impl RepairSpec {
-    pub(super) fn header(&self, header: FlowHeader) -> FlowHeader {
-        FlowHeader { flow: self.flow, attempt: self.attempt, verify: self.verify, keep: true, ..header }
+    pub(super) fn header(&self, field: Field, geometry: Geometry) -> FlowHeader {
+        let header = FlowHeader::new(self.flow, field, geometry);
+        FlowHeader { attempt: self.attempt, verify: self.verify, keep: true, ..header }
     }
 
     /// What the new copy's sidecar says of its stripe; nothing if it is in none.
@@ -217,16 +218,15 @@ impl RepairSpec {
         placement.stripe.as_ref().map(info).unwrap_or_default()
     }
 
-    pub(super) fn write(&self, placement: &Placement, member: Member, stripe: Vec<u8>) -> proto::BlockWrite {
-        proto::BlockWrite {
-            member: u32::from(member.0),
-            block: placement.block.to_vec(),
+    pub(super) fn write(&self, placement: &Placement, member: Member, note: Vec<u8>) -> BlockWrite {
+        BlockWrite {
+            member,
+            block: placement.block,
             generation: self.generation,
             stored_bytes: placement.row.stored_bytes,
-            digest: placement.row.sums.digest_vec(),
-            fingerprint: placement.row.sums.fingerprint_vec(),
-            object: placement.row.part.as_ref().map(|part| part.to_wire()),
-            stripe,
+            sums: placement.row.sums.to_model(),
+            part: placement.row.part.as_ref().map(|part| part.to_model()),
+            note,
         }
     }
 }

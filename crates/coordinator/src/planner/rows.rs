@@ -15,8 +15,9 @@
 use super::slice_run;
 use crate::config::STAR_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
+use flow::limits;
 use std::ops::Range;
-use wire::{limits, proto};
+use wire::proto;
 
 /// Parts that a reader holds: at most one in each symbol, and one more where an attempt broke off.
 const MAX_HELD: usize = 2 * limits::MAX_ALPHA as usize;

@@ -5,10 +5,10 @@ use crate::catalog::rows::{PartRow, Sums};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::Member;
+use flow::bound::{BlockWrite, FlowHeader};
+use model::{BlockId, FlowId};
 use plan::placement::random::random;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::spec::FlowHeader;
-use wire::{BlockId, proto};
 
 /// A block to write.
 #[derive(Clone, Debug)]
@@ -46,18 +46,17 @@ impl Planner {
         let replicas: Vec<_> =
             request.nodes.iter().enumerate().map(|(i, &node)| (Member(i as u16), site(node))).collect();
         let flow = flow::write::chain(&code, geometry, CLIENT, &replicas)?;
-        let write = |member: Member| proto::BlockWrite {
-            member: u32::from(member.0),
-            block: request.block.to_vec(),
+        let write = |member: Member| BlockWrite {
+            member,
+            block: request.block,
             generation: request.generation,
             stored_bytes: request.stored_bytes,
-            digest: request.sums.digest_vec(),
-            fingerprint: request.sums.fingerprint_vec(),
-            object: Some(request.part.to_wire()),
-            stripe: Vec::new(),
+            sums: request.sums.to_model(),
+            part: Some(request.part.to_model()),
+            note: Vec::new(),
         };
         let writes: BTreeMap<_, _> = replicas.iter().map(|&(member, _)| (member, write(member))).collect();
-        let header = FlowHeader::new(code.field(), geometry);
+        let header = FlowHeader::new(FlowId(rand::random()), code.field(), geometry);
         Draft { view, flow, header, sources: &[], writes, scheme: "chain-write", slices: None }.finish()
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
+use model::NodeId;
 use std::collections::BTreeSet;
 use tonic::Code;
 use wire::proto;
@@ -239,9 +240,9 @@ async fn a_damaged_copy_is_dropped_and_repaired_unless_it_is_the_last_resort() {
     // The last copy is kept, however bad: something may be read from it yet.
     cluster.put_with("single", b"only one", BLOCK_BYTES, 1).await.unwrap();
     let single = cluster.lookup("single").await.unwrap().blocks[0].clone();
-    let fault = wire::Fault::new(wire::Cause::CorruptBlock, "test")
-        .suspecting(single.nodes[0], single.nodes[0])
-        .about(wire::BlockId::from_slice(&single.block).unwrap());
+    let fault = model::Fault::new(model::Cause::CorruptBlock, "test")
+        .suspecting(NodeId(single.nodes[0]), NodeId(single.nodes[0]))
+        .about(model::BlockId::from_slice(&single.block).unwrap());
     cluster.client.report_fault(proto::Fault::from(fault)).await.unwrap();
     assert_eq!(cluster.lookup("single").await.unwrap().blocks[0].nodes, single.nodes);
 }

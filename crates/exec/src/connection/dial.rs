@@ -2,14 +2,15 @@
 //! waits for the first.
 
 use super::{Abort, Identity, Link, Origin, Pool};
+use flow::bound::EdgeEnd;
+use model::{Cause, Fault};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::call::{HEAD_BYTES, Head};
 use wire::frame::{Hello, REPLY_BYTES, Reply};
-use wire::spec::EdgeEnd;
-use wire::{Cause, Fault, limits, proto};
+use wire::{limits, proto};
 
 const PATIENCE: Duration = Duration::from_millis(limits::CONNECT_TIMEOUT_MS);
 const ANSWER_PATIENCE: Duration = Duration::from_millis(limits::ANSWER_TIMEOUT_MS);

@@ -2,14 +2,15 @@
 
 use super::{Link, StreamContext, low_water};
 use crate::doing::Activity;
+use flow::bound::{EdgeEnd, FlowHeader};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
+use model::{Cause, Fault};
 use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
-use wire::spec::{EdgeEnd, FlowHeader};
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
 /// enough to stay in the second-level cache until it has been combined and sent on.
@@ -408,6 +409,7 @@ pub fn fingerprint_at(buffer: &[u8], at: usize, index: usize) -> Fingerprint {
 mod tests {
     use super::super::{Identity, Origin, Outlet};
     use super::*;
+    use model::Peer;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use wire::frame::HELLO_BYTES;
@@ -424,7 +426,7 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let link = |stream| Link { stream, origin: Origin::Accepted, answered: None };
         let receiver = link(listener.accept().unwrap().0);
-        let token = wire::Token::random();
+        let token = model::Token(rand::random());
         let end = EdgeEnd {
             lane: 0,
             edge: 0,
@@ -432,11 +434,14 @@ mod tests {
             extents: vec![0],
             token,
             dial: None,
-            peer: 2,
+            peer: Peer::from_number(2),
             bytes_per_s: 0,
         };
         let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
-        let id = Identity { node: 1, header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let id = Identity {
+            node: Peer::from_number(1),
+            header: FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry),
+        };
         let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();
         outlet.finish().unwrap();
         sender.write_all(more).unwrap();

@@ -11,13 +11,14 @@ pub use outlet::Outlet;
 
 use crate::doing::Doing;
 use crate::throttle::Throttle;
+use flow::bound::{EdgeEnd, FlowHeader};
+use model::{Cause, Fault, Peer};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use wire::spec::{EdgeEnd, FlowHeader};
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// Idle connections kept for each peer. A node has rarely more flows with one neighbour at once.
 const POOLED_PER_PEER: usize = 8;
@@ -115,8 +116,8 @@ pub struct Link {
 /// Who we are in a flow, for errors and frames.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// This node (0: a client).
-    pub node: u32,
+    /// This process.
+    pub node: Peer,
     /// The flow's header.
     pub header: FlowHeader,
 }
@@ -158,6 +159,7 @@ pub struct StreamContext {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::NodeId;
     use std::io::Read;
     use std::net::TcpListener;
 
@@ -184,21 +186,24 @@ mod tests {
     #[test]
     fn no_peer_is_blamed_for_what_this_process_lacks() {
         let geometry = flow::Geometry { block_bytes: 1, alpha: 1, slice_bytes: 1024 };
-        let id = Identity { node: 3, header: FlowHeader::new(gf::Field::Gf256, geometry) };
+        let id = Identity {
+            node: NodeId(3).into(),
+            header: FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry),
+        };
         let end = EdgeEnd {
             lane: 0,
             edge: 0,
             rows: 1,
             extents: vec![1],
-            token: wire::Token::random(),
+            token: model::Token(rand::random()),
             dial: None,
-            peer: 7,
+            peer: NodeId(7).into(),
             bytes_per_s: 0,
         };
         let fault = |errno: Errno| id.no_connection(&end, false, &errno.into(), String::new());
         let lacking = fault(Errno::MFILE);
-        assert_eq!((lacking.cause, lacking.suspect), (Cause::Busy, Some((3, 3))));
+        assert_eq!((lacking.cause, lacking.suspect), (Cause::Busy, Some((id.node, id.node))));
         let lost = fault(Errno::CONNRESET);
-        assert_eq!((lost.cause, lost.suspect), (Cause::Disconnected, Some((3, 7))));
+        assert_eq!((lost.cause, lost.suspect), (Cause::Disconnected, Some((id.node, end.peer))));
     }
 }

@@ -3,12 +3,12 @@
 use super::{Link, StreamContext};
 use crate::doing::Activity;
 use crate::throttle::Throttle;
+use flow::bound::EdgeEnd;
+use model::{Cause, Fault};
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind};
-use wire::spec::EdgeEnd;
-use wire::{Cause, Fault};
 
 /// Under a throttle bytes are charged and sent in pieces of this size, so that a hop adds little delay.
 const THROTTLED_PIECE_BYTES: usize = 32 * 1024;

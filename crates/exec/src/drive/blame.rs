@@ -3,10 +3,11 @@
 
 use super::{Driver, FromStage};
 use crate::control::Heard;
+use model::{Cause, Fault, Peer};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// After the first fault the driver listens this long for what others say, to blame the cause and not its effects.
 const BLAME_WINDOW: Duration = Duration::from_millis(150);
@@ -30,7 +31,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             return Ok(());
         }
         // Lane by lane: who waits in one may be what another waits for.
-        let waits: BTreeSet<(u32, u32)> = self.waiting.iter().map(|&(lane, _, to)| (lane, to)).collect();
+        let waits: BTreeSet<(u32, Peer)> = self.waiting.iter().map(|&(lane, _, to)| (lane, to)).collect();
         let guilty = self.waiting.iter().find(|&&(lane, from, _)| !waits.contains(&(lane, from))).copied();
         match guilty {
             // It is the end that waits for input whose word this is.
@@ -47,7 +48,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     pub(super) async fn blame(&mut self, first: Fault) -> Fault {
         let mut told = vec![first];
         // A fault of each stage, an end of each node.
-        let most = 2 * self.plan.stages.len() + 1;
+        let most = 2 * self.plan.flow.stages().count() + 1;
         let deadline = tokio::time::Instant::now() + BLAME_WINDOW;
         while told.len() < most
             && let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await
@@ -88,7 +89,7 @@ fn nearest(mut told: Vec<Fault>) -> Fault {
 /// Whether a fault is nearer to the root than the one that is held to be so far. Of two that are alike, it is if it comes
 /// from an end of the edge that the other one blames, and blames another edge: who breaks one connection breaks the next.
 fn nearer(other: &Fault, so_far: &Fault) -> bool {
-    let blamed = |node: u32| so_far.suspect.is_some_and(|(from, to)| node == from || node == to);
+    let blamed = |node: Peer| so_far.suspect.is_some_and(|(from, to)| node == from || node == to);
     match nearness(other.cause).cmp(&nearness(so_far.cause)) {
         Ordering::Less => true,
         Ordering::Equal => {
@@ -115,8 +116,10 @@ fn nearness(cause: Cause) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::NodeId;
 
     fn lost(reporter: u32, from: u32, to: u32) -> Fault {
+        let [reporter, from, to] = [reporter, from, to].map(Peer::from_number);
         Fault { reporter, ..Fault::new(Cause::Disconnected, "lost").suspecting(from, to) }
     }
 
@@ -127,15 +130,15 @@ mod tests {
         let same = lost(3, 2, 3);
         for first in [&upstream, &cause, &same, &downstream] {
             let told = [first, &downstream, &same, &upstream, &cause].map(Fault::clone).to_vec();
-            assert_eq!(nearest(told).suspect, Some((2, 3)), "{first}");
+            assert_eq!(nearest(told).suspect, cause.suspect, "{first}");
         }
         let long = vec![lost(1, 1, 2), lost(3, 3, 4), lost(2, 2, 3)];
-        assert_eq!(nearest(long).suspect, Some((3, 4)), "it leads from one to the next");
+        assert_eq!(nearest(long).suspect, downstream.suspect, "it leads from one to the next");
         assert_eq!(nearest(vec![lost(1, 1, 2), lost(2, 2, 1)]).cause, Cause::Disconnected, "no circles");
         assert!(nearer(&cause, &upstream));
         assert!(!nearer(&upstream, &cause) && !nearer(&downstream, &cause));
         assert!(nearer(&same, &downstream) && !nearer(&same, &cause));
-        let corrupt = Fault::new(Cause::CorruptSlice, "wrong").suspecting(1, 2);
+        let corrupt = Fault::new(Cause::CorruptSlice, "wrong").suspecting(NodeId(1), NodeId(2));
         assert!(nearer(&corrupt, &cause) && !nearer(&cause, &corrupt));
         assert!(!nearer(&cause, &lost(2, 1, 2)), "of one node its first word counts");
     }

@@ -2,10 +2,10 @@
 //! lane no more than it has at hand.
 
 use flow::LaneShare;
+use flow::bound::FlowHeader;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::proto;
-use wire::spec::FlowHeader;
 
 /// Grants are given in this many parts of a window. Each is a message that wakes every participant at once; where they
 /// share processors that is a stall of a millisecond or two on all links, and no link ever makes up for it.
@@ -42,15 +42,14 @@ struct LaneRuns {
 }
 
 impl Grants {
-    /// For the slices `ranges` of `plan`; at its stages `ends` (lane, stage) something is delivered.
+    /// For the slices `ranges` of a flow of these lanes; at its stages `ends` (lane, stage) something is delivered.
     pub fn new(
-        plan: &proto::FlowPlan,
+        lanes: &[LaneShare],
         header: &FlowHeader,
         ranges: Vec<Range<u64>>,
         ends: impl Iterator<Item = (u32, u32)>,
     ) -> Grants {
-        let lanes = lane_shares(plan);
-        let deal = flow::deal(header.geometry, &lanes, ranges);
+        let deal = flow::deal(header.geometry, lanes, ranges);
         let shares: u64 = lanes.iter().map(|lane| u64::from(lane.share)).sum();
         let of_all = u64::from(header.lane_window_slices) * lanes.len() as u64;
         let lane = |lane: &LaneShare| {
@@ -210,31 +209,18 @@ impl LaneRuns {
     }
 }
 
-/// What is known of the lanes of `plan`, which are checked.
-pub(super) fn lane_shares(plan: &proto::FlowPlan) -> Vec<LaneShare> {
-    let lanes = plan.stages.iter().map(|s| s.lane as usize + 1).max().unwrap_or(1);
-    let lane = |lane: usize| LaneShare {
-        share: plan.shares.get(lane).copied().unwrap_or(1),
-        stages: plan.stages.iter().filter(|stage| stage.lane as usize == lane).count(),
-    };
-    (0..lanes).map(lane).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn grants(shares: &[u32], window: u32, ranges: Vec<Range<u64>>) -> Grants {
         let geometry = flow::Geometry { block_bytes: 64 << 20, alpha: 1, slice_bytes: 32 << 10 };
-        let header = FlowHeader { window_slices: window, ..FlowHeader::new(gf::Field::Gf256, geometry) };
-        let stage = |lane| proto::Stage { lane, stage: 1, ..Default::default() };
-        let lanes = shares.len() as u32;
-        let plan = proto::FlowPlan {
-            stages: (0..lanes).map(stage).collect(),
-            shares: shares.to_vec(),
-            ..Default::default()
+        let header = FlowHeader {
+            window_slices: window,
+            ..FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry)
         };
-        Grants::new(&plan, &header, ranges, (0..lanes).map(|lane| (lane, 1)))
+        let lanes: Vec<LaneShare> = shares.iter().map(|&share| LaneShare { share, stages: 1 }).collect();
+        Grants::new(&lanes, &header, ranges, (0..shares.len() as u32).map(|lane| (lane, 1)))
     }
 
     #[test]
@@ -271,14 +257,12 @@ mod tests {
     #[test]
     fn of_each_lane_no_more_is_under_way_than_its_window() {
         let geometry = flow::Geometry { block_bytes: 8 << 20, alpha: 1, slice_bytes: 8 << 10 };
-        let header = FlowHeader { lane_window_slices: 26, ..FlowHeader::new(gf::Field::Gf256, geometry) };
-        let stage = |place: u32| proto::Stage { lane: place / 3, stage: place % 3, ..Default::default() };
-        let plan = proto::FlowPlan {
-            stages: (0..9).map(stage).collect(),
-            shares: vec![10, 1, 10],
-            ..Default::default()
+        let header = FlowHeader {
+            lane_window_slices: 26,
+            ..FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry)
         };
-        let mut g = Grants::new(&plan, &header, vec![Range { start: 0, end: 1024 }], (0..3).map(|l| (l, 2)));
+        let lanes = [10, 1, 10].map(|share| LaneShare { share, stages: 3 });
+        let mut g = Grants::new(&lanes, &header, vec![Range { start: 0, end: 1024 }], (0..3).map(|l| (l, 2)));
         let (mut granted, mut delivered, mut messages) = ([0_u64; 3], [0_u64; 3], 0);
         // The slow lane delivers nothing before the others have delivered all.
         for turn in 0.. {

@@ -12,7 +12,9 @@ use crate::answer;
 use crate::control::{Heard, Report, all_prepared};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{REPORTS_PER_WINDOW, Sink};
+use flow::{Flow, FlowPlan, Output, Site, Stage, StageKey};
 use grants::Grants;
+use model::{Cause, Fault, Peer};
 use pace::{LOOK_EVERY, PREPARED_WITHIN, Pace};
 use participants::{Here, Participants, Remote, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,9 +22,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use wire::codec::{part, plan};
 use wire::proto::stage_message::Kind as FromStage;
-use wire::spec::{FlowHeader, decode_header, prepares};
-use wire::{Cause, Fault, limits, proto};
+use wire::{limits, proto};
 
 /// Whoever looks on is told how far a flow is at most this often.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -44,30 +46,29 @@ impl Engine {
     /// Runs a flow to its end, as its driver. Dropping the future ends the flow everywhere.
     pub async fn drive(
         &self,
-        plan: proto::FlowPlan,
+        plan: FlowPlan<Flow>,
         io: DriverIo,
         progress: impl FnMut(proto::DriveProgress) + Send,
     ) -> Result<proto::DriveResult, Fault> {
         let started = Instant::now();
-        let header = decode_header(plan.header.as_ref().ok_or_else(|| invalid("a plan without a header"))?)?;
-        let enrich = |f: Fault| self.enrich(&header, f);
-        check(&plan, &header).map_err(enrich)?;
-        let all = plan.first_slice..plan.first_slice + plan.slice_count;
-        let mut grants = Grants::new(&plan, &header, vec![all.clone()], ends(&plan));
+        let (header, lanes) = (&plan.binding.header, plan.flow.lane_shares());
+        let enrich = |f: Fault| self.enrich(header, f);
+        let all = plan.binding.slices.clone();
+        let mut grants = Grants::new(&lanes, header, vec![all.clone()], ends(&plan.flow));
         // What an earlier attempt left is known only when everyone is prepared.
         let at_once = if header.attempt == 1 || !header.keep { grants.next() } else { Vec::new() };
         let first = FirstGrants { finish: !at_once.is_empty() && grants.all(), grants: at_once };
-        let participants = self.prepare_all(&plan, &header, io, &first).await.map_err(enrich)?;
+        let participants = self.prepare_all(&plan, io, &first).await.map_err(enrich)?;
         let mut kept_slices = 0;
         if first.grants.is_empty()
             && let Some(lack) = participants.lack()
         {
             let lack = clipped(lack, &all);
-            grants = Grants::new(&plan, &header, lack, ends(&plan));
-            kept_slices = plan.slice_count - grants.wanted();
+            grants = Grants::new(&lanes, header, lack, ends(&plan.flow));
+            kept_slices = all.end - all.start - grants.wanted();
         }
         let mut driver = Driver {
-            running: plan.stages.iter().map(|s| (s.lane, s.stage)).collect(),
+            running: plan.flow.stages().map(|(key, _)| key).collect(),
             failed: BTreeSet::new(),
             plan: &plan,
             grants,
@@ -76,7 +77,7 @@ impl Engine {
             progress,
             told: started,
             waiting: BTreeSet::new(),
-            pace: Pace::of(&plan, &header),
+            pace: Pace::of(&plan),
             result: proto::DriveResult { kept_slices, ..Default::default() },
         };
         driver.run(first.finish).await.map_err(enrich)
@@ -84,40 +85,40 @@ impl Engine {
 
     async fn prepare_all(
         &self,
-        plan: &proto::FlowPlan,
-        header: &FlowHeader,
+        plan: &FlowPlan<Flow>,
         io: DriverIo,
         first: &FirstGrants,
     ) -> Result<Participants, Fault> {
-        let (events, mut incoming) = mpsc::channel(REPORTS_PER_STAGE * plan.stages.len().max(1));
-        let lease = Duration::from_millis(u64::from(header.lease_ms));
-        let patience = match plan.expected_us {
-            0 => lease,
-            // Where a flow takes that long, messages wait as long behind the bytes of others.
-            expected => Duration::from_micros(expected).max(PREPARED_WITHIN).min(lease),
-        };
+        let (events, mut incoming) = mpsc::channel(REPORTS_PER_STAGE * plan.flow.stages().count().max(1));
+        let lease = Duration::from_millis(u64::from(plan.binding.header.lease_ms));
+        // Where a flow takes that long, messages wait as long behind the bytes of others.
+        let patience = plan.expected.map_or(lease, |expected| expected.max(PREPARED_WITHIN).min(lease));
         let deadline = tokio::time::Instant::now() + patience;
         let reads_here = reads_here(plan, self.node());
-        let mut prepares = prepares(plan)?;
         let (mut local, mut calls, mut there) = (None, HashMap::new(), Vec::new());
-        for participant in &plan.participants {
-            let Some(prepare) = prepares.remove(&participant.site) else { continue };
-            let prepare = first.with(prepare);
-            if participant.node == self.node() {
-                local = Some((participant.site, prepare));
+        for (participant, ends) in plan.standing()? {
+            let site = participant.site;
+            if participant.peer == self.node() {
+                local = Some((site, ends));
                 continue;
             }
-            if reads_here && let Some((edge, call)) = answer::call_for(&prepare, header) {
+            let prepare = first.with(part::encode(plan, site, &ends));
+            if reads_here
+                && let Ok(stages) = plan.part(site, ends)
+                && let Some((edge, call)) = answer::call_for(&stages, &prepare)
+            {
                 calls.insert(edge, call);
                 continue;
             }
             there.push(Remote::begin(self.control(), participant, prepare, events.clone())?);
         }
         let mut here = None;
-        if let Some((site, prepare)) = local {
-            let io = StageIo { source: io.source, sink: io.sink, calls, first_slice: plan.first_slice };
-            let prepared = self.prepare(&prepare, io).await?;
-            here = Some(Here::new(site, prepared, events));
+        if let Some((site, ends)) = local {
+            let stages = plan.part(site, ends)?;
+            let first_slice = plan.binding.slices.start;
+            let io = StageIo { source: io.source, sink: io.sink, calls, first_slice };
+            let prepared = self.prepare(stages, first.grants.clone(), first.finish, io).await?;
+            here = Some(Here::new(site, self.node(), prepared, events));
         }
         let sites = there.iter().map(|remote| (remote.site, remote.node)).collect();
         let (kept, early) = all_prepared(sites, &mut incoming, deadline).await?;
@@ -138,29 +139,10 @@ impl FirstGrants {
     }
 }
 
-/// What a driver can be told to do.
-fn check(plan: &proto::FlowPlan, header: &FlowHeader) -> Result<(), Fault> {
-    let lanes = plan.stages.iter().map(|s| (s.lane as usize).saturating_add(1)).max().unwrap_or(0);
-    let shares = plan.shares.len();
-    if lanes > flow::validate::MAX_LANES || plan.shares.contains(&0) {
-        return Err(invalid("more lanes than a flow may have, or one without a share"));
-    }
-    if shares != lanes && (shares != 0 || lanes != 1) {
-        return Err(invalid("there is not a share for each lane"));
-    }
-    let end = plan.first_slice.checked_add(plan.slice_count);
-    if end.is_none_or(|end| end > header.geometry.slices()) {
-        return Err(invalid("slices beyond the block's"));
-    }
-    Ok(())
-}
-
 /// The stages, by lane and index, where something ends.
-fn ends(plan: &proto::FlowPlan) -> impl Iterator<Item = StageKey> {
-    let ends = |s: &&proto::Stage| {
-        s.outputs.iter().any(|o| !matches!(o.kind, Some(proto::stage_output::Kind::Edge(_)) | None))
-    };
-    plan.stages.iter().filter(ends).map(|s| (s.lane, s.stage))
+fn ends(flow: &Flow) -> impl Iterator<Item = StageKey> {
+    let ends = |stage: &Stage| stage.outputs.iter().any(|output| !matches!(output, Output::Edge(_)));
+    flow.stages().filter(move |(_, stage)| ends(stage)).map(|(key, _)| key)
 }
 
 /// Those of `ranges` that lie within `all`, ascending, each slice once.
@@ -178,19 +160,13 @@ fn clipped(mut ranges: Vec<Range<u64>>, all: &Range<u64>) -> Vec<Range<u64>> {
 }
 
 /// Whether the driver is where a read ends: then those who only answer it are called by its own stage.
-fn reads_here(plan: &proto::FlowPlan, node: u32) -> bool {
-    let reads = |s: &proto::Stage| {
-        s.outputs.iter().any(|o| matches!(o.kind, Some(proto::stage_output::Kind::Read(_))))
-    };
-    let node_of = |site: u32| plan.participants.iter().find(|p| p.site == site).map(|p| p.node);
-    plan.stages.iter().any(|s| reads(s) && node_of(s.site) == Some(node))
+fn reads_here(plan: &FlowPlan<Flow>, node: Peer) -> bool {
+    let reads = |stage: &Stage| stage.outputs.iter().any(|output| matches!(output, Output::Read { .. }));
+    plan.flow.stages().any(|(_, stage)| reads(stage) && plan.peer(stage.site) == node)
 }
 
-/// A stage, by lane and index.
-type StageKey = (u32, u32);
-
 struct Driver<'a, P> {
-    plan: &'a proto::FlowPlan,
+    plan: &'a FlowPlan<Flow>,
     grants: Grants,
     participants: Participants,
     started: Instant,
@@ -199,9 +175,9 @@ struct Driver<'a, P> {
     /// Stages that have not yet said Done.
     running: BTreeSet<StageKey>,
     /// Sites that have said what is wrong. That they end then says nothing.
-    failed: BTreeSet<u32>,
+    failed: BTreeSet<Site>,
     /// Lanes and edges (by node) on which somebody waits for input.
-    waiting: BTreeSet<(u32, u32, u32)>,
+    waiting: BTreeSet<(u32, Peer, Peer)>,
     /// Of a flow of which something is expected.
     pace: Option<Pace>,
     result: proto::DriveResult,
@@ -253,11 +229,11 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         let message = match report.heard {
             Heard::Message(message) => message,
             Heard::End(why) => {
-                let unfinished = self.plan.stages.iter().any(|s| s.site == report.site && self.runs(s));
+                let unfinished = self.runs_at(report.site);
                 if unfinished && !self.failed.contains(&report.site) {
                     let node = report.node;
                     let why = if why.is_empty() { why } else { format!(" ({why})") };
-                    let what = format!("node-{node} ended the control stream before its work was done{why}");
+                    let what = format!("{node} ended the control stream before its work was done{why}");
                     return Err(Fault::new(Cause::Unreachable, what).suspecting(node, node));
                 }
                 return Ok(());
@@ -292,8 +268,9 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         }
     }
 
-    fn runs(&self, stage: &proto::Stage) -> bool {
-        self.running.contains(&(stage.lane, stage.stage))
+    /// Whether a stage there has not yet said Done.
+    fn runs_at(&self, site: Site) -> bool {
+        self.plan.flow.stages().any(|(key, stage)| stage.site == site && self.running.contains(&key))
     }
 
     /// Something may have been delivered in a lane.
@@ -311,7 +288,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             let kept = self.result.kept_slices;
             (self.progress)(proto::DriveProgress {
                 delivered_slices: kept + delivered,
-                wanted_slices: self.plan.slice_count,
+                wanted_slices: kept + wanted,
             });
         }
         self.grant()
@@ -323,21 +300,16 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
 }
 
 /// Measured payload bytes between sites.
-fn links(plan: &proto::FlowPlan, stages: &[proto::StageStats]) -> Vec<proto::LinkBytes> {
-    let site: BTreeMap<StageKey, u32> = plan.stages.iter().map(|s| ((s.lane, s.stage), s.site)).collect();
-    let mut sums: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+fn links(plan: &FlowPlan<Flow>, stages: &[proto::StageStats]) -> Vec<proto::LinkBytes> {
+    let mut sums: BTreeMap<(Site, Site), u64> = BTreeMap::new();
     for stats in stages {
         for sent in &stats.sent {
-            let edge = plan.edges.iter().find(|e| e.lane == stats.lane && e.edge == sent.edge);
-            let ends = edge.and_then(|e| Some((*site.get(&(e.lane, e.from))?, *site.get(&(e.lane, e.to))?)));
-            if let Some(ends) = ends {
+            let lane = plan.flow.lanes.get(stats.lane as usize);
+            let edge = lane.and_then(|lane| lane.edges.get(sent.edge as usize));
+            if let Some(ends) = edge.and_then(|edge| plan.sites_of(stats.lane, edge)) {
                 *sums.entry(ends).or_default() += sent.payload_bytes;
             }
         }
     }
-    sums.into_iter().map(|((from, to), bytes)| proto::LinkBytes { from, to, bytes }).collect()
-}
-
-fn invalid(what: &str) -> Fault {
-    Fault::new(Cause::Invalid, what)
+    plan::links(sums.into_iter())
 }

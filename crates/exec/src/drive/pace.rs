@@ -1,14 +1,15 @@
 //! Whether a flow goes as fast as flows like it, and who holds it up if not: a helper that is slow is no failure, but
 //! often one to go around.
 
-use super::grants::lane_shares;
-use super::{Driver, FromStage, StageKey};
+use super::{Driver, FromStage};
 use crate::control::{Heard, Report};
 use crate::stage::REPORTS_PER_WINDOW;
+use flow::bound::Binding;
+use flow::{Flow, FlowPlan, Site, StageId, StageKey};
+use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use wire::spec::FlowHeader;
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// A flow is looked at no more often than this: a scheduler or a disk that is busy for a moment is no slow helper.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -44,16 +45,16 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Of a flow of which something is expected.
-    pub fn of(plan: &proto::FlowPlan, header: &FlowHeader) -> Option<Pace> {
-        let pace = Pace {
-            expected: Duration::from_micros(plan.expected_us),
-            slices: plan.slice_count,
-            unreported: u64::from(header.lane_window_slices / REPORTS_PER_WINDOW)
-                * lane_shares(plan).len() as u64,
+    pub fn of(plan: &FlowPlan<Flow>) -> Option<Pace> {
+        let Binding { header, slices, .. } = &plan.binding;
+        let of_a_lane = u64::from(header.lane_window_slices / REPORTS_PER_WINDOW);
+        Some(Pace {
+            expected: plan.expected?,
+            slices: slices.end - slices.start,
+            unreported: of_a_lane * plan.flow.lanes.len() as u64,
             since: Instant::now(),
             delivered: 0,
-        };
-        (plan.expected_us > 0).then_some(pace)
+        })
     }
 
     /// Whether so little was delivered since the last time that something was said.
@@ -81,7 +82,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             return Ok(());
         }
         let asked = self.participants.look()?;
-        let mut seen: BTreeMap<u32, proto::Doing> = BTreeMap::new();
+        let mut seen: BTreeMap<Site, proto::Doing> = BTreeMap::new();
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while seen.len() < asked.len()
             && let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await
@@ -93,9 +94,8 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 report => Box::pin(self.hear(report)).await?,
             }
         }
-        let busy = |site: &u32| self.plan.stages.iter().any(|s| s.site == *site && self.runs(s));
-        let silent: Vec<u32> =
-            asked.into_iter().filter(|site| !seen.contains_key(site) && busy(site)).collect();
+        let silent = asked.into_iter().filter(|site| !seen.contains_key(site) && self.runs_at(*site));
+        let silent: Vec<Site> = silent.collect();
         let holdup = match silent[..] {
             [] => holdup(self.plan, &seen),
             // An answer may be late for other reasons than the flow.
@@ -116,19 +116,17 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     }
 
     fn slow(&self, holdup: Holdup) -> Fault {
-        let node_of =
-            |site: u32| self.plan.participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
         let (from, to, who) = match holdup {
             Holdup::Node(site) => {
-                let node = node_of(site);
-                (node, node, format!("node-{node} is slow"))
+                let node = self.plan.peer(site);
+                (node, node, format!("{node} is slow"))
             }
             Holdup::Link(from, to) => {
-                let (from, to) = (node_of(from), node_of(to));
-                (from, to, format!("little comes to node-{to} from node-{from}"))
+                let (from, to) = (self.plan.peer(from), self.plan.peer(to));
+                (from, to, format!("little comes to {to} from {from}"))
             }
         };
-        let expected = self.plan.expected_us as f64 / 1e6;
+        let expected = self.plan.expected.unwrap_or_default().as_secs_f64();
         let what = format!("{who}: the flow takes over {SLOW} times the {expected:.2} s that are usual");
         // The end that waits is the one whose word it is.
         Fault { reporter: to, ..Fault::new(Cause::Slow, what) }.suspecting(from, to)
@@ -138,30 +136,29 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
 /// What holds a flow up, by sites.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Holdup {
-    Node(u32),
-    Link(u32, u32),
+    Node(Site),
+    Link(Site, Site),
 }
 
 /// The edge on which a stage waits for input though its sender waits for none: upstream of it all are backed up or have
 /// nothing granted, downstream all wait.
-fn holdup(plan: &proto::FlowPlan, seen: &BTreeMap<u32, proto::Doing>) -> Option<Holdup> {
-    let sites: BTreeMap<StageKey, u32> = plan.stages.iter().map(|s| ((s.lane, s.stage), s.site)).collect();
+fn holdup(plan: &FlowPlan<Flow>, seen: &BTreeMap<Site, proto::Doing>) -> Option<Holdup> {
     let mut stages: BTreeMap<StageKey, Seen> = BTreeMap::new();
     for doing in seen.values() {
         let looks = f64::from(doing.looks.max(1));
         stages.extend(doing.stages.iter().map(|stage| ((stage.lane, stage.stage), Seen { stage, looks })));
     }
     let mut worst: Option<(f64, Holdup)> = None;
-    for edge in &plan.edges {
-        let (from, to) = ((edge.lane, edge.from), (edge.lane, edge.to));
-        let waits = stages.get(&to).map_or(0.0, |seen| seen.waits_for(edge.edge));
-        let sender = stages.get(&from);
+    for (lane, index, edge) in plan.all_edges() {
+        let at = |stage: StageId| stages.get(&(lane, u32::from(stage.0)));
+        let waits = at(edge.to).map_or(0.0, |seen| seen.waits_for(index));
+        let sender = at(edge.from);
         // A sender that has ended has sent all.
         let goes_on = sender.is_none_or(|seen| seen.waits() < GOES_ON);
         if waits < WAITS || !goes_on || worst.is_some_and(|(most, _)| most >= waits) {
             continue;
         }
-        let (Some(&from), Some(&to)) = (sites.get(&from), sites.get(&to)) else { continue };
+        let Some((from, to)) = plan.sites_of(lane, edge) else { continue };
         let works = sender.is_some_and(|seen| seen.works() > 0.5);
         worst = Some((waits, if works { Holdup::Node(from) } else { Holdup::Link(from, to) }));
     }
@@ -194,21 +191,38 @@ mod tests {
     use super::*;
 
     /// A chain of four stages at sites 1, 2, 3 and 9.
-    fn chain() -> proto::FlowPlan {
-        let stage = |(stage, site)| proto::Stage { stage, site, ..Default::default() };
-        let edge = |e: u32| proto::Edge { edge: e, from: e, to: e + 1, ..Default::default() };
-        proto::FlowPlan {
-            stages: [(0, 1), (1, 2), (2, 3), (3, 9)].map(stage).to_vec(),
-            edges: (0..3).map(edge).collect(),
-            slice_count: 1000,
-            expected_us: 1_000_000,
-            ..Default::default()
+    fn chain() -> FlowPlan<Flow> {
+        // Slices of 32 KiB.
+        let geometry = flow::Geometry { block_bytes: 32 << 20, alpha: 1, slice_bytes: 32 << 10 };
+        let matrix = gf::Matrix::identity(gf::Field::Gf256, 1);
+        let stage = |site| flow::Stage {
+            site: Site(site),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            matrix: matrix.clone(),
+        };
+        let edge = |e: u16| flow::Edge { from: StageId(e), to: StageId(e + 1), rows: 1 };
+        let lane = flow::Lane { stages: [1, 2, 3, 9].map(stage).to_vec(), edges: (0..3).map(edge).collect() };
+        FlowPlan {
+            flow: Flow::of_one(gf::Field::Gf256, geometry, lane),
+            binding: Binding {
+                header: flow::FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry),
+                participants: Vec::new(),
+                blocks: BTreeMap::new(),
+                writes: BTreeMap::new(),
+                scheme: "test".to_owned(),
+                slices: 0..1000,
+            },
+            edges: Vec::new(),
+            predicted: Vec::new(),
+            expected: Some(Duration::from_secs(1)),
+            symbol_bytes_per_s: 0,
         }
     }
 
     /// Of a hundred looks: idle, sending, receiving.
-    fn seen(stages: [Option<(u32, u32, u32)>; 4]) -> BTreeMap<u32, proto::Doing> {
-        let sites = [1, 2, 3, 9];
+    fn seen(stages: [Option<(u32, u32, u32)>; 4]) -> BTreeMap<Site, proto::Doing> {
+        let sites = [1, 2, 3, 9].map(Site);
         let doing = |(index, looks): (usize, Option<(u32, u32, u32)>)| {
             let stage = looks.map(|(idle, sending, receiving)| proto::StageDoing {
                 lane: 0,
@@ -227,17 +241,17 @@ mod tests {
         let plan = chain();
         let waits = Some((0, 0, 95));
         let link = seen([Some((0, 98, 0)), Some((0, 96, 2)), waits, waits]);
-        assert_eq!(holdup(&plan, &link), Some(Holdup::Link(2, 3)));
+        assert_eq!(holdup(&plan, &link), Some(Holdup::Link(Site(2), Site(3))));
         let idle = seen([Some((99, 0, 0)), Some((20, 70, 2)), waits, waits]);
-        assert_eq!(holdup(&plan, &idle), Some(Holdup::Link(2, 3)));
+        assert_eq!(holdup(&plan, &idle), Some(Holdup::Link(Site(2), Site(3))));
         // The second one's disk, or its processor.
         let disk = seen([Some((0, 98, 0)), Some((0, 3, 2)), waits, waits]);
-        assert_eq!(holdup(&plan, &disk), Some(Holdup::Node(2)));
+        assert_eq!(holdup(&plan, &disk), Some(Holdup::Node(Site(2))));
         let first = seen([Some((0, 3, 0)), waits, waits, waits]);
-        assert_eq!(holdup(&plan, &first), Some(Holdup::Node(1)));
+        assert_eq!(holdup(&plan, &first), Some(Holdup::Node(Site(1))));
         // It has sent all, but not all has arrived.
         let ended = seen([None, waits, waits, waits]);
-        assert_eq!(holdup(&plan, &ended), Some(Holdup::Link(1, 2)));
+        assert_eq!(holdup(&plan, &ended), Some(Holdup::Link(Site(1), Site(2))));
         // The requestor's disk; and a flow that is not held up by anybody.
         let own = seen([Some((0, 98, 0)), Some((0, 96, 2)), Some((0, 97, 0)), Some((0, 0, 3))]);
         assert_eq!(holdup(&plan, &own), None);
@@ -253,11 +267,10 @@ mod tests {
         assert_eq!(holdup(&plan, &goes), None);
     }
 
-    /// Of slices of 32 KiB, reports within a window so far apart.
-    fn pace(plan: &proto::FlowPlan, unreported: u32) -> Option<Pace> {
-        let geometry = flow::Geometry { block_bytes: 32 << 20, alpha: 1, slice_bytes: 32 << 10 };
-        let lane_window_slices = unreported * REPORTS_PER_WINDOW;
-        Pace::of(plan, &FlowHeader { lane_window_slices, ..FlowHeader::new(gf::Field::Gf256, geometry) })
+    /// Reports within a window are so far apart.
+    fn pace(mut plan: FlowPlan<Flow>, unreported: u32) -> Option<Pace> {
+        plan.binding.header.lane_window_slices = unreported * REPORTS_PER_WINDOW;
+        Pace::of(&plan)
     }
 
     fn after(pace: &mut Pace, passed_ms: u64, delivered: u64) -> bool {
@@ -267,15 +280,17 @@ mod tests {
 
     #[test]
     fn slow_is_what_takes_far_longer_than_expected() {
-        let mut pace_of_all = pace(&chain(), 0).unwrap();
+        let mut pace_of_all = pace(chain(), 0).unwrap();
         assert!(!pace_of_all.is_slow(0), "too early to say");
         // In 0.6 s of the second that is expected: a third of 600 slices is enough.
         assert!(!after(&mut pace_of_all, 600, 210));
         assert!(after(&mut pace_of_all, 600, 400));
         assert!(!after(&mut pace_of_all, 600, 610), "what counts is what came since the last time");
-        assert!(pace(&proto::FlowPlan { expected_us: 0, ..chain() }, 0).is_none());
+        assert!(pace(FlowPlan { expected: None, ..chain() }, 0).is_none());
         // Slices so long that three of them are expected in all.
-        let mut long = pace(&proto::FlowPlan { slice_count: 3, ..chain() }, 0).unwrap();
+        let mut few = chain();
+        few.binding.slices = 0..3;
+        let mut long = pace(few, 0).unwrap();
         assert!(!after(&mut long, 900, 0));
         assert!(after(&mut long, 1100, 0));
     }
@@ -283,7 +298,7 @@ mod tests {
     /// A flow of a few reports is not slow because the first is still to come.
     #[test]
     fn what_nobody_has_reported_may_be_there() {
-        let mut pace = pace(&chain(), 250).unwrap();
+        let mut pace = pace(chain(), 250).unwrap();
         assert!(!after(&mut pace, 700, 0), "233 slices would be enough, and may be there");
         assert!(after(&mut pace, 800, 0), "266 slices would be enough");
         assert!(!after(&mut pace, 800, 250));

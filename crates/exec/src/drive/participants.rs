@@ -3,12 +3,15 @@
 use super::FromStage;
 use crate::control::{ControlStreams, Heard, Report, Reports, Session};
 use crate::prepared::Prepared;
+use flow::Site;
+use flow::bound::Participant;
+use model::{Fault, Peer};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
-use wire::{Fault, proto};
 
 pub(super) struct Participants {
     pub here: Option<Here>,
@@ -62,7 +65,7 @@ impl Participants {
     }
 
     /// Asks everyone what his stages are doing; the answers are reports. The sites that are asked.
-    pub fn look(&self) -> Result<BTreeSet<u32>, Fault> {
+    pub fn look(&self) -> Result<BTreeSet<Site>, Fault> {
         for remote in &self.there {
             remote.session.send(ToStage::Look(proto::Empty {}))?;
         }
@@ -98,7 +101,8 @@ pub(super) fn lanes_of(prepare: &proto::Prepare) -> BTreeSet<u32> {
 
 /// The driver's own stages.
 pub(super) struct Here {
-    site: u32,
+    site: Site,
+    node: Peer,
     prepared: Arc<OwnStages>,
     /// Does not keep the reports open.
     events: mpsc::WeakSender<Report>,
@@ -109,34 +113,34 @@ pub(super) struct Here {
 struct OwnStages(Prepared);
 
 impl Here {
-    pub fn new(site: u32, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
+    pub fn new(site: Site, node: Peer, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
         let (_, empty) = mpsc::channel(1);
         let mut own = std::mem::replace(&mut prepared.events, empty);
         let weak = events.downgrade();
         let forward = tokio::spawn(async move {
             while let Some(message) = own.recv().await {
-                let report = Report { site, node: 0, heard: Heard::Message(message) };
+                let report = Report { site, node, heard: Heard::Message(message) };
                 if events.send(report).await.is_err() {
                     return;
                 }
             }
             // The flow may be over meanwhile.
-            let _ = events.send(Report { site, node: 0, heard: Heard::End(String::new()) }).await;
+            let _ = events.send(Report { site, node, heard: Heard::End(String::new()) }).await;
         });
-        Here { site, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
+        Here { site, node, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
     }
 
-    pub fn site(&self) -> u32 {
+    pub fn site(&self) -> Site {
         self.site
     }
 
     fn look(&self) {
         let Some(events) = self.events.upgrade() else { return };
-        let (site, look) = (self.site, self.prepared.0.look());
+        let (site, node, look) = (self.site, self.node, self.prepared.0.look());
         tokio::spawn(async move {
             let heard = Heard::Message(FromStage::Doing(look.await));
             // The flow may have ended meanwhile.
-            let _ = events.send(Report { site, node: 0, heard }).await;
+            let _ = events.send(Report { site, node, heard }).await;
         });
     }
 }
@@ -150,8 +154,8 @@ impl Drop for Here {
 
 /// A node that takes part.
 pub(super) struct Remote {
-    pub site: u32,
-    pub node: u32,
+    pub site: Site,
+    pub node: Peer,
     session: Session,
     lanes: BTreeSet<u32>,
 }
@@ -160,12 +164,12 @@ impl Remote {
     /// Has it prepare; it says by a report that it has.
     pub fn begin(
         streams: &ControlStreams,
-        at: &proto::Participant,
+        at: &Participant,
         prepare: proto::Prepare,
         reports: Reports,
     ) -> Result<Remote, Fault> {
         let lanes = lanes_of(&prepare);
         let session = streams.begin(at, prepare, reports)?;
-        Ok(Remote { site: at.site, node: at.node, session, lanes })
+        Ok(Remote { site: at.site, node: at.peer, session, lanes })
     }
 }

@@ -10,8 +10,8 @@ use super::outputs::{Destination, Place};
 use super::{Stage, combine};
 use crate::connection::LongFrame;
 use gf::{CHUNK_BYTES, Fingerprint, Matrix};
+use model::Fault;
 use std::ops::Range;
-use wire::Fault;
 use wire::frame::{HEADER_BYTES, chunks, crc32c};
 
 /// What a stage that only reads sends at once: as much as it reads at once.

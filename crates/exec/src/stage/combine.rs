@@ -3,7 +3,7 @@
 use super::Stage;
 use super::outputs::{Making, Place};
 use gf::{CHUNK_BYTES, Fingerprint};
-use wire::{Cause, Fault};
+use model::{Cause, Fault, Peer};
 
 /// Buffers that are used again for every slice.
 pub(crate) struct Scratch {
@@ -110,7 +110,7 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn miscalculated(node: u32, slice: u64) -> Fault {
+pub(super) fn miscalculated(node: Peer, slice: u64) -> Fault {
     let what =
         format!("what was calculated of slice {slice} is not what the fingerprints of its inputs promise");
     Fault::new(Cause::CorruptSlice, what).suspecting(node, node).at(0, slice)

@@ -5,7 +5,7 @@ use super::Stage;
 use super::inputs::RowAt;
 use super::outputs::Destination;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
-use wire::Fault;
+use model::Fault;
 use wire::frame::{HEADER_BYTES, crc32c};
 
 /// Combines the slice in place, if the stage has that shape and the local part is not longer than what arrived.

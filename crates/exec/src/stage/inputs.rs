@@ -3,13 +3,13 @@
 use super::Connect;
 use super::local::LocalBlock;
 use crate::connection::{Call, FrameAt, Inlet, Link, LongFrame, StreamContext, fingerprint_at};
+use flow::bound::EdgeEnd;
 use gf::{CHUNK_BYTES, Fingerprint};
+use model::{Cause, Fault};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use wire::frame::{HEADER_BYTES, crc32c};
-use wire::spec::EdgeEnd;
-use wire::{Cause, Fault};
 
 /// An edge whose link is still to come.
 pub enum EdgePlan {

@@ -1,11 +1,11 @@
 //! A stage's reading of a local block: in large pieces, ahead of the slices, checked against the sidecar.
 
 use crate::store::{BlockSource, BlockStore};
+use flow::bound::FlowHeader;
 use gf::{CHUNK_BYTES, Fingerprint};
+use model::{BlockId, Cause, Fault, Peer, StoredCopy};
 use std::ops::Range;
 use std::sync::Arc;
-use wire::spec::FlowHeader;
-use wire::{BlockId, Cause, Fault};
 
 /// Bytes read at once, unless a slice is longer: one `pread` for several slices, while the piece still fits the
 /// second-level cache beside what arrives from the network.
@@ -19,7 +19,7 @@ const CHUNK: u64 = CHUNK_BYTES as u64;
 /// The rows that one `Local` input brings.
 pub struct LocalBlock {
     block: BlockId,
-    node: u32,
+    node: Peer,
     source: Box<dyn BlockSource>,
     store: Arc<dyn BlockStore>,
     rows: Vec<LocalRow>,
@@ -46,13 +46,12 @@ impl LocalBlock {
     /// Opens the block; its symbols `symbols` are the rows.
     pub fn open(
         store: Arc<dyn BlockStore>,
-        node: u32,
+        node: Peer,
         header: &FlowHeader,
-        block: BlockId,
-        generation: u64,
-        stored_bytes: u64,
+        copy: StoredCopy,
         symbols: &[u16],
     ) -> Result<LocalBlock, Fault> {
+        let StoredCopy { block, generation, stored_bytes } = copy;
         let source = store.open(block, generation).map_err(|f| f.about(block).suspecting(node, node))?;
         if source.stored_bytes() != stored_bytes {
             let what = format!("{} bytes are stored, the plan says {stored_bytes}", source.stored_bytes());

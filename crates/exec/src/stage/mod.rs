@@ -16,13 +16,14 @@ pub use outputs::{Delivery, OutputPlan, Reader, Sink};
 use crate::connection::{Dialling, Identity, Inlet, Link, StreamContext, in_parts};
 use crate::doing::Activity;
 use crate::fault_injection::Injection;
+use flow::bound::{EdgeEnd, StageSpec};
 use gf::Product;
 use inputs::Inputs;
+use model::{Cause, Fault};
 use outputs::Outputs;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, mpsc};
-use wire::spec::{EdgeEnd, StageSpec};
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// So often stages say within a window how far they are: a message each, and grants are given in a few parts of a window.
 pub(crate) const REPORTS_PER_WINDOW: u32 = 16;
@@ -286,7 +287,7 @@ impl Stage {
         // Whoever sends here may say Hello for another flow by now, which need not wait for this one's disk.
         self.inputs.take_links().for_each(|link| connect.give_back(link));
         for mut staged in self.outputs.finish_blocks()? {
-            (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node);
+            (staged.lane, staged.stage, staged.node) = (self.lane, self.stage, self.id.node.number());
             self.send(proto::stage_message::Kind::Staged(staged))?;
         }
         stats.push(self.stats());
@@ -302,7 +303,7 @@ impl Stage {
         proto::StageStats {
             lane: self.lane,
             stage: self.stage,
-            node: self.id.node,
+            node: self.id.node.number(),
             sent: self.outputs.sent(),
             cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_before_ns),
             disk_read_bytes: self.inputs.read_bytes(),

@@ -4,11 +4,12 @@ use super::{Connect, EdgePlan};
 use crate::connection::{Link, Outlet, StreamContext};
 use crate::in_order::InOrder;
 use crate::written::WrittenBlock;
+use flow::bound::EdgeEnd;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint, Matrix};
+use model::{Cause, Fault};
 use std::sync::Arc;
 use wire::frame::{HEADER_BYTES, Header, crc32c};
-use wire::spec::EdgeEnd;
-use wire::{Cause, Fault, proto};
+use wire::proto;
 
 /// A piece of a row that a flow hands to whoever drives it.
 #[derive(Clone, Copy, Debug)]

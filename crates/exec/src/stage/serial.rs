@@ -3,12 +3,12 @@
 //!
 //! The acknowledgement is a byte on the data connection, against the direction of the frames: the one exception to the
 //! rule that acknowledgements travel on the control stream, because there it would measure the driver and not the
-//! helpers. It cannot deadlock: serial flows are chains (`wire::spec` refuses others), the last stage waits for nobody,
+//! helpers. It cannot deadlock: serial flows are chains (`flow::bound` refuses others), the last stage waits for nobody,
 //! and so every stage before it gets its acknowledgement in turn.
 
 use super::{Stage, hop};
 use crate::connection::{Inlet, Outlet};
-use wire::Fault;
+use model::Fault;
 
 /// After a slice is combined: tells the predecessor, sends it on, waits for the successor.
 pub(crate) fn hand_over(stage: &mut Stage) -> Result<(), Fault> {

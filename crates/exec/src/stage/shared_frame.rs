@@ -1,4 +1,4 @@
-//! The stages of a plain chain whose slices share frames (`wire::shared`): the first, a hop, the last.
+//! The stages of a plain chain whose slices share frames (`flow::bound::shared_frames`): the first, a hop, the last.
 //!
 //! A slice is combined and sent on as soon as it is there, as everywhere. The frame's fingerprint is checked with its last
 //! slice, which a hop sends only then, and which the last stage awaits before it hands on any.
@@ -7,10 +7,11 @@ use super::inputs::{Inputs, RowAt};
 use super::outputs::Place;
 use super::{Stage, hop};
 use crate::fault_injection::Injection;
+use flow::bound::shared_frames;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
+use model::{Cause, Fault};
 use std::ops::Range;
 use wire::frame::{HEADER_BYTES, fingerprint_bytes};
-use wire::{Cause, Fault, shared};
 
 /// The frame that a stage is at.
 #[derive(Default)]
@@ -31,7 +32,7 @@ pub(crate) struct SharedFrame {
 pub(crate) fn slice(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> {
     let begins = stage.frame.slices.is_empty();
     if begins {
-        stage.frame.slices = slice..shared::frame_end(&stage.id.header, slice, granted_end);
+        stage.frame.slices = slice..shared_frames::frame_end(&stage.id.header, slice, granted_end);
     }
     match stage.inputs.rows[..] {
         [RowAt::Local { .. }] => first(stage, begins, granted_end),

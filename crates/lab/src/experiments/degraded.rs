@@ -68,7 +68,7 @@ pub fn measure(
         direct.extend(send.get(VERIFIED).copied());
     }
     let slot = Summary::of(direct).map_or(0.0, |summary| summary.median);
-    let slices = stripe.block_bytes.div_ceil(wire::limits::DEFAULT_SLICE_BYTES.into());
+    let slices = stripe.block_bytes.div_ceil(flow::limits::DEFAULT_SLICE_BYTES.into());
     for &(scheme, _) in readers {
         if let Some(slots) = timeslots(scheme, stripe.code.k(), slices) {
             results.bound(scheme, x, slots * slot);

@@ -67,7 +67,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 fn record(stand: &Stand<'_>, reads: &[(u64, usize)]) -> Results {
     let most = reads.iter().map(|&(_, count)| count).max().unwrap_or(0);
     let mut setup = stand.setup(most);
-    setup.slice_bytes = Some(wire::limits::DEFAULT_SLICE_BYTES.into());
+    setup.slice_bytes = Some(flow::limits::DEFAULT_SLICE_BYTES.into());
     let x = Axis { label: "bytes read".to_owned(), scale: Scale::Bytes };
     let y = Measure::new(SECONDS, "latency (p50)", Unit::Milliseconds);
     let mut results = Results::new(EXPERIMENT.id, EXPERIMENT.title, stand.bench.quick, setup, x, y);

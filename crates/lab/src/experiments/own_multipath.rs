@@ -5,10 +5,10 @@ use super::{Bench, Experiment, why};
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
 use crate::testbed::LinkRate;
+use flow::limits::SLICE_BYTES_OF_LANES;
 use plan::Draw;
 use plan::path::{Bandwidth, MAX_LANES, MultiPath, multi_path};
 use serde_json::json;
-use wire::limits::SLICE_BYTES_OF_LANES;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "own-multipath",

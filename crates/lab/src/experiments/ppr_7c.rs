@@ -34,7 +34,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         let rounds = bench.rounds(4, 1);
         let mut results = stand.results(&EXPERIMENT, "(k,m), chunk size", Scale::Categories(names), rounds);
         degraded::record(&mut results);
-        results.setup.slice_bytes = Some(wire::limits::DEFAULT_SLICE_BYTES.into());
+        results.setup.slice_bytes = Some(flow::limits::DEFAULT_SLICE_BYTES.into());
         results.log_y = true;
         results.ratios = Ratio::savings(&[CONVENTIONAL]);
         results.notes.push(

@@ -47,7 +47,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         let rounds = bench.rounds(4, 1);
         let mut results = stand.results(&EXPERIMENT, "(k,m), links", Scale::Categories(names), rounds);
         degraded::record(&mut results);
-        results.setup.slice_bytes = Some(wire::limits::DEFAULT_SLICE_BYTES.into());
+        results.setup.slice_bytes = Some(flow::limits::DEFAULT_SLICE_BYTES.into());
         results.setup.link_bits_per_s = None;
         results.setup.link_measured_bits_per_s = None;
         results.log_y = true;

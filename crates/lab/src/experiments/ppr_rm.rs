@@ -62,7 +62,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         link_measured_bits_per_s: None,
         code: None,
         block_bytes: Some(64 << 20),
-        slice_bytes: Some(wire::limits::DEFAULT_SLICE_BYTES.into()),
+        slice_bytes: Some(flow::limits::DEFAULT_SLICE_BYTES.into()),
         runs: rounds,
     };
     let names = CODES.iter().map(|&(name, _)| name.to_owned()).collect();

@@ -8,9 +8,9 @@ use crate::cluster::RepairOrder;
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
 use crate::testbed::LinkRate;
+use flow::limits::SLICE_BYTES_OF_LANES;
 use plan::Draw;
 use serde_json::json;
-use wire::limits::SLICE_BYTES_OF_LANES;
 
 /// Regions of a cluster.
 pub const REGIONS: usize = 4;

@@ -6,7 +6,7 @@ use crate::bare;
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
 use crate::testbed::LinkRate;
-use wire::limits::SLICE_BYTES_OF_LANES;
+use flow::limits::SLICE_BYTES_OF_LANES;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8g",

@@ -110,7 +110,7 @@ impl<'a> Stand<'a> {
                 binary: bench.program.clone(),
                 coordinator_host: Stand::COORDINATOR_HOST,
                 node_hosts: (0..holders).collect(),
-                block_bytes: wire::limits::DEFAULT_BLOCK_BYTES,
+                block_bytes: flow::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
                 cache_bytes: ground.cache_bytes,
             },
@@ -346,7 +346,7 @@ impl<'a> Stand<'a> {
         (self.bench.say)("warming up");
         for (index, stripe) in self.stripes.iter().enumerate() {
             for _ in 0..stripe.code.n().div_ceil(stripe.code.k()) {
-                self.measure(&Contender::repair(index, WARM_UP_SCHEME, wire::limits::DEFAULT_SLICE_BYTES))?;
+                self.measure(&Contender::repair(index, WARM_UP_SCHEME, flow::limits::DEFAULT_SLICE_BYTES))?;
             }
         }
         Ok(())

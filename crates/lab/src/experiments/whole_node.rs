@@ -150,7 +150,7 @@ impl<'a> NodeStand<'a> {
                 binary: bench.program.clone(),
                 coordinator_host: COORDINATOR_HOST,
                 node_hosts: (0..spec.holders).collect(),
-                block_bytes: wire::limits::DEFAULT_BLOCK_BYTES,
+                block_bytes: flow::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
                 cache_bytes: 0,
             },

@@ -1,6 +1,6 @@
 use super::Digest;
 use disk::DiskError;
-use wire::{BlockId, ClusterId};
+use model::{BlockId, ClusterId};
 
 /// What the store answers.
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -9,9 +9,9 @@
 
 use super::{Result, StoreError};
 use disk::{Disk, DiskError, SyncPoint};
+use model::ClusterId;
 use std::fmt::Write;
 use std::path::Path;
-use wire::ClusterId;
 use wire::frame::crc32c;
 
 const FILE: &str = "identity";

@@ -3,8 +3,8 @@
 
 use super::Digest;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
+use model::{BlockId, StripeId};
 use serde::{Deserialize, Serialize};
-use wire::{BlockId, StripeId};
 
 /// A stored block.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ mod id {
         fn of(bits: u128) -> Self;
     }
 
-    impl Id for wire::BlockId {
+    impl Id for model::BlockId {
         fn bits(&self) -> u128 {
             self.0
         }
@@ -112,7 +112,7 @@ mod id {
         }
     }
 
-    impl Id for wire::StripeId {
+    impl Id for model::StripeId {
         fn bits(&self) -> u128 {
             self.0
         }
@@ -132,8 +132,8 @@ mod id {
 
 /// A member's identity, or nothing.
 mod optional_id {
+    use model::BlockId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use wire::BlockId;
 
     pub(super) fn serialize<S: Serializer>(id: &Option<BlockId>, to: S) -> Result<S::Ok, S::Error> {
         id.map(BlockId::to_bytes).serialize(to)

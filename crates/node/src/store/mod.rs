@@ -39,11 +39,11 @@ pub use sidecar::{ChunkEntry, ENTRY_BYTES, MAX_META_BYTES, chunks_of};
 pub use writer::{BlockWriter, Staged};
 
 use disk::{Disk, DiskError, LockGuard, SyncPoint};
+use model::{BlockId, ClusterId};
 use names::{BLOCKS, Names, folder_path};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use wire::{BlockId, ClusterId};
 
 /// BLAKE3 of a block's bytes.
 pub type Digest = [u8; 32];

@@ -6,10 +6,10 @@ use super::sidecar::Sidecar;
 use super::temp::TempFile;
 use super::{BlockMeta, Damage, Digest, Result, StoreError};
 use disk::{Disk, DiskError, DiskFile, SyncPoint};
+use model::BlockId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
-use wire::BlockId;
 
 /// The folder of the folders of blocks.
 pub(super) const BLOCKS: &str = "blocks";

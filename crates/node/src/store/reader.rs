@@ -5,8 +5,8 @@ use super::sidecar::{ChunkEntry, Sidecar, chunks_of};
 use super::{BlockMeta, Damage, Result, Shared, StoreError};
 use disk::DiskFile;
 use gf::CHUNK_BYTES;
+use model::BlockId;
 use std::ops::Range;
-use wire::BlockId;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 

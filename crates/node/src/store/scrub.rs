@@ -4,7 +4,7 @@ use super::sidecar::chunks_of;
 use super::writer::{fold, fold_block};
 use super::{BlockReader, Damage, Result, Store, StoreError};
 use gf::CHUNK_BYTES;
-use wire::BlockId;
+use model::BlockId;
 
 /// Read at once: a sequential disk is at full speed, and a throttle can act often.
 const STEP_CHUNKS: u64 = 32;

@@ -13,10 +13,11 @@
 use super::error::reading;
 use super::{BlockMeta, Damage, Result, StoreError};
 use disk::DiskFile;
+use flow::limits;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, FINGERPRINT_VERSION, Fingerprint};
+use model::BlockId;
 use std::ops::Range;
 use wire::frame::crc32c;
-use wire::{BlockId, limits};
 
 const MAGIC: [u8; 8] = *b"SLsidecr";
 const VERSION: u16 = 1;

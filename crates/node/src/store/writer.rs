@@ -4,11 +4,12 @@ use super::sidecar::{self, ChunkEntry, chunks_of};
 use super::temp::TempFile;
 use super::{BlockFacts, BlockMeta, Digest, Result, Shared, StoreError};
 use disk::SyncPoint;
+use flow::limits;
 use gf::{CHUNK_BYTES, Fingerprint};
+use model::BlockId;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use wire::{BlockId, limits};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 

@@ -1,12 +1,12 @@
 //! Whatever goes wrong: one typed fault that names the guilty, and nothing under a final name.
 
-use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read, remove};
+use crate::rig::{IMPATIENT_MS, REQUESTOR, Rig, read, remove, stages_at, suspect};
 use disk::Disk;
 use flow::Scheme;
+use model::{Cause, Fault};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wire::{Cause, Fault};
 
 /// Those with more slices than one, for faults are planted at a slice.
 fn streaming() -> impl Iterator<Item = Scheme> {
@@ -32,7 +32,7 @@ async fn wrong_arithmetic_names_the_edge_behind_the_helper() {
     let rig = rig().await;
     rig.injections[2].flip_arithmetic(4);
     let fault = fails(&rig, Scheme::Pipeline).await;
-    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some((3, 4))), "{fault}");
+    assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptSlice, Some((3, 4))), "{fault}");
     // Slices 4 … 7 share a frame.
     assert!((4..8).contains(&fault.slice), "{fault}");
     rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_bit_flipped_on_the_wire_names_the_edge() {
         let edge = if scheme == Scheme::Conventional { (4, REQUESTOR) } else { (4, 5) };
         rig.injections[3].flip_wire(7);
         let fault = fails(&rig, scheme).await;
-        assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some(edge)), "{scheme}: {fault}");
+        assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptSlice, Some(edge)), "{scheme}: {fault}");
     }
 }
 
@@ -65,7 +65,7 @@ async fn a_frame_that_slices_share_is_blamed_where_it_went_wrong() {
                 }
                 let fault = fails(&rig, Scheme::Pipeline).await;
                 assert_eq!(
-                    (fault.cause, fault.suspect),
+                    (fault.cause, suspect(&fault)),
                     (Cause::CorruptSlice, Some(edge)),
                     "{slice}: {fault}"
                 );
@@ -87,14 +87,18 @@ async fn what_is_wrong_in_a_long_slice_is_found_and_named() {
             }
             let edge = if scheme == Scheme::Conventional { (4, REQUESTOR) } else { (4, 5) };
             let fault = rig.repair(rig.plan(scheme, &[0], verify)).await.unwrap_err();
-            assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some(edge)), "{scheme}: {fault}");
+            assert_eq!(
+                (fault.cause, suspect(&fault)),
+                (Cause::CorruptSlice, Some(edge)),
+                "{scheme}: {fault}"
+            );
             assert!(!rig.repaired(0));
         }
     }
     damage(rig.disks[1].as_ref(), |bytes| bytes[1_234_567] ^= 1);
     for scheme in Scheme::all() {
         let fault = fails(&rig, scheme).await;
-        assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{scheme}: {fault}");
+        assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptBlock, Some((2, 2))), "{scheme}: {fault}");
     }
 }
 
@@ -106,7 +110,7 @@ async fn a_bit_flipped_on_disk_names_the_node_and_the_block() {
         for scheme in Scheme::all() {
             let fault = fails(&rig, scheme).await;
             assert_eq!(
-                (fault.cause, fault.suspect),
+                (fault.cause, suspect(&fault)),
                 (Cause::CorruptBlock, Some((2, 2))),
                 "{scheme}: {fault}"
             );
@@ -138,17 +142,17 @@ async fn a_small_read_needs_no_control_stream_and_names_the_guilty() {
 
     rig.injections[2].flip_wire(5);
     let fault = read(plan(5, 1), 1, slice_bytes).await.unwrap_err();
-    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptSlice, Some((3, 0))), "{fault}");
+    assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptSlice, Some((3, 0))), "{fault}");
     damage(rig.disks[1].as_ref(), |bytes| bytes[123_456] ^= 1);
     let fault = read(plan(30, 1), 1, slice_bytes).await.unwrap_err();
-    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{fault}");
+    assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptBlock, Some((2, 2))), "{fault}");
     assert_eq!(fault.block, Some(rig.ids[1]));
     damage(rig.disks[1].as_ref(), |bytes| bytes.truncate(1000));
     let fault = read(plan(40, 1), 1, slice_bytes).await.unwrap_err();
-    assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{fault}");
+    assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptBlock, Some((2, 2))), "{fault}");
     // The others go on answering.
     let got = read(plan(73, 1), 1, slice_bytes).await;
-    assert_eq!(got.unwrap_err().suspect, Some((2, 2)));
+    assert_eq!(suspect(&got.unwrap_err()), Some((2, 2)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,7 +161,7 @@ async fn a_truncated_block_is_noticed_before_anything_runs() {
     damage(rig.disks[1].as_ref(), |bytes| bytes.truncate(1000));
     for scheme in Scheme::all() {
         let fault = fails(&rig, scheme).await;
-        assert_eq!((fault.cause, fault.suspect), (Cause::CorruptBlock, Some((2, 2))), "{scheme}: {fault}");
+        assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptBlock, Some((2, 2))), "{scheme}: {fault}");
     }
 }
 
@@ -175,9 +179,9 @@ async fn a_helper_that_goes_silent_is_blamed_by_its_successor() {
         rig.injections[2].stall(5);
         let fault = fails(&rig, scheme).await;
         // The order of helpers depends on which lane carries slice 5.
-        let rotated = fault.suspect.filter(|_| scheme == Scheme::Cyclic).map(|(_, to)| to);
+        let rotated = suspect(&fault).filter(|_| scheme == Scheme::Cyclic).map(|(_, to)| to);
         let edge = (3, rotated.unwrap_or(to));
-        assert_eq!((fault.cause, fault.suspect), (Cause::Stalled, Some(edge)), "{scheme}: {fault}");
+        assert_eq!((fault.cause, suspect(&fault)), (Cause::Stalled, Some(edge)), "{scheme}: {fault}");
     }
 }
 
@@ -219,7 +223,7 @@ async fn a_dead_helper_is_unreachable() {
     let plan = rig.plan(Scheme::Pipeline, &[0], true);
     rig.nodes.remove(2).shutdown().await;
     let fault = rig.repair(plan).await.unwrap_err();
-    assert_eq!((fault.cause, fault.suspect), (Cause::Unreachable, Some((3, 3))), "{fault}");
+    assert_eq!((fault.cause, suspect(&fault)), (Cause::Unreachable, Some((3, 3))), "{fault}");
 }
 
 /// Its successor's data port answers and closes: who loses the connection says so and ends, and is not to blame for that.
@@ -238,7 +242,7 @@ async fn a_connection_that_breaks_names_its_edge() {
         });
         let fault = rig.repair(plan).await.unwrap_err();
         closes.join().unwrap();
-        assert_eq!((fault.cause, fault.suspect), (Cause::Disconnected, Some(edge)), "{fault}");
+        assert_eq!((fault.cause, suspect(&fault)), (Cause::Disconnected, Some(edge)), "{fault}");
         assert!(!rig.repaired(0));
     }
     rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
@@ -304,15 +308,19 @@ async fn a_stranger_without_the_token_gets_no_edge() {
     let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
     // The receiving end of the last edge is told another secret than the sending end.
     let last = plan.edges.len() - 1;
-    let prepare =
-        |plan: &wire::proto::FlowPlan, site| wire::spec::prepares(plan).unwrap().remove(&site).unwrap();
+    let requestor = &rig.requestor.shared().engine;
     let requestor =
-        rig.requestor.shared().engine.prepare(&prepare(&plan, 0), exec::StageIo::default()).await.unwrap();
+        requestor.prepare(stages_at(&plan, 0), Vec::new(), false, exec::StageIo::default()).await.unwrap();
     plan.edges[last].token[0] ^= 1;
     let mut helpers = Vec::new();
     for site in 2..6 {
         let engine = &rig.nodes[site as usize - 1].shared().engine;
-        helpers.push(engine.prepare(&prepare(&plan, site), exec::StageIo::default()).await.unwrap());
+        helpers.push(
+            engine
+                .prepare(stages_at(&plan, site), Vec::new(), false, exec::StageIo::default())
+                .await
+                .unwrap(),
+        );
     }
     let mut refused = None;
     for prepared in helpers.iter().chain([&requestor]) {
@@ -335,8 +343,9 @@ async fn a_stranger_without_the_token_gets_no_edge() {
 async fn grants_beyond_the_block_are_refused() {
     let rig = rig().await;
     let plan = rig.plan(Scheme::Pipeline, &[0], true);
-    let prepare = wire::spec::prepares(&plan).unwrap().remove(&0).unwrap();
-    let prepared = rig.requestor.shared().engine.prepare(&prepare, exec::StageIo::default()).await.unwrap();
+    let engine = &rig.requestor.shared().engine;
+    let prepared =
+        engine.prepare(stages_at(&plan, 0), Vec::new(), false, exec::StageIo::default()).await.unwrap();
     for (first, count) in [(0, 11), (10, 1), (u64::MAX, 1), (1, u64::MAX)] {
         assert_eq!(prepared.grant(0, first, count).unwrap_err().cause, Cause::Invalid);
     }

@@ -2,15 +2,16 @@
 
 use crate::rig::{IMPATIENT_MS, Rig, remove};
 use flow::Scheme;
+use model::{Cause, Fault, FlowId};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wire::{Cause, Fault, FlowId, proto};
+use wire::proto;
 
 /// Who reports is believed, as the coordinator does it; node m + 1 stores member m.
 pub fn guilty(fault: &Fault) -> Vec<u16> {
-    let ends = match fault.suspect {
-        Some((from, to)) if from == to || to == fault.reporter => vec![from],
-        Some((from, to)) if from == fault.reporter => vec![to],
+    let ends = match crate::rig::suspect(fault) {
+        Some((from, to)) if from == to || to == fault.reporter.number() => vec![from],
+        Some((from, to)) if from == fault.reporter.number() => vec![to],
         Some((from, to)) => vec![from, to],
         None => vec![],
     };
@@ -32,7 +33,7 @@ async fn what_was_written_stays_and_only_the_rest_is_carried() {
     ] {
         let mut rig = Rig::new(code, &[length; 4], slice_bytes).await;
         for scheme in Scheme::all().filter(|s| !s.whole_block()) {
-            let flow = FlowId::random();
+            let flow = FlowId(rand::random());
             rig.injections[2].flip_wire(broken_at);
             let fault = rig.repair(rig.attempt(scheme, 0, &[], flow, 1)).await.unwrap_err();
             assert_eq!(guilty(&fault), [2], "{code} {scheme}: {fault}");
@@ -40,7 +41,7 @@ async fn what_was_written_stays_and_only_the_rest_is_carried() {
         }
         rig.stall_ms = IMPATIENT_MS;
         // Who is cut off in the middle may have written nothing yet. Of a flow that stalls all has arrived that was sent.
-        let flow = FlowId::random();
+        let flow = FlowId(rand::random());
         rig.injections[2].stall(broken_at);
         let fault = rig.repair(rig.attempt(Scheme::Pipeline, 0, &[], flow, 1)).await.unwrap_err();
         assert_eq!((guilty(&fault), fault.cause), (vec![2], Cause::Stalled), "{code}: {fault}");
@@ -59,7 +60,7 @@ async fn mended_by_less(rig: &Rig, scheme: Scheme, flow: FlowId) -> u64 {
     assert!(result.kept_slices < slices);
     remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     // Somebody else's repair of the same block begins.
-    let anew = rig.repair(rig.attempt(scheme, 0, &[2], FlowId::random(), 3)).await.unwrap();
+    let anew = rig.repair(rig.attempt(scheme, 0, &[2], FlowId(rand::random()), 3)).await.unwrap();
     assert_eq!(anew.kept_slices, 0);
     assert_eq!(moved(&result) < moved(&anew), result.kept_slices > 0, "{scheme}");
     remove(&rig.requestor.shared().flows.store, rig.ids[0]);
@@ -70,7 +71,7 @@ async fn mended_by_less(rig: &Rig, scheme: Scheme, flow: FlowId) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_mends_goes() {
     let rig = Rig::new("rs-4+2", &[500_000; 4], 32 * 1024).await;
-    let flow = FlowId::random();
+    let flow = FlowId(rand::random());
     let attempt = |number: u32| {
         let mut plan = rig.attempt(Scheme::Pipeline, 0, &[2], flow, number);
         plan.header.as_mut().unwrap().lease_ms = 1_000;
@@ -128,7 +129,7 @@ async fn schedule(seed: u64) -> u64 {
     rig.stall_ms = IMPATIENT_MS;
     let schemes: Vec<Scheme> = Scheme::all().collect();
     let scheme = schemes[dice.below(schemes.len() as u64) as usize];
-    let slices = rig.attempt(scheme, 0, &[], FlowId::random(), 1).slice_count;
+    let slices = rig.attempt(scheme, 0, &[], FlowId(rand::random()), 1).slice_count;
     let mut away: BTreeSet<u16> = BTreeSet::new();
     let mut killed: BTreeSet<u16> = BTreeSet::new();
     let members = rig.blocks.len() as u64;
@@ -153,7 +154,7 @@ async fn schedule(seed: u64) -> u64 {
             node.shutdown().await;
         });
     }
-    let flow = FlowId::random();
+    let flow = FlowId(rand::random());
     let lost_at = dice.below(4);
     for attempt in 1..=10 {
         let away_now: Vec<u16> = away.iter().copied().collect();

@@ -1,8 +1,8 @@
 //! Bytes equal, bytes on each link as predicted.
 
 use crate::rig::{Rig, read, remove};
-use flow::Scheme;
-use wire::{Cause, limits};
+use flow::{Scheme, limits};
+use model::Cause;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_member_is_rebuilt_by_every_scheme() {

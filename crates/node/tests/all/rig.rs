@@ -3,15 +3,19 @@
 use codes::Code;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
-use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol};
+use flow::bound::{Binding, BlockWrite, FlowHeader, NodeStages, Participant, bind};
+use flow::{
+    Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol, limits,
+};
+use model::{BlockId, Fault, FlowId, NodeId, Peer, StoredCopy, Sums, Token};
 use node::store::{BlockFacts, Store, StoreError};
 use node::{Config, Node, NodeError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wire::spec::{Binding, FlowHeader, StoredCopy, encode_plan};
-use wire::{BlockId, Fault, FlowId, limits, proto};
+use wire::codec::{part, plan};
+use wire::proto;
 
 /// The requestor's node number; member i lives on node i + 1.
 pub const REQUESTOR: u32 = 100;
@@ -29,7 +33,7 @@ pub struct Rig {
     pub nodes: Vec<Node>,
     pub requestor: Node,
     /// The requestor as site 0, member i's node as site i + 1, also when it is dead.
-    participants: Vec<proto::Participant>,
+    participants: Vec<Participant>,
     pub blocks: Vec<Vec<u8>>,
     pub ids: Vec<BlockId>,
     pub injections: Vec<Arc<Injection>>,
@@ -52,7 +56,7 @@ impl Rig {
             let injection = Arc::new(Injection::default());
             let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&switch));
             let node = start(member as u32 + 1, disk.clone(), injection.clone()).await;
-            ids.push(BlockId::random());
+            ids.push(BlockId(rand::random()));
             put(&node, ids[member], bytes, geometry);
             nodes.push(node);
             injections.push(injection);
@@ -98,7 +102,7 @@ impl Rig {
         let flow = flow::multi_block::build(scheme, &request).unwrap();
         let slices = (0, flow.geometry.slices());
         let stored = |m: Member| self.blocks[usize::from(m.0)].len() as u64;
-        (self.bind(&flow, scheme, true, REQUESTOR, slices), flow::predict(&flow, stored, None))
+        (self.bind(flow.clone(), scheme, true, REQUESTOR, slices), flow::predict(&flow, stored, None))
     }
 
     /// A proved repair of whole blocks at the requestor by the helpers in that order.
@@ -107,7 +111,7 @@ impl Rig {
         let wanted = RepairRequest::whole_blocks(&self.code, &lost);
         let flow = self.flow(scheme, wanted, flow::Sink::Write, &lost);
         let slices = (0, flow.geometry.slices());
-        self.bind(&flow, scheme, verify, REQUESTOR, slices)
+        self.bind(flow, scheme, verify, REQUESTOR, slices)
     }
 
     /// An attempt at the repair of a block, without the help of the members `away`; what it writes is kept when it breaks.
@@ -122,7 +126,8 @@ impl Rig {
         let members: Vec<Member> = away.iter().chain([&lost]).map(|&m| Member(m)).collect();
         let wanted = RepairRequest::whole_blocks(&self.code, &[Member(lost)]);
         let built = self.flow(scheme, wanted, flow::Sink::Write, &members);
-        let mut plan = self.bind(&built, scheme, true, REQUESTOR, (0, built.geometry.slices()));
+        let slices = (0, built.geometry.slices());
+        let mut plan = self.bind(built, scheme, true, REQUESTOR, slices);
         let header = plan.header.as_mut().unwrap();
         (header.flow, header.attempt, header.keep) = (flow.to_vec(), attempt, true);
         plan
@@ -135,7 +140,7 @@ impl Rig {
         let flow = self.flow(scheme, wanted, flow::Sink::Write, &[lost]);
         let slices = (0, flow.geometry.slices());
         let stored = |m: Member| self.blocks[usize::from(m.0)].len() as u64;
-        (self.bind(&flow, scheme, true, REQUESTOR, slices), flow::predict(&flow, stored, None))
+        (self.bind(flow.clone(), scheme, true, REQUESTOR, slices), flow::predict(&flow, stored, None))
     }
 
     /// Bytes that each site read from its disk.
@@ -154,7 +159,7 @@ impl Rig {
         let lost: Vec<Member> = symbols.iter().map(|s| Member(s.0)).collect();
         let flow = self.flow(scheme, wanted, flow::Sink::Read, &lost);
         let slices = if scheme.whole_block() { (0, 1) } else { slices };
-        self.bind(&flow, scheme, true, 0, slices)
+        self.bind(flow, scheme, true, 0, slices)
     }
 
     /// The flow of a scheme, its slices as long as the scheme wants them.
@@ -192,19 +197,25 @@ impl Rig {
 
     fn bind(
         &self,
-        flow: &Proved,
+        flow: Proved,
         scheme: Scheme,
         verify: bool,
         driver: u32,
         slices: (u64, u64),
     ) -> proto::FlowPlan {
-        let mut header = FlowHeader::new(self.code.field(), flow.geometry);
+        let mut header = FlowHeader::new(FlowId(rand::random()), self.code.field(), flow.geometry);
         header.verify = verify;
         header.serial = scheme.serial();
         header.stall_ms = self.stall_ms;
         let mut participants = self.participants.clone();
         if driver == 0 {
-            participants[0] = proto::Participant::default();
+            participants[0] = Participant {
+                site: Site(0),
+                peer: Peer::Client,
+                control_addr: String::new(),
+                data_addr: String::new(),
+                rack: 0,
+            };
         }
         let blocks = (0..self.blocks.len())
             .map(|m| {
@@ -215,24 +226,26 @@ impl Rig {
             .collect();
         let writes: BTreeMap<_, _> =
             (0..self.blocks.len()).map(|m| (Member(m as u16), self.write(m))).collect();
+        let slices = slices.0..slices.0 + slices.1;
         let binding = Binding { header, participants, blocks, writes, scheme: "test".into(), slices };
-        encode_plan(flow, binding).unwrap()
+        plan::encode(&bind(flow, binding, || Token(rand::random())).unwrap())
     }
 
-    fn write(&self, member: usize) -> proto::BlockWrite {
-        proto::BlockWrite {
-            member: member as u32,
-            block: self.ids[member].to_vec(),
+    fn write(&self, member: usize) -> BlockWrite {
+        BlockWrite {
+            member: Member(member as u16),
+            block: self.ids[member],
             generation: 2,
             stored_bytes: self.blocks[member].len() as u64,
-            digest: blake3::hash(&self.blocks[member]).as_bytes().to_vec(),
-            ..Default::default()
+            sums: Sums { digest: Some(blake3::hash(&self.blocks[member]).into()), fingerprint: None },
+            part: None,
+            note: Vec::new(),
         }
     }
 
     /// Runs a repair with the requestor as its driver.
     pub async fn repair(&self, plan: proto::FlowPlan) -> Result<proto::DriveResult, Fault> {
-        self.requestor.shared().engine.drive(plan, DriverIo::default(), |_| {}).await
+        self.requestor.shared().engine.drive(plan::decode(&plan)?, DriverIo::default(), |_| {}).await
     }
 
     /// Ends the node of a member and starts it anew, at the same address.
@@ -269,6 +282,23 @@ impl Rig {
     }
 }
 
+/// The suspected edge, by the numbers of its ends.
+pub fn suspect(fault: &Fault) -> Option<(u32, u32)> {
+    fault.suspect.map(|(from, to)| (from.number(), to.number()))
+}
+
+/// What a site is told to run, as its message.
+pub fn prepare(plan: &proto::FlowPlan, site: u32) -> proto::Prepare {
+    let plan = plan::decode(plan).unwrap();
+    let (_, ends) = plan.standing().unwrap().find(|(participant, _)| participant.site == Site(site)).unwrap();
+    part::encode(&plan, Site(site), &ends)
+}
+
+/// What a site is told to run.
+pub fn stages_at(plan: &proto::FlowPlan, site: u32) -> NodeStages {
+    part::decode(&prepare(plan, site)).unwrap()
+}
+
 /// Runs a read with a client as its driver; the bytes of each row, from the first slice asked for.
 pub async fn read(plan: proto::FlowPlan, rows: usize, slice_bytes: u32) -> Result<Vec<Vec<u8>>, Fault> {
     let got = Arc::new(Mutex::new(vec![Vec::new(); rows]));
@@ -283,7 +313,7 @@ pub async fn read(plan: proto::FlowPlan, rows: usize, slice_bytes: u32) -> Resul
         }
     });
     let io = DriverIo { source: None, sink: Some(sink) };
-    Engine::client().drive(plan, io, |_| {}).await?;
+    Engine::client().drive(plan::decode(&plan)?, io, |_| {}).await?;
     let rows = std::mem::take(&mut *got.lock().unwrap());
     Ok(rows)
 }
@@ -298,15 +328,15 @@ async fn start_at(
     disk: Arc<dyn Disk>,
     injection: Arc<Injection>,
 ) -> Result<Node, NodeError> {
-    let mut config = Config::new(number, NO_COORDINATOR.into(), disk);
+    let mut config = Config::new(NodeId(number), NO_COORDINATOR.into(), disk);
     (config.listen_control, config.injection) = (listen_control, injection);
     node::start(config).await
 }
 
-fn participant(site: u32, node: &Node) -> proto::Participant {
-    proto::Participant {
-        site,
-        node: node.shared().node,
+fn participant(site: u32, node: &Node) -> Participant {
+    Participant {
+        site: Site(site),
+        peer: node.shared().node.into(),
         control_addr: node.control_addr().to_string(),
         data_addr: node.data_addr().to_string(),
         rack: 0,

@@ -1,13 +1,15 @@
 //! Control streams: each flow is a session, and none minds what becomes of another.
 
-use crate::rig::{Rig, read};
-use flow::Scheme;
+use crate::rig::{Rig, read, suspect};
+use flow::{Scheme, limits};
+use model::{Cause, Fault};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use wire::codec::plan;
+use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
 use wire::proto::stage_message::Kind as FromStage;
-use wire::{Cause, Fault, limits, proto};
 
 async fn rig() -> Rig {
     Rig::new("rs-4+2", &[300_000; 4], 32 * 1024).await
@@ -33,7 +35,8 @@ async fn a_flow_that_is_dropped_ends_everywhere_and_no_other_one_does() {
     let rig = rig().await;
     rig.injections[2].stall(3);
     let engine = rig.requestor.shared().engine.clone();
-    let (stuck, io) = (rig.plan(Scheme::Pipeline, &[0], true), exec::DriverIo::default());
+    let stuck = plan::decode(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap();
+    let io = exec::DriverIo::default();
     let stuck = tokio::spawn(async move { engine.drive(stuck, io, |_| {}).await });
     until("it begins", || stages(&rig) > 0).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -53,7 +56,7 @@ async fn many_flows_share_a_control_stream() {
     for _ in 0..3 {
         let flows = (0..40).map(|number| {
             let plan = rig.read_plan(Scheme::Pipeline, &[(number % 4, 0)], (0, 10));
-            let prepared_only = rig.plan(Scheme::Pipeline, &[number % 4], true);
+            let prepared_only = plan::decode(&rig.plan(Scheme::Pipeline, &[number % 4], true)).unwrap();
             let engine = rig.requestor.shared().engine.clone();
             async move {
                 let member = usize::from(number % 4);
@@ -83,7 +86,7 @@ async fn a_node_that_comes_back_is_called_again() {
     while let Err(fault) = rig.repair(rig.plan(Scheme::Pipeline, &[2], true)).await {
         tries += 1;
         assert!(tries < 3 && fault.cause == Cause::Unreachable, "{fault}");
-        assert_eq!(fault.suspect, Some((2, 2)), "{fault}");
+        assert_eq!(suspect(&fault), Some((2, 2)), "{fault}");
     }
     assert!(rig.repaired(2));
 }
@@ -92,7 +95,7 @@ async fn a_node_that_comes_back_is_called_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_session_refuses_leaves_the_others_alone() {
     let rig = rig().await;
-    let prepare = wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&2).unwrap();
+    let prepare = crate::rig::prepare(&rig.plan(Scheme::Pipeline, &[0], true), 2);
     let addr = format!("http://{}", rig.nodes[1].control_addr());
     let mut client = proto::node_client::NodeClient::connect(addr).await.unwrap();
     let (say, said) = mpsc::channel(16);
@@ -133,7 +136,7 @@ async fn what_a_session_refuses_leaves_the_others_alone() {
     until("its stage ends", || running() == 0).await;
 
     // The stream's end is that of all its sessions.
-    let other = wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&2).unwrap();
+    let other = crate::rig::prepare(&rig.plan(Scheme::Pipeline, &[0], true), 2);
     tell(10, ToStage::Prepare(other)).await;
     assert!(matches!(hear().await, (10, FromStage::Prepared(_))));
     assert_eq!(running(), 1);
@@ -145,8 +148,7 @@ async fn what_a_session_refuses_leaves_the_others_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_driver_loses_its_stages_though_they_report() {
     let rig = rig().await;
-    let mut prepare =
-        wire::spec::prepares(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap().remove(&0).unwrap();
+    let mut prepare = crate::rig::prepare(&rig.plan(Scheme::Pipeline, &[0], true), 0);
     let header = prepare.header.as_mut().unwrap();
     (header.lease_ms, header.stall_ms) = (1_000, 200);
     // Whoever is to send to it is never prepared.

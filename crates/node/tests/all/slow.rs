@@ -3,7 +3,8 @@
 use crate::mending::guilty;
 use crate::rig::{Rig, remove};
 use flow::Scheme;
-use wire::{Cause, FlowId, proto};
+use model::{Cause, FlowId};
+use wire::proto;
 
 const LENGTH: u64 = 4 << 20;
 
@@ -20,7 +21,7 @@ fn attempt(rig: &Rig, scheme: Scheme, away: &[u16], flow: FlowId, number: u32) -
 async fn who_holds_a_flow_up_is_found_and_the_next_attempt_goes_around() {
     let rig = rig().await;
     for scheme in Scheme::all().filter(|s| !s.whole_block()) {
-        let flow = FlowId::random();
+        let flow = FlowId(rand::random());
         // A second for a megabyte: at that rate the block takes four.
         rig.nodes[2].shared().engine.throttle().set(1_000_000, 0);
         let fault = rig.repair(attempt(&rig, scheme, &[], flow, 1)).await.unwrap_err();
@@ -34,7 +35,7 @@ async fn who_holds_a_flow_up_is_found_and_the_next_attempt_goes_around() {
 }
 
 fn result_slices(rig: &Rig, scheme: Scheme) -> u64 {
-    rig.attempt(scheme, 0, &[], FlowId::random(), 1).slice_count
+    rig.attempt(scheme, 0, &[], FlowId(rand::random()), 1).slice_count
 }
 
 /// Long before it is taken for stalled, or its driver for dead.
@@ -43,7 +44,7 @@ async fn who_stands_still_is_slow() {
     let rig = rig().await;
     for scheme in [Scheme::Pipeline, Scheme::Conventional] {
         rig.injections[3].stall(50);
-        let mut plan = attempt(&rig, scheme, &[], FlowId::random(), 1);
+        let mut plan = attempt(&rig, scheme, &[], FlowId(rand::random()), 1);
         plan.header.as_mut().unwrap().stall_ms = 30_000;
         let fault = rig.repair(plan).await.unwrap_err();
         assert_eq!((guilty(&fault), fault.cause), (vec![3], Cause::Slow), "{scheme}: {fault}");
@@ -56,7 +57,7 @@ async fn a_requestor_that_is_slow_itself_goes_on() {
     let rig = rig().await;
     rig.requestor.shared().engine.throttle().set(0, 3_000_000);
     for scheme in [Scheme::Pipeline, Scheme::Conventional] {
-        rig.repair(attempt(&rig, scheme, &[], FlowId::random(), 1)).await.unwrap();
+        rig.repair(attempt(&rig, scheme, &[], FlowId(rand::random()), 1)).await.unwrap();
         assert!(rig.repaired(0), "{scheme}");
         remove(&rig.requestor.shared().flows.store, rig.ids[0]);
     }

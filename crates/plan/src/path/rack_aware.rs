@@ -10,7 +10,8 @@
 
 use super::check_numbers;
 use crate::error::PlanError;
-use crate::topology::{NodeId, RackId, Topology};
+use crate::topology::{RackId, Topology};
+use model::NodeId;
 
 /// A path of helpers to a requestor.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,8 @@
 
 use crate::draw::Draw;
 use crate::error::PlanError;
-use crate::topology::{NodeId, Topology};
+use crate::topology::Topology;
+use model::NodeId;
 
 /// Nodes for `copies` replicas, all distinct, drawn from `alive`. If no single other rack can take all the
 /// further replicas, they go to distinct random nodes, of other racks as long as there are any.

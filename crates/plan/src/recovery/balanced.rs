@@ -12,7 +12,7 @@
 use super::index::Index;
 use super::spread::{Group, spread};
 use crate::error::PlanError;
-use crate::topology::NodeId;
+use model::NodeId;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@
 use super::balanced::{LostBlock, NodeLoad, receives, sends};
 use super::index::Index;
 use super::spread::Group;
-use crate::topology::NodeId;
+use model::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes that at least one node must send or receive to recover all of `blocks`, on top of `loads`. If all blocks

@@ -2,7 +2,7 @@
 
 use super::balanced::{LostBlock, NodeLoad};
 use crate::numbers::Numbers;
-use crate::topology::NodeId;
+use model::NodeId;
 use std::collections::BTreeMap;
 
 /// The nodes that some blocks and loads name, in rising order.

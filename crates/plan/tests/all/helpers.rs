@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a test may
 
-use plan::{Damaged, Draw, LeastRecent, NodeId, PlanError, RackId, Topology, by_urgency, requestor};
+use model::NodeId;
+use plan::{Damaged, Draw, LeastRecent, PlanError, RackId, Topology, by_urgency, requestor};
 
 fn nodes(ids: impl IntoIterator<Item = u32>) -> Vec<NodeId> {
     ids.into_iter().map(NodeId).collect()

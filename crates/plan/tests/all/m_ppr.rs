@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // a test may
 
+use model::NodeId;
 use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
-use plan::{Draw, NodeId, PlanError, RackId, Topology};
+use plan::{Draw, PlanError, RackId, Topology};
 use std::collections::BTreeSet;
 
 const MIB: u64 = 1 << 20;

@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::NodeId;
 use plan::placement::random::random;
-use plan::{Archival, ArchiveRequest, Draw, NodeId, PlanError, RackId, Topology, archive};
+use plan::{Archival, ArchiveRequest, Draw, PlanError, RackId, Topology, archive};
 
 fn cluster(nodes: u32, racks: u32) -> (Topology, Vec<NodeId>) {
     let topology: Topology = (0..nodes).map(|n| (NodeId(n), RackId(n % racks))).collect();

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use model::NodeId;
 use plan::path::rack_aware_path;
-use plan::{Draw, NodeId, PlanError, RackId, Topology};
+use plan::{Draw, PlanError, RackId, Topology};
 
 /// Streams between racks on the best path through `k` of `helpers` to a node of rack `head`, by trying all.
 fn fewest(topology: &Topology, helpers: &[NodeId], k: usize, head: RackId) -> usize {

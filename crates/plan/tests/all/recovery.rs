@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test may
 
+use model::NodeId;
 use plan::recovery::{Assignment, LostBlock, NodeLoad, balanced, busiest_bound, loads_of};
-use plan::{Draw, LeastRecent, NodeId, PlanError};
+use plan::{Draw, LeastRecent, PlanError};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn nodes(ids: impl IntoIterator<Item = usize>) -> Vec<NodeId> {

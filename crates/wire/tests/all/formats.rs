@@ -1,10 +1,11 @@
 //! What travels stays as it is: messages with all fields set, against bytes that version 1 wrote.
 
+use model::FlowId;
 use prost::Message;
 use std::fmt::Debug;
 use wire::call::{HEAD_BYTES, Head};
 use wire::frame::{HEADER_BYTES, Header, Kind, Reply};
-use wire::{FlowId, proto};
+use wire::proto;
 
 /// A name and bytes on each line.
 const GOLDEN: &str = include_str!("../../golden/messages-v1.txt");

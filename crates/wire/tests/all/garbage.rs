@@ -2,10 +2,12 @@
 
 #![allow(missing_docs)]
 
+use flow::bound::InputSpec;
 use proptest::prelude::*;
 use prost::Message;
+use wire::codec::part;
 use wire::frame::{HEADER_BYTES, HELLO_BYTES, Header, Hello, REPLY_BYTES, Reply};
-use wire::{proto, spec};
+use wire::proto;
 
 /// A message that is nearly right: what a newer, an older or a broken peer would send.
 fn nearly_right() -> impl Strategy<Value = proto::Prepare> {
@@ -73,7 +75,7 @@ proptest! {
     #[test]
     fn random_bytes_are_no_message(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         if let Ok(prepare) = proto::Prepare::decode(&bytes[..]) {
-            let _ = spec::decode_prepare(&prepare);
+            let _ = part::decode(&prepare);
         }
     }
 
@@ -95,10 +97,10 @@ proptest! {
 
     #[test]
     fn nearly_right_messages_end_in_a_stage_or_an_error(prepare in nearly_right()) {
-        if let Ok((header, stages)) = spec::decode_prepare(&prepare) {
-            prop_assert!(wire::limits::slice_bytes_ok(header.geometry.slice_bytes));
+        if let Ok(flow::bound::NodeStages { header, stages }) = part::decode(&prepare) {
+            prop_assert!(flow::limits::slice_bytes_ok(header.geometry.slice_bytes));
             prop_assert_eq!(stages.len(), 1);
-            prop_assert_eq!(stages[0].matrix.cols(), stages[0].inputs.iter().map(spec::InputSpec::rows).sum::<usize>());
+            prop_assert_eq!(stages[0].matrix.cols(), stages[0].inputs.iter().map(InputSpec::rows).sum::<usize>());
         }
     }
 }

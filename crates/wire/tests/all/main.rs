@@ -3,4 +3,3 @@
 mod formats;
 mod garbage;
 mod generated;
-mod lanes;

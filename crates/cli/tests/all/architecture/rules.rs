@@ -4,11 +4,24 @@ use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From the bottom up; a crate depends on crates before it only.
-pub const LAYERS: [&str; 12] =
-    ["gf", "codes", "flow", "plan", "disk", "wire", "exec", "node", "coordinator", "client", "cli", "lab"];
+pub const LAYERS: [&str; 13] = [
+    "gf",
+    "codes",
+    "model",
+    "flow",
+    "plan",
+    "disk",
+    "wire",
+    "exec",
+    "node",
+    "coordinator",
+    "client",
+    "cli",
+    "lab",
+];
 
 /// No I/O, no clock, no threads, no randomness, no environment.
-pub const PURE: [&str; 4] = ["gf", "codes", "flow", "plan"];
+pub const PURE: [&str; 5] = ["gf", "codes", "model", "flow", "plan"];
 
 /// What a pure crate may depend on besides pure crates.
 const PURE_DEPENDENCIES: [&str; 1] = ["thiserror"];

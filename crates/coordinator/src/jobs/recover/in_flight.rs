@@ -2,10 +2,9 @@
 
 use super::assign::Pending;
 use flow::Scheme;
-use plan::NodeId;
+use model::{BlockId, NodeId};
 use plan::recovery::{Assignment, NodeLoad, loads_of};
 use std::collections::BTreeMap;
-use wire::BlockId;
 
 /// Repairs under way.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use crate::health::View;
 use crate::jobs::Job;
 use crate::planner::RepairSpec;
 use crate::shared::Shared;
+use model::{Fault, FlowId};
 use plan::{Damaged, by_urgency};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use wire::{Fault, FlowId, proto};
 
 /// Flows that are being prepared at once: each costs a stage on every node that takes part, and half of what a node has
 /// is for others.
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 128;
 const MAX_WAITING: usize = 256;
 
 /// A plan, and who gets it.
-type Ready = (u32, proto::FlowPlan);
+type Ready = (u32, flow::FlowPlan);
 
 /// The job: plans the repair of every block of the nodes, and has everybody who would take part prepare.
 pub(in crate::jobs) async fn rehearse(
@@ -55,7 +55,7 @@ pub(in crate::jobs) async fn rehearse(
             }
             Some((requestor, plan)) = planned.recv(), if preparing.len() < AT_ONCE && job.task.is_on() => {
                 let (shared, view) = (Arc::clone(shared), Arc::clone(&view));
-                preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, plan).await });
+                preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, &plan).await });
             }
             Some(ended) = preparing.join_next() => {
                 let ended = ended.map_err(|_| CoordinatorError::ShuttingDown)?;
@@ -155,7 +155,7 @@ fn plan_one(
         scheduled: true,
         // As the copy's would be; nothing is written.
         generation: placement.row.last_generation + 1,
-        flow: FlowId::random(),
+        flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,
         helpers: chain.map(|node| node.0).collect(),

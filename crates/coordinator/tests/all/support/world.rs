@@ -1,6 +1,7 @@
 //! The nodes: what they hold, and how they compute a flow.
 
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
+use model::{Cause, Fault, NodeId, Peer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,7 +10,7 @@ use tokio_stream::Stream;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use wire::proto::node_server::{Node, NodeServer};
-use wire::{Cause, Fault, Message, proto};
+use wire::{Message, proto};
 
 /// A stored block.
 #[derive(Clone)]
@@ -195,7 +196,8 @@ impl World {
         assert_eq!(plan.participants.iter().filter(|p| p.node == driver).count(), 1, "the driver takes part");
         for participant in plan.participants.iter().filter(|p| p.node != 0) {
             if !self.lives(participant.node) {
-                return Err(Fault::new(Cause::Unreachable, "dead").suspecting(driver, participant.node));
+                return Err(Fault::new(Cause::Unreachable, "dead")
+                    .suspecting(Peer::from_number(driver), NodeId(participant.node)));
             }
         }
         self.compute(plan, source)?;
@@ -300,12 +302,13 @@ impl World {
     fn local(&self, node: u32, wanted: &proto::BlockRef) -> Result<Vec<u8>, Fault> {
         let state = self.state();
         if state.dead.contains(&node) {
-            return Err(Fault::new(Cause::Unreachable, "dead").suspecting(node, node));
+            return Err(Fault::new(Cause::Unreachable, "dead").suspecting(NodeId(node), NodeId(node)));
         }
         let stored = state.blocks.get(&(node, wanted.block.clone()));
         let stored = stored.filter(|s| s.generation == wanted.generation);
-        let stored =
-            stored.ok_or_else(|| Fault::new(Cause::NotFound, "no such copy").suspecting(node, node))?;
+        let stored = stored.ok_or_else(|| {
+            Fault::new(Cause::NotFound, "no such copy").suspecting(NodeId(node), NodeId(node))
+        })?;
         assert_eq!(stored.bytes.len() as u64, wanted.stored_bytes);
         Ok(stored.bytes.clone())
     }
@@ -318,7 +321,9 @@ impl World {
         }
         let expected = !write.digest.is_empty();
         if expected && write.digest != blake3::hash(&bytes).as_bytes() {
-            return Err(Fault::new(Cause::WrongDigest, "not what was lost").suspecting(node, node));
+            return Err(
+                Fault::new(Cause::WrongDigest, "not what was lost").suspecting(NodeId(node), NodeId(node))
+            );
         }
         let stored = Stored { bytes, generation: write.generation, write: write.clone() };
         state.corrupt.remove(&(node, write.block.clone()));

@@ -3,8 +3,8 @@
 use crate::cluster::{LabCluster, RepairOrder};
 use crate::error::LabError;
 use codes::Code;
+use model::BlockId;
 use std::collections::BTreeSet;
-use wire::BlockId;
 
 /// An archived object of one stripe.
 pub struct Stripe {

@@ -2,7 +2,7 @@
 
 use crate::error::LabError;
 use crate::report::{Comparison, Form, Results, Target};
-use plan::NodeId;
+use model::NodeId;
 use plan::recovery::{LostBlock, busiest_bound};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::proto::ObjectInfo;

@@ -23,7 +23,7 @@ fn facts() -> BlockFacts {
         symbol_bytes: 2 * CHUNK_BYTES as u64,
         object: None,
         stripe: Some(StripeInfo {
-            stripe: wire::StripeId(u128::MAX - 1),
+            stripe: model::StripeId(u128::MAX - 1),
             code: "rs-2+1".to_owned(),
             index: 2,
             block_bytes: 70_000,

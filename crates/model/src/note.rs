@@ -1,8 +1,13 @@
-//! What a sidecar says of its block's stripe, written out straight from where it is kept. It is most of a plan's bytes, and only
-//! the node that writes the block reads it: so it travels encoded, and nobody makes a [`proto::StripeInfo`] of it on the way.
+//! The note of a stripe: what a sidecar says of its block's stripe, written out straight from where it is kept. It is most of
+//! a plan's bytes, and only the node that writes the block reads it: so it travels encoded, and nobody makes a message of it
+//! on the way. Its bytes are those of the message `StripeInfo` of the control protocol, which a test of `wire` holds.
 
-use crate::ids::{BlockId, StripeId};
-use prost::encoding::WireType;
+use crate::id::{BlockId, StripeId};
+/// How Protocol Buffers mark a number …
+const VARINT: u64 = 0;
+
+/// … and bytes, or a message, whose length comes first.
+const LENGTH_DELIMITED: u64 = 2;
 
 /// A stripe, as its own row has it.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +50,7 @@ pub struct PartFacts<'a> {
     pub last: bool,
 }
 
-/// The message [`StripeInfo`](crate::proto::StripeInfo) of member `index`, encoded. Absent members, which are all zero, are
+/// The note of member `index`. Absent members, which are all zero, are
 /// `None`.
 pub fn encode<'a>(
     facts: StripeFacts<'_>,
@@ -110,14 +115,14 @@ impl Out for usize {
 /// Fields that are zero or empty are left out, as Protocol Buffers want it.
 fn number<O: Out>(out: &mut O, tag: u32, value: u64) {
     if value > 0 {
-        key(out, tag, WireType::Varint);
+        key(out, tag, VARINT);
         varint(out, value);
     }
 }
 
 fn bytes<O: Out>(out: &mut O, tag: u32, value: &[u8]) {
     if !value.is_empty() {
-        key(out, tag, WireType::LengthDelimited);
+        key(out, tag, LENGTH_DELIMITED);
         varint(out, value.len() as u64);
         out.put(value);
     }
@@ -127,13 +132,13 @@ fn bytes<O: Out>(out: &mut O, tag: u32, value: &[u8]) {
 fn message<O: Out>(out: &mut O, tag: u32, fields: &impl Fields) {
     let mut length = 0_usize;
     fields.put_to(&mut length);
-    key(out, tag, WireType::LengthDelimited);
+    key(out, tag, LENGTH_DELIMITED);
     varint(out, length as u64);
     fields.put_to(out);
 }
 
-fn key<O: Out>(out: &mut O, tag: u32, kind: WireType) {
-    varint(out, u64::from(tag << 3) | kind as u64);
+fn key<O: Out>(out: &mut O, tag: u32, kind: u64) {
+    varint(out, u64::from(tag << 3) | kind);
 }
 
 /// Seven bits to a byte, the lowest first.
@@ -147,49 +152,4 @@ fn varint<O: Out>(out: &mut O, mut value: u64) {
     }
     digits[length] = value as u8;
     out.put(&digits[..=length]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Message, proto};
-
-    #[test]
-    fn it_is_the_message_to_the_byte() {
-        let name = "a/name".repeat(40);
-        for (length, last) in [(0, false), (32, true)] {
-            let (digest, fingerprint) = (vec![7; length], vec![9; 4 * length]);
-            let member = MemberFacts {
-                block: BlockId(5),
-                generation: 300,
-                stored_bytes: 64 << 20,
-                digest: &digest,
-                fingerprint: &fingerprint,
-                object: last.then_some(PartFacts { name: &name, version: 0, offset: 1 << 40, last }),
-            };
-            let facts = StripeFacts { stripe: StripeId(1), code: "rs-2+1", block_bytes: 64 << 20 };
-            let encoded = encode(facts, 2, [Some(member), None, Some(member)].into_iter());
-            let member = proto::StripeMember {
-                block: BlockId(5).to_vec(),
-                generation: 300,
-                stored_bytes: 64 << 20,
-                digest,
-                fingerprint,
-                object: last.then(|| proto::ObjectPart {
-                    name: name.clone(),
-                    version: 0,
-                    offset: 1 << 40,
-                    last,
-                }),
-            };
-            let info = proto::StripeInfo {
-                stripe: StripeId(1).to_vec(),
-                code: "rs-2+1".to_owned(),
-                index: 2,
-                block_bytes: 64 << 20,
-                members: vec![member.clone(), proto::StripeMember::default(), member],
-            };
-            assert_eq!(encoded, info.encode_to_vec());
-        }
-    }
 }

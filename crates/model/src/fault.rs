@@ -1,7 +1,7 @@
-//! The one typed error that crosses the wire: what went wrong, where, and which edge is suspected.
+//! The one typed error of flows, which crosses the wire: what went wrong, where, and which edge is suspected.
 
-use crate::ids::{BlockId, FlowId};
-use crate::proto;
+use crate::id::{BlockId, FlowId};
+use crate::node::Peer;
 use std::fmt;
 
 /// What went wrong. The numbers are the protocol's: never reuse one.
@@ -103,10 +103,10 @@ pub struct Fault {
     pub lane: u32,
     /// The slice.
     pub slice: u64,
-    /// The node that reports (0: a client).
-    pub reporter: u32,
-    /// The suspected edge, by the nodes at its ends; twice the same node when its own block or disk is at fault.
-    pub suspect: Option<(u32, u32)>,
+    /// Who reports.
+    pub reporter: Peer,
+    /// The suspected edge, by who is at its ends; twice the same node when its own block or disk is at fault.
+    pub suspect: Option<(Peer, Peer)>,
     /// The block concerned.
     pub block: Option<BlockId>,
 }
@@ -121,15 +121,15 @@ impl Fault {
             attempt: 0,
             lane: 0,
             slice: 0,
-            reporter: 0,
+            reporter: Peer::Client,
             suspect: None,
             block: None,
         }
     }
 
     /// The same, suspecting the edge `from` → `to`.
-    pub fn suspecting(mut self, from: u32, to: u32) -> Fault {
-        self.suspect = Some((from, to));
+    pub fn suspecting(mut self, from: impl Into<Peer>, to: impl Into<Peer>) -> Fault {
+        self.suspect = Some((from.into(), to.into()));
         self
     }
 
@@ -151,64 +151,13 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.cause, self.detail)?;
         match self.suspect {
-            Some((a, b)) if a == b => write!(f, " (suspect: {})", who(a))?,
-            Some((a, b)) => write!(f, " (suspect: edge {} -> {})", who(a), who(b))?,
+            Some((a, b)) if a == b => write!(f, " (suspect: {a})")?,
+            Some((a, b)) => write!(f, " (suspect: edge {a} -> {b})")?,
             None => {}
         }
         if let Some(block) = self.block {
             write!(f, " [block {block}]")?;
         }
         Ok(())
-    }
-}
-
-fn who(node: u32) -> String {
-    if node == 0 { "client".into() } else { format!("node-{node}") }
-}
-
-impl From<Fault> for proto::Fault {
-    fn from(f: Fault) -> Self {
-        proto::Fault {
-            cause: f.cause as u32,
-            detail: f.detail,
-            flow: f.flow.map(FlowId::to_vec).unwrap_or_default(),
-            attempt: f.attempt,
-            lane: f.lane,
-            slice: f.slice,
-            reporter: f.reporter,
-            suspect_from: f.suspect.map(|s| s.0),
-            suspect_to: f.suspect.map(|s| s.1),
-            block: f.block.map(BlockId::to_vec).unwrap_or_default(),
-        }
-    }
-}
-
-impl From<proto::Fault> for Fault {
-    fn from(f: proto::Fault) -> Self {
-        Fault {
-            cause: Cause::from_number(f.cause),
-            detail: f.detail,
-            flow: FlowId::from_slice(&f.flow).ok(),
-            attempt: f.attempt,
-            lane: f.lane,
-            slice: f.slice,
-            reporter: f.reporter,
-            suspect: f.suspect_from.zip(f.suspect_to),
-            block: BlockId::from_slice(&f.block).ok(),
-        }
-    }
-}
-
-impl From<Fault> for tonic::Status {
-    fn from(f: Fault) -> Self {
-        let text = f.to_string();
-        match f.cause {
-            Cause::Busy => tonic::Status::resource_exhausted(text),
-            Cause::NotFound => tonic::Status::not_found(text),
-            Cause::Invalid => tonic::Status::invalid_argument(text),
-            Cause::CorruptBlock | Cause::CorruptSlice | Cause::WrongDigest => tonic::Status::data_loss(text),
-            Cause::Bug => tonic::Status::internal(text),
-            _ => tonic::Status::unavailable(text),
-        }
     }
 }

@@ -1,0 +1,16 @@
+//! The words that all crates share: identities, who takes part, what a stripe is, what went wrong.
+//!
+//! Messages, rows of the catalog and sidecars are stored forms of these types, with formats of their own; each converts to
+//! the model in one place. So nothing here knows how it is stored: no serde, no Protocol Buffers. Nor is there chance here:
+//! who makes an id brings its bits.
+
+mod block;
+mod fault;
+mod id;
+mod node;
+pub mod note;
+
+pub use block::{Part, StoredCopy, Sums};
+pub use fault::{Cause, Fault};
+pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StripeId, Token};
+pub use node::{NodeId, Peer};

@@ -1,0 +1,81 @@
+//! Blocks as messages: copies to read, blocks to write, parts of objects, sums.
+
+use super::{invalid, narrow};
+use crate::proto;
+use flow::Member;
+use flow::bound::BlockWrite;
+use gf::{FINGERPRINT_BYTES, Fingerprint};
+use model::{BlockId, Fault, Part, StoredCopy, Sums};
+
+impl From<StoredCopy> for proto::BlockRef {
+    fn from(copy: StoredCopy) -> proto::BlockRef {
+        let StoredCopy { block, generation, stored_bytes } = copy;
+        proto::BlockRef { block: block.to_vec(), generation, stored_bytes }
+    }
+}
+
+impl From<Part> for proto::ObjectPart {
+    fn from(part: Part) -> proto::ObjectPart {
+        let Part { name, version, offset, last } = part;
+        proto::ObjectPart { name, version, offset, last }
+    }
+}
+
+impl From<proto::ObjectPart> for Part {
+    fn from(part: proto::ObjectPart) -> Part {
+        let proto::ObjectPart { name, version, offset, last } = part;
+        Part { name, version, offset, last }
+    }
+}
+
+/// Digest and fingerprint as fields, empty where they are not known.
+pub fn sums_fields(sums: &Sums) -> (Vec<u8>, Vec<u8>) {
+    let fingerprint = sums.fingerprint.map(|f| f.as_bytes().to_vec());
+    (sums.digest.map(|d| d.to_vec()).unwrap_or_default(), fingerprint.unwrap_or_default())
+}
+
+/// From such fields; `None` if a length is wrong.
+pub fn sums(digest: &[u8], fingerprint: &[u8]) -> Option<Sums> {
+    let digest = if digest.is_empty() { None } else { Some(digest.try_into().ok()?) };
+    let fingerprint = match fingerprint {
+        [] => None,
+        bytes => Some(Fingerprint::from_bytes(<[u8; FINGERPRINT_BYTES]>::try_from(bytes).ok()?)),
+    };
+    Some(Sums { digest, fingerprint })
+}
+
+pub(super) fn write_message(write: &BlockWrite) -> proto::BlockWrite {
+    let (digest, fingerprint) = sums_fields(&write.sums);
+    proto::BlockWrite {
+        member: u32::from(write.member.0),
+        block: write.block.to_vec(),
+        generation: write.generation,
+        stored_bytes: write.stored_bytes,
+        digest,
+        fingerprint,
+        object: write.part.clone().map(Into::into),
+        stripe: write.note.clone(),
+    }
+}
+
+pub(super) fn write(write: &proto::BlockWrite) -> Result<BlockWrite, Fault> {
+    let sums = sums(&write.digest, &write.fingerprint);
+    Ok(BlockWrite {
+        member: Member(narrow(write.member)?),
+        block: id(&write.block)?,
+        generation: write.generation,
+        stored_bytes: write.stored_bytes,
+        sums: sums.ok_or_else(|| invalid("digest or fingerprint of a block to write"))?,
+        part: write.object.clone().map(Into::into),
+        note: write.stripe.clone(),
+    })
+}
+
+pub(super) fn copy(copy: &proto::BlockRef) -> Result<StoredCopy, Fault> {
+    let (generation, stored_bytes) = (copy.generation, copy.stored_bytes);
+    Ok(StoredCopy { block: id(&copy.block)?, generation, stored_bytes })
+}
+
+fn id(bytes: &[u8]) -> Result<BlockId, Fault> {
+    BlockId::from_slice(bytes).map_err(|_| invalid("block id"))
+}

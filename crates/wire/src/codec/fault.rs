@@ -1,0 +1,50 @@
+//! Faults as messages.
+
+use crate::proto;
+use model::{BlockId, Cause, Fault, FlowId, Peer};
+
+impl From<Fault> for proto::Fault {
+    fn from(f: Fault) -> Self {
+        proto::Fault {
+            cause: f.cause as u32,
+            detail: f.detail,
+            flow: f.flow.map(FlowId::to_vec).unwrap_or_default(),
+            attempt: f.attempt,
+            lane: f.lane,
+            slice: f.slice,
+            reporter: f.reporter.number(),
+            suspect_from: f.suspect.map(|(from, _)| from.number()),
+            suspect_to: f.suspect.map(|(_, to)| to.number()),
+            block: f.block.map(BlockId::to_vec).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<proto::Fault> for Fault {
+    fn from(f: proto::Fault) -> Self {
+        Fault {
+            cause: Cause::from_number(f.cause),
+            detail: f.detail,
+            flow: FlowId::from_slice(&f.flow).ok(),
+            attempt: f.attempt,
+            lane: f.lane,
+            slice: f.slice,
+            reporter: Peer::from_number(f.reporter),
+            suspect: f.suspect_from.map(Peer::from_number).zip(f.suspect_to.map(Peer::from_number)),
+            block: BlockId::from_slice(&f.block).ok(),
+        }
+    }
+}
+
+/// What a call answers that fails with a fault.
+pub fn status(fault: &Fault) -> tonic::Status {
+    let text = fault.to_string();
+    match fault.cause {
+        Cause::Busy => tonic::Status::resource_exhausted(text),
+        Cause::NotFound => tonic::Status::not_found(text),
+        Cause::Invalid => tonic::Status::invalid_argument(text),
+        Cause::CorruptBlock | Cause::CorruptSlice | Cause::WrongDigest => tonic::Status::data_loss(text),
+        Cause::Bug => tonic::Status::internal(text),
+        _ => tonic::Status::unavailable(text),
+    }
+}
