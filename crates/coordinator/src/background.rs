@@ -2,6 +2,7 @@
 //! of its own.
 
 use crate::attempt::RepairOptions;
+use crate::config::MIN_TICK_MS;
 use crate::error::{CoordinatorError, Result};
 use crate::garbage;
 use crate::jobs::{self, Work};
@@ -13,9 +14,6 @@ use tokio::sync::mpsc;
 
 /// Idle puts are looked for this often, and more often when their lease is shorter.
 const PUT_TICK_MS: u64 = 10_000;
-
-/// No loop turns faster.
-pub(crate) const MIN_TICK_MS: u64 = 20;
 
 /// Starts them all.
 pub(crate) fn start(shared: &Arc<Shared>, damaged: mpsc::Receiver<BlockId>) {

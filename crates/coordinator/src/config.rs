@@ -77,6 +77,9 @@ pub const STAR_READ_BYTES: u64 = 16 << 10;
 /// a shorter one is most of its time.
 pub const WATCHED_READ_BYTES: u64 = 1 << 20;
 
+/// No loop turns faster, whatever graces and leases are set to.
+pub(crate) const MIN_TICK_MS: u64 = 20;
+
 /// Settings of a coordinator.
 #[derive(Clone, Debug)]
 pub struct Config {

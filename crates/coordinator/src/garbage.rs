@@ -1,8 +1,8 @@
 //! Garbage collection: copies go when nothing rests on them any more, and come back when their block needs them.
 
-use crate::background::MIN_TICK_MS;
 use crate::catalog::Due;
 use crate::catalog::rows::BlockCopy;
+use crate::config::MIN_TICK_MS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::{NodeView, View};
 use crate::shared::{Shared, now_ms};

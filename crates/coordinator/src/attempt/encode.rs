@@ -1,7 +1,7 @@
 //! Encoding of a stripe: parities are made by one flow, data blocks that cannot stay where they are are copied before, and the
 //! catalog takes all of it at once.
 
-use super::{RETRY_PAUSE, go_around, held_or};
+use super::{go_around, held_or, pause_after};
 use crate::catalog::rows::{BlockCopy, Location, Sums};
 use crate::catalog::{Catalog, NewStripe, PARITY_GENERATION, Placement, StagedParity};
 use crate::config::MAX_ATTEMPTS;
@@ -51,7 +51,7 @@ pub(crate) async fn encode_stripe(
         }
         tracing::info!(%stripe, attempt = encoding.attempt, %error, "encoding failed, trying again");
         job.say(format!("attempt {} to encode a stripe failed: {error}", encoding.attempt));
-        tokio::time::sleep(RETRY_PAUSE * encoding.attempt).await;
+        pause_after(encoding.attempt).await;
     }
 }
 

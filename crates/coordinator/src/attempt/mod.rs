@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two attempts of a flow, times the number of the attempt: a busy node gets time, a dead one is noticed.
+/// Between two attempts of a flow, times the number of attempts so far.
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
 /// How blocks are to be repaired.
@@ -99,8 +99,13 @@ pub(crate) async fn carry(
         let noted = attempt.noted;
         tracing::info!(%wanted, noted, %error, "failed, trying again");
         job.say(format!("attempt {noted} to repair {wanted} failed: {error}"));
-        tokio::time::sleep(RETRY_PAUSE * tries).await;
+        pause_after(tries).await;
     }
+}
+
+/// A busy node gets time, a dead one is noticed.
+async fn pause_after(tries: u32) {
+    tokio::time::sleep(RETRY_PAUSE * tries).await;
 }
 
 /// Whether another attempt may end otherwise; it goes around whom the error blames.

@@ -12,9 +12,9 @@ use rules::{CLOCKS, PROTOCOL, SOCKETS};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Files that name generated messages, by crate. Whoever brings one below its ceiling lowers it.
+/// Files that name generated messages, by crate, but for the codec. Whoever brings one below its ceiling lowers it.
 const PROTOCOL_FILES: &[(&str, usize)] =
-    &[("wire", 3), ("exec", 20), ("node", 6), ("coordinator", 26), ("client", 8), ("cli", 8), ("lab", 4)];
+    &[("wire", 0), ("exec", 19), ("node", 6), ("coordinator", 19), ("client", 8), ("cli", 8), ("lab", 4)];
 
 /// Files that read a clock or wait for one.
 const CLOCK_FILES: &[(&str, usize)] =
@@ -28,15 +28,12 @@ const SOCKET_FILES: &[(&str, usize)] =
 const CIRCLES: &[&str] = &[
     "cli: cluster job objects repair",
     "client: get outlet put read writer",
-    "codes: cauchy code lrc random registry replication rotated rs rs16",
-    "coordinator: audit jobs links shared",
+    "coordinator: attempt audit jobs links shared",
     "exec: ends engine",
     "flow: graph runs",
     "gf: field tower",
     "lab: error scratch testbed",
     "node: membership server service sessions",
-    "plan: by_node error topology",
-    "wire: shared spec",
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
 use crate::catalog::rows::{Assign, JobRow, RecoveryRow};
-use crate::config::MAX_PARALLEL_REPAIRS;
+use crate::config::{MAX_PARALLEL_REPAIRS, MIN_TICK_MS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::{self, Work};
@@ -13,9 +13,6 @@ use wire::proto;
 
 /// Dead nodes are looked for this often, and more often when the grace is shorter.
 const TICK_MS: u64 = 1_000;
-
-/// No loop turns faster.
-const MIN_TICK_MS: u64 = 20;
 
 /// The job that a request for nodes asks for, checked as far as it can be before it starts.
 pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<RecoveryRow> {
