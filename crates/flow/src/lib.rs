@@ -2,7 +2,8 @@
 //! runs.
 //!
 //! A [scheme](build::Scheme) builds a [`Flow`]; [`prove`](prove::prove) executes it on coefficient vectors
-//! and only then lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person.
+//! and only then lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person;
+//! [`interpret`] runs it on bytes, for tests.
 //! Nothing here does I/O.
 
 pub mod build;
@@ -10,6 +11,7 @@ pub mod cost;
 mod error;
 pub mod extent;
 pub mod graph;
+pub mod interpret;
 pub mod pace;
 pub mod prove;
 pub mod render;
