@@ -10,6 +10,8 @@ mod outputs;
 mod serial;
 mod shared_frame;
 mod strategy;
+#[cfg(test)]
+mod tests;
 
 pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
