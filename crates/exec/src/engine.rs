@@ -209,7 +209,7 @@ impl Engine {
     }
 
     /// The stages, each with all that it needs.
-    fn open(
+    pub(crate) fn open(
         &self,
         header: &FlowHeader,
         specs: Vec<StageSpec>,

@@ -182,4 +182,22 @@ pub enum FlowError {
         /// Row within the input.
         row: usize,
     },
+    /// A flow is run on bytes without those of a block that it needs, or with more than the block's symbols take.
+    #[error("the bytes of {member} are not known, or more than its symbols")]
+    UnknownBlock {
+        /// The block.
+        member: Member,
+    },
+    /// A row has bytes other than zero beyond its extent, which an edge would not carry.
+    #[error("edge {}: a row is longer than its extent", edge.0)]
+    CutOff {
+        /// The edge.
+        edge: EdgeId,
+    },
+    /// A block has bytes other than zero beyond the length at which it is to be stored.
+    #[error("{member} is longer than it is to be stored")]
+    LostBytes {
+        /// The block.
+        member: Member,
+    },
 }

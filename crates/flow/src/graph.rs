@@ -158,6 +158,12 @@ impl Geometry {
         self.symbol_bytes().div_ceil(u64::from(self.slice_bytes.max(1)))
     }
 
+    /// Bytes that `slice` has of every symbol: the last may be short.
+    pub fn slice_room(&self, slice: u64) -> usize {
+        let slice_bytes = u64::from(self.slice_bytes);
+        self.symbol_bytes().saturating_sub(slice * slice_bytes).min(slice_bytes) as usize
+    }
+
     /// Bytes of symbol `index` that a member of `stored_bytes` really has (the rest of the symbol is zero).
     pub fn symbol_extent(&self, index: u16, stored_bytes: u64) -> u64 {
         let symbol = self.symbol_bytes();

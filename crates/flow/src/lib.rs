@@ -3,9 +3,10 @@
 //!
 //! A [scheme](build::Scheme) builds a [`Flow`]; [`prove`](prove::prove) executes it on coefficient vectors
 //! and only then lets it go as a [`Proved`]; [`cost`] predicts its bytes; [`render`] explains it to a person.
-//! [`bound`] ties it to nodes and blocks. A scheme is a file in `build/` and one line (docs/first-change.md).
+//! [`bound`] ties it to nodes and blocks; [`interpret`] runs it on bytes, for tests. A scheme is a file in `build/` and
+//! one line (docs/first-change.md).
 //!
-//! Absent: sockets, bytes of blocks, clocks, and the choice of who helps, which is `plan`'s. An API: programs
+//! Absent: sockets, clocks, and the choice of who helps, which is `plan`'s. An API: programs
 //! outside this repository may use it to build, prove and price flows; types may change with a version, as
 //! CHANGELOG.md tells.
 
@@ -15,6 +16,7 @@ pub mod cost;
 mod error;
 pub mod extent;
 pub mod graph;
+pub mod interpret;
 pub mod limits;
 pub mod pace;
 pub mod prove;

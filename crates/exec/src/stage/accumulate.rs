@@ -5,21 +5,39 @@
 //! and memory is one slice for each row that is made, however many come in. Inputs are taken in their order, which is
 //! that of their timeslots where the graph has any (`flow`'s tree): who is not yet due waits for room.
 
-use super::inputs::RowAt;
-use super::outputs::{Destination, Place};
-use super::{Stage, combine};
+use super::inputs::{Inputs, RowAt};
+use super::outputs::{Destination, Outputs, Place};
+use super::strategy::Strategy;
+use super::{Stage, algebra, combine};
 use crate::connection::LongFrame;
 use gf::{CHUNK_BYTES, Fingerprint, Matrix};
 use model::Fault;
 use std::ops::Range;
+use std::sync::Arc;
 use wire::frame::{HEADER_BYTES, chunks, crc32c};
 
 /// What a stage that only reads sends at once: as much as it reads at once.
 const SEND_BYTES: usize = 256 * 1024;
 
-/// The sum of one output row, kept from slice to slice.
+/// What a stage keeps from slice to slice where they are long.
 #[derive(Default)]
-pub(crate) struct Sum {
+pub(crate) struct Long {
+    sums: Vec<Sum>,
+    steps: Arc<[Step]>,
+}
+
+/// Inputs that are added together, and the sums that are whole then.
+#[derive(Debug)]
+struct Step {
+    adds: Vec<usize>,
+    is_first: bool,
+    is_last: bool,
+    sends: Range<usize>,
+}
+
+/// The sum of one output row.
+#[derive(Default)]
+struct Sum {
     bytes: Vec<u8>,
     /// One for each chunk.
     made: Vec<Fingerprint>,
@@ -48,84 +66,74 @@ struct Adding {
     promised: Option<Vec<Fingerprint>>,
 }
 
+impl Long {
+    pub(crate) fn new(strategy: Strategy, inputs: &Inputs, outputs: &Outputs, matrix: &Matrix) -> Long {
+        let steps = match strategy {
+            Strategy::Accumulate => steps(inputs, outputs, matrix),
+            _ => Vec::new(),
+        };
+        let sums = match strategy {
+            Strategy::Accumulate | Strategy::Stream => matrix.rows(),
+            _ => 0,
+        };
+        Long { sums: (0..sums).map(|_| Sum::default()).collect(), steps: steps.into() }
+    }
+
+    fn begin(&mut self, matrix: &Matrix, lengths: &[usize]) {
+        for (sum, length) in self.sums.iter_mut().zip(combine::made_lengths(matrix, lengths)) {
+            sum.length = length;
+            sum.made.clear();
+            sum.made.resize(chunks(length), Fingerprint::ZERO);
+        }
+    }
+}
+
+/// In which order inputs are added. What lies here is added together with what arrives first: that is the time to read it;
+/// what only later rows need, with the frames of those, or a processor that all share would be late with the first. A
+/// stage with nothing to wait for, which only sends, sends each row as soon as all that it takes was added.
+fn steps(inputs: &Inputs, outputs: &Outputs, matrix: &Matrix) -> Vec<Step> {
+    let is_frame = |row: &usize| matches!(inputs.rows[*row], RowAt::Frame { .. });
+    let (frames, mut here): (Vec<usize>, Vec<usize>) = (0..inputs.rows.len()).partition(is_frame);
+    let by_row = frames.is_empty() && (0..matrix.rows()).all(|row| !outputs.ends(row));
+    let count = if by_row { matrix.rows() } else { frames.len().max(1) };
+    let step = |at: usize| {
+        let is_last = at + 1 == count;
+        let uses = |row: usize, input: usize| row < matrix.rows() && matrix.get(row, input) != 0;
+        let is_due = |input: &mut usize| is_last || (0..=at).any(|row| uses(row, *input));
+        let mut adds: Vec<usize> = here.extract_if(.., is_due).collect();
+        adds.extend(frames.get(at));
+        let sends = match (by_row, is_last) {
+            (true, _) => at..at + 1,
+            (false, true) => 0..matrix.rows(),
+            (false, false) => 0..0,
+        };
+        Step { adds, is_first: at == 0, is_last, sends }
+    };
+    (0..count).map(step).collect()
+}
+
 /// Takes every input of `slice`, and sends the sums on.
 pub(crate) fn slice(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> {
-    let lengths = stage.inputs.lengths(slice);
-    let frames: Vec<usize> =
-        (0..lengths.len()).filter(|&r| matches!(stage.inputs.rows[r], RowAt::Frame { .. })).collect();
-    prepare_sums(stage, &lengths);
-    if frames.is_empty() && may_stream(stage) {
-        return stream(stage, slice, granted_end);
-    }
-    if frames.is_empty() && stage.outputs.rows.iter().all(|row| matches!(row.to, Destination::Outlet { .. }))
-    {
-        return row_by_row(stage, slice, granted_end);
-    }
-    // What lies here is added together with what arrives first: that is the time to read it; what only later rows need, with
-    // the frames of those, or a processor that all share would be late with the first.
-    let mut here: Vec<usize> = (0..lengths.len()).filter(|r| !frames.contains(r)).collect();
-    let mut frames = frames.into_iter().enumerate().peekable();
-    let mut first = true;
-    while first || frames.peek().is_some() {
-        let next = frames.next();
-        let last = frames.peek().is_none();
-        let place = next.map_or(0, |(place, _)| place);
-        let matrix = &stage.matrix;
-        let is_due = |&mut row: &mut usize| last || (0..=place).any(|r| uses(matrix, r, row));
-        let mut due: Vec<usize> = here.extract_if(.., is_due).collect();
-        due.extend(next.map(|(_, row)| row));
-        add(stage, slice, granted_end, &due, (first, last))?;
-        first = false;
-    }
+    stage.long.begin(&stage.matrix, &stage.inputs.lengths(slice));
     let falsify = stage.injection.wire(slice);
-    (0..stage.sums.len()).try_for_each(|row| send_on(stage, slice, row, falsify))
-}
-
-/// Whether output row `row` takes something of input row `input`.
-fn uses(matrix: &Matrix, row: usize, input: usize) -> bool {
-    row < matrix.rows() && matrix.get(row, input) != 0
-}
-
-/// A stage with nothing to wait for, and several rows: each is sent as soon as all that it takes was added.
-fn row_by_row(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> {
-    let falsify = stage.injection.wire(slice);
-    let mut left: Vec<usize> = (0..stage.inputs.rows.len()).collect();
-    for row in 0..stage.sums.len() {
-        let matrix = &stage.matrix;
-        let due: Vec<usize> = left.extract_if(.., |input| uses(matrix, row, *input)).collect();
-        add(stage, slice, granted_end, &due, (row == 0, false))?;
-        send_on(stage, slice, row, falsify)?;
+    for step in Arc::clone(&stage.long.steps).iter() {
+        add(stage, slice, granted_end, step)?;
+        step.sends.clone().try_for_each(|row| send_on(stage, slice, row, falsify))?;
     }
     Ok(())
 }
 
-fn prepare_sums(stage: &mut Stage, lengths: &[usize]) {
-    stage.sums.resize_with(stage.matrix.rows(), Sum::default);
-    for (row, sum) in stage.sums.iter_mut().enumerate() {
-        let used = stage.matrix.row(row).iter().zip(lengths).filter(|(c, _)| **c != 0);
-        sum.length = used.map(|(_, &length)| length).max().unwrap_or(0);
-        sum.made.clear();
-        sum.made.resize(chunks(sum.length), Fingerprint::ZERO);
-    }
-}
-
-/// Adds the rows `due` to all sums, piece by piece. The `first` addition overwrites what the sums held; with the `last`
-/// one, pieces are finished and those that end here are handed on.
-fn add(
-    stage: &mut Stage,
-    slice: u64,
-    granted_end: u64,
-    due: &[usize],
-    (first, last): (bool, bool),
-) -> Result<(), Fault> {
+/// Adds the inputs of a step to all sums, piece by piece. The first step overwrites what the sums held; with the last one,
+/// pieces are finished and those that end here are handed on.
+fn add(stage: &mut Stage, slice: u64, granted_end: u64, step: &Step) -> Result<(), Fault> {
     let (verify, node, geometry) = (stage.id.header.verify, stage.id.node, stage.id.header.geometry);
-    let adding = due.iter().map(|&row| begin(stage, row, slice)).collect::<Result<Vec<Adding>, Fault>>()?;
-    let Stage { inputs, outputs, sums, matrix, injection, .. } = stage;
-    let start = slice * u64::from(geometry.slice_bytes);
-    let room = geometry.symbol_bytes().saturating_sub(start).min(u64::from(geometry.slice_bytes)) as usize;
+    let adding =
+        step.adds.iter().map(|&row| begin(stage, row, slice)).collect::<Result<Vec<Adding>, Fault>>()?;
+    let Stage { inputs, outputs, long: Long { sums, .. }, matrix, injection, .. } = stage;
+    let room = geometry.slice_room(slice);
     let mut received = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     let kernels = gf::kernels();
-    if first {
+    if step.is_first {
         sums.iter_mut().for_each(|s| s.reserve(s.length));
     }
     for piece in 0..chunks(room) {
@@ -134,7 +142,7 @@ fn add(
         for a in &adding {
             inputs.await_part(a.row, slice, part(a.length), granted_end)?;
         }
-        if first {
+        if step.is_first {
             sums.iter_mut().for_each(|s| s.begin(part(s.length)));
         }
         for a in &adding {
@@ -146,18 +154,17 @@ fn add(
             if !verify && matches!(inputs.rows[a.row], RowAt::Frame { .. }) {
                 received.update(region);
             }
-            for (r, sum) in sums.iter_mut().enumerate() {
-                let coefficient = matrix.get(r, a.row) as u8;
-                if coefficient != 0 && !region.is_empty() {
-                    kernels.mul_add(coefficient, region, &mut sum.bytes[from..from + region.len()]);
-                    sum.made[piece].add_scaled(coefficient, &seen);
+            if !region.is_empty() {
+                for (r, sum) in sums.iter_mut().enumerate().filter(|(r, _)| matrix.get(*r, a.row) != 0) {
+                    let coefficient = matrix.get(r, a.row) as u8;
+                    algebra::add(coefficient, region, &seen, &mut sum.bytes[from..], &mut sum.made[piece]);
                 }
             }
         }
         for a in &adding {
             inputs.consume(a.row, part(a.length));
         }
-        if first
+        if step.is_first
             && piece == 0
             && let Some(byte) = sums.first_mut().and_then(|s| s.bytes.first_mut())
             && injection.arithmetic(slice)
@@ -165,7 +172,7 @@ fn add(
             *byte ^= 1;
         }
         for (r, sum) in sums.iter().enumerate() {
-            if !last || !outputs.ends(r) {
+            if !step.is_last || !outputs.ends(r) {
                 continue;
             }
             let bytes = &sum.bytes[part(sum.length)];
@@ -195,7 +202,7 @@ fn begin(stage: &mut Stage, row: usize, slice: u64) -> Result<Adding, Fault> {
 
 /// Sends a sum, if it goes on: the header and the fingerprints, then the bytes from where they were summed.
 fn send_on(stage: &mut Stage, slice: u64, row: usize, falsify: bool) -> Result<(), Fault> {
-    let Stage { outputs, sums, .. } = stage;
+    let Stage { outputs, long: Long { sums, .. }, .. } = stage;
     let Destination::Outlet { outlet, row: frame } = outputs.rows[row].to else { return Ok(()) };
     let sum = &mut sums[row];
     let payload = &mut sum.bytes[..sum.length];
@@ -222,20 +229,14 @@ fn head(header: &wire::frame::Header, made: &[Fingerprint]) -> Vec<u8> {
     head
 }
 
-/// Whether the frame can be sent while it is made: what its fingerprints will be is known beforehand.
-fn may_stream(stage: &Stage) -> bool {
-    let only_local = stage.inputs.rows.iter().all(|r| matches!(r, RowAt::Local { .. }));
-    let one_frame = matches!(stage.outputs.rows[..], [only] if matches!(only.to, Destination::Outlet { .. }));
-    stage.id.header.verify && only_local && one_frame
-}
-
 /// A stage with nothing to wait for: reads, multiplies and sends at once.
-fn stream(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> {
+pub(crate) fn stream(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> {
+    stage.long.begin(&stage.matrix, &stage.inputs.lengths(slice));
     let rows: Vec<usize> = (0..stage.inputs.rows.len()).filter(|&r| stage.matrix.get(0, r) != 0).collect();
     let adding = rows.iter().map(|&row| begin(stage, row, slice)).collect::<Result<Vec<Adding>, Fault>>()?;
     let falsify = (stage.injection.arithmetic(slice), stage.injection.wire(slice));
-    let Stage { inputs, outputs, sums, matrix, .. } = stage;
-    let [sum] = &mut sums[..] else { return Ok(()) };
+    let Stage { inputs, outputs, long, matrix, .. } = stage;
+    let [sum] = &mut long.sums[..] else { return Ok(()) };
     sum.reserve(SEND_BYTES.min(sum.length));
     for a in &adding {
         let coefficient = matrix.get(0, a.row) as u8;
@@ -246,7 +247,6 @@ fn stream(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> 
     let header = outlet.header(slice, 0, sum.length as u32);
     outlet.count(1, sum.length as u64);
     outlet.send_direct(&head(&header, &sum.made))?;
-    let kernels = gf::kernels();
     for from in (0..sum.length).step_by(SEND_BYTES) {
         let whole = from..sum.length.min(from + SEND_BYTES);
         sum.begin(0..whole.len());
@@ -255,15 +255,10 @@ fn stream(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> 
             let part: Range<usize> = whole.start.min(a.length)..whole.end.min(a.length);
             inputs.await_part(a.row, slice, part.clone(), granted_end)?;
             let region = inputs.part(a.row, slice, part);
-            for (i, chunk) in region.chunks(CHUNK_BYTES).enumerate() {
-                let index = from / CHUNK_BYTES + i;
-                let promised = a.promised.as_ref().and_then(|p| p.get(index));
-                if promised.is_some_and(|p| *p != kernels.fingerprint(chunk)) {
-                    return Err(inputs.mismatch(a.row, slice, index));
-                }
-                let at = i * CHUNK_BYTES;
-                kernels.mul_add(matrix.get(0, a.row) as u8, chunk, &mut piece[at..at + chunk.len()]);
-            }
+            let first = from / CHUNK_BYTES;
+            let promised = a.promised.as_deref().and_then(|all| all.get(first..)).unwrap_or_default();
+            algebra::add_known(matrix.get(0, a.row) as u8, region, promised, piece)
+                .map_err(|index| inputs.mismatch(a.row, slice, first + index))?;
         }
         if falsify.0 && from == 0 {
             piece[0] ^= 1;

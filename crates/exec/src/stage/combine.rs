@@ -1,8 +1,8 @@
 //! A slice through a stage of any shape, chunk by chunk, so that what is combined stays in the cache.
 
-use super::Stage;
 use super::outputs::{Making, Place};
-use gf::{CHUNK_BYTES, Fingerprint};
+use super::{Stage, algebra};
+use gf::{CHUNK_BYTES, Fingerprint, Matrix};
 use model::{Cause, Fault, Peer};
 
 /// Buffers that are used again for every slice.
@@ -34,16 +34,12 @@ impl Scratch {
 pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
     let Stage { inputs, outputs, scratch, product, matrix, id, injection, .. } = stage;
     let geometry = id.header.geometry;
-    let start = slice * u64::from(geometry.slice_bytes);
-    let room = geometry.symbol_bytes().saturating_sub(start).min(u64::from(geometry.slice_bytes)) as usize;
+    let room = geometry.slice_room(slice);
 
     scratch.input_lengths.clear();
     scratch.input_lengths.extend((0..inputs.rows.len()).map(|row| inputs.bytes(row, slice).len()));
     scratch.lengths.clear();
-    for row in 0..matrix.rows() {
-        let used = matrix.row(row).iter().zip(&scratch.input_lengths).filter(|(c, _)| **c != 0);
-        scratch.lengths.push(used.map(|(_, &length)| length).max().unwrap_or(0));
-    }
+    scratch.lengths.extend(made_lengths(matrix, &scratch.input_lengths));
     outputs.begin(slice, &scratch.lengths);
 
     for piece in 0..room.div_ceil(CHUNK_BYTES) {
@@ -63,21 +59,10 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
             })
             .collect();
         if id.header.verify {
-            if computed.is_empty() {
-                let kernels = gf::kernels();
-                scratch.seen.iter_mut().zip(&regions).for_each(|(f, r)| *f = kernels.fingerprint(r));
-            } else {
-                product.apply_checked(&regions, &mut computed, &mut scratch.seen);
-            }
-            for row in 0..inputs.rows.len() {
-                match inputs.promised(row, slice, piece) {
-                    Some(promised) if promised != scratch.seen[row] => {
-                        return Err(inputs.mismatch(row, slice, piece));
-                    }
-                    _ => {}
-                }
-            }
-            product.combine(&scratch.seen, &mut scratch.made);
+            let fingerprints = (&mut scratch.seen[..], &mut scratch.made[..]);
+            let promised = |row| inputs.promised(row, slice, piece);
+            algebra::combine(product, &regions, &mut computed, fingerprints, promised)
+                .map_err(|row| inputs.mismatch(row, slice, piece))?;
         } else if !computed.is_empty() {
             product.apply(&regions, &mut computed);
         }
@@ -108,6 +93,14 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
     let falsify = injection.wire(slice);
     outputs.end(slice, &scratch.lengths, falsify);
     Ok(())
+}
+
+/// Bytes that each row of `matrix` has, given those of its inputs: the rest is zero.
+pub(super) fn made_lengths(matrix: &Matrix, inputs: &[usize]) -> impl Iterator<Item = usize> {
+    (0..matrix.rows()).map(move |row| {
+        let used = matrix.row(row).iter().zip(inputs).filter(|(c, _)| **c != 0);
+        used.map(|(_, &length)| length).max().unwrap_or(0)
+    })
 }
 
 pub(super) fn miscalculated(node: Peer, slice: u64) -> Fault {

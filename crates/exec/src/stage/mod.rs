@@ -1,6 +1,7 @@
 //! One stage, one thread: take a slice of every input, combine, hand it on.
 
 mod accumulate;
+mod algebra;
 mod combine;
 mod hop;
 mod inputs;
@@ -8,12 +9,15 @@ mod local;
 mod outputs;
 mod serial;
 mod shared_frame;
+mod strategy;
+#[cfg(test)]
+mod tests;
 
 pub use inputs::{InputPlan, Source};
 pub use local::LocalBlock;
 pub use outputs::{Delivery, OutputPlan, Reader, Sink};
 
-use crate::connection::{Dialling, Identity, Inlet, Link, StreamContext, in_parts};
+use crate::connection::{Dialling, Identity, Inlet, Link, StreamContext};
 use crate::doing::Activity;
 use crate::fault_injection::Injection;
 use flow::bound::{EdgeEnd, StageSpec};
@@ -23,6 +27,7 @@ use model::{Cause, Fault};
 use outputs::Outputs;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, mpsc};
+use strategy::{Hop, Strategy};
 use wire::proto;
 
 /// So often stages say within a window how far they are: a message each, and grants are given in a few parts of a window.
@@ -74,10 +79,10 @@ pub(crate) struct Stage {
     commands: Commands,
     events: Events,
     pub(crate) injection: Arc<Injection>,
+    strategy: Strategy,
     pub(crate) scratch: combine::Scratch,
     /// Of long slices; empty where slices are short.
-    pub(crate) sums: Vec<accumulate::Sum>,
-    in_parts: bool,
+    pub(crate) long: accumulate::Long,
     /// Where slices share frames, the one that it is at.
     pub(crate) frame: shared_frame::SharedFrame,
     delivered: u64,
@@ -172,14 +177,14 @@ impl Stage {
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
         let report_every = u64::from(id.header.lane_window_slices / REPORTS_PER_WINDOW).max(1);
-        let in_parts = in_parts(&id.header);
+        let strategy = Strategy::choose(&id.header, &inputs, &outputs, &task.spec.matrix)?;
         Ok(Stage {
             id,
             lane: task.spec.lane,
             stage: task.spec.stage,
             scratch: combine::Scratch::new(product.inputs(), product.outputs()),
-            sums: Vec::new(),
-            in_parts,
+            long: accumulate::Long::new(strategy, &inputs, &outputs, &task.spec.matrix),
+            strategy,
             frame: shared_frame::SharedFrame::default(),
             matrix: task.spec.matrix,
             product,
@@ -236,12 +241,12 @@ impl Stage {
             }
             return Err(aborted());
         }
-        if self.id.header.frame_slices > 1 {
-            shared_frame::slice(self, slice, granted_end)?;
-        } else if self.in_parts {
-            accumulate::slice(self, slice, granted_end)?;
-        } else {
-            self.whole_slice(slice, granted_end)?;
+        match self.strategy {
+            Strategy::SharedFrame(place) => shared_frame::slice(self, place, slice, granted_end)?,
+            Strategy::Stream => accumulate::stream(self, slice, granted_end)?,
+            Strategy::Accumulate => accumulate::slice(self, slice, granted_end)?,
+            Strategy::InPlace(hop) => self.whole_slice(Some(hop), slice, granted_end)?,
+            Strategy::Combine => self.whole_slice(None, slice, granted_end)?,
         }
         self.outputs.delivered(slice)?;
         self.delivered += 1;
@@ -251,13 +256,14 @@ impl Stage {
         Ok(())
     }
 
-    fn whole_slice(&mut self, slice: u64, granted_end: u64) -> Result<(), Fault> {
+    fn whole_slice(&mut self, hop: Option<Hop>, slice: u64, granted_end: u64) -> Result<(), Fault> {
         if !self.inputs.ready(slice) || self.outputs.full() {
             hop::send_on(self)?;
             self.outputs.flush()?;
         }
         self.inputs.take(slice, granted_end)?;
-        if !hop::in_place(self, slice)? {
+        let in_place = hop.map_or(Ok(false), |hop| hop::in_place(self, hop, slice))?;
+        if !in_place {
             hop::send_on(self)?;
             combine::slice(self, slice)?;
         }

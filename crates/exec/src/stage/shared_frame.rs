@@ -3,9 +3,10 @@
 //! A slice is combined and sent on as soon as it is there, as everywhere. The frame's fingerprint is checked with its last
 //! slice, which a hop sends only then, and which the last stage awaits before it hands on any.
 
-use super::inputs::{Inputs, RowAt};
-use super::outputs::Place;
-use super::{Stage, hop};
+use super::inputs::Inputs;
+use super::outputs;
+use super::strategy::{Hop, Place};
+use super::{Stage, algebra, hop};
 use crate::fault_injection::Injection;
 use flow::bound::shared_frames;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
@@ -22,24 +23,22 @@ pub(crate) struct SharedFrame {
     promised: Fingerprint,
     /// … and is, of the slices so far.
     seen: Fingerprint,
-    /// At the last stage, the fingerprint of each slice.
+    /// At the last stage, the fingerprint of each slice, from the last one to the next.
     pieces: Vec<Fingerprint>,
     /// At the first stage, where the next slice goes in what is to be sent.
     filled: usize,
 }
 
 /// Takes `slice`, the next one, and hands it on.
-pub(crate) fn slice(stage: &mut Stage, slice: u64, granted_end: u64) -> Result<(), Fault> {
+pub(crate) fn slice(stage: &mut Stage, place: Place, slice: u64, granted_end: u64) -> Result<(), Fault> {
     let begins = stage.frame.slices.is_empty();
     if begins {
         stage.frame.slices = slice..shared_frames::frame_end(&stage.id.header, slice, granted_end);
     }
-    match stage.inputs.rows[..] {
-        [RowAt::Local { .. }] => first(stage, begins, granted_end),
-        [RowAt::Frame { .. }] => last(stage, begins),
-        [RowAt::Frame { .. }, RowAt::Local { .. }] => in_between(stage, begins, 1, granted_end),
-        [RowAt::Local { .. }, RowAt::Frame { .. }] => in_between(stage, begins, 0, granted_end),
-        _ => Err(Fault::new(Cause::Bug, "a stage of no plain chain shares frames")),
+    match place {
+        Place::First { coefficient } => first(stage, coefficient, begins, granted_end),
+        Place::Between(hop) => in_between(stage, hop, begins, granted_end),
+        Place::Last => last(stage, begins),
     }?;
     stage.frame.slices.start += 1;
     Ok(())
@@ -76,10 +75,9 @@ fn load(inputs: &mut Inputs, slices: &Range<u64>, granted_end: u64) -> Result<()
 }
 
 /// The first stage: its own block, multiplied.
-fn first(stage: &mut Stage, begins: bool, granted_end: u64) -> Result<(), Fault> {
-    let Stage { inputs, outputs, frame, matrix, injection, id, .. } = stage;
+fn first(stage: &mut Stage, coefficient: u8, begins: bool, granted_end: u64) -> Result<(), Fault> {
+    let Stage { inputs, outputs, frame, injection, id, .. } = stage;
     let slice_bytes = id.header.geometry.slice_bytes;
-    let coefficient = matrix.get(0, 0) as u8;
     let outlet = &mut outputs.outlets[0];
     if begins {
         if outlet.is_full() {
@@ -105,20 +103,17 @@ fn first(stage: &mut Stage, begins: bool, granted_end: u64) -> Result<(), Fault>
     let local = inputs.locals[0].bytes(0, slice);
     let part = &mut outlet.pending_mut()[frame.filled..frame.filled + length];
     frame.filled += length;
-    let seen = gf::kernels().hop(coefficient, local, part);
-    if inputs.locals[0].recorded(0, slice, 0).is_some_and(|recorded| recorded != seen.local) {
-        return Err(inputs.mismatch(0, slice, 0));
-    }
+    let recorded = inputs.locals[0].recorded(0, slice, 0);
+    algebra::hop_part(coefficient, local, part, recorded).ok_or_else(|| inputs.mismatch(0, slice, 0))?;
     falsify(injection, slice, part);
     Ok(())
 }
 
-/// A hop: `local_row` is its own block's.
-fn in_between(stage: &mut Stage, begins: bool, local_row: usize, granted_end: u64) -> Result<(), Fault> {
+/// A hop.
+fn in_between(stage: &mut Stage, hop: Hop, begins: bool, granted_end: u64) -> Result<(), Fault> {
     let slice_bytes = stage.id.header.geometry.slice_bytes;
     let slice = stage.frame.slices.start;
     let length = stage.inputs.inlets[0].payload_bytes(slice, 0) as usize;
-    let coefficient = stage.matrix.get(0, local_row) as u8;
     let mut from = None;
     if begins {
         let slices = stage.frame.slices.clone();
@@ -133,7 +128,7 @@ fn in_between(stage: &mut Stage, begins: bool, local_row: usize, granted_end: u6
         stage.frame.promised = head.fingerprint(inlet.buffer()).unwrap_or_default();
         stage.frame.seen = Fingerprint::ZERO;
         let mut made = stage.frame.promised;
-        made.add_scaled(coefficient, &own);
+        made.add_scaled(hop.coefficient, &own);
         let outlet = &mut stage.outputs.outlets[0];
         let header = outlet.shared_header(&slices, payload_bytes);
         let head_bytes = &mut inlet.buffer_mut()[head.at..head.payload_at()];
@@ -152,15 +147,13 @@ fn in_between(stage: &mut Stage, begins: bool, local_row: usize, granted_end: u6
     let local = inputs.locals[0].bytes(0, slice);
     let part = &mut inputs.inlets[0].buffer_mut()[at.clone()];
     if length > 0 {
-        let seen = gf::kernels().hop(coefficient, local, part);
+        let recorded = inputs.locals[0].recorded(0, slice, 0);
+        let seen = algebra::hop_part(hop.coefficient, local, part, recorded);
         falsify(injection, slice, part);
-        frame.seen.append(&seen.received);
-        if inputs.locals[0].recorded(0, slice, 0).is_some_and(|recorded| recorded != seen.local) {
-            return Err(inputs.mismatch(local_row, slice, 0));
-        }
+        frame.seen.append(&seen.ok_or_else(|| inputs.mismatch(hop.local, slice, 0))?.received);
     }
     if is_last && frame.seen != frame.promised {
-        return Err(inputs.mismatch(1 - local_row, slice, 0));
+        return Err(inputs.mismatch(hop.edge, slice, 0));
     }
     let from = outputs.in_place.take().map(|range| range.start).or(from).unwrap_or(at.start);
     outputs.in_place = Some(from..at.end);
@@ -178,25 +171,15 @@ fn last(stage: &mut Stage, begins: bool) -> Result<(), Fault> {
         let head = inlet.take_shared_head(&frame.slices)?;
         let promised = head.fingerprint(inlet.buffer()).unwrap_or_default();
         let payload = &inlet.buffer()[head.payload_at()..head.end()];
-        let mut seen = Fingerprint::ZERO;
-        frame.pieces.clear();
-        for piece in payload.chunks(slice_bytes as usize) {
-            let piece = gf::kernels().fingerprint(piece);
-            seen.append(&piece);
-            frame.pieces.push(piece);
-        }
-        // In order, from the back.
-        frame.pieces.reverse();
-        if seen != promised {
+        if algebra::shared_end(payload, slice_bytes as usize, &mut frame.pieces) != promised {
             return Err(inputs.mismatch(0, frame.slices.start, 0));
         }
     }
     let slice = frame.slices.start;
     let length = inputs.inlets[0].payload_bytes(slice, 0) as usize;
     let at = inputs.inlets[0].take(length);
-    let start = slice * u64::from(slice_bytes);
-    let room = id.header.geometry.symbol_bytes().saturating_sub(start).min(u64::from(slice_bytes)) as usize;
-    let place = Place { slice, piece: 0, length, room };
+    let room = id.header.geometry.slice_room(slice);
+    let place = outputs::Place { slice, piece: 0, length, room };
     let fingerprint = frame.pieces.pop().unwrap_or_default();
     outputs.piece(0, place, &inputs.inlets[0].buffer()[at], fingerprint)
 }

@@ -4,6 +4,7 @@
 
 #![allow(dead_code)]
 
+mod unbound;
 pub mod world;
 
 use coordinator::{Config, Coordinator, CoordinatorError};

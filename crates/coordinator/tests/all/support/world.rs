@@ -1,5 +1,8 @@
 //! The nodes: what they hold, and how they compute a flow.
 
+use super::unbound;
+use flow::Member;
+use flow::interpret::{self, Outcome};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
 use model::{Cause, Fault, NodeId, Peer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,22 +171,17 @@ impl World {
     /// Runs a plan of a read and cuts out the bytes that its reply promises.
     pub fn read(&self, reply: &proto::PlanReply) -> Result<Vec<u8>, Fault> {
         let plan = reply.plan.as_ref().expect("a plan");
-        let geometry = plan.header.as_ref().and_then(|h| h.geometry).expect("a geometry");
-        let (rows, symbols) = self.compute(plan, &[])?;
-        assert_eq!(rows.len(), 1, "a read wants one symbol");
-        let geometry = flow::Geometry {
-            block_bytes: geometry.block_bytes,
-            alpha: geometry.alpha as u16,
-            slice_bytes: geometry.slice_bytes,
-        };
-        let start = reply.offset - u64::from(symbols[0]) * geometry.symbol_bytes();
-        let slice = u64::from(geometry.slice_bytes);
+        let (flow, outcome) = self.compute(plan, &[])?;
+        assert_eq!(outcome.symbols.len(), 1, "a read wants one symbol");
+        let (symbol, row) = outcome.symbols.first_key_value().expect("a row");
+        let start = reply.offset - u64::from(symbol.index) * flow.geometry.symbol_bytes();
+        let slice = u64::from(flow.geometry.slice_bytes);
         let granted = plan.first_slice * slice..(plan.first_slice + plan.slice_count) * slice;
         assert!(
             granted.start <= start && start + reply.length <= granted.end,
             "slices cover what is promised"
         );
-        Ok(rows[0][start as usize..(start + reply.length) as usize].to_vec())
+        Ok(row[start as usize..(start + reply.length) as usize].to_vec())
     }
 
     /// Runs a plan that writes; `driver` is the node that drives it (0: the client, whose bytes are `source`).
@@ -245,58 +243,32 @@ impl World {
         self.state().surplus = bytes;
     }
 
-    /// Executes every stage on whole symbols. What the reader gets, and which symbols these are.
-    fn compute(&self, plan: &proto::FlowPlan, source: &[u8]) -> Result<(Vec<Vec<u8>>, Vec<u32>), Fault> {
-        let geometry = plan.header.as_ref().and_then(|h| h.geometry).expect("a geometry");
-        let alpha = geometry.alpha as usize;
-        let cut = flow::Geometry {
-            block_bytes: geometry.block_bytes,
-            alpha: geometry.alpha as u16,
-            slice_bytes: geometry.slice_bytes,
-        };
-        let symbol_bytes = cut.symbol_bytes() as usize;
-        let symbols = |bytes: &[u8]| -> Vec<Vec<u8>> {
-            let mut padded = bytes.to_vec();
-            padded.resize(alpha * symbol_bytes, 0);
-            (0..alpha).map(|i| padded[i * symbol_bytes..(i + 1) * symbol_bytes].to_vec()).collect()
-        };
-        let mut streams: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
-        let mut delivered = (Vec::new(), Vec::new());
-        for stage in &plan.stages {
-            let mut rows = Vec::new();
-            for input in &stage.inputs {
-                match input.kind.as_ref().expect("an input") {
-                    proto::stage_input::Kind::Edge(edge) => {
-                        rows.extend(streams.remove(edge).expect("a stream"))
-                    }
-                    proto::stage_input::Kind::SourceMember(_) => rows.extend(symbols(source)),
-                    proto::stage_input::Kind::Local(local) => {
-                        let block = symbols(&self.local(stage.site, local.block.as_ref().expect("a block"))?);
-                        rows.extend(local.symbols.iter().map(|&i| block[i as usize].clone()));
-                    }
+    /// Runs the plan on what its nodes store, and writes what it makes.
+    fn compute(&self, plan: &proto::FlowPlan, source: &[u8]) -> Result<(flow::Flow, Outcome), Fault> {
+        let flow = unbound::flow(plan);
+        let mut blocks: BTreeMap<Member, Vec<u8>> = BTreeMap::new();
+        for (stage, input) in plan.stages.iter().flat_map(|s| s.inputs.iter().map(move |i| (s, i))) {
+            match input.kind.as_ref().expect("an input") {
+                proto::stage_input::Kind::Edge(_) => {}
+                proto::stage_input::Kind::SourceMember(member) => {
+                    blocks.insert(Member(*member as u16), source.to_vec());
                 }
-            }
-            let mut made =
-                multiply(stage.matrix.as_ref().expect("a matrix"), &rows, symbol_bytes).into_iter();
-            for output in &stage.outputs {
-                match output.kind.as_ref().expect("an output") {
-                    proto::stage_output::Kind::Edge(edge) => {
-                        let ends = plan.edges.iter().find(|e| e.edge == *edge).expect("an edge");
-                        streams.insert(*edge, made.by_ref().take(ends.rows as usize).collect());
-                    }
-                    proto::stage_output::Kind::Write(write) => {
-                        let mut bytes: Vec<u8> = made.by_ref().take(alpha).flatten().collect();
-                        bytes.truncate(write.stored_bytes as usize);
-                        self.write(stage.site, write, bytes)?;
-                    }
-                    proto::stage_output::Kind::Read(read) => {
-                        delivered.0.extend(made.by_ref().take(read.symbols.len()));
-                        delivered.1.extend(read.symbols.iter().map(|s| s.index));
-                    }
+                proto::stage_input::Kind::Local(local) => {
+                    let bytes = self.local(stage.site, local.block.as_ref().expect("a block"))?;
+                    blocks.insert(Member(local.member as u16), bytes);
                 }
             }
         }
-        Ok(delivered)
+        let slices = plan.first_slice..plan.first_slice + plan.slice_count;
+        let block = |member| blocks.get(&member).map(Vec::as_slice);
+        let outcome = interpret::run(&flow, [slices], block).expect("a plan that can run");
+        for (stage, output) in plan.stages.iter().flat_map(|s| s.outputs.iter().map(move |o| (s, o))) {
+            if let Some(proto::stage_output::Kind::Write(write)) = &output.kind {
+                let bytes = outcome.block(Member(write.member as u16), write.stored_bytes);
+                self.write(stage.site, write, bytes.expect("a block as long as it is to be stored"))?;
+            }
+        }
+        Ok((flow, outcome))
     }
 
     fn local(&self, node: u32, wanted: &proto::BlockRef) -> Result<Vec<u8>, Fault> {
@@ -330,20 +302,6 @@ impl World {
         state.blocks.insert((node, write.block.clone()), stored);
         Ok(())
     }
-}
-
-fn multiply(matrix: &proto::Matrix, rows: &[Vec<u8>], symbol_bytes: usize) -> Vec<Vec<u8>> {
-    let cols = matrix.cols as usize;
-    assert_eq!(rows.len(), cols);
-    let element = |row: usize, col: usize| matrix.elements[(row * cols + col) * 2];
-    let product = |row: usize| {
-        let mut sum = vec![0; symbol_bytes];
-        rows.iter()
-            .enumerate()
-            .for_each(|(col, bytes)| kernels().mul_add(element(row, col), bytes, &mut sum));
-        sum
-    };
-    (0..matrix.rows as usize).map(product).collect()
 }
 
 pub fn fingerprint(bytes: &[u8]) -> Fingerprint {

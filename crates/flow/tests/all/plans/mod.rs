@@ -1,11 +1,11 @@
-//! Plans of every builder over several codes, and an interpreter that runs them on bytes, one multiplication at a time.
+//! Plans of every builder over several codes, and stripes to run them on.
 
 use std::collections::BTreeMap;
 
 use codes::Code;
 use flow::{
-    EncodeRequest, Flow, Geometry, Helper, Input, Member, MultiBlockRequest, Output, Proved, RepairRequest,
-    Scheme, Sink, Site, Symbol, build, copy, encode, multi_block, stored_bytes, write,
+    EncodeRequest, Flow, Geometry, Helper, Member, MultiBlockRequest, Output, Proved, RepairRequest, Scheme,
+    Sink, Site, Symbol, build, copy, encode, interpret, multi_block, stored_bytes, write,
 };
 
 pub struct Plan {
@@ -125,7 +125,8 @@ fn encodings(code: &Code, geometry: Geometry) -> Vec<(Site, Proved)> {
 /// A stripe whose data blocks are stored in the given lengths.
 pub struct Stripe {
     pub symbols: BTreeMap<Symbol, Vec<u8>>,
-    pub stored: Vec<u64>,
+    /// Every block as it is stored.
+    pub blocks: Vec<Vec<u8>>,
 }
 
 impl Stripe {
@@ -137,85 +138,48 @@ impl Stripe {
                 let extent = geometry.symbol_extent(index, stored) as usize;
                 let noise =
                     |i: usize| ((i * 7919 + member * 104_729 + usize::from(index) * 31) >> 3) as u8 | 1;
-                data.push((0..bytes).map(|i| if i < extent { noise(i) } else { 0 }).collect());
+                data.push((0..extent).map(noise).collect());
             }
         }
-        let symbol = |row: usize| Symbol {
-            member: Member((row / usize::from(alpha)) as u16),
-            index: (row % usize::from(alpha)) as u16,
-        };
-        let rows = 0..code.n() * usize::from(alpha);
-        let symbols = rows
-            .map(|row| (symbol(row), combine(code.field(), code.generator().row(row), &data, bytes)))
-            .collect();
-        let data = |member: Member| data_bytes[usize::from(member.0)];
-        let stored =
-            (0..code.n()).map(|m| stored_bytes(code, geometry, Member(m as u16), data).unwrap()).collect();
-        Stripe { symbols, stored }
+        let data: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        let row = |row: usize| interpret::combine(code.field(), code.generator().row(row), &data, bytes);
+        let length = |member: Member| data_bytes[usize::from(member.0)];
+        let (mut symbols, mut blocks) = (BTreeMap::new(), Vec::new());
+        for member in (0..code.n() as u16).map(Member) {
+            let all = (0..alpha).map(|index| Symbol { member, index });
+            symbols.extend(all.clone().map(|s| (s, row(usize::from(s.member.0 * alpha + s.index)))));
+            let mut block: Vec<u8> = all.flat_map(|symbol| symbols[&symbol].clone()).collect();
+            block.truncate(stored_bytes(code, geometry, member, length).unwrap() as usize);
+            blocks.push(block);
+        }
+        Stripe { geometry, symbols, blocks }
     }
 
     pub fn stored(&self, member: Member) -> u64 {
-        self.stored[usize::from(member.0)]
+        self.blocks[usize::from(member.0)].len() as u64
     }
 
-    /// Runs every lane and compares its outputs with the stripe; also that no edge carries anything beyond its row's extent.
+    pub fn block(&self, member: Member) -> Option<&[u8]> {
+        self.blocks.get(usize::from(member.0)).map(Vec::as_slice)
+    }
+
+    /// Runs every lane over everything, and all together over their shares, and compares what comes out with the stripe.
     pub fn check(&self, flow: &Flow) {
         for lane in &flow.lanes {
-            let extents = flow::edge_extents(flow.geometry, lane, |member| self.stored(member));
-            let mut streams: Vec<Vec<Vec<u8>>> = vec![Vec::new(); lane.edges.len()];
-            for stage in &lane.stages {
-                let symbol = |member: Member, index: u16| self.symbols[&Symbol { member, index }].clone();
-                let inputs: Vec<Vec<u8>> = stage
-                    .inputs
-                    .iter()
-                    .flat_map(|input| match input {
-                        Input::Local { member, symbols } => {
-                            symbols.iter().map(|&index| symbol(*member, index)).collect()
-                        }
-                        Input::Source { member } => {
-                            (0..flow.geometry.alpha).map(|index| symbol(*member, index)).collect()
-                        }
-                        Input::Edge(edge) => streams[usize::from(edge.0)].clone(),
-                    })
-                    .collect();
-                let bytes = flow.geometry.symbol_bytes() as usize;
-                let mut made = (0..stage.matrix.rows())
-                    .map(|row| combine(flow.field, stage.matrix.row(row), &inputs, bytes));
-                for output in &stage.outputs {
-                    let rows: Vec<Vec<u8>> =
-                        made.by_ref().take(output.rows(lane, flow.geometry.alpha)).collect();
-                    match output {
-                        Output::Edge(edge) => {
-                            let edge = usize::from(edge.0);
-                            for (row, &extent) in rows.iter().zip(&extents[edge]) {
-                                assert!(row[extent as usize..].iter().all(|&byte| byte == 0));
-                            }
-                            streams[edge] = rows;
-                        }
-                        Output::Write { member } => {
-                            let wanted: Vec<Vec<u8>> =
-                                (0..flow.geometry.alpha).map(|index| symbol(*member, index)).collect();
-                            assert!(rows == wanted, "{member}");
-                        }
-                        Output::Read { symbols } => {
-                            let wanted: Vec<Vec<u8>> =
-                                symbols.iter().map(|s| symbol(s.member, s.index)).collect();
-                            assert!(rows == wanted, "{symbols:?}");
-                        }
-                    }
-                }
+            let all = 0..flow.geometry.symbol_bytes();
+            for (symbol, bytes) in interpret::lane(flow, lane, all, |m| self.block(m)).unwrap().ends {
+                assert!(bytes == self.symbols[&symbol], "{symbol}");
+            }
+        }
+        let outcome = interpret::run(flow, [0..flow.geometry.slices()], |m| self.block(m)).unwrap();
+        for (symbol, bytes) in &outcome.symbols {
+            assert!(*bytes == self.symbols[symbol], "{symbol}, of all lanes");
+        }
+        for output in flow.lanes.iter().flat_map(|lane| &lane.stages).flat_map(|stage| &stage.outputs) {
+            if let Output::Write { member } = *output {
+                let block = outcome.block(member, self.stored(member)).unwrap();
+                assert!(block == self.blocks[usize::from(member.0)], "{member}");
             }
         }
     }
-}
-
-fn combine(field: gf::Field, row: &[u16], inputs: &[Vec<u8>], bytes: usize) -> Vec<u8> {
-    let mut sum = vec![0; bytes];
-    for (&coefficient, input) in row.iter().zip(inputs).filter(|&(&c, _)| c != 0) {
-        let products: Vec<u8> = (0..256).map(|x| field.mul(coefficient, x) as u8).collect();
-        for (sum, &byte) in sum.iter_mut().zip(input) {
-            *sum ^= products[usize::from(byte)];
-        }
-    }
-    sum
 }
