@@ -62,14 +62,14 @@ impl Outcome {
 /// As slices do, if the flow is not [valid](crate::validate::validate).
 pub fn run<'b>(
     flow: &Flow,
-    slices: impl IntoIterator<Item = Range<u64>>,
+    slices: Range<u64>,
     blocks: impl Fn(Member) -> Option<&'b [u8]>,
 ) -> Result<Outcome, FlowError> {
     let geometry = flow.geometry;
     let symbol_bytes = geometry.symbol_bytes();
     let edge_bytes = flow.lanes.iter().map(|lane| vec![0; lane.edges.len()]).collect();
     let mut outcome = Outcome { geometry, symbols: BTreeMap::new(), edge_bytes };
-    for run in deal(geometry, &flow.lane_shares(), slices) {
+    for run in deal(geometry, &flow.lane_shares(), [slices]) {
         let [from, to] = [run.slices.start, run.slices.end]
             .map(|slice| (slice * u64::from(geometry.slice_bytes)).min(symbol_bytes));
         let carried = lane(flow, &flow.lanes[run.lane], from..to, &blocks)?;

@@ -68,15 +68,11 @@ struct Adding {
 
 impl Long {
     pub(crate) fn new(strategy: Strategy, inputs: &Inputs, outputs: &Outputs, matrix: &Matrix) -> Long {
-        let steps = match strategy {
-            Strategy::Accumulate => steps(inputs, outputs, matrix),
-            _ => Vec::new(),
-        };
-        let sums = match strategy {
-            Strategy::Accumulate | Strategy::Stream => matrix.rows(),
-            _ => 0,
-        };
-        Long { sums: (0..sums).map(|_| Sum::default()).collect(), steps: steps.into() }
+        if !matches!(strategy, Strategy::Accumulate | Strategy::Stream) {
+            return Long::default();
+        }
+        let sums = (0..matrix.rows()).map(|_| Sum::default()).collect();
+        Long { sums, steps: steps(inputs, outputs, matrix).into() }
     }
 
     fn begin(&mut self, matrix: &Matrix, lengths: &[usize]) {

@@ -16,7 +16,7 @@ fn every_plan_gives_the_bytes_of_the_stripe() {
         plan.absent.iter().for_each(|member| lengths[usize::from(member.0)] = 0);
         let stripe = Stripe::new(&plan.code, plan.flow.geometry, &lengths);
         stripe.check(&plan.flow);
-        let all = [0..plan.flow.geometry.slices()];
+        let all = 0..plan.flow.geometry.slices();
         let outcome = interpret::run(&plan.flow, all, |member| stripe.block(member)).unwrap();
         let carried: u64 = outcome.edge_bytes.iter().flatten().sum();
         let predicted = predict(&plan.flow, |member| stripe.stored(member), None);
@@ -32,10 +32,10 @@ fn what_is_not_known_or_would_be_lost_is_no_result() {
     let flow =
         build(Scheme::Pipeline, &request(&code, g, &[0], &helpers(1..6, 500), &[], Sink::Write)).unwrap();
     let run =
-        |slices, blocks: &dyn Fn(Member) -> Option<&'static [u8]>| interpret::run(&flow, [slices], blocks);
+        |slices, blocks: &dyn Fn(Member) -> Option<&'static [u8]>| interpret::run(&flow, slices, blocks);
     assert_eq!(run(0..5, &|_| None), Err(FlowError::UnknownBlock { member: Member(1) }));
     assert_eq!(run(0..5, &|_| Some(&[0; 501])), Err(FlowError::UnknownBlock { member: Member(1) }));
-    let part = interpret::run(&flow, [1..2], |member| stripe.block(member)).unwrap();
+    let part = interpret::run(&flow, 1..2, |member| stripe.block(member)).unwrap();
     let block = part.block(Member(0), 200).unwrap();
     assert_eq!((&block[..100], &block[100..]), (&[0; 100][..], &stripe.blocks[0][100..200]));
     assert_eq!(part.block(Member(0), 199), Err(FlowError::LostBytes { member: Member(0) }));

@@ -261,7 +261,7 @@ impl World {
         }
         let slices = plan.first_slice..plan.first_slice + plan.slice_count;
         let block = |member| blocks.get(&member).map(Vec::as_slice);
-        let outcome = interpret::run(&flow, [slices], block).expect("a plan that can run");
+        let outcome = interpret::run(&flow, slices, block).expect("a plan that can run");
         for (stage, output) in plan.stages.iter().flat_map(|s| s.outputs.iter().map(move |o| (s, o))) {
             if let Some(proto::stage_output::Kind::Write(write)) = &output.kind {
                 let bytes = outcome.block(Member(write.member as u16), write.stored_bytes);

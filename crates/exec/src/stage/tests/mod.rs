@@ -118,7 +118,7 @@ fn runtime() -> tokio::runtime::Runtime {
 /// Runs a shape and compares all that can be seen of it; counts the strategies.
 fn check(stripe: &Stripe, shape: &Shape, verify: bool, run_slices: u64, counts: &mut BTreeMap<&str, usize>) {
     let flow = &shape.flow;
-    let expected = interpret::run(flow, [0..flow.geometry.slices()], |m| stripe.block(m)).unwrap();
+    let expected = interpret::run(flow, 0..flow.geometry.slices(), |m| stripe.block(m)).unwrap();
     let outcome = run(stripe, flow, header(shape, verify), run_slices, &Planted::default());
     for stage in &outcome.stages {
         assert_eq!(stage.result, Ok(()), "{}", stage.site);

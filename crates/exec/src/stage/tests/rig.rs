@@ -167,7 +167,7 @@ pub fn run(
         prepared.push(part);
         tasks.extend(opened.into_iter().map(|task| (Site(site), task)));
     }
-    let mut deal = flow::deal(flow.geometry, &flow.lane_shares(), [0..flow.geometry.slices()]);
+    let mut deal = flow::deal(flow.geometry, &flow.lane_shares(), std::iter::once(0..flow.geometry.slices()));
     while let Some(run) = deal.next_within(run_slices) {
         let Range { start, end } = run.slices;
         prepared.iter().for_each(|part| part.grant(run.lane as u32, start, end - start).unwrap());

@@ -171,7 +171,7 @@ impl Stripe {
                 assert!(bytes == self.symbols[&symbol], "{symbol}");
             }
         }
-        let outcome = interpret::run(flow, [0..flow.geometry.slices()], |m| self.block(m)).unwrap();
+        let outcome = interpret::run(flow, 0..flow.geometry.slices(), |m| self.block(m)).unwrap();
         for (symbol, bytes) in &outcome.symbols {
             assert!(*bytes == self.symbols[symbol], "{symbol}, of all lanes");
         }
