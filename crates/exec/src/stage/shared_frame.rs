@@ -10,7 +10,7 @@ use super::{Stage, algebra, hop};
 use crate::fault_injection::Injection;
 use flow::bound::shared_frames;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
-use model::{Cause, Fault};
+use model::Fault;
 use std::ops::Range;
 use wire::frame::{HEADER_BYTES, fingerprint_bytes};
 

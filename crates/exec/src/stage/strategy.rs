@@ -3,9 +3,9 @@
 use super::inputs::{Inputs, RowAt};
 use super::outputs::{Destination, Outputs};
 use crate::connection::in_parts;
+use flow::bound::FlowHeader;
 use gf::Matrix;
-use wire::spec::FlowHeader;
-use wire::{Cause, Fault};
+use model::{Cause, Fault};
 
 /// What is done with every slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

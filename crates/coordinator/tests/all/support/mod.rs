@@ -4,7 +4,6 @@
 
 #![allow(dead_code)]
 
-mod unbound;
 pub mod world;
 
 use coordinator::{Config, Coordinator, CoordinatorError};

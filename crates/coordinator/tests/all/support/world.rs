@@ -1,6 +1,5 @@
 //! The nodes: what they hold, and how they compute a flow.
 
-use super::unbound;
 use flow::Member;
 use flow::interpret::{self, Outcome};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
@@ -245,7 +244,7 @@ impl World {
 
     /// Runs the plan on what its nodes store, and writes what it makes.
     fn compute(&self, plan: &proto::FlowPlan, source: &[u8]) -> Result<(flow::Flow, Outcome), Fault> {
-        let flow = unbound::flow(plan);
+        let flow = wire::codec::plan::decode(plan)?.flow;
         let mut blocks: BTreeMap<Member, Vec<u8>> = BTreeMap::new();
         for (stage, input) in plan.stages.iter().flat_map(|s| s.inputs.iter().map(move |i| (s, i))) {
             match input.kind.as_ref().expect("an input") {

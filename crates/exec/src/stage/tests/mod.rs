@@ -7,16 +7,16 @@ mod algebra;
 mod rig;
 
 use crate::fault_injection::Injection;
+use flow::bound::FlowHeader;
 use flow::{
     EncodeRequest, Geometry, Helper, Member, MultiBlockRequest, Output, Proved, RepairRequest, Scheme, Sink,
     Site, copy, encode, interpret, multi_block, write,
 };
 use gf::CHUNK_BYTES;
+use model::{Cause, FlowId};
 use rig::{Planted, STRATEGIES, Stripe, node, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::Cause;
-use wire::spec::FlowHeader;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 
@@ -106,7 +106,7 @@ fn helpers(stripe: &Stripe, members: std::ops::Range<u16>) -> Vec<Helper> {
 }
 
 fn header(shape: &Shape, verify: bool) -> FlowHeader {
-    let mut header = FlowHeader::new(shape.flow.field, shape.flow.geometry);
+    let mut header = FlowHeader::new(FlowId(rand::random()), shape.flow.field, shape.flow.geometry);
     (header.verify, header.serial) = (verify, shape.is_serial);
     header
 }

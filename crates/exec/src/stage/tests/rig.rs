@@ -7,16 +7,18 @@ use crate::engine::{Engine, EngineConfig, StageIo};
 use crate::fault_injection::Injection;
 use crate::store::{BlockSink, BlockSource, BlockStore};
 use codes::Code;
+use flow::bound::{Binding, BlockWrite, FlowHeader, NodeStages, Participant, bind};
 use flow::{Geometry, Member, Proved, Site, interpret, stored_bytes};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
+use model::{BlockId, Fault, NodeId, Peer, StoredCopy, Sums, Token};
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
-use wire::spec::{Binding, FlowHeader, StoredCopy, decode_prepare, encode_plan, prepares};
-use wire::{BlockId, Fault, proto};
+use wire::codec::plan;
+use wire::proto;
 
 /// The blocks of a stripe, as they are stored.
 pub struct Stripe {
@@ -51,7 +53,7 @@ impl Stripe {
             block
         };
         let blocks: Vec<Vec<u8>> = (0..code.n() as u16).map(block).collect();
-        let ids = blocks.iter().map(|_| BlockId::random()).collect();
+        let ids = blocks.iter().map(|_| BlockId(rand::random())).collect();
         Stripe { code, geometry, blocks, ids }
     }
 
@@ -64,9 +66,9 @@ impl Stripe {
     }
 
     fn binding(&self, flow: &Proved, header: FlowHeader) -> Binding {
-        let participant = |site: Site| proto::Participant {
-            site: site.0,
-            node: node(site),
+        let participant = |site: Site| Participant {
+            site,
+            peer: node(site),
             // Sockets come from the rig: nobody dials.
             control_addr: "127.0.0.1:9".into(),
             data_addr: "127.0.0.1:9".into(),
@@ -78,27 +80,29 @@ impl Stripe {
             generation: 1,
             stored_bytes: self.stored(member),
         };
-        let write = |member: Member| proto::BlockWrite {
-            member: u32::from(member.0),
-            block: self.ids[usize::from(member.0)].to_vec(),
+        let write = |member: Member| BlockWrite {
+            member,
+            block: self.ids[usize::from(member.0)],
             generation: 2,
             stored_bytes: self.stored(member),
-            ..Default::default()
+            sums: Sums::default(),
+            part: None,
+            note: Vec::new(),
         };
         Binding {
             participants: flow.sites().into_iter().map(participant).collect(),
             blocks: members().map(|member| (member, copy(member))).collect(),
             writes: members().map(|member| (member, write(member))).collect(),
             scheme: "test".into(),
-            slices: (0, flow.geometry.slices()),
+            slices: 0..flow.geometry.slices(),
             header,
         }
     }
 }
 
 /// The node at a site.
-pub fn node(site: Site) -> u32 {
-    site.0 + 1
+pub fn node(site: Site) -> Peer {
+    NodeId(site.0 + 1).into()
 }
 
 /// What is planted.
@@ -152,20 +156,23 @@ pub fn run(
     run_slices: u64,
     planted: &Planted,
 ) -> Outcome {
-    let plan = encode_plan(flow, stripe.binding(flow, header)).unwrap();
+    let binding = stripe.binding(flow, header);
+    let bound = bind(flow.clone(), binding, || Token(rand::random())).unwrap();
+    let plan = plan::decode(&plan::encode(&bound)).unwrap();
     let memory = Arc::new(Memory::new(stripe, planted));
     let read = Arc::new(Mutex::new(Vec::new()));
     let (mut prepared, mut tasks) = (Vec::new(), Vec::new());
-    for (site, prepare) in prepares(&plan).unwrap() {
-        let (header, specs) = decode_prepare(&prepare).unwrap();
+    for (participant, ends) in plan.standing().unwrap() {
+        let site = participant.site;
+        let NodeStages { header, stages: specs } = plan.part(site, ends).unwrap();
         let store: Arc<dyn BlockStore> = Arc::new(Arc::clone(&memory));
-        let mut config = EngineConfig::new(node(Site(site)), Arc::default(), Some(store));
-        config.injection = planted.injections.get(&Site(site)).cloned().unwrap_or_default();
+        let mut config = EngineConfig::new(node(site), Arc::default(), Some(store));
+        config.injection = planted.injections.get(&site).cloned().unwrap_or_default();
         let source = Some(Arc::new(stripe.blocks[0].clone()));
         let io = StageIo { source, sink: Some(sink(&read, flow.geometry)), ..Default::default() };
         let (part, opened) = Engine::new(config).open(&header, specs, io).unwrap();
         prepared.push(part);
-        tasks.extend(opened.into_iter().map(|task| (Site(site), task)));
+        tasks.extend(opened.into_iter().map(|task| (site, task)));
     }
     let mut deal = flow::deal(flow.geometry, &flow.lane_shares(), std::iter::once(0..flow.geometry.slices()));
     while let Some(run) = deal.next_within(run_slices) {
@@ -285,9 +292,9 @@ impl BlockStore for Arc<Memory> {
         Ok(Box::new(Source(Arc::clone(self), block)))
     }
 
-    fn create(&self, write: &proto::BlockWrite, _: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
+    fn create(&self, write: &BlockWrite, _: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
         let bytes = vec![0xee; write.stored_bytes as usize];
-        Ok(Box::new(Target { memory: Arc::clone(self), member: write.member as u16, bytes }))
+        Ok(Box::new(Target { memory: Arc::clone(self), member: write.member.0, bytes }))
     }
 
     fn report_corrupt(&self, _: BlockId) {}

@@ -152,7 +152,7 @@ impl Stripe {
             block.truncate(stored_bytes(code, geometry, member, length).unwrap() as usize);
             blocks.push(block);
         }
-        Stripe { geometry, symbols, blocks }
+        Stripe { symbols, blocks }
     }
 
     pub fn stored(&self, member: Member) -> u64 {
