@@ -12,7 +12,7 @@
 //! payload, then the payload. The header's checksum covers the header and the fingerprints; the payload is covered
 //! by the fingerprints, or, unverified, by a CRC-32C in the header. All numbers are little-endian.
 //!
-//! Slices that follow each other can share a frame (see [`crate::shared`]). It has one fingerprint for all of them, their
+//! Slices that follow each other can share a frame (`flow::bound`). It has one fingerprint for all of them, their
 //! fingerprints [appended](gf::Fingerprint::append).
 
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES};

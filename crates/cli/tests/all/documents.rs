@@ -1,5 +1,7 @@
 //! What the documents show is what is there: code on their pages is code that tests run, and links lead somewhere.
 
+#![allow(clippy::unwrap_used, missing_docs)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

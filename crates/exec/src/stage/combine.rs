@@ -30,7 +30,6 @@ impl Scratch {
 }
 
 /// Combines what [`super::Inputs::take`] brought, and hands it on.
-#[expect(clippy::too_many_lines, reason = "one line over; its algebra is to become a function of its own")]
 pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
     let Stage { inputs, outputs, scratch, product, matrix, id, injection, .. } = stage;
     let geometry = id.header.geometry;

@@ -1,5 +1,7 @@
 //! What travels stays as it is: messages with all fields set, against bytes that version 1 wrote.
 
+#![allow(clippy::unwrap_used, missing_docs)]
+
 use model::FlowId;
 use prost::Message;
 use std::fmt::Debug;
