@@ -79,6 +79,15 @@ async fn what_a_stripes_repair_moves_is_told_before() {
         let events = rig.repair(repair).await.unwrap();
         let flow = events.iter().rev().find_map(|event| event.flow.as_ref()).unwrap();
         assert_eq!(flow.links.iter().map(|link| link.bytes).sum::<u64>(), told(scheme), "{scheme}");
+        let end = events.last().unwrap();
+        assert_eq!((end.done, end.total, end.failed), (2, 2, 0), "{scheme}");
     }
     assert!(rig.get("a").await.unwrap() == bytes);
+
+    // A single lost block of a stripe is one of one.
+    let now = rig.client.lookup("a", true).await.unwrap();
+    rig.lose([now.blocks[2].nodes[0]]).await;
+    let events = rig.repair(request).await.unwrap();
+    let end = events.last().unwrap();
+    assert_eq!((end.done, end.total, end.failed), (1, 1, 0));
 }

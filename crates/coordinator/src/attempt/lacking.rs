@@ -16,6 +16,17 @@ pub(super) enum Lacking {
     These(Vec<(Placement, Option<u32>)>),
 }
 
+impl Lacking {
+    /// How many blocks.
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Lacking::Nothing => 0,
+            Lacking::Alone(_) => 1,
+            Lacking::These(blocks) => blocks.len() as u64,
+        }
+    }
+}
+
 /// What is wrong with a block.
 enum Lack {
     Nothing,

@@ -163,14 +163,15 @@ impl Attempt<'_> {
     /// With requestors that are chosen once, until they have the blocks or somebody but a helper failed.
     async fn once(&mut self, is_first: bool) -> Result<Outcome> {
         let view = self.shared.health.view();
-        let lacking = match self.lacking(&view).await? {
+        let lacking = self.lacking(&view).await?;
+        if let (true, Wanted::Stripe(..)) = (is_first, self.wanted) {
+            self.job.add(lacking.count());
+        }
+        let lacking = match lacking {
             Lacking::Nothing => return Ok(Outcome::default()),
             Lacking::Alone(block) => return Ok(Outcome { alone: vec![block], ..Outcome::default() }),
             Lacking::These(lacking) => lacking,
         };
-        if let (true, Wanted::Stripe(..)) = (is_first, self.wanted) {
-            self.job.add(lacking.len() as u64);
-        }
         self.noted += 1;
         let mut targets = Vec::new();
         let built = match self.begin(&view, lacking, &mut targets).await {
