@@ -7,9 +7,9 @@ use crate::health::View;
 use crate::planner::{Planned, RepairPlan};
 use crate::shared::{Shared, now_ms};
 use crate::tasks::Task;
+use catalog::rows::{AuditRow, Difference};
 use flow::FlowPlan;
-use model::{BlockId, Fault};
-use serde::{Deserialize, Serialize};
+use model::{BlockId, Fault, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,45 +30,6 @@ const TASK: &str = "audit";
 pub(crate) struct Audit {
     next: AtomicU64,
     task: Arc<Task>,
-}
-
-/// A repair's flow, as it ended.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Entry {
-    at_unix_ms: u64,
-    blocks: Vec<String>,
-    flow: String,
-    attempt: u32,
-    scheme: String,
-    /// Why this scheme, unless it was asked for.
-    why: Option<String>,
-    /// Who drove it.
-    driver: u32,
-    helpers: Vec<u32>,
-    predicted_bytes: u64,
-    moved_bytes: u64,
-    cross_rack_bytes: u64,
-    timeslots: f64,
-    /// On the links as they were known.
-    predicted_s: Option<f64>,
-    verified_us: u64,
-    durable_us: u64,
-    /// Slices of each symbol that earlier attempts had brought: then less is moved than was predicted for all, and links are
-    /// not compared.
-    #[serde(default)]
-    kept_slices: u64,
-    /// Links that carried other bytes than predicted.
-    differing: Vec<Difference>,
-    /// What went wrong; none: the blocks were made.
-    fault: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Difference {
-    from: u32,
-    to: u32,
-    predicted_bytes: u64,
-    moved_bytes: u64,
 }
 
 impl Audit {
@@ -93,7 +54,7 @@ pub(crate) async fn note(
     result: std::result::Result<&proto::DriveResult, &Fault>,
 ) -> Result<()> {
     let Planned { plan: FlowPlan { flow, binding, .. }, cost } = &plan.planned;
-    let writers: Vec<u32> = written_at(&plan.planned.plan);
+    let writers: Vec<NodeId> = written_at(&plan.planned.plan);
     let (links, times) = match result {
         Ok(result) => (&result.links[..], (result.verified_us, result.durable_us)),
         Err(_) => (&[][..], (0, 0)),
@@ -103,19 +64,24 @@ pub(crate) async fn note(
         // Of a flow that broke nothing is known; one that mends it carries what happened to be missing.
         _ => Vec::new(),
     };
-    let driver = writers.first().copied().unwrap_or(0);
-    let entry = Entry {
+    let driver = writers.first().copied().unwrap_or(NodeId(0));
+    let entry = AuditRow {
         at_unix_ms: now_ms(),
-        blocks: blocks.iter().map(ToString::to_string).collect(),
-        flow: binding.header.flow.to_string(),
+        blocks: blocks.to_vec(),
+        flow: binding.header.flow,
         attempt: binding.header.attempt,
         scheme: plan.scheme.clone(),
         why: plan.why.clone(),
         driver,
-        helpers: flow.sites().into_iter().map(|site| site.0).filter(|site| !writers.contains(site)).collect(),
+        helpers: flow
+            .sites()
+            .into_iter()
+            .map(|site| NodeId(site.0))
+            .filter(|node| !writers.contains(node))
+            .collect(),
         predicted_bytes: cost.network_bytes(),
         moved_bytes: links.iter().map(|link| link.bytes).sum(),
-        cross_rack_bytes: cost.cross_rack_bytes(|site| view.node(site.0).ok().map(|node| node.rack)),
+        cross_rack_bytes: cost.cross_rack_bytes(|site| view.node(NodeId(site.0)).ok().map(|node| node.rack)),
         timeslots: cost.timeslots,
         predicted_s: plan.price.and_then(|price| price.seconds),
         verified_us: times.0,
@@ -130,29 +96,30 @@ pub(crate) async fn note(
         report.errors += u64::from(!entry.differing.is_empty());
     });
     if !entry.differing.is_empty() {
-        tracing::warn!(flow = entry.flow, scheme = entry.scheme, links = ?entry.differing, "moved other bytes than predicted");
+        tracing::warn!(flow = %entry.flow, scheme = entry.scheme, links = ?entry.differing, "moved other bytes than predicted");
     }
-    let json = serde_json::to_string(&entry).map_err(|e| CoordinatorError::Bug(e.to_string()))?;
     let number = shared.audit.next.fetch_add(1, Ordering::Relaxed);
-    shared.catalog.run(move |catalog| catalog.add_audit(number, &json, MAX_AUDITED)).await
+    shared.catalog.run(move |catalog| catalog.add_audit(number, &entry, MAX_AUDITED)).await
 }
 
 /// The last repairs, the latest last, as JSON.
 pub(crate) async fn last(shared: &Arc<Shared>, count: u32) -> Result<Vec<String>> {
     let count = if count == 0 { MAX_TOLD } else { count.min(MAX_TOLD) };
     let from = shared.audit.next.load(Ordering::Relaxed).saturating_sub(u64::from(count));
-    shared.catalog.run(move |catalog| catalog.audit(from)).await
+    let rows = shared.catalog.run(move |catalog| catalog.audit(from)).await?;
+    let json = |row| serde_json::to_string(row).map_err(|e| CoordinatorError::Bug(e.to_string()));
+    rows.iter().map(json).collect()
 }
 
 /// The nodes that write, the driver first.
-fn written_at(plan: &FlowPlan) -> Vec<u32> {
-    let mut sites: Vec<u32> = Vec::new();
-    for (site, _) in plan.writes() {
-        if !sites.contains(&site.0) {
-            sites.push(site.0);
+fn written_at(plan: &FlowPlan) -> Vec<NodeId> {
+    let mut nodes: Vec<NodeId> = Vec::new();
+    for node in plan.writes().map(|(site, _)| NodeId(site.0)) {
+        if !nodes.contains(&node) {
+            nodes.push(node);
         }
     }
-    sites
+    nodes
 }
 
 fn differences(cost: &flow::Cost, links: &[proto::LinkBytes]) -> Vec<Difference> {

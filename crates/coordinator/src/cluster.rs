@@ -1,10 +1,10 @@
 //! The cluster as a whole: status, tasks, throttles, backup, rebuild.
 
-use crate::catalog::rows::{Location, PartRow, Sums, Wish};
-use crate::catalog::{Facts, FoundBlock, FoundStripe};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::{Shared, now_ms};
-use model::{BlockId, StripeId};
+use crate::tasks::wish_of;
+use catalog::{Facts, FoundBlock, FoundStripe};
+use model::{BlockId, Location, NodeId, Part, StripeId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
             Ok((catalog.meta()?, catalog.counts(&living, recoverable)?))
         })
         .await?;
-    let node = |(id, node): (model::NodeId, &Arc<crate::health::NodeView>)| proto::NodeInfo {
+    let node = |(id, node): (NodeId, &Arc<crate::health::NodeView>)| proto::NodeInfo {
         node: id.0,
         rack: node.rack_name.clone(),
         living: node.is_living,
@@ -68,11 +68,11 @@ pub(crate) async fn control_task(
 ) -> Result<proto::TaskStatus> {
     if control.node != 0 {
         let view = shared.health.view();
-        let node = control.node;
+        let node = NodeId(control.node);
         return shared.nodes.control_task(&view, node, proto::TaskControl { node: 0, ..control }).await;
     }
     let task = shared.tasks.find(&control.name)?;
-    if let Some(wish) = Wish::parse(&control.action)? {
+    if let Some(wish) = wish_of(&control.action)? {
         // Noted first: what an operator was told to be paused stays so.
         if task.lasts() {
             let name = control.name.clone();
@@ -136,7 +136,7 @@ pub(crate) async fn rebuild(shared: &Arc<Shared>) -> Result<proto::RebuildReply>
         let listed = shared.nodes.list(&view, node, true).await?;
         let total = listed.len();
         found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
-        tracing::info!(node, blocks = total, "sidecars read");
+        tracing::info!(%node, blocks = total, "sidecars read");
     }
     let context = Arc::clone(shared);
     let replicas = shared.config.replicas;
@@ -156,7 +156,7 @@ pub(crate) async fn rebuild(shared: &Arc<Shared>) -> Result<proto::RebuildReply>
 }
 
 /// A block whose sidecar makes sense; others are left out, as if they were lost.
-fn found_block(node: u32, stored: proto::StoredBlock) -> Option<FoundBlock> {
+fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
     if stored.damaged {
         return None;
     }
@@ -170,7 +170,7 @@ fn found_block(node: u32, stored: proto::StoredBlock) -> Option<FoundBlock> {
         location: Location { node, generation: stored.generation },
         facts: Facts {
             stored_bytes: stored.stored_bytes,
-            sums: Sums::from_wire(&stored.digest, &stored.fingerprint)?,
+            sums: wire::codec::block::sums(&stored.digest, &stored.fingerprint)?,
             part: stored.object.map(part_row),
         },
         stripe,
@@ -184,7 +184,7 @@ fn found_stripe(info: proto::StripeInfo) -> Option<FoundStripe> {
         }
         let facts = Facts {
             stored_bytes: member.stored_bytes,
-            sums: Sums::from_wire(&member.digest, &member.fingerprint)?,
+            sums: wire::codec::block::sums(&member.digest, &member.fingerprint)?,
             part: member.object.map(part_row),
         };
         Some(Some((BlockId::from_slice(&member.block).ok()?, facts)))
@@ -197,7 +197,7 @@ fn found_stripe(info: proto::StripeInfo) -> Option<FoundStripe> {
     })
 }
 
-fn part_row(part: proto::ObjectPart) -> PartRow {
+fn part_row(part: proto::ObjectPart) -> Part {
     let proto::ObjectPart { name, version, offset, last } = part;
-    PartRow { name, version, offset, last }
+    Part { name, version, offset, last }
 }

@@ -1,6 +1,7 @@
 //! Everything that can go wrong here, and what a caller is told about it.
 
-use model::{BlockId, Fault, StripeId};
+use catalog::CatalogError;
+use model::{BlockId, Fault, NodeId, StripeId};
 use std::net::SocketAddr;
 
 /// What this crate answers.
@@ -9,39 +10,6 @@ pub type Result<T> = std::result::Result<T, CoordinatorError>;
 /// Errors of the coordinator. Each says in one sentence what is wrong and, where it is not plain, what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum CoordinatorError {
-    /// Another coordinator has the catalog open.
-    #[error("the catalog is in use by another coordinator; stop that one first")]
-    CatalogInUse,
-    /// The catalog was written by another version.
-    #[error("the catalog has format {found}, this program knows {known}; use the program that wrote it")]
-    CatalogFormat {
-        /// What is stored.
-        found: u32,
-        /// What this program reads and writes.
-        known: u32,
-    },
-    /// A row, or a backup, that no version of ours wrote.
-    #[error("the catalog is damaged at {table} {key}: {why}; restore a backup or rebuild it from the nodes")]
-    Malformed {
-        /// The table, or `backup`.
-        table: &'static str,
-        /// The row's key, hexadecimal, or a place in the backup.
-        key: String,
-        /// What does not fit.
-        why: String,
-    },
-    /// The database below the catalog failed.
-    #[error("the catalog cannot be read or written: {0}")]
-    Catalog(String),
-    /// A catalog is already there where a new one should be made.
-    #[error("there is a catalog already; move it away first")]
-    CatalogExists,
-    /// A rebuild into a catalog that has objects.
-    #[error("the catalog has {objects} objects; only one without objects can be rebuilt from the nodes")]
-    CatalogNotEmpty {
-        /// How many.
-        objects: u64,
-    },
     /// The coordinator is shutting down.
     #[error("the coordinator is shutting down; try again when it is back")]
     ShuttingDown,
@@ -56,15 +24,9 @@ pub enum CoordinatorError {
     /// A request that makes no sense.
     #[error("{0}")]
     Invalid(String),
-    /// There is no such object.
-    #[error("there is no object {0:?}")]
-    NoSuchObject(String),
-    /// There is no such block.
-    #[error("there is no block {0}")]
-    NoSuchBlock(BlockId),
     /// No such node was ever registered.
-    #[error("there is no node {0}")]
-    NoSuchNode(u32),
+    #[error("there is no {0}")]
+    NoSuchNode(NodeId),
     /// No such task.
     #[error("there is no task {name:?}; there are: {known}")]
     NoSuchTask {
@@ -73,9 +35,6 @@ pub enum CoordinatorError {
         /// What there is.
         known: String,
     },
-    /// A put that is not pending.
-    #[error("this put is not pending: it was committed or aborted, or its lease ended; begin it again")]
-    NoSuchPut,
     /// Fewer living nodes than a write needs.
     #[error("{alive} nodes are alive that can take blocks, {needed} are needed; start or add nodes")]
     NotEnoughNodes {
@@ -136,9 +95,6 @@ pub enum CoordinatorError {
         /// The bound.
         limit: usize,
     },
-    /// Another attempt took over, or what was worked on is gone.
-    #[error("overtaken: {0}")]
-    Overtaken(String),
     /// Parities that are not what the generator makes of the data.
     #[error(
         "stripe {stripe}: the fingerprint of parity {member} does not satisfy {code}; nothing was changed"
@@ -158,10 +114,10 @@ pub enum CoordinatorError {
     #[error(transparent)]
     Flow(#[from] Fault),
     /// A node did not answer as it should.
-    #[error("node-{node} does not answer: {why}")]
+    #[error("{node} does not answer: {why}")]
     Node {
         /// The node.
-        node: u32,
+        node: NodeId,
         /// What happened.
         why: String,
     },
@@ -174,12 +130,24 @@ pub enum CoordinatorError {
     /// No decision about nodes.
     #[error(transparent)]
     Nodes(#[from] plan::PlanError),
+    /// The catalog.
+    #[error(transparent)]
+    Catalog(CatalogError),
     /// The disk.
     #[error(transparent)]
     Disk(#[from] disk::DiskError),
     /// A defect of ours.
     #[error("internal error: {0}")]
     Bug(String),
+}
+
+impl From<CatalogError> for CoordinatorError {
+    fn from(error: CatalogError) -> Self {
+        match error {
+            CatalogError::Closed => CoordinatorError::ShuttingDown,
+            other => CoordinatorError::Catalog(other),
+        }
+    }
 }
 
 impl From<model::BadId> for CoordinatorError {
@@ -199,25 +167,32 @@ impl From<CoordinatorError> for tonic::Status {
             | Plan(flow::FlowError::UnknownScheme { .. } | flow::FlowError::OneRequestor { .. }) => {
                 tonic::Status::invalid_argument(text)
             }
-            NoSuchObject(_) | NoSuchBlock(_) | NoSuchNode(_) | NoSuchTask { .. } | NoSuchPut => {
-                tonic::Status::not_found(text)
+            NoSuchNode(_) | NoSuchTask { .. } => tonic::Status::not_found(text),
+            NotEnoughNodes { .. } | CodeTooWide { .. } | Conflict(_) | NoReplica { .. } | Nodes(_) => {
+                tonic::Status::failed_precondition(text)
             }
-            NotEnoughNodes { .. }
-            | CodeTooWide { .. }
-            | Conflict(_)
-            | NoReplica { .. }
-            | CatalogNotEmpty { .. }
-            | CatalogExists
-            | CatalogInUse
-            | CatalogFormat { .. }
-            | Nodes(_) => tonic::Status::failed_precondition(text),
             Paused => tonic::Status::cancelled(text),
             ShuttingDown | Unrecoverable { .. } | Node { .. } => tonic::Status::unavailable(text),
             TooMany { .. } => tonic::Status::resource_exhausted(text),
-            Overtaken(_) => tonic::Status::aborted(text),
-            Malformed { .. } | WrongParity { .. } => tonic::Status::data_loss(text),
+            WrongParity { .. } => tonic::Status::data_loss(text),
             Flow(fault) => wire::codec::fault::status(&fault),
-            Catalog(_) | Listen { .. } | Plan(_) | Disk(_) | Bug(_) => tonic::Status::internal(text),
+            Catalog(error) => tonic::Status::new(code_of(&error), text),
+            Listen { .. } | Plan(_) | Disk(_) | Bug(_) => tonic::Status::internal(text),
         }
+    }
+}
+
+fn code_of(error: &CatalogError) -> tonic::Code {
+    use CatalogError::*;
+    match error {
+        Invalid(_) => tonic::Code::InvalidArgument,
+        NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut => tonic::Code::NotFound,
+        InUse | Format { .. } | Exists | NotEmpty { .. } | OtherCluster { .. } | BeingRepaired(_) => {
+            tonic::Code::FailedPrecondition
+        }
+        Overtaken(_) => tonic::Code::Aborted,
+        Malformed { .. } => tonic::Code::DataLoss,
+        Closed => tonic::Code::Unavailable,
+        Failed(_) | Bug(_) => tonic::Code::Internal,
     }
 }

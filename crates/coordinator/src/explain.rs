@@ -1,14 +1,13 @@
 //! What a repair would do, without doing it: the same plans, as text, as a graph, as JSON.
 
 use crate::attempt::{lost, scheme};
-use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::planner::{Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target};
 use crate::shared::Shared;
 use flow::multi_block::repairs_several;
 use flow::{FlowPlan, Scheme, Site};
-use model::{BlockId, FlowId};
+use model::{BlockId, FlowId, NodeId, Placement};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ fn explain_block(
     request: &proto::RepairRequest,
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
-    let asked = (request.requestor != 0).then_some(request.requestor);
+    let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
     let requestor = shared.planner.requestor(view, placement, asked, &nobody, |n| shared.received_by(n))?;
     let spec = spec(shared, request, placement, requestor)?;
     let plan = |spec: &RepairSpec| shared.planner.repair(view, placement, spec, &nobody);
@@ -68,10 +67,10 @@ fn explain_block(
     let about = json!({
         "block": placement.block.to_string(),
         "code": code,
-        "requestor": requestor,
+        "requestor": requestor.0,
         "chosen": { "scheme": chosen.scheme, "why": chosen.why },
     });
-    let heading = format!("block {} ({code}), rebuilt at node-{requestor}", placement.block);
+    let heading = format!("block {} ({code}), rebuilt at {requestor}", placement.block);
     Ok(render(view, &heading, about, verdict, &plans))
 }
 
@@ -83,7 +82,7 @@ fn explain_stripe(
     request: &proto::RepairRequest,
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
-    let asked = (request.requestor != 0).then_some(request.requestor);
+    let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
     let load = |node| shared.received_by(node);
     let requestors = shared.planner.requestors(view, lost.iter(), asked, &nobody, load)?;
     let mut targets: Vec<Target<'_>> = Vec::new();
@@ -123,10 +122,9 @@ fn explain_stripe(
     let mut blocks = Vec::new();
     for (placement, requestor) in lost.iter().zip(&requestors) {
         let member = placement.stripe.as_ref().map(|stripe| stripe.index);
-        heading +=
-            &format!("\nb{} {} rebuilt at node-{requestor}", member.unwrap_or_default(), placement.block);
+        heading += &format!("\nb{} {} rebuilt at {requestor}", member.unwrap_or_default(), placement.block);
         blocks.push(json!({
-            "block": placement.block.to_string(), "member": member, "requestor": requestor,
+            "block": placement.block.to_string(), "member": member, "requestor": requestor.0,
         }));
     }
     let about = json!({ "code": code, "blocks": blocks, "chosen": { "scheme": taken, "why": why } });
@@ -137,7 +135,7 @@ fn spec(
     shared: &Shared,
     request: &proto::RepairRequest,
     placement: &Placement,
-    requestor: u32,
+    requestor: NodeId,
 ) -> Result<RepairSpec> {
     Ok(RepairSpec {
         scheme: scheme(&request.scheme)?,
@@ -145,17 +143,17 @@ fn spec(
         verify: !request.no_verify,
         requestor,
         scheduled: request.node != 0,
-        generation: placement.row.last_generation + 1,
+        generation: placement.facts.last_generation + 1,
         flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,
-        helpers: request.helpers.clone(),
+        helpers: request.helpers.iter().copied().map(NodeId).collect(),
         explained: true,
     })
 }
 
 fn code_of(placement: &Placement) -> &str {
-    placement.stripe.as_ref().map_or("replicated", |s| s.row.code.as_str())
+    placement.stripe.as_ref().map_or("replicated", |s| s.code.as_str())
 }
 
 /// The block that a request names.
@@ -167,15 +165,15 @@ pub(crate) async fn target(shared: &Arc<Shared>, request: &proto::RepairRequest)
         let (object, index) = (request.object.clone(), request.index);
         return shared.catalog.run(move |catalog| catalog.object_block(&object, index)).await;
     }
-    let node = request.node;
-    if node == 0 {
+    let node = NodeId(request.node);
+    if request.node == 0 {
         return Err(CoordinatorError::Invalid(
             "say what to repair: a block, or an object and the index of a block, or a node".to_owned(),
         ));
     }
     shared.health.view().node(node)?;
     let blocks = shared.catalog.run(move |catalog| catalog.blocks_on(node)).await?;
-    let none = || CoordinatorError::Conflict(format!("node-{node} holds no blocks: nothing to repair"));
+    let none = || CoordinatorError::Conflict(format!("{node} holds no blocks: nothing to repair"));
     blocks.first().copied().ok_or_else(none)
 }
 
@@ -187,7 +185,7 @@ fn render(
     plans: &[RepairPlan],
 ) -> proto::ExplainReply {
     let name = |at: Site| if at.0 == 0 { "client".to_owned() } else { format!("node-{}", at.0) };
-    let rack = |at: Site| view.node(at.0).ok().map(|n| n.rack);
+    let rack = |at: Site| view.node(NodeId(at.0)).ok().map(|n| n.rack);
     let mut text = format!("{heading}\n");
     let mut dot = String::new();
     let mut list = Vec::new();
@@ -212,7 +210,7 @@ fn render(
 /// Who helps and who does not, each with the reason.
 fn parts_text(parts: &[Part]) -> String {
     let line = |part: &Part| {
-        let node = part.node.map_or_else(String::new, |node| format!(" on node-{node}"));
+        let node = part.node.map_or_else(String::new, |node| format!(" on {node}"));
         let verb = if part.helps { "helps" } else { "is passed over" };
         format!("  b{}{node} {verb}: {}\n", part.member, part.why)
     };
@@ -223,7 +221,7 @@ fn parts_text(parts: &[Part]) -> String {
 fn as_json(plan: &RepairPlan, cross_rack_bytes: u64) -> Value {
     let Planned { plan: FlowPlan { flow, .. }, cost } = &plan.planned;
     let parts = plan.parts.iter().map(
-        |part| json!({ "member": part.member, "node": part.node, "helps": part.helps, "why": part.why }),
+        |part| json!({ "member": part.member, "node": part.node.map(|node| node.0), "helps": part.helps, "why": part.why }),
     );
     let links: Vec<Value> = cost
         .links

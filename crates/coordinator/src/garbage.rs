@@ -1,11 +1,11 @@
 //! Garbage collection: copies go when nothing rests on them any more, and come back when their block needs them.
 
-use crate::catalog::Due;
-use crate::catalog::rows::BlockCopy;
 use crate::config::MIN_TICK_MS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::{NodeView, View};
 use crate::shared::{Shared, now_ms};
+use catalog::{CatalogError, Due};
+use model::{BlockCopy, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ async fn turn(shared: &Arc<Shared>) -> Result<Turn> {
     let asked = due.clone();
     let witnesses = shared.catalog.run(move |catalog| catalog.witnesses(&asked)).await?;
     let seen = seen(shared, &view, witnesses).await;
-    let Due { go, wait } = shared.catalog.run(move |catalog| catalog.may_go(due, &seen)).await?;
+    let Due { go, wait } = shared.catalog.run(move |catalog| catalog.may_go(&due, &seen)).await?;
     let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
     let mut turn = Turn { deleted: 0, waiting: wait, failure: None };
     for (node, mut copies) in by_node(go) {
@@ -108,7 +108,7 @@ async fn seen(shared: &Shared, view: &View, copies: BTreeSet<BlockCopy>) -> BTre
             match shared.nodes.check(view, node, batch, false).await {
                 Ok(there) => seen.extend(there.into_iter().map(|(copy, _)| copy)),
                 Err(error) => {
-                    tracing::debug!(node, %error, "cannot say what it has");
+                    tracing::debug!(%node, %error, "cannot say what it has");
                     break;
                 }
             }
@@ -122,9 +122,9 @@ pub(crate) async fn take_back(shared: &Arc<Shared>, copies: Vec<BlockCopy>) {
     for copy in copies {
         let _ordering = shared.ordering.lock().await;
         match back(shared, copy).await {
-            Ok(true) => tracing::info!(block = %copy.block, node = copy.node, "a copy is counted on again"),
+            Ok(true) => tracing::info!(block = %copy.block, node = %copy.node, "a copy is counted on again"),
             Ok(false) => {}
-            Err(error) => tracing::info!(block = %copy.block, node = copy.node, %error, "not taken back"),
+            Err(error) => tracing::info!(block = %copy.block, node = %copy.node, %error, "not taken back"),
         }
     }
 }
@@ -134,8 +134,8 @@ async fn back(shared: &Shared, copy: BlockCopy) -> Result<bool> {
     let living = perhaps_living(shared, &view);
     let placement = shared.catalog.run(move |catalog| catalog.placement(copy.block)).await;
     match placement {
-        Err(CoordinatorError::NoSuchBlock(_)) => return Ok(false),
-        Ok(placement) if !placement.row.is_in_need(&living) => return Ok(false),
+        Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => return Ok(false),
+        Ok(placement) if !placement.facts.is_in_need(&living) => return Ok(false),
         other => _ = other?,
     }
     let found = shared.nodes.check(&view, copy.node, &[copy], true).await?;
@@ -146,14 +146,14 @@ async fn back(shared: &Shared, copy: BlockCopy) -> Result<bool> {
 
 /// Nodes that live, or of which a coordinator that has just started cannot know yet: a block whose copies are there is
 /// not in need.
-pub(crate) fn perhaps_living(shared: &Shared, view: &View) -> BTreeSet<u32> {
+pub(crate) fn perhaps_living(shared: &Shared, view: &View) -> BTreeSet<NodeId> {
     let has_just_started = shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms);
     let may_live = |node: &NodeView| node.is_living || (has_just_started && node.last_seen.is_none());
-    view.nodes.iter().filter(|(_, node)| may_live(node)).map(|(id, _)| id.0).collect()
+    view.nodes.iter().filter(|(_, node)| may_live(node)).map(|(id, _)| id).collect()
 }
 
-fn by_node(copies: impl IntoIterator<Item = BlockCopy>) -> BTreeMap<u32, Vec<BlockCopy>> {
-    let mut by_node: BTreeMap<u32, Vec<BlockCopy>> = BTreeMap::new();
+fn by_node(copies: impl IntoIterator<Item = BlockCopy>) -> BTreeMap<NodeId, Vec<BlockCopy>> {
+    let mut by_node: BTreeMap<NodeId, Vec<BlockCopy>> = BTreeMap::new();
     copies.into_iter().for_each(|copy| by_node.entry(copy.node).or_default().push(copy));
     by_node
 }

@@ -1,7 +1,7 @@
 //! Which nodes live, where they are, and whom flows blame.
 
-use crate::catalog::rows::NodeRow;
 use crate::error::{CoordinatorError, Result};
+use catalog::rows::NodeRow;
 use model::{Cause, Fault, NodeId, Peer};
 use plan::{ByNode, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,7 +45,7 @@ pub(crate) struct Health {
 
 #[derive(Debug)]
 struct Nodes {
-    by_id: BTreeMap<u32, Node>,
+    by_id: BTreeMap<NodeId, Node>,
     /// When this process last ran, as far as is known.
     looked: Instant,
 }
@@ -94,9 +94,9 @@ pub(crate) struct NodeView {
 
 impl Health {
     /// With the nodes of the catalog, all dead until they register.
-    pub fn new(dead_after: Duration, known: Vec<(u32, NodeRow)>, leaving: &[u32]) -> Health {
+    pub fn new(dead_after: Duration, known: Vec<(NodeId, NodeRow)>, leaving: &[NodeId]) -> Health {
         let node =
-            |(id, row): (u32, NodeRow)| (id, Node { is_leaving: leaving.contains(&id), ..Node::new(row) });
+            |(id, row): (NodeId, NodeRow)| (id, Node { is_leaving: leaving.contains(&id), ..Node::new(row) });
         Health {
             dead_after,
             nodes: Mutex::new(Nodes { by_id: known.into_iter().map(node).collect(), looked: Instant::now() }),
@@ -137,7 +137,7 @@ impl Health {
     }
 
     /// A node has registered.
-    pub fn registered(&self, node: u32, row: NodeRow) {
+    pub fn registered(&self, node: NodeId, row: NodeRow) {
         let mut nodes = self.nodes_to_change();
         let entry = nodes.by_id.entry(node).or_insert_with(|| Node::new(row.clone()));
         entry.row = row;
@@ -146,14 +146,14 @@ impl Health {
     }
 
     /// A node is decommissioned, or no longer.
-    pub fn set_leaving(&self, node: u32, leaves: bool) {
+    pub fn set_leaving(&self, node: NodeId, leaves: bool) {
         if let Some(node) = self.nodes_to_change().by_id.get_mut(&node) {
             node.is_leaving = leaves;
         }
     }
 
     /// Another node id that has this address, if that node lives.
-    pub fn holder_of(&self, data_addr: &str, node: u32) -> Option<u32> {
+    pub fn holder_of(&self, data_addr: &str, node: NodeId) -> Option<NodeId> {
         let nodes = self.nodes();
         let mut others =
             nodes.by_id.iter().filter(|(id, other)| **id != node && other.row.data_addr == data_addr);
@@ -164,7 +164,7 @@ impl Health {
     /// register (again).
     pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<Vec<u8>>> {
         let mut nodes = self.nodes();
-        let node = nodes.by_id.get_mut(&status.node)?;
+        let node = nodes.by_id.get_mut(&NodeId(status.node))?;
         // A node that was taken for dead may have missed deletions and repairs: its inventory is wanted again.
         node.is_registered &= node.lives(self.dead_after);
         if !node.is_registered {
@@ -182,12 +182,12 @@ impl Health {
 
     /// Notes whom a fault suspects. Only wrong bytes count: a node that dies is not suspicious, it is dead. Returns nodes
     /// that are quarantined from now on.
-    pub fn suspect(&self, fault: &Fault) -> Vec<u32> {
+    pub fn suspect(&self, fault: &Fault) -> Vec<NodeId> {
         let wrong_bytes = matches!(fault.cause, Cause::CorruptSlice | Cause::WrongDigest);
         let Some((from, to)) = fault.suspect.filter(|_| wrong_bytes) else { return Vec::new() };
         let mut nodes = self.nodes_to_change();
         let mut quarantined = Vec::new();
-        for id in BTreeSet::from([from, to]).into_iter().map(Peer::number) {
+        for id in BTreeSet::from([from, to]).into_iter().filter_map(Peer::node) {
             let Some(node) = nodes.by_id.get_mut(&id) else { continue };
             let was = node.is_quarantined();
             if node.suspected.len() < MAX_SUSPECTED_EDGES {
@@ -201,7 +201,7 @@ impl Health {
     }
 
     /// Notes that a node held up a repair, which went around it.
-    pub fn held_up(&self, node: u32) {
+    pub fn held_up(&self, node: NodeId) {
         if let Some(node) = self.nodes_to_change().by_id.get_mut(&node) {
             node.held_up.truncate(SLOW_AFTER - 1);
             node.held_up.push_front(Instant::now());
@@ -231,16 +231,16 @@ impl Health {
         view
     }
 
-    fn make_view(&self, nodes: &BTreeMap<u32, Node>) -> View {
+    fn make_view(&self, nodes: &BTreeMap<NodeId, Node>) -> View {
         let mut racks: BTreeMap<&str, u32> = nodes.values().map(|node| (node.row.rack.as_str(), 0)).collect();
         (0..).zip(racks.values_mut()).for_each(|(number, rack)| *rack = number);
         let (mut view, mut topology, mut last_resort) =
             (View::default(), Topology::default(), BTreeSet::new());
         for (&id, node) in nodes.iter() {
             let rack = racks.get(node.row.rack.as_str()).copied().unwrap_or(0);
-            topology.insert(NodeId(id), RackId(rack));
+            topology.insert(id, RackId(rack));
             if node.is_quarantined() || node.is_slow() {
-                last_resort.insert(NodeId(id));
+                last_resort.insert(id);
             }
             let node = NodeView {
                 control_addr: node.row.control_addr.clone(),
@@ -254,7 +254,7 @@ impl Health {
                 last_seen: node.last_seen,
                 status: node.status.clone(),
             };
-            view.nodes.insert(NodeId(id), Arc::new(node));
+            view.nodes.insert(id, Arc::new(node));
         }
         (view.topology, view.last_resort) = (Arc::new(topology), Arc::new(last_resort));
         view
@@ -308,19 +308,19 @@ impl Node {
 
 impl View {
     /// Nodes that live.
-    pub fn living(&self) -> BTreeSet<u32> {
-        self.nodes.iter().filter(|(_, node)| node.is_living).map(|(id, _)| id.0).collect()
+    pub fn living(&self) -> BTreeSet<NodeId> {
+        self.nodes.iter().filter(|(_, node)| node.is_living).map(|(id, _)| id).collect()
     }
 
     /// Nodes that may be given blocks, apart from those to avoid, in rising order.
-    pub fn usable(&self, avoid: &BTreeSet<u32>) -> Vec<NodeId> {
-        let usable = |(id, node): &(NodeId, &Arc<NodeView>)| node.takes_blocks() && !avoid.contains(&id.0);
+    pub fn usable(&self, avoid: &BTreeSet<NodeId>) -> Vec<NodeId> {
+        let usable = |(id, node): &(NodeId, &Arc<NodeView>)| node.takes_blocks() && !avoid.contains(id);
         self.nodes.iter().filter(usable).map(|(id, _)| id).collect()
     }
 
     /// A node that is known.
-    pub fn node(&self, node: u32) -> Result<&NodeView> {
-        self.nodes.get(NodeId(node)).map(Arc::as_ref).ok_or(CoordinatorError::NoSuchNode(node))
+    pub fn node(&self, node: NodeId) -> Result<&NodeView> {
+        self.nodes.get(node).map(Arc::as_ref).ok_or(CoordinatorError::NoSuchNode(node))
     }
 }
 
@@ -346,9 +346,12 @@ mod tests {
             data_addr: format!("10.0.0.{n}:2"),
             rack: "r".to_owned(),
         };
-        let health =
-            Health::new(Duration::from_millis(dead_after_ms), (1..=4).map(|n| (n, row(n))).collect(), &[]);
-        (1..=4).for_each(|n| health.registered(n, row(n)));
+        let health = Health::new(
+            Duration::from_millis(dead_after_ms),
+            (1..=4).map(|n| (NodeId(n), row(n))).collect(),
+            &[],
+        );
+        (1..=4).for_each(|n| health.registered(NodeId(n), row(n)));
         health
     }
 
@@ -359,7 +362,7 @@ mod tests {
     #[test]
     fn a_silent_node_dies_and_must_register_before_it_counts_again() {
         let health = health(30);
-        assert_eq!(health.view().living(), BTreeSet::from([1, 2, 3, 4]));
+        assert_eq!(health.view().living(), BTreeSet::from([1, 2, 3, 4].map(NodeId)));
         // Looks that are frequent enough see silence, not a pause.
         while !health.view().living().is_empty() {
             std::thread::sleep(Duration::from_millis(2));
@@ -418,8 +421,8 @@ mod tests {
         assert!(
             health.suspect(&Fault::new(Cause::Disconnected, "").suspecting(NodeId(1), NodeId(3))).is_empty()
         );
-        assert_eq!(health.suspect(&wrong(1, 3)), [1]);
-        assert_eq!(health.view().usable(&BTreeSet::from([4])), [NodeId(2), NodeId(3)]);
+        assert_eq!(health.suspect(&wrong(1, 3)), [NodeId(1)]);
+        assert_eq!(health.view().usable(&BTreeSet::from([NodeId(4)])), [NodeId(2), NodeId(3)]);
         health.forgive();
         assert_eq!(health.view().usable(&BTreeSet::new()).len(), 4);
     }
@@ -427,12 +430,12 @@ mod tests {
     #[test]
     fn who_holds_up_several_repairs_helps_only_in_need() {
         let health = health(60_000);
-        health.held_up(2);
+        health.held_up(NodeId(2));
         assert!(health.view().last_resort.is_empty());
-        health.held_up(2);
+        health.held_up(NodeId(2));
         let view = health.view();
         assert_eq!(*view.last_resort, BTreeSet::from([NodeId(2)]));
-        assert!(view.node(2).is_ok_and(|node| node.is_slow && node.takes_blocks()));
+        assert!(view.node(NodeId(2)).is_ok_and(|node| node.is_slow && node.takes_blocks()));
         health.forgive();
         assert!(health.view().last_resort.is_empty());
     }

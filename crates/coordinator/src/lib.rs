@@ -18,7 +18,6 @@
 mod attempt;
 mod audit;
 mod background;
-mod catalog;
 mod cluster;
 pub mod config;
 mod error;
@@ -33,6 +32,7 @@ mod objects;
 mod pace;
 mod planner;
 mod reads;
+mod records;
 pub mod rehearsal;
 mod service;
 mod shared;
@@ -43,6 +43,7 @@ pub use config::Config;
 pub use error::CoordinatorError;
 
 use catalog::Catalog;
+use model::ClusterId;
 use shared::{Shared, now_ms};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -78,11 +79,11 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     check(&config)?;
     let disk = Arc::clone(&config.disk);
     let opened = tokio::task::spawn_blocking(move || {
-        let catalog = Catalog::open(&disk)?;
+        let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
         catalog.give_up_flows(now_ms())?;
         Ok::<_, CoordinatorError>(catalog)
     });
-    let catalog = Arc::new(opened.await.map_err(|_| CoordinatorError::ShuttingDown)??);
+    let catalog = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
     let addr = config.listen;
     let listen = |source| CoordinatorError::Listen { addr, source };
     let listener = tokio::net::TcpListener::bind(addr).await.map_err(listen)?;

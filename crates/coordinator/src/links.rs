@@ -3,6 +3,7 @@
 
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
+use catalog::rows::LinksRow;
 use model::NodeId;
 use plan::LinkRates;
 use serde::{Deserialize, Serialize};
@@ -50,13 +51,20 @@ impl LinkTable {
     }
 }
 
+impl From<LinksRow> for LinkTable {
+    fn from(LinksRow { nodes, bandwidth, up, down }: LinksRow) -> LinkTable {
+        LinkTable { nodes, bandwidth, up, down }
+    }
+}
+
 /// Replaces the table; it holds from the next plan on, and after a restart.
 pub(crate) async fn set(shared: &Arc<Shared>, json: &str) -> Result<String> {
     let table = LinkTable::parse(json)?;
     let rates = table.rates()?;
     let json = table.to_json()?;
-    let stored = json.clone();
-    shared.catalog.run(move |catalog| catalog.set_links(&stored)).await?;
+    let LinkTable { nodes, bandwidth, up, down } = table;
+    let row = LinksRow { nodes, bandwidth, up, down };
+    shared.catalog.run(move |catalog| catalog.set_links(&row)).await?;
     shared.planner.set_links(rates);
     shared.forget_pace();
     tracing::info!("the table of links was replaced");
@@ -65,6 +73,5 @@ pub(crate) async fn set(shared: &Arc<Shared>, json: &str) -> Result<String> {
 
 /// The table as it is.
 pub(crate) async fn show(shared: &Arc<Shared>) -> Result<String> {
-    let json = shared.catalog.run(|catalog| catalog.links()).await?;
-    LinkTable::parse(&json)?.to_json()
+    LinkTable::from(shared.catalog.run(|catalog| catalog.links()).await?).to_json()
 }

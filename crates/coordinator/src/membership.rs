@@ -1,10 +1,10 @@
 //! Nodes come, report, and say what they hold.
 
-use crate::catalog::rows::{BlockCopy, NodeRow};
 use crate::error::{CoordinatorError, Result};
 use crate::garbage;
 use crate::shared::{Shared, now_ms};
-use model::{BlockId, ClusterId};
+use catalog::rows::NodeRow;
+use model::{BlockCopy, BlockId, ClusterId, NodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) async fn register(
         return Err(invalid("a registration begins with a hello"));
     };
     let (row, cluster) = check_hello(shared, &hello)?;
-    let node = hello.node;
+    let node = NodeId(hello.node);
     if hello.cluster.is_empty() {
         refuse_another_folder(shared, node).await?;
     }
@@ -40,7 +40,7 @@ pub(crate) async fn register(
     let placed = shared.catalog.run(move |catalog| catalog.held_by(node)).await?;
     let Inventory { held, damaged } = inventory(&mut messages, node).await?;
     shared.health.registered(node, row);
-    tracing::info!(node, blocks = held.len(), damaged = damaged.len(), "registered");
+    tracing::info!(%node, blocks = held.len(), damaged = damaged.len(), "registered");
     let needed = compare(shared, node, &held).await?;
     if !needed.is_empty() {
         let context = Arc::clone(shared);
@@ -65,7 +65,7 @@ struct Inventory {
 }
 
 /// All of it, to the word that it is complete: an inventory that breaks off is none.
-async fn inventory(messages: &mut Streaming<proto::RegisterMessage>, node: u32) -> Result<Inventory> {
+async fn inventory(messages: &mut Streaming<proto::RegisterMessage>, node: NodeId) -> Result<Inventory> {
     let mut inventory = Inventory { held: BTreeSet::new(), damaged: BTreeSet::new() };
     loop {
         let Some(Kind::Blocks(part)) = next(messages).await? else {
@@ -90,14 +90,14 @@ pub(crate) async fn heartbeat(
     request: proto::HeartbeatRequest,
 ) -> Result<proto::HeartbeatReply> {
     let status = request.status.ok_or_else(|| invalid("a heartbeat without a status"))?;
-    let node = status.node;
+    let node = NodeId(status.node);
     let Some(damaged) = shared.health.heartbeat(status) else {
         return Ok(proto::HeartbeatReply { register_again: true });
     };
     for block in damaged {
         let block = BlockId::from_slice(&block)?;
         if let Err(error) = shared.damaged(block, node).await {
-            tracing::warn!(%block, node, %error, "a damaged copy could not be dropped");
+            tracing::warn!(%block, %node, %error, "a damaged copy could not be dropped");
         }
     }
     Ok(proto::HeartbeatReply { register_again: false })
@@ -105,13 +105,13 @@ pub(crate) async fn heartbeat(
 
 /// A folder that never belonged to a cluster cannot hold what this node holds. Taken for it, it would cost every copy
 /// that the true one has.
-async fn refuse_another_folder(shared: &Arc<Shared>, node: u32) -> Result<()> {
+async fn refuse_another_folder(shared: &Arc<Shared>, node: NodeId) -> Result<()> {
     let copies = shared.catalog.run(move |catalog| catalog.held_by(node)).await?.len();
     if copies == 0 {
         return Ok(());
     }
     Err(CoordinatorError::Conflict(format!(
-        "node-{node} has {copies} copies here, and this folder is a new one: start it with the node's own folder; if that is \
+        "{node} has {copies} copies here, and this folder is a new one: start it with the node's own folder; if that is \
          lost, run `stripeline repair node {node}` first; if it is another node, give it another number"
     )))
 }
@@ -147,9 +147,9 @@ fn check_hello(shared: &Shared, hello: &proto::NodeHello) -> Result<(NodeRow, Op
     if hello.rack.len() > MAX_ADDRESS_BYTES {
         return Err(invalid("the rack's name is too long"));
     }
-    if let Some(other) = shared.health.holder_of(&hello.data_addr, hello.node) {
+    if let Some(other) = shared.health.holder_of(&hello.data_addr, NodeId(hello.node)) {
         return Err(CoordinatorError::Conflict(format!(
-            "node-{other} lives at {} already; give node-{} another address",
+            "{other} lives at {} already; give node-{} another address",
             hello.data_addr, hello.node
         )));
     }
@@ -166,7 +166,7 @@ fn check_hello(shared: &Shared, hello: &proto::NodeHello) -> Result<(NodeRow, Op
 }
 
 /// What the node has and the catalog does not place there. Returns the copies that their blocks need.
-async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
+async fn compare(shared: &Arc<Shared>, node: NodeId, held: &BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
     let copies: Vec<BlockCopy> = held.iter().copied().collect();
     let mut needed = Vec::new();
     for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
@@ -175,7 +175,7 @@ async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) ->
         if result.surplus + result.unknown > 0 {
             let (surplus, unknown) = (result.surplus, result.unknown);
             tracing::warn!(
-                node,
+                %node,
                 surplus,
                 unknown,
                 "copies that the catalog does not know; unknown ones are kept"
@@ -188,7 +188,7 @@ async fn compare(shared: &Arc<Shared>, node: u32, held: &BTreeSet<BlockCopy>) ->
 
 /// Copies that the catalog places on the node and that were not in its inventory. The inventory may be older than a
 /// commit, so the node is asked again; every one of these was committed, hence durable, before.
-async fn look_for(shared: Arc<Shared>, node: u32, missing: Vec<BlockCopy>) {
+async fn look_for(shared: Arc<Shared>, node: NodeId, missing: Vec<BlockCopy>) {
     let view = shared.health.view();
     let outcome = async {
         let (mut held, mut damaged) = (BTreeSet::new(), BTreeSet::new());
@@ -205,8 +205,8 @@ async fn look_for(shared: Arc<Shared>, node: u32, missing: Vec<BlockCopy>) {
     };
     match outcome.await {
         Ok(0) => {}
-        Ok(lost) => tracing::warn!(node, lost, "copies that this node should have are gone"),
-        Err(error) => tracing::warn!(node, %error, "the node could not be asked for missing copies"),
+        Ok(lost) => tracing::warn!(%node, lost, "copies that this node should have are gone"),
+        Err(error) => tracing::warn!(%node, %error, "the node could not be asked for missing copies"),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Calls to the nodes: one channel for each, kept.
 
-use crate::catalog::rows::BlockCopy;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::FlowPlan;
-use model::{Cause, Fault, NodeId, Peer};
+use model::{BlockCopy, Cause, Fault, NodeId, Peer};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -32,12 +31,12 @@ const MAX_LISTED_BLOCKS: usize = 10_000_000;
 /// Channels to the nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    channels: Mutex<BTreeMap<u32, (String, Channel)>>,
+    channels: Mutex<BTreeMap<NodeId, (String, Channel)>>,
 }
 
 impl Nodes {
     /// A client of a node; connects when first used.
-    fn client(&self, view: &View, node: u32) -> Result<NodeClient<Channel>> {
+    fn client(&self, view: &View, node: NodeId) -> Result<NodeClient<Channel>> {
         let addr = &view.node(node)?.control_addr;
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(&node) {
@@ -59,7 +58,7 @@ impl Nodes {
     pub async fn drive(
         &self,
         view: &View,
-        node: u32,
+        node: NodeId,
         plan: &FlowPlan,
         progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
@@ -68,7 +67,12 @@ impl Nodes {
     }
 
     /// Has a node, and all others that take part in a flow, prepare for it and let go.
-    pub async fn rehearse(&self, view: &View, node: u32, plan: &FlowPlan) -> std::result::Result<(), Fault> {
+    pub async fn rehearse(
+        &self,
+        view: &View,
+        node: NodeId,
+        plan: &FlowPlan,
+    ) -> std::result::Result<(), Fault> {
         let request = proto::DriveRequest { plan: Some(encode(plan)), rehearse: true };
         self.driven(view, node, request, |_, _| {}).await.map(|_| ())
     }
@@ -76,24 +80,24 @@ impl Nodes {
     async fn driven(
         &self,
         view: &View,
-        node: u32,
+        node: NodeId,
         request: proto::DriveRequest,
         mut progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
-        let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(NodeId(node), NodeId(node));
+        let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(node, node);
         let mut client = self.client(view, node).map_err(|e| lost(e.to_string()))?;
         let answer = tokio::time::timeout(CALL_TIMEOUT, client.drive(request)).await;
         let mut events = match answer {
             Ok(Ok(response)) => response.into_inner(),
-            Ok(Err(status)) => return Err(lost(format!("node-{node}: {}", status.message()))),
-            Err(_) => return Err(lost(format!("node-{node} does not answer"))),
+            Ok(Err(status)) => return Err(lost(format!("{node}: {}", status.message()))),
+            Err(_) => return Err(lost(format!("{node} does not answer"))),
         };
         loop {
             let event = match tokio::time::timeout(DRIVE_SILENCE, events.message()).await {
                 Ok(Ok(Some(event))) => event,
-                Ok(Ok(None)) => return Err(lost(format!("node-{node} stopped driving the flow"))),
-                Ok(Err(status)) => return Err(lost(format!("node-{node}: {}", status.message()))),
-                Err(_) => return Err(lost(format!("node-{node} is silent"))),
+                Ok(Ok(None)) => return Err(lost(format!("{node} stopped driving the flow"))),
+                Ok(Err(status)) => return Err(lost(format!("{node}: {}", status.message()))),
+                Err(_) => return Err(lost(format!("{node} is silent"))),
             };
             match event.kind {
                 Some(proto::drive_event::Kind::Progress(p)) => progress(p.delivered_slices, p.wanted_slices),
@@ -109,7 +113,7 @@ impl Nodes {
     pub async fn delete(
         &self,
         view: &View,
-        node: u32,
+        node: NodeId,
         cluster: model::ClusterId,
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>> {
@@ -134,7 +138,7 @@ impl Nodes {
     pub async fn check(
         &self,
         view: &View,
-        node: u32,
+        node: NodeId,
         copies: &[BlockCopy],
         verify: bool,
     ) -> Result<Vec<(BlockCopy, Vec<u8>)>> {
@@ -150,7 +154,7 @@ impl Nodes {
     }
 
     /// Every block that a node has.
-    pub async fn list(&self, view: &View, node: u32, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
+    pub async fn list(&self, view: &View, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
         let mut client = self.client(view, node)?;
         let mut stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
         let mut blocks = Vec::new();
@@ -171,7 +175,7 @@ impl Nodes {
     }
 
     /// Sets a node's limits.
-    pub async fn throttle(&self, view: &View, node: u32, throttle: proto::Throttle) -> Result<()> {
+    pub async fn throttle(&self, view: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {
         let mut client = self.client(view, node)?;
         answered(node, client.set_throttle(throttle)).await.map(|_| ())
     }
@@ -180,7 +184,7 @@ impl Nodes {
     pub async fn control_task(
         &self,
         view: &View,
-        node: u32,
+        node: NodeId,
         control: proto::TaskControl,
     ) -> Result<proto::TaskStatus> {
         let mut client = self.client(view, node)?;
@@ -188,7 +192,7 @@ impl Nodes {
     }
 }
 
-fn connect(node: u32, addr: &str) -> Result<Channel> {
+fn connect(node: NodeId, addr: &str) -> Result<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{addr}"))
         .map_err(|_| failed(node, "its control address is none"))?
         .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
@@ -200,7 +204,7 @@ fn connect(node: u32, addr: &str) -> Result<Channel> {
 }
 
 async fn answered<T>(
-    node: u32,
+    node: NodeId,
     call: impl Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T> {
     answered_within(CALL_TIMEOUT, node, call).await
@@ -208,7 +212,7 @@ async fn answered<T>(
 
 async fn answered_within<T>(
     patience: Duration,
-    node: u32,
+    node: NodeId,
     call: impl Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T> {
     match tokio::time::timeout(patience, call).await {
@@ -222,12 +226,12 @@ fn reference(copy: &BlockCopy) -> proto::BlockRef {
     proto::BlockRef { block: copy.block.to_vec(), generation: copy.generation, stored_bytes: 0 }
 }
 
-fn failed(node: u32, why: &str) -> CoordinatorError {
+fn failed(node: NodeId, why: &str) -> CoordinatorError {
     CoordinatorError::Node { node, why: why.to_owned() }
 }
 
 /// The nodes to go around after a fault. Who reports is believed: then it is the other end of the edge.
-pub(crate) fn blamed(fault: &Fault) -> Vec<u32> {
+pub(crate) fn blamed(fault: &Fault) -> Vec<NodeId> {
     let ends = match fault.suspect {
         Some((from, to)) if from == to => vec![from],
         Some((from, to)) if from == fault.reporter => vec![to],
@@ -235,5 +239,5 @@ pub(crate) fn blamed(fault: &Fault) -> Vec<u32> {
         Some((from, to)) => vec![from, to],
         None => Vec::new(),
     };
-    ends.into_iter().filter_map(Peer::node).map(|node| node.0).collect()
+    ends.into_iter().filter_map(Peer::node).collect()
 }

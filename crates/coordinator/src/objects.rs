@@ -1,17 +1,14 @@
 //! Puts, reads, lookups.
 
 use crate::attempt::scheme;
-use crate::catalog::rows::{PartRow, StripeState, Sums};
-use crate::catalog::{
-    CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, NewPut, Placement, PlannedBlock, StripePlacement,
-};
 use crate::config::{MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::planner::{ReadRequest, WriteRequest};
 use crate::shared::{Shared, now_ms};
+use catalog::{CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock};
 use flow::limits;
-use model::{BlockId, PutId};
+use model::{BlockId, NodeId, Part, Placement, PutId, StripePlacement, Sums};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::proto;
@@ -39,14 +36,14 @@ pub(crate) async fn begin_put(
     let put = PutId(rand::random());
     let lease_until_ms = now_ms().saturating_add(shared.config.put_lease_ms);
     let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
-    let version = shared.catalog.run(move |catalog| catalog.begin_put(new)).await?;
+    let version = shared.catalog.run(move |catalog| catalog.begin_put(&new)).await?;
     let slice_bytes = shared.config.slice_bytes;
     Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes })
 }
 
 /// A put goes on with fewer replicas than it asked for when fewer nodes can be used, but with no fewer than two, unless
 /// the whole cluster has, or the put wants, only one.
-fn enough_nodes(view: &View, replicas: u32, avoid: &BTreeSet<u32>) -> Result<usize> {
+fn enough_nodes(view: &View, replicas: u32, avoid: &BTreeSet<NodeId>) -> Result<usize> {
     let needed = MIN_REPLICAS.min(replicas as usize).min(view.nodes.len()).max(1);
     let alive = view.usable(avoid).len();
     if alive < needed { Err(CoordinatorError::NotEnoughNodes { alive, needed }) } else { Ok(needed) }
@@ -61,7 +58,7 @@ pub(crate) async fn plan_write(
     let pending = shared.catalog.run(move |catalog| catalog.pending_put(put)).await?;
     let sums = sums(&request.digest, &request.fingerprint)?;
     let view = shared.health.view();
-    let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
+    let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
     let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
     let nodes = shared.planner.replica_nodes(&view, pending.replicas as usize, at_least, &avoid)?;
     let block = BlockId(rand::random());
@@ -69,10 +66,10 @@ pub(crate) async fn plan_write(
     let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
     let write = WriteRequest {
         block,
-        generation: FIRST_GENERATION,
+        generation: catalog::FIRST_GENERATION,
         stored_bytes: request.stored_bytes,
         sums,
-        part: PartRow { name: pending.name, version: pending.version, offset, last: request.last },
+        part: Part { name: pending.name, version: pending.version, offset, last: request.last },
         nodes: nodes.clone(),
     };
     let planned = shared.planner.write(&view, &write)?;
@@ -82,7 +79,7 @@ pub(crate) async fn plan_write(
     let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
     let now = now_ms();
     let lease_until_ms = now.saturating_add(shared.config.put_lease_ms);
-    shared.catalog.run(move |catalog| catalog.plan_block(put, row, now, lease_until_ms)).await?;
+    shared.catalog.run(move |catalog| catalog.plan_block(put, &row, now, lease_until_ms)).await?;
     Ok(proto::PlanReply {
         plan: Some(wire::codec::plan::encode(&planned.plan)),
         note,
@@ -105,7 +102,7 @@ pub(crate) async fn commit_put(
             block: BlockId::from_slice(&written.block)?,
             stored_bytes: written.stored_bytes,
             sums: sums(&written.digest, &written.fingerprint)?,
-            nodes: written.nodes.clone(),
+            nodes: written.nodes.iter().copied().map(NodeId).collect(),
         })
     };
     let blocks: Vec<CommittedBlock> = request.blocks.iter().map(block).collect::<Result<_>>()?;
@@ -132,7 +129,7 @@ pub(crate) async fn commit_put(
 
 /// Digest and fingerprint of a block that a client has made: both must be there.
 fn sums(digest: &[u8], fingerprint: &[u8]) -> Result<Sums> {
-    let sums = Sums::from_wire(digest, fingerprint);
+    let sums = wire::codec::block::sums(digest, fingerprint);
     sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some()).ok_or_else(|| {
         invalid("a block needs its BLAKE3 digest (32 bytes) and its fingerprint (128 bytes)".to_owned())
     })
@@ -163,32 +160,32 @@ pub(crate) async fn lookup(
 
 /// `rep-3`, the code of all stripes, or `mixed`.
 fn code_of(blocks: &[Placement]) -> String {
-    let code = |p: &Placement| p.stripe.as_ref().map(|s| s.row.code.clone());
+    let code = |p: &Placement| p.stripe.as_ref().map(|s| s.code.clone());
     let codes: BTreeSet<Option<String>> = blocks.iter().map(code).collect();
     let mut codes = codes.into_iter();
     match (codes.next(), codes.next()) {
         (Some(Some(code)), None) => code,
         (Some(None), None) => {
-            format!("rep-{}", blocks.iter().map(|p| p.row.locations.len()).max().unwrap_or(0))
+            format!("rep-{}", blocks.iter().map(|p| p.facts.locations.len()).max().unwrap_or(0))
         }
         _ => "mixed".to_owned(),
     }
 }
 
-fn block_infos(blocks: &[Placement], living: &BTreeSet<u32>) -> Vec<proto::BlockInfo> {
+fn block_infos(blocks: &[Placement], living: &BTreeSet<NodeId>) -> Vec<proto::BlockInfo> {
     let mut offset = 0;
     let info = |(index, placement): (usize, &Placement)| {
-        let row = &placement.row;
-        let nodes: Vec<u32> = row.locations.iter().map(|l| l.node).collect();
+        let row = &placement.facts;
+        let nodes: Vec<NodeId> = row.locations.iter().map(|l| l.node).collect();
         let info = proto::BlockInfo {
             block: placement.block.to_vec(),
             index: index as u64,
             offset,
             stored_bytes: row.stored_bytes,
-            living_nodes: nodes.iter().copied().filter(|node| living.contains(node)).collect(),
-            nodes,
+            living_nodes: nodes.iter().filter(|node| living.contains(node)).map(|node| node.0).collect(),
+            nodes: nodes.iter().map(|node| node.0).collect(),
             stripe: placement.stripe.as_ref().map(|stripe| stripe_status(stripe, living)),
-            digest: row.sums.digest_vec(),
+            digest: row.sums.digest.map(|digest| digest.to_vec()).unwrap_or_default(),
         };
         offset += row.stored_bytes;
         info
@@ -196,21 +193,20 @@ fn block_infos(blocks: &[Placement], living: &BTreeSet<u32>) -> Vec<proto::Block
     blocks.iter().enumerate().map(info).collect()
 }
 
-fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<u32>) -> proto::StripeStatus {
-    let member = |member: &Option<(BlockId, crate::catalog::rows::BlockRow)>| {
+fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<NodeId>) -> proto::StripeStatus {
+    let member = |member: &Option<(BlockId, model::BlockFacts)>| {
         let Some((block, row)) = member else { return proto::StripeMemberStatus::default() };
         let alive = row.locations.iter().find(|l| living.contains(&l.node));
         proto::StripeMemberStatus {
             block: block.to_vec(),
-            node: alive.or(row.locations.first()).map_or(0, |l| l.node),
+            node: alive.or(row.locations.first()).map_or(0, |l| l.node.0),
             living: alive.is_some(),
             stored_bytes: row.stored_bytes,
         }
     };
-    debug_assert!(stripe.row.state == StripeState::Encoded);
     proto::StripeStatus {
         stripe: stripe.id.to_vec(),
-        code: stripe.row.code.clone(),
+        code: stripe.code.clone(),
         index: u32::from(stripe.index),
         members: stripe.members.iter().map(member).collect(),
     }
@@ -226,7 +222,7 @@ pub(crate) async fn plan_read(
     let slices = shared.planner.read_slice_length(request.slice_bytes, request.length)?;
     let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
     let view = shared.health.view();
-    let avoid: BTreeSet<u32> = request.avoid.iter().copied().collect();
+    let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
     let (offset, length) = (request.offset, request.length);
     let (held, room_bytes) = (&request.held[..], request.room_bytes);
     let read = ReadRequest { offset, length, held, room_bytes, scheme, avoid: &avoid, slices };

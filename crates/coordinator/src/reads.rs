@@ -2,6 +2,7 @@
 //! them, and whether somebody waits for a block to be decoded.
 
 use crate::config::READING_MS;
+use model::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,8 +19,8 @@ pub(crate) struct Reads(Mutex<Lately>);
 struct Lately {
     degraded: Option<Instant>,
     since: Option<Instant>,
-    now: BTreeMap<u32, u64>,
-    before: BTreeMap<u32, u64>,
+    now: BTreeMap<NodeId, u64>,
+    before: BTreeMap<NodeId, u64>,
 }
 
 impl Reads {
@@ -35,7 +36,7 @@ impl Reads {
             lately.degraded = Some(now);
         }
         for link in reply.plan.iter().flat_map(|plan| &plan.predicted).filter(|link| link.from != 0) {
-            *lately.now.entry(link.from).or_default() += link.bytes;
+            *lately.now.entry(NodeId(link.from)).or_default() += link.bytes;
         }
     }
 
@@ -45,11 +46,11 @@ impl Reads {
     }
 
     /// Bytes that each node sent for users in this interval and the last.
-    pub fn bytes_by_node(&self) -> BTreeMap<u32, u64> {
+    pub fn bytes_by_node(&self) -> BTreeMap<NodeId, u64> {
         self.bytes_at(Instant::now())
     }
 
-    fn bytes_at(&self, now: Instant) -> BTreeMap<u32, u64> {
+    fn bytes_at(&self, now: Instant) -> BTreeMap<NodeId, u64> {
         let mut lately = self.lock();
         lately.turn(now);
         let mut sum = lately.before.clone();
@@ -88,10 +89,10 @@ mod tests {
         let reply = proto::PlanReply { plan: Some(plan), ..Default::default() };
         reads.note_at(&reply, start);
         reads.note_at(&reply, start + INTERVAL / 2);
-        assert_eq!(reads.bytes_at(start + INTERVAL / 2), BTreeMap::from([(3, 200), (4, 14)]));
+        assert_eq!(reads.bytes_at(start + INTERVAL / 2), BTreeMap::from([(NodeId(3), 200), (NodeId(4), 14)]));
         reads.note_at(&reply, start + INTERVAL);
-        assert_eq!(reads.bytes_at(start + INTERVAL), BTreeMap::from([(3, 300), (4, 21)]));
-        assert_eq!(reads.bytes_at(start + 2 * INTERVAL), BTreeMap::from([(3, 100), (4, 7)]));
+        assert_eq!(reads.bytes_at(start + INTERVAL), BTreeMap::from([(NodeId(3), 300), (NodeId(4), 21)]));
+        assert_eq!(reads.bytes_at(start + 2 * INTERVAL), BTreeMap::from([(NodeId(3), 100), (NodeId(4), 7)]));
         assert!(reads.bytes_at(start + 5 * INTERVAL).is_empty() && !reads.degraded_lately());
         reads.note(&proto::PlanReply { degraded: true, ..Default::default() });
         assert!(reads.degraded_lately());

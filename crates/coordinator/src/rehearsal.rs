@@ -8,16 +8,15 @@
 //! What a repair really takes besides, its rows in the catalog and the messages, is not in it.
 
 use crate::attempt::scheme;
-use crate::catalog::rows::{
-    Assign, BlockRow, Location, MemberRow, PartRow, StripePlace, StripeRow, StripeState, Sums,
-};
-use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
-use crate::jobs::{BATCH, InFlight, at_once};
+use crate::jobs::{BATCH, InFlight, assign_named, at_once};
 use crate::planner::{Candidates, Planner, RepairSpec, SliceLength, Takers};
 use flow::limits;
-use model::{BlockId, FlowId, NodeId, StripeId};
+use model::{
+    Assign, BlockFacts, BlockId, FlowId, Location, NodeId, Part, Placement, StripeId, StripePlace,
+    StripePlacement, Sums,
+};
 use plan::Draw;
 use plan::recovery::Assignment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +24,7 @@ use std::time::{Duration, Instant};
 use wire::{Message, proto};
 
 /// The node that is lost.
-const LOST: u32 = 1;
+const LOST: NodeId = NodeId(1);
 
 /// A cluster of which one node is lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,14 +86,14 @@ impl Rehearsal {
             return Err(CoordinatorError::Invalid(text));
         }
         let health = Health::new(Duration::from_secs(3_600), Vec::new(), &[]);
-        for node in (1..=paper.nodes).filter(|&node| node != LOST) {
+        for node in (1..=paper.nodes).filter(|&node| NodeId(node) != LOST) {
             let [high, low] = [node / 250, 1 + node % 250];
-            let row = crate::catalog::rows::NodeRow {
+            let row = catalog::rows::NodeRow {
                 control_addr: format!("10.0.{high}.{low}:7401"),
                 data_addr: format!("10.0.{high}.{low}:7402"),
                 rack: format!("rack-{}", node % paper.racks),
             };
-            health.registered(node, row);
+            health.registered(NodeId(node), row);
         }
         let mut draw = Draw::seeded(paper.seed);
         let placements = (0..paper.stripes).map(|stripe| placement(paper, n, stripe, &mut draw)).collect();
@@ -107,7 +106,7 @@ impl Rehearsal {
     /// # Errors
     /// [`CoordinatorError::Invalid`] for another assignment; whatever the planner says of a stripe.
     pub fn plan(&self, assign: &str, scheme_name: &str) -> Result<Planned> {
-        let (assign, scheme) = (Assign::parse(assign)?, scheme(scheme_name)?);
+        let (assign, scheme) = (assign_named(assign)?, scheme(scheme_name)?);
         let mut planned = Planned::default();
         // What was planned before is under way no more: every batch is as good as the first.
         let in_flight = InFlight::new(usize::MAX);
@@ -135,13 +134,13 @@ impl Rehearsal {
                     scheme,
                     slices: SliceLength::exactly(limits::DEFAULT_SLICE_BYTES),
                     verify: true,
-                    requestor: assignment.requestor.0,
+                    requestor: assignment.requestor,
                     scheduled: true,
                     generation: 2,
                     flow: FlowId(rand::random()),
                     attempt: 1,
                     moves: false,
-                    helpers: assignment.chain.iter().map(|node| node.0).collect(),
+                    helpers: assignment.chain.clone(),
                     explained: false,
                 };
                 let plan = self.planner.repair(&view, placement, &spec, &BTreeSet::new())?.planned.plan;
@@ -181,7 +180,7 @@ impl Rehearsal {
 fn placement(paper: &Paper, n: usize, stripe: usize, draw: &mut Draw) -> Placement {
     let mut nodes = vec![LOST];
     while nodes.len() < n {
-        let node = 1 + draw.below(paper.nodes as usize) as u32;
+        let node = NodeId(1 + draw.below(paper.nodes as usize) as u32);
         if !nodes.contains(&node) {
             nodes.push(node);
         }
@@ -189,7 +188,7 @@ fn placement(paper: &Paper, n: usize, stripe: usize, draw: &mut Draw) -> Placeme
     draw.shuffle(&mut nodes);
     let id = StripeId(1 + stripe as u128);
     let block = |index: usize| BlockId((stripe * n + index) as u128 + 1);
-    let row = |index: usize| BlockRow {
+    let row = |index: usize| BlockFacts {
         stored_bytes: paper.block_bytes,
         sums: Sums {
             digest: Some([index as u8; 32]),
@@ -198,7 +197,7 @@ fn placement(paper: &Paper, n: usize, stripe: usize, draw: &mut Draw) -> Placeme
         last_generation: 1,
         locations: vec![Location { node: nodes[index], generation: 1 }],
         replicas: 1,
-        part: Some(PartRow {
+        part: Some(Part {
             name: format!("object-{stripe}"),
             version: 1,
             offset: index as u64 * paper.block_bytes,
@@ -211,16 +210,12 @@ fn placement(paper: &Paper, n: usize, stripe: usize, draw: &mut Draw) -> Placeme
     let members: Vec<_> = (0..n).map(|index| Some((block(index), row(index)))).collect();
     Placement {
         block: block(lost),
-        row: row(lost),
+        facts: row(lost),
         stripe: Some(StripePlacement {
             id,
             index: lost as u16,
-            row: StripeRow {
-                code: paper.code.clone(),
-                block_bytes: paper.block_bytes,
-                members: (0..n).map(|index| Some(MemberRow { block: block(index) })).collect(),
-                state: StripeState::Encoded,
-            },
+            code: paper.code.clone(),
+            block_bytes: paper.block_bytes,
             members,
             holders: nodes.into_iter().collect(),
         }),

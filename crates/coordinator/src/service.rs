@@ -1,12 +1,13 @@
 //! The gRPC service: each call is handed on, each error becomes a status.
 
 use crate::attempt::{self, RepairOptions};
-use crate::catalog::rows::JobRow;
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{self, Work};
 use crate::shared::{Shared, now_ms};
 use crate::{audit, cluster, explain, links, membership, objects};
-use model::{BlockId, PutId};
+use catalog::CatalogError;
+use catalog::rows::JobRow;
+use model::{BlockId, NodeId, PutId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -124,7 +125,7 @@ impl Coordinator for Service {
     }
 
     async fn recommission(&self, request: Request<proto::RecommissionRequest>) -> Answer<proto::Empty> {
-        let node = request.into_inner().node;
+        let node = NodeId(request.into_inner().node);
         self.0.jobs.none_moves(node)?;
         set_leaving(&self.0, node, false).await?;
         answer(Ok(proto::Empty {}))
@@ -212,9 +213,9 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         scheme: request.scheme,
         slice_bytes: request.slice_bytes,
         verify: !request.no_verify,
-        requestor: (request.requestor != 0).then_some(request.requestor),
+        requestor: (request.requestor != 0).then_some(NodeId(request.requestor)),
         discard: request.discard,
-        helpers: request.helpers,
+        helpers: request.helpers.into_iter().map(NodeId).collect(),
         patient: request.patient,
         ..RepairOptions::default()
     };
@@ -239,13 +240,12 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
 async fn stripes_of(shared: &Arc<Shared>, object: String) -> Result<Vec<BlockId>> {
     let (_, blocks) = shared.catalog.run(move |catalog| catalog.object(&object)).await?;
     let mut seen = BTreeSet::new();
-    let first = |placement: &&crate::catalog::Placement| {
-        placement.stripe.as_ref().is_none_or(|stripe| seen.insert(stripe.id))
-    };
+    let first =
+        |placement: &&model::Placement| placement.stripe.as_ref().is_none_or(|stripe| seen.insert(stripe.id));
     Ok(blocks.iter().filter(first).map(|placement| placement.block).collect())
 }
 
-async fn set_leaving(shared: &Arc<Shared>, node: u32, leaves: bool) -> Result<()> {
+async fn set_leaving(shared: &Arc<Shared>, node: NodeId, leaves: bool) -> Result<()> {
     shared.health.view().node(node)?;
     let now_ms = now_ms();
     shared.catalog.run(move |catalog| catalog.set_leaving(node, leaves, now_ms)).await?;
@@ -294,7 +294,7 @@ async fn list(
         for name in names {
             let info = match objects::lookup(&shared, name, false).await {
                 // Deleted meanwhile.
-                Err(CoordinatorError::NoSuchObject(_)) => continue,
+                Err(CoordinatorError::Catalog(CatalogError::NoSuchObject(_))) => continue,
                 info => info.map_err(Status::from),
             };
             if objects.send(info).await.is_err() {

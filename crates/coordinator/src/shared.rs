@@ -1,7 +1,6 @@
 //! What all parts of a running coordinator share.
 
 use crate::audit::Audit;
-use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
 use crate::health::Health;
@@ -11,8 +10,10 @@ use crate::nodes::Nodes;
 use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
+use crate::records::Records;
 use crate::tasks::Tasks;
-use model::{BlockId, Cause, Fault, Peer};
+use catalog::{Catalog, CatalogError};
+use model::{BlockId, Cause, Fault, NodeId, Peer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -27,7 +28,7 @@ pub(crate) const MAX_DAMAGED: usize = 1024;
 pub(crate) struct Shared {
     pub config: Config,
     pub started: Instant,
-    pub catalog: Arc<Catalog>,
+    pub catalog: Records,
     pub health: Health,
     pub nodes: Nodes,
     pub planner: Planner,
@@ -44,17 +45,17 @@ pub(crate) struct Shared {
     pub pace_among_many: Pace,
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
-    receiving: Mutex<BTreeMap<u32, u64>>,
+    receiving: Mutex<BTreeMap<NodeId, u64>>,
     background: Mutex<JoinSet<()>>,
 }
 
 impl Shared {
     /// With an open catalog; the receiver yields blocks that lost a damaged copy.
-    pub fn new(config: Config, catalog: Arc<Catalog>) -> Result<(Arc<Shared>, mpsc::Receiver<BlockId>)> {
+    pub fn new(config: Config, catalog: Catalog) -> Result<(Arc<Shared>, mpsc::Receiver<BlockId>)> {
         let (damaged, damaged_blocks) = mpsc::channel(MAX_DAMAGED);
         let tasks = Tasks::after(catalog.wishes()?);
         let planner = Planner::new(config.slice_bytes, rand::random());
-        planner.set_links(LinkTable::parse(&catalog.links()?)?.rates()?);
+        planner.set_links(LinkTable::from(catalog.links()?).rates()?);
         let shared = Arc::new(Shared {
             started: Instant::now(),
             health: Health::new(
@@ -71,7 +72,7 @@ impl Shared {
             pace_among_many: Pace::among_many(),
             tasks,
             jobs: Jobs::default(),
-            catalog,
+            catalog: Records::of(catalog),
             config,
             damaged,
             receiving: Mutex::default(),
@@ -97,22 +98,21 @@ impl Shared {
         let mut background =
             std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
         background.shutdown().await;
-        let catalog = Arc::clone(&self.catalog);
-        let _ = tokio::task::spawn_blocking(move || catalog.close()).await;
+        self.catalog.close().await;
     }
 
     /// Counts a repair towards the load of the node that receives it, as long as the guard lives.
-    pub fn receive(self: &Arc<Self>, node: u32) -> Receiving {
+    pub fn receive(self: &Arc<Self>, node: NodeId) -> Receiving {
         *self.receiving().entry(node).or_default() += 1;
         Receiving { shared: Arc::clone(self), node }
     }
 
     /// Repairs that a node is receiving.
-    pub fn received_by(&self, node: u32) -> u64 {
+    pub fn received_by(&self, node: NodeId) -> u64 {
         self.receiving().get(&node).copied().unwrap_or(0)
     }
 
-    fn receiving(&self) -> MutexGuard<'_, BTreeMap<u32, u64>> {
+    fn receiving(&self) -> MutexGuard<'_, BTreeMap<NodeId, u64>> {
         self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,42 +125,43 @@ impl Shared {
     /// Learns from a fault: suspects an edge, drops a damaged copy.
     pub async fn learn(&self, fault: &Fault) {
         for node in self.health.suspect(fault) {
-            tracing::warn!(node, "quarantined: suspected on two edges");
+            tracing::warn!(%node, "quarantined: suspected on two edges");
         }
         if let (Cause::CorruptBlock, Some((Peer::Node(node), same)), Some(block)) =
             (fault.cause, fault.suspect, fault.block)
             && same == node.into()
-            && let Err(error) = self.damaged(block, node.0).await
+            && let Err(error) = self.damaged(block, node).await
         {
             tracing::warn!(%block, %node, %error, "a damaged copy could not be dropped");
         }
     }
 
     /// A node's copy of a block is damaged: it goes, and is repaired, if the block can be had without it.
-    pub async fn damaged(&self, block: BlockId, node: u32) -> Result<()> {
+    pub async fn damaged(&self, block: BlockId, node: NodeId) -> Result<()> {
         let placement = match self.catalog.run(move |catalog| catalog.placement(block)).await {
-            Err(CoordinatorError::NoSuchBlock(_)) => return Ok(()),
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => return Ok(()),
             placement => placement?,
         };
-        let living: BTreeSet<u32> = self.health.view().living().into_iter().filter(|&n| n != node).collect();
+        let living: BTreeSet<NodeId> =
+            self.health.view().living().into_iter().filter(|&n| n != node).collect();
         let rebuildable = placement.stripe.as_ref().is_some_and(|stripe| {
             let index = usize::from(stripe.index);
             let mut usable = stripe.usable(&living);
             if let Some(own) = usable.get_mut(index) {
                 *own = false;
             }
-            self.planner.codes.recoverable(&stripe.row.code, &usable).get(index) == Some(&true)
+            self.planner.codes.recoverable(&stripe.code, &usable).get(index) == Some(&true)
         });
         let now_ms = now_ms();
         let dropped = self
             .catalog
             .run(move |catalog| {
-                let is_safe = |row: &crate::catalog::rows::BlockRow| rebuildable || row.lives(&living);
+                let is_safe = |row: &model::BlockFacts| rebuildable || row.lives(&living);
                 catalog.drop_damaged(block, node, is_safe, now_ms)
             })
             .await?;
         if dropped {
-            tracing::warn!(%block, node, "damaged copy dropped");
+            tracing::warn!(%block, %node, "damaged copy dropped");
             if self.damaged.try_send(block).is_err() {
                 tracing::warn!(%block, "too many damaged blocks wait for repair; repair this one by hand");
             }
@@ -173,7 +174,7 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Receiving {
     shared: Arc<Shared>,
-    node: u32,
+    node: NodeId,
 }
 
 impl Drop for Receiving {

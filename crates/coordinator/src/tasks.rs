@@ -1,7 +1,7 @@
 //! Background tasks: what runs, how far it is, and the operator's hand on it, which a restart does not take off.
 
-use crate::catalog::rows::Wish;
 use crate::error::{CoordinatorError, Result};
+use catalog::rows::Wish;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -83,18 +83,16 @@ impl Tasks {
     }
 }
 
-impl Wish {
-    /// What `pause`, `resume` and `stop` want; `status` wants nothing.
-    pub fn parse(action: &str) -> Result<Option<Wish>> {
-        match action {
-            "pause" => Ok(Some(Wish::Pause)),
-            "resume" => Ok(Some(Wish::Go)),
-            "stop" => Ok(Some(Wish::Stop)),
-            "status" => Ok(None),
-            _ => Err(CoordinatorError::Invalid(format!(
-                "a task can be told pause, resume, stop or status, not {action:?}"
-            ))),
-        }
+/// What `pause`, `resume` and `stop` want; `status` wants nothing.
+pub(crate) fn wish_of(action: &str) -> Result<Option<Wish>> {
+    match action {
+        "pause" => Ok(Some(Wish::Pause)),
+        "resume" => Ok(Some(Wish::Go)),
+        "stop" => Ok(Some(Wish::Stop)),
+        "status" => Ok(None),
+        _ => Err(CoordinatorError::Invalid(format!(
+            "a task can be told pause, resume, stop or status, not {action:?}"
+        ))),
     }
 }
 

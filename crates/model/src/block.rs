@@ -1,7 +1,44 @@
 //! What is known of a block.
 
-use crate::id::BlockId;
+use crate::id::{BlockId, StripeId};
+use crate::node::NodeId;
+use crate::note::MemberFacts;
 use gf::Fingerprint;
+use std::collections::BTreeSet;
+
+/// Where a copy of a block is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Location {
+    /// The node.
+    pub node: NodeId,
+    /// Which writing of the block it is.
+    pub generation: u64,
+}
+
+/// A copy of a block, wherever it is on its way from the plan that writes it to its deletion.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockCopy {
+    /// The block.
+    pub block: BlockId,
+    /// The node that has it, or that a plan tells to write it.
+    pub node: NodeId,
+    /// Which writing of the block it is.
+    pub generation: u64,
+}
+
+impl Location {
+    /// As a copy of `block`.
+    pub fn copy_of(self, block: BlockId) -> BlockCopy {
+        BlockCopy { block, node: self.node, generation: self.generation }
+    }
+}
+
+impl BlockCopy {
+    /// Where it is.
+    pub fn location(self) -> Location {
+        Location { node: self.node, generation: self.generation }
+    }
+}
 
 /// A copy of a block as a node stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +60,14 @@ pub struct Sums {
     pub fingerprint: Option<Fingerprint>,
 }
 
+impl Sums {
+    /// Whether a block with `other` may be the one with these: what both know is equal.
+    pub fn agrees(&self, other: &Sums) -> bool {
+        let digests = self.digest.zip(other.digest).is_none_or(|(a, b)| a == b);
+        digests && self.fingerprint.zip(other.fingerprint).is_none_or(|(a, b)| a == b)
+    }
+}
+
 /// A part of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
@@ -34,4 +79,78 @@ pub struct Part {
     pub offset: u64,
     /// Whether the object ends with it.
     pub last: bool,
+}
+
+/// Where a block stands in a stripe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StripePlace {
+    /// The stripe.
+    pub stripe: StripeId,
+    /// Which of its n members the block is.
+    pub index: u16,
+}
+
+/// All that is known of a block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockFacts {
+    /// Without the zeros at its end.
+    pub stored_bytes: u64,
+    /// Unknown only for parities that were lost together with the catalog.
+    pub sums: Sums,
+    /// The highest generation that was ever given to a copy. Two copies of a block share one only if the same put wrote
+    /// them, so (block, node, generation) is written at most once and a late deletion cannot hit a later copy.
+    pub last_generation: u64,
+    /// Its copies.
+    pub locations: Vec<Location>,
+    /// Copies wanted while the block is in no stripe.
+    pub replicas: u32,
+    /// `None` for a parity.
+    pub part: Option<Part>,
+    /// The encoded stripe that it belongs to.
+    pub stripe: Option<StripePlace>,
+    /// Its object is gone; the bytes stay as long as its stripe needs them.
+    pub dead: bool,
+}
+
+impl BlockFacts {
+    /// A block that a put or an encoding has just made.
+    pub fn new(stored_bytes: u64, sums: Sums, locations: Vec<Location>) -> BlockFacts {
+        let last_generation = locations.iter().map(|l| l.generation).max().unwrap_or(0);
+        let replicas = u32::try_from(locations.len()).unwrap_or(u32::MAX);
+        let (part, stripe, dead) = (None, None, false);
+        BlockFacts { stored_bytes, sums, last_generation, locations, replicas, part, stripe, dead }
+    }
+
+    /// The copy on a node.
+    pub fn on(&self, node: NodeId) -> Option<Location> {
+        self.locations.iter().copied().find(|l| l.node == node)
+    }
+
+    /// Whether a living node holds a copy.
+    pub fn lives(&self, living: &BTreeSet<NodeId>) -> bool {
+        self.locations.iter().any(|l| living.contains(&l.node))
+    }
+
+    /// Whether it has fewer living copies than it is to have: outside a stripe those that its put asked for.
+    pub fn is_in_need(&self, living: &BTreeSet<NodeId>) -> bool {
+        let wanted = if self.stripe.is_some() { 1 } else { self.replicas as usize };
+        self.locations.iter().filter(|l| living.contains(&l.node)).count() < wanted
+    }
+
+    /// The copy at `location`, as its node stores it.
+    pub fn copy_at(&self, block: BlockId, location: Location) -> StoredCopy {
+        StoredCopy { block, generation: location.generation, stored_bytes: self.stored_bytes }
+    }
+
+    /// As a member of a stripe in the stripe's note.
+    pub fn as_member(&self, block: BlockId) -> MemberFacts<'_> {
+        MemberFacts {
+            block,
+            generation: self.locations.iter().map(|l| l.generation).max().unwrap_or(self.last_generation),
+            stored_bytes: self.stored_bytes,
+            digest: self.sums.digest.as_ref().map_or(&[], |digest| digest),
+            fingerprint: self.sums.fingerprint.as_ref().map_or(&[], |fingerprint| fingerprint.as_bytes()),
+            object: self.part.as_ref(),
+        }
+    }
 }

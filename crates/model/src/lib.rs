@@ -4,13 +4,17 @@
 //! the model in one place. So nothing here knows how it is stored: no serde, no Protocol Buffers. Nor is there chance here:
 //! who makes an id brings its bits.
 
+mod assign;
 mod block;
 mod fault;
 mod id;
 mod node;
 pub mod note;
+mod placement;
 
-pub use block::{Part, StoredCopy, Sums};
+pub use assign::Assign;
+pub use block::{BlockCopy, BlockFacts, Location, Part, StoredCopy, StripePlace, Sums};
 pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 pub use node::{NodeId, Peer};
+pub use placement::{Placement, StripePlacement};

@@ -2,7 +2,9 @@
 //! a plan's bytes, and only the node that writes the block reads it: so it travels encoded, and nobody makes a message of it
 //! on the way. Its bytes are those of the message `StripeInfo` of the control protocol, which a test of `wire` holds.
 
+use crate::block::Part;
 use crate::id::{BlockId, StripeId};
+
 /// How Protocol Buffers mark a number …
 const VARINT: u64 = 0;
 
@@ -34,24 +36,10 @@ pub struct MemberFacts<'a> {
     /// Empty if it is not known.
     pub fingerprint: &'a [u8],
     /// What of an object it is.
-    pub object: Option<PartFacts<'a>>,
+    pub object: Option<&'a Part>,
 }
 
-/// A part of an object.
-#[derive(Clone, Copy, Debug)]
-pub struct PartFacts<'a> {
-    /// The object's name.
-    pub name: &'a str,
-    /// The object's version.
-    pub version: u64,
-    /// Where in the object it begins.
-    pub offset: u64,
-    /// Whether the object ends with it.
-    pub last: bool,
-}
-
-/// The note of member `index`. Absent members, which are all zero, are
-/// `None`.
+/// The note of member `index`. Absent members, which are all zero, are `None`.
 pub fn encode<'a>(
     facts: StripeFacts<'_>,
     index: u16,
@@ -81,12 +69,12 @@ impl Fields for Option<MemberFacts<'_>> {
         bytes(out, 4, facts.digest);
         bytes(out, 5, facts.fingerprint);
         if let Some(object) = &facts.object {
-            message(out, 6, object);
+            message(out, 6, *object);
         }
     }
 }
 
-impl Fields for PartFacts<'_> {
+impl Fields for Part {
     fn put_to<O: Out>(&self, out: &mut O) {
         bytes(out, 1, self.name.as_bytes());
         number(out, 2, self.version);

@@ -1,13 +1,15 @@
 //! A flow is planned and driven; helpers that fail or hold it up are gone around while the requestors keep what they have.
 
-use super::{Attempt, Target, held_or, scheme};
+use super::outcome::Made;
+use super::{Attempt, Noted, Wanted, held_or, scheme};
 use crate::audit;
 use crate::config::MAX_MENDS;
 use crate::error::{CoordinatorError, Result};
 use crate::nodes::blamed;
 use crate::pace::Pace;
 use crate::planner::{Price, RepairPlan, RepairSpec, SeveralPlan};
-use model::{BlockId, Cause, Fault, NodeId, Peer};
+use catalog::{Purpose, Staged};
+use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer};
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
 use wire::proto;
@@ -21,14 +23,15 @@ const OVERDUE_EVERY: Duration = Duration::from_millis(500);
 
 impl Attempt<'_> {
     /// Lets the blocks be built, around every helper that fails meanwhile. `None`: each is better made by itself.
-    pub(super) async fn build_mending(
-        &mut self,
-        targets: &mut [Target],
-    ) -> Result<Option<proto::DriveResult>> {
-        let requestors: Vec<u32> = targets.iter().map(|target| target.ticket.target.node).collect();
+    pub(super) async fn build_mending(&mut self, noted: &mut Noted) -> Result<Option<Made>> {
+        if let Wanted::Coded(code, _) = self.wanted {
+            let before = self.relocate(&self.shared.health.view(), noted).await?;
+            return self.build(noted, |view| self.encoding_plan(view, code, noted).map(Some), before).await;
+        }
+        let requestors: Vec<NodeId> = noted.order.writes.iter().map(|&(_, node)| node).collect();
         for _ in 0..MAX_MENDS {
             let era = self.pace().era();
-            let fault = match self.build(targets).await {
+            let fault = match self.build(noted, |view| self.plan(view, noted), Vec::new()).await {
                 Err(CoordinatorError::Flow(fault))
                     if fault.cause == Cause::Slow || is_mendable(&fault, &requestors) =>
                 {
@@ -39,54 +42,60 @@ impl Attempt<'_> {
                 result => return result,
             };
             self.note_fault(&fault, &requestors, era).await;
-            self.mend(targets).await?;
+            self.mend(noted).await?;
         }
-        self.build(targets).await
+        self.build(noted, |view| self.plan(view, noted), Vec::new()).await
     }
 
     /// Whom to go around from now on.
-    async fn note_fault(&mut self, fault: &Fault, requestors: &[u32], era: u64) {
+    async fn note_fault(&mut self, fault: &Fault, requestors: &[NodeId], era: u64) {
         let (wanted, noted) = (self.wanted, self.noted);
         if fault.cause == Cause::Slow && self.pace().era() != era {
             tracing::info!(%wanted, noted, error = %fault, "rates were changed meanwhile: nobody is to blame");
         } else if fault.cause == Cause::Slow {
-            let of = |link: &(Peer, Peer)| requestors.iter().find(|node| link.1 == NodeId(**node).into());
-            let end = fault.suspect.as_ref().and_then(of).or(requestors.first()).copied().unwrap_or(0);
-            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, NodeId(end).into())) {
-                self.shared.health.held_up(node.0);
+            let of = |link: &(Peer, Peer)| requestors.iter().find(|node| link.1 == Peer::from(**node));
+            let end = fault.suspect.as_ref().and_then(of).or(requestors.first());
+            let end = end.map_or(Peer::Client, |node| Peer::from(*node));
+            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, end)) {
+                self.shared.health.held_up(node);
             }
             tracing::info!(%wanted, noted, error = %fault, "a helper is slow: going around it");
         } else {
             self.learn(fault).await;
             tracing::info!(%wanted, noted, error = %fault, "a helper failed: mending");
         }
-        self.job.say(format!("attempt {noted} to repair {wanted} failed: {fault}; the next one mends it"));
+        self.job.say(format!("attempt {noted} to {wanted} failed: {fault}; the next one mends it"));
     }
 
     /// Notes the next attempt, for the same copies at the same requestors.
-    async fn mend(&mut self, targets: &mut [Target]) -> Result<()> {
-        for target in targets {
-            let (broken, block) = (target.ticket, target.ticket.block);
-            target.ticket = self.shared.catalog.run(move |catalog| catalog.mend_repair(&broken)).await?;
-            // As things are now: a copy that was found damaged is not listed any more.
-            target.placement = self.shared.catalog.run(move |catalog| catalog.placement(block)).await?;
-            self.noted = target.ticket.attempt;
-        }
+    async fn mend(&mut self, noted: &mut Noted) -> Result<()> {
+        let intent = noted.intent.clone();
+        noted.intent = self.shared.catalog.run(move |catalog| catalog.mend(&intent)).await?;
+        self.noted = noted.intent.attempt;
+        // As things are now: a copy that was found damaged is not listed any more.
+        let blocks: Vec<BlockId> = noted.order.writes.iter().map(|&(block, _)| block).collect();
+        let look = move |c: &catalog::Catalog| blocks.iter().map(|&block| c.placement(block)).collect();
+        noted.order.blocks = self.shared.catalog.run(look).await?;
         Ok(())
     }
 
     /// Plans and runs the flow.
-    async fn build(&self, targets: &[Target]) -> Result<Option<proto::DriveResult>> {
+    async fn build(
+        &self,
+        noted: &Noted,
+        plan: impl Fn(&crate::health::View) -> Result<Option<RepairPlan>>,
+        before: Vec<Staged>,
+    ) -> Result<Option<Made>> {
         let view = self.shared.health.view();
-        let Some(mut plan) = self.plan(&view, targets)? else { return Ok(None) };
-        let driver = targets.first().map_or(0, |target| target.ticket.target.node);
+        let Some(mut plan) = plan(&view)? else { return Ok(None) };
+        let driver = noted.order.driver();
         let block_bytes = plan.planned.plan.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
         let watched =
             plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
         let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
         plan.planned.plan.expected = expected;
-        self.shared.planner.mark(&plan.planned.plan.flow, driver);
+        self.shared.planner.mark(&plan.planned.plan.flow, driver.into());
         // Where many run, each says little.
         let progress = |done, total| {
             if !self.options.is_one_of_many() {
@@ -104,42 +113,45 @@ impl Attempt<'_> {
             }
         };
         let result = held_or(self.job, in_time).await?;
-        let blocks: Vec<BlockId> = targets.iter().map(|target| target.ticket.block).collect();
-        audit::note(self.shared, &view, &plan, &blocks, result.as_ref()).await?;
+        if let Purpose::Repair { .. } = noted.intent.purpose {
+            let blocks: Vec<BlockId> = noted.order.writes.iter().map(|&(block, _)| block).collect();
+            audit::note(self.shared, &view, &plan, &blocks, result.as_ref()).await?;
+        }
         let result = result?;
         if let Some(price) = plan.price.filter(|_| result.kept_slices == 0) {
             self.pace().note(&price, block_bytes, Duration::from_micros(result.verified_us));
         }
-        self.tell(plan, targets, &result);
-        Ok(Some(result))
+        self.tell(&plan, noted, &result);
+        Ok(Some(Made { plan: plan.planned.plan, result, before }))
     }
 
-    fn plan(&self, view: &crate::health::View, targets: &[Target]) -> Result<Option<RepairPlan>> {
-        let avoid = self.avoid.iter().copied().chain(self.slow.nodes().map(|node| node.0)).collect();
+    fn plan(&self, view: &crate::health::View, noted: &Noted) -> Result<Option<RepairPlan>> {
+        let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
         let planner = &self.shared.planner;
-        if let [target] = targets {
-            return Ok(Some(planner.repair(view, &target.placement, &self.spec(target)?, &avoid)?));
+        let specs = noted.intent.copies.iter().map(|copy| self.spec(noted.intent.attempt, *copy));
+        let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
+        if let [(placement, spec)] = &specs[..] {
+            return Ok(Some(planner.repair(view, placement, spec, &avoid)?));
         }
-        let specs = targets.iter().map(|target| Ok((&target.placement, self.spec(target)?)));
-        match planner.repair_several(view, &specs.collect::<Result<Vec<_>>>()?, &avoid)? {
+        match planner.repair_several(view, &specs, &avoid)? {
             SeveralPlan::OnePass(plan) => Ok(Some(*plan)),
             SeveralPlan::EachAlone { why } => {
-                self.job.say(format!("{} blocks are repaired each alone: {why}", targets.len()));
+                self.job.say(format!("{} blocks are repaired each alone: {why}", specs.len()));
                 Ok(None)
             }
         }
     }
 
-    fn spec(&self, target: &Target) -> Result<RepairSpec> {
+    fn spec(&self, attempt: u32, copy: BlockCopy) -> Result<RepairSpec> {
         Ok(RepairSpec {
             scheme: scheme(&self.options.scheme)?,
             slices: self.shared.planner.slice_length(self.options.slice_bytes)?,
             verify: self.options.verify,
-            requestor: target.ticket.target.node,
+            requestor: copy.node,
             scheduled: self.options.is_one_of_many(),
-            generation: target.ticket.target.generation,
+            generation: copy.generation,
             flow: self.flow,
-            attempt: target.ticket.attempt,
+            attempt,
             moves: self.options.moves,
             helpers: self.options.helpers.clone(),
             explained: false,
@@ -147,28 +159,30 @@ impl Attempt<'_> {
     }
 
     /// Says what is durable where, by which scheme and why.
-    fn tell(&self, plan: RepairPlan, targets: &[Target], result: &proto::DriveResult) {
-        let RepairPlan { planned, scheme, why, .. } = plan;
-        let why = why.map_or(String::new(), |why| format!("; by {scheme}, {why}"));
+    fn tell(&self, plan: &RepairPlan, noted: &Noted, result: &proto::DriveResult) {
+        let why = plan.why.as_ref().map_or(String::new(), |why| format!("; by {}, {why}", plan.scheme));
         let kept = match result.kept_slices {
             0 => String::new(),
             slices => format!("; {slices} slices were kept from broken attempts"),
         };
-        let places = match targets {
-            [only] => format!("block {} is durable on node-{}", only.ticket.block, only.ticket.target.node),
-            several => {
-                let place = |t: &Target| format!("{} on node-{}", t.ticket.block, t.ticket.target.node);
-                let places: Vec<String> = several.iter().map(place).collect();
+        let copies = &noted.intent.copies;
+        let places = match (&noted.intent.purpose, &copies[..]) {
+            (Purpose::Encode(new), _) => format!("stripe {} encoded at {}", new.stripe, noted.order.driver()),
+            (_, [only]) => format!("block {} is durable on {}", only.block, only.node),
+            (_, several) => {
+                let places: Vec<String> =
+                    several.iter().map(|copy| format!("{} on {}", copy.block, copy.node)).collect();
                 format!("{} blocks are durable: {}", several.len(), places.join(", "))
             }
         };
+        let repaired = copies.first().filter(|_| matches!(noted.intent.purpose, Purpose::Repair { .. }));
         self.job.emit(proto::JobEvent {
             state: "running".to_owned(),
             message: format!("{places}{why}{kept}"),
             flow: Some(result.clone()),
-            block: targets.first().map(|target| target.ticket.block.to_vec()).unwrap_or_default(),
-            scheme,
-            participants: participants(&planned.plan.binding.participants),
+            block: repaired.map(|copy| copy.block.to_vec()).unwrap_or_default(),
+            scheme: plan.scheme.clone(),
+            participants: participants(&plan.planned.plan.binding.participants),
             ..Default::default()
         });
     }
@@ -198,7 +212,7 @@ impl Attempt<'_> {
 
 /// Whether a fault leaves what the requestors have of use: somebody else is to blame, and nobody says that the bytes are
 /// wrong.
-fn is_mendable(fault: &Fault, requestors: &[u32]) -> bool {
+fn is_mendable(fault: &Fault, requestors: &[NodeId]) -> bool {
     let others = blamed(fault);
     !matches!(fault.cause, Cause::Invalid | Cause::WrongDigest | Cause::Bug)
         && !others.is_empty()

@@ -1,28 +1,28 @@
 //! What lacks: looked up anew for each attempt, as things are then.
 
-use super::{Attempt, RepairOptions, Wanted};
-use crate::catalog::{Placement, StripePlacement};
+use super::{Attempt, Order, Outcome, RepairOptions, Step, Wanted};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::shared::now_ms;
-use model::BlockId;
+use catalog::{CatalogError, Purpose};
+use model::{BlockId, NodeId, Placement, StripePlacement};
 
 /// What is to be made.
-pub(super) enum Lacking {
+enum Lacking {
     Nothing,
     /// Not in one pass with others: this block by itself.
     Alone(BlockId),
-    /// These blocks, each with the node whose copy goes.
-    These(Vec<(Placement, Option<u32>)>),
+    /// These blocks; the copy on that node goes.
+    These(Vec<Placement>, Option<NodeId>),
 }
 
 impl Lacking {
     /// How many blocks.
-    pub(super) fn count(&self) -> u64 {
+    fn count(&self) -> u64 {
         match self {
             Lacking::Nothing => 0,
             Lacking::Alone(_) => 1,
-            Lacking::These(blocks) => blocks.len() as u64,
+            Lacking::These(blocks, _) => blocks.len() as u64,
         }
     }
 }
@@ -31,35 +31,60 @@ impl Lacking {
 enum Lack {
     Nothing,
     /// A copy is missing; the one on this node (dead) goes.
-    Copy(Option<u32>),
+    Copy(Option<NodeId>),
     /// There are enough copies without the one on this dead node.
-    Surplus(u32),
+    Surplus(NodeId),
 }
 
 impl Attempt<'_> {
-    pub(super) async fn lacking(&self, view: &View) -> Result<Lacking> {
-        match self.wanted {
-            Wanted::Block(block) => self.lack_of_block(view, block).await,
-            Wanted::Stripe(block, members) => {
-                let placement = self.shared.catalog.run(move |catalog| catalog.placement(block)).await?;
-                if placement.stripe.is_none() {
-                    return Ok(Lacking::Alone(block));
-                }
-                let mut lost = lost(&placement, view, members)?;
-                Ok(match lost.len() {
-                    0 => Lacking::Nothing,
-                    1 => lost.pop().map_or(Lacking::Nothing, |only| Lacking::Alone(only.block)),
-                    _ => Lacking::These(lost.into_iter().map(|lost| (lost, None)).collect()),
-                })
-            }
+    /// What is to be repaired, with a node for each block, no two alike.
+    pub(super) async fn repair(&self, view: &View, is_first: bool) -> Result<Step> {
+        let lacking = self.lacking(view).await?;
+        if let (true, Wanted::Stripe(..)) = (is_first, self.wanted) {
+            self.job.add(lacking.count());
         }
+        let (blocks, replaces) = match lacking {
+            Lacking::Nothing => return Ok(Step::Over(Outcome::default())),
+            Lacking::Alone(block) => {
+                return Ok(Step::Over(Outcome { alone: vec![block], ..Outcome::default() }));
+            }
+            Lacking::These(blocks, replaces) => (blocks, replaces),
+        };
+        let load = |node: NodeId| {
+            let stored = view.node(node).map_or(0, |n| n.status.blocks);
+            // A repair under way counts for more than any number of blocks stored.
+            (self.shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
+        };
+        let asked = self.options.requestor;
+        let nodes = self.shared.planner.requestors(view, blocks.iter(), asked, &self.avoid, load)?;
+        let writes = blocks.iter().map(|placement| placement.block).zip(nodes).collect();
+        let purpose = Purpose::Repair { replaces };
+        Ok(Step::Order(Order { purpose, writes, blocks, archival: None }))
+    }
+
+    async fn lacking(&self, view: &View) -> Result<Lacking> {
+        let (block, members) = match self.wanted {
+            Wanted::Block(block) => return self.lack_of_block(view, block).await,
+            Wanted::Stripe(block, members) => (block, members),
+            Wanted::Coded(..) => return Ok(Lacking::Nothing),
+        };
+        let placement = self.shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+        if placement.stripe.is_none() {
+            return Ok(Lacking::Alone(block));
+        }
+        let mut lost = lost(&placement, view, members)?;
+        Ok(match lost.len() {
+            0 => Lacking::Nothing,
+            1 => lost.pop().map_or(Lacking::Nothing, |only| Lacking::Alone(only.block)),
+            _ => Lacking::These(lost, None),
+        })
     }
 
     async fn lack_of_block(&self, view: &View, block: BlockId) -> Result<Lacking> {
         let (shared, options) = (self.shared, self.options);
         let placement = match shared.catalog.run(move |catalog| catalog.placement(block)).await {
             // Deleted: nothing to do, unless it was asked for by id.
-            Err(CoordinatorError::NoSuchBlock(_)) if options.replaces.is_some() => {
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) if options.replaces.is_some() => {
                 return Ok(Lacking::Nothing);
             }
             placement => placement?,
@@ -74,14 +99,14 @@ impl Attempt<'_> {
             }
             Lack::Copy(replaces) => replaces,
         };
-        Ok(Lacking::These(vec![(placement, replaces)]))
+        Ok(Lacking::These(vec![placement], replaces))
     }
 }
 
 fn lack(placement: &Placement, view: &View, options: &RepairOptions) -> Lack {
     let living = options.without_leaver(view);
-    let row = &placement.row;
-    let is_listed = |node: u32| row.on(node).is_some();
+    let row = &placement.facts;
+    let is_listed = |node: NodeId| row.on(node).is_some();
     if let Some(node) = options.replaces
         && (!is_listed(node) || living.contains(&node))
     {
@@ -106,10 +131,10 @@ pub(crate) fn lost(placement: &Placement, view: &View, members: &[u16]) -> Resul
     let living = view.living();
     let mut lost = Vec::new();
     for (index, member) in (0..).zip(&stripe.members) {
-        let Some((block, row)) = member else { continue };
-        if members.contains(&index) || (members.is_empty() && !row.lives(&living)) {
+        let Some((block, facts)) = member else { continue };
+        if members.contains(&index) || (members.is_empty() && !facts.lives(&living)) {
             let stripe = StripePlacement { index, ..stripe.clone() };
-            lost.push(Placement { block: *block, row: row.clone(), stripe: Some(stripe) });
+            lost.push(Placement { block: *block, facts: facts.clone(), stripe: Some(stripe) });
         }
     }
     if !members.is_empty() && lost.len() < members.len() {

@@ -7,27 +7,27 @@
 //!       └──── again, around who failed ◀──────────────────┘ anything else
 //! ```
 //!
-//! One block and several blocks of a stripe (RP §4.4) differ in how many are wanted, and in nothing else. A pause ends the
-//! flow at once: what was noted is given up, and the work begins again when it may go on.
+//! One block, several blocks of a stripe (RP §4.4) and a new stripe differ in what is wanted and in who writes it, and in
+//! nothing else. A pause ends the flow at once: what was noted is given up, and the work begins again when it may go on.
 
 mod build;
 mod encode;
 mod lacking;
 mod outcome;
 
-pub(crate) use encode::encode_stripe;
 pub(crate) use lacking::lost;
 
-use crate::catalog::{Catalog, Placement, RepairTicket};
 use crate::config::MAX_ATTEMPTS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::Job;
 use crate::nodes::blamed;
 use crate::shared::{Receiving, Shared, now_ms};
+use catalog::{CatalogError, Intent, Purpose};
+use codes::Code;
 use flow::{Detours, Scheme};
-use lacking::Lacking;
-use model::{BlockId, Cause, Fault, FlowId};
+use model::{BlockId, Cause, Fault, FlowId, NodeId, Placement};
+use plan::Archival;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,15 +43,15 @@ pub(crate) struct RepairOptions {
     pub slice_bytes: u32,
     pub verify: bool,
     /// Who gets the block, of several the first; `None`: the coordinator chooses.
-    pub requestor: Option<u32>,
+    pub requestor: Option<NodeId>,
     /// Throw the result away, and do not ask whether the block is missing.
     pub discard: bool,
     /// Of a recovery: the dead node whose copy is to be replaced; `None`: any dead one.
-    pub replaces: Option<u32>,
+    pub replaces: Option<NodeId>,
     /// That node lives, and its copy moves.
     pub moves: bool,
     /// Nodes whose blocks are preferred, in the order of the chain.
-    pub helpers: Vec<u32>,
+    pub helpers: Vec<NodeId>,
     /// Helpers that are slow are waited for.
     pub patient: bool,
 }
@@ -63,6 +63,8 @@ pub(crate) enum Wanted<'a> {
     Block(BlockId),
     /// Of this block's stripe what is lost or, to measure, these members.
     Stripe(BlockId, &'a [u16]),
+    /// The parities of a new stripe of these data blocks.
+    Coded(&'a Code, &'a [BlockId]),
 }
 
 /// What came of it.
@@ -98,7 +100,7 @@ pub(crate) async fn carry(
         }
         let noted = attempt.noted;
         tracing::info!(%wanted, noted, %error, "failed, trying again");
-        job.say(format!("attempt {noted} to repair {wanted} failed: {error}"));
+        job.say(format!("attempt {noted} to {wanted} failed: {error}"));
         pause_after(tries).await;
     }
 }
@@ -109,7 +111,7 @@ async fn pause_after(tries: u32) {
 }
 
 /// Whether another attempt may end otherwise; it goes around whom the error blames.
-async fn go_around(shared: &Arc<Shared>, error: &CoordinatorError, avoid: &mut BTreeSet<u32>) -> bool {
+async fn go_around(shared: &Arc<Shared>, error: &CoordinatorError, avoid: &mut BTreeSet<NodeId>) -> bool {
     match error {
         CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => {
             shared.learn(fault).await;
@@ -117,7 +119,7 @@ async fn go_around(shared: &Arc<Shared>, error: &CoordinatorError, avoid: &mut B
             true
         }
         // Chosen from a view that was out of date, or made of what is not what was planned with.
-        CoordinatorError::Overtaken(_) | CoordinatorError::WrongParity { .. } => true,
+        CoordinatorError::Catalog(CatalogError::Overtaken(_)) | CoordinatorError::WrongParity { .. } => true,
         // Better a suspect than none.
         CoordinatorError::Unrecoverable { .. }
         | CoordinatorError::Nodes(_)
@@ -145,76 +147,83 @@ struct Attempt<'a> {
     /// Attempts that were noted so far.
     noted: u32,
     /// Nodes that failed.
-    avoid: BTreeSet<u32>,
+    avoid: BTreeSet<NodeId>,
     /// Nodes that only hold it up.
     slow: Detours,
 }
 
-/// A block that is being made, and where.
-struct Target {
-    placement: Placement,
-    /// The copy on this node goes; of a stripe's block all that are dead do.
-    replaces: Option<u32>,
-    ticket: RepairTicket,
-    _receiving: Receiving,
+/// What an attempt is to write, and what that takes.
+struct Order {
+    purpose: Purpose,
+    /// Blocks, and the nodes that write them.
+    writes: Vec<(BlockId, NodeId)>,
+    /// The blocks to repair, in the order of the writes; or the data to encode.
+    blocks: Vec<Placement>,
+    /// Of an encoding: what was decided about nodes.
+    archival: Option<Archival>,
+}
+
+impl Order {
+    /// Who drives: the encoder, or the first requestor.
+    fn driver(&self) -> NodeId {
+        let encoder = self.archival.as_ref().map(|archival| archival.archiver);
+        encoder.or(self.writes.first().map(|&(_, node)| node)).unwrap_or(NodeId(0))
+    }
+}
+
+/// What is to be done now.
+enum Step {
+    /// Nothing more: this came of it.
+    Over(Outcome),
+    Order(Order),
+}
+
+/// An order that was noted.
+struct Noted {
+    order: Order,
+    intent: Intent,
+    _receiving: Vec<Receiving>,
 }
 
 impl Attempt<'_> {
-    /// With requestors that are chosen once, until they have the blocks or somebody but a helper failed.
+    /// With writers that are chosen once, until they have the blocks or somebody but a helper failed.
     async fn once(&mut self, is_first: bool) -> Result<Outcome> {
         let view = self.shared.health.view();
-        let lacking = self.lacking(&view).await?;
-        if let (true, Wanted::Stripe(..)) = (is_first, self.wanted) {
-            self.job.add(lacking.count());
-        }
-        let lacking = match lacking {
-            Lacking::Nothing => return Ok(Outcome::default()),
-            Lacking::Alone(block) => return Ok(Outcome { alone: vec![block], ..Outcome::default() }),
-            Lacking::These(lacking) => lacking,
+        let step = match self.wanted {
+            Wanted::Coded(code, data) => self.encoding(&view, code, data).await?,
+            _ => self.repair(&view, is_first).await?,
+        };
+        let order = match step {
+            Step::Over(outcome) => return Ok(outcome),
+            Step::Order(order) => order,
         };
         self.noted += 1;
-        let mut targets = Vec::new();
-        let built = match self.begin(&view, lacking, &mut targets).await {
-            Ok(()) => self.build_mending(&mut targets).await,
-            Err(error) => Err(error),
-        };
-        match built {
-            Ok(Some(result)) => self.settle(&view, targets, &result).await,
+        let mut noted = self.begin(order).await?;
+        let outcome = match self.build_mending(&mut noted).await {
+            Ok(Some(made)) => self.settle(&view, &noted, made).await,
             Ok(None) => {
-                self.abort(&targets).await?;
-                let alone = targets.iter().map(|target| target.ticket.block).collect();
+                let alone = noted.order.writes.iter().map(|&(block, _)| block).collect();
                 Ok(Outcome { alone, ..Outcome::default() })
             }
-            Err(error) => {
-                self.abort(&targets).await?;
-                Err(error)
-            }
-        }
+            Err(error) => Err(error),
+        };
+        // What was committed is no longer there to be given up.
+        self.abort(&noted.intent).await?;
+        outcome
     }
 
-    /// Chooses a node for each block, no two alike, and notes the attempt.
-    async fn begin(
-        &self,
-        view: &View,
-        lacking: Vec<(Placement, Option<u32>)>,
-        targets: &mut Vec<Target>,
-    ) -> Result<()> {
-        let load = |node: u32| {
-            let stored = view.node(node).map_or(0, |n| n.status.blocks);
-            // A repair under way counts for more than any number of blocks stored.
-            (self.shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
-        };
-        let placements = lacking.iter().map(|(placement, _)| placement);
-        let asked = self.options.requestor;
-        let nodes = self.shared.planner.requestors(view, placements, asked, &self.avoid, load)?;
-        for ((placement, replaces), node) in lacking.into_iter().zip(nodes) {
-            let _receiving = self.shared.receive(node);
-            let (block, flow, attempt, now) = (placement.block, self.flow, self.noted, now_ms());
-            let begin = move |c: &Catalog| c.begin_repair(block, flow, attempt, node, now);
-            let ticket = self.shared.catalog.run(begin).await?;
-            targets.push(Target { placement, replaces, ticket, _receiving });
-        }
-        Ok(())
+    async fn begin(&self, order: Order) -> Result<Noted> {
+        let _receiving = order.writes.iter().map(|&(_, node)| self.shared.receive(node)).collect();
+        let (flow, attempt, now) = (self.flow, self.noted, now_ms());
+        let (purpose, writes) = (order.purpose.clone(), order.writes.clone());
+        let begin = move |c: &catalog::Catalog| c.begin(flow, attempt, &purpose, &writes, now);
+        let intent = self.shared.catalog.run(begin).await?;
+        Ok(Noted { order, intent, _receiving })
+    }
+
+    async fn abort(&self, intent: &Intent) -> Result<()> {
+        let (intent, now_ms) = (intent.clone(), now_ms());
+        self.shared.catalog.run(move |catalog| catalog.abort(&intent, now_ms)).await
     }
 
     /// What a fault says of nodes: they are gone around from now on.
@@ -222,21 +231,14 @@ impl Attempt<'_> {
         self.shared.learn(fault).await;
         self.avoid.extend(blamed(fault));
     }
-
-    async fn abort(&self, targets: &[Target]) -> Result<()> {
-        for ticket in targets.iter().map(|target| target.ticket) {
-            let now_ms = now_ms();
-            self.shared.catalog.run(move |c| c.abort_repair(&ticket, now_ms)).await?;
-        }
-        Ok(())
-    }
 }
 
 impl std::fmt::Display for Wanted<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Wanted::Block(block) => write!(f, "block {block}"),
-            Wanted::Stripe(block, _) => write!(f, "the stripe of block {block}"),
+            Wanted::Block(block) => write!(f, "repair block {block}"),
+            Wanted::Stripe(block, _) => write!(f, "repair the stripe of block {block}"),
+            Wanted::Coded(..) => write!(f, "encode a stripe"),
         }
     }
 }
@@ -248,7 +250,7 @@ impl RepairOptions {
     }
 
     /// Nodes that live, but for the one that is left.
-    fn without_leaver(&self, view: &View) -> BTreeSet<u32> {
+    fn without_leaver(&self, view: &View) -> BTreeSet<NodeId> {
         view.living().into_iter().filter(|&node| !self.moves || Some(node) != self.replaces).collect()
     }
 }

@@ -1,64 +1,66 @@
-//! What came out: each block is checked and committed by itself, or thrown away if it was only measured.
+//! What came out: every block is checked by itself, then all that is right is committed at once, or thrown away if it was
+//! only measured.
 
-use super::{Attempt, Outcome, Target};
-use crate::catalog::rows::Sums;
-use crate::catalog::{Catalog, Placement, RepairTicket};
+use super::{Attempt, Noted, Outcome, Wanted};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::shared::{Shared, now_ms};
-use model::{Cause, Fault, NodeId};
+use catalog::{Intent, Purpose, Staged};
+use flow::FlowPlan;
+use flow::bound::BlockWrite;
+use model::{BlockCopy, BlockId, Cause, Fault};
 use std::sync::Arc;
 use wire::proto;
 
+/// What a flow wrote.
+pub(super) struct Made {
+    pub plan: FlowPlan,
+    pub result: proto::DriveResult,
+    /// What other flows wrote before.
+    pub before: Vec<Staged>,
+}
+
 impl Attempt<'_> {
-    pub(super) async fn settle(
-        &self,
-        view: &View,
-        targets: Vec<Target>,
-        result: &proto::DriveResult,
-    ) -> Result<Outcome> {
+    pub(super) async fn settle(&self, view: &View, noted: &Noted, made: Made) -> Result<Outcome> {
         let mut outcome = Outcome::default();
-        let is_only = targets.len() == 1;
-        for target in &targets {
-            let block = target.ticket.block;
-            match check_staged(result, &target.placement, &target.ticket) {
-                Ok(sums) if !self.options.discard => match self.commit(target, sums).await {
-                    Ok(()) => outcome.made.push(block),
-                    // It came back, or was deleted: the copy is garbage already.
-                    Err(CoordinatorError::Overtaken(why)) => tracing::info!(%block, why, "not committed"),
-                    Err(error) => return Err(error),
-                },
-                Ok(_) => {
-                    self.abort(std::slice::from_ref(target)).await?;
-                    throw_away(self.shared, view, &target.ticket).await?;
-                    outcome.made.push(block);
-                }
+        let all_or_none = noted.order.writes.len() == 1 || matches!(self.wanted, Wanted::Coded(..));
+        let mut staged = made.before;
+        for (block, checked) in check(&made.plan, &made.result, &noted.intent) {
+            match checked {
+                Ok(copy) => staged.push(copy),
+                Err(error) if all_or_none => return Err(error),
                 Err(error) => {
-                    self.abort(std::slice::from_ref(target)).await?;
-                    if is_only {
-                        return Err(error);
-                    }
                     tracing::warn!(%block, %error, "not made with its stripe; it is repaired alone");
                     outcome.alone.push(block);
                 }
             }
         }
-        Ok(outcome)
-    }
-
-    async fn commit(&self, target: &Target, sums: Sums) -> Result<()> {
-        let (ticket, replaces, now_ms) = (target.ticket, target.replaces, now_ms());
+        if self.options.discard {
+            self.abort(&noted.intent).await?;
+            for staged in &staged {
+                throw_away(self.shared, view, staged.copy).await?;
+                outcome.made.push(staged.copy.block);
+            }
+            return Ok(outcome);
+        }
+        let (intent, now_ms) = (noted.intent.clone(), now_ms());
         let living = self.options.without_leaver(&self.shared.health.view());
-        let commit = move |c: &Catalog| c.commit_repair(&ticket, &sums, replaces, &living, now_ms);
-        self.shared.catalog.run(commit).await
+        let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
+        for (block, refused) in self.shared.catalog.run(commit).await? {
+            match refused {
+                None => outcome.made.push(block),
+                // It came back, or was deleted: the copy is garbage already.
+                Some(why) => tracing::info!(%block, why, "not committed"),
+            }
+        }
+        Ok(outcome)
     }
 }
 
 /// Deletes the copy at once instead of after the grace, and without asking whether others are there: this flow made it
 /// to be measured, nothing ever counted on it, and the node deletes exactly this generation.
-async fn throw_away(shared: &Arc<Shared>, view: &View, ticket: &RepairTicket) -> Result<()> {
+async fn throw_away(shared: &Arc<Shared>, view: &View, copy: BlockCopy) -> Result<()> {
     let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
-    let copy = ticket.target.copy_of(ticket.block);
     match shared.nodes.delete(view, copy.node, cluster, &[copy]).await {
         Ok(refused) if !refused.is_empty() => {
             tracing::warn!(?refused, "a discarded copy stays");
@@ -72,20 +74,46 @@ async fn throw_away(shared: &Arc<Shared>, view: &View, ticket: &RepairTicket) ->
     }
 }
 
-/// The requestor must say that it holds just the block that was lost.
-fn check_staged(result: &proto::DriveResult, placement: &Placement, ticket: &RepairTicket) -> Result<Sums> {
-    let node = ticket.target.node;
-    let wrong = |what: &str| {
-        let fault = Fault::new(Cause::WrongDigest, format!("node-{node} {what}"));
-        CoordinatorError::Flow(fault.suspecting(NodeId(node), NodeId(node)).about(ticket.block))
+/// Each block that the plan was to write, as its node says that it holds it: just what was planned, or an error.
+pub(super) fn check(
+    plan: &FlowPlan,
+    result: &proto::DriveResult,
+    intent: &Intent,
+) -> Vec<(BlockId, Result<Staged>)> {
+    let checked = |write: &BlockWrite| {
+        let copy = intent.copies.iter().find(|copy| copy.block == write.block);
+        let unknown = || CoordinatorError::Bug(format!("block {} was not to be written", write.block));
+        (write.block, copy.ok_or_else(unknown).and_then(|copy| check_one(write, *copy, result, intent)))
     };
-    let is_it = |s: &&proto::Staged| s.block == ticket.block.to_bytes() && s.node == node;
+    plan.binding.writes.values().map(checked).collect()
+}
+
+fn check_one(
+    write: &BlockWrite,
+    copy: BlockCopy,
+    result: &proto::DriveResult,
+    intent: &Intent,
+) -> Result<Staged> {
+    let BlockCopy { block, node, generation } = copy;
+    let wrong = |what: &str| {
+        let fault = Fault::new(Cause::WrongDigest, format!("{node} {what}"));
+        CoordinatorError::Flow(fault.suspecting(node, node).about(block))
+    };
+    let is_it = |s: &&proto::Staged| s.block == block.to_bytes() && s.node == node.0;
     let staged = result.staged.iter().find(is_it).ok_or_else(|| wrong("did not store the block"))?;
-    let sums = Sums::from_wire(&staged.digest, &staged.fingerprint);
+    let sums = wire::codec::block::sums(&staged.digest, &staged.fingerprint);
     let sums = sums.ok_or_else(|| wrong("reported a digest of another length"))?;
-    let right = staged.generation == ticket.target.generation
-        && staged.stored_bytes == placement.row.stored_bytes
-        && sums.digest.is_some()
-        && sums.agrees(&placement.row.sums);
-    if right { Ok(sums) } else { Err(wrong("stored something else than what was lost")) }
+    if let (Purpose::Encode(new), true) = (&intent.purpose, write.part.is_none())
+        && sums.fingerprint.is_some_and(|found| write.sums.fingerprint.is_some_and(|wanted| wanted != found))
+    {
+        let (stripe, code) = (new.stripe, new.code.clone());
+        return Err(CoordinatorError::WrongParity { stripe, member: usize::from(write.member.0), code });
+    }
+    // A parity that is new is known by its sums alone.
+    let tells_all = sums.digest.is_some() && (write.part.is_some() || sums.fingerprint.is_some());
+    let is_right = (staged.generation, staged.stored_bytes) == (generation, write.stored_bytes);
+    match tells_all && is_right && sums.agrees(&write.sums) {
+        true => Ok(Staged { copy, stored_bytes: staged.stored_bytes, sums }),
+        false => Err(wrong("stored something else than what was planned")),
+    }
 }

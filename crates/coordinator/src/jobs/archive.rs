@@ -1,13 +1,12 @@
 //! Archival of an object: its blocks, k at a time, become stripes; then the surplus replicas go.
 
 use super::{Job, in_parallel};
-use crate::attempt::encode_stripe;
-use crate::catalog::Placement;
+use crate::attempt::{Outcome, RepairOptions, Wanted, carry};
 use crate::config::PARALLEL_ENCODINGS;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use codes::Code;
-use model::BlockId;
+use model::{BlockId, Placement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -32,12 +31,12 @@ pub(super) async fn run(
     let work = |data: Vec<BlockId>| {
         let (shared, job, code) = (Arc::clone(shared), Arc::clone(job), code.clone());
         async move {
-            let encode = || encode_stripe(&shared, &job, &code, data.clone(), slice_bytes);
-            job.unless_stopped(encode).await
+            let options = RepairOptions { slice_bytes, ..RepairOptions::default() };
+            job.unless_stopped(|| carry(&shared, &job, Wanted::Coded(&code, &data), &options)).await
         }
     };
     let mut failure = None;
-    let each = |outcome: Result<()>| {
+    let each = |outcome: Result<Outcome>| {
         if matches!(outcome, Err(CoordinatorError::Paused)) {
             return;
         }
@@ -73,13 +72,13 @@ pub(crate) fn archival_code(shared: &Shared, name: &str) -> Result<Code> {
 /// The object's blocks, k at a time, without the groups that are stripes already.
 pub(crate) fn groups(blocks: &[Placement], code: &Code, name: &str) -> Result<Vec<Vec<BlockId>>> {
     for stripe in blocks.iter().filter_map(|p| p.stripe.as_ref()) {
-        if stripe.row.code != code.name() {
+        if stripe.code != code.name() {
             return Err(CoordinatorError::Conflict(format!(
                 "{name:?} is archived as {} already; get it and put it again to change the code",
-                stripe.row.code
+                stripe.code
             )));
         }
     }
-    let open = |group: &&[Placement]| group.iter().any(|p| p.stripe.is_none() && p.row.stored_bytes > 0);
+    let open = |group: &&[Placement]| group.iter().any(|p| p.stripe.is_none() && p.facts.stored_bytes > 0);
     Ok(blocks.chunks(code.k()).filter(open).map(|g| g.iter().map(|p| p.block).collect()).collect())
 }

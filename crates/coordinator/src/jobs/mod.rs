@@ -6,15 +6,15 @@ mod recover;
 mod repair;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use recover::{BATCH, InFlight, at_once, recover_dead, row_of};
+pub(crate) use recover::{BATCH, InFlight, assign_named, at_once, recover_dead, row_of};
 
 use crate::attempt::RepairOptions;
-use crate::catalog::rows::{JobRow, RecoveryRow};
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use crate::tasks::Task;
-use model::BlockId;
+use catalog::rows::{JobRow, RecoveryRow};
+use model::{BlockId, NodeId};
 use recover::Estimate;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,7 @@ impl Work {
         let kind = match self {
             Work::Lasting(JobRow::Archive { .. }) => "archive",
             Work::Lasting(JobRow::RecoverNodes(row)) if row.moves => "decommission",
-            Work::Lasting(JobRow::RecoverNodes(_) | JobRow::Recover { .. }) | Work::Measured(_) => "recover",
+            Work::Lasting(JobRow::RecoverNodes(_)) | Work::Measured(_) => "recover",
             Work::Rehearsed(_) => "dry-run",
             Work::Repair(..) | Work::Stripes(..) => "repair",
         };
@@ -116,7 +116,7 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
         Err(error) => return tracing::warn!(%error, "unfinished jobs cannot be read"),
     };
     for (id, row) in jobs {
-        let work = Work::Lasting(current(row));
+        let work = Work::Lasting(row);
         let task = work.task(id);
         match shared.jobs.add(&shared, id, &work) {
             Ok(Added::New(_, job)) => run(&shared, job, work),
@@ -128,18 +128,6 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
             }
             Err(error) => tracing::warn!(id, %error, "an unfinished job cannot be resumed"),
         }
-    }
-}
-
-/// A row as this version writes it.
-fn current(row: JobRow) -> JobRow {
-    match row {
-        JobRow::Recover { node, scheme, slice_bytes, verify, parallel } => {
-            let nodes = vec![node];
-            let row = RecoveryRow { nodes, scheme, slice_bytes, verify, parallel, ..RecoveryRow::default() };
-            JobRow::RecoverNodes(row)
-        }
-        other => other,
     }
 }
 
@@ -155,9 +143,6 @@ fn run(shared: &Arc<Shared>, job: Job, work: Work) {
             Work::Lasting(JobRow::RecoverNodes(row)) => recover::run(&context, &job, row, false).await,
             Work::Measured(row) => recover::run(&context, &job, row, true).await,
             Work::Rehearsed(row) => recover::rehearse(&context, &job, row).await,
-            Work::Lasting(JobRow::Recover { .. }) => {
-                Err(CoordinatorError::Bug("a job of an earlier version was not translated".to_owned()))
-            }
             Work::Repair(block, options) => repair::run(&context, &job, *block, options).await,
             Work::Stripes(blocks, members, options) => {
                 repair::run_stripes(&context, &job, blocks, members, options).await
@@ -200,12 +185,12 @@ impl Jobs {
     }
 
     /// An error while a job moves the node's blocks away.
-    pub fn none_moves(&self, node: u32) -> Result<()> {
+    pub fn none_moves(&self, node: NodeId) -> Result<()> {
         let moves = |running: &Running| matches!(&running.work, Work::Lasting(JobRow::RecoverNodes(row)) if row.moves && row.nodes.contains(&node));
         match self.lock().iter().find(|(_, running)| moves(running)) {
             None => Ok(()),
             Some((id, _)) => Err(CoordinatorError::Conflict(format!(
-                "node-{node}'s blocks are being moved away; stop that first (`stripeline tasks stop decommission-{id}`)"
+                "{node}'s blocks are being moved away; stop that first (`stripeline tasks stop decommission-{id}`)"
             ))),
         }
     }

@@ -15,7 +15,7 @@ mod in_flight;
 mod pace;
 mod rehearse;
 
-pub(crate) use assign::at_once;
+pub(crate) use assign::{assign_named, at_once};
 pub(crate) use automatic::{recover_dead, row_of};
 pub(crate) use in_flight::InFlight;
 pub(crate) use pace::Estimate;
@@ -23,14 +23,14 @@ pub(super) use rehearse::rehearse;
 
 use super::Job;
 use crate::attempt::{Outcome, RepairOptions, Wanted, carry, scheme};
-use crate::catalog::Placement;
-use crate::catalog::rows::{Assign, RecoveryRow};
 use crate::config::{FORWARDED_BYTES_PER_NODE, PARALLEL_WHILE_READING, STREAMS_PER_NODE};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use assign::Pending;
+use catalog::CatalogError;
+use catalog::rows::RecoveryRow;
 use flow::Scheme;
-use model::{BlockId, NodeId};
+use model::{Assign, BlockId, NodeId, Placement};
 use pace::Pace;
 use plan::{Damaged, by_urgency};
 use std::collections::{BTreeSet, VecDeque};
@@ -56,7 +56,7 @@ const PASS_PAUSE: Duration = Duration::from_millis(500);
 struct Lost {
     block: BlockId,
     /// Whose copy it is.
-    node: u32,
+    node: NodeId,
     bytes: u64,
     /// Survivors of its stripe beyond the k that are needed.
     margin: usize,
@@ -98,22 +98,22 @@ pub(super) async fn run(
             tokio::time::sleep(PASS_PAUSE).await;
         }
         if !recovery.all().await? {
-            let text = format!("the {} of {} was stopped", row.what(), row.whose());
+            let text = format!("the {} of {} was stopped", what(row), whose(row));
             return Err(CoordinatorError::Conflict(text));
         }
     }
     let Recovery { repaired, failed, failure, .. } = recovery;
     match failure {
-        None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", row.whose())),
+        None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", whose(row))),
         None if discard => {
-            Ok(format!("{repaired} blocks of {} rebuilt, verified and thrown away", row.whose()))
+            Ok(format!("{repaired} blocks of {} rebuilt, verified and thrown away", whose(row)))
         }
-        None => Ok(format!("{repaired} blocks of {} rebuilt", row.whose())),
+        None => Ok(format!("{repaired} blocks of {} rebuilt", whose(row))),
         Some(first) => {
             let (total, verb) = (repaired + failed, if row.moves { "moved" } else { "rebuilt" });
             let text = format!(
                 "{failed} of {total} blocks of {} could not be {verb}; the first: {first}",
-                row.whose()
+                whose(row)
             );
             Err(CoordinatorError::Conflict(text))
         }
@@ -121,12 +121,12 @@ pub(super) async fn run(
 }
 
 /// A node whose blocks are all made again must not be one that only nobody has heard of yet.
-pub(crate) fn check_dead(shared: &Shared, node: u32) -> Result<()> {
+pub(crate) fn check_dead(shared: &Shared, node: NodeId) -> Result<()> {
     let view = shared.health.view();
     let state = view.node(node)?;
     if state.is_living {
         return Err(CoordinatorError::Conflict(format!(
-            "node-{node} is alive; stop it first (`stripeline node stop`), then repair it, \
+            "{node} is alive; stop it first (`stripeline node stop`), then repair it, \
              or move its blocks away (`stripeline node decommission`)"
         )));
     }
@@ -134,7 +134,7 @@ pub(crate) fn check_dead(shared: &Shared, node: u32) -> Result<()> {
         && shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms)
     {
         return Err(CoordinatorError::Conflict(format!(
-            "the coordinator has just started and does not know yet whether node-{node} is alive; \
+            "the coordinator has just started and does not know yet whether {node} is alive; \
              try again in {} s",
             shared.config.dead_after_ms.div_ceil(1_000)
         )));
@@ -142,14 +142,12 @@ pub(crate) fn check_dead(shared: &Shared, node: u32) -> Result<()> {
     Ok(())
 }
 
-impl RecoveryRow {
-    fn what(&self) -> &'static str {
-        if self.moves { "decommissioning" } else { "recovery" }
-    }
+fn what(row: &RecoveryRow) -> &'static str {
+    if row.moves { "decommissioning" } else { "recovery" }
+}
 
-    fn whose(&self) -> String {
-        self.nodes.iter().map(|node| format!("node-{node}")).collect::<Vec<_>>().join(", ")
-    }
+fn whose(row: &RecoveryRow) -> String {
+    row.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 struct Recovery<'a> {
@@ -167,7 +165,7 @@ struct Recovery<'a> {
     last_resort: Arc<BTreeSet<NodeId>>,
     pace: Pace,
     /// Copies that were listed already.
-    tried: BTreeSet<(u32, BlockId)>,
+    tried: BTreeSet<(NodeId, BlockId)>,
     repaired: u64,
     failed: u64,
     failure: Option<CoordinatorError>,
@@ -187,12 +185,12 @@ impl Recovery<'_> {
                 for block in catalog.blocks_on(node)? {
                     let placement = match catalog.placement(block) {
                         // Deleted since it was listed.
-                        Err(CoordinatorError::NoSuchBlock(_)) => continue,
+                        Err(CatalogError::NoSuchBlock(_)) => continue,
                         placement => placement?,
                     };
                     let (survivors, needed) = margin(&context, &placement, &living);
                     let margin = survivors.saturating_sub(needed);
-                    let lost = Lost { block, node, bytes: placement.row.stored_bytes, margin };
+                    let lost = Lost { block, node, bytes: placement.facts.stored_bytes, margin };
                     damaged.push(Damaged { stripe: lost, survivors, needed });
                 }
             }
@@ -204,7 +202,7 @@ impl Recovery<'_> {
         self.pace.expect(fresh.iter().map(|lost| lost.bytes).sum());
         self.job.expect(self.tried.len() as u64);
         if !fresh.is_empty() {
-            self.job.say(format!("{} blocks of {} to make again", fresh.len(), self.row.whose()));
+            self.job.say(format!("{} blocks of {} to make again", fresh.len(), whose(self.row)));
         }
         if let Some(longest) = fresh.iter().map(|lost| lost.bytes).max() {
             let scheme = scheme(&self.row.scheme)?;
@@ -317,12 +315,12 @@ impl Recovery<'_> {
             scheme: self.row.scheme.clone(),
             slice_bytes: self.row.slice_bytes,
             verify: self.row.verify,
-            requestor: pending.assignment.as_ref().map(|a| a.requestor.0),
+            requestor: pending.assignment.as_ref().map(|a| a.requestor),
             discard: self.discard,
             replaces: Some(pending.lost.node),
             moves: self.row.moves,
             patient: false,
-            helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().map(|node| node.0)).collect(),
+            helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().copied()).collect(),
         };
         let (shared, job) = (Arc::clone(self.shared), Arc::clone(self.job));
         self.running.spawn(async move {
@@ -368,7 +366,7 @@ impl Recovery<'_> {
         let estimate = self.pace.estimate();
         let yields = if self.shared.reads.degraded_lately() { ", making way for reads" } else { "" };
         let state = if state.is_empty() { String::new() } else { format!("{state}: ") };
-        let text = format!("{state}{} of {}{estimate}{yields}", self.row.what(), self.row.whose());
+        let text = format!("{state}{} of {}{estimate}{yields}", what(self.row), whose(self.row));
         self.job.task.note(|report| report.detail.clone_from(&text));
         self.job.tell(text, estimate);
     }
@@ -384,11 +382,11 @@ fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
 }
 
 /// Copies or blocks that can be read, and how many must be.
-fn margin(shared: &Shared, placement: &Placement, living: &BTreeSet<u32>) -> (usize, usize) {
+fn margin(shared: &Shared, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
     let Some(stripe) = &placement.stripe else {
-        return (placement.row.locations.iter().filter(|l| living.contains(&l.node)).count(), 1);
+        return (placement.facts.locations.iter().filter(|l| living.contains(&l.node)).count(), 1);
     };
     let usable = stripe.usable(living).into_iter().filter(|&usable| usable).count();
     // A code that is not known stops only its own blocks, when they are repaired.
-    (usable, shared.planner.codes.get(&stripe.row.code).map_or(usable, |code| code.k()))
+    (usable, shared.planner.codes.get(&stripe.code).map_or(usable, |code| code.k()))
 }

@@ -1,10 +1,9 @@
 //! What a recovery has to know of a block before it assigns helpers and requestors.
 
 use super::{Planner, Source, living_copy};
-use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::{NodeView, View};
-use model::{BlockId, NodeId};
+use model::{BlockId, NodeId, Placement, StripePlacement};
 use plan::Requestors;
 use plan::recovery::LostBlock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,9 +32,9 @@ pub(crate) struct Takers {
 
 impl Takers {
     /// All nodes that may, and of them `asked`, if there are any.
-    pub fn new(view: &View, asked: &BTreeSet<u32>) -> Result<Takers> {
+    pub fn new(view: &View, asked: &BTreeSet<NodeId>) -> Result<Takers> {
         let usable = view.usable(&BTreeSet::new());
-        let named: Vec<NodeId> = usable.iter().copied().filter(|node| asked.contains(&node.0)).collect();
+        let named: Vec<NodeId> = usable.iter().copied().filter(|node| asked.contains(node)).collect();
         let all = Requestors::new(&view.topology, &usable)?;
         let asked = if named.is_empty() { None } else { Some(Requestors::new(&view.topology, &named)?) };
         Ok(Takers { all, asked })
@@ -57,19 +56,19 @@ impl Planner {
         moves: bool,
         takers: &mut Takers,
     ) -> Result<Candidates> {
-        let copy = || living_copy(view, &placement.row, &BTreeSet::new()).map(|l| NodeId(l.node));
+        let copy = || living_copy(view, &placement.facts, &BTreeSet::new()).map(|l| l.node);
         let (survivors, needed, bytes) = match &placement.stripe {
             Some(stripe) => match copy().filter(|_| moves) {
-                Some(node) if self.codes.get(&stripe.row.code)?.alpha() == 1 => {
-                    (vec![node], 1, placement.row.stored_bytes)
+                Some(node) if self.codes.get(&stripe.code)?.alpha() == 1 => {
+                    (vec![node], 1, placement.facts.stored_bytes)
                 }
                 _ => self.helpers_of(view, stripe)?,
             },
-            None => (replicas(view, placement), 1, placement.row.stored_bytes),
+            None => (replicas(view, placement), 1, placement.facts.stored_bytes),
         };
         let holders: Vec<NodeId> = match &placement.stripe {
-            Some(stripe) => stripe.holders.iter().copied().map(NodeId).collect(),
-            None => placement.row.locations.iter().map(|l| NodeId(l.node)).collect(),
+            Some(stripe) => stripe.holders.iter().copied().collect(),
+            None => placement.facts.locations.iter().map(|l| l.node).collect(),
         };
         // From a place that the block determines.
         let from = (placement.block.0 % (1 << 32)) as usize;
@@ -85,17 +84,16 @@ impl Planner {
     /// Nodes of a stripe of which any so many suffice. Of a code where not any k will do: the ones that the code picks,
     /// the least recently selected preferred.
     fn helpers_of(&self, view: &View, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
-        let code = self.codes.get(&stripe.row.code)?;
+        let code = self.codes.get(&stripe.code)?;
         if code.is_mds() {
             return Ok(any_of(view, stripe, code.k()));
         }
         let (sources, absent) = super::repair::survivors(self, view, stripe, &BTreeSet::new(), &[]);
         // What is empty costs nothing, and takes part.
         let (empty, stored): (Vec<Source<'_>>, Vec<Source<'_>>) =
-            sources.into_iter().partition(|source| source.row.stored_bytes == 0);
-        let bytes = stripe.row.block_bytes;
-        let at: BTreeMap<u16, NodeId> =
-            stored.iter().map(|s| (s.member.0, NodeId(s.location.node))).collect();
+            sources.into_iter().partition(|source| source.facts.stored_bytes == 0);
+        let bytes = stripe.block_bytes;
+        let at: BTreeMap<u16, NodeId> = stored.iter().map(|s| (s.member.0, s.location.node)).collect();
         let zero = absent.iter().map(|m| m.0).chain(empty.iter().map(|s| s.member.0));
         let available: Vec<usize> = zero.chain(stored.iter().map(|s| s.member.0)).map(usize::from).collect();
         let wanted = code.symbols_of(&[usize::from(stripe.index)]).map_err(CoordinatorError::Code)?;
@@ -117,10 +115,10 @@ fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usiz
             None => zero += 1,
             Some((_, row)) => match living_copy(view, row, &nobody) {
                 Some(_) if row.stored_bytes == 0 => zero += 1,
-                Some(copy) if view.last_resort.contains(&NodeId(copy.node)) => {
-                    suspects.push(NodeId(copy.node));
+                Some(copy) if view.last_resort.contains(&copy.node) => {
+                    suspects.push(copy.node);
                 }
-                Some(copy) => nodes.push(NodeId(copy.node)),
+                Some(copy) => nodes.push(copy.node),
                 None => {}
             },
         }
@@ -129,18 +127,18 @@ fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usiz
     if nodes.len() < needed {
         nodes.append(&mut suspects);
     }
-    (nodes, needed, stripe.row.block_bytes)
+    (nodes, needed, stripe.block_bytes)
 }
 
 /// Whether a node that holds a block of the stripe (or a copy) reports it as cached.
 fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
-    let Some(at) = view.node(node.0).ok().filter(|node| !node.status.cached_blocks.is_empty()) else {
+    let Some(at) = view.node(node).ok().filter(|node| !node.status.cached_blocks.is_empty()) else {
         return false;
     };
     let is_cached = |block: &BlockId| at.status.cached_blocks.iter().any(|held| *held == block.to_bytes());
     match &placement.stripe {
         Some(stripe) => {
-            let here = stripe.members.iter().flatten().filter(|(_, row)| row.on(node.0).is_some());
+            let here = stripe.members.iter().flatten().filter(|(_, row)| row.on(node).is_some());
             here.into_iter().any(|(block, _)| is_cached(block))
         }
         None => is_cached(&placement.block),
@@ -151,9 +149,9 @@ fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
 fn replicas(view: &View, placement: &Placement) -> Vec<NodeId> {
     let living = |trusted: bool| -> Vec<NodeId> {
         let wanted = |node: &NodeView| node.is_living && (!trusted || !node.is_last_resort());
-        let locations = placement.row.locations.iter();
+        let locations = placement.facts.locations.iter();
         let found = locations.filter(|l| view.node(l.node).is_ok_and(wanted));
-        found.map(|l| NodeId(l.node)).collect()
+        found.map(|l| l.node).collect()
     };
     let trusted = living(true);
     if trusted.is_empty() { living(false) } else { trusted }

@@ -17,7 +17,7 @@ mod why;
 mod write;
 
 pub(crate) use codes::Codes;
-pub(crate) use encode::{EncodePlan, expected_parity, is_made, kept};
+pub(crate) use encode::{EncodePlan, is_made};
 pub(crate) use lost::{Candidates, Takers};
 pub(crate) use multi_block::{SeveralPlan, Target};
 pub(crate) use price::Price;
@@ -26,12 +26,11 @@ pub(crate) use repair::{RepairPlan, RepairSpec};
 pub(crate) use why::Part;
 pub(crate) use write::WriteRequest;
 
-use crate::catalog::rows::{BlockRow, Location};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::bound::{Binding, BlockWrite, FlowHeader, Participant};
 use flow::{Cost, Flow, FlowPlan, Geometry, Helper, Member, Proved, Site, limits};
-use model::{BlockId, NodeId, Peer, Token};
+use model::{BlockFacts, BlockId, Location, NodeId, Peer, Token};
 use plan::{Draw, LeastRecent, LinkRates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,8 +123,8 @@ impl Planner {
     }
 
     /// Notes that the helpers of a flow were selected; its driver is none.
-    pub fn mark(&self, flow: &Proved, driver: u32) {
-        let helpers = flow.sites().into_iter().filter(|helper| *helper != site(driver));
+    pub fn mark(&self, flow: &Proved, driver: Peer) {
+        let helpers = flow.sites().into_iter().filter(|helper| helper.0 != driver.number());
         self.recent().mark(helpers.map(|site| NodeId(site.0)));
     }
 }
@@ -134,8 +133,8 @@ impl Planner {
 pub(crate) const CLIENT: Site = Site(0);
 
 /// The site of a node.
-pub(crate) fn site(node: u32) -> Site {
-    Site(node)
+pub(crate) fn site(node: NodeId) -> Site {
+    Site(node.0)
 }
 
 /// A copy that a flow may read, as it is preferred.
@@ -143,13 +142,13 @@ pub(crate) fn site(node: u32) -> Site {
 struct Source<'a> {
     member: Member,
     block: BlockId,
-    row: &'a BlockRow,
+    facts: &'a BlockFacts,
     location: Location,
 }
 
 impl Source<'_> {
     fn helper(&self) -> Helper {
-        Helper { member: self.member, site: site(self.location.node), stored_bytes: self.row.stored_bytes }
+        Helper { member: self.member, site: site(self.location.node), stored_bytes: self.facts.stored_bytes }
     }
 }
 
@@ -182,10 +181,10 @@ impl Draft<'_> {
         let (first, count) = slices.unwrap_or((0, flow.geometry.slices()));
         let stored = |member: Member| match writes.get(&member) {
             Some(write) => write.stored_bytes,
-            None => sources.iter().find(|s| s.member == member).map_or(0, |s| s.row.stored_bytes),
+            None => sources.iter().find(|s| s.member == member).map_or(0, |s| s.facts.stored_bytes),
         };
         let cost = flow::predict(&flow, stored, Some(first..first + count));
-        let blocks = sources.iter().map(|s| (s.member, s.row.copy_at(s.block, s.location))).collect();
+        let blocks = sources.iter().map(|s| (s.member, s.facts.copy_at(s.block, s.location))).collect();
         let participants = participants(view, &flow)?;
         let binding = Binding {
             header,
@@ -213,7 +212,7 @@ fn participants(view: &View, flow: &Proved) -> Result<Vec<Participant>> {
                 rack: 0,
             });
         }
-        let node = view.node(at.0)?;
+        let node = view.node(NodeId(at.0))?;
         let (control_addr, data_addr) = (node.control_addr.clone(), node.data_addr.clone());
         Ok(Participant { site, peer, control_addr, data_addr, rack: node.rack })
     };
@@ -226,9 +225,9 @@ fn participants(view: &View, flow: &Proved) -> Result<Vec<Participant>> {
 }
 
 /// A copy of a block on a living node, preferably one that is no last resort, none to avoid.
-fn living_copy(view: &View, row: &BlockRow, avoid: &BTreeSet<u32>) -> Option<Location> {
+fn living_copy(view: &View, facts: &BlockFacts, avoid: &BTreeSet<NodeId>) -> Option<Location> {
     let node = |l: &Location| view.node(l.node).ok().filter(|n| n.is_living && !avoid.contains(&l.node));
-    let living = row.locations.iter().filter_map(|l| node(l).map(|n| (n.is_last_resort(), *l)));
+    let living = facts.locations.iter().filter_map(|l| node(l).map(|n| (n.is_last_resort(), *l)));
     living.min().map(|(_, location)| location)
 }
 

@@ -5,10 +5,10 @@ use super::read::unrecoverable;
 use super::repair::{RepairPlan, RepairSpec, survivors};
 use super::why::parts;
 use super::{Draft, Planner, Source, site};
-use crate::catalog::Placement;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::{Geometry, Member, MultiBlockRequest, Site};
+use model::{NodeId, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A block that is to be made: what it is, and how its copy is to be written, by which requestor among others.
@@ -32,11 +32,11 @@ impl Planner {
         &self,
         view: &View,
         lost: impl Iterator<Item = &'a Placement>,
-        asked: Option<u32>,
-        avoid: &BTreeSet<u32>,
-        load: impl Fn(u32) -> u64,
-    ) -> Result<Vec<u32>> {
-        let mut taken: Vec<u32> = Vec::new();
+        asked: Option<NodeId>,
+        avoid: &BTreeSet<NodeId>,
+        load: impl Fn(NodeId) -> u64,
+    ) -> Result<Vec<NodeId>> {
+        let mut taken: Vec<NodeId> = Vec::new();
         for placement in lost {
             if taken.is_empty() {
                 taken.push(self.requestor(view, placement, asked, avoid, &load)?);
@@ -57,14 +57,14 @@ impl Planner {
         &self,
         view: &View,
         targets: &[Target<'_>],
-        avoid: &BTreeSet<u32>,
+        avoid: &BTreeSet<NodeId>,
     ) -> Result<SeveralPlan> {
         let none = || CoordinatorError::Bug("a repair of no blocks of a stripe".to_owned());
         let (placement, spec) = targets.first().ok_or_else(none)?;
         let stripe = placement.stripe.as_ref().ok_or_else(none)?;
-        let code = self.codes.get(&stripe.row.code)?;
+        let code = self.codes.get(&stripe.code)?;
         let geometry = Geometry {
-            block_bytes: stripe.row.block_bytes,
+            block_bytes: stripe.block_bytes,
             alpha: code.alpha() as u16,
             slice_bytes: spec.slices.of_one_lane,
         };
@@ -102,7 +102,7 @@ impl Planner {
         };
         let mut writes = BTreeMap::new();
         for (&(member, _), (target, spec)) in sites.iter().zip(targets) {
-            writes.insert(member, spec.write(target, member, stripe.info(member.0, remade)));
+            writes.insert(member, spec.write(target, member, stripe.note(member.0, remade)));
         }
         let header = spec.header(code.field(), flow.geometry);
         let planned =

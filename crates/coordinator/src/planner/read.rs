@@ -4,14 +4,13 @@ use super::choose::{Choice, choose};
 use super::repair::survivors;
 use super::rows::Wanted;
 use super::{CLIENT, Draft, Planned, Planner, SliceLength, Source, plain, site, slice_run};
-use crate::catalog::Placement;
 use crate::config::WATCHED_READ_BYTES;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use codes::Code;
 use flow::bound::FlowHeader;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
-use model::FlowId;
+use model::{FlowId, NodeId, Peer, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use wire::proto;
@@ -27,7 +26,7 @@ pub(crate) struct ReadRequest<'a> {
     pub room_bytes: u64,
     /// For a degraded read; `None`: the coordinator chooses.
     pub scheme: Option<Scheme>,
-    pub avoid: &'a BTreeSet<u32>,
+    pub avoid: &'a BTreeSet<NodeId>,
     pub slices: SliceLength,
 }
 
@@ -40,7 +39,7 @@ impl Planner {
         placement: &Placement,
         request: &ReadRequest<'_>,
     ) -> Result<proto::PlanReply> {
-        let stored = placement.row.stored_bytes;
+        let stored = placement.facts.stored_bytes;
         let ends = request.offset.checked_add(request.length);
         if ends.is_none_or(|end| end > stored) {
             return Err(CoordinatorError::Invalid(format!(
@@ -70,13 +69,13 @@ impl Planner {
         bytes: Range<u64>,
         request: &ReadRequest<'_>,
     ) -> Result<Option<proto::PlanReply>> {
-        let (row, length) = (&placement.row, bytes.end - bytes.start);
-        let load = |node: u32| {
+        let (row, length) = (&placement.facts, bytes.end - bytes.start);
+        let load = |node: NodeId| {
             let node = view.node(node).ok().filter(|n| n.is_living);
             node.map(|n| (n.is_last_resort(), n.status.running_stages))
         };
         let usable: Vec<_> = row.locations.iter().filter(|l| !request.avoid.contains(&l.node)).collect();
-        let ids: Vec<_> = usable.iter().map(|l| model::NodeId(l.node)).collect();
+        let ids: Vec<_> = usable.iter().map(|l| l.node).collect();
         let by_age = self.recent().preference(&ids).into_iter().map(|i| *usable[i]);
         // `min_by_key` keeps the first of equals: the least recently used.
         let living = by_age.filter_map(|l| load(l.node).map(|load| (load, l)));
@@ -86,19 +85,19 @@ impl Planner {
         let member = Member(0);
         let wanted = [Symbol { member, index: 0 }];
         let flow = flow::copy::copy(&code, geometry, &wanted, site(location.node), CLIENT, Sink::Read)?;
-        self.mark(&flow, CLIENT.0);
+        self.mark(&flow, Peer::Client);
         let others = usable.len() > 1 || placement.stripe.is_some();
         let planned = Draft {
             view,
             flow,
             header: FlowHeader::new(FlowId(rand::random()), code.field(), geometry),
-            sources: &[Source { member, block: placement.block, row, location }],
+            sources: &[Source { member, block: placement.block, facts: row, location }],
             writes: BTreeMap::new(),
             scheme: "read",
             slices: Some(slice_run(bytes.start, length, request.slices.of_one_lane)),
         }
         .finish()?;
-        let note = format!("from node-{}", location.node);
+        let note = format!("from {}", location.node);
         let price =
             self.price_of_read(view, &planned, others, length, |_| row.stored_bytes, row.stored_bytes);
         Ok(Some(proto::PlanReply { price, ..reply(planned, note, bytes.start, length) }))
@@ -115,9 +114,9 @@ impl Planner {
         let Some(stripe) = &placement.stripe else {
             return Err(CoordinatorError::Unrecoverable { block: placement.block, survivors: 0, needed: 1 });
         };
-        let code = self.codes.get(&stripe.row.code)?;
+        let code = self.codes.get(&stripe.code)?;
         let geometry = Geometry {
-            block_bytes: stripe.row.block_bytes,
+            block_bytes: stripe.block_bytes,
             alpha: code.alpha() as u16,
             slice_bytes: request.slices.of_one_lane,
         };
@@ -143,7 +142,7 @@ impl Planner {
         let Choice { scheme, flow, why } =
             choose(request.scheme, request.slices, &repair, Some(&rows), &network)
                 .map_err(|e| unrecoverable(e, placement, helpers.len() + absent.len(), &code))?;
-        self.mark(&flow, CLIENT.0);
+        self.mark(&flow, Peer::Client);
         let asked = flow.sites().len() - 1;
         let slices = rows.slices(flow.geometry.slice_bytes);
         let mut planned = Draft {

@@ -5,13 +5,12 @@ use super::price::Price;
 use super::read::unrecoverable;
 use super::why::{Part, parts};
 use super::{Draft, Planned, Planner, SliceLength, Source, living_copy, plain, site};
-use crate::catalog::{Placement, StripePlacement};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::bound::{BlockWrite, FlowHeader};
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink};
 use gf::Field;
-use model::{FlowId, NodeId};
+use model::{FlowId, NodeId, Placement, StripePlacement};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a block is to be repaired.
@@ -22,7 +21,7 @@ pub(crate) struct RepairSpec {
     pub slices: SliceLength,
     pub verify: bool,
     /// Who gets the block.
-    pub requestor: u32,
+    pub requestor: NodeId,
     /// One of many repairs, for which helpers are scheduled: the most preferred ones help.
     pub scheduled: bool,
     /// Generation of the new copy.
@@ -32,7 +31,7 @@ pub(crate) struct RepairSpec {
     /// A living copy goes to the requestor if there is one, of a stripe's block too.
     pub moves: bool,
     /// Nodes whose blocks are preferred, in this order.
-    pub helpers: Vec<u32>,
+    pub helpers: Vec<NodeId>,
     /// Somebody wants to read why who helps.
     pub explained: bool,
 }
@@ -59,33 +58,31 @@ impl Planner {
         &self,
         view: &View,
         placement: &Placement,
-        asked: Option<u32>,
-        avoid: &BTreeSet<u32>,
-        load: impl Fn(u32) -> u64,
-    ) -> Result<u32> {
-        let holders: BTreeSet<u32> = match &placement.stripe {
+        asked: Option<NodeId>,
+        avoid: &BTreeSet<NodeId>,
+        load: impl Fn(NodeId) -> u64,
+    ) -> Result<NodeId> {
+        let holders: BTreeSet<NodeId> = match &placement.stripe {
             Some(stripe) => stripe.holders.clone(),
-            None => placement.row.locations.iter().map(|l| l.node).collect(),
+            None => placement.facts.locations.iter().map(|l| l.node).collect(),
         };
         if let Some(asked) = asked {
             if !view.node(asked)?.is_living {
-                return Err(CoordinatorError::Conflict(format!("node-{asked}, the requestor, is dead")));
+                return Err(CoordinatorError::Conflict(format!("{asked}, the requestor, is dead")));
             }
             if view.node(asked)?.is_leaving {
-                return Err(CoordinatorError::Conflict(format!(
-                    "node-{asked}, the requestor, is decommissioned"
-                )));
+                return Err(CoordinatorError::Conflict(format!("{asked}, the requestor, is decommissioned")));
             }
             if holders.contains(&asked) {
                 return Err(CoordinatorError::Invalid(format!(
-                    "node-{asked} cannot be the requestor: it holds a block of the same stripe"
+                    "{asked} cannot be the requestor: it holds a block of the same stripe"
                 )));
             }
             return Ok(asked);
         }
-        let holders: Vec<NodeId> = holders.into_iter().map(NodeId).collect();
-        let chosen = plan::requestor(&view.topology, &view.usable(avoid), &holders, |n| load(n.0))?;
-        Ok(chosen.0)
+        let holders: Vec<NodeId> = holders.into_iter().collect();
+        let chosen = plan::requestor(&view.topology, &view.usable(avoid), &holders, &load)?;
+        Ok(chosen)
     }
 
     /// The flow that makes the block at the requestor. The block's own copies are not used for a stripe member, so that a
@@ -95,7 +92,7 @@ impl Planner {
         view: &View,
         placement: &Placement,
         spec: &RepairSpec,
-        avoid: &BTreeSet<u32>,
+        avoid: &BTreeSet<NodeId>,
     ) -> Result<RepairPlan> {
         match &placement.stripe {
             Some(stripe) if spec.moves && self.is_movable(view, placement, stripe, avoid)? => {
@@ -112,11 +109,11 @@ impl Planner {
         placement: &Placement,
         stripe: &StripePlacement,
         spec: &RepairSpec,
-        avoid: &BTreeSet<u32>,
+        avoid: &BTreeSet<NodeId>,
     ) -> Result<RepairPlan> {
-        let code = self.codes.get(&stripe.row.code)?;
+        let code = self.codes.get(&stripe.code)?;
         let geometry = Geometry {
-            block_bytes: stripe.row.block_bytes,
+            block_bytes: stripe.block_bytes,
             alpha: code.alpha() as u16,
             slice_bytes: spec.slices.of_one_lane,
         };
@@ -162,10 +159,10 @@ impl Planner {
         view: &View,
         placement: &Placement,
         stripe: &StripePlacement,
-        avoid: &BTreeSet<u32>,
+        avoid: &BTreeSet<NodeId>,
     ) -> Result<bool> {
-        let plain = self.codes.get(&stripe.row.code)?.alpha() == 1;
-        Ok(plain && living_copy(view, &placement.row, avoid).is_some())
+        let plain = self.codes.get(&stripe.code)?.alpha() == 1;
+        Ok(plain && living_copy(view, &placement.facts, avoid).is_some())
     }
 
     /// One edge, from a living replica.
@@ -174,9 +171,9 @@ impl Planner {
         view: &View,
         placement: &Placement,
         spec: &RepairSpec,
-        avoid: &BTreeSet<u32>,
+        avoid: &BTreeSet<NodeId>,
     ) -> Result<RepairPlan> {
-        let row = &placement.row;
+        let row = &placement.facts;
         let location = living_copy(view, row, avoid).ok_or(CoordinatorError::Unrecoverable {
             block: placement.block,
             survivors: 0,
@@ -189,7 +186,7 @@ impl Planner {
         let (from, to) = (site(location.node), site(spec.requestor));
         let flow = flow::copy::copy(&code, geometry, &wanted, from, to, Sink::Write)?;
         let header = spec.header(code.field(), geometry);
-        let sources = [Source { member, block: placement.block, row, location }];
+        let sources = [Source { member, block: placement.block, facts: row, location }];
         let writes = BTreeMap::from([(member, spec.write(placement, member, spec.own_info(placement)))]);
         let planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: "copy", slices: None }.finish()?;
@@ -213,7 +210,7 @@ impl RepairSpec {
     /// What the new copy's sidecar says of its stripe; nothing if it is in none.
     fn own_info(&self, placement: &Placement) -> Vec<u8> {
         let info = |stripe: &StripePlacement| {
-            stripe.info(stripe.index, |member| (member == stripe.index).then_some(self.generation))
+            stripe.note(stripe.index, |member| (member == stripe.index).then_some(self.generation))
         };
         placement.stripe.as_ref().map(info).unwrap_or_default()
     }
@@ -223,9 +220,9 @@ impl RepairSpec {
             member,
             block: placement.block,
             generation: self.generation,
-            stored_bytes: placement.row.stored_bytes,
-            sums: placement.row.sums.to_model(),
-            part: placement.row.part.as_ref().map(|part| part.to_model()),
+            stored_bytes: placement.facts.stored_bytes,
+            sums: placement.facts.sums,
+            part: placement.facts.part.clone(),
             note,
         }
     }
@@ -237,8 +234,8 @@ pub(super) fn survivors<'a>(
     planner: &Planner,
     view: &View,
     stripe: &'a StripePlacement,
-    avoid: &BTreeSet<u32>,
-    first: &[u32],
+    avoid: &BTreeSet<NodeId>,
+    first: &[NodeId],
 ) -> (Vec<Source<'a>>, Vec<Member>) {
     let mut sources = Vec::new();
     let mut absent = Vec::new();
@@ -251,19 +248,19 @@ pub(super) fn survivors<'a>(
                 sources.extend(copy.map(|location| Source {
                     member: Member(index),
                     block: *block,
-                    row,
+                    facts: row,
                     location,
                 }));
             }
         }
     }
-    let nodes: Vec<NodeId> = sources.iter().map(|s| NodeId(s.location.node)).collect();
+    let nodes: Vec<NodeId> = sources.iter().map(|s| s.location.node).collect();
     let order = planner.recent().preference(&nodes);
     let mut preferred: Vec<Source<'_>> = order.into_iter().map(|i| sources[i]).collect();
     preferred.sort_by_cached_key(|source| {
         let node = source.location.node;
         let place = first.iter().position(|&named| named == node).unwrap_or(usize::MAX);
-        (place, view.last_resort.contains(&NodeId(node)))
+        (place, view.last_resort.contains(&node))
     });
     (preferred, absent)
 }

@@ -1,9 +1,10 @@
 //! Why each survivor of a stripe helps with a repair, or does not.
 
 use super::Source;
-use crate::catalog::StripePlacement;
 use crate::health::{NodeView, View};
 use flow::{Input, Member, Proved, Scheme};
+use model::NodeId;
+use model::StripePlacement;
 use std::collections::BTreeSet;
 
 /// A member of a stripe and its part in a repair.
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Part {
     pub member: u16,
     /// Where its block is, or was.
-    pub node: Option<u32>,
+    pub node: Option<NodeId>,
     pub helps: bool,
     pub why: &'static str,
 }
@@ -83,7 +84,7 @@ fn reason(scheme: Scheme, helps: bool, (is_mds, cut_off): (bool, bool), place: u
     }
 }
 
-fn unusable(view: &View, nodes: impl Iterator<Item = u32>) -> &'static str {
+fn unusable(view: &View, nodes: impl Iterator<Item = NodeId>) -> &'static str {
     let mut nodes = nodes.peekable();
     if nodes.peek().is_none() {
         return "no copy of it is known";

@@ -1,12 +1,11 @@
 //! Plans of puts: a block goes from the client along a chain of replicas.
 
 use super::{CLIENT, Draft, Planned, Planner, plain, site};
-use crate::catalog::rows::{PartRow, Sums};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::Member;
 use flow::bound::{BlockWrite, FlowHeader};
-use model::{BlockId, FlowId};
+use model::{BlockId, FlowId, NodeId, Part, Sums};
 use plan::placement::random::random;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +16,8 @@ pub(crate) struct WriteRequest {
     pub generation: u64,
     pub stored_bytes: u64,
     pub sums: Sums,
-    pub part: PartRow,
-    pub nodes: Vec<u32>,
+    pub part: Part,
+    pub nodes: Vec<NodeId>,
 }
 
 impl Planner {
@@ -29,14 +28,13 @@ impl Planner {
         view: &View,
         replicas: usize,
         at_least: usize,
-        avoid: &BTreeSet<u32>,
-    ) -> Result<Vec<u32>> {
+        avoid: &BTreeSet<NodeId>,
+    ) -> Result<Vec<NodeId>> {
         let usable = view.usable(avoid);
         if usable.len() < at_least.max(1) {
             return Err(CoordinatorError::NotEnoughNodes { alive: usable.len(), needed: at_least.max(1) });
         }
-        let nodes = random(&view.topology, &usable, replicas.min(usable.len()), &mut self.draw())?;
-        Ok(nodes.into_iter().map(|node| node.0).collect())
+        Ok(random(&view.topology, &usable, replicas.min(usable.len()), &mut self.draw())?)
     }
 
     /// The chain client → replicas, a `rep-r` code. The client drives it.
@@ -51,8 +49,8 @@ impl Planner {
             block: request.block,
             generation: request.generation,
             stored_bytes: request.stored_bytes,
-            sums: request.sums.to_model(),
-            part: Some(request.part.to_model()),
+            sums: request.sums,
+            part: Some(request.part.clone()),
             note: Vec::new(),
         };
         let writes: BTreeMap<_, _> = replicas.iter().map(|&(member, _)| (member, write(member))).collect();

@@ -4,6 +4,7 @@
 
 use crate::support::world::World;
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, config};
+use catalog::CatalogError;
 use coordinator::{CoordinatorError, restore};
 use disk::{CrashDisk, Disk, PowerSwitch, SyncPoint};
 use redb::TableDefinition;
@@ -23,7 +24,7 @@ fn dyn_disk(disk: &CrashDisk) -> Arc<dyn Disk> {
 async fn a_second_coordinator_on_the_same_disk_is_refused() {
     let mut cluster = Cluster::new(1, Settings::default()).await;
     let second = coordinator::start(config(&cluster.disk, cluster.settings)).await;
-    assert!(matches!(second, Err(CoordinatorError::CatalogInUse)), "{second:?}");
+    assert!(matches!(second, Err(CoordinatorError::Catalog(CatalogError::InUse))), "{second:?}");
     cluster.stop().await;
     let third = coordinator::start(config(&cluster.disk, cluster.settings)).await.unwrap();
     third.shutdown().await;
@@ -58,16 +59,13 @@ async fn a_backup_comes_back_and_a_spoilt_one_does_not() {
     for at in [0, 9, backup.len() / 2, backup.len() - 40, backup.len() - 1] {
         let mut spoilt = backup.clone();
         spoilt[at] ^= 1;
-        assert!(
-            matches!(restore(&dyn_disk(&disk), &spoilt), Err(CoordinatorError::Malformed { .. })),
-            "{at}"
-        );
+        assert!(matches!(restore(&dyn_disk(&disk), &spoilt), Err(CatalogError::Malformed { .. })), "{at}");
         let cut = &backup[..at];
-        assert!(matches!(restore(&dyn_disk(&disk), cut), Err(CoordinatorError::Malformed { .. })), "{at}");
+        assert!(matches!(restore(&dyn_disk(&disk), cut), Err(CatalogError::Malformed { .. })), "{at}");
     }
     restore(&dyn_disk(&disk), &backup).unwrap();
     let again = restore(&dyn_disk(&disk), &backup);
-    assert!(matches!(again, Err(CoordinatorError::CatalogExists)), "{again:?}");
+    assert!(matches!(again, Err(CatalogError::Exists)), "{again:?}");
 
     let world = Arc::clone(&cluster.world);
     let mut cluster = Cluster::on(power, disk, world, HASTY).await.unwrap();

@@ -20,7 +20,8 @@ fn invalid(what: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use crate::{Message, proto};
-    use model::note::{MemberFacts, PartFacts, StripeFacts, encode};
+    use model::Part;
+    use model::note::{MemberFacts, StripeFacts, encode};
     use model::{BlockId, StripeId};
 
     #[test]
@@ -28,13 +29,14 @@ mod tests {
         let name = "a/name".repeat(40);
         for (length, last) in [(0, false), (32, true)] {
             let (digest, fingerprint) = (vec![7; length], vec![9; 4 * length]);
+            let part = Part { name: name.clone(), version: 0, offset: 1 << 40, last };
             let member = MemberFacts {
                 block: BlockId(5),
                 generation: 300,
                 stored_bytes: 64 << 20,
                 digest: &digest,
                 fingerprint: &fingerprint,
-                object: last.then_some(PartFacts { name: &name, version: 0, offset: 1 << 40, last }),
+                object: last.then_some(&part),
             };
             let facts = StripeFacts { stripe: StripeId(1), code: "rs-2+1", block_bytes: 64 << 20 };
             let encoded = encode(facts, 2, [Some(member), None, Some(member)].into_iter());

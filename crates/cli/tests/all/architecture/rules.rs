@@ -4,13 +4,14 @@ use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From the bottom up; a crate depends on crates before it only.
-pub const LAYERS: [&str; 13] = [
+pub const LAYERS: [&str; 14] = [
     "gf",
     "codes",
     "model",
     "flow",
     "plan",
     "disk",
+    "catalog",
     "wire",
     "exec",
     "node",

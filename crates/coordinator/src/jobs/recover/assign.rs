@@ -3,13 +3,13 @@
 use super::Lost;
 use super::in_flight::InFlight;
 use crate::attempt::scheme;
-use crate::catalog::rows::{Assign, RecoveryRow};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::planner::{Candidates, Takers};
 use crate::shared::Shared;
+use catalog::rows::RecoveryRow;
 use flow::Scheme;
-use model::NodeId;
+use model::{Assign, NodeId};
 use plan::ByNode;
 use plan::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
 use plan::recovery::{Assignment, LostBlock, balanced};
@@ -34,13 +34,13 @@ pub(super) async fn assign(
     batch: Vec<Lost>,
     in_flight: &InFlight,
 ) -> Result<VecDeque<Pending>> {
-    let asked: BTreeSet<u32> = row.requestors.iter().copied().collect();
+    let asked: BTreeSet<NodeId> = row.requestors.iter().copied().collect();
     let (context, moves) = (Arc::clone(shared), row.moves);
-    let found = shared.catalog.run(move |catalog| {
+    let found = shared.catalog.decide(move |catalog| {
         let view = context.health.view();
         let mut takers = Takers::new(&view, &asked)?;
         let mut of = |lost: Lost| {
-            let found = catalog.placement(lost.block);
+            let found = catalog.placement(lost.block).map_err(CoordinatorError::from);
             let found = found.and_then(|p| context.planner.lost_block(&view, &p, moves, &mut takers));
             // Unknown, or beyond repair: the repair itself tells, and the others go on.
             (lost, found.ok())
@@ -60,18 +60,16 @@ pub(super) async fn assign(
     Ok(found.into_iter().map(pending).collect())
 }
 
-impl Assign {
-    /// The one of that name; empty: the usual one.
-    pub fn parse(name: &str) -> Result<Assign> {
-        match name {
-            "" | "balanced" => Ok(Assign::Balanced),
-            "least-recent" => Ok(Assign::LeastRecent),
-            "m-ppr" => Ok(Assign::MPpr),
-            "lowest-index" => Ok(Assign::LowestIndex),
-            other => Err(CoordinatorError::Invalid(format!(
-                "there is no assignment {other:?}; there are balanced, least-recent, m-ppr and lowest-index"
-            ))),
-        }
+/// The assignment of that name; empty: the usual one.
+pub(crate) fn assign_named(name: &str) -> Result<Assign> {
+    match name {
+        "" | "balanced" => Ok(Assign::Balanced),
+        "least-recent" => Ok(Assign::LeastRecent),
+        "m-ppr" => Ok(Assign::MPpr),
+        "lowest-index" => Ok(Assign::LowestIndex),
+        other => Err(CoordinatorError::Invalid(format!(
+            "there is no assignment {other:?}; there are balanced, least-recent, m-ppr and lowest-index"
+        ))),
     }
 }
 
@@ -83,7 +81,7 @@ pub(crate) fn at_once(
     takers: &Takers,
     known: &[&Candidates],
     in_flight: &InFlight,
-    user: &BTreeMap<u32, u64>,
+    user: &BTreeMap<NodeId, u64>,
 ) -> Result<Vec<Option<Assignment>>> {
     match how {
         Assign::Balanced => {
@@ -123,9 +121,9 @@ fn by_weight(
     takers: &Takers,
     known: &[&Candidates],
     in_flight: &InFlight,
-    user: &BTreeMap<u32, u64>,
+    user: &BTreeMap<NodeId, u64>,
 ) -> Result<Vec<Option<Assignment>>> {
-    let user_bytes = |node: NodeId| user.get(&node.0).copied().unwrap_or(0);
+    let user_bytes = |node: NodeId| user.get(&node).copied().unwrap_or(0);
     let mut planner = MPpr::new(&view.topology, takers.preferred(), user_bytes, Coefficients::default())?;
     let mut received = Received { scheme, bytes: ByNode::default() };
     for (assignment, bytes) in in_flight.under_way() {
@@ -198,7 +196,7 @@ impl Pending {
                 };
                 let Some(requestor) = room(requestors)
                     .into_iter()
-                    .min_by_key(|&node| (shared.received_by(node.0), in_flight.of(node)))
+                    .min_by_key(|&node| (shared.received_by(node), in_flight.of(node)))
                 else {
                     return false;
                 };

@@ -1,11 +1,13 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
-use crate::catalog::rows::{Assign, JobRow, RecoveryRow};
+use super::assign_named;
 use crate::config::{MAX_PARALLEL_REPAIRS, MIN_TICK_MS};
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::{self, Work};
 use crate::shared::Shared;
+use catalog::rows::{JobRow, RecoveryRow};
+use model::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,17 +33,18 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
         parallel if parallel <= MAX_PARALLEL_REPAIRS => parallel,
         _ => return Err(CoordinatorError::TooMany { what: "stripes", limit: MAX_PARALLEL_REPAIRS }),
     };
-    let assign = Assign::parse(&request.assign)?;
+    let assign = assign_named(&request.assign)?;
     let view = shared.health.view();
-    let mut nodes = vec![request.node];
-    nodes.extend(&request.more_nodes);
+    let mut nodes: Vec<NodeId> =
+        [request.node].iter().chain(&request.more_nodes).copied().map(NodeId).collect();
     nodes.sort_unstable();
     nodes.dedup();
     for &node in &nodes {
         match request.decommission {
             true if !view.node(node)?.is_living => {
                 return Err(CoordinatorError::Conflict(format!(
-                    "node-{node} is dead: there is nothing to move; `stripeline repair node {node}` rebuilds its blocks"
+                    "{node} is dead: there is nothing to move; `stripeline repair node {}` rebuilds its blocks",
+                    node.0
                 )));
             }
             true => {}
@@ -51,13 +54,13 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
         }
     }
     let asked = (request.requestor != 0).then_some(request.requestor);
-    let mut requestors: Vec<u32> = asked.into_iter().chain(request.requestors.iter().copied()).collect();
+    let mut requestors: Vec<NodeId> =
+        asked.into_iter().chain(request.requestors.iter().copied()).map(NodeId).collect();
     requestors.sort_unstable();
     requestors.dedup();
     for &node in &requestors {
         if !view.node(node)?.takes_blocks() || nodes.contains(&node) {
-            let text =
-                format!("node-{node} cannot be a requestor: it is dead, quarantined or decommissioned");
+            let text = format!("{node} cannot be a requestor: it is dead, quarantined or decommissioned");
             return Err(CoordinatorError::Conflict(text));
         }
     }
@@ -79,7 +82,7 @@ pub(crate) async fn recover_dead(shared: Arc<Shared>) {
     let task = shared.tasks.add("auto-recovery");
     let grace = Duration::from_millis(shared.config.recovery_grace_ms);
     let tick = Duration::from_millis(TICK_MS.min(shared.config.recovery_grace_ms).max(MIN_TICK_MS));
-    let mut since: BTreeMap<u32, Instant> = BTreeMap::new();
+    let mut since: BTreeMap<NodeId, Instant> = BTreeMap::new();
     loop {
         tokio::time::sleep(tick).await;
         let dead = match dead_holders(&shared).await {
@@ -103,12 +106,16 @@ pub(crate) async fn recover_dead(shared: Arc<Shared>) {
             continue;
         }
         task.note(|report| report.detail = waiting(&since, grace));
-        let due: Vec<u32> =
+        let due: Vec<NodeId> =
             since.iter().filter(|(_, at)| at.elapsed() >= grace).map(|(&node, _)| node).collect();
         let [first, rest @ ..] = &due[..] else { continue };
         let now = Instant::now();
         due.iter().for_each(|&node| _ = since.insert(node, now));
-        let request = proto::RepairRequest { node: *first, more_nodes: rest.to_vec(), ..Default::default() };
+        let request = proto::RepairRequest {
+            node: first.0,
+            more_nodes: rest.iter().map(|node| node.0).collect(),
+            ..Default::default()
+        };
         let started = match row_of(&shared, &request) {
             Ok(row) => jobs::start(&shared, Work::Lasting(JobRow::RecoverNodes(row))).await.map(|_| ()),
             Err(error) => Err(error),
@@ -124,13 +131,13 @@ pub(crate) async fn recover_dead(shared: Arc<Shared>) {
 }
 
 /// Dead nodes of which the catalog says that they hold blocks. Nodes get time to register after a start.
-async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<u32>> {
+async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<NodeId>> {
     if shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms) {
         return Ok(Vec::new());
     }
     let view = shared.health.view();
-    let dead: Vec<u32> = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(id, _)| id.0).collect();
-    let holds = move |catalog: &crate::catalog::Catalog| {
+    let dead: Vec<NodeId> = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(id, _)| id).collect();
+    let holds = move |catalog: &catalog::Catalog| {
         let mut holders = Vec::new();
         for node in dead {
             if catalog.holds_any(node)? {
@@ -148,12 +155,9 @@ fn too_many_dead(view: &View) -> bool {
     dead * 2 > view.nodes.len()
 }
 
-fn waiting(since: &BTreeMap<u32, Instant>, grace: Duration) -> String {
-    let node = |(node, at): (&u32, &Instant)| {
-        format!(
-            "node-{node} is dead; its recovery begins in {} s",
-            grace.saturating_sub(at.elapsed()).as_secs()
-        )
+fn waiting(since: &BTreeMap<NodeId, Instant>, grace: Duration) -> String {
+    let node = |(node, at): (&NodeId, &Instant)| {
+        format!("{node} is dead; its recovery begins in {} s", grace.saturating_sub(at.elapsed()).as_secs())
     };
     since.iter().map(node).collect::<Vec<_>>().join("; ")
 }

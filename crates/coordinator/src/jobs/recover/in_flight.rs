@@ -101,7 +101,10 @@ mod tests {
             requestor: NodeId(requestor),
         };
         let pending = |block: u128, assignment: Assignment| {
-            Pending::assigned(Lost { block: BlockId(block), node: 9, bytes: 10, margin: 1 }, assignment)
+            Pending::assigned(
+                Lost { block: BlockId(block), node: NodeId(9), bytes: 10, margin: 1 },
+                assignment,
+            )
         };
         let mut in_flight = InFlight::new(2);
         let (first, second) = (pending(1, assignment([1, 2], 3)), pending(2, assignment([2, 4], 5)));

@@ -1,15 +1,15 @@
 //! A recovery that is planned and prepared, and not run: whether it could be, and how fast plans are made and distributed.
 
 use super::assign::{Pending, assign};
-use super::{BATCH, InFlight, Lost, margin};
+use super::{BATCH, InFlight, Lost, margin, whose};
 use crate::attempt::scheme;
-use crate::catalog::rows::RecoveryRow;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::Job;
 use crate::planner::RepairSpec;
 use crate::shared::Shared;
-use model::{Fault, FlowId};
+use catalog::rows::RecoveryRow;
+use model::{Fault, FlowId, NodeId};
 use plan::{Damaged, by_urgency};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 128;
 const MAX_WAITING: usize = 256;
 
 /// A plan, and who gets it.
-type Ready = (u32, flow::FlowPlan);
+type Ready = (NodeId, flow::FlowPlan);
 
 /// The job: plans the repair of every block of the nodes, and has everybody who would take part prepare.
 pub(in crate::jobs) async fn rehearse(
@@ -74,7 +74,7 @@ pub(in crate::jobs) async fn rehearse(
         None => Ok(format!(
             "{done} repairs of {} planned in {:.3} s and prepared by all who would take part {:.3} s after the order; \
              nothing moved",
-            row.whose(),
+            whose(row),
             planning.as_secs_f64(),
             all.as_secs_f64()
         )),
@@ -92,7 +92,7 @@ async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
             for block in catalog.blocks_on(node)? {
                 let placement = catalog.placement(block)?;
                 let (survivors, needed) = margin(&context, &placement, &living);
-                let (bytes, margin) = (placement.row.stored_bytes, survivors.saturating_sub(needed));
+                let (bytes, margin) = (placement.facts.stored_bytes, survivors.saturating_sub(needed));
                 damaged.push(Damaged { stripe: Lost { block, node, bytes, margin }, survivors, needed });
             }
         }
@@ -116,7 +116,7 @@ async fn plan_all(
         let start = Instant::now();
         let pending = assign(shared, row, batch.to_vec(), &in_flight).await?;
         let (context, row, view) = (Arc::clone(shared), row.clone(), Arc::clone(view));
-        let made = shared.catalog.run(move |catalog| {
+        let made = shared.catalog.decide(move |catalog| {
             let in_flight = InFlight::new(usize::MAX);
             let plan = |mut pending: Pending| {
                 pending.choose(&context, row.assign, &in_flight);
@@ -141,10 +141,10 @@ fn plan_one(
     row: &RecoveryRow,
     view: &View,
     pending: &Pending,
-    placement: &crate::catalog::Placement,
+    placement: &model::Placement,
 ) -> Result<Ready> {
     let nobody = BTreeSet::new();
-    let asked = pending.assignment.as_ref().map(|assignment| assignment.requestor.0);
+    let asked = pending.assignment.as_ref().map(|assignment| assignment.requestor);
     let requestor = shared.planner.requestor(view, placement, asked, &nobody, |_| 0)?;
     let chain = pending.assignment.iter().flat_map(|assignment| &assignment.chain);
     let spec = RepairSpec {
@@ -154,11 +154,11 @@ fn plan_one(
         requestor,
         scheduled: true,
         // As the copy's would be; nothing is written.
-        generation: placement.row.last_generation + 1,
+        generation: placement.facts.last_generation + 1,
         flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,
-        helpers: chain.map(|node| node.0).collect(),
+        helpers: chain.copied().collect(),
         explained: false,
     };
     Ok((requestor, shared.planner.repair(view, placement, &spec, &nobody)?.planned.plan))

@@ -1,64 +1,81 @@
 //! Put: row pending → copies planned → staged on the nodes → one transaction that makes the version visible.
 
-use super::rows::{
-    BlockCopy, BlockRow, Location, MetaKey, MetaRow, ObjectRow, PartRow, PlannedRow, PutBlockKey,
-    PutBlockRow, PutRow, Sums,
-};
-use super::table::{Change, Read};
-use super::{Catalog, meta};
-use crate::config::MAX_OBJECT_BLOCKS;
-use crate::error::{CoordinatorError, Result};
-use model::{BlockId, FlowId, PutId};
+use crate::error::{CatalogError, Result};
+use crate::rows::{MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
+use crate::table::{Change, Read};
+use crate::{Catalog, meta};
+use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Sums};
 use std::collections::BTreeSet;
-use wire::limits;
+
+/// Bytes of an object's name.
+const MAX_NAME_BYTES: usize = 1024;
+
+/// Blocks of an object: 4 TiB in blocks of 64 MiB. A catalog's row and a message hold the list.
+pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
 
 /// Generation of the copies that a put writes.
-pub(crate) const FIRST_GENERATION: u64 = 1;
+pub const FIRST_GENERATION: u64 = 1;
 
 /// A put never commits a block with fewer copies than this, if it asked for as many.
-pub(crate) const MIN_REPLICAS: usize = 2;
+pub const MIN_REPLICAS: usize = 2;
 
 /// What a put begins with.
 #[derive(Clone, Debug)]
-pub(crate) struct NewPut {
+pub struct NewPut {
+    /// Its id.
     pub put: PutId,
+    /// The object.
     pub name: String,
+    /// Length of its blocks but the last.
     pub block_bytes: u64,
+    /// Copies wanted of each.
     pub replicas: u32,
+    /// It is given up then, unless its client says something.
     pub lease_until_ms: u64,
 }
 
 /// A block that is about to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct PlannedBlock {
+pub struct PlannedBlock {
+    /// Its id.
     pub block: BlockId,
+    /// Which block of the object.
     pub index: u64,
+    /// Its length.
     pub stored_bytes: u64,
+    /// What its client computed.
     pub sums: Sums,
+    /// Whether the object ends with it.
     pub last: bool,
-    pub nodes: Vec<u32>,
+    /// Who writes it.
+    pub nodes: Vec<NodeId>,
+    /// By this flow.
     pub flow: FlowId,
 }
 
 /// A block that the client says is durable on `nodes`.
 #[derive(Clone, Debug)]
-pub(crate) struct CommittedBlock {
+pub struct CommittedBlock {
+    /// Its id.
     pub block: BlockId,
+    /// Its length.
     pub stored_bytes: u64,
+    /// As it was planned.
     pub sums: Sums,
-    pub nodes: Vec<u32>,
+    /// Who has it.
+    pub nodes: Vec<NodeId>,
 }
 
 impl Catalog {
     /// Notes a put and gives it the object's next version.
-    pub fn begin_put(&self, new: NewPut) -> Result<u64> {
+    pub fn begin_put(&self, new: &NewPut) -> Result<u64> {
         check_name(&new.name)?;
         self.change(|txn| {
             let mut row = meta(txn)?;
             let version = row.next_version;
             row.next_version += 1;
             txn.put::<MetaRow>(&MetaKey, &row)?;
-            let NewPut { put, name, block_bytes, replicas, lease_until_ms } = new;
+            let NewPut { put, name, block_bytes, replicas, lease_until_ms } = new.clone();
             txn.put(&put, &PutRow { name, version, block_bytes, replicas, lease_until_ms })?;
             Ok(version)
         })
@@ -66,23 +83,23 @@ impl Catalog {
 
     /// A pending put.
     pub fn pending_put(&self, put: PutId) -> Result<PutRow> {
-        self.view(|txn| txn.get::<PutRow>(&put)?.ok_or(CoordinatorError::NoSuchPut))
+        self.view(|txn| txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut))
     }
 
     /// Notes that copies of a block may appear, and extends the put's lease. Durable before the plan goes out.
     pub fn plan_block(
         &self,
         put: PutId,
-        planned: PlannedBlock,
+        planned: &PlannedBlock,
         now_ms: u64,
         lease_until_ms: u64,
     ) -> Result<()> {
         self.change(|txn| {
-            let mut row = txn.get::<PutRow>(&put)?.ok_or(CoordinatorError::NoSuchPut)?;
-            check_block(&row, &planned)?;
+            let mut row = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
+            check_block(&row, planned)?;
             row.lease_until_ms = lease_until_ms;
             txn.put(&put, &row)?;
-            let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned;
+            let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned.clone();
             for &node in &nodes {
                 txn.plan_copy(BlockCopy { block, node, generation: FIRST_GENERATION }, now_ms)?;
             }
@@ -104,7 +121,7 @@ impl Catalog {
         now_ms: u64,
     ) -> Result<(String, ObjectRow)> {
         self.change(|txn| {
-            let pending = txn.get::<PutRow>(&put)?.ok_or(CoordinatorError::NoSuchPut)?;
+            let pending = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
             let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
             let object = ObjectRow {
                 version: pending.version,
@@ -162,10 +179,7 @@ impl Catalog {
 fn end_put(txn: &Change, put: PutId, planned: &[(PutBlockKey, PutBlockRow)], now_ms: u64) -> Result<()> {
     for (key, row) in planned {
         for &node in &row.nodes {
-            let copy = BlockCopy { block: key.block, node, generation: FIRST_GENERATION };
-            if txn.get::<PlannedRow>(&copy)?.is_some() {
-                txn.to_garbage(copy, now_ms)?;
-            }
+            txn.give_up_copy(BlockCopy { block: key.block, node, generation: FIRST_GENERATION }, now_ms)?;
         }
         txn.remove::<PutBlockRow>(key)?;
     }
@@ -181,7 +195,7 @@ fn committed_row(
     index: usize,
     count: usize,
     offset: u64,
-) -> Result<BlockRow> {
+) -> Result<BlockFacts> {
     let wrong = |what: &str| invalid(format!("block {index} of the put, {}: {what}", block.block));
     let (_, plan) = planned
         .iter()
@@ -196,7 +210,7 @@ fn committed_row(
     if plan.stored_bytes != block.stored_bytes || plan.sums != block.sums {
         return Err(wrong("length, digest or fingerprint differ from what was planned"));
     }
-    let nodes: BTreeSet<u32> = block.nodes.iter().copied().collect();
+    let nodes: BTreeSet<NodeId> = block.nodes.iter().copied().collect();
     if nodes.len() != block.nodes.len() || !nodes.iter().all(|node| plan.nodes.contains(node)) {
         return Err(wrong("it was not planned on these nodes"));
     }
@@ -204,9 +218,9 @@ fn committed_row(
         return Err(wrong("it is durable on too few nodes"));
     }
     let locations = nodes.iter().map(|&node| Location { node, generation: FIRST_GENERATION }).collect();
-    let part = PartRow { name: pending.name.clone(), version: pending.version, offset, last: plan.last };
-    let row = BlockRow::new(block.stored_bytes, block.sums, locations);
-    Ok(BlockRow { part: Some(part), replicas: pending.replicas, ..row })
+    let part = Part { name: pending.name.clone(), version: pending.version, offset, last: plan.last };
+    let row = BlockFacts::new(block.stored_bytes, block.sums, locations);
+    Ok(BlockFacts { part: Some(part), replicas: pending.replicas, ..row })
 }
 
 fn check_block(put: &PutRow, block: &PlannedBlock) -> Result<()> {
@@ -229,7 +243,7 @@ fn check_block(put: &PutRow, block: &PlannedBlock) -> Result<()> {
 
 /// Object names: UTF-8 (already), not empty, bounded, without control characters.
 pub(crate) fn check_name(name: &str) -> Result<()> {
-    let limit = limits::MAX_NAME_BYTES;
+    let limit = MAX_NAME_BYTES;
     if name.is_empty() || name.len() > limit {
         return Err(invalid(format!("a name of {} bytes: names have 1 to {limit}", name.len())));
     }
@@ -239,6 +253,6 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn invalid(what: String) -> CoordinatorError {
-    CoordinatorError::Invalid(what)
+fn invalid(what: String) -> CatalogError {
+    CatalogError::Invalid(what)
 }

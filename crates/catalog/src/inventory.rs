@@ -1,16 +1,17 @@
 //! What nodes say they hold, against what the catalog says.
 
-use super::Catalog;
-use super::garbage::is_known;
-use super::repair::holders;
-use super::rows::{BlockCopy, BlockRow, GarbageRow, HeldRow, Location};
-use super::table::Read;
+use crate::Catalog;
 use crate::error::Result;
+use crate::garbage::is_known;
+use crate::intent::holders;
+use crate::rows::{GarbageRow, HeldKey, HeldRow};
+use crate::table::{Key, Read};
+use model::{BlockCopy, BlockFacts, NodeId};
 use std::collections::BTreeSet;
 
 /// What came of a list of copies.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Reconciled {
+pub struct Reconciled {
     /// Copies of known blocks at another place than the catalog says: they are garbage from now on.
     pub surplus: u64,
     /// Copies of blocks that the catalog does not know. They stay as they are.
@@ -22,7 +23,12 @@ pub(crate) struct Reconciled {
 impl Catalog {
     /// Compares copies that a node has with the catalog. One that it does not know in any state is of another history: if
     /// its block is not known either, nothing is done about it, ever; else it is garbage that its block may need.
-    pub fn reconcile(&self, copies: &[BlockCopy], living: &BTreeSet<u32>, now_ms: u64) -> Result<Reconciled> {
+    pub fn reconcile(
+        &self,
+        copies: &[BlockCopy],
+        living: &BTreeSet<NodeId>,
+        now_ms: u64,
+    ) -> Result<Reconciled> {
         let (mut result, surplus) = self.view(|txn| {
             let (mut result, mut surplus) = (Reconciled::default(), Vec::new());
             for copy in copies {
@@ -30,7 +36,7 @@ impl Catalog {
                 if !is_garbage && is_known(txn, copy)? {
                     continue;
                 }
-                match txn.get::<BlockRow>(&copy.block)? {
+                match txn.get::<BlockFacts>(&copy.block)? {
                     None if is_garbage => {}
                     None => result.unknown += 1,
                     Some(row) => {
@@ -49,7 +55,7 @@ impl Catalog {
         // Nearly always there is none: then nothing is written.
         if !surplus.is_empty() {
             self.change(|txn| {
-                for copy in surplus {
+                for &copy in &surplus {
                     // What became a location meanwhile is none.
                     if !is_known(txn, &copy)? {
                         txn.to_garbage(copy, now_ms)?;
@@ -67,11 +73,11 @@ impl Catalog {
         &self,
         copy: &BlockCopy,
         digest: &[u8],
-        living: &BTreeSet<u32>,
+        living: &BTreeSet<NodeId>,
         now_ms: u64,
     ) -> Result<bool> {
         self.change(|txn| {
-            let Some(mut row) = txn.get::<BlockRow>(&copy.block)? else { return Ok(false) };
+            let Some(mut row) = txn.get::<BlockFacts>(&copy.block)? else { return Ok(false) };
             let is_the_block = row.sums.digest.is_none_or(|known| known == digest);
             let has_place = row.on(copy.node).is_none()
                 && match row.stripe {
@@ -86,7 +92,7 @@ impl Catalog {
                     txn.to_garbage(old.copy_of(copy.block), now_ms)?;
                 }
             }
-            row.locations.push(Location { node: copy.node, generation: copy.generation });
+            row.locations.push(copy.location());
             row.last_generation = row.last_generation.max(copy.generation);
             txn.set_block(copy.block, &row)?;
             Ok(true)
@@ -94,10 +100,10 @@ impl Catalog {
     }
 
     /// Copies that the catalog places on the node.
-    pub fn held_by(&self, node: u32) -> Result<BTreeSet<BlockCopy>> {
+    pub fn held_by(&self, node: NodeId) -> Result<BTreeSet<BlockCopy>> {
         self.view(|txn| {
-            let held = txn.all::<HeldRow>(&node.to_be_bytes())?;
-            let copy = |(key, row): (super::rows::HeldKey, HeldRow)| BlockCopy {
+            let held = txn.all::<HeldRow>(&Key::to_bytes(&node))?;
+            let copy = |(key, row): (HeldKey, HeldRow)| BlockCopy {
                 block: key.block,
                 node,
                 generation: row.generation,
@@ -111,8 +117,8 @@ impl Catalog {
         self.change(|txn| {
             let mut forgotten = 0;
             for copy in copies {
-                let Some(mut row) = txn.get::<BlockRow>(&copy.block)? else { continue };
-                let lost = Location { node: copy.node, generation: copy.generation };
+                let Some(mut row) = txn.get::<BlockFacts>(&copy.block)? else { continue };
+                let lost = copy.location();
                 if row.locations.contains(&lost) {
                     row.locations.retain(|l| *l != lost);
                     txn.set_block(copy.block, &row)?;

@@ -1,64 +1,101 @@
 //! The bytes that catalogs and backups are made of stay as they are.
 
-use super::rows::{
-    Assign, AuditRow, BlockCopy, BlockRow, GarbageRow, HeldKey, HeldRow, JobRow, LeavingRow, LinksRow,
-    Location, MemberRow, MetaKey, MetaRow, NodeRow, ObjectRow, PartRow, PlannedRow, PutBlockKey, PutBlockRow,
-    PutRow, RecoveryRow, RepairRow, StripePlace, StripeRow, StripeState, Sums, TABLES, TaskRow, Wish,
-};
-use super::table::{Change, Read, Scan};
-use super::{Catalog, restore};
+use crate::backend::Scan;
 use crate::error::Result;
+use crate::rows::{
+    AuditRow, Difference, GarbageRow, HeldKey, HeldRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey,
+    MetaRow, NewStripe, NodeRow, ObjectRow, PlannedRow, Purpose, PutBlockKey, PutBlockRow, PutRow,
+    RecoveryRow, StripeRow, TABLES, TaskRow, Wish,
+};
+use crate::table::{Change, Read};
+use crate::{Catalog, restore};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
-use model::{BlockId, ClusterId, FlowId, PutId, StripeId};
+use model::{
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, NodeId, Part, PutId, StripeId,
+    StripePlace, Sums,
+};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A row on each line: its table, key and value. Written by format 1, row version 1. A difference means that catalogs
+/// A row on each line: its table, key and value. Written by format 2, row version 1. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.
-const ROWS: &str = include_str!("../../golden/rows-v1.txt");
+const ROWS: &str = include_str!("../golden/rows-v2.txt");
 
-/// A backup of the rows that outlive their flows. Written by version 1.
-const BACKUP: &str = include_str!("../../golden/backup-v1.hex");
+/// A backup of the rows that outlive their flows. Written by version 2.
+const BACKUP: &str = include_str!("../golden/backup-v2.hex");
 
 const DATA: BlockId = BlockId(0x00ff_1122_3344_5566_7788_99aa_bbcc_ddee);
 const PARITY: BlockId = BlockId(2);
 const STRIPE: StripeId = StripeId(u128::MAX - 1);
 const FLOW: FlowId = FlowId(0x1234);
-const COPY: BlockCopy = BlockCopy { block: DATA, node: 7, generation: 300 };
+const COPY: BlockCopy = BlockCopy { block: DATA, node: NodeId(7), generation: 300 };
 
 fn sums() -> Sums {
     Sums { digest: Some([7; 32]), fingerprint: Some(Fingerprint::from_bytes([9; 128])) }
 }
 
-fn part() -> PartRow {
-    PartRow { name: "höhe/x".to_owned(), version: 300, offset: 1 << 40, last: true }
+fn part() -> Part {
+    Part { name: "höhe/x".to_owned(), version: 300, offset: 1 << 40, last: true }
 }
 
 fn recovery(assign: Assign) -> JobRow {
     JobRow::RecoverNodes(RecoveryRow {
-        nodes: vec![5, 300],
+        nodes: vec![NodeId(5), NodeId(300)],
         moves: true,
         scheme: "pipeline".to_owned(),
         slice_bytes: 32 << 10,
         verify: true,
         parallel: 64,
         assign,
-        requestors: vec![1],
+        requestors: vec![NodeId(1)],
     })
 }
 
-fn stripe(state: StripeState) -> StripeRow {
-    let members = vec![Some(MemberRow { block: DATA }), None, Some(MemberRow { block: PARITY })];
-    StripeRow { code: "rs-2+1".to_owned(), block_bytes: 64 << 20, members, state }
+fn stripe() -> StripeRow {
+    let members = vec![Some(DATA), None, Some(PARITY)];
+    StripeRow { code: "rs-2+1".to_owned(), block_bytes: 64 << 20, members }
+}
+
+fn links() -> LinksRow {
+    let row = vec![None, Some(1_000.5)];
+    LinksRow {
+        nodes: Some(vec![1, 300]),
+        bandwidth: Some(vec![row.clone(), row.clone()]),
+        up: Some(row),
+        down: None,
+    }
+}
+
+fn audit() -> AuditRow {
+    AuditRow {
+        at_unix_ms: 1_700_000_000_000,
+        blocks: vec![DATA],
+        flow: FLOW,
+        attempt: 2,
+        scheme: "pipeline".to_owned(),
+        why: Some("fewest timeslots".to_owned()),
+        driver: NodeId(7),
+        helpers: vec![NodeId(1), NodeId(300)],
+        predicted_bytes: 300,
+        moved_bytes: 301,
+        cross_rack_bytes: 5,
+        timeslots: 1.5,
+        predicted_s: Some(0.25),
+        verified_us: 1_000,
+        durable_us: 2_000,
+        kept_slices: 3,
+        differing: vec![Difference { from: 1, to: 7, predicted_bytes: 9, moved_bytes: 10 }],
+        fault: None,
+    }
 }
 
 /// Rows that every catalog has, of each variant one.
-fn put_lasting(txn: &Change) -> Result<()> {
-    let meta = MetaRow { cluster: ClusterId(5), unnamed: true, ..super::meta(txn)? };
+fn put_lasting(txn: &Change<'_>) -> Result<()> {
+    let meta = MetaRow { cluster: ClusterId(5), unnamed: true, ..crate::meta(txn)? };
     txn.put(&MetaKey, &MetaRow { next_version: 301, next_job: 12, ..meta })?;
     let at = |port: u16| format!("10.0.0.7:{port}");
-    txn.put(&7, &NodeRow { control_addr: at(7000), data_addr: at(7001), rack: "r1".to_owned() })?;
+    txn.put(&NodeId(7), &NodeRow { control_addr: at(7000), data_addr: at(7001), rack: "r1".to_owned() })?;
     let object = ObjectRow {
         version: 300,
         object_bytes: 70_000,
@@ -69,11 +106,11 @@ fn put_lasting(txn: &Change) -> Result<()> {
     };
     txn.put(&"höhe/x".to_owned(), &object)?;
     txn.put(&"rebuilt".to_owned(), &ObjectRow { digest: None, ..object })?;
-    let data = BlockRow {
+    let data = BlockFacts {
         stored_bytes: 70_000,
         sums: sums(),
         last_generation: 300,
-        locations: vec![Location { node: 7, generation: 300 }],
+        locations: vec![Location { node: NodeId(7), generation: 300 }],
         replicas: 3,
         part: Some(part()),
         stripe: Some(StripePlace { stripe: STRIPE, index: 0 }),
@@ -81,14 +118,13 @@ fn put_lasting(txn: &Change) -> Result<()> {
     };
     txn.put(&DATA, &data)?;
     let place = Some(StripePlace { stripe: STRIPE, index: 2 });
-    let parity = BlockRow { sums: Sums::default(), part: None, stripe: place, dead: true, ..data };
+    let parity = BlockFacts { sums: Sums::default(), part: None, stripe: place, dead: true, ..data };
     txn.put(&PARITY, &parity)?;
-    txn.put(&HeldKey { node: 7, block: DATA }, &HeldRow { generation: 300 })?;
-    txn.put(&STRIPE, &stripe(StripeState::Encoded))?;
+    txn.put(&HeldKey { node: NodeId(7), block: DATA }, &HeldRow { generation: 300 })?;
+    txn.put(&STRIPE, &stripe())?;
     let archive = JobRow::Archive { name: "x".to_owned(), code: "rs-2+1".to_owned(), slice_bytes: 32 << 10 };
     let jobs = [
         archive,
-        JobRow::Recover { node: 5, scheme: String::new(), slice_bytes: 1024, verify: false, parallel: 1 },
         recovery(Assign::Balanced),
         recovery(Assign::LeastRecent),
         recovery(Assign::MPpr),
@@ -97,15 +133,15 @@ fn put_lasting(txn: &Change) -> Result<()> {
     (0..).zip(&jobs).try_for_each(|(number, job)| txn.put::<JobRow>(&number, job))?;
     let gone = BlockCopy { block: BlockId(4), ..COPY };
     txn.put(&gone, &GarbageRow { since_ms: 1_700_000_000_000 })?;
-    txn.put(&MetaKey, &LinksRow { json: "{}".to_owned() })?;
-    txn.put::<AuditRow>(&9, &AuditRow { json: "{}".to_owned() })?;
-    txn.put(&7, &LeavingRow { since_ms: 5 })?;
+    txn.put(&MetaKey, &links())?;
+    txn.put::<AuditRow>(&9, &audit())?;
+    txn.put(&NodeId(7), &LeavingRow { since_ms: 5 })?;
     txn.put(&"scrub".to_owned(), &TaskRow { wish: Wish::Pause })?;
     txn.put(&"repair-4".to_owned(), &TaskRow { wish: Wish::Stop })
 }
 
 /// Rows that end with a flow.
-fn put_in_flight(txn: &Change) -> Result<()> {
+fn put_in_flight(txn: &Change<'_>) -> Result<()> {
     let put = PutId(0xabcd);
     let row = PutRow {
         name: "höhe/x".to_owned(),
@@ -120,19 +156,21 @@ fn put_in_flight(txn: &Change) -> Result<()> {
         stored_bytes: 70_000,
         sums: sums(),
         last: true,
-        nodes: vec![7, 300],
+        nodes: vec![NodeId(7), NodeId(300)],
         flow: FLOW,
     };
     txn.put(&PutBlockKey { put, block: DATA }, &block)?;
     txn.put(&COPY, &PlannedRow { since_ms: 1_700_000_000_000 })?;
-    txn.put(&DATA, &RepairRow { flow: FLOW, attempt: 2, target: Location { node: 7, generation: 301 } })?;
-    let encoding = StripeState::Encoding { flow: FLOW, attempt: 3, copies: vec![COPY] };
-    txn.put(&StripeId(3), &stripe(encoding))
+    let purpose = Purpose::Repair { replaces: Some(NodeId(7)) };
+    txn.put(&FLOW, &IntentRow { attempt: 2, purpose, copies: vec![COPY] })?;
+    let StripeRow { code, block_bytes, members } = stripe();
+    let new = NewStripe { stripe: STRIPE, code, block_bytes, members, data: 2, kept: vec![COPY] };
+    txn.put(&FlowId(3), &IntentRow { attempt: 1, purpose: Purpose::Encode(new), copies: vec![COPY] })
 }
 
-fn catalog(rows: impl FnOnce(&Change) -> Result<()>) -> Catalog {
+fn catalog(rows: impl Fn(&Change) -> Result<()>) -> Catalog {
     let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
-    let catalog = Catalog::open(&disk).unwrap();
+    let catalog = Catalog::open(&disk, ClusterId(1)).unwrap();
     catalog.change(rows).unwrap();
     catalog
 }
@@ -189,9 +227,10 @@ fn backups_are_stable_and_can_be_restored() {
 
     let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
     restore(&disk, &from_hex(BACKUP)).unwrap();
-    let restored = Catalog::open(&disk).unwrap();
+    let restored = Catalog::open(&disk, ClusterId(1)).unwrap();
     let (object, blocks) = restored.object("höhe/x").unwrap();
     assert_eq!((object.version, object.blocks, object.digest), (300, vec![DATA], Some([8; 32])));
-    assert_eq!((blocks[0].row.part.clone(), blocks[0].row.sums), (Some(part()), sums()));
-    assert_eq!(restored.jobs().unwrap().len(), 6);
+    assert_eq!((blocks[0].facts.part.clone(), blocks[0].facts.sums), (Some(part()), sums()));
+    assert_eq!(restored.jobs().unwrap().len(), 5);
+    assert_eq!((restored.links().unwrap(), restored.audit(0).unwrap()), (links(), vec![audit()]));
 }

@@ -4,46 +4,58 @@
 //! the parities' sidecars say that it belongs to a stripe from which it can be decoded. What was deleted, but not yet
 //! removed by the nodes, comes back too: nothing on the nodes says that it was deleted.
 
-use super::rows::{
-    BlockRow, Location, MemberRow, MetaKey, ObjectRow, PartRow, StripePlace, StripeRow, StripeState, Sums,
-};
-use super::table::{Change, Read, Row, Scan};
-use super::{Catalog, meta};
-use crate::error::{CoordinatorError, Result};
-use model::{BlockId, StripeId};
+use crate::error::{CatalogError, Result};
+use crate::rows::{MetaKey, ObjectRow, StripeRow};
+use crate::table::{Change, Read};
+use crate::{Catalog, meta};
+use model::{BlockFacts, BlockId, Location, Part, StripeId, StripePlace, Sums};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy that a node has, with its sidecar.
 #[derive(Clone, Debug)]
-pub(crate) struct FoundBlock {
+pub struct FoundBlock {
+    /// The block.
     pub block: BlockId,
+    /// Where, and which writing of it.
     pub location: Location,
+    /// What its sidecar says of it.
     pub facts: Facts,
+    /// What its sidecar says of its stripe.
     pub stripe: Option<FoundStripe>,
 }
 
 /// What is known of a block's contents.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
+pub struct Facts {
+    /// Its length.
     pub stored_bytes: u64,
+    /// Its sums.
     pub sums: Sums,
-    pub part: Option<PartRow>,
+    /// What of an object it is.
+    pub part: Option<Part>,
 }
 
 /// What a sidecar says of its stripe.
 #[derive(Clone, Debug)]
-pub(crate) struct FoundStripe {
+pub struct FoundStripe {
+    /// Its id.
     pub stripe: StripeId,
+    /// The code's name.
     pub code: String,
+    /// Logical length of its blocks.
     pub block_bytes: u64,
+    /// n of them; `None` is all zero.
     pub members: Vec<Option<(BlockId, Facts)>>,
 }
 
 /// What was restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rebuilt {
+pub struct Rebuilt {
+    /// Objects that are whole.
     pub objects: u64,
+    /// Their blocks, and those of their stripes.
     pub blocks: u64,
+    /// Stripes with a block of an object.
     pub stripes: u64,
     /// Versions that are newer than what was restored, and not whole.
     pub incomplete: u64,
@@ -61,13 +73,9 @@ impl Catalog {
     ) -> Result<Rebuilt> {
         let sight = Sight::new(found, recoverable);
         self.change(|txn| {
-            let mut objects = 0;
-            txn.raw_scan(ObjectRow::TABLE, &[], &mut |_, _| {
-                objects += 1;
-                Ok(Scan::Next)
-            })?;
+            let objects = txn.count::<ObjectRow>()?;
             if objects > 0 {
-                return Err(CoordinatorError::CatalogNotEmpty { objects });
+                return Err(CatalogError::NotEmpty { objects });
             }
             let rebuilt = sight.write(txn, replicas, now_ms)?;
             let mut row = meta(txn)?;
@@ -184,7 +192,7 @@ impl Sight {
         }
     }
 
-    fn part(&self, block: &BlockId) -> Option<&PartRow> {
+    fn part(&self, block: &BlockId) -> Option<&Part> {
         self.facts.get(block)?.part.as_ref()
     }
 
@@ -224,12 +232,11 @@ impl Sight {
         let mut count = 0;
         for (id, stripe) in &self.stripes {
             if stripe.blocks().any(|(block, _)| live.contains(block)) {
-                let member = |m: &Option<(BlockId, Facts)>| m.as_ref().map(|&(block, _)| MemberRow { block });
+                let member = |m: &Option<(BlockId, Facts)>| m.as_ref().map(|&(block, _)| block);
                 let row = StripeRow {
                     code: stripe.code.clone(),
                     block_bytes: stripe.block_bytes,
                     members: stripe.members.iter().map(member).collect(),
-                    state: StripeState::Encoded,
                 };
                 txn.put(id, &row)?;
                 count += 1;
@@ -252,7 +259,7 @@ impl Sight {
             let last_generation = copies.iter().map(|l| l.generation).max().unwrap_or(1);
             // Of a member of a stripe only the last rewriting counts; replicas are all the same.
             let counts = |l: &&Location| stripe.is_none() || l.generation == last_generation;
-            let row = BlockRow {
+            let row = BlockFacts {
                 stored_bytes: facts.stored_bytes,
                 sums: facts.sums,
                 last_generation,

@@ -1,11 +1,11 @@
 //! Delete: one transaction that removes the name and lets the blocks die.
 
-use super::Catalog;
-use super::blocks::{object, referenced};
-use super::rows::{BlockRow, ObjectRow, StripeRow};
-use super::table::{Change, Read};
+use crate::Catalog;
+use crate::blocks::{object, referenced};
 use crate::error::Result;
-use model::{BlockId, StripeId};
+use crate::rows::{ObjectRow, StripeRow};
+use crate::table::{Change, Read};
+use model::{BlockFacts, BlockId, StripeId};
 
 impl Catalog {
     /// Removes an object.
@@ -18,7 +18,7 @@ impl Catalog {
     }
 }
 
-impl Change {
+impl Change<'_> {
     /// A block that no object names any more. Outside a stripe it is garbage. In a stripe it keeps its bytes, which
     /// other members are decoded with, until the last data block of the stripe dies; then the whole stripe goes.
     pub(super) fn retire_block(&self, block: BlockId, now_ms: u64) -> Result<()> {
@@ -35,8 +35,8 @@ impl Change {
             .members
             .iter()
             .flatten()
-            .map(|member| Ok((member.block, referenced(self, member.block)?)))
-            .collect::<Result<Vec<(BlockId, BlockRow)>>>()?;
+            .map(|&block| Ok((block, referenced(self, block)?)))
+            .collect::<Result<Vec<(BlockId, BlockFacts)>>>()?;
         if members.iter().any(|(_, row)| row.part.is_some() && !row.dead) {
             return Ok(());
         }

@@ -1,9 +1,9 @@
 //! Jobs that go on after a restart, and what operators want of tasks.
 
-use super::rows::{JobRow, MetaKey, TaskRow, Wish};
-use super::table::Read;
-use super::{Catalog, meta};
 use crate::error::Result;
+use crate::rows::{JobRow, MetaKey, TaskRow, Wish};
+use crate::table::Read;
+use crate::{Catalog, meta};
 use std::collections::BTreeMap;
 
 impl Catalog {

@@ -1,15 +1,20 @@
 //! Nodes, which cluster they belong to, and what is known of the links between them.
 
-use super::rows::{LeavingRow, LinksRow, MetaKey, NodeRow};
-use super::table::Read;
-use super::{Catalog, meta};
-use crate::error::{CoordinatorError, Result};
-use model::ClusterId;
+use crate::error::{CatalogError, Result};
+use crate::rows::{LeavingRow, LinksRow, MetaKey, NodeRow};
+use crate::table::Read;
+use crate::{Catalog, meta};
+use model::{ClusterId, NodeId};
 
 impl Catalog {
     /// Notes a node that registers. A node that was never part of a cluster joins this one; one of another cluster is
     /// refused, unless this catalog is new: then it takes that cluster's id and keeps its blocks, to be rebuilt from.
-    pub fn register_node(&self, node: u32, row: &NodeRow, cluster: Option<ClusterId>) -> Result<ClusterId> {
+    pub fn register_node(
+        &self,
+        node: NodeId,
+        row: &NodeRow,
+        cluster: Option<ClusterId>,
+    ) -> Result<ClusterId> {
         self.change(|txn| {
             let mut meta = meta(txn)?;
             match cluster {
@@ -17,11 +22,7 @@ impl Catalog {
                     meta.cluster = theirs;
                 }
                 Some(theirs) if theirs != meta.cluster => {
-                    return Err(CoordinatorError::Conflict(format!(
-                        "node-{node} belongs to cluster {theirs}, this is {}; \
-                         start it with an empty folder or with its own coordinator",
-                        meta.cluster
-                    )));
+                    return Err(CatalogError::OtherCluster { node, theirs, ours: meta.cluster });
                 }
                 _ => {}
             }
@@ -36,28 +37,28 @@ impl Catalog {
         })
     }
 
-    /// The table of links, as JSON; empty if there is none.
-    pub fn links(&self) -> Result<String> {
-        self.view(|txn| Ok(txn.get::<LinksRow>(&MetaKey)?.map_or(String::new(), |row| row.json)))
+    /// What the operator knows of the links; empty if nobody said anything.
+    pub fn links(&self) -> Result<LinksRow> {
+        self.view(|txn| Ok(txn.get::<LinksRow>(&MetaKey)?.unwrap_or_default()))
     }
 
     /// Replaces it.
-    pub fn set_links(&self, json: &str) -> Result<()> {
-        self.change(|txn| txn.put(&MetaKey, &LinksRow { json: json.to_owned() }))
+    pub fn set_links(&self, links: &LinksRow) -> Result<()> {
+        self.change(|txn| txn.put(&MetaKey, links))
     }
 
     /// All nodes that ever registered.
-    pub fn nodes(&self) -> Result<Vec<(u32, NodeRow)>> {
+    pub fn nodes(&self) -> Result<Vec<(NodeId, NodeRow)>> {
         self.view(|txn| txn.all::<NodeRow>(&[]))
     }
 
     /// Nodes that are to hold nothing.
-    pub fn leaving(&self) -> Result<Vec<u32>> {
+    pub fn leaving(&self) -> Result<Vec<NodeId>> {
         self.view(|txn| Ok(txn.all::<LeavingRow>(&[])?.into_iter().map(|(node, _)| node).collect()))
     }
 
     /// Notes that a node is to hold nothing, or that it may hold blocks again.
-    pub fn set_leaving(&self, node: u32, leaves: bool, now_ms: u64) -> Result<()> {
+    pub fn set_leaving(&self, node: NodeId, leaves: bool, now_ms: u64) -> Result<()> {
         self.change(|txn| {
             if !leaves {
                 return txn.remove::<LeavingRow>(&node).map(|_| ());

@@ -1,18 +1,24 @@
 //! Counting: what there is, and what is missing.
 
-use super::Catalog;
-use super::blocks::referenced;
-use super::rows::{BlockRow, GarbageRow, ObjectRow, PlannedRow, StripeRow, StripeState};
-use super::table::{Read, Row, Scan};
+use crate::Catalog;
+use crate::backend::Scan;
+use crate::blocks::referenced;
 use crate::error::Result;
+use crate::rows::{GarbageRow, ObjectRow, PlannedRow, StripeRow};
+use crate::table::{Read, Row};
+use model::{BlockFacts, NodeId};
 use std::collections::BTreeSet;
 
 /// Counts over the whole catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
+    /// Present versions.
     pub objects: u64,
+    /// Data blocks and parities.
     pub blocks: u64,
+    /// Encoded stripes.
     pub stripes: u64,
+    /// Copies that have to go.
     pub garbage: u64,
     /// Copies that plans are to write, neither committed nor given up.
     pub in_flight: u64,
@@ -27,24 +33,17 @@ impl Catalog {
     /// zero), which members can be had.
     pub fn counts(
         &self,
-        living: &BTreeSet<u32>,
+        living: &BTreeSet<NodeId>,
         mut recoverable: impl FnMut(&str, &[bool]) -> Vec<bool>,
     ) -> Result<Counts> {
         self.view(|txn| {
-            let mut counts = Counts::default();
-            txn.raw_scan(ObjectRow::TABLE, &[], &mut |_, _| {
-                counts.objects += 1;
-                Ok(Scan::Next)
-            })?;
-            txn.raw_scan(GarbageRow::TABLE, &[], &mut |_, _| {
-                counts.garbage += 1;
-                Ok(Scan::Next)
-            })?;
-            txn.raw_scan(PlannedRow::TABLE, &[], &mut |_, _| {
-                counts.in_flight += 1;
-                Ok(Scan::Next)
-            })?;
-            txn.scan::<BlockRow>(&[], |_, row| {
+            let mut counts = Counts {
+                objects: txn.count::<ObjectRow>()?,
+                garbage: txn.count::<GarbageRow>()?,
+                in_flight: txn.count::<PlannedRow>()?,
+                ..Counts::default()
+            };
+            txn.scan::<BlockFacts>(&[], |_, row| {
                 counts.blocks += 1;
                 if row.stripe.is_none() && !row.lives(living) {
                     counts.missing += 1;
@@ -53,14 +52,11 @@ impl Catalog {
                 Ok(Scan::Next)
             })?;
             txn.scan::<StripeRow>(&[], |_, stripe| {
-                if stripe.state != StripeState::Encoded {
-                    return Ok(Scan::Next);
-                }
                 counts.stripes += 1;
                 let usable = stripe
                     .members
                     .iter()
-                    .map(|member| member.map_or(Ok(true), |m| Ok(referenced(txn, m.block)?.lives(living))))
+                    .map(|member| member.map_or(Ok(true), |block| Ok(referenced(txn, block)?.lives(living))))
                     .collect::<Result<Vec<bool>>>()?;
                 let missing = usable.iter().filter(|usable| !**usable).count();
                 if missing > 0 {

@@ -1,31 +1,32 @@
 //! The states of docs/data-model.md against what the catalog's calls do: each is run, and every change of state is noted.
 
-use super::rows::{
-    BlockCopy, BlockRow, GarbageRow, Location, PartRow, PlannedRow, PutRow, StripeRow, StripeState, Sums,
-};
-use super::table::{Read, Snapshot};
-use super::{
-    Catalog, CommittedBlock, FIRST_GENERATION, Facts, FoundBlock, FoundStripe, NewPut, NewStripe,
-    PARITY_GENERATION, PlannedBlock, RepairTicket, StagedParity,
-};
+use crate::backend::{Backend, Memory, Redb};
 use crate::error::Result;
+use crate::rows::{GarbageRow, IntentRow, PlannedRow, PutRow, StripeRow};
+use crate::table::{Read, Snapshot};
+use crate::{
+    Catalog, CommittedBlock, FIRST_GENERATION, Facts, FoundBlock, FoundStripe, Intent, NewPut, NewStripe,
+    PlannedBlock, Purpose, Staged,
+};
 use disk::{CrashDisk, Disk, PowerSwitch};
-use model::{BlockId, FlowId, PutId, StripeId};
+use model::{
+    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, NodeId, Part, PutId, StripeId, Sums,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const PAGE: &str = include_str!("../../../../docs/data-model.md");
+const PAGE: &str = include_str!("../../../docs/data-model.md");
 
 const BYTES: u64 = 10;
 const FLOW: FlowId = FlowId(1);
 const NOW: u64 = 0;
 /// Nodes that hold the replicas of a put.
-const REPLICAS: [u32; 3] = [1, 2, 3];
-const PARITY_NODE: u32 = 4;
-const FREE: u32 = 5;
+const REPLICAS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
+const PARITY_NODE: NodeId = NodeId(4);
+const FREE: NodeId = NodeId(5);
 
 /// What has states; the names head the sections of the page.
-const KINDS: [&str; 4] = ["copy", "block", "stripe", "put"];
+const KINDS: [&str; 5] = ["copy", "block", "stripe", "put", "intent"];
 
 /// The state of each thing by kind and key; what has no row is not listed.
 type States = BTreeMap<(&'static str, String), &'static str>;
@@ -38,7 +39,7 @@ fn states(txn: &Snapshot) -> Result<States> {
     };
     txn.all::<PlannedRow>(&[])?.into_iter().for_each(|(key, _)| copy(key, "planned"));
     txn.all::<GarbageRow>(&[])?.into_iter().for_each(|(key, _)| copy(key, "garbage"));
-    let blocks = txn.all::<BlockRow>(&[])?;
+    let blocks = txn.all::<BlockFacts>(&[])?;
     let locations = blocks.iter().flat_map(|(block, row)| row.locations.iter().map(|l| l.copy_of(*block)));
     locations.for_each(|key| copy(key, "location"));
     for (block, row) in blocks {
@@ -49,9 +50,11 @@ fn states(txn: &Snapshot) -> Result<States> {
         };
         states.insert(("block", block.to_string()), state);
     }
-    for (stripe, row) in txn.all::<StripeRow>(&[])? {
-        let encoded = row.state == StripeState::Encoded;
-        states.insert(("stripe", stripe.to_string()), if encoded { "encoded" } else { "encoding" });
+    for (stripe, _) in txn.all::<StripeRow>(&[])? {
+        states.insert(("stripe", stripe.to_string()), "encoded");
+    }
+    for (flow, row) in txn.all::<IntentRow>(&[])? {
+        states.insert(("intent", flow.to_string()), if row.attempt == 1 { "begun" } else { "mended" });
     }
     for (put, _) in txn.all::<PutRow>(&[])? {
         states.insert(("put", put.to_string()), "pending");
@@ -68,8 +71,9 @@ struct Watched {
 }
 
 impl Watched {
-    fn new() -> Watched {
-        Watched { catalog: empty(), seen: BTreeSet::new(), ids: 100 }
+    fn over(backend: Box<dyn Backend>) -> Watched {
+        let catalog = Catalog::over(backend, ClusterId(1)).unwrap();
+        Watched { catalog, seen: BTreeSet::new(), ids: 100 }
     }
 
     /// Runs a call and notes what changed, even if it ends with an error: some changes are made then.
@@ -96,7 +100,7 @@ impl Watched {
         let (put, block) = (PutId(self.id()), BlockId(self.id()));
         let name = name.to_owned();
         let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100 };
-        self.act("begin_put", |c| c.begin_put(new)).unwrap();
+        self.act("begin_put", |c| c.begin_put(&new)).unwrap();
         let planned = PlannedBlock {
             block,
             index: 0,
@@ -106,11 +110,11 @@ impl Watched {
             nodes: REPLICAS.into(),
             flow: FLOW,
         };
-        self.act("plan_block", |c| c.plan_block(put, planned, NOW, 100)).unwrap();
+        self.act("plan_block", |c| c.plan_block(put, &planned, NOW, 100)).unwrap();
         (put, block)
     }
 
-    fn commit(&mut self, (put, block): (PutId, BlockId), nodes: &[u32]) -> BlockId {
+    fn commit(&mut self, (put, block): (PutId, BlockId), nodes: &[NodeId]) -> BlockId {
         let block = CommittedBlock { block, stored_bytes: BYTES, sums: Sums::default(), nodes: nodes.into() };
         let blocks = [block.clone()];
         self.act("commit_put", |c| c.commit_put(put, &blocks, BYTES, [0; 32], NOW)).unwrap();
@@ -122,69 +126,65 @@ impl Watched {
         self.commit(planned, &REPLICAS)
     }
 
-    /// A stripe of the block and one parity, begun.
-    fn encoding(&mut self, data: BlockId) -> NewStripe {
-        let (stripe, parity) = (StripeId(self.id()), BlockId(self.id()));
-        let new = NewStripe {
+    /// A stripe of blocks that stay on these nodes, and one parity if somebody writes it; begun.
+    fn encoding(&mut self, data: &[(BlockId, NodeId)], parity: Option<NodeId>) -> Intent {
+        let (stripe, new) = (StripeId(self.id()), BlockId(self.id()));
+        let kept = data.iter().map(|&(block, node)| BlockCopy { block, node, generation: FIRST_GENERATION });
+        let members = data.iter().map(|(block, _)| Some(*block)).chain(parity.map(|_| Some(new)));
+        let purpose = Purpose::Encode(NewStripe {
             stripe,
-            code: "rs-1+1".to_owned(),
+            code: format!("rs-{}+1", data.len()),
             block_bytes: BYTES,
-            members: vec![Some(data), Some(parity)],
-            writes: vec![(parity, PARITY_NODE)],
-            flow: FLOW,
-            attempt: 1,
-        };
-        self.act("begin_encoding", |c| c.begin_encoding(&new, NOW)).unwrap();
-        new
+            members: members.collect(),
+            data: data.len() as u16,
+            kept: kept.collect(),
+        });
+        let writes: Vec<_> = parity.map(|node| (new, node)).into_iter().collect();
+        self.act("begin", |c| c.begin(FLOW, 1, &purpose, &writes, NOW)).unwrap()
+    }
+
+    fn commit_all(&mut self, intent: &Intent, living: &[NodeId]) -> Vec<(BlockId, Option<String>)> {
+        let staged = |copy: &BlockCopy| Staged { copy: *copy, stored_bytes: BYTES, sums: Sums::default() };
+        let staged: Vec<Staged> = intent.copies.iter().map(staged).collect();
+        let living = living.iter().copied().collect();
+        self.act("commit", |c| c.commit(intent, &staged, &living, NOW)).unwrap()
     }
 
     fn encode(&mut self, data: BlockId) {
-        let new = self.encoding(data);
-        let kept = [(data, Location { node: 1, generation: FIRST_GENERATION })];
-        let block = new.members[1].unwrap();
-        let parity = StagedParity { block, node: PARITY_NODE, stored_bytes: BYTES, sums: Sums::default() };
-        self.act("commit_encoding", |c| c.commit_encoding(&new, &kept, &[parity], NOW)).unwrap();
+        let intent = self.encoding(&[(data, REPLICAS[0])], Some(PARITY_NODE));
+        self.commit_all(&intent, &[]);
     }
 
-    fn repair(&mut self, block: BlockId) -> RepairTicket {
-        self.act("begin_repair", |c| c.begin_repair(block, FLOW, 1, FREE, NOW)).unwrap()
+    fn repair(&mut self, block: BlockId) -> Intent {
+        let purpose = Purpose::Repair { replaces: Some(REPLICAS[0]) };
+        self.act("begin", |c| c.begin(FLOW, 1, &purpose, &[(block, FREE)], NOW)).unwrap()
     }
-
-    fn commit_repair(&mut self, ticket: RepairTicket, replaces: u32, living: &[u32]) -> Result<()> {
-        let living = living.iter().copied().collect();
-        let sums = Sums::default();
-        self.act("commit_repair", |c| c.commit_repair(&ticket, &sums, Some(replaces), &living, NOW))
-    }
-}
-
-fn empty() -> Catalog {
-    let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
-    Catalog::open(&disk).unwrap()
 }
 
 fn puts_and_deletes(w: &mut Watched) {
     let aborted = w.planned("aborted");
     w.act("abort_put", |c| c.abort_put(aborted.0, NOW)).unwrap();
     let planned = w.planned("a");
-    w.commit(planned, &[1, 2]);
+    w.commit(planned, &REPLICAS[..2]);
     w.put("a");
     // The put that began earlier commits later: it counts as overwritten.
     let earlier = w.planned("a");
     w.put("a");
     w.commit(earlier, &REPLICAS);
     w.act("delete", |c| c.delete("a", NOW)).unwrap();
-    let garbage = w.catalog.due_garbage(&[1, 2, 3].into(), NOW, 100).unwrap();
+    let garbage = w.catalog.due_garbage(&REPLICAS.into(), NOW, 100).unwrap();
     let copies: Vec<BlockCopy> = garbage.into_values().flatten().collect();
     w.act("garbage_deleted", |c| c.garbage_deleted(&copies)).unwrap();
 }
 
 fn encodings(w: &mut Watched) {
     let data = w.put("b");
-    let new = w.encoding(data);
-    let again = NewStripe { attempt: 2, writes: vec![(new.writes[0].0, FREE)], ..new };
-    w.act("begin_encoding", |c| c.begin_encoding(&again, NOW)).unwrap();
-    w.act("abort_encoding", |c| c.abort_encoding(again.stripe, NOW)).unwrap();
-    w.encoding(data);
+    let first = w.encoding(&[(data, REPLICAS[0])], Some(PARITY_NODE));
+    // Another attempt of the same flow, elsewhere.
+    let again = w.encoding(&[(data, REPLICAS[0])], Some(FREE));
+    assert_ne!(first.copies, again.copies);
+    w.act("abort", |c| c.abort(&again, NOW)).unwrap();
+    w.encoding(&[(data, REPLICAS[0])], Some(PARITY_NODE));
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
     w.encode(data);
     w.act("delete", |c| c.delete("b", NOW)).unwrap();
@@ -197,19 +197,8 @@ fn encodings(w: &mut Watched) {
 fn deaths(w: &mut Watched) {
     for overwrite in [false, true] {
         let blocks = [w.put("c"), w.put("d")];
-        let stripe = NewStripe {
-            stripe: StripeId(w.id()),
-            code: "rs-2+1".to_owned(),
-            block_bytes: BYTES,
-            members: blocks.map(Some).into(),
-            writes: Vec::new(),
-            flow: FLOW,
-            attempt: 1,
-        };
-        w.act("begin_encoding", |c| c.begin_encoding(&stripe, NOW)).unwrap();
-        let kept = [(blocks[0], 1), (blocks[1], 2)]
-            .map(|(block, node)| (block, Location { node, generation: FIRST_GENERATION }));
-        w.act("commit_encoding", |c| c.commit_encoding(&stripe, &kept, &[], NOW)).unwrap();
+        let intent = w.encoding(&[(blocks[0], REPLICAS[0]), (blocks[1], REPLICAS[1])], None);
+        w.commit_all(&intent, &[]);
         for name in ["c", "d"] {
             if overwrite {
                 w.put(name);
@@ -222,26 +211,36 @@ fn deaths(w: &mut Watched) {
 
 fn repairs(w: &mut Watched) {
     let block = w.put("e");
-    let ticket = w.repair(block);
-    let ticket = w.act("mend_repair", |c| c.mend_repair(&ticket)).unwrap();
-    w.commit_repair(ticket, 1, &[2, 3, FREE]).unwrap();
+    let intent = w.repair(block);
+    let intent = w.act("mend", |c| c.mend(&intent)).unwrap();
+    assert_eq!(w.commit_all(&intent, &[REPLICAS[1], REPLICAS[2], FREE]), [(block, None)]);
     let block = w.put("f");
-    let ticket = w.repair(block);
-    w.act("abort_repair", |c| c.abort_repair(&ticket, NOW)).unwrap();
-    let ticket = w.repair(block);
-    w.commit_repair(ticket, 1, &[1, 2, 3]).unwrap_err();
+    let intent = w.repair(block);
+    w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
+    let intent = w.repair(block);
+    let intent = w.act("mend", |c| c.mend(&intent)).unwrap();
+    w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
+    // The replica that is to be replaced is back.
+    let intent = w.repair(block);
+    assert!(w.commit_all(&intent, &REPLICAS)[0].1.is_some());
+    let intent = w.repair(block);
+    w.act("mend", |c| c.mend(&intent)).unwrap();
+    w.repair(block);
+    let intent = w.repair(block);
+    w.act("mend", |c| c.mend(&intent)).unwrap();
+    w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
     w.repair(block);
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
-    assert!(w.act("drop_damaged", |c| c.drop_damaged(block, 2, |_| true, NOW)).unwrap());
-    let lost = [BlockCopy { block, node: 3, generation: FIRST_GENERATION }];
+    assert!(w.act("drop_damaged", |c| c.drop_damaged(block, REPLICAS[1], |_| true, NOW)).unwrap());
+    let lost = [BlockCopy { block, node: REPLICAS[2], generation: FIRST_GENERATION }];
     assert_eq!(w.act("forget_missing", |c| c.forget_missing(&lost)).unwrap(), 1);
 }
 
 fn inventories(w: &mut Watched) {
     let block = w.put("g");
-    let strangers = [BlockId(1), block].map(|block| BlockCopy { block, node: 9, generation: 7 });
+    let strangers = [BlockId(1), block].map(|block| BlockCopy { block, node: NodeId(9), generation: 7 });
     // Replica 3 is dead, so the block is in need of what another node has of it.
-    let living = BTreeSet::from([1, 2, 9]);
+    let living = BTreeSet::from([1, 2, 9].map(NodeId));
     let found = w.act("reconcile", |c| c.reconcile(&strangers, &living, NOW)).unwrap();
     assert_eq!((found.unknown, &found.needed[..]), (1, &strangers[1..]));
     assert!(w.act("take_back", |c| c.take_back(&strangers[1], &[], &living, NOW)).unwrap());
@@ -249,10 +248,10 @@ fn inventories(w: &mut Watched) {
 
 /// A catalog that is made again from the nodes.
 fn rebuilds(w: &mut Watched) {
-    w.catalog = empty();
-    let part = |name: &str| PartRow { name: name.to_owned(), version: 1, offset: 0, last: true };
+    w.catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+    let part = |name: &str| Part { name: name.to_owned(), version: 1, offset: 0, last: true };
     let facts = |part| Facts { stored_bytes: BYTES, sums: Sums::default(), part };
-    let location = Location { node: 1, generation: PARITY_GENERATION };
+    let location = Location { node: NodeId(1), generation: FIRST_GENERATION };
     let (alone, data, parity) = (BlockId(1), BlockId(2), BlockId(3));
     let stripe = FoundStripe {
         stripe: StripeId(4),
@@ -273,7 +272,8 @@ fn rebuilds(w: &mut Watched) {
 fn shown() -> BTreeSet<(String, String, String, String)> {
     let mut shown = BTreeSet::new();
     for kind in KINDS {
-        let section = PAGE.split("## States of a ").find(|part| part.starts_with(&format!("{kind}\n")));
+        let section =
+            PAGE.split("\n## ").find(|part| part.lines().next().is_some_and(|head| head.ends_with(kind)));
         let diagram = section.and_then(|part| part.split("```").nth(1)).unwrap_or_default();
         for (arrow, calls) in diagram.lines().filter_map(|line| line.split_once(" : ")) {
             let (from, to) = arrow.trim().split_once(" --> ").unwrap();
@@ -285,20 +285,31 @@ fn shown() -> BTreeSet<(String, String, String, String)> {
     shown
 }
 
-#[test]
-fn the_states_are_those_of_the_page() {
-    let mut watched = Watched::new();
+fn all_that_happens(backend: Box<dyn Backend>) -> BTreeSet<(String, String, String, String)> {
+    let mut watched = Watched::over(backend);
     for run in [puts_and_deletes, encodings, deaths, repairs, inventories, rebuilds] {
         run(&mut watched);
     }
     let owned = |(kind, from, to, call): &(&str, &str, &str, &str)| {
         (kind.to_string(), from.to_string(), to.to_string(), call.to_string())
     };
-    let seen: BTreeSet<_> = watched.seen.iter().map(owned).collect();
+    watched.seen.iter().map(owned).collect()
+}
+
+#[test]
+fn the_states_are_those_of_the_page() {
+    let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
+    let seen = all_that_happens(Box::new(Redb::open(&disk).unwrap()));
     let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| a.difference(b).cloned().collect::<Vec<_>>();
     let (undrawn, untrue) = (only(&seen, &shown()), only(&shown(), &seen));
     assert!(
         undrawn.is_empty() && untrue.is_empty(),
         "seen, but not drawn: {undrawn:#?}\ndrawn, but not seen: {untrue:#?}"
     );
+}
+
+/// The back end in memory runs each change twice and refuses one that does something else then.
+#[test]
+fn every_change_may_run_again() {
+    assert_eq!(all_that_happens(Box::new(Memory::default())), shown());
 }

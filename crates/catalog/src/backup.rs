@@ -8,18 +8,19 @@
 //! Numbers are little-endian. Rows are as stored, each with its own version. What is in flight is left out: by the time
 //! of a restore it has been committed or given up, and nobody here knows which.
 
-use super::rows::{
-    BlockCopy, BlockRow, CATALOG_FORMAT, GarbageRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow,
-    RepairRow, StripeRow, StripeState, TABLES,
+use crate::backend::{Redb, Scan};
+use crate::error::{CatalogError, Result};
+use crate::rows::{
+    CATALOG_FORMAT, GarbageRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow, TABLES,
 };
-use super::table::{Change, Key, Read, Row, Scan, decode, malformed};
-use super::{Catalog, meta};
-use crate::error::{CoordinatorError, Result};
+use crate::table::{Change, Key, Read, Row, malformed};
+use crate::{Catalog, meta};
 use disk::Disk;
+use model::{BlockCopy, BlockFacts};
 use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"STRPLCAT";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const END: u8 = 0xff;
 const HASH_BYTES: usize = 32;
 const HEAD_BYTES: usize = MAGIC.len() + 4;
@@ -40,7 +41,7 @@ impl Catalog {
             let mut listening = true;
             for (index, table) in TABLES.into_iter().enumerate() {
                 txn.raw_scan(table, &[], &mut |key, value| {
-                    if is_in_flight(txn, table, key, value)? {
+                    if is_in_flight(txn, table, key)? {
                         return Ok(Scan::Next);
                     }
                     piece.push(index as u8);
@@ -71,24 +72,16 @@ impl Catalog {
 /// Blocks that the restored catalog does not know stay on the nodes: they may have been put after the backup.
 ///
 /// # Errors
-/// [`CoordinatorError::Malformed`] for a backup that is cut off, changed, or of another version;
-/// [`CoordinatorError::CatalogExists`] if the disk's catalog is in use by a cluster.
+/// [`CatalogError::Malformed`] for a backup that is cut off, changed, or of another version;
+/// [`CatalogError::Exists`] if the disk's catalog is in use by a cluster.
 pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
     let entries = parse(backup)?;
-    let catalog = Catalog::open(disk)?;
+    let catalog = Catalog { backend: Box::new(Redb::open(disk)?) };
     let restored = catalog.change(|txn| {
-        if !meta(txn)?.unnamed {
-            return Err(CoordinatorError::CatalogExists);
+        if txn.get::<MetaRow>(&MetaKey)?.is_some_and(|meta| !meta.unnamed) {
+            return Err(CatalogError::Exists);
         }
-        for &(table, key, value) in &entries {
-            txn.raw_put(table, key, value)?;
-        }
-        // An earlier version's backup has it.
-        for &(table, key, value) in &entries {
-            if is_in_flight(txn, table, key, value)? {
-                txn.raw_remove(table, key)?;
-            }
-        }
+        entries.iter().try_for_each(|&(table, key, value)| txn.raw_put(table, key, value))?;
         leap(txn)
     });
     catalog.close();
@@ -99,12 +92,12 @@ pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
 fn leap(txn: &Change) -> Result<()> {
     let mut row = meta(txn)?;
     if row.format != CATALOG_FORMAT {
-        return Err(CoordinatorError::CatalogFormat { found: row.format, known: CATALOG_FORMAT });
+        return Err(CatalogError::Format { found: row.format, known: CATALOG_FORMAT });
     }
     row.unnamed = false;
     row.next_version = row.next_version.saturating_add(VERSION_LEAP);
     txn.put::<MetaRow>(&MetaKey, &row)?;
-    for (block, mut row) in txn.all::<BlockRow>(&[])? {
+    for (block, mut row) in txn.all::<BlockFacts>(&[])? {
         row.last_generation = row.last_generation.saturating_add(GENERATION_LEAP);
         txn.set_block(block, &row)?;
     }
@@ -113,12 +106,11 @@ fn leap(txn: &Change) -> Result<()> {
 
 /// Whether a row tells of something that has begun and not ended. Garbage of a block that is still there is among it: what
 /// it gave way to may be gone by the time of a restore.
-fn is_in_flight(txn: &impl Read, table: &str, key: &[u8], value: &[u8]) -> Result<bool> {
+fn is_in_flight(txn: &impl Read, table: &str, key: &[u8]) -> Result<bool> {
     Ok(match table {
-        PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | RepairRow::TABLE => true,
-        StripeRow::TABLE => decode::<StripeRow>(key, value)?.state != StripeState::Encoded,
+        PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | IntentRow::TABLE => true,
         GarbageRow::TABLE => match BlockCopy::from_bytes(key) {
-            Some(copy) => txn.get::<BlockRow>(&copy.block)?.is_some(),
+            Some(copy) => txn.get::<BlockFacts>(&copy.block)?.is_some(),
             None => return Err(malformed(GarbageRow::TABLE, key, "the key is none")),
         },
         _ => false,
@@ -162,6 +154,6 @@ fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     Some(((TABLES.get(usize::from(table))?, key, value), rest))
 }
 
-fn damaged(at: usize, why: &str) -> CoordinatorError {
-    CoordinatorError::Malformed { table: "backup", key: format!("byte {at}"), why: why.to_owned() }
+fn damaged(at: usize, why: &str) -> CatalogError {
+    CatalogError::Malformed { table: "backup", key: format!("byte {at}"), why: why.to_owned() }
 }

@@ -2,24 +2,25 @@
 //! is fetched when the order is given: the block is gone from the catalog, or others that stand in for the copy were
 //! seen by their nodes a moment ago (HEALING.md, "Letting go").
 
-use super::blocks::referenced;
-use super::rows::{BlockCopy, BlockRow, GarbageRow, PlannedRow, StripeRow};
-use super::table::{Read, Row, Scan, malformed};
-use super::{Catalog, MIN_REPLICAS};
+use crate::backend::Scan;
+use crate::blocks::{referenced, stripe};
 use crate::error::Result;
-use model::BlockId;
+use crate::rows::{GarbageRow, PlannedRow};
+use crate::table::Read;
+use crate::{Catalog, MIN_REPLICAS};
+use model::{BlockCopy, BlockFacts, BlockId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Catalog {
     /// Copies that have been garbage since `before_ms` or earlier, at most `limit` for each of `nodes`.
     pub fn due_garbage(
         &self,
-        nodes: &BTreeSet<u32>,
+        nodes: &BTreeSet<NodeId>,
         before_ms: u64,
         limit: usize,
-    ) -> Result<BTreeMap<u32, Vec<BlockCopy>>> {
+    ) -> Result<BTreeMap<NodeId, Vec<BlockCopy>>> {
         self.view(|txn| {
-            let mut due: BTreeMap<u32, Vec<BlockCopy>> = BTreeMap::new();
+            let mut due: BTreeMap<NodeId, Vec<BlockCopy>> = BTreeMap::new();
             txn.scan::<GarbageRow>(&[], |copy, row| {
                 if row.since_ms <= before_ms && nodes.contains(&copy.node) {
                     let list = due.entry(copy.node).or_default();
@@ -47,10 +48,10 @@ impl Catalog {
     }
 
     /// Of these copies those that may be deleted now, the nodes having `seen` just these witnesses.
-    pub fn may_go(&self, copies: Vec<BlockCopy>, seen: &BTreeSet<BlockCopy>) -> Result<Due> {
+    pub fn may_go(&self, copies: &[BlockCopy], seen: &BTreeSet<BlockCopy>) -> Result<Due> {
         self.view(|txn| {
             let mut due = Due::default();
-            for copy in copies {
+            for &copy in copies {
                 if txn.get::<GarbageRow>(&copy)?.is_none() {
                     // Taken back, or deleted, meanwhile.
                     continue;
@@ -59,7 +60,7 @@ impl Catalog {
                 for (block, row) in stand_ins(txn, &copy)? {
                     let others =
                         row.locations.iter().map(|l| l.copy_of(block)).filter(|other| *other != copy);
-                    is_replaced &= others.filter(|other| seen.contains(other)).count() >= row.stand_ins();
+                    is_replaced &= others.filter(|other| seen.contains(other)).count() >= least_left(&row);
                 }
                 (if is_replaced { &mut due.go } else { &mut due.wait }).push(copy);
             }
@@ -77,12 +78,12 @@ impl Catalog {
     pub fn drop_damaged(
         &self,
         block: BlockId,
-        node: u32,
-        is_safe: impl FnOnce(&BlockRow) -> bool,
+        node: NodeId,
+        is_safe: impl Fn(&BlockFacts) -> bool,
         now_ms: u64,
     ) -> Result<bool> {
         self.change(|txn| {
-            let Some(mut row) = txn.get::<BlockRow>(&block)? else { return Ok(false) };
+            let Some(mut row) = txn.get::<BlockFacts>(&block)? else { return Ok(false) };
             let Some(damaged) = row.on(node) else { return Ok(false) };
             row.locations.retain(|l| *l != damaged);
             if !is_safe(&row) {
@@ -97,7 +98,7 @@ impl Catalog {
 
 /// What became of due garbage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Due {
+pub struct Due {
     /// It may be deleted.
     pub go: Vec<BlockCopy>,
     /// What it gave way to was not seen.
@@ -105,26 +106,22 @@ pub(crate) struct Due {
 }
 
 /// The blocks that must be there without this copy: none if its block is gone, all members of the stripe if it is in one.
-fn stand_ins(txn: &impl Read, copy: &BlockCopy) -> Result<Vec<(BlockId, BlockRow)>> {
-    let Some(row) = txn.get::<BlockRow>(&copy.block)? else { return Ok(Vec::new()) };
+fn stand_ins(txn: &impl Read, copy: &BlockCopy) -> Result<Vec<(BlockId, BlockFacts)>> {
+    let Some(row) = txn.get::<BlockFacts>(&copy.block)? else { return Ok(Vec::new()) };
     let Some(place) = row.stripe else { return Ok(vec![(copy.block, row)]) };
-    let stripe = txn.get::<StripeRow>(&place.stripe)?;
-    let stripe = stripe
-        .ok_or_else(|| malformed(StripeRow::TABLE, &place.stripe.to_bytes(), "referred to, but missing"))?;
-    stripe.members.iter().flatten().map(|m| Ok((m.block, referenced(txn, m.block)?))).collect()
+    let members = stripe(txn, place.stripe)?.members;
+    members.into_iter().flatten().map(|block| Ok((block, referenced(txn, block)?))).collect()
 }
 
-impl BlockRow {
-    /// Copies that must be there before another one goes.
-    fn stand_ins(&self) -> usize {
-        if self.stripe.is_some() { 1 } else { MIN_REPLICAS.min(self.replicas as usize) }
-    }
+/// Copies of a block that must be there before another one goes.
+fn least_left(row: &BlockFacts) -> usize {
+    if row.stripe.is_some() { 1 } else { MIN_REPLICAS.min(row.replicas as usize) }
 }
 
 /// Whether the copy is one that the catalog knows, in whatever state.
-pub(super) fn is_known(txn: &impl Read, copy: &BlockCopy) -> Result<bool> {
+pub(crate) fn is_known(txn: &impl Read, copy: &BlockCopy) -> Result<bool> {
     let located = txn
-        .get::<BlockRow>(&copy.block)?
+        .get::<BlockFacts>(&copy.block)?
         .is_some_and(|row| row.on(copy.node).is_some_and(|location| location.generation == copy.generation));
     Ok(located || txn.get::<PlannedRow>(copy)?.is_some() || txn.get::<GarbageRow>(copy)?.is_some())
 }

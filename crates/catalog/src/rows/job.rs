@@ -1,10 +1,12 @@
 //! Jobs that go on after a restart, and what operators want of tasks, as the catalog keeps them.
 
+use crate::form;
+use model::{Assign, NodeId};
 use serde::{Deserialize, Serialize};
 
 /// A job that goes on after a restart.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum JobRow {
+pub enum JobRow {
     /// Encode an object.
     Archive {
         /// The object.
@@ -14,42 +16,35 @@ pub(crate) enum JobRow {
         /// Bytes of a slice.
         slice_bytes: u32,
     },
-    /// Rebuild all blocks of a dead node, as earlier versions noted it.
-    Recover {
-        /// The node.
-        node: u32,
-        /// The scheme asked for; empty for the coordinator's choice.
-        scheme: String,
-        /// Bytes of a slice.
-        slice_bytes: u32,
-        /// Whether flows are checked by fingerprints.
-        verify: bool,
-        /// Stripes at once.
-        parallel: u32,
-    },
     /// Make the blocks of nodes again elsewhere.
     RecoverNodes(RecoveryRow),
 }
 
 /// What an operator wants of a task, if it is not to go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct TaskRow {
+pub struct TaskRow {
+    /// It.
     pub wish: Wish,
 }
 
 /// What an operator wants of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) enum Wish {
+pub enum Wish {
+    /// It goes on.
     #[default]
     Go,
+    /// It waits.
     Pause,
+    /// It ends.
     Stop,
 }
 
 /// A recovery of dead nodes, or the decommissioning of a living one.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct RecoveryRow {
-    pub nodes: Vec<u32>,
+pub struct RecoveryRow {
+    /// Whose.
+    #[serde(with = "form")]
+    pub nodes: Vec<NodeId>,
     /// The nodes live, and their blocks move.
     pub moves: bool,
     /// The scheme asked for; empty for the coordinator's choice.
@@ -60,21 +55,10 @@ pub(crate) struct RecoveryRow {
     pub verify: bool,
     /// Stripes at once.
     pub parallel: u32,
+    /// How it finds helpers and requestors.
+    #[serde(with = "form")]
     pub assign: Assign,
     /// Who may receive; all if empty.
-    pub requestors: Vec<u32>,
-}
-
-/// How a recovery finds helpers and requestors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) enum Assign {
-    /// For many blocks at once, so that the busiest link carries little (`plan::recovery`).
-    #[default]
-    Balanced,
-    /// One after another, the least recently selected helpers (RP §3.3).
-    LeastRecent,
-    /// For many at once by loads and caches (`plan::m_ppr`).
-    MPpr,
-    /// The survivors on the nodes of the lowest numbers, requestors in turn: what RP §6.1 compares scheduling with.
-    LowestIndex,
+    #[serde(with = "form")]
+    pub requestors: Vec<NodeId>,
 }

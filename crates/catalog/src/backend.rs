@@ -1,0 +1,56 @@
+//! What the catalog needs of a database: tables of bytes in the order of their keys, and transactions.
+//!
+//! To add one, implement [`Backend`]; nothing else in the catalog knows what is below.
+
+mod memory;
+mod redb;
+
+pub use self::memory::Memory;
+pub use self::redb::Redb;
+
+use crate::error::Result;
+use std::fmt::Debug;
+
+/// Whether a scan goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scan {
+    /// With the next row.
+    Next,
+    /// Not at all.
+    Stop,
+}
+
+/// Gets the key and the value of a row.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<Scan> + 'a;
+
+/// Reading, from a snapshot or within a change. A table that nothing was ever put into is empty.
+pub trait Rows {
+    /// The value at a key.
+    fn get(&self, table: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// Visits rows from key `from` on, in the order of their keys.
+    fn scan(&self, table: &'static str, from: &[u8], visit: &mut Visit<'_>) -> Result<()>;
+}
+
+/// Reading and writing within a change, which sees what it wrote.
+pub trait RowsMut: Rows {
+    /// Writes a row, in place of the one that was there.
+    fn put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes a row. Whether there was one.
+    fn remove(&self, table: &'static str, key: &[u8]) -> Result<bool>;
+}
+
+/// A database. Calls block.
+pub trait Backend: Debug + Send + Sync {
+    /// Runs `view` on a snapshot.
+    fn view(&self, view: &mut dyn FnMut(&dyn Rows) -> Result<()>) -> Result<()>;
+
+    /// Runs `change` as one transaction: once this returns without an error all of it is durable; with an error, whoever's,
+    /// none of it happened. A back end may run it again from the start, so it must do the same each time and nothing besides.
+    fn change(&self, change: &mut dyn FnMut(&dyn RowsMut) -> Result<()>) -> Result<()>;
+
+    /// Waits for running calls and lets go of all files. Later calls fail with
+    /// [`CatalogError::Closed`](crate::CatalogError::Closed).
+    fn close(&self);
+}

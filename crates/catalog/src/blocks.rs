@@ -1,0 +1,136 @@
+//! Blocks and copies: the few operations that every change is made of.
+
+use crate::Catalog;
+use crate::backend::Scan;
+use crate::error::{CatalogError, Result};
+use crate::rows::{GarbageRow, HeldKey, HeldRow, ObjectRow, PlannedRow, StripeRow};
+use crate::table::{Change, Key, Read, malformed};
+use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, StripeId, StripePlacement};
+
+impl Catalog {
+    /// Everything about a block.
+    pub fn placement(&self, block: BlockId) -> Result<Placement> {
+        self.view(|txn| placement(txn, block))
+    }
+
+    /// Everything about all blocks of an object, in order.
+    pub fn object(&self, name: &str) -> Result<(ObjectRow, Vec<Placement>)> {
+        self.view(|txn| {
+            let object = object(txn, name)?;
+            let blocks = object.blocks.iter().map(|&block| placement(txn, block)).collect::<Result<_>>()?;
+            Ok((object, blocks))
+        })
+    }
+
+    /// Block `index` of an object.
+    pub fn object_block(&self, name: &str, index: u64) -> Result<BlockId> {
+        let object = self.view(|txn| object(txn, name))?;
+        let found = usize::try_from(index).ok().and_then(|i| object.blocks.get(i));
+        found.copied().ok_or_else(|| {
+            let count = object.blocks.len();
+            CatalogError::Invalid(format!("object {name:?} has {count} blocks; there is no block {index}"))
+        })
+    }
+
+    /// Blocks of which the catalog says that the node holds them.
+    pub fn blocks_on(&self, node: NodeId) -> Result<Vec<BlockId>> {
+        self.view(|txn| {
+            let held = txn.all::<HeldRow>(&Key::to_bytes(&node))?;
+            Ok(held.into_iter().map(|(key, _)| key.block).collect())
+        })
+    }
+
+    /// Whether it says so of any block.
+    pub fn holds_any(&self, node: NodeId) -> Result<bool> {
+        self.view(|txn| {
+            let prefix = Key::to_bytes(&node);
+            let mut found = false;
+            txn.scan::<HeldRow>(&prefix, |_, _| {
+                found = true;
+                Ok(Scan::Stop)
+            })?;
+            Ok(found)
+        })
+    }
+}
+
+pub(crate) fn object(txn: &impl Read, name: &str) -> Result<ObjectRow> {
+    txn.get::<ObjectRow>(&name.to_owned())?.ok_or_else(|| CatalogError::NoSuchObject(name.to_owned()))
+}
+
+/// A block that something in the catalog refers to.
+pub(crate) fn referenced(txn: &impl Read, block: BlockId) -> Result<BlockFacts> {
+    txn.get::<BlockFacts>(&block)?
+        .ok_or_else(|| malformed("blocks", &block.to_bytes(), "referred to, but missing"))
+}
+
+/// A stripe that a block refers to.
+pub(crate) fn stripe(txn: &impl Read, stripe: StripeId) -> Result<StripeRow> {
+    txn.get::<StripeRow>(&stripe)?
+        .ok_or_else(|| malformed("stripes", &stripe.to_bytes(), "referred to, but missing"))
+}
+
+fn placement(txn: &impl Read, block: BlockId) -> Result<Placement> {
+    let facts = txn.get::<BlockFacts>(&block)?.ok_or(CatalogError::NoSuchBlock(block))?;
+    let Some(place) = facts.stripe else { return Ok(Placement { block, facts, stripe: None }) };
+    let row = stripe(txn, place.stripe)?;
+    let member = |&block: &BlockId| Ok((block, referenced(txn, block)?));
+    let members = row.members.iter().map(|m| m.as_ref().map(member).transpose()).collect::<Result<_>>()?;
+    let holders = crate::intent::holders(txn, place.stripe)?;
+    let StripeRow { code, block_bytes, .. } = row;
+    let stripe =
+        StripePlacement { id: place.stripe, index: place.index, code, block_bytes, members, holders };
+    Ok(Placement { block, facts, stripe: Some(stripe) })
+}
+
+impl Change<'_> {
+    /// Writes a block's row and keeps the index by node.
+    pub(crate) fn set_block(&self, block: BlockId, row: &BlockFacts) -> Result<()> {
+        self.forget_held(block)?;
+        for location in &row.locations {
+            let key = HeldKey { node: location.node, block };
+            self.put(&key, &HeldRow { generation: location.generation })?;
+        }
+        self.put(&block, row)
+    }
+
+    /// Removes a block; its copies become garbage.
+    pub(crate) fn drop_block(&self, block: BlockId, row: &BlockFacts, now_ms: u64) -> Result<()> {
+        self.forget_held(block)?;
+        self.remove::<BlockFacts>(&block)?;
+        row.locations.iter().try_for_each(|l| self.to_garbage(l.copy_of(block), now_ms))
+    }
+
+    fn forget_held(&self, block: BlockId) -> Result<()> {
+        if let Some(old) = self.get::<BlockFacts>(&block)? {
+            for location in old.locations {
+                self.remove::<HeldRow>(&HeldKey { node: location.node, block })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes, before the plan goes out, that a copy may appear.
+    pub(crate) fn plan_copy(&self, copy: BlockCopy, now_ms: u64) -> Result<()> {
+        self.put(&copy, &PlannedRow { since_ms: now_ms })
+    }
+
+    /// A planned copy became a location.
+    pub(crate) fn copy_arrived(&self, copy: BlockCopy) -> Result<()> {
+        self.remove::<PlannedRow>(&copy).map(|_| ())
+    }
+
+    /// The copy has to go, if it is or ever comes there.
+    pub(crate) fn to_garbage(&self, copy: BlockCopy, now_ms: u64) -> Result<()> {
+        self.remove::<PlannedRow>(&copy)?;
+        self.put(&copy, &GarbageRow { since_ms: now_ms })
+    }
+
+    /// A copy that is still planned will count no more.
+    pub(crate) fn give_up_copy(&self, copy: BlockCopy, now_ms: u64) -> Result<()> {
+        match self.get::<PlannedRow>(&copy)? {
+            Some(_) => self.to_garbage(copy, now_ms),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong in the catalog.
+
+use model::{BlockId, NodeId};
+
+/// What this crate answers.
+pub type Result<T> = std::result::Result<T, CatalogError>;
+
+/// Errors of the catalog. Each says in one sentence what is wrong and, where it is not plain, what to do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// Another coordinator has the catalog open.
+    #[error("the catalog is in use by another coordinator; stop that one first")]
+    InUse,
+    /// The catalog was written by another version.
+    #[error("the catalog has format {found}, this program knows {known}; use the program that wrote it")]
+    Format {
+        /// What is stored.
+        found: u32,
+        /// What this program reads and writes.
+        known: u32,
+    },
+    /// A row, or a backup, that no version of ours wrote.
+    #[error("the catalog is damaged at {table} {key}: {why}; restore a backup or rebuild it from the nodes")]
+    Malformed {
+        /// The table, or `backup`.
+        table: &'static str,
+        /// The row's key, hexadecimal, or a place in the backup.
+        key: String,
+        /// What does not fit.
+        why: String,
+    },
+    /// The database below the catalog failed.
+    #[error("the catalog cannot be read or written: {0}")]
+    Failed(String),
+    /// The catalog was closed.
+    #[error("the catalog is closed")]
+    Closed,
+    /// A catalog is already there where a new one should be made.
+    #[error("there is a catalog already; move it away first")]
+    Exists,
+    /// A rebuild into a catalog that has objects.
+    #[error("the catalog has {objects} objects; only one without objects can be rebuilt from the nodes")]
+    NotEmpty {
+        /// How many.
+        objects: u64,
+    },
+    /// A request that makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no such object.
+    #[error("there is no object {0:?}")]
+    NoSuchObject(String),
+    /// There is no such block.
+    #[error("there is no block {0}")]
+    NoSuchBlock(BlockId),
+    /// A put that is not pending.
+    #[error("this put is not pending: it was committed or aborted, or its lease ended; begin it again")]
+    NoSuchPut,
+    /// A node of another cluster.
+    #[error(
+        "{node} belongs to cluster {theirs}, this is {ours}; start it with an empty folder or with its own coordinator"
+    )]
+    OtherCluster {
+        /// The node.
+        node: NodeId,
+        /// Its cluster.
+        theirs: model::ClusterId,
+        /// This one.
+        ours: model::ClusterId,
+    },
+    /// Another flow is about to write the block.
+    #[error("block {0} is being repaired already")]
+    BeingRepaired(BlockId),
+    /// Another attempt took over, or what was worked on is gone.
+    #[error("overtaken: {0}")]
+    Overtaken(String),
+    /// A defect of ours.
+    #[error("internal error: {0}")]
+    Bug(String),
+}

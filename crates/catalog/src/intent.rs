@@ -1,0 +1,270 @@
+//! Intents: what the coordinator has ordered and nobody has ended yet, be it repairs or encodings.
+//!
+//! ```text
+//!   begin (every copy that the flow may write is planned) ──▶ commit   copies become locations, what they replace garbage
+//!                        ▲ │ mend (next attempt)          └─▶ abort    copies become garbage
+//!                        └─┘
+//! ```
+//!
+//! All but `begin` hold only for the current attempt.
+
+use crate::Catalog;
+use crate::blocks::referenced;
+use crate::error::{CatalogError, Result};
+use crate::put::FIRST_GENERATION;
+use crate::rows::{IntentRow, NewStripe, PlannedRow, Purpose, StripeRow};
+use crate::table::{Change, Key, Read};
+use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, StripeId, StripePlace, Sums};
+use std::collections::BTreeSet;
+
+/// An order that was noted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Intent {
+    /// Its flow.
+    pub flow: FlowId,
+    /// Attempts are counted from 1.
+    pub attempt: u32,
+    /// What it makes.
+    pub purpose: Purpose,
+    /// What it may write, in the order in which it was asked for.
+    pub copies: Vec<BlockCopy>,
+}
+
+/// A copy that is durable on its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Staged {
+    /// It.
+    pub copy: BlockCopy,
+    /// Its length.
+    pub stored_bytes: u64,
+    /// What its node computed.
+    pub sums: Sums,
+}
+
+impl Catalog {
+    /// Notes an attempt of a flow that will write blocks to nodes, before anything of it is prepared. Each copy gets a new
+    /// generation. What an earlier attempt of the flow left is given up.
+    ///
+    /// # Errors
+    /// [`CatalogError::BeingRepaired`] if another flow writes a block that is to be repaired, [`CatalogError::Overtaken`] if
+    /// a node has got a block of the stripe since it was chosen.
+    pub fn begin(
+        &self,
+        flow: FlowId,
+        attempt: u32,
+        purpose: &Purpose,
+        writes: &[(BlockId, NodeId)],
+        now_ms: u64,
+    ) -> Result<Intent> {
+        self.change(|txn| {
+            txn.give_up(flow, now_ms)?;
+            let mut copies = Vec::with_capacity(writes.len());
+            for &(block, node) in writes {
+                let row = txn.get::<BlockFacts>(&block)?;
+                if let Purpose::Repair { .. } = purpose {
+                    may_repair(txn, block, row.as_ref(), node)?;
+                }
+                // A parity is new.
+                let mut generation = FIRST_GENERATION;
+                if let Some(mut row) = row {
+                    row.last_generation += 1;
+                    generation = row.last_generation;
+                    txn.set_block(block, &row)?;
+                }
+                let copy = BlockCopy { block, node, generation };
+                txn.plan_copy(copy, now_ms)?;
+                copies.push(copy);
+            }
+            let intent = Intent { flow, attempt, purpose: purpose.clone(), copies };
+            txn.put(&flow, &intent.row())?;
+            Ok(intent)
+        })
+    }
+
+    /// Notes the next attempt, which goes on with what the last one has written.
+    /// [`CatalogError::Overtaken`] if this attempt is not the current one.
+    pub fn mend(&self, intent: &Intent) -> Result<Intent> {
+        self.change(|txn| {
+            txn.current(intent)?;
+            let next = Intent { attempt: intent.attempt + 1, ..intent.clone() };
+            txn.put(&next.flow, &next.row())?;
+            Ok(next)
+        })
+    }
+
+    /// What was staged counts from now on; what was planned and is not staged is garbage.
+    ///
+    /// A repaired copy takes the place of the one that the purpose names (of all copies, in a stripe), unless the block is
+    /// gone or a living node holds what was missing: then it is garbage. A copy that comes back later is garbage too. Sums
+    /// fill in what the catalog did not know. Returns what became of each staged block: why it does not count, if it does
+    /// not.
+    ///
+    /// A stripe is made whole or not at all: every data block must still be an object's, with the copy that was kept.
+    ///
+    /// # Errors
+    /// [`CatalogError::Overtaken`] if this attempt is not the current one, or if the stripe's data have changed.
+    pub fn commit(
+        &self,
+        intent: &Intent,
+        staged: &[Staged],
+        living: &BTreeSet<NodeId>,
+        now_ms: u64,
+    ) -> Result<Vec<(BlockId, Option<String>)>> {
+        self.change(|txn| {
+            txn.current(intent)?;
+            let mut fates = Vec::new();
+            match &intent.purpose {
+                Purpose::Repair { replaces } => {
+                    for staged in staged {
+                        let refused = txn.commit_repaired(staged, *replaces, living, now_ms)?;
+                        fates.push((staged.copy.block, refused));
+                    }
+                }
+                Purpose::Encode(new) => {
+                    txn.commit_stripe(new, staged, now_ms)?;
+                    fates.extend(staged.iter().map(|staged| (staged.copy.block, None)));
+                }
+            }
+            txn.give_up(intent.flow, now_ms)?;
+            Ok(fates)
+        })
+    }
+
+    /// Gives an order up; what it wrote is garbage. No error if another attempt has taken over.
+    pub fn abort(&self, intent: &Intent, now_ms: u64) -> Result<()> {
+        self.change(|txn| match txn.current(intent) {
+            Err(CatalogError::Overtaken(_)) => Ok(()),
+            current => current.and_then(|()| txn.give_up(intent.flow, now_ms)),
+        })
+    }
+
+    /// After a restart nobody waits for the flows of before: what they write is garbage, and their jobs begin anew.
+    pub fn give_up_flows(&self, now_ms: u64) -> Result<()> {
+        self.change(|txn| {
+            txn.all::<IntentRow>(&[])?.into_iter().try_for_each(|(flow, _)| txn.give_up(flow, now_ms))
+        })
+    }
+}
+
+impl Intent {
+    fn row(&self) -> IntentRow {
+        let Intent { attempt, purpose, copies, .. } = self.clone();
+        IntentRow { attempt, purpose, copies }
+    }
+}
+
+/// Whether a copy of the block may be made at the node.
+fn may_repair(txn: &impl Read, block: BlockId, row: Option<&BlockFacts>, node: NodeId) -> Result<()> {
+    let row = row.ok_or(CatalogError::NoSuchBlock(block))?;
+    if row.on(node).is_some() {
+        return Err(CatalogError::Invalid(format!("{node} holds block {block} already")));
+    }
+    if !writers(txn, block)?.is_empty() {
+        return Err(CatalogError::BeingRepaired(block));
+    }
+    match row.stripe {
+        Some(place) if holders(txn, place.stripe)?.contains(&node) => {
+            Err(CatalogError::Overtaken(format!("{node} got a block of the stripe")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Nodes that flows under way may write the block to.
+fn writers(txn: &impl Read, block: BlockId) -> Result<Vec<NodeId>> {
+    Ok(txn.all::<PlannedRow>(&Key::to_bytes(&block))?.into_iter().map(|(copy, _)| copy.node).collect())
+}
+
+/// Nodes that hold a block of the stripe, or that a flow may write one to.
+pub(crate) fn holders(txn: &impl Read, stripe: StripeId) -> Result<BTreeSet<NodeId>> {
+    let mut holders = BTreeSet::new();
+    let members = txn.get::<StripeRow>(&stripe)?.map(|row| row.members).unwrap_or_default();
+    for block in members.into_iter().flatten() {
+        holders.extend(referenced(txn, block)?.locations.iter().map(|l| l.node));
+        holders.extend(writers(txn, block)?);
+    }
+    Ok(holders)
+}
+
+impl Change<'_> {
+    /// [`CatalogError::Overtaken`] if the intent's attempt is not the current one.
+    fn current(&self, intent: &Intent) -> Result<()> {
+        match self.get::<IntentRow>(&intent.flow)? {
+            Some(row) if row.attempt == intent.attempt => Ok(()),
+            _ => Err(CatalogError::Overtaken("another attempt took over".to_owned())),
+        }
+    }
+
+    /// Forgets an intent; copies that are still planned become garbage.
+    fn give_up(&self, flow: FlowId, now_ms: u64) -> Result<()> {
+        let copies = self.get::<IntentRow>(&flow)?.map(|row| row.copies).unwrap_or_default();
+        copies.into_iter().try_for_each(|copy| self.give_up_copy(copy, now_ms))?;
+        self.remove::<IntentRow>(&flow).map(|_| ())
+    }
+
+    /// Why the copy does not count, if it does not.
+    fn commit_repaired(
+        &self,
+        staged: &Staged,
+        replaces: Option<NodeId>,
+        living: &BTreeSet<NodeId>,
+        now_ms: u64,
+    ) -> Result<Option<String>> {
+        let copy = staged.copy;
+        let Some(mut row) = self.get::<BlockFacts>(&copy.block)? else {
+            return Ok(Some(format!("block {} was deleted", copy.block)));
+        };
+        let goes = |l: &Location| row.stripe.is_some() || replaces == Some(l.node);
+        let (gone, stay): (Vec<Location>, Vec<Location>) = row.locations.iter().partition(|l| goes(l));
+        if let Some(back) = gone.iter().find(|l| living.contains(&l.node)) {
+            return Ok(Some(format!("{} is back with block {}", back.node, copy.block)));
+        }
+        row.locations = [stay, vec![copy.location()]].concat();
+        row.sums.digest = row.sums.digest.or(staged.sums.digest);
+        row.sums.fingerprint = row.sums.fingerprint.or(staged.sums.fingerprint);
+        self.copy_arrived(copy)?;
+        self.set_block(copy.block, &row)?;
+        gone.into_iter().try_for_each(|l| self.to_garbage(l.copy_of(copy.block), now_ms))?;
+        Ok(None)
+    }
+
+    fn commit_stripe(&self, new: &NewStripe, staged: &[Staged], now_ms: u64) -> Result<()> {
+        for (index, block) in (0..).zip(&new.members) {
+            let Some(block) = *block else { continue };
+            let place = StripePlace { stripe: new.stripe, index };
+            let staged = staged.iter().find(|staged| staged.copy.block == block);
+            let kept = new.kept.iter().find(|copy| copy.block == block);
+            match (staged, kept) {
+                (Some(staged), _) if index < new.data => self.keep_alone(staged.copy, true, place, now_ms)?,
+                (Some(&Staged { copy, stored_bytes, sums }), _) => {
+                    let row = BlockFacts::new(stored_bytes, sums, vec![copy.location()]);
+                    self.copy_arrived(copy)?;
+                    self.set_block(block, &BlockFacts { stripe: Some(place), ..row })?;
+                }
+                (None, Some(kept)) => self.keep_alone(*kept, false, place, now_ms)?,
+                (None, None) => {
+                    return Err(CatalogError::Bug(format!("member {index} of a new stripe is nowhere")));
+                }
+            }
+        }
+        self.put(&new.stripe, &new.row())
+    }
+
+    /// A data block becomes a member of a stripe: all of its copies but this one, which may have just been written, are
+    /// garbage.
+    fn keep_alone(&self, copy: BlockCopy, is_new: bool, place: StripePlace, now_ms: u64) -> Result<()> {
+        let overtaken =
+            |what: &str| CatalogError::Overtaken(format!("block {} {what} meanwhile", copy.block));
+        let mut row = self.get::<BlockFacts>(&copy.block)?.ok_or_else(|| overtaken("was deleted"))?;
+        if row.stripe.is_some() || !(is_new || row.locations.contains(&copy.location())) {
+            return Err(overtaken("has moved"));
+        }
+        for surplus in row.locations.iter().filter(|&&l| l != copy.location()) {
+            self.to_garbage(surplus.copy_of(copy.block), now_ms)?;
+        }
+        self.copy_arrived(copy)?;
+        row.locations = vec![copy.location()];
+        row.stripe = Some(place);
+        self.set_block(copy.block, &row)
+    }
+}

@@ -1,0 +1,122 @@
+//! The catalog: what is stored where, and what is under way. One file on a [`Disk`], one transaction for each change
+//! of state (FLOW.md, "Order of writes").
+//!
+//! ```text
+//!   planned ──commit──▶ location of a block ──replaced, deleted──▶ garbage ──deleted on the node──▶ forgotten
+//!      │                     ▲────────────── taken back ────────────── │ ▲
+//!      └────────────── given up ─────────────────────────────────────────┘
+//! ```
+//!
+//! Every copy of a block, (block, node, generation), is in exactly one of these states from before the plan that
+//! writes it is handed out until the node has deleted it. So a copy that the catalog does not know is of another history,
+//! of which nothing is known here: it stays. Garbage goes only if its block is gone, or if others are there in its stead
+//! (`garbage.rs`). Nothing here reads a clock: the time comes in as milliseconds since 1970.
+
+//!
+//! Absent: a clock, chance, sockets, and any word on how a copy gets to its node. Internal: the coordinator is its user.
+
+mod audit;
+pub mod backend;
+mod backup;
+mod blocks;
+mod delete;
+mod error;
+mod form;
+#[cfg(test)]
+mod format_tests;
+mod garbage;
+mod intent;
+mod inventory;
+mod jobs;
+mod nodes;
+mod put;
+mod rebuild;
+pub mod rows;
+#[cfg(test)]
+mod states_tests;
+mod status;
+mod table;
+
+pub use backup::restore;
+pub use error::{CatalogError, Result};
+pub use garbage::Due;
+pub use intent::{Intent, Staged};
+pub use inventory::Reconciled;
+pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
+pub use rebuild::{Facts, FoundBlock, FoundStripe, Rebuilt};
+pub use rows::{NewStripe, Purpose};
+pub use status::Counts;
+
+use backend::{Backend, Redb};
+use disk::Disk;
+use model::ClusterId;
+use rows::{CATALOG_FORMAT, MetaKey, MetaRow};
+use std::sync::Arc;
+use table::{Change, Read, Snapshot};
+
+/// The open catalog. Calls block.
+#[derive(Debug)]
+pub struct Catalog {
+    backend: Box<dyn Backend>,
+}
+
+impl Catalog {
+    /// Opens the catalog on a disk, or makes an empty one of the cluster `new`.
+    ///
+    /// # Errors
+    /// [`CatalogError::InUse`], [`CatalogError::Format`], [`CatalogError::Malformed`], [`CatalogError::Failed`].
+    pub fn open(disk: &Arc<dyn Disk>, new: ClusterId) -> Result<Catalog> {
+        Catalog::over(Box::new(Redb::open(disk)?), new)
+    }
+
+    /// The same over any back end.
+    pub fn over(backend: Box<dyn Backend>, new: ClusterId) -> Result<Catalog> {
+        let catalog = Catalog { backend };
+        catalog.change(|txn| match txn.get::<MetaRow>(&MetaKey)? {
+            None => txn.put(&MetaKey, &MetaRow::new(new)),
+            Some(meta) if meta.format == CATALOG_FORMAT => Ok(()),
+            Some(meta) => Err(CatalogError::Format { found: meta.format, known: CATALOG_FORMAT }),
+        })?;
+        Ok(catalog)
+    }
+
+    /// Waits for running calls, closes the file and gives up its lock. Later calls fail.
+    pub fn close(&self) {
+        self.backend.close();
+    }
+
+    fn change<T>(&self, change: impl Fn(&Change) -> Result<T>) -> Result<T> {
+        let mut result = None;
+        self.backend.change(&mut |txn| {
+            result = Some(change(&Change(txn))?);
+            Ok(())
+        })?;
+        result.ok_or_else(|| CatalogError::Bug("a back end ran no change".to_owned()))
+    }
+
+    fn view<T>(&self, view: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+        let (mut view, mut result) = (Some(view), None);
+        self.backend.view(&mut |txn| {
+            if let Some(view) = view.take() {
+                result = Some(view(&Snapshot(txn))?);
+            }
+            Ok(())
+        })?;
+        result.ok_or_else(|| CatalogError::Bug("a back end ran no view".to_owned()))
+    }
+
+    /// The row about the catalog itself.
+    pub fn meta(&self) -> Result<MetaRow> {
+        self.view(|txn| meta(txn))
+    }
+}
+
+impl MetaRow {
+    fn new(cluster: ClusterId) -> MetaRow {
+        MetaRow { format: CATALOG_FORMAT, cluster, unnamed: true, next_version: 1, next_job: 1 }
+    }
+}
+
+fn meta(txn: &impl Read) -> Result<MetaRow> {
+    txn.get::<MetaRow>(&MetaKey)?.ok_or_else(|| table::malformed("meta", b"catalog", "the row is missing"))
+}

@@ -1,0 +1,282 @@
+//! The rows of the catalog.
+
+mod audit;
+mod intent;
+mod job;
+
+pub use audit::{AuditRow, Difference};
+pub(crate) use intent::IntentRow;
+pub use intent::{NewStripe, Purpose};
+pub use job::{JobRow, RecoveryRow, TaskRow, Wish};
+
+use crate::form::{self, Stored, as_they_are};
+use crate::table::{Key, Row};
+use model::{BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, NodeId, PutId, StripeId, Sums};
+use serde::{Deserialize, Serialize};
+
+/// Version of the whole catalog: which tables there are and what they mean.
+pub(crate) const CATALOG_FORMAT: u32 = 2;
+
+/// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
+pub(crate) const TABLES: [&str; 16] = [
+    MetaRow::TABLE,
+    NodeRow::TABLE,
+    ObjectRow::TABLE,
+    BlockFacts::TABLE,
+    HeldRow::TABLE,
+    StripeRow::TABLE,
+    PutRow::TABLE,
+    PutBlockRow::TABLE,
+    PlannedRow::TABLE,
+    IntentRow::TABLE,
+    JobRow::TABLE,
+    GarbageRow::TABLE,
+    LinksRow::TABLE,
+    AuditRow::TABLE,
+    LeavingRow::TABLE,
+    TaskRow::TABLE,
+];
+
+/// The one row about the catalog itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MetaRow {
+    /// Version of the catalog.
+    pub format: u32,
+    /// Whose it is.
+    #[serde(with = "form")]
+    pub cluster: ClusterId,
+    /// No node knows the cluster's id yet, so that of the first node may be taken over.
+    pub unnamed: bool,
+    /// Version of the next object.
+    pub next_version: u64,
+    /// Number of the next job.
+    pub next_job: u64,
+}
+
+/// A node that has registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// host:port of its control calls.
+    pub control_addr: String,
+    /// host:port of its slices.
+    pub data_addr: String,
+    /// Its rack's name.
+    pub rack: String,
+}
+
+/// The present version of an object.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ObjectRow {
+    /// Versions rise with every put.
+    pub version: u64,
+    /// Its length.
+    pub object_bytes: u64,
+    /// BLAKE3 of the object; unknown after a rebuild from the nodes.
+    pub digest: Option<[u8; 32]>,
+    /// Length of its blocks but the last.
+    pub block_bytes: u64,
+    /// In order.
+    #[serde(with = "form")]
+    pub blocks: Vec<BlockId>,
+    /// When it was committed.
+    pub created_ms: u64,
+}
+
+/// Index: which blocks a node holds. Kept by `Change::set_block`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct HeldRow {
+    pub generation: u64,
+}
+
+/// A stripe, all of whose members are durable.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct StripeRow {
+    pub code: String,
+    /// Logical length of its blocks.
+    pub block_bytes: u64,
+    /// n of them, `None` where a short stripe has an all-zero block that is stored nowhere.
+    #[serde(with = "form")]
+    pub members: Vec<Option<BlockId>>,
+}
+
+/// A put that has begun.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PutRow {
+    /// The object.
+    pub name: String,
+    /// The version that it becomes.
+    pub version: u64,
+    /// Length of its blocks but the last.
+    pub block_bytes: u64,
+    /// Copies wanted of each.
+    pub replicas: u32,
+    /// It is given up then, unless its client says something.
+    pub lease_until_ms: u64,
+}
+
+/// A block that a put may have written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct PutBlockRow {
+    pub index: u64,
+    pub stored_bytes: u64,
+    #[serde(with = "form")]
+    pub sums: Sums,
+    pub last: bool,
+    #[serde(with = "form")]
+    pub nodes: Vec<NodeId>,
+    #[serde(with = "form")]
+    pub flow: FlowId,
+}
+
+/// A copy may appear on that node: a plan that writes it was handed out, and is not yet committed or given up.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct PlannedRow {
+    pub since_ms: u64,
+}
+
+/// A node that is to hold nothing: it is given no blocks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct LeavingRow {
+    pub since_ms: u64,
+}
+
+/// A copy that has to go.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct GarbageRow {
+    pub since_ms: u64,
+}
+
+/// What the operator knows of the links, in Mb/s: one row.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LinksRow {
+    /// The nodes that rows and columns stand for; without them nodes 1, 2, 3, …
+    pub nodes: Option<Vec<u32>>,
+    /// `bandwidth[i][j]`: from the i-th node to the j-th.
+    pub bandwidth: Option<Vec<Vec<Option<f64>>>>,
+    /// What each node sends in all.
+    pub up: Option<Vec<Option<f64>>>,
+    /// What each node receives in all.
+    pub down: Option<Vec<Option<f64>>>,
+}
+
+/// Key of the one meta row.
+pub(crate) struct MetaKey;
+
+/// Index key: blocks by node.
+pub(crate) struct HeldKey {
+    pub node: NodeId,
+    pub block: BlockId,
+}
+
+/// Blocks by put.
+pub(crate) struct PutBlockKey {
+    pub put: PutId,
+    pub block: BlockId,
+}
+
+/// Rows by table and key.
+macro_rules! tables {
+    ($($row:ty, $name:literal, $key:ty;)*) => {
+        $(impl Row for $row {
+            type Key = $key;
+            const TABLE: &'static str = $name;
+        })*
+    };
+}
+
+tables! {
+    MetaRow, "meta", MetaKey;
+    NodeRow, "nodes", NodeId;
+    ObjectRow, "objects", String;
+    BlockFacts, "blocks", BlockId;
+    HeldRow, "held", HeldKey;
+    StripeRow, "stripes", StripeId;
+    PutRow, "puts", PutId;
+    PutBlockRow, "put-blocks", PutBlockKey;
+    PlannedRow, "planned", BlockCopy;
+    IntentRow, "intents", FlowId;
+    JobRow, "jobs", u64;
+    GarbageRow, "garbage", BlockCopy;
+    LinksRow, "links", MetaKey;
+    AuditRow, "audit", u64;
+    LeavingRow, "leaving", NodeId;
+    TaskRow, "tasks", String;
+}
+
+as_they_are! {
+    MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow GarbageRow LinksRow
+    AuditRow LeavingRow TaskRow
+}
+
+impl Key for MetaKey {
+    fn to_bytes(&self) -> Vec<u8> {
+        b"catalog".to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes == b"catalog").then_some(MetaKey)
+    }
+}
+
+impl Key for String {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.as_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        String::from_utf8(bytes.to_vec()).ok()
+    }
+}
+
+impl Key for u64 {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.to_be_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self::from_be_bytes)
+    }
+}
+
+impl Key for NodeId {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.0.to_be_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(u32::from_be_bytes).map(NodeId)
+    }
+}
+
+macro_rules! id_keys {
+    ($($id:ty)*) => {
+        $(impl Key for $id {
+            fn to_bytes(&self) -> Vec<u8> {
+                self.to_vec()
+            }
+            fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                Self::from_slice(bytes).ok()
+            }
+        })*
+    };
+}
+
+id_keys! { BlockId StripeId FlowId PutId }
+
+/// Keys whose parts are written one after another, each of a fixed length.
+macro_rules! joined_keys {
+    ($($key:ident { $($part:ident: $of:ty, $bytes:literal),* })*) => {
+        $(impl Key for $key {
+            fn to_bytes(&self) -> Vec<u8> {
+                [$(Key::to_bytes(&self.$part)),*].concat()
+            }
+            fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                $(let ($part, bytes) = bytes.split_first_chunk::<$bytes>()?;)*
+                bytes.is_empty().then_some(())?;
+                Some($key { $($part: <$of>::from_bytes($part)?),* })
+            }
+        })*
+    };
+}
+
+joined_keys! {
+    HeldKey { node: NodeId, 4, block: BlockId, 16 }
+    PutBlockKey { put: PutId, 16, block: BlockId, 16 }
+    BlockCopy { block: BlockId, 16, node: NodeId, 4, generation: u64, 8 }
+}

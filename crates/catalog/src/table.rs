@@ -1,0 +1,126 @@
+//! Rows and keys as bytes, and typed access to them within a transaction.
+//!
+//! A stored row is one version byte and the postcard encoding of a struct. A key is written so that its byte order
+//! is the order wanted of a scan: numbers big-endian, names as they are.
+
+use crate::backend::{Rows, RowsMut, Scan, Visit};
+use crate::error::{CatalogError, Result};
+use crate::form::Stored;
+
+/// A kind of row: its table, key and version.
+pub(crate) trait Row: Stored {
+    /// The key.
+    type Key: Key;
+    /// The table's name.
+    const TABLE: &'static str;
+    /// The version byte that is written; others are refused.
+    const VERSION: u8 = 1;
+}
+
+/// A key.
+pub(crate) trait Key: Sized {
+    /// As stored.
+    fn to_bytes(&self) -> Vec<u8>;
+    /// From what was stored; `None` if it is no such key.
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+/// Reading, from a snapshot or within a change.
+pub(crate) trait Read {
+    fn rows(&self) -> &dyn Rows;
+
+    /// Visits rows as they are stored, from key `from` on, in the order of their keys.
+    fn raw_scan(&self, table: &'static str, from: &[u8], visit: &mut Visit<'_>) -> Result<()> {
+        self.rows().scan(table, from, visit)
+    }
+
+    fn get<R: Row>(&self, key: &R::Key) -> Result<Option<R>> {
+        let key = key.to_bytes();
+        self.rows().get(R::TABLE, &key)?.map(|value| decode::<R>(&key, &value)).transpose()
+    }
+
+    /// Visits the rows whose keys begin with `prefix`.
+    fn scan<R: Row>(&self, prefix: &[u8], mut visit: impl FnMut(R::Key, R) -> Result<Scan>) -> Result<()> {
+        self.raw_scan(R::TABLE, prefix, &mut |key, value| {
+            if !key.starts_with(prefix) {
+                return Ok(Scan::Stop);
+            }
+            let typed = R::Key::from_bytes(key).ok_or_else(|| malformed(R::TABLE, key, "the key is none"))?;
+            visit(typed, decode::<R>(key, value)?)
+        })
+    }
+
+    /// The rows whose keys begin with `prefix`.
+    fn all<R: Row>(&self, prefix: &[u8]) -> Result<Vec<(R::Key, R)>> {
+        let mut rows = Vec::new();
+        self.scan::<R>(prefix, |key, row| {
+            rows.push((key, row));
+            Ok(Scan::Next)
+        })?;
+        Ok(rows)
+    }
+
+    /// How many rows a table has.
+    fn count<R: Row>(&self) -> Result<u64> {
+        let mut count = 0;
+        self.raw_scan(R::TABLE, &[], &mut |_, _| {
+            count += 1;
+            Ok(Scan::Next)
+        })?;
+        Ok(count)
+    }
+}
+
+/// A consistent view of the catalog as it was when this was made.
+pub(crate) struct Snapshot<'a>(pub &'a dyn Rows);
+
+/// One transaction: all of it becomes durable, or none.
+pub(crate) struct Change<'a>(pub &'a dyn RowsMut);
+
+impl Read for Snapshot<'_> {
+    fn rows(&self) -> &dyn Rows {
+        self.0
+    }
+}
+
+impl Read for Change<'_> {
+    fn rows(&self) -> &dyn Rows {
+        self.0
+    }
+}
+
+impl Change<'_> {
+    pub(crate) fn put<R: Row>(&self, key: &R::Key, row: &R) -> Result<()> {
+        let value = postcard::to_extend(&row.form(), vec![R::VERSION]);
+        let value = value.map_err(|e| CatalogError::Bug(e.to_string()))?;
+        self.raw_put(R::TABLE, &key.to_bytes(), &value)
+    }
+
+    pub(crate) fn raw_put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.put(table, key, value)
+    }
+
+    /// Whether there was such a row.
+    pub(crate) fn remove<R: Row>(&self, key: &R::Key) -> Result<bool> {
+        self.0.remove(R::TABLE, &key.to_bytes())
+    }
+}
+
+/// Reads a stored row; every byte of it must be used.
+pub(crate) fn decode<R: Row>(key: &[u8], value: &[u8]) -> Result<R> {
+    let bad = |why: &str| malformed(R::TABLE, key, why);
+    match value.split_first() {
+        Some((&version, rest)) if version == R::VERSION => match postcard::take_from_bytes::<R::Form>(rest) {
+            Ok((form, [])) => R::of(form).ok_or_else(|| bad("a value that is none")),
+            Ok(_) => Err(bad("bytes are left over")),
+            Err(error) => Err(bad(&error.to_string())),
+        },
+        Some((version, _)) => Err(bad(&format!("row version {version}"))),
+        None => Err(bad("an empty row")),
+    }
+}
+
+pub(crate) fn malformed(table: &'static str, key: &[u8], why: &str) -> CatalogError {
+    let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    CatalogError::Malformed { table, key, why: why.to_owned() }
+}

@@ -1,0 +1,54 @@
+//! Blocks together with their stripes: all that a decision about one needs.
+
+use crate::block::BlockFacts;
+use crate::id::{BlockId, StripeId};
+use crate::node::NodeId;
+use crate::note::{self, MemberFacts, StripeFacts};
+use std::collections::BTreeSet;
+
+/// A block with all that a plan about it needs.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The block.
+    pub block: BlockId,
+    /// What is known of it.
+    pub facts: BlockFacts,
+    /// Its stripe, if it is in one.
+    pub stripe: Option<StripePlacement>,
+}
+
+/// The stripe of a block.
+#[derive(Clone, Debug)]
+pub struct StripePlacement {
+    /// The stripe.
+    pub id: StripeId,
+    /// Which of its members the block is.
+    pub index: u16,
+    /// The code's name.
+    pub code: String,
+    /// Logical length of its blocks.
+    pub block_bytes: u64,
+    /// n of them, `None` where a short stripe has an all-zero block that is stored nowhere.
+    pub members: Vec<Option<(BlockId, BlockFacts)>>,
+    /// Nodes that hold one of its blocks, dead or alive, or are being written one.
+    pub holders: BTreeSet<NodeId>,
+}
+
+impl StripePlacement {
+    /// Which members can be read from living nodes, or are known to be zero.
+    pub fn usable(&self, living: &BTreeSet<NodeId>) -> Vec<bool> {
+        self.members.iter().map(|m| m.as_ref().is_none_or(|(_, facts)| facts.lives(living))).collect()
+    }
+
+    /// What the sidecar of member `index` says of its stripe. Generations are those that `remade` tells; for other
+    /// members it is the newest that is known.
+    pub fn note(&self, index: u16, remade: impl Fn(u16) -> Option<u64>) -> Vec<u8> {
+        let facts = StripeFacts { stripe: self.id, code: &self.code, block_bytes: self.block_bytes };
+        let members = self.members.iter().enumerate().map(|(member, stored)| {
+            let (block, facts) = stored.as_ref()?;
+            let facts = facts.as_member(*block);
+            Some(MemberFacts { generation: remade(member as u16).unwrap_or(facts.generation), ..facts })
+        });
+        note::encode(facts, index, members)
+    }
+}
