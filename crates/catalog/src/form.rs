@@ -4,7 +4,7 @@
 use gf::Fingerprint;
 use model::{
     Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, NodeId, Part, PutId, StripeId,
-    StripePlace, Sums,
+    StripePlace, Sums, Switch,
 };
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -142,15 +142,22 @@ impl Stored for Option<Fingerprint> {
     }
 }
 
-/// By its place in this list.
-const ASSIGNS: [Assign; 4] = [Assign::Balanced, Assign::LeastRecent, Assign::MPpr, Assign::LowestIndex];
+/// Types of a few values, stored by their place in a list.
+macro_rules! listed {
+    ($($type:ident [$($value:ident),*])*) => {
+        $(impl Stored for $type {
+            type Form = u32;
+            fn form(&self) -> u32 {
+                [$($type::$value),*].iter().position(|value| value == self).unwrap_or(0) as u32
+            }
+            fn of(form: u32) -> Option<Self> {
+                [$($type::$value),*].get(form as usize).copied()
+            }
+        })*
+    };
+}
 
-impl Stored for Assign {
-    type Form = u32;
-    fn form(&self) -> u32 {
-        ASSIGNS.iter().position(|assign| assign == self).unwrap_or(0) as u32
-    }
-    fn of(form: u32) -> Option<Self> {
-        ASSIGNS.get(form as usize).copied()
-    }
+listed! {
+    Assign [Balanced, LeastRecent, MPpr, LowestIndex]
+    Switch [Go, Pause, Stop]
 }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::rows::{
     AuditRow, Difference, GarbageRow, HeldKey, HeldRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey,
     MetaRow, NewStripe, NodeRow, ObjectRow, PlannedRow, Purpose, PutBlockKey, PutBlockRow, PutRow,
-    RecoveryRow, StripeRow, TABLES, TaskRow, Wish,
+    RecoveryRow, StripeRow, TABLES, TaskRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -13,7 +13,7 @@ use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
 use model::{
     Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, NodeId, Part, PutId, StripeId,
-    StripePlace, Sums,
+    StripePlace, Sums, Switch,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -136,8 +136,8 @@ fn put_lasting(txn: &Change<'_>) -> Result<()> {
     txn.put(&MetaKey, &links())?;
     txn.put::<AuditRow>(&9, &audit())?;
     txn.put(&NodeId(7), &LeavingRow { since_ms: 5 })?;
-    txn.put(&"scrub".to_owned(), &TaskRow { wish: Wish::Pause })?;
-    txn.put(&"repair-4".to_owned(), &TaskRow { wish: Wish::Stop })
+    txn.put(&"scrub".to_owned(), &TaskRow { switch: Switch::Pause })?;
+    txn.put(&"repair-4".to_owned(), &TaskRow { switch: Switch::Stop })
 }
 
 /// Rows that end with a flow.

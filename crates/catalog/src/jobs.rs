@@ -1,9 +1,10 @@
 //! Jobs that go on after a restart, and what operators want of tasks.
 
 use crate::error::Result;
-use crate::rows::{JobRow, MetaKey, TaskRow, Wish};
+use crate::rows::{JobRow, MetaKey, TaskRow};
 use crate::table::Read;
 use crate::{Catalog, meta};
+use model::Switch;
 use std::collections::BTreeMap;
 
 impl Catalog {
@@ -30,17 +31,17 @@ impl Catalog {
     }
 
     /// Notes what an operator wants of a task.
-    pub fn set_wish(&self, task: &str, wish: Wish) -> Result<()> {
-        self.change(|txn| match wish {
-            Wish::Go => txn.remove::<TaskRow>(&task.to_owned()).map(|_| ()),
-            Wish::Pause | Wish::Stop => txn.put(&task.to_owned(), &TaskRow { wish }),
+    pub fn set_switch(&self, task: &str, switch: Switch) -> Result<()> {
+        self.change(|txn| match switch {
+            Switch::Go => txn.remove::<TaskRow>(&task.to_owned()).map(|_| ()),
+            Switch::Pause | Switch::Stop => txn.put(&task.to_owned(), &TaskRow { switch }),
         })
     }
 
     /// What operators want of tasks that are not to go on.
-    pub fn wishes(&self) -> Result<BTreeMap<String, Wish>> {
+    pub fn switches(&self) -> Result<BTreeMap<String, Switch>> {
         self.view(|txn| {
-            Ok(txn.all::<TaskRow>(&[])?.into_iter().map(|(task, row)| (task, row.wish)).collect())
+            Ok(txn.all::<TaskRow>(&[])?.into_iter().map(|(task, row)| (task, row.switch)).collect())
         })
     }
 

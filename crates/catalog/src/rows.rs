@@ -7,7 +7,8 @@ mod job;
 pub use audit::{AuditRow, Difference};
 pub(crate) use intent::IntentRow;
 pub use intent::{NewStripe, Purpose};
-pub use job::{JobRow, RecoveryRow, TaskRow, Wish};
+pub(crate) use job::TaskRow;
+pub use job::{JobRow, RecoveryRow};
 
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};

@@ -6,7 +6,6 @@ use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::planner::{Planned, RepairPlan};
 use crate::shared::{Shared, now_ms};
-use crate::tasks::Task;
 use catalog::rows::{AuditRow, Difference};
 use flow::FlowPlan;
 use model::{BlockId, Fault, NodeId};
@@ -14,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::proto;
+use worker::Task;
 
 /// Repairs that are remembered: a few megabytes, and the recovery of a node of thousands of blocks fits.
 pub(crate) const MAX_AUDITED: u64 = 10_000;

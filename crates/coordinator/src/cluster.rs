@@ -2,8 +2,8 @@
 
 use crate::error::{CoordinatorError, Result};
 use crate::shared::{Shared, now_ms};
-use crate::tasks::wish_of;
 use catalog::{Facts, FoundBlock, FoundStripe};
+use model::Switch;
 use model::{BlockId, Location, NodeId, Part, StripeId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,13 +72,13 @@ pub(crate) async fn control_task(
         return shared.nodes.control_task(&view, node, proto::TaskControl { node: 0, ..control }).await;
     }
     let task = shared.tasks.find(&control.name)?;
-    if let Some(wish) = wish_of(&control.action)? {
+    if let Some(switch) = Switch::of(&control.action)? {
         // Noted first: what an operator was told to be paused stays so.
         if task.lasts() {
             let name = control.name.clone();
-            shared.catalog.run(move |catalog| catalog.set_wish(&name, wish)).await?;
+            shared.catalog.run(move |catalog| catalog.set_switch(&name, switch)).await?;
         }
-        task.obey(wish);
+        task.obey(switch);
     }
     if control.name == QUARANTINE && control.action == "resume" {
         shared.health.forgive();
@@ -110,7 +110,7 @@ pub(crate) fn backup(
 ) -> mpsc::Receiver<std::result::Result<proto::CatalogChunk, tonic::Status>> {
     let (pieces, receiver) = mpsc::channel(BACKUP_PIECES);
     let context = Arc::clone(shared);
-    shared.spawn(async move {
+    shared.group.spawn(async move {
         let end = pieces.clone();
         let runtime = tokio::runtime::Handle::current();
         let send = move |bytes| {

@@ -28,13 +28,8 @@ pub enum CoordinatorError {
     #[error("there is no {0}")]
     NoSuchNode(NodeId),
     /// No such task.
-    #[error("there is no task {name:?}; there are: {known}")]
-    NoSuchTask {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
+    #[error(transparent)]
+    NoSuchTask(#[from] worker::UnknownTask),
     /// Fewer living nodes than a write needs.
     #[error("{alive} nodes are alive that can take blocks, {needed} are needed; start or add nodes")]
     NotEnoughNodes {
@@ -150,6 +145,12 @@ impl From<CatalogError> for CoordinatorError {
     }
 }
 
+impl From<model::BadAction> for CoordinatorError {
+    fn from(bad: model::BadAction) -> Self {
+        CoordinatorError::Invalid(bad.to_string())
+    }
+}
+
 impl From<model::BadId> for CoordinatorError {
     fn from(bad: model::BadId) -> Self {
         CoordinatorError::Invalid(bad.to_string())
@@ -167,7 +168,7 @@ impl From<CoordinatorError> for tonic::Status {
             | Plan(flow::FlowError::UnknownScheme { .. } | flow::FlowError::OneRequestor { .. }) => {
                 tonic::Status::invalid_argument(text)
             }
-            NoSuchNode(_) | NoSuchTask { .. } => tonic::Status::not_found(text),
+            NoSuchNode(_) | NoSuchTask(_) => tonic::Status::not_found(text),
             NotEnoughNodes { .. } | CodeTooWide { .. } | Conflict(_) | NoReplica { .. } | Nodes(_) => {
                 tonic::Status::failed_precondition(text)
             }

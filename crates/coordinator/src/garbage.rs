@@ -1,6 +1,6 @@
 //! Garbage collection: copies go when nothing rests on them any more, and come back when their block needs them.
 
-use crate::config::MIN_TICK_MS;
+use crate::background::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::health::{NodeView, View};
 use crate::shared::{Shared, now_ms};
@@ -9,6 +9,7 @@ use model::{BlockCopy, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use worker::{Step, Task, Worker};
 
 /// Garbage is looked for this often, and more often when its grace is shorter.
 const GARBAGE_TICK_MS: u64 = 5_000;
@@ -16,45 +17,49 @@ const GARBAGE_TICK_MS: u64 = 5_000;
 /// Copies that a node is told to delete, or to look for, in one call: some milliseconds each.
 const BATCH: usize = 256;
 
-/// The task: in each turn, what has been garbage for longer than the grace goes if its nodes say that others are there.
-pub(crate) async fn collect(shared: Arc<Shared>) {
-    let task = shared.tasks.add("gc");
-    let tick = Duration::from_millis(GARBAGE_TICK_MS.min(shared.config.garbage_grace_ms).max(MIN_TICK_MS));
-    // What was tried in vain is not read again before another node lives or dies.
-    let (mut tried, mut tried_among) = (BTreeSet::new(), BTreeSet::new());
-    loop {
-        tokio::time::sleep(tick).await;
-        if !task.is_on() {
-            continue;
+/// The worker: in each step, what has been garbage for longer than the grace goes if its nodes say that others are there.
+pub(crate) struct Collector {
+    shared: Arc<Shared>,
+    /// What was tried in vain is not read again before another node lives or dies.
+    tried: BTreeSet<BlockCopy>,
+    tried_among: BTreeSet<NodeId>,
+}
+
+impl Collector {
+    pub fn new(shared: &Arc<Shared>) -> Collector {
+        Collector { shared: Arc::clone(shared), tried: BTreeSet::new(), tried_among: BTreeSet::new() }
+    }
+}
+
+impl Worker for Collector {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        "gc"
+    }
+
+    fn pause(&self) -> Duration {
+        tick(GARBAGE_TICK_MS, self.shared.config.garbage_grace_ms)
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step> {
+        let Turn { deleted, waiting, failure } = turn(&self.shared).await?;
+        let living = self.shared.health.view().living();
+        if living != self.tried_among {
+            (self.tried, self.tried_among) = (BTreeSet::new(), living);
         }
-        task.note(|report| report.is_busy = true);
-        let outcome = turn(&shared).await;
-        if let Ok(Turn { waiting, .. }) = &outcome {
-            let living = shared.health.view().living();
-            if living != tried_among {
-                (tried, tried_among) = (BTreeSet::new(), living);
-            }
-            let fresh: Vec<BlockCopy> = waiting.iter().filter(|copy| tried.insert(**copy)).copied().collect();
-            take_back(&shared, fresh).await;
-        }
+        let fresh = waiting.iter().filter(|copy| self.tried.insert(**copy)).copied().collect();
+        take_back(&self.shared, fresh).await;
         task.note(|report| {
-            report.is_busy = false;
-            match outcome {
-                Ok(Turn { deleted, waiting, failure }) => {
-                    report.done += deleted;
-                    report.errors += u64::from(failure.is_some());
-                    let why = match waiting.len() {
-                        0 => String::new(),
-                        count => format!("{count} copies wait: others in their stead were not seen"),
-                    };
-                    report.detail = failure.map_or(why, |error| error.to_string());
-                }
-                Err(error) => {
-                    report.errors += 1;
-                    report.detail = error.to_string();
-                }
-            }
+            report.done += deleted;
+            report.errors += u64::from(failure.is_some());
+            let why = match waiting.len() {
+                0 => String::new(),
+                count => format!("{count} copies wait: others in their stead were not seen"),
+            };
+            report.detail = failure.map_or(why, |error| error.to_string());
         });
+        Ok(Step::Wait(self.pause()))
     }
 }
 

@@ -36,7 +36,6 @@ mod records;
 pub mod rehearsal;
 mod service;
 mod shared;
-mod tasks;
 
 pub use catalog::restore;
 pub use config::Config;
@@ -124,18 +123,19 @@ impl Coordinator {
             let _ = stop.send(());
         }
         // Streams end with the work that feeds them, so that the server need not wait for their receivers.
-        self.shared.abort_background();
+        self.shared.group.abort();
         let patience = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;
         if patience.is_err() {
             self.server.abort();
         }
-        self.shared.shut_down().await;
+        self.shared.group.shut_down().await;
+        self.shared.catalog.close().await;
     }
 }
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        self.shared.abort_background();
+        self.shared.group.abort();
         self.server.abort();
     }
 }

@@ -44,12 +44,12 @@ pub(crate) async fn register(
     let needed = compare(shared, node, &held).await?;
     if !needed.is_empty() {
         let context = Arc::clone(shared);
-        shared.spawn(async move { garbage::take_back(&context, needed).await });
+        shared.group.spawn(async move { garbage::take_back(&context, needed).await });
     }
     let is_missing = |copy: &&BlockCopy| !damaged.contains(&copy.block);
     let missing: Vec<BlockCopy> = placed.difference(&held).filter(is_missing).copied().collect();
     if !missing.is_empty() {
-        shared.spawn(look_for(Arc::clone(shared), node, missing));
+        shared.group.spawn(look_for(Arc::clone(shared), node, missing));
     }
     Ok(proto::RegisterReply {
         cluster: cluster.to_vec(),

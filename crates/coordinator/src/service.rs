@@ -2,7 +2,7 @@
 
 use crate::attempt::{self, RepairOptions};
 use crate::error::{CoordinatorError, Result};
-use crate::jobs::{self, Work};
+use crate::jobs::{self, Wish};
 use crate::shared::{Shared, now_ms};
 use crate::{audit, cluster, explain, links, membership, objects};
 use catalog::CatalogError;
@@ -81,7 +81,7 @@ impl Coordinator for Service {
         request: Request<proto::ListObjectsRequest>,
     ) -> Answer<Self::ListObjectsStream> {
         let (objects, receiver) = mpsc::channel(MAX_AHEAD);
-        self.0.spawn(list(Arc::clone(&self.0), request.into_inner().prefix, objects));
+        self.0.group.spawn(list(Arc::clone(&self.0), request.into_inner().prefix, objects));
         answer(Ok(ReceiverStream::new(receiver)))
     }
 
@@ -110,13 +110,13 @@ impl Coordinator for Service {
         let (_, blocks) = self.0.catalog.run(move |catalog| catalog.object(&wanted)).await?;
         jobs::groups(&blocks, &code, &name)?;
         let row = JobRow::Archive { name, code: code.name().to_owned(), slice_bytes };
-        let events = jobs::start(&self.0, Work::Lasting(row)).await?;
+        let events = jobs::start(&self.0, Wish::Lasting(row)).await?;
         answer(Ok(forward(&self.0, events)))
     }
 
     async fn repair(&self, request: Request<proto::RepairRequest>) -> Answer<Self::RepairStream> {
-        let work = repair_work(&self.0, request.into_inner()).await?;
-        let events = jobs::start(&self.0, work).await?;
+        let wish = repair_wish(&self.0, request.into_inner()).await?;
+        let events = jobs::start(&self.0, wish).await?;
         answer(Ok(forward(&self.0, events)))
     }
 
@@ -167,7 +167,7 @@ impl Coordinator for Service {
 }
 
 /// What a request for a repair asks for, checked as far as it can be before a job starts.
-async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Result<Work> {
+async fn repair_wish(shared: &Arc<Shared>, request: proto::RepairRequest) -> Result<Wish> {
     attempt::scheme(&request.scheme)?;
     shared.planner.slice_length(request.slice_bytes)?;
     let ways = [!request.block.is_empty(), !request.object.is_empty(), request.node != 0];
@@ -179,10 +179,10 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
     if request.node != 0 {
         let row = jobs::row_of(shared, &request)?;
         if request.dry_run {
-            return Ok(Work::Rehearsed(row));
+            return Ok(Wish::Rehearsed(row));
         }
         if request.discard {
-            return Ok(Work::Measured(row));
+            return Ok(Wish::Measured(row));
         }
         if row.moves {
             // From here on nothing new goes there, whatever becomes of the job.
@@ -190,7 +190,7 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
                 set_leaving(shared, node, true).await?;
             }
         }
-        return Ok(Work::Lasting(JobRow::RecoverNodes(row)));
+        return Ok(Wish::Lasting(JobRow::RecoverNodes(row)));
     }
     let of_nodes = request.decommission
         || request.dry_run
@@ -220,7 +220,7 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         ..RepairOptions::default()
     };
     if !(request.stripe || request.whole_object) {
-        return Ok(Work::Repair(block, options));
+        return Ok(Wish::Repair(block, options));
     }
     let members: Vec<u16> = request.members.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect();
     if options.discard == members.is_empty() {
@@ -233,7 +233,7 @@ async fn repair_work(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
         return Err(flow::FlowError::OneRequestor { scheme }.into());
     }
     let blocks = if request.whole_object { stripes_of(shared, request.object).await? } else { vec![block] };
-    Ok(Work::Stripes(blocks, members, options))
+    Ok(Wish::Stripes(blocks, members, options))
 }
 
 /// A block of each of an object's stripes, and its blocks that are in none.
@@ -256,7 +256,7 @@ async fn set_leaving(shared: &Arc<Shared>, node: NodeId, leaves: bool) -> Result
 /// Passes a job's events on until its end. A receiver that goes away does not end the job.
 fn forward(shared: &Shared, mut events: broadcast::Receiver<proto::JobEvent>) -> Stream<proto::JobEvent> {
     let (sender, receiver) = mpsc::channel(MAX_AHEAD);
-    shared.spawn(async move {
+    shared.group.spawn(async move {
         loop {
             match events.recv().await {
                 Ok(event) => {

@@ -11,14 +11,13 @@ use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::records::Records;
-use crate::tasks::Tasks;
 use catalog::{Catalog, CatalogError};
 use model::{BlockId, Cause, Fault, NodeId, Peer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use worker::{Group, Tasks};
 
 /// Damaged blocks that wait for their repair; what does not fit is found again by the next scrub.
 pub(crate) const MAX_DAMAGED: usize = 1024;
@@ -46,14 +45,14 @@ pub(crate) struct Shared {
     damaged: mpsc::Sender<BlockId>,
     /// Repairs that each node is receiving.
     receiving: Mutex<BTreeMap<NodeId, u64>>,
-    background: Mutex<JoinSet<()>>,
+    pub group: Group,
 }
 
 impl Shared {
     /// With an open catalog; the receiver yields blocks that lost a damaged copy.
     pub fn new(config: Config, catalog: Catalog) -> Result<(Arc<Shared>, mpsc::Receiver<BlockId>)> {
         let (damaged, damaged_blocks) = mpsc::channel(MAX_DAMAGED);
-        let tasks = Tasks::after(catalog.wishes()?);
+        let tasks = Tasks::after(catalog.switches()?);
         let planner = Planner::new(config.slice_bytes, rand::random());
         planner.set_links(LinkTable::from(catalog.links()?).rates()?);
         let shared = Arc::new(Shared {
@@ -76,29 +75,9 @@ impl Shared {
             config,
             damaged,
             receiving: Mutex::default(),
-            background: Mutex::default(),
+            group: Group::default(),
         });
         Ok((shared, damaged_blocks))
-    }
-
-    /// Runs something until it ends or the coordinator shuts down.
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
-        while background.try_join_next().is_some() {}
-        background.spawn(work);
-    }
-
-    /// Ends all that was spawned, at its next pause.
-    pub fn abort_background(&self) {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
-    }
-
-    /// Waits for the end of all that was spawned and closes the catalog.
-    pub async fn shut_down(&self) {
-        let mut background =
-            std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
-        background.shutdown().await;
-        self.catalog.close().await;
     }
 
     /// Counts a repair towards the load of the node that receives it, as long as the guard lives.

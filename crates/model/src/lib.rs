@@ -11,6 +11,7 @@ mod id;
 mod node;
 pub mod note;
 mod placement;
+mod switch;
 
 pub use assign::Assign;
 pub use block::{BlockCopy, BlockFacts, Location, Part, StoredCopy, StripePlace, Sums};
@@ -18,3 +19,4 @@ pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 pub use node::{NodeId, Peer};
 pub use placement::{Placement, StripePlacement};
+pub use switch::{BadAction, Switch};

@@ -174,7 +174,7 @@ pub fn status(shared: &Shared) -> proto::NodeStatus {
         free_bytes: shared.flows.store.free_bytes().unwrap_or(0),
         running_stages: shared.engine.running_stages() as u32,
         throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
-        tasks: vec![shared.scrub.status()],
+        tasks: shared.tasks.statuses(),
         corrupt_blocks: shared.flows.corrupt().into_iter().map(BlockId::to_vec).collect(),
         half_blocks: usage.half_blocks,
         cached_blocks: shared.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),

@@ -1,14 +1,14 @@
-//! The scrubber: reads every block against its sidecar, again and again, at a bounded rate. Seen, paused and stopped
-//! as the task `scrub`.
+//! The scrubber: a worker that reads every block against its sidecar, again and again, at a bounded rate.
 
 use crate::flows::FlowStore;
-use crate::store::{StoreError, Verdict};
+use crate::store::{Listed, StoreError, Verdict};
 use exec::BlockStore;
 use model::BlockId;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use wire::proto;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::task::JoinError;
+use worker::{Step, Task, Worker};
 
 /// Bytes per second that a scrub reads: a disk of 4 TB in about ten days at an eighth of its speed, and no more than
 /// a few percent of one core.
@@ -17,133 +17,151 @@ pub const SCRUB_BYTES_PER_S: u64 = 5 << 20;
 /// Between two rounds; a node with little data need not read it all day.
 pub const SCRUB_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
-/// How often a waiting task looks whether it was told something.
-const LOOK: Duration = Duration::from_millis(200);
+/// The first round begins after a pause too: starting a cluster is busy enough.
+const FIRST_PAUSE: Duration = Duration::from_secs(600);
 
-const RUNNING: u8 = 0;
-const PAUSED: u8 = 1;
-const STOPPED: u8 = 2;
+/// The name of its task.
+pub const SCRUB: &str = "scrub";
 
-/// The state of the scrub task.
-#[derive(Default)]
-pub struct Scrub {
-    state: AtomicU8,
-    done: AtomicU64,
-    total: AtomicU64,
-    errors: AtomicU64,
-    detail: Mutex<String>,
+/// One reading of everything.
+pub struct Round {
+    store: Arc<FlowStore>,
+    /// Bytes per second; 0 is as fast as the disk.
+    rate: u64,
+    ended: Arc<AtomicBool>,
+    left: std::vec::IntoIter<Result<Listed, StoreError>>,
+    done: u64,
+    total: u64,
+    corrupt: u64,
+    unread: u64,
 }
 
-/// What is said of each block.
-pub type Report<'a> = &'a mut dyn FnMut(BlockId, Option<String>, u64, u64) -> bool;
+/// A block that was read.
+pub struct Read {
+    /// It.
+    pub block: BlockId,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+    /// How many were read, it included.
+    pub done: u64,
+    /// Of so many.
+    pub total: u64,
+}
 
-impl Scrub {
-    /// What an operator sees.
-    pub fn status(&self) -> proto::TaskStatus {
-        let state = match self.state.load(Ordering::SeqCst) {
-            PAUSED => "paused",
-            STOPPED => "stopped",
-            _ if self.total.load(Ordering::SeqCst) > 0 => "running",
-            _ => "idle",
-        };
-        proto::TaskStatus {
-            name: "scrub".into(),
-            state: state.into(),
-            detail: self.detail.lock().unwrap_or_else(|p| p.into_inner()).clone(),
-            done: self.done.load(Ordering::SeqCst),
-            total: self.total.load(Ordering::SeqCst),
-            errors: self.errors.load(Ordering::SeqCst),
-        }
-    }
-
-    /// pause, resume, stop, or status.
-    pub fn control(&self, action: &str) -> Result<(), String> {
-        let state = match action {
-            "pause" => PAUSED,
-            "resume" => RUNNING,
-            "stop" => STOPPED,
-            "status" => return Ok(()),
-            other => return Err(format!("{other:?} is no action: pause, resume, stop or status is wanted")),
-        };
-        self.state.store(state, Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// The background task: rounds at the slow rate, until the process ends. Blocks its thread.
-    pub fn run(&self, store: &FlowStore, ended: &dyn Fn() -> bool) {
-        // The first round begins after a pause too: starting a cluster is busy enough.
-        let mut next = Instant::now() + SCRUB_PAUSE.min(Duration::from_secs(600));
-        while !ended() {
-            if Instant::now() < next || self.state.load(Ordering::SeqCst) != RUNNING {
-                std::thread::sleep(LOOK);
-                continue;
-            }
-            self.round(store, SCRUB_BYTES_PER_S, ended, &mut |_, _, _, _| true);
-            next = Instant::now() + SCRUB_PAUSE;
-        }
-    }
-
-    /// Reads everything once. `report` hears of every block (and a problem, if there is one) and says whether to go
-    /// on. `bytes_per_s` 0 is as fast as the disk.
-    pub fn round(&self, store: &FlowStore, bytes_per_s: u64, ended: &dyn Fn() -> bool, report: Report<'_>) {
-        let listed: Vec<_> = store.store.list().collect();
+impl Round {
+    /// Lists what there is.
+    pub async fn begin(
+        store: Arc<FlowStore>,
+        rate: u64,
+        ended: Arc<AtomicBool>,
+        task: &Task,
+    ) -> Result<Round, JoinError> {
+        let listing = Arc::clone(&store);
+        let listed: Vec<_> = tokio::task::spawn_blocking(move || listing.store.list().collect()).await?;
         let total = listed.len() as u64;
-        self.total.store(total, Ordering::SeqCst);
-        let (mut corrupt, mut unread) = (0, 0);
-        for (done, entry) in (1..).zip(listed) {
-            while self.state.load(Ordering::SeqCst) == PAUSED && !ended() {
-                std::thread::sleep(LOOK);
-            }
-            if ended() || self.state.load(Ordering::SeqCst) == STOPPED {
-                break;
-            }
-            let checked = entry.and_then(|listed| {
-                Ok((listed.block, store.store.verify(listed.block, |bytes| pace(bytes_per_s, bytes))?))
-            });
-            self.done.store(done, Ordering::SeqCst);
+        task.note(|report| (report.done, report.total) = (0, total));
+        Ok(Round { store, rate, ended, left: listed.into_iter(), done: 0, total, corrupt: 0, unread: 0 })
+    }
+
+    /// Reads until there is something to say of a block; `None` after the last.
+    pub async fn next(&mut self, task: &Task) -> Result<Option<Read>, JoinError> {
+        while let Some(listed) = self.left.next() {
+            let (store, rate, ended) = (Arc::clone(&self.store), self.rate, Arc::clone(&self.ended));
+            let check = move || {
+                let block = listed?.block;
+                Ok((block, store.store.verify(block, |bytes| wait(rate, bytes, &ended))?))
+            };
+            let checked = tokio::task::spawn_blocking(check).await?;
+            self.done += 1;
+            task.note(|report| report.done = self.done);
             let (block, problem) = match checked {
                 Ok((block, Verdict::Whole)) => (block, None),
                 Ok((block, Verdict::Damaged(damage))) | Err(StoreError::Corrupt { block, damage }) => {
-                    corrupt += 1;
-                    store.report_corrupt(block);
+                    self.corrupt += 1;
+                    self.store.report_corrupt(block);
                     (block, Some(damage.to_string()))
                 }
                 // Deleted meanwhile.
                 Err(StoreError::NotFound { .. }) => continue,
                 // Says nothing about the block: too few descriptors, a folder that cannot be listed.
                 Err(error) => {
-                    unread += 1;
-                    self.errors.fetch_add(1, Ordering::SeqCst);
+                    self.unread += 1;
+                    task.note(|report| report.errors += 1);
                     tracing::warn!("scrub: {error}");
                     continue;
                 }
             };
             if let Some(problem) = &problem {
-                self.errors.fetch_add(1, Ordering::SeqCst);
+                task.note(|report| report.errors += 1);
                 tracing::warn!("scrub: block {block}: {problem}");
             }
-            if !report(block, problem, done, total) {
-                break;
-            }
+            return Ok(Some(Read { block, problem, done: self.done, total: self.total }));
         }
-        self.total.store(0, Ordering::SeqCst);
-        let detail = format!("last round: {total} blocks, {corrupt} corrupt, {unread} could not be read");
-        *self.detail.lock().unwrap_or_else(|p| p.into_inner()) = detail;
+        self.end(task);
+        Ok(None)
+    }
+
+    /// What came of it, be it whole or not.
+    pub fn end(&self, task: &Task) {
+        let Round { total, corrupt, unread, .. } = self;
+        task.note(|report| {
+            report.total = 0;
+            report.detail =
+                format!("last round: {total} blocks, {corrupt} corrupt, {unread} could not be read");
+        });
     }
 }
 
-/// Waits as long as `bytes` take at that rate; 0 is as fast as the disk.
-fn pace(bytes_per_s: u64, bytes: u64) {
-    if bytes_per_s > 0 {
+/// Waits as long as `bytes` take at that rate. A node that ends waits for nothing.
+fn wait(bytes_per_s: u64, bytes: u64, ended: &AtomicBool) {
+    if bytes_per_s > 0 && !ended.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64));
     }
 }
 
-/// Runs the background task on a thread of its own.
-pub fn spawn(
-    scrub: Arc<Scrub>,
+/// The worker: rounds at the slow rate.
+pub struct Scrubber {
     store: Arc<FlowStore>,
-    ended: Arc<dyn Fn() -> bool + Send + Sync>,
-) -> std::io::Result<()> {
-    std::thread::Builder::new().name("scrub".into()).spawn(move || scrub.run(&store, &*ended)).map(drop)
+    ended: Arc<AtomicBool>,
+    round: Option<Round>,
+}
+
+impl Scrubber {
+    /// Of a store, until the node has `ended`.
+    pub fn new(store: Arc<FlowStore>, ended: Arc<AtomicBool>) -> Scrubber {
+        Scrubber { store, ended, round: None }
+    }
+}
+
+impl Worker for Scrubber {
+    type Error = JoinError;
+
+    fn name(&self) -> &'static str {
+        SCRUB
+    }
+
+    fn pause(&self) -> Duration {
+        FIRST_PAUSE
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step, JoinError> {
+        let mut round = match self.round.take() {
+            Some(round) => round,
+            None => {
+                Round::begin(Arc::clone(&self.store), SCRUB_BYTES_PER_S, Arc::clone(&self.ended), task)
+                    .await?
+            }
+        };
+        if round.next(task).await?.is_none() {
+            return Ok(Step::Wait(SCRUB_PAUSE));
+        }
+        self.round = Some(round);
+        Ok(Step::Again)
+    }
+
+    fn stopped(&mut self, task: &Task) {
+        if let Some(round) = self.round.take() {
+            round.end(task);
+        }
+    }
 }

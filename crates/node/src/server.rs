@@ -2,7 +2,7 @@
 
 use crate::flows::FlowStore;
 use crate::membership;
-use crate::scrub::{self, Scrub};
+use crate::scrub::{SCRUB, Scrubber};
 use crate::service::NodeService;
 use crate::store::{Store, StoreError};
 use disk::Disk;
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tonic::transport::server::TcpIncoming;
 use wire::limits;
 use wire::proto::node_server::NodeServer;
+use worker::Tasks;
 
 /// How long a node that is asked to end lets its calls finish.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
@@ -82,9 +83,6 @@ pub enum NodeError {
         /// Why.
         source: std::io::Error,
     },
-    /// No further thread.
-    #[error("cannot start a thread: {0}")]
-    Thread(std::io::Error),
     /// The coordinator does not want this node.
     #[error("the coordinator refuses this node: {0}")]
     Refused(String),
@@ -104,9 +102,9 @@ pub struct Shared {
     pub flows: Arc<FlowStore>,
     /// Its flow executor.
     pub engine: Engine,
-    /// Its scrubber.
-    pub scrub: Arc<Scrub>,
-    ended: Arc<AtomicBool>,
+    /// What runs in the background.
+    pub tasks: Tasks,
+    pub(crate) ended: Arc<AtomicBool>,
     /// Closed when the node is asked to end.
     serving: watch::Receiver<()>,
 }
@@ -130,6 +128,7 @@ pub struct Node {
     _listener: DataListener,
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<String>,
+    scrubbing: tokio::task::JoinHandle<()>,
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask the server, and who serves control streams, to end.
     serving: Option<watch::Sender<()>>,
@@ -159,7 +158,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         data_addr: listener.addr(),
         flows: flows.clone(),
         engine,
-        scrub: Arc::default(),
+        tasks: Tasks::default(),
         ended: ended.clone(),
         serving: asked_to_end,
     });
@@ -167,11 +166,8 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         let shared = shared.clone();
         async move { shared.ending().await }
     };
-    let is_ended = {
-        let ended = ended.clone();
-        move || ended.load(Ordering::SeqCst)
-    };
-    scrub::spawn(shared.scrub.clone(), flows, Arc::new(is_ended)).map_err(NodeError::Thread)?;
+    let scrubber = Scrubber::new(flows, ended.clone());
+    let scrubbing = tokio::spawn(worker::run(scrubber, shared.tasks.add(SCRUB)));
     let service = NodeServer::new(NodeService::new(shared.clone()))
         .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
         .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
@@ -186,7 +182,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         }
     });
     let membership = tokio::spawn(membership::run(shared.clone(), config.coordinator));
-    Ok(Node { shared, _listener: listener, membership, server, serving: Some(serving) })
+    Ok(Node { shared, _listener: listener, membership, scrubbing, server, serving: Some(serving) })
 }
 
 fn open_or_format(disk: Arc<dyn Disk>, node: u32) -> Result<Store, StoreError> {
@@ -235,6 +231,7 @@ impl Node {
     fn end(&mut self) {
         self.shared.ended.store(true, Ordering::SeqCst);
         self.membership.abort();
+        self.scrubbing.abort();
         self.serving = None;
         self.server.abort();
     }

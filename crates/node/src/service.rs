@@ -2,11 +2,12 @@
 
 use crate::flows::{FlowStore, stored_block};
 use crate::membership;
+use crate::scrub::{Read, Round, SCRUB};
 use crate::server::Shared;
 use crate::sessions;
 use crate::store::{StoreError, Verdict};
 use exec::DriverIo;
-use model::{BlockId, Cause, ClusterId, Fault};
+use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -181,28 +182,30 @@ impl proto::node_server::Node for NodeService {
         request: Request<proto::TaskControl>,
     ) -> Result<Response<proto::TaskStatus>, Status> {
         let control = request.into_inner();
-        if control.name != "scrub" {
-            let what = format!("a node has no task {:?}; its one task is scrub", control.name);
-            return Err(Status::not_found(what));
+        let task = self.shared.tasks.find(&control.name).map_err(|e| Status::not_found(e.to_string()))?;
+        let switch = Switch::of(&control.action).map_err(|e| Status::invalid_argument(e.to_string()))?;
+        if let Some(switch) = switch {
+            task.obey(switch);
         }
-        self.shared.scrub.control(&control.action).map_err(Status::invalid_argument)?;
-        Ok(Response::new(self.shared.scrub.status()))
+        Ok(Response::new(task.status()))
     }
 
     async fn scrub(&self, _: Request<proto::ScrubRequest>) -> Result<Response<Self::ScrubStream>, Status> {
         let shared = self.shared.clone();
         let (events, outgoing) = mpsc::channel(MAX_MESSAGES);
-        tokio::task::spawn_blocking(move || {
-            let mut report = |block: BlockId, problem: Option<String>, done, total| {
-                let event = proto::ScrubEvent {
-                    block: block.to_vec(),
-                    problem: problem.unwrap_or_default(),
-                    done,
-                    total,
-                };
-                events.blocking_send(Ok(event)).is_ok()
-            };
-            shared.scrub.round(&shared.flows, 0, &|| shared.ended(), &mut report);
+        tokio::spawn(async move {
+            let Ok(task) = shared.tasks.find(SCRUB) else { return };
+            let begun = Round::begin(shared.flows.clone(), 0, shared.ended.clone(), &task).await;
+            let Ok(mut round) = begun else { return };
+            while !shared.ended() && task.may_go_on().await {
+                let Ok(Some(Read { block, problem, done, total })) = round.next(&task).await else { return };
+                let problem = problem.unwrap_or_default();
+                let event = proto::ScrubEvent { block: block.to_vec(), problem, done, total };
+                if events.send(Ok(event)).await.is_err() {
+                    break;
+                }
+            }
+            round.end(&task);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }

@@ -1,7 +1,7 @@
 //! Jobs that go on after a restart, and what operators want of tasks, as the catalog keeps them.
 
 use crate::form;
-use model::{Assign, NodeId};
+use model::{Assign, NodeId, Switch};
 use serde::{Deserialize, Serialize};
 
 /// A job that goes on after a restart.
@@ -22,21 +22,9 @@ pub enum JobRow {
 
 /// What an operator wants of a task, if it is not to go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TaskRow {
-    /// It.
-    pub wish: Wish,
-}
-
-/// What an operator wants of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Wish {
-    /// It goes on.
-    #[default]
-    Go,
-    /// It waits.
-    Pause,
-    /// It ends.
-    Stop,
+pub(crate) struct TaskRow {
+    #[serde(with = "form")]
+    pub switch: Switch,
 }
 
 /// A recovery of dead nodes, or the decommissioning of a living one.

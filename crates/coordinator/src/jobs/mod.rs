@@ -2,17 +2,18 @@
 //! and go on after a restart; a repair of one block is asked for again.
 
 mod archive;
+mod damaged;
 mod recover;
 mod repair;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use recover::{BATCH, InFlight, assign_named, at_once, recover_dead, row_of};
+pub(crate) use damaged::DamagedRepairs;
+pub(crate) use recover::{BATCH, InFlight, Recoverer, assign_named, at_once, row_of};
 
 use crate::attempt::RepairOptions;
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
-use crate::tasks::Task;
 use catalog::rows::{JobRow, RecoveryRow};
 use model::{BlockId, NodeId};
 use recover::Estimate;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use wire::proto;
+use worker::Task;
 
 /// Events that a slow listener may lag behind before it misses some; a few kilobytes each.
 const MAX_EVENTS: usize = 1024;
@@ -34,13 +36,13 @@ pub(crate) struct Jobs {
 
 #[derive(Debug)]
 struct Running {
-    work: Work,
+    wish: Wish,
     events: broadcast::Sender<proto::JobEvent>,
 }
 
 /// What is to be done.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Work {
+pub(crate) enum Wish {
     /// With a row: resumed after a restart.
     Lasting(JobRow),
     /// A recovery to measure, whose blocks are thrown away: nobody needs it after a restart.
@@ -53,15 +55,15 @@ pub(crate) enum Work {
     Stripes(Vec<BlockId>, Vec<u16>, RepairOptions),
 }
 
-impl Work {
+impl Wish {
     /// The name of the task of job `id`.
     fn task(&self, id: u64) -> String {
         let kind = match self {
-            Work::Lasting(JobRow::Archive { .. }) => "archive",
-            Work::Lasting(JobRow::RecoverNodes(row)) if row.moves => "decommission",
-            Work::Lasting(JobRow::RecoverNodes(_)) | Work::Measured(_) => "recover",
-            Work::Rehearsed(_) => "dry-run",
-            Work::Repair(..) | Work::Stripes(..) => "repair",
+            Wish::Lasting(JobRow::Archive { .. }) => "archive",
+            Wish::Lasting(JobRow::RecoverNodes(row)) if row.moves => "decommission",
+            Wish::Lasting(JobRow::RecoverNodes(_)) | Wish::Measured(_) => "recover",
+            Wish::Rehearsed(_) => "dry-run",
+            Wish::Repair(..) | Wish::Stripes(..) => "repair",
         };
         format!("{kind}-{id}")
     }
@@ -86,17 +88,17 @@ struct Counts {
 }
 
 /// Starts a job, or joins the one that does the same already.
-pub(crate) async fn start(shared: &Arc<Shared>, work: Work) -> Result<broadcast::Receiver<proto::JobEvent>> {
-    if let Some(events) = shared.jobs.join(&work)? {
+pub(crate) async fn start(shared: &Arc<Shared>, wish: Wish) -> Result<broadcast::Receiver<proto::JobEvent>> {
+    if let Some(events) = shared.jobs.join(&wish)? {
         return Ok(events);
     }
-    let row = match &work {
-        Work::Lasting(row) => Some(row.clone()),
-        Work::Measured(_) | Work::Rehearsed(_) | Work::Repair(..) | Work::Stripes(..) => None,
+    let row = match &wish {
+        Wish::Lasting(row) => Some(row.clone()),
+        Wish::Measured(_) | Wish::Rehearsed(_) | Wish::Repair(..) | Wish::Stripes(..) => None,
     };
     let id = shared.catalog.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
-    let task = work.task(id);
-    let (events, job) = match shared.jobs.add(shared, id, &work)? {
+    let task = wish.task(id);
+    let (events, job) = match shared.jobs.add(shared, id, &wish)? {
         Added::New(events, job) => (events, job),
         // Somebody else was faster.
         Added::Joined(events) => {
@@ -104,7 +106,7 @@ pub(crate) async fn start(shared: &Arc<Shared>, work: Work) -> Result<broadcast:
             return Ok(events);
         }
     };
-    run(shared, job, work);
+    run(shared, job, wish);
     Ok(events)
 }
 
@@ -116,10 +118,10 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
         Err(error) => return tracing::warn!(%error, "unfinished jobs cannot be read"),
     };
     for (id, row) in jobs {
-        let work = Work::Lasting(row);
-        let task = work.task(id);
-        match shared.jobs.add(&shared, id, &work) {
-            Ok(Added::New(_, job)) => run(&shared, job, work),
+        let wish = Wish::Lasting(row);
+        let task = wish.task(id);
+        match shared.jobs.add(&shared, id, &wish) {
+            Ok(Added::New(_, job)) => run(&shared, job, wish),
             // It was asked for again meanwhile, and has another row: this one would begin it anew at every restart.
             Ok(Added::Joined(_)) => {
                 if let Err(error) = shared.catalog.run(move |catalog| catalog.end_job(id, &task)).await {
@@ -131,20 +133,20 @@ pub(crate) async fn resume(shared: Arc<Shared>) {
     }
 }
 
-fn run(shared: &Arc<Shared>, job: Job, work: Work) {
+fn run(shared: &Arc<Shared>, job: Job, wish: Wish) {
     let context = Arc::clone(shared);
-    shared.spawn(async move {
+    shared.group.spawn(async move {
         let job = Arc::new(job);
         job.task.note(|report| report.is_busy = true);
-        let outcome = match &work {
-            Work::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
+        let outcome = match &wish {
+            Wish::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
                 archive::run(&context, &job, name, code, *slice_bytes).await
             }
-            Work::Lasting(JobRow::RecoverNodes(row)) => recover::run(&context, &job, row, false).await,
-            Work::Measured(row) => recover::run(&context, &job, row, true).await,
-            Work::Rehearsed(row) => recover::rehearse(&context, &job, row).await,
-            Work::Repair(block, options) => repair::run(&context, &job, *block, options).await,
-            Work::Stripes(blocks, members, options) => {
+            Wish::Lasting(JobRow::RecoverNodes(row)) => recover::run(&context, &job, row, false).await,
+            Wish::Measured(row) => recover::run(&context, &job, row, true).await,
+            Wish::Rehearsed(row) => recover::rehearse(&context, &job, row).await,
+            Wish::Repair(block, options) => repair::run(&context, &job, *block, options).await,
+            Wish::Stripes(blocks, members, options) => {
                 repair::run_stripes(&context, &job, blocks, members, options).await
             }
         };
@@ -180,13 +182,13 @@ impl Jobs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(&self, work: &Work) -> Result<Option<broadcast::Receiver<proto::JobEvent>>> {
-        joined(&self.lock(), work)
+    fn join(&self, wish: &Wish) -> Result<Option<broadcast::Receiver<proto::JobEvent>>> {
+        joined(&self.lock(), wish)
     }
 
     /// An error while a job moves the node's blocks away.
     pub fn none_moves(&self, node: NodeId) -> Result<()> {
-        let moves = |running: &Running| matches!(&running.work, Work::Lasting(JobRow::RecoverNodes(row)) if row.moves && row.nodes.contains(&node));
+        let moves = |running: &Running| matches!(&running.wish, Wish::Lasting(JobRow::RecoverNodes(row)) if row.moves && row.nodes.contains(&node));
         match self.lock().iter().find(|(_, running)| moves(running)) {
             None => Ok(()),
             Some((id, _)) => Err(CoordinatorError::Conflict(format!(
@@ -195,42 +197,42 @@ impl Jobs {
         }
     }
 
-    fn add(&self, shared: &Shared, id: u64, work: &Work) -> Result<Added> {
+    fn add(&self, shared: &Shared, id: u64, wish: &Wish) -> Result<Added> {
         let mut running = self.lock();
-        if let Some(events) = joined(&running, work)? {
+        if let Some(events) = joined(&running, wish)? {
             return Ok(Added::Joined(events));
         }
         if running.len() >= MAX_JOBS {
             return Err(CoordinatorError::TooMany { what: "jobs", limit: MAX_JOBS });
         }
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
-        let unit = if matches!(work, Work::Lasting(JobRow::Archive { .. })) { "stripes" } else { "blocks" };
-        running.insert(id, Running { work: work.clone(), events: events.clone() });
-        let task = match work {
-            Work::Lasting(_) => shared.tasks.add(work.task(id)),
-            _ => shared.tasks.add_passing(work.task(id)),
+        let unit = if matches!(wish, Wish::Lasting(JobRow::Archive { .. })) { "stripes" } else { "blocks" };
+        running.insert(id, Running { wish: wish.clone(), events: events.clone() });
+        let task = match wish {
+            Wish::Lasting(_) => shared.tasks.add(wish.task(id)),
+            _ => shared.tasks.add_passing(wish.task(id)),
         };
         Ok(Added::New(receiver, Job { id, events, task, unit, counts: Mutex::default() }))
     }
 }
 
-/// The events of a running job that does what `work` would. The same object or node with other parameters is an error.
+/// The events of a running job that does what `wish` would. The same object or node with other parameters is an error.
 fn joined(
     running: &BTreeMap<u64, Running>,
-    work: &Work,
+    wish: &Wish,
 ) -> Result<Option<broadcast::Receiver<proto::JobEvent>>> {
     for (id, other) in running {
-        let same = match (&other.work, work) {
+        let same = match (&other.wish, wish) {
             (
-                Work::Lasting(JobRow::Archive { name: a, .. }),
-                Work::Lasting(JobRow::Archive { name: b, .. }),
+                Wish::Lasting(JobRow::Archive { name: a, .. }),
+                Wish::Lasting(JobRow::Archive { name: b, .. }),
             ) => a == b,
-            (Work::Lasting(JobRow::RecoverNodes(a)), Work::Lasting(JobRow::RecoverNodes(b))) => {
+            (Wish::Lasting(JobRow::RecoverNodes(a)), Wish::Lasting(JobRow::RecoverNodes(b))) => {
                 a.nodes.iter().any(|node| b.nodes.contains(node))
             }
             _ => false,
         };
-        if same && other.work == *work {
+        if same && other.wish == *wish {
             return Ok(Some(other.events.subscribe()));
         }
         if same {

@@ -16,7 +16,7 @@ mod pace;
 mod rehearse;
 
 pub(crate) use assign::{assign_named, at_once};
-pub(crate) use automatic::{recover_dead, row_of};
+pub(crate) use automatic::{Recoverer, row_of};
 pub(crate) use in_flight::InFlight;
 pub(crate) use pace::Estimate;
 pub(super) use rehearse::rehearse;

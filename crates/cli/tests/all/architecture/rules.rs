@@ -4,7 +4,7 @@ use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From the bottom up; a crate depends on crates before it only.
-pub const LAYERS: [&str; 14] = [
+pub const LAYERS: [&str; 15] = [
     "gf",
     "codes",
     "model",
@@ -13,6 +13,7 @@ pub const LAYERS: [&str; 14] = [
     "disk",
     "catalog",
     "wire",
+    "worker",
     "exec",
     "node",
     "coordinator",

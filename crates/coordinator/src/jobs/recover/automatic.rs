@@ -1,10 +1,11 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
 use super::assign_named;
-use crate::config::{MAX_PARALLEL_REPAIRS, MIN_TICK_MS};
+use crate::background::tick;
+use crate::config::MAX_PARALLEL_REPAIRS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use crate::jobs::{self, Work};
+use crate::jobs::{self, Wish};
 use crate::shared::Shared;
 use catalog::rows::{JobRow, RecoveryRow};
 use model::NodeId;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::proto;
+use worker::{Step, Task, Worker};
 
 /// Dead nodes are looked for this often, and more often when the grace is shorter.
 const TICK_MS: u64 = 1_000;
@@ -78,55 +80,66 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
 
 /// Starts the recovery of nodes that have been dead for the grace, all of them in one job; one that fails is tried again a
 /// grace later. Nodes that were dead before the coordinator started get their grace anew.
-pub(crate) async fn recover_dead(shared: Arc<Shared>) {
-    let task = shared.tasks.add("auto-recovery");
-    let grace = Duration::from_millis(shared.config.recovery_grace_ms);
-    let tick = Duration::from_millis(TICK_MS.min(shared.config.recovery_grace_ms).max(MIN_TICK_MS));
-    let mut since: BTreeMap<NodeId, Instant> = BTreeMap::new();
-    loop {
-        tokio::time::sleep(tick).await;
-        let dead = match dead_holders(&shared).await {
-            Ok(dead) => dead,
-            Err(error) => {
-                task.note(|report| report.errors += 1);
-                task.note(|report| report.detail = error.to_string());
-                continue;
-            }
-        };
-        since.retain(|node, _| dead.contains(node));
-        dead.iter().for_each(|&node| _ = since.entry(node).or_insert_with(Instant::now));
-        if !task.is_on() {
-            continue;
-        }
-        let view = shared.health.view();
+pub(crate) struct Recoverer {
+    shared: Arc<Shared>,
+    /// When a node's recovery was last begun.
+    begun: BTreeMap<NodeId, Instant>,
+}
+
+impl Recoverer {
+    pub fn new(shared: &Arc<Shared>) -> Recoverer {
+        Recoverer { shared: Arc::clone(shared), begun: BTreeMap::new() }
+    }
+
+    /// How much of its grace a dead node has left.
+    fn left(&self, view: &View, node: NodeId) -> Duration {
+        let Shared { started, config, .. } = &*self.shared;
+        let seen = view.node(node).ok().and_then(|node| node.last_seen);
+        let silent = seen.unwrap_or(*started).elapsed();
+        let dead = silent.saturating_sub(Duration::from_millis(config.dead_after_ms));
+        let since = self.begun.get(&node).map_or(dead, |at| at.elapsed().min(dead));
+        Duration::from_millis(config.recovery_grace_ms).saturating_sub(since)
+    }
+}
+
+impl Worker for Recoverer {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        "auto-recovery"
+    }
+
+    fn pause(&self) -> Duration {
+        tick(TICK_MS, self.shared.config.recovery_grace_ms)
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step> {
+        let wait = Ok(Step::Wait(self.pause()));
+        let dead = dead_holders(&self.shared).await?;
+        self.begun.retain(|node, _| dead.contains(node));
+        let view = self.shared.health.view();
         if too_many_dead(&view) {
             let detail =
                 "more than half of the nodes are dead: rather the network has failed; nothing is begun";
             task.note(|report| report.detail = detail.to_owned());
-            continue;
+            return wait;
         }
-        task.note(|report| report.detail = waiting(&since, grace));
-        let due: Vec<NodeId> =
-            since.iter().filter(|(_, at)| at.elapsed() >= grace).map(|(&node, _)| node).collect();
-        let [first, rest @ ..] = &due[..] else { continue };
+        let left = dead.iter().map(|&node| (node, self.left(&view, node)));
+        let (due, waiting): (Vec<_>, Vec<_>) = left.partition(|(_, left)| left.is_zero());
+        let waits = |(node, left): &(NodeId, Duration)| {
+            format!("{node} is dead; its recovery begins in {} s", left.as_secs())
+        };
+        let detail = due.iter().chain(&waiting).map(waits).collect::<Vec<_>>().join("; ");
+        task.note(|report| report.detail = detail);
+        let [(first, _), rest @ ..] = &due[..] else { return wait };
         let now = Instant::now();
-        due.iter().for_each(|&node| _ = since.insert(node, now));
-        let request = proto::RepairRequest {
-            node: first.0,
-            more_nodes: rest.iter().map(|node| node.0).collect(),
-            ..Default::default()
-        };
-        let started = match row_of(&shared, &request) {
-            Ok(row) => jobs::start(&shared, Work::Lasting(JobRow::RecoverNodes(row))).await.map(|_| ()),
-            Err(error) => Err(error),
-        };
-        task.note(|report| match started {
-            Ok(()) => report.done += 1,
-            Err(error) => {
-                report.errors += 1;
-                report.detail = error.to_string();
-            }
-        });
+        self.begun.extend(due.iter().map(|(node, _)| (*node, now)));
+        let more_nodes = rest.iter().map(|(node, _)| node.0).collect();
+        let request = proto::RepairRequest { node: first.0, more_nodes, ..Default::default() };
+        let row = row_of(&self.shared, &request)?;
+        jobs::start(&self.shared, Wish::Lasting(JobRow::RecoverNodes(row))).await?;
+        task.note(|report| report.done += 1);
+        wait
     }
 }
 
@@ -153,11 +166,4 @@ async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<NodeId>> {
 fn too_many_dead(view: &View) -> bool {
     let dead = view.nodes.iter().filter(|(_, node)| !node.is_living).count();
     dead * 2 > view.nodes.len()
-}
-
-fn waiting(since: &BTreeMap<NodeId, Instant>, grace: Duration) -> String {
-    let node = |(node, at): (&NodeId, &Instant)| {
-        format!("{node} is dead; its recovery begins in {} s", grace.saturating_sub(at.elapsed()).as_secs())
-    };
-    since.iter().map(node).collect::<Vec<_>>().join("; ")
 }

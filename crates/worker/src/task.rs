@@ -1,7 +1,6 @@
-//! Background tasks: what runs, how far it is, and the operator's hand on it, which a restart does not take off.
+//! What runs in the background, how far it is, and the operator's hand on it.
 
-use crate::error::{CoordinatorError, Result};
-use catalog::rows::Wish;
+use model::Switch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -9,48 +8,63 @@ use wire::proto;
 
 /// All tasks by name.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
+pub struct Tasks {
     tasks: Mutex<BTreeMap<String, Arc<Task>>>,
     /// What was wanted in an earlier life of the coordinator.
-    earlier: BTreeMap<String, Wish>,
+    earlier: BTreeMap<String, Switch>,
 }
 
 /// One task: a loop that lives as long as the coordinator, or a job that ends.
 #[derive(Debug)]
-pub(crate) struct Task {
+pub struct Task {
     name: String,
     lasts: bool,
-    wish: watch::Sender<Wish>,
+    switch: watch::Sender<Switch>,
     report: Mutex<Report>,
+}
+
+/// There is no task of that name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no task {name:?}; there are: {known}")]
+pub struct UnknownTask {
+    /// What was asked for.
+    pub name: String,
+    /// What there is.
+    pub known: String,
 }
 
 /// How far a task is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
+    /// It is at work now.
     pub is_busy: bool,
+    /// For people.
     pub detail: String,
+    /// Units that are done.
     pub done: u64,
+    /// Of so many; 0 if nobody knows.
     pub total: u64,
+    /// Of these, or besides, so many failed.
     pub errors: u64,
 }
 
 impl Tasks {
     /// None yet. Those that come are told what was wanted of them in an earlier life of the coordinator.
-    pub fn after(earlier: BTreeMap<String, Wish>) -> Tasks {
+    pub fn after(earlier: BTreeMap<String, Switch>) -> Tasks {
         Tasks { tasks: Mutex::default(), earlier }
     }
 
     /// Adds a task that is there again after a restart; the same name again replaces it.
     pub fn add(&self, name: impl Into<String>) -> Arc<Task> {
         let name = name.into();
-        let wish = self.earlier.get(&name).copied().unwrap_or_default();
-        self.insert(Task { name, lasts: true, wish: watch::Sender::new(wish), report: Mutex::default() })
+        let switch = self.earlier.get(&name).copied().unwrap_or_default();
+        self.insert(Task { name, lasts: true, switch: watch::Sender::new(switch), report: Mutex::default() })
     }
 
     /// Adds one that a restart ends.
     pub fn add_passing(&self, name: impl Into<String>) -> Arc<Task> {
-        let wish = watch::Sender::new(Wish::Go);
-        self.insert(Task { name: name.into(), lasts: false, wish, report: Mutex::default() })
+        let switch = watch::Sender::new(Switch::Go);
+        self.insert(Task { name: name.into(), lasts: false, switch, report: Mutex::default() })
     }
 
     fn insert(&self, task: Task) -> Arc<Task> {
@@ -70,29 +84,16 @@ impl Tasks {
     }
 
     /// The one of that name.
-    pub fn find(&self, name: &str) -> Result<Arc<Task>> {
+    pub fn find(&self, name: &str) -> Result<Arc<Task>, UnknownTask> {
         let tasks = self.lock();
         tasks.get(name).cloned().ok_or_else(|| {
             let known = tasks.keys().cloned().collect::<Vec<_>>().join(", ");
-            CoordinatorError::NoSuchTask { name: name.to_owned(), known }
+            UnknownTask { name: name.to_owned(), known }
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Task>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What `pause`, `resume` and `stop` want; `status` wants nothing.
-pub(crate) fn wish_of(action: &str) -> Result<Option<Wish>> {
-    match action {
-        "pause" => Ok(Some(Wish::Pause)),
-        "resume" => Ok(Some(Wish::Go)),
-        "stop" => Ok(Some(Wish::Stop)),
-        "status" => Ok(None),
-        _ => Err(CoordinatorError::Invalid(format!(
-            "a task can be told pause, resume, stop or status, not {action:?}"
-        ))),
     }
 }
 
@@ -108,29 +109,37 @@ impl Task {
     }
 
     /// Does as the operator wants.
-    pub fn obey(&self, wish: Wish) {
-        self.wish.send_replace(wish);
+    pub fn obey(&self, switch: Switch) {
+        self.switch.send_replace(switch);
     }
 
     /// Waits as long as the task is paused. `false`: it is to stop.
     pub async fn may_go_on(&self) -> bool {
-        let mut wish = self.wish.subscribe();
-        let settled = wish.wait_for(|wish| *wish != Wish::Pause).await.map(|wish| *wish);
-        settled.is_ok_and(|wish| wish == Wish::Go)
+        let mut switch = self.switch.subscribe();
+        let settled = switch.wait_for(|switch| *switch != Switch::Pause).await.map(|switch| *switch);
+        settled.is_ok_and(|switch| switch == Switch::Go)
     }
 
     /// Waits until the task is to pause or to stop.
     pub async fn held(&self) {
-        let mut wish = self.wish.subscribe();
-        if wish.wait_for(|wish| *wish != Wish::Go).await.is_err() {
+        let mut switch = self.switch.subscribe();
+        if switch.wait_for(|switch| *switch != Switch::Go).await.is_err() {
             // Nobody is left to give orders.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether the next turn of a loop is to be taken.
+    /// Waits until the task may go on, however often it was stopped before.
+    pub(crate) async fn until_on(&self) {
+        let mut switch = self.switch.subscribe();
+        if switch.wait_for(|switch| *switch != Switch::Stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether it may go on.
     pub fn is_on(&self) -> bool {
-        *self.wish.borrow() == Wish::Go
+        *self.switch.borrow() == Switch::Go
     }
 
     /// Changes the report.
@@ -141,11 +150,11 @@ impl Task {
     /// What it is at.
     pub fn status(&self) -> proto::TaskStatus {
         let report = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let state = match *self.wish.borrow() {
-            Wish::Pause => "paused",
-            Wish::Stop => "stopped",
-            Wish::Go if report.is_busy => "running",
-            Wish::Go => "idle",
+        let state = match *self.switch.borrow() {
+            Switch::Pause => "paused",
+            Switch::Stop => "stopped",
+            Switch::Go if report.is_busy => "running",
+            Switch::Go => "idle",
         };
         proto::TaskStatus {
             name: self.name.clone(),
