@@ -5,20 +5,18 @@ use crate::error::{CoordinatorError, Result};
 use crate::garbage::Collector;
 use crate::jobs::{self, DamagedRepairs, Recoverer};
 use crate::shared::{Shared, now_ms};
-use model::BlockId;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use worker::{Step, Task, Worker};
 
 /// Idle puts are looked for this often, and more often when their lease is shorter.
 const PUT_TICK_MS: u64 = 10_000;
 
 /// Starts them all.
-pub(crate) fn start(shared: &Arc<Shared>, damaged: mpsc::Receiver<BlockId>) {
+pub(crate) fn start(shared: &Arc<Shared>) {
     begin(shared, Collector::new(shared));
     begin(shared, PutReaper(Arc::clone(shared)));
-    begin(shared, DamagedRepairs::new(shared, damaged));
+    begin(shared, DamagedRepairs(Arc::clone(shared)));
     begin(shared, Recoverer::new(shared));
     shared.group.spawn(jobs::resume(Arc::clone(shared)));
     shared.group.spawn(notice_own_pauses(Arc::clone(shared)));

@@ -46,7 +46,7 @@ fn explain_block(
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
-    let requestor = shared.planner.requestor(view, placement, asked, &nobody, |n| shared.received_by(n))?;
+    let requestor = shared.planner.requestor(view, placement, asked, &nobody, |n| shared.load.of(n))?;
     let spec = spec(shared, request, placement, requestor)?;
     let plan = |spec: &RepairSpec| shared.planner.repair(view, placement, spec, &nobody);
     let chosen = plan(&spec)?;
@@ -83,7 +83,7 @@ fn explain_stripe(
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
-    let load = |node| shared.received_by(node);
+    let load = |node| shared.load.of(node);
     let requestors = shared.planner.requestors(view, lost.iter(), asked, &nobody, load)?;
     let mut targets: Vec<Target<'_>> = Vec::new();
     for (placement, &requestor) in lost.iter().zip(&requestors) {

@@ -26,6 +26,7 @@ mod garbage;
 mod health;
 mod jobs;
 mod links;
+mod load;
 mod membership;
 mod nodes;
 mod objects;
@@ -87,9 +88,9 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     let listen = |source| CoordinatorError::Listen { addr, source };
     let listener = tokio::net::TcpListener::bind(addr).await.map_err(listen)?;
     let local_addr = listener.local_addr().map_err(listen)?;
-    let (shared, damaged) = Shared::new(config, catalog)?;
+    let shared = Shared::new(config, catalog)?;
     cluster::add_tasks(&shared);
-    background::start(&shared, damaged);
+    background::start(&shared);
 
     let (stop, stopped) = oneshot::channel();
     let service = CoordinatorServer::new(service::Service(Arc::clone(&shared)))

@@ -2,6 +2,7 @@
 
 use crate::error::{CoordinatorError, Result};
 use crate::garbage;
+use crate::jobs;
 use crate::shared::{Shared, now_ms};
 use catalog::rows::NodeRow;
 use model::{BlockCopy, BlockId, ClusterId, NodeId};
@@ -96,7 +97,7 @@ pub(crate) async fn heartbeat(
     };
     for block in damaged {
         let block = BlockId::from_slice(&block)?;
-        if let Err(error) = shared.damaged(block, node).await {
+        if let Err(error) = jobs::drop_damaged(shared, block, node).await {
             tracing::warn!(%block, %node, %error, "a damaged copy could not be dropped");
         }
     }

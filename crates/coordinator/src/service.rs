@@ -98,7 +98,7 @@ impl Coordinator for Service {
     async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
         let fault = model::Fault::from(request.into_inner());
         tracing::info!(%fault, "reported");
-        self.0.learn(&fault).await;
+        jobs::learn(&self.0, &fault).await;
         answer(Ok(proto::Empty {}))
     }
 

@@ -53,7 +53,7 @@ impl Attempt<'_> {
         let load = |node: NodeId| {
             let stored = view.node(node).map_or(0, |n| n.status.blocks);
             // A repair under way counts for more than any number of blocks stored.
-            (self.shared.received_by(node) << 32) + stored.min(u64::from(u32::MAX))
+            (self.shared.load.of(node) << 32) + stored.min(u64::from(u32::MAX))
         };
         let asked = self.options.requestor;
         let nodes = self.shared.planner.requestors(view, blocks.iter(), asked, &self.avoid, load)?;

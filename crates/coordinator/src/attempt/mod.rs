@@ -20,9 +20,10 @@ pub(crate) use lacking::lost;
 use crate::config::MAX_ATTEMPTS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
-use crate::jobs::Job;
+use crate::jobs::{Job, learn};
+use crate::load::Receiving;
 use crate::nodes::blamed;
-use crate::shared::{Receiving, Shared, now_ms};
+use crate::shared::{Shared, now_ms};
 use catalog::{CatalogError, Intent, Purpose};
 use codes::Code;
 use flow::{Detours, Scheme};
@@ -114,7 +115,7 @@ async fn pause_after(tries: u32) {
 async fn go_around(shared: &Arc<Shared>, error: &CoordinatorError, avoid: &mut BTreeSet<NodeId>) -> bool {
     match error {
         CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => {
-            shared.learn(fault).await;
+            learn(shared, fault).await;
             avoid.extend(blamed(fault));
             true
         }
@@ -213,7 +214,7 @@ impl Attempt<'_> {
     }
 
     async fn begin(&self, order: Order) -> Result<Noted> {
-        let _receiving = order.writes.iter().map(|&(_, node)| self.shared.receive(node)).collect();
+        let _receiving = order.writes.iter().map(|&(_, node)| self.shared.load.receive(node)).collect();
         let (flow, attempt, now) = (self.flow, self.noted, now_ms());
         let (purpose, writes) = (order.purpose.clone(), order.writes.clone());
         let begin = move |c: &catalog::Catalog| c.begin(flow, attempt, &purpose, &writes, now);
@@ -228,7 +229,7 @@ impl Attempt<'_> {
 
     /// What a fault says of nodes: they are gone around from now on.
     async fn learn(&mut self, fault: &Fault) {
-        self.shared.learn(fault).await;
+        learn(self.shared, fault).await;
         self.avoid.extend(blamed(fault));
     }
 }

@@ -7,7 +7,7 @@ mod recover;
 mod repair;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use damaged::DamagedRepairs;
+pub(crate) use damaged::{Damaged, DamagedRepairs, drop_damaged, learn};
 pub(crate) use recover::{BATCH, InFlight, Recoverer, assign_named, at_once, row_of};
 
 use crate::attempt::RepairOptions;

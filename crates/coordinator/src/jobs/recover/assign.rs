@@ -196,7 +196,7 @@ impl Pending {
                 };
                 let Some(requestor) = room(requestors)
                     .into_iter()
-                    .min_by_key(|&node| (shared.received_by(node), in_flight.of(node)))
+                    .min_by_key(|&node| (shared.load.of(node), in_flight.of(node)))
                 else {
                     return false;
                 };
