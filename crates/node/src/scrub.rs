@@ -98,7 +98,7 @@ impl Scrub {
                 break;
             }
             let checked = entry.and_then(|listed| {
-                Ok((listed.block, store.store.verify(listed.block, |bytes| pace(bytes_per_s, bytes))?))
+                Ok((listed.block, store.store.verify(listed.block, |bytes| wait_for(bytes_per_s, bytes))?))
             });
             self.done.store(done, Ordering::SeqCst);
             let (block, problem) = match checked {
@@ -133,7 +133,7 @@ impl Scrub {
 }
 
 /// Waits as long as `bytes` take at that rate; 0 is as fast as the disk.
-fn pace(bytes_per_s: u64, bytes: u64) {
+fn wait_for(bytes_per_s: u64, bytes: u64) {
     if bytes_per_s > 0 {
         std::thread::sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64));
     }
