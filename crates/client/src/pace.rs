@@ -14,14 +14,14 @@ pub(crate) struct Usual(Arc<Mutex<Known>>);
 
 #[derive(Debug)]
 struct Known {
-    pace: flow::Pace,
+    pace: plan::decide::Usual,
     /// What flows cost is told in seconds, not in bytes over equal links.
     in_seconds: bool,
 }
 
 impl Usual {
     pub fn new() -> Usual {
-        Usual(Arc::new(Mutex::new(Known { pace: flow::Pace::with_room(ROOM), in_seconds: false })))
+        Usual(Arc::new(Mutex::new(Known { pace: plan::decide::Usual::with_room(ROOM), in_seconds: false })))
     }
 
     /// Notes how long a read of that price took with which nothing went wrong.
@@ -39,7 +39,7 @@ impl Usual {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pace.forget();
     }
 
-    fn with<T>(&self, price: &Price, f: impl FnOnce(&mut flow::Pace, f64) -> T) -> T {
+    fn with<T>(&self, price: &Price, f: impl FnOnce(&mut plan::decide::Usual, f64) -> T) -> T {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Links became known, or are forgotten.
         if price.seconds.is_some() != known.in_seconds {

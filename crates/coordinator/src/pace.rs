@@ -15,7 +15,7 @@ pub(crate) struct Pace(Mutex<Recent>);
 
 #[derive(Debug)]
 struct Recent {
-    pace: flow::Pace,
+    pace: plan::decide::Usual,
     /// How often what was known became void.
     forgotten: u64,
 }
@@ -32,7 +32,7 @@ impl Pace {
     }
 
     fn with_room(room: f64) -> Pace {
-        Pace(Mutex::new(Recent { pace: flow::Pace::with_room(room), forgotten: 0 }))
+        Pace(Mutex::new(Recent { pace: plan::decide::Usual::with_room(room), forgotten: 0 }))
     }
 
     /// A repair that nothing went wrong with took this long.

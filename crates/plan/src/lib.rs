@@ -9,6 +9,7 @@
 pub mod archive;
 mod assign;
 pub mod by_node;
+pub mod decide;
 mod draw;
 mod error;
 pub mod helpers;

@@ -19,17 +19,17 @@ const MAX_DETOURS: u32 = 3;
 
 /// What is usual.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct Usual {
     /// Seconds for each unit of cost in theory, one number for each of the last flows.
     factors: VecDeque<f64>,
     room: f64,
 }
 
-impl Pace {
+impl Usual {
     /// A flow may take `room` times as long as most before anybody asks why: where flows share links, how many others cross
     /// them differs from one to the next.
-    pub fn with_room(room: f64) -> Pace {
-        Pace { factors: VecDeque::new(), room }
+    pub fn with_room(room: f64) -> Usual {
+        Usual { factors: VecDeque::new(), room }
     }
 
     /// Notes how long a flow took with which nothing went wrong. All costs are in one unit: seconds on known links,
@@ -107,23 +107,23 @@ mod tests {
 
     #[test]
     fn the_next_one_should_take_what_most_of_the_last_ones_took() {
-        let (mut pace, ms) = (Pace::with_room(1.0), Duration::from_millis);
+        let (mut usual, ms) = (Usual::with_room(1.0), Duration::from_millis);
         for took in [100, 110] {
-            pace.note(1.0, ms(took));
+            usual.note(1.0, ms(took));
         }
-        assert_eq!(pace.expected(1.0), None, "two are not enough");
-        pace.note(10.0, ms(9_000));
+        assert_eq!(usual.expected(1.0), None, "two are not enough");
+        usual.note(10.0, ms(9_000));
         let about = |found: Option<Duration>, ms: f64| (found.unwrap().as_secs_f64() * 1e3 - ms).abs() < 0.01;
-        assert!(about(pace.expected(1.0), 110.0));
-        assert!(about(pace.expected(20.0), 2_200.0), "of twenty times the cost");
-        pace.note(0.0, ms(1));
+        assert!(about(usual.expected(1.0), 110.0));
+        assert!(about(usual.expected(20.0), 2_200.0), "of twenty times the cost");
+        usual.note(0.0, ms(1));
         for _ in 0..REMEMBERED {
-            pace.note(1.0, ms(50));
+            usual.note(1.0, ms(50));
         }
-        assert!(about(pace.expected(1.0), 50.0), "older ones are forgotten");
-        pace.forget();
-        assert_eq!(pace.expected(1.0), None);
-        let mut among_many = Pace::with_room(2.0);
+        assert!(about(usual.expected(1.0), 50.0), "older ones are forgotten");
+        usual.forget();
+        assert_eq!(usual.expected(1.0), None);
+        let mut among_many = Usual::with_room(2.0);
         for _ in 0..ENOUGH {
             among_many.note(1.0, ms(50));
         }

@@ -1,0 +1,5 @@
+//! What is decided about flows: what they should take, and what to do when one breaks. Pure: no clock, no lock, no I/O.
+
+mod usual;
+
+pub use usual::{Detours, Usual};
