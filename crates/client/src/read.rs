@@ -9,7 +9,7 @@ use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::DriverIo;
 use model::{BlockId, Cause, Fault, NodeId, Peer};
-use plan::decide::Detours;
+use plan::decide::{Detours, InTheory};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -93,10 +93,10 @@ impl Client {
                 Ok(()) => {}
                 Err(fault) if fault.cause == Cause::Slow => {
                     tracing::info!(block = %read.block, %fault, "a node is slow: going around it");
-                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, Peer::Client)));
+                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, &[Peer::Client])));
                     // So many are slow that it is the rule.
                     if !slow.may_go_on() {
-                        self.usual.forget();
+                        self.usual().forget();
                     }
                 }
                 Err(fault) => {
@@ -126,7 +126,8 @@ impl Client {
             ));
         }
         let range = request.offset..request.offset + request.length;
-        plan.expected = reply.price.filter(|_| watched).and_then(|p| self.usual.expected(&p));
+        let cost = reply.price.map(|price| InTheory { seconds: price.seconds, slot_bytes: price.slot_bytes });
+        plan.expected = cost.filter(|_| watched).and_then(|cost| self.usual().expected(cost));
         let outlet = Outlet::open(&plan, range, pieces.clone(), held);
         let io = DriverIo { source: None, sink: Some(outlet.sink()) };
         let started = Instant::now();
@@ -143,8 +144,8 @@ impl Client {
             true => Ok(()),
             false => Err(Fault::new(Cause::Bug, format!("a read to byte {due} ended at byte {reached}"))),
         });
-        if let (Ok(()), Some(price)) = (&outcome, &reply.price) {
-            self.usual.note(price, took.saturating_sub(closed.waited));
+        if let (Ok(()), Some(cost)) = (&outcome, cost) {
+            self.usual().note(cost, took.saturating_sub(closed.waited));
         }
         Ok((closed, outcome))
     }

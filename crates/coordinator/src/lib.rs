@@ -30,7 +30,6 @@ mod links;
 mod membership;
 mod nodes;
 mod objects;
-mod pace;
 mod planner;
 mod reads;
 pub mod rehearsal;

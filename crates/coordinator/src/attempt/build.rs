@@ -5,9 +5,10 @@ use crate::audit;
 use crate::config::MAX_MENDS;
 use crate::error::{CoordinatorError, Result};
 use crate::nodes::blamed;
-use crate::pace::Pace;
 use crate::planner::{Price, RepairPlan, RepairSpec, SeveralPlan};
 use model::{BlockId, Cause, Fault, NodeId, Peer};
+use plan::decide::{InTheory, Usual};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
 use wire::proto;
@@ -27,7 +28,7 @@ impl Attempt<'_> {
     ) -> Result<Option<proto::DriveResult>> {
         let requestors: Vec<u32> = targets.iter().map(|target| target.ticket.target.node).collect();
         for _ in 0..MAX_MENDS {
-            let era = self.pace().era();
+            let era = self.usual().era();
             let fault = match self.build(targets).await {
                 Err(CoordinatorError::Flow(fault))
                     if fault.cause == Cause::Slow || is_mendable(&fault, &requestors) =>
@@ -47,12 +48,12 @@ impl Attempt<'_> {
     /// Whom to go around from now on.
     async fn note_fault(&mut self, fault: &Fault, requestors: &[u32], era: u64) {
         let (wanted, noted) = (self.wanted, self.noted);
-        if fault.cause == Cause::Slow && self.pace().era() != era {
+        if fault.cause == Cause::Slow && self.usual().era() != era {
             tracing::info!(%wanted, noted, error = %fault, "rates were changed meanwhile: nobody is to blame");
         } else if fault.cause == Cause::Slow {
             let of = |link: &(Peer, Peer)| requestors.iter().find(|node| link.1 == NodeId(**node).into());
             let end = fault.suspect.as_ref().and_then(of).or(requestors.first()).copied().unwrap_or(0);
-            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, NodeId(end).into())) {
+            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, &[NodeId(end).into()])) {
                 self.shared.health.held_up(node.0);
             }
             tracing::info!(%wanted, noted, error = %fault, "a helper is slow: going around it");
@@ -84,7 +85,7 @@ impl Attempt<'_> {
         // Where others could help, a flow is not to take much longer than usual.
         let watched =
             plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
-        let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
+        let expected = watched.and_then(|price| self.usual().expected(in_theory(&price, block_bytes)));
         plan.planned.plan.expected = expected;
         self.shared.planner.mark(&plan.planned.plan.flow, driver);
         // Where many run, each says little.
@@ -108,7 +109,7 @@ impl Attempt<'_> {
         audit::note(self.shared, &view, &plan, &blocks, result.as_ref()).await?;
         let result = result?;
         if let Some(price) = plan.price.filter(|_| result.kept_slices == 0) {
-            self.pace().note(&price, block_bytes, Duration::from_micros(result.verified_us));
+            self.usual().note(in_theory(&price, block_bytes), Duration::from_micros(result.verified_us));
         }
         self.tell(plan, targets, &result);
         Ok(Some(result))
@@ -174,11 +175,8 @@ impl Attempt<'_> {
     }
 
     /// What is usual for a repair like this one.
-    fn pace(&self) -> &Pace {
-        match self.options.is_one_of_many() {
-            true => &self.shared.pace_among_many,
-            false => &self.shared.pace,
-        }
+    fn usual(&self) -> MutexGuard<'_, Usual> {
+        self.shared.usual(self.options.is_one_of_many())
     }
 
     /// Ends when a flow of this price, which begins now, has taken far longer than what has become usual meanwhile. Never
@@ -188,12 +186,16 @@ impl Attempt<'_> {
         let began = Instant::now();
         loop {
             tokio::time::sleep(OVERDUE_EVERY).await;
-            let expected = self.pace().expected(&price, block_bytes);
+            let expected = self.usual().expected(in_theory(&price, block_bytes));
             if expected.is_some_and(|expected| began.elapsed() > expected * OVERDUE) {
                 return;
             }
         }
     }
+}
+
+fn in_theory(price: &Price, block_bytes: u64) -> InTheory {
+    InTheory { seconds: price.seconds, slot_bytes: price.timeslots * block_bytes as f64 }
 }
 
 /// Whether a fault leaves what the requestors have of use: somebody else is to blame, and nobody says that the bytes are

@@ -73,7 +73,7 @@ pub(super) async fn run(
         check_dead(shared, node)?;
     }
     // How much is shared depends on how many run at once.
-    shared.pace_among_many.forget();
+    shared.usual(true).forget();
     let mut recovery = Recovery {
         shared,
         job,

@@ -1,10 +1,9 @@
-//! Hedging: how long flows usually take for what they should cost, and which nodes are gone around when one takes far
-//! longer. The coordinator remembers it for repairs, a client for its own degraded reads. A flow's driver says who
-//! holds the flow up.
+//! How long flows usually take for what they should cost: what the next one should take. One that takes far longer is
+//! held up by somebody, whom its driver finds. The coordinator remembers it for repairs; a client does for its own reads,
+//! because its own link is part of all of them and nobody else knows it.
 
 use core::time::Duration;
-use model::{NodeId, Peer};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// Flows that are remembered: enough that a few slow ones among them are no rule, few enough that a network that changes
 /// is soon known.
@@ -13,91 +12,84 @@ const REMEMBERED: usize = 15;
 /// Fewer flows than this say nothing about what is usual.
 const ENOUGH: usize = 3;
 
-/// Slow nodes are gone around at most this often for the same bytes. A flow that is slow even then is as fast as
-/// flows are here, or waits for its own end.
-const MAX_DETOURS: u32 = 3;
+/// A flow that shares links with others like it (repairs of a recovery, two reads of a get) may take this many times as
+/// long as most before anybody asks why: how many others cross its links differs from one to the next, and from one moment
+/// to the next.
+const ROOM_AMONG_MANY: f64 = 2.0;
+
+/// What a flow costs in theory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct InTheory {
+    /// On the links as they are known, if any is.
+    pub seconds: Option<f64>,
+    /// Else bytes over one of equal links.
+    pub slot_bytes: f64,
+}
 
 /// What is usual.
 #[derive(Clone, Debug)]
 pub struct Usual {
     /// Seconds for each unit of cost in theory, one number for each of the last flows.
     factors: VecDeque<f64>,
+    /// That unit is the second, not the byte.
+    in_seconds: bool,
     room: f64,
+    /// How often what was known became void.
+    era: u64,
 }
 
 impl Usual {
-    /// A flow may take `room` times as long as most before anybody asks why: where flows share links, how many others cross
-    /// them differs from one to the next.
-    pub fn with_room(room: f64) -> Usual {
-        Usual { factors: VecDeque::new(), room }
+    /// Of flows that have the network to themselves.
+    pub fn alone() -> Usual {
+        Usual { factors: VecDeque::new(), in_seconds: false, room: 1.0, era: 0 }
     }
 
-    /// Notes how long a flow took with which nothing went wrong. All costs are in one unit: seconds on known links,
-    /// or bytes over one of equal links.
-    pub fn note(&mut self, cost: f64, took: Duration) {
-        if cost > 0.0 && !took.is_zero() {
-            self.factors.push_back(took.as_secs_f64() / cost);
-            self.factors.drain(..self.factors.len().saturating_sub(REMEMBERED));
+    /// Of flows that share links with others like them.
+    pub fn among_many() -> Usual {
+        Usual { room: ROOM_AMONG_MANY, ..Usual::alone() }
+    }
+
+    /// Notes how long a flow took with which nothing went wrong. If costs have another unit than before, because links
+    /// became known or are forgotten, all that was known is void.
+    pub fn note(&mut self, cost: InTheory, took: Duration) {
+        let amount = cost.amount();
+        if amount <= 0.0 || took.is_zero() {
+            return;
         }
+        let in_seconds = cost.seconds.is_some();
+        if in_seconds != self.in_seconds && !self.factors.is_empty() {
+            self.forget();
+        }
+        self.in_seconds = in_seconds;
+        self.factors.push_back(took.as_secs_f64() / amount);
+        self.factors.drain(..self.factors.len().saturating_sub(REMEMBERED));
     }
 
     /// What a flow should take at most; `None` if too few are known.
-    pub fn expected(&self, cost: f64) -> Option<Duration> {
-        if self.factors.len() < ENOUGH {
+    pub fn expected(&self, cost: InTheory) -> Option<Duration> {
+        if self.factors.len() < ENOUGH || cost.seconds.is_some() != self.in_seconds {
             return None;
         }
         let mut factors: Vec<f64> = self.factors.iter().copied().collect();
         factors.sort_by(f64::total_cmp);
-        Duration::try_from_secs_f64(factors[factors.len() / 2] * cost * self.room).ok()
+        Duration::try_from_secs_f64(factors[factors.len() / 2] * cost.amount() * self.room).ok()
     }
 
-    /// Forgets all flows: links, rates or the unit of costs have changed.
+    /// Forgets all flows: links, rates or how many share them have changed.
     pub fn forget(&mut self) {
         self.factors.clear();
+        self.era += 1;
+    }
+
+    /// Changes whenever what was expected before is void.
+    pub fn era(&self) -> u64 {
+        self.era
     }
 }
 
-/// The nodes that are gone around while the same bytes are wanted. A helper that holds a flow up has not failed: the
-/// flow waits for it once nobody can help in its place.
-#[derive(Clone, Debug, Default)]
-pub struct Detours {
-    nodes: BTreeSet<NodeId>,
-    links: Vec<(Peer, Peer)>,
-    made: u32,
-}
-
-impl Detours {
-    /// The driver found its flow held up on the link `from` → `to`, or by a node (then they are the same). The sender
-    /// of a slow link is gone around. If its receiver is behind another slow link, the receiver is gone around; if
-    /// that is the requestor, which is at the end of all paths, nobody is. Returns the node that is gone around from
-    /// now on.
-    pub fn note(&mut self, (from, to): (Peer, Peer), requestor: Peer) -> Option<NodeId> {
-        self.made += 1;
-        let again = from != to && self.links.iter().any(|link| link.1 == to);
-        self.links.push((from, to));
-        if again && to == requestor {
-            self.give_up();
-            return None;
-        }
-        let slow = if again { to } else { from }.node()?;
-        self.nodes.insert(slow);
-        Some(slow)
-    }
-
-    /// Whether another node would be gone around.
-    pub fn may_go_on(&self) -> bool {
-        self.made < MAX_DETOURS
-    }
-
-    /// Forgets all of them, because there is no way around them. Returns whether there were any.
-    pub fn give_up(&mut self) -> bool {
-        self.made = MAX_DETOURS;
-        !std::mem::take(&mut self.nodes).is_empty()
-    }
-
-    /// The nodes to go around.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.nodes.iter().copied()
+impl InTheory {
+    fn amount(self) -> f64 {
+        self.seconds.unwrap_or(self.slot_bytes)
     }
 }
 
@@ -105,52 +97,60 @@ impl Detours {
 mod tests {
     use super::*;
 
+    fn bytes(slot_bytes: f64) -> InTheory {
+        InTheory { seconds: None, slot_bytes }
+    }
+
+    fn about(found: Option<Duration>, ms: f64) -> bool {
+        (found.unwrap().as_secs_f64() * 1e3 - ms).abs() < 0.01
+    }
+
     #[test]
     fn the_next_one_should_take_what_most_of_the_last_ones_took() {
-        let (mut usual, ms) = (Usual::with_room(1.0), Duration::from_millis);
+        let (mut usual, ms) = (Usual::alone(), Duration::from_millis);
         for took in [100, 110] {
-            usual.note(1.0, ms(took));
+            usual.note(bytes(1.0), ms(took));
         }
-        assert_eq!(usual.expected(1.0), None, "two are not enough");
-        usual.note(10.0, ms(9_000));
-        let about = |found: Option<Duration>, ms: f64| (found.unwrap().as_secs_f64() * 1e3 - ms).abs() < 0.01;
-        assert!(about(usual.expected(1.0), 110.0));
-        assert!(about(usual.expected(20.0), 2_200.0), "of twenty times the cost");
-        usual.note(0.0, ms(1));
+        assert_eq!(usual.expected(bytes(1.0)), None, "two are not enough");
+        usual.note(bytes(10.0), ms(9_000));
+        assert!(about(usual.expected(bytes(1.0)), 110.0));
+        assert!(about(usual.expected(bytes(20.0)), 2_200.0), "of twenty times the cost");
+        usual.note(bytes(0.0), ms(1));
         for _ in 0..REMEMBERED {
-            usual.note(1.0, ms(50));
+            usual.note(bytes(1.0), ms(50));
         }
-        assert!(about(usual.expected(1.0), 50.0), "older ones are forgotten");
+        assert!(about(usual.expected(bytes(1.0)), 50.0), "older ones are forgotten");
         usual.forget();
-        assert_eq!(usual.expected(1.0), None);
-        let mut among_many = Usual::with_room(2.0);
+        assert_eq!(usual.expected(bytes(1.0)), None);
+        let mut among_many = Usual::among_many();
         for _ in 0..ENOUGH {
-            among_many.note(1.0, ms(50));
+            among_many.note(bytes(1.0), ms(50));
         }
-        assert!(about(among_many.expected(1.0), 100.0));
-    }
-
-    fn detours(links: &[(u32, u32)]) -> Detours {
-        let mut detours = Detours::default();
-        for &(from, to) in links {
-            let link = (Peer::from_number(from), Peer::from_number(to));
-            detours.note(link, Peer::from_number(9));
-        }
-        detours
+        assert!(about(among_many.expected(bytes(1.0)), 100.0));
     }
 
     #[test]
-    fn an_end_that_two_slow_links_share_is_to_blame() {
-        assert!(detours(&[(1, 2)]).nodes().eq([NodeId(1)]));
-        assert!(detours(&[(1, 2), (3, 2)]).nodes().eq([1, 2].map(NodeId)));
-        assert!(detours(&[(1, 2), (3, 3)]).nodes().eq([1, 3].map(NodeId)));
-        assert!(detours(&[(1, 2)]).may_go_on() && !detours(&[(1, 2), (3, 4), (5, 6)]).may_go_on());
+    fn what_was_expected_is_void_once_rates_are_others() {
+        let mut usual = Usual::among_many();
+        (0..3).for_each(|_| usual.note(bytes(1e6), Duration::from_millis(50)));
+        assert!(about(usual.expected(bytes(20e6)), 2_000.0), "a star of blocks twice as long");
+        let era = usual.era();
+        usual.forget();
+        assert_eq!(usual.expected(bytes(1e6)), None);
+        assert_ne!(usual.era(), era);
     }
 
     #[test]
-    fn the_requestors_own_link_is_waited_for() {
-        let mut detours = detours(&[(1, 9), (3, 9)]);
-        assert!(!detours.may_go_on() && detours.nodes().next().is_none());
-        assert!(!detours.give_up());
+    fn prices_in_other_units_begin_anew() {
+        let (mut usual, took) = (Usual::among_many(), Duration::from_millis(100));
+        let slots = bytes(4e6);
+        let seconds = InTheory { seconds: Some(0.04), ..slots };
+        (0..3).for_each(|_| usual.note(slots, took));
+        assert!(about(usual.expected(slots), 200.0));
+        assert_eq!(usual.expected(seconds), None);
+        let era = usual.era();
+        usual.note(seconds, took);
+        assert_eq!((usual.expected(seconds), usual.expected(slots)), (None, None));
+        assert_ne!(usual.era(), era);
     }
 }
