@@ -18,7 +18,7 @@
 //! flow breaks, or takes longer than usual. An API: this is the crate that integrations
 //! link; its types may change with a version, as CHANGELOG.md tells.
 
-mod blame;
+mod attempts;
 mod block;
 mod connect;
 mod error;

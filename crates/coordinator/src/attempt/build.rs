@@ -1,13 +1,11 @@
 //! A flow is planned and driven; helpers that fail or hold it up are gone around while the requestors keep what they have.
 
-use super::{Attempt, Target, held_or, scheme};
+use super::{Attempt, Target, held_or, lacks_nodes, numbers, scheme};
 use crate::audit;
-use crate::config::MAX_MENDS;
 use crate::error::{CoordinatorError, Result};
-use crate::nodes::blamed;
 use crate::planner::{Price, RepairPlan, RepairSpec, SeveralPlan};
 use model::{BlockId, Cause, Fault, NodeId, Peer};
-use plan::decide::{InTheory, Usual};
+use plan::decide::{InTheory, Next, Usual};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
@@ -26,42 +24,39 @@ impl Attempt<'_> {
         &mut self,
         targets: &mut [Target],
     ) -> Result<Option<proto::DriveResult>> {
-        let requestors: Vec<u32> = targets.iter().map(|target| target.ticket.target.node).collect();
-        for _ in 0..MAX_MENDS {
+        let requestors = targets.iter().map(|target| NodeId(target.ticket.target.node).into());
+        let requestors: Vec<Peer> = requestors.collect();
+        loop {
             let era = self.usual().era();
             let fault = match self.build(targets).await {
-                Err(CoordinatorError::Flow(fault))
-                    if fault.cause == Cause::Slow || is_mendable(&fault, &requestors) =>
-                {
-                    fault
-                }
-                // Better slowly than not at all. Nothing was begun: it is still the same attempt.
-                Err(CoordinatorError::Unrecoverable { .. }) if self.slow.give_up() => continue,
+                Err(CoordinatorError::Flow(fault)) if self.course.is_mendable(&fault, &requestors) => fault,
+                // Nothing was begun: it is still the same attempt.
+                Err(error) if lacks_nodes(&error) && self.course.wait_for_slow() => continue,
                 result => return result,
             };
-            self.note_fault(&fault, &requestors, era).await;
+            self.note_fault(fault, &requestors, era).await;
             self.mend(targets).await?;
         }
-        self.build(targets).await
     }
 
     /// Whom to go around from now on.
-    async fn note_fault(&mut self, fault: &Fault, requestors: &[u32], era: u64) {
-        let (wanted, noted) = (self.wanted, self.noted);
-        if fault.cause == Cause::Slow && self.usual().era() != era {
-            tracing::info!(%wanted, noted, error = %fault, "rates were changed meanwhile: nobody is to blame");
-        } else if fault.cause == Cause::Slow {
-            let of = |link: &(Peer, Peer)| requestors.iter().find(|node| link.1 == NodeId(**node).into());
-            let end = fault.suspect.as_ref().and_then(of).or(requestors.first()).copied().unwrap_or(0);
-            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, &[NodeId(end).into()])) {
-                self.shared.health.held_up(node.0);
-            }
-            tracing::info!(%wanted, noted, error = %fault, "a helper is slow: going around it");
-        } else {
-            self.learn(fault).await;
-            tracing::info!(%wanted, noted, error = %fault, "a helper failed: mending");
-        }
+    async fn note_fault(&mut self, mut fault: Fault, requestors: &[Peer], era: u64) {
+        let (wanted, noted, is_slow) = (self.wanted, self.noted, fault.cause == Cause::Slow);
+        let is_void = is_slow && self.usual().era() != era;
+        let what = match is_slow {
+            false => "a helper failed: mending",
+            true if is_void => "rates were changed meanwhile: nobody is to blame",
+            true => "a helper is slow: going around it",
+        };
+        tracing::info!(%wanted, noted, error = %fault, "{what}");
         self.job.say(format!("attempt {noted} to repair {wanted} failed: {fault}; the next one mends it"));
+        if !is_slow {
+            self.shared.learn(&fault).await;
+        }
+        fault.suspect = fault.suspect.filter(|_| !is_void);
+        if let Next::Mend { slow: Some(node) } = self.course.broke(&fault, requestors) {
+            self.shared.health.held_up(node.0);
+        }
     }
 
     /// Notes the next attempt, for the same copies at the same requestors.
@@ -83,8 +78,7 @@ impl Attempt<'_> {
         let driver = targets.first().map_or(0, |target| target.ticket.target.node);
         let block_bytes = plan.planned.plan.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
-        let watched =
-            plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
+        let watched = plan.price.filter(|_| plan.has_spares && self.course.watches());
         let expected = watched.and_then(|price| self.usual().expected(in_theory(&price, block_bytes)));
         plan.planned.plan.expected = expected;
         self.shared.planner.mark(&plan.planned.plan.flow, driver);
@@ -116,7 +110,7 @@ impl Attempt<'_> {
     }
 
     fn plan(&self, view: &crate::health::View, targets: &[Target]) -> Result<Option<RepairPlan>> {
-        let avoid = self.avoid.iter().copied().chain(self.slow.nodes().map(|node| node.0)).collect();
+        let avoid = numbers(self.course.around());
         let planner = &self.shared.planner;
         if let [target] = targets {
             return Ok(Some(planner.repair(view, &target.placement, &self.spec(target)?, &avoid)?));
@@ -196,13 +190,4 @@ impl Attempt<'_> {
 
 fn in_theory(price: &Price, block_bytes: u64) -> InTheory {
     InTheory { seconds: price.seconds, slot_bytes: price.timeslots * block_bytes as f64 }
-}
-
-/// Whether a fault leaves what the requestors have of use: somebody else is to blame, and nobody says that the bytes are
-/// wrong.
-fn is_mendable(fault: &Fault, requestors: &[u32]) -> bool {
-    let others = blamed(fault);
-    !matches!(fault.cause, Cause::Invalid | Cause::WrongDigest | Cause::Bug)
-        && !others.is_empty()
-        && !others.iter().any(|node| requestors.contains(node))
 }

@@ -1,10 +1,9 @@
 //! Encoding of a stripe: parities are made by one flow, data blocks that cannot stay where they are are copied before, and the
 //! catalog takes all of it at once.
 
-use super::{go_around, held_or, pause_after};
+use super::{after, held_or, numbers};
 use crate::catalog::rows::{BlockCopy, Location, Sums};
 use crate::catalog::{Catalog, NewStripe, PARITY_GENERATION, Placement, StagedParity};
-use crate::config::MAX_ATTEMPTS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::Job;
@@ -14,6 +13,7 @@ use codes::Code;
 use flow::FlowPlan;
 use model::{BlockId, Cause, Fault, FlowId, NodeId, StripeId};
 use plan::Archival;
+use plan::decide::{Bounds, Course};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::codec::plan::participants;
@@ -36,7 +36,7 @@ pub(crate) async fn encode_stripe(
         stripe: StripeId(rand::random()),
         flow: FlowId(rand::random()),
         attempt: 0,
-        avoid: BTreeSet::new(),
+        course: Course::new(Bounds::ENCODING, false),
     };
     loop {
         encoding.attempt += 1;
@@ -46,12 +46,12 @@ pub(crate) async fn encode_stripe(
         };
         let (stripe, now) = (encoding.stripe, now_ms());
         shared.catalog.run(move |catalog| catalog.abort_encoding(stripe, now)).await?;
-        if encoding.attempt == MAX_ATTEMPTS || !go_around(shared, &error, &mut encoding.avoid).await {
+        let Some(pause) = after(shared, &error, &mut encoding.course).await.pause() else {
             return Err(error);
-        }
+        };
         tracing::info!(%stripe, attempt = encoding.attempt, %error, "encoding failed, trying again");
         job.say(format!("attempt {} to encode a stripe failed: {error}", encoding.attempt));
-        pause_after(encoding.attempt).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -64,7 +64,7 @@ struct Encoding<'a> {
     stripe: StripeId,
     flow: FlowId,
     attempt: u32,
-    avoid: BTreeSet<u32>,
+    course: Course,
 }
 
 impl Encoding<'_> {
@@ -74,7 +74,7 @@ impl Encoding<'_> {
         let blocks = self.data.clone();
         let load = move |c: &Catalog| blocks.iter().map(|&b| c.placement(b)).collect();
         let data: Vec<Placement> = shared.catalog.run(load).await?;
-        let archival = shared.planner.archival(&view, code, &data, &self.avoid)?;
+        let archival = shared.planner.archival(&view, code, &data, &self.avoid())?;
         let new = self.stripe(&data, &archival);
         let (noted, now) = (new.clone(), now_ms());
         let copies = shared.catalog.run(move |catalog| catalog.begin_encoding(&noted, now)).await?;
@@ -106,6 +106,10 @@ impl Encoding<'_> {
         let kept = kept(&data, &archival, moved)?;
         let now = now_ms();
         shared.catalog.run(move |catalog| catalog.commit_encoding(&new, &kept, &parities, now)).await
+    }
+
+    fn avoid(&self) -> BTreeSet<u32> {
+        numbers(self.course.around())
     }
 
     /// The stripe with new parity ids, and what is to be written where.
@@ -154,7 +158,7 @@ impl Encoding<'_> {
             helpers: Vec::new(),
             explained: false,
         };
-        let plan = self.shared.planner.copy(view, placement, &spec, &self.avoid)?.planned.plan;
+        let plan = self.shared.planner.copy(view, placement, &spec, &self.avoid())?.planned.plan;
         let drive = self.shared.nodes.drive(view, copy.node, &plan, |_, _| {});
         let result = held_or(self.job, drive).await??;
         let is_it = |s: &proto::Staged| {

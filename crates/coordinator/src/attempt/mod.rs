@@ -19,22 +19,16 @@ pub(crate) use encode::encode_stripe;
 pub(crate) use lacking::lost;
 
 use crate::catalog::{Catalog, Placement, RepairTicket};
-use crate::config::MAX_ATTEMPTS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::Job;
-use crate::nodes::blamed;
 use crate::shared::{Receiving, Shared, now_ms};
 use flow::Scheme;
 use lacking::Lacking;
-use model::{BlockId, Cause, Fault, FlowId};
-use plan::decide::Detours;
+use model::{BlockId, Cause, FlowId, NodeId};
+use plan::decide::{Bounds, Course, Next};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Between two attempts of a flow, times the number of attempts so far.
-const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
 /// How blocks are to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -85,46 +79,46 @@ pub(crate) async fn carry(
     wanted: Wanted<'_>,
     options: &RepairOptions,
 ) -> Result<Outcome> {
-    let (flow, avoid, slow) = (FlowId(rand::random()), BTreeSet::new(), Detours::default());
-    let mut attempt = Attempt { shared, job, wanted, options, flow, noted: 0, avoid, slow };
-    let mut tries = 0;
+    let (flow, course) = (FlowId(rand::random()), Course::new(Bounds::REPAIR, options.patient));
+    let mut attempt = Attempt { shared, job, wanted, options, flow, noted: 0, course };
     loop {
-        tries += 1;
-        let error = match attempt.once(tries == 1).await {
+        let error = match attempt.once().await {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
-        if tries == MAX_ATTEMPTS || !go_around(shared, &error, &mut attempt.avoid).await {
-            return Err(error);
-        }
+        let Some(pause) = after(shared, &error, &mut attempt.course).await.pause() else { return Err(error) };
         let noted = attempt.noted;
         tracing::info!(%wanted, noted, %error, "failed, trying again");
         job.say(format!("attempt {noted} to repair {wanted} failed: {error}"));
-        pause_after(tries).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
-/// A busy node gets time, a dead one is noticed.
-async fn pause_after(tries: u32) {
-    tokio::time::sleep(RETRY_PAUSE * tries).await;
-}
-
-/// Whether another attempt may end otherwise; it goes around whom the error blames.
-async fn go_around(shared: &Arc<Shared>, error: &CoordinatorError, avoid: &mut BTreeSet<u32>) -> bool {
+/// What to do once an attempt ended with this error, and nothing of it is left.
+async fn after(shared: &Arc<Shared>, error: &CoordinatorError, course: &mut Course) -> Next {
     match error {
-        CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => {
-            shared.learn(fault).await;
-            avoid.extend(blamed(fault));
-            true
+        CoordinatorError::Flow(fault) => {
+            if !matches!(fault.cause, Cause::Invalid | Cause::Slow) {
+                shared.learn(fault).await;
+            }
+            course.broke(fault, &[])
         }
         // Chosen from a view that was out of date, or made of what is not what was planned with.
-        CoordinatorError::Overtaken(_) | CoordinatorError::WrongParity { .. } => true,
-        // Better a suspect than none.
-        CoordinatorError::Unrecoverable { .. }
-        | CoordinatorError::Nodes(_)
-        | CoordinatorError::NoReplica { .. } => !std::mem::take(avoid).is_empty(),
-        _ => false,
+        CoordinatorError::Overtaken(_) | CoordinatorError::WrongParity { .. } => course.again(),
+        error if lacks_nodes(error) => course.refused(),
+        _ => Next::GiveUp,
     }
+}
+
+/// Whether nodes that are gone around may be what is lacking.
+fn lacks_nodes(error: &CoordinatorError) -> bool {
+    use CoordinatorError::{NoReplica, Nodes, Unrecoverable};
+    matches!(error, Unrecoverable { .. } | Nodes(_) | NoReplica { .. })
+}
+
+/// These nodes by number.
+fn numbers(nodes: impl IntoIterator<Item = NodeId>) -> BTreeSet<u32> {
+    nodes.into_iter().map(|node| node.0).collect()
 }
 
 /// A flow's end, unless the job's task is told to pause or to stop before. The flow is let go at once then: what it has
@@ -145,10 +139,7 @@ struct Attempt<'a> {
     flow: FlowId,
     /// Attempts that were noted so far.
     noted: u32,
-    /// Nodes that failed.
-    avoid: BTreeSet<u32>,
-    /// Nodes that only hold it up.
-    slow: Detours,
+    course: Course,
 }
 
 /// A block that is being made, and where.
@@ -162,10 +153,10 @@ struct Target {
 
 impl Attempt<'_> {
     /// With requestors that are chosen once, until they have the blocks or somebody but a helper failed.
-    async fn once(&mut self, is_first: bool) -> Result<Outcome> {
+    async fn once(&mut self) -> Result<Outcome> {
         let view = self.shared.health.view();
         let lacking = self.lacking(&view).await?;
-        if let (true, Wanted::Stripe(..)) = (is_first, self.wanted) {
+        if let (0, Wanted::Stripe(..)) = (self.noted, self.wanted) {
             self.job.add(lacking.count());
         }
         let lacking = match lacking {
@@ -207,7 +198,9 @@ impl Attempt<'_> {
         };
         let placements = lacking.iter().map(|(placement, _)| placement);
         let asked = self.options.requestor;
-        let nodes = self.shared.planner.requestors(view, placements, asked, &self.avoid, load)?;
+        // Who is slow to send may well receive.
+        let avoid = numbers(self.course.failed().iter().copied());
+        let nodes = self.shared.planner.requestors(view, placements, asked, &avoid, load)?;
         for ((placement, replaces), node) in lacking.into_iter().zip(nodes) {
             let _receiving = self.shared.receive(node);
             let (block, flow, attempt, now) = (placement.block, self.flow, self.noted, now_ms());
@@ -216,12 +209,6 @@ impl Attempt<'_> {
             targets.push(Target { placement, replaces, ticket, _receiving });
         }
         Ok(())
-    }
-
-    /// What a fault says of nodes: they are gone around from now on.
-    async fn learn(&mut self, fault: &Fault) {
-        self.shared.learn(fault).await;
-        self.avoid.extend(blamed(fault));
     }
 
     async fn abort(&self, targets: &[Target]) -> Result<()> {
