@@ -46,12 +46,10 @@ pub(crate) async fn encode_stripe(
         };
         let (stripe, now) = (encoding.stripe, now_ms());
         shared.catalog.run(move |catalog| catalog.abort_encoding(stripe, now)).await?;
-        let Some(pause) = after(shared, &error, &mut encoding.course).await.pause() else {
-            return Err(error);
-        };
+        let Some(pause) = after(shared, &error, &mut encoding.course).await else { return Err(error) };
         tracing::info!(%stripe, attempt = encoding.attempt, %error, "encoding failed, trying again");
         job.say(format!("attempt {} to encode a stripe failed: {error}", encoding.attempt));
-        tokio::time::sleep(pause).await;
+        pause.await;
     }
 }
 

@@ -29,6 +29,7 @@ use model::{BlockId, Cause, FlowId, NodeId};
 use plan::decide::{Bounds, Course, Next};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::time::Sleep;
 
 /// How blocks are to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -86,17 +87,17 @@ pub(crate) async fn carry(
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
-        let Some(pause) = after(shared, &error, &mut attempt.course).await.pause() else { return Err(error) };
+        let Some(pause) = after(shared, &error, &mut attempt.course).await else { return Err(error) };
         let noted = attempt.noted;
         tracing::info!(%wanted, noted, %error, "failed, trying again");
         job.say(format!("attempt {noted} to repair {wanted} failed: {error}"));
-        tokio::time::sleep(pause).await;
+        pause.await;
     }
 }
 
-/// What to do once an attempt ended with this error, and nothing of it is left.
-async fn after(shared: &Arc<Shared>, error: &CoordinatorError, course: &mut Course) -> Next {
-    match error {
+/// The pause after an attempt that ended with this error, and of which nothing is left; `None` if no other follows.
+async fn after(shared: &Arc<Shared>, error: &CoordinatorError, course: &mut Course) -> Option<Sleep> {
+    let next = match error {
         CoordinatorError::Flow(fault) => {
             if !matches!(fault.cause, Cause::Invalid | Cause::Slow) {
                 shared.learn(fault).await;
@@ -107,7 +108,8 @@ async fn after(shared: &Arc<Shared>, error: &CoordinatorError, course: &mut Cour
         CoordinatorError::Overtaken(_) | CoordinatorError::WrongParity { .. } => course.again(),
         error if lacks_nodes(error) => course.refused(),
         _ => Next::GiveUp,
-    }
+    };
+    next.pause().map(tokio::time::sleep)
 }
 
 /// Whether nodes that are gone around may be what is lacking.
