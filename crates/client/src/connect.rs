@@ -1,10 +1,11 @@
 //! The connection to the coordinator, and how its calls are made.
 
 use crate::error::{ClientError, root_cause};
-use crate::pace::Usual;
 use exec::Engine;
 use model::NodeId;
+use plan::decide::Usual;
 use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
@@ -25,7 +26,8 @@ pub struct Client {
     pub(crate) address: String,
     pub(crate) coordinator: CoordinatorClient<Channel>,
     pub(crate) engine: Engine,
-    pub(crate) usual: Usual,
+    /// How long reads take between this client and its cluster.
+    usual: Arc<Mutex<Usual>>,
 }
 
 impl Client {
@@ -40,12 +42,17 @@ impl Client {
         let coordinator = CoordinatorClient::new(channel)
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
-        Ok(Client { address: address.to_owned(), coordinator, engine: Engine::client(), usual: Usual::new() })
+        let (address, usual) = (address.to_owned(), Arc::new(Mutex::new(Usual::among_many())));
+        Ok(Client { address, coordinator, engine: Engine::client(), usual })
     }
 
     /// Where the coordinator is.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    pub(crate) fn usual(&self) -> MutexGuard<'_, Usual> {
+        self.usual.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A call that is answered at once, within a bounded time.

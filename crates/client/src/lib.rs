@@ -14,10 +14,11 @@
 //! the first byte that is missing. Memory is bounded by a few blocks for a put and a few slices for a get, whatever
 //! the object's size.
 //!
-//! Absent: a block store, the catalog, and all planning: the coordinator plans. An API: this is the crate that integrations
+//! Absent: a block store, the catalog, and all planning: the coordinator plans. What a client decides is what to do when a
+//! flow breaks, or takes longer than usual. An API: this is the crate that integrations
 //! link; its types may change with a version, as CHANGELOG.md tells.
 
-mod blame;
+mod attempts;
 mod block;
 mod connect;
 mod error;
@@ -25,7 +26,6 @@ mod get;
 mod jobs;
 mod metadata;
 mod outlet;
-mod pace;
 mod put;
 mod range;
 mod read;

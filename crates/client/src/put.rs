@@ -1,12 +1,13 @@
 //! Put: an input becomes blocks, each written to its replicas by a flow that starts here.
 
-use crate::blame::Attempts;
+use crate::attempts::Attempts;
 use crate::block::{Block, Blocks};
 use crate::connect::Client;
 use crate::error::ClientError;
 use crate::get::Progress;
 use exec::DriverIo;
 use model::{Cause, Fault, NodeId};
+use plan::decide::{Bounds, Course};
 use std::io::Read;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -18,10 +19,6 @@ use wire::proto::{
 
 /// Two blocks that are being sent keep the network busy while a third is being read and hashed.
 const BLOCKS_IN_MEMORY: usize = 3;
-
-/// Attempts for one block: each leaves out the nodes that the earlier ones blamed, and three replicas have only so
-/// many nodes to lose.
-const MAX_WRITE_ATTEMPTS: u32 = 5;
 
 /// How an object is put. The default leaves everything to the cluster.
 #[derive(Clone, Default)]
@@ -134,15 +131,16 @@ impl Client {
             last: block.last,
         };
         let what = format!("writing block {} of '{name}'", block.index);
-        let mut attempts = Attempts::new(what, MAX_WRITE_ATTEMPTS);
+        let mut attempts = Attempts::new(what, Course::new(Bounds::WRITE, false));
         loop {
+            request.avoid = attempts.avoid();
             match self.try_write(&request, &block).await {
                 Ok(Ok(written)) => return Ok((block.index, written)),
                 Ok(Err(fault)) => {
                     self.report(&fault).await;
-                    attempts.failed(fault, &mut request.avoid).await?;
+                    attempts.broke(fault, &[]).await?;
                 }
-                Err(error) => attempts.refused(error, &mut request.avoid)?,
+                Err(error) => attempts.refused(error).await?,
             }
         }
     }

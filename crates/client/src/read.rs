@@ -1,6 +1,6 @@
 //! Reading a range of one block, around nodes that fail, and those that are slow while others could help.
 
-use crate::blame::Attempts;
+use crate::attempts::Attempts;
 use crate::connect::Client;
 use crate::error::ClientError;
 use crate::get::GetOptions;
@@ -8,18 +8,14 @@ use crate::outlet::{Closed, Held, Outlet, ROOM_BYTES};
 use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::DriverIo;
-use flow::Detours;
 use model::{BlockId, Cause, Fault, NodeId, Peer};
+use plan::decide::{Bounds, Course, InTheory};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 use wire::codec::plan::decode;
 use wire::proto::{PlanReadRequest, PlanReply};
-
-/// Attempts without a byte of progress. Each leaves out the nodes that the earlier ones blamed; a stripe with m
-/// parities has m of them to lose.
-const MAX_READ_ATTEMPTS: u32 = 6;
 
 /// A read of part of a block.
 pub(crate) struct BlockRead {
@@ -59,31 +55,25 @@ impl Client {
         };
         let mut held = Held::default();
         let mut how = HowRead::default();
-        let (mut failed, mut slow) = (Vec::new(), Detours::default());
-        if options.patient {
-            slow.give_up();
-        }
         let what = format!("reading block {} of '{}'", read.index, read.name);
-        let mut attempts = Attempts::new(what, MAX_READ_ATTEMPTS);
+        let mut attempts = Attempts::new(what, Course::new(Bounds::READ, options.patient));
         while request.length > 0 {
-            request.avoid = failed.iter().copied().chain(slow.nodes().map(|node| node.0)).collect();
+            request.avoid = attempts.avoid();
             let mut coordinator = self.coordinator.clone();
             let planned = self.call("the plan of a read", coordinator.plan_read(request.clone()));
             let reply = match planned.await {
                 Ok(reply) => reply,
-                // Better slowly than not at all.
-                Err(ClientError::Refused(_)) if slow.give_up() => continue,
                 Err(error) => {
-                    attempts.refused(error, &mut failed)?;
+                    attempts.refused(error).await?;
                     continue;
                 }
             };
             how.degraded |= reply.degraded;
-            let watched = slow.may_go_on();
+            let watched = attempts.course.watches();
             let (closed, outcome) =
                 self.try_read(reply, &request, &pieces, std::mem::take(&mut held), watched).await?;
             if closed.reached > request.offset {
-                attempts.advanced();
+                attempts.course.advanced();
             }
             held = closed.held;
             request.held = held.ranges();
@@ -93,15 +83,15 @@ impl Client {
                 Ok(()) => {}
                 Err(fault) if fault.cause == Cause::Slow => {
                     tracing::info!(block = %read.block, %fault, "a node is slow: going around it");
-                    how.around.extend(fault.suspect.and_then(|link| slow.note(link, Peer::Client)));
+                    how.around.extend(attempts.broke(fault, &[Peer::Client]).await?);
                     // So many are slow that it is the rule.
-                    if !slow.may_go_on() {
-                        self.usual.forget();
+                    if !attempts.course.watches() {
+                        self.usual().forget();
                     }
                 }
                 Err(fault) => {
                     self.report(&fault).await;
-                    attempts.failed(fault, &mut failed).await?;
+                    attempts.broke(fault, &[Peer::Client]).await?;
                 }
             }
         }
@@ -126,7 +116,8 @@ impl Client {
             ));
         }
         let range = request.offset..request.offset + request.length;
-        plan.expected = reply.price.filter(|_| watched).and_then(|p| self.usual.expected(&p));
+        let cost = reply.price.map(|price| InTheory { seconds: price.seconds, slot_bytes: price.slot_bytes });
+        plan.expected = cost.filter(|_| watched).and_then(|cost| self.usual().expected(cost));
         let outlet = Outlet::open(&plan, range, pieces.clone(), held);
         let io = DriverIo { source: None, sink: Some(outlet.sink()) };
         let started = Instant::now();
@@ -143,8 +134,8 @@ impl Client {
             true => Ok(()),
             false => Err(Fault::new(Cause::Bug, format!("a read to byte {due} ended at byte {reached}"))),
         });
-        if let (Ok(()), Some(price)) = (&outcome, &reply.price) {
-            self.usual.note(price, took.saturating_sub(closed.waited));
+        if let (Ok(()), Some(cost)) = (&outcome, cost) {
+            self.usual().note(cost, took.saturating_sub(closed.waited));
         }
         Ok((closed, outcome))
     }

@@ -100,7 +100,7 @@ pub(crate) async fn throttle(shared: &Arc<Shared>, throttle: proto::Throttle) ->
         let set = shared.nodes.throttle(&view, node, throttle).await;
         outcome = outcome.and(set);
     }
-    shared.forget_pace();
+    shared.forget_usual();
     outcome
 }
 

@@ -52,13 +52,6 @@ pub const RECOVERY_GRACE_MS: u64 = 15 * 60_000;
 /// Stripes that an archival encodes at once: one downloads while another writes.
 pub const PARALLEL_ENCODINGS: usize = 2;
 
-/// Attempts of one repair or encoding, each around the nodes blamed before.
-pub const MAX_ATTEMPTS: u32 = 4;
-
-/// A repair at one requestor is mended at most so often: each time it goes around at least one more node, and codes that are
-/// deployed lose no more.
-pub const MAX_MENDS: u32 = 8;
-
 /// Jobs that run at once; each holds a task, a channel and some plans.
 pub const MAX_JOBS: usize = 64;
 

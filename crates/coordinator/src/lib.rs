@@ -30,7 +30,6 @@ mod load;
 mod membership;
 mod nodes;
 mod objects;
-mod pace;
 mod planner;
 mod reads;
 mod records;

@@ -66,7 +66,7 @@ pub(crate) async fn set(shared: &Arc<Shared>, json: &str) -> Result<String> {
     let row = LinksRow { nodes, bandwidth, up, down };
     shared.catalog.run(move |catalog| catalog.set_links(&row)).await?;
     shared.planner.set_links(rates);
-    shared.forget_pace();
+    shared.forget_usual();
     tracing::info!("the table of links was replaced");
     Ok(json)
 }

@@ -3,7 +3,7 @@
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, Fault, NodeId, Peer};
+use model::{BlockCopy, Cause, Fault, NodeId};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -228,16 +228,4 @@ fn reference(copy: &BlockCopy) -> proto::BlockRef {
 
 fn failed(node: NodeId, why: &str) -> CoordinatorError {
     CoordinatorError::Node { node, why: why.to_owned() }
-}
-
-/// The nodes to go around after a fault. Who reports is believed: then it is the other end of the edge.
-pub(crate) fn blamed(fault: &Fault) -> Vec<NodeId> {
-    let ends = match fault.suspect {
-        Some((from, to)) if from == to => vec![from],
-        Some((from, to)) if from == fault.reporter => vec![to],
-        Some((from, to)) if to == fault.reporter => vec![from],
-        Some((from, to)) => vec![from, to],
-        None => Vec::new(),
-    };
-    ends.into_iter().filter_map(Peer::node).collect()
 }

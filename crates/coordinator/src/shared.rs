@@ -8,12 +8,12 @@ use crate::jobs::{Damaged, Jobs};
 use crate::links::LinkTable;
 use crate::load::Load;
 use crate::nodes::Nodes;
-use crate::pace::Pace;
 use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::records::Records;
 use catalog::Catalog;
-use std::sync::Arc;
+use plan::decide::Usual;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use worker::{Group, Tasks};
 
@@ -33,10 +33,10 @@ pub(crate) struct Shared {
     /// Held by whoever has copies deleted, or takes one back: neither may happen between the other's look and deed.
     pub ordering: tokio::sync::Mutex<()>,
     pub audit: Audit,
-    /// How long repairs of single blocks took lately.
-    pub pace: Pace,
+    /// How long repairs of single blocks take.
+    usual: Mutex<Usual>,
     /// … and those of recoveries.
-    pub pace_among_many: Pace,
+    usual_among_many: Mutex<Usual>,
     pub damaged: Damaged,
     /// Repairs that each node is receiving.
     pub load: Load,
@@ -61,8 +61,8 @@ impl Shared {
             planner,
             ordering: tokio::sync::Mutex::default(),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
-            pace: Pace::alone(),
-            pace_among_many: Pace::among_many(),
+            usual: Mutex::new(Usual::alone()),
+            usual_among_many: Mutex::new(Usual::among_many()),
             tasks,
             jobs: Jobs::default(),
             catalog: Records::of(catalog),
@@ -74,9 +74,14 @@ impl Shared {
     }
 
     /// What repairs took so far says nothing of the next ones.
-    pub fn forget_pace(&self) {
-        self.pace.forget();
-        self.pace_among_many.forget();
+    pub fn forget_usual(&self) {
+        [false, true].iter().for_each(|&among_many| self.usual(among_many).forget());
+    }
+
+    /// What repairs usually take; those of a recovery share links with each other and are remembered apart.
+    pub fn usual(&self, among_many: bool) -> MutexGuard<'_, Usual> {
+        let usual = if among_many { &self.usual_among_many } else { &self.usual };
+        usual.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

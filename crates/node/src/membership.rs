@@ -1,5 +1,5 @@
 //! A node's side of membership: it registers with its whole inventory, then sends heartbeats; when the coordinator is
-//! away it tries again, for ever, at a bounded pace.
+//! away it tries again, for ever, at intervals.
 
 use crate::flows::FlowStore;
 use crate::server::Shared;

@@ -1,5 +1,5 @@
-//! Decisions about nodes: who helps, who receives, what is placed where, what is repaired first. Pure: what a
-//! decision depends on is passed in, chance included ([`Draw`]), so that the simulator and the daemons decide
+//! Decisions about nodes: who helps, who receives, what is placed where, what is repaired first, what follows a fault.
+//! Pure: what a decision depends on is passed in, chance included ([`Draw`]), so that the simulator and the daemons decide
 //! alike.
 //!
 //! Absent: I/O, clocks, randomness of its own, the state of a cluster: callers keep that. An API: programs outside this
@@ -9,6 +9,7 @@
 pub mod archive;
 mod assign;
 pub mod by_node;
+pub mod decide;
 mod draw;
 mod error;
 pub mod helpers;

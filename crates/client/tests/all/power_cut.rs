@@ -382,7 +382,7 @@ fn try_all(trials: Vec<Trial>, configure: impl Fn(&PowerSwitch, usize) + Sync) -
     wrong.into_inner().unwrap()
 }
 
-/// Durable calls of all steps. Another run may make some more or fewer: threads race, and the garbage has its own pace.
+/// Durable calls of all steps. Another run may make some more or fewer: threads race, and the garbage has times of its own.
 fn calls_of_all_steps() -> u64 {
     Trial::new(When::Steps(STEPS.len())).run_here(|_| {}).unwrap()
 }

@@ -1,15 +1,15 @@
 //! A flow is planned and driven; helpers that fail or hold it up are gone around while the requestors keep what they have.
 
 use super::outcome::Made;
-use super::{Attempt, Noted, Wanted, held_or, scheme};
+use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme};
 use crate::audit;
-use crate::config::MAX_MENDS;
 use crate::error::{CoordinatorError, Result};
-use crate::nodes::blamed;
-use crate::pace::Pace;
+use crate::jobs::learn;
 use crate::planner::{Price, RepairPlan, RepairSpec, SeveralPlan};
 use catalog::{Purpose, Staged};
-use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer};
+use model::{BlockCopy, BlockId, Cause, Fault, Peer};
+use plan::decide::{InTheory, Next, Usual};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
 use wire::proto;
@@ -28,43 +28,38 @@ impl Attempt<'_> {
             let before = self.relocate(&self.shared.health.view(), noted).await?;
             return self.build(noted, |view| self.encoding_plan(view, code, noted).map(Some), before).await;
         }
-        let requestors: Vec<NodeId> = noted.order.writes.iter().map(|&(_, node)| node).collect();
-        for _ in 0..MAX_MENDS {
-            let era = self.pace().era();
+        let requestors: Vec<Peer> = noted.order.writes.iter().map(|&(_, node)| node.into()).collect();
+        loop {
+            let era = self.usual().era();
             let fault = match self.build(noted, |view| self.plan(view, noted), Vec::new()).await {
-                Err(CoordinatorError::Flow(fault))
-                    if fault.cause == Cause::Slow || is_mendable(&fault, &requestors) =>
-                {
-                    fault
-                }
-                // Better slowly than not at all. Nothing was begun: it is still the same attempt.
-                Err(CoordinatorError::Unrecoverable { .. }) if self.slow.give_up() => continue,
+                Err(CoordinatorError::Flow(fault)) if self.course.is_mendable(&fault, &requestors) => fault,
+                // Nothing was begun: it is still the same attempt.
+                Err(error) if lacks_nodes(&error) && self.course.wait_for_slow() => continue,
                 result => return result,
             };
-            self.note_fault(&fault, &requestors, era).await;
+            self.note_fault(fault, &requestors, era).await;
             self.mend(noted).await?;
         }
-        self.build(noted, |view| self.plan(view, noted), Vec::new()).await
     }
 
     /// Whom to go around from now on.
-    async fn note_fault(&mut self, fault: &Fault, requestors: &[NodeId], era: u64) {
-        let (wanted, noted) = (self.wanted, self.noted);
-        if fault.cause == Cause::Slow && self.pace().era() != era {
-            tracing::info!(%wanted, noted, error = %fault, "rates were changed meanwhile: nobody is to blame");
-        } else if fault.cause == Cause::Slow {
-            let of = |link: &(Peer, Peer)| requestors.iter().find(|node| link.1 == Peer::from(**node));
-            let end = fault.suspect.as_ref().and_then(of).or(requestors.first());
-            let end = end.map_or(Peer::Client, |node| Peer::from(*node));
-            if let Some(node) = fault.suspect.and_then(|link| self.slow.note(link, end)) {
-                self.shared.health.held_up(node);
-            }
-            tracing::info!(%wanted, noted, error = %fault, "a helper is slow: going around it");
-        } else {
-            self.learn(fault).await;
-            tracing::info!(%wanted, noted, error = %fault, "a helper failed: mending");
-        }
+    async fn note_fault(&mut self, mut fault: Fault, requestors: &[Peer], era: u64) {
+        let (wanted, noted, is_slow) = (self.wanted, self.noted, fault.cause == Cause::Slow);
+        let is_void = is_slow && self.usual().era() != era;
+        let what = match is_slow {
+            false => "a helper failed: mending",
+            true if is_void => "rates were changed meanwhile: nobody is to blame",
+            true => "a helper is slow: going around it",
+        };
+        tracing::info!(%wanted, noted, error = %fault, "{what}");
         self.job.say(format!("attempt {noted} to {wanted} failed: {fault}; the next one mends it"));
+        if !is_slow {
+            learn(self.shared, &fault).await;
+        }
+        fault.suspect = fault.suspect.filter(|_| !is_void);
+        if let Next::Mend { slow: Some(node) } = self.course.broke(&fault, requestors) {
+            self.shared.health.held_up(node);
+        }
     }
 
     /// Notes the next attempt, for the same copies at the same requestors.
@@ -91,9 +86,8 @@ impl Attempt<'_> {
         let driver = noted.order.driver();
         let block_bytes = plan.planned.plan.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
-        let watched =
-            plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
-        let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
+        let watched = plan.price.filter(|_| plan.has_spares && self.course.watches());
+        let expected = watched.and_then(|price| self.usual().expected(in_theory(&price, block_bytes)));
         plan.planned.plan.expected = expected;
         self.shared.planner.mark(&plan.planned.plan.flow, driver.into());
         // Where many run, each says little.
@@ -119,14 +113,14 @@ impl Attempt<'_> {
         }
         let result = result?;
         if let Some(price) = plan.price.filter(|_| result.kept_slices == 0) {
-            self.pace().note(&price, block_bytes, Duration::from_micros(result.verified_us));
+            self.usual().note(in_theory(&price, block_bytes), Duration::from_micros(result.verified_us));
         }
         self.tell(&plan, noted, &result);
         Ok(Some(Made { plan: plan.planned.plan, result, before }))
     }
 
     fn plan(&self, view: &crate::health::View, noted: &Noted) -> Result<Option<RepairPlan>> {
-        let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
+        let avoid = self.course.around();
         let planner = &self.shared.planner;
         let specs = noted.intent.copies.iter().map(|copy| self.spec(noted.intent.attempt, *copy));
         let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
@@ -188,11 +182,8 @@ impl Attempt<'_> {
     }
 
     /// What is usual for a repair like this one.
-    fn pace(&self) -> &Pace {
-        match self.options.is_one_of_many() {
-            true => &self.shared.pace_among_many,
-            false => &self.shared.pace,
-        }
+    fn usual(&self) -> MutexGuard<'_, Usual> {
+        self.shared.usual(self.options.is_one_of_many())
     }
 
     /// Ends when a flow of this price, which begins now, has taken far longer than what has become usual meanwhile. Never
@@ -202,7 +193,7 @@ impl Attempt<'_> {
         let began = Instant::now();
         loop {
             tokio::time::sleep(OVERDUE_EVERY).await;
-            let expected = self.pace().expected(&price, block_bytes);
+            let expected = self.usual().expected(in_theory(&price, block_bytes));
             if expected.is_some_and(|expected| began.elapsed() > expected * OVERDUE) {
                 return;
             }
@@ -210,11 +201,6 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether a fault leaves what the requestors have of use: somebody else is to blame, and nobody says that the bytes are
-/// wrong.
-fn is_mendable(fault: &Fault, requestors: &[NodeId]) -> bool {
-    let others = blamed(fault);
-    !matches!(fault.cause, Cause::Invalid | Cause::WrongDigest | Cause::Bug)
-        && !others.is_empty()
-        && !others.iter().any(|node| requestors.contains(node))
+fn in_theory(price: &Price, block_bytes: u64) -> InTheory {
+    InTheory { seconds: price.seconds, slot_bytes: price.timeslots * block_bytes as f64 }
 }

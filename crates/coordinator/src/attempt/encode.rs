@@ -16,7 +16,7 @@ impl Attempt<'_> {
         let blocks = data.to_vec();
         let load = move |c: &Catalog| blocks.iter().map(|&b| c.placement(b)).collect();
         let blocks: Vec<Placement> = self.shared.catalog.run(load).await?;
-        let archival = self.shared.planner.archival(view, code, &blocks, &self.avoid)?;
+        let archival = self.shared.planner.archival(view, code, &blocks, &self.course.around())?;
         let parities: Vec<Option<BlockId>> = (code.k()..code.n())
             .map(|index| is_made(code, &blocks, index).then(|| BlockId(rand::random())))
             .collect();
@@ -81,7 +81,7 @@ impl Attempt<'_> {
                 helpers: Vec::new(),
                 explained: false,
             };
-            let plan = self.shared.planner.copy(view, placement, &spec, &self.avoid)?.planned.plan;
+            let plan = self.shared.planner.copy(view, placement, &spec, &self.course.around())?.planned.plan;
             let drive = self.shared.nodes.drive(view, copy.node, &plan, |_, _| {});
             let result = held_or(self.job, drive).await??;
             for (_, checked) in check(&plan, &result, &noted.intent) {

@@ -38,9 +38,9 @@ enum Lack {
 
 impl Attempt<'_> {
     /// What is to be repaired, with a node for each block, no two alike.
-    pub(super) async fn repair(&self, view: &View, is_first: bool) -> Result<Step> {
+    pub(super) async fn repair(&self, view: &View) -> Result<Step> {
         let lacking = self.lacking(view).await?;
-        if let (true, Wanted::Stripe(..)) = (is_first, self.wanted) {
+        if let (0, Wanted::Stripe(..)) = (self.noted, self.wanted) {
             self.job.add(lacking.count());
         }
         let (blocks, replaces) = match lacking {
@@ -56,7 +56,9 @@ impl Attempt<'_> {
             (self.shared.load.of(node) << 32) + stored.min(u64::from(u32::MAX))
         };
         let asked = self.options.requestor;
-        let nodes = self.shared.planner.requestors(view, blocks.iter(), asked, &self.avoid, load)?;
+        // Who is slow to send may well receive.
+        let avoid = self.course.failed();
+        let nodes = self.shared.planner.requestors(view, blocks.iter(), asked, avoid, load)?;
         let writes = blocks.iter().map(|placement| placement.block).zip(nodes).collect();
         let purpose = Purpose::Repair { replaces };
         Ok(Step::Order(Order { purpose, writes, blocks, archival: None }))

@@ -17,24 +17,20 @@ mod outcome;
 
 pub(crate) use lacking::lost;
 
-use crate::config::MAX_ATTEMPTS;
 use crate::error::{CoordinatorError, Result};
 use crate::health::View;
 use crate::jobs::{Job, learn};
 use crate::load::Receiving;
-use crate::nodes::blamed;
 use crate::shared::{Shared, now_ms};
 use catalog::{CatalogError, Intent, Purpose};
 use codes::Code;
-use flow::{Detours, Scheme};
-use model::{BlockId, Cause, Fault, FlowId, NodeId, Placement};
+use flow::Scheme;
+use model::{BlockId, Cause, FlowId, NodeId, Placement};
 use plan::Archival;
+use plan::decide::{Bounds, Course, Next};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Between two attempts of a flow, times the number of attempts so far.
-const RETRY_PAUSE: Duration = Duration::from_millis(300);
+use tokio::time::Sleep;
 
 /// How blocks are to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -87,46 +83,45 @@ pub(crate) async fn carry(
     wanted: Wanted<'_>,
     options: &RepairOptions,
 ) -> Result<Outcome> {
-    let (flow, avoid, slow) = (FlowId(rand::random()), BTreeSet::new(), Detours::default());
-    let mut attempt = Attempt { shared, job, wanted, options, flow, noted: 0, avoid, slow };
-    let mut tries = 0;
+    let bounds = if let Wanted::Coded(..) = wanted { Bounds::ENCODING } else { Bounds::REPAIR };
+    let (flow, course) = (FlowId(rand::random()), Course::new(bounds, options.patient));
+    let mut attempt = Attempt { shared, job, wanted, options, flow, noted: 0, course };
     loop {
-        tries += 1;
-        let error = match attempt.once(tries == 1).await {
+        let error = match attempt.once().await {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
-        if tries == MAX_ATTEMPTS || !go_around(shared, &error, &mut attempt.avoid).await {
-            return Err(error);
-        }
+        let Some(pause) = after(shared, &error, &mut attempt.course).await else { return Err(error) };
         let noted = attempt.noted;
         tracing::info!(%wanted, noted, %error, "failed, trying again");
         job.say(format!("attempt {noted} to {wanted} failed: {error}"));
-        pause_after(tries).await;
+        pause.await;
     }
 }
 
-/// A busy node gets time, a dead one is noticed.
-async fn pause_after(tries: u32) {
-    tokio::time::sleep(RETRY_PAUSE * tries).await;
-}
-
-/// Whether another attempt may end otherwise; it goes around whom the error blames.
-async fn go_around(shared: &Arc<Shared>, error: &CoordinatorError, avoid: &mut BTreeSet<NodeId>) -> bool {
-    match error {
-        CoordinatorError::Flow(fault) if fault.cause != Cause::Invalid => {
-            learn(shared, fault).await;
-            avoid.extend(blamed(fault));
-            true
+/// The pause after an attempt that ended with this error, and of which nothing is left; `None` if no other follows.
+async fn after(shared: &Arc<Shared>, error: &CoordinatorError, course: &mut Course) -> Option<Sleep> {
+    let next = match error {
+        CoordinatorError::Flow(fault) => {
+            if !matches!(fault.cause, Cause::Invalid | Cause::Slow) {
+                learn(shared, fault).await;
+            }
+            course.broke(fault, &[])
         }
         // Chosen from a view that was out of date, or made of what is not what was planned with.
-        CoordinatorError::Catalog(CatalogError::Overtaken(_)) | CoordinatorError::WrongParity { .. } => true,
-        // Better a suspect than none.
-        CoordinatorError::Unrecoverable { .. }
-        | CoordinatorError::Nodes(_)
-        | CoordinatorError::NoReplica { .. } => !std::mem::take(avoid).is_empty(),
-        _ => false,
-    }
+        CoordinatorError::Catalog(CatalogError::Overtaken(_)) | CoordinatorError::WrongParity { .. } => {
+            course.again()
+        }
+        error if lacks_nodes(error) => course.refused(),
+        _ => Next::GiveUp,
+    };
+    next.pause().map(tokio::time::sleep)
+}
+
+/// Whether nodes that are gone around may be what is lacking.
+fn lacks_nodes(error: &CoordinatorError) -> bool {
+    use CoordinatorError::{NoReplica, Nodes, Unrecoverable};
+    matches!(error, Unrecoverable { .. } | Nodes(_) | NoReplica { .. })
 }
 
 /// A flow's end, unless the job's task is told to pause or to stop before. The flow is let go at once then: what it has
@@ -147,10 +142,7 @@ struct Attempt<'a> {
     flow: FlowId,
     /// Attempts that were noted so far.
     noted: u32,
-    /// Nodes that failed.
-    avoid: BTreeSet<NodeId>,
-    /// Nodes that only hold it up.
-    slow: Detours,
+    course: Course,
 }
 
 /// What an attempt is to write, and what that takes.
@@ -188,11 +180,11 @@ struct Noted {
 
 impl Attempt<'_> {
     /// With writers that are chosen once, until they have the blocks or somebody but a helper failed.
-    async fn once(&mut self, is_first: bool) -> Result<Outcome> {
+    async fn once(&mut self) -> Result<Outcome> {
         let view = self.shared.health.view();
         let step = match self.wanted {
             Wanted::Coded(code, data) => self.encoding(&view, code, data).await?,
-            _ => self.repair(&view, is_first).await?,
+            _ => self.repair(&view).await?,
         };
         let order = match step {
             Step::Over(outcome) => return Ok(outcome),
@@ -225,12 +217,6 @@ impl Attempt<'_> {
     async fn abort(&self, intent: &Intent) -> Result<()> {
         let (intent, now_ms) = (intent.clone(), now_ms());
         self.shared.catalog.run(move |catalog| catalog.abort(&intent, now_ms)).await
-    }
-
-    /// What a fault says of nodes: they are gone around from now on.
-    async fn learn(&mut self, fault: &Fault) {
-        learn(self.shared, fault).await;
-        self.avoid.extend(blamed(fault));
     }
 }
 

@@ -12,13 +12,13 @@
 mod assign;
 mod automatic;
 mod in_flight;
-mod pace;
+mod progress;
 mod rehearse;
 
 pub(crate) use assign::{assign_named, at_once};
 pub(crate) use automatic::{Recoverer, row_of};
 pub(crate) use in_flight::InFlight;
-pub(crate) use pace::Estimate;
+pub(crate) use progress::Estimate;
 pub(super) use rehearse::rehearse;
 
 use super::Job;
@@ -31,8 +31,8 @@ use catalog::CatalogError;
 use catalog::rows::RecoveryRow;
 use flow::Scheme;
 use model::{Assign, BlockId, NodeId, Placement};
-use pace::Pace;
 use plan::{Damaged, by_urgency};
+use progress::Progress;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(super) async fn run(
         check_dead(shared, node)?;
     }
     // How much is shared depends on how many run at once.
-    shared.pace_among_many.forget();
+    shared.usual(true).forget();
     let mut recovery = Recovery {
         shared,
         job,
@@ -84,7 +84,7 @@ pub(super) async fn run(
         running: JoinSet::new(),
         in_flight: InFlight::new(STREAMS_PER_NODE),
         last_resort: Arc::default(),
-        pace: Pace::default(),
+        progress: Progress::default(),
         tried: BTreeSet::new(),
         repaired: 0,
         failed: 0,
@@ -163,7 +163,7 @@ struct Recovery<'a> {
     in_flight: InFlight,
     /// Who was a last resort when the pending ones were assigned.
     last_resort: Arc<BTreeSet<NodeId>>,
-    pace: Pace,
+    progress: Progress,
     /// Copies that were listed already.
     tried: BTreeSet<(NodeId, BlockId)>,
     repaired: u64,
@@ -199,7 +199,7 @@ impl Recovery<'_> {
         });
         let fresh: Vec<Lost> =
             listed.await?.into_iter().filter(|lost| self.tried.insert((lost.node, lost.block))).collect();
-        self.pace.expect(fresh.iter().map(|lost| lost.bytes).sum());
+        self.progress.expect(fresh.iter().map(|lost| lost.bytes).sum());
         self.job.expect(self.tried.len() as u64);
         if !fresh.is_empty() {
             self.job.say(format!("{} blocks of {} to make again", fresh.len(), whose(self.row)));
@@ -224,7 +224,7 @@ impl Recovery<'_> {
                     return Ok(true);
                 }
             } else {
-                self.pace.interrupt();
+                self.progress.interrupt();
                 self.report("paused");
             }
             tokio::select! {
@@ -346,14 +346,14 @@ impl Recovery<'_> {
             }
             Ok(_) => {
                 self.repaired += 1;
-                self.pace.done(pending.lost.bytes);
+                self.progress.done(pending.lost.bytes);
                 self.job.count(true);
                 self.report("");
             }
             Err(error) => {
                 tracing::warn!(%block, %error, "not rebuilt");
                 self.failed += 1;
-                self.pace.given_up(pending.lost.bytes);
+                self.progress.given_up(pending.lost.bytes);
                 self.job.count(false);
                 self.job.say(format!("block {block} could not be rebuilt: {error}"));
                 self.failure.get_or_insert(error);
@@ -363,7 +363,7 @@ impl Recovery<'_> {
     }
 
     fn report(&self, state: &str) {
-        let estimate = self.pace.estimate();
+        let estimate = self.progress.estimate();
         let yields = if self.shared.reads.degraded_lately() { ", making way for reads" } else { "" };
         let state = if state.is_empty() { String::new() } else { format!("{state}: ") };
         let text = format!("{state}{} of {}{estimate}{yields}", what(self.row), whose(self.row));

@@ -89,7 +89,7 @@ impl Network {
 
     /// Lets the lanes of a flow begin as fast as its busiest link carries their payload. What begins faster piles up where
     /// lanes meet, and then lanes that need all of a link do not get it. One lane alone meets nobody.
-    pub fn pace(&self, planned: &mut Planned) {
+    pub fn set_rate(&self, planned: &mut Planned) {
         let Planned { plan, cost } = planned;
         let seconds = self.on_links(|rates| flow::busiest(cost, rates));
         if plan.flow.lanes.len() > 1 && seconds > 0.0 {

@@ -158,7 +158,7 @@ impl Planner {
             slices: Some(slices),
         }
         .finish()?;
-        network.pace(&mut planned);
+        network.set_rate(&mut planned);
         let why = why.map_or(String::new(), |why| format!(", {why}"));
         let note = format!("no living copy: decoded from {asked} helpers by {scheme}{why}");
         let stored = |m: Member| helpers.iter().find(|h| h.member == m).map_or(0, |h| h.stored_bytes);

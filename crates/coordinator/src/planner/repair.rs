@@ -146,7 +146,7 @@ impl Planner {
         let mut planned =
             Draft { view, flow, header, sources: &sources, writes, scheme: scheme.name(), slices: None }
                 .finish()?;
-        network.pace(&mut planned);
+        network.set_rate(&mut planned);
         let price = Some(network.price_of(&planned.plan.flow, &planned.cost, stored));
         let has_spares = planned.plan.flow.sites().len() <= helpers.len();
         Ok(RepairPlan { planned, scheme: scheme.name().to_owned(), why, price, parts, has_spares })

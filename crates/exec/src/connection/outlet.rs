@@ -29,7 +29,7 @@ pub struct Outlet {
     end: EdgeEnd,
     context: Arc<StreamContext>,
     /// What this edge may send.
-    pace: Throttle,
+    rate: Throttle,
     pending: Vec<u8>,
     frames: u64,
     /// Payload bytes sent.
@@ -54,12 +54,12 @@ impl Outlet {
     }
 
     fn over(carrier: Carrier, end: EdgeEnd, context: Arc<StreamContext>) -> Outlet {
-        let pace = Throttle::new(end.bytes_per_s, 0);
+        let rate = Throttle::new(end.bytes_per_s, 0);
         Outlet {
             carrier,
             end,
             context,
-            pace,
+            rate,
             pending: Vec::new(),
             frames: 0,
             payload_bytes: 0,
@@ -141,10 +141,10 @@ impl Outlet {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let limited = self.context.throttle.limits_sending() || self.pace.limits_sending();
+        let limited = self.context.throttle.limits_sending() || self.rate.limits_sending();
         let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
         for part in bytes.chunks(piece) {
-            self.pace.send(part.len());
+            self.rate.send(part.len());
             self.context.throttle.send(part.len());
             let _sending = self.context.doing.during(Activity::Sending);
             let sent = match &mut self.carrier {

@@ -89,13 +89,13 @@ fn nearest(mut told: Vec<Fault>) -> Fault {
 /// Whether a fault is nearer to the root than the one that is held to be so far. Of two that are alike, it is if it comes
 /// from an end of the edge that the other one blames, and blames another edge: who breaks one connection breaks the next.
 fn nearer(other: &Fault, so_far: &Fault) -> bool {
-    let blamed = |node: Peer| so_far.suspect.is_some_and(|(from, to)| node == from || node == to);
+    let is_end = |node: Peer| so_far.suspect.is_some_and(|(from, to)| node == from || node == to);
     match nearness(other.cause).cmp(&nearness(so_far.cause)) {
         Ordering::Less => true,
         Ordering::Equal => {
             other.cause == Cause::Disconnected
                 && other.reporter != so_far.reporter
-                && blamed(other.reporter)
+                && is_end(other.reporter)
                 && other.suspect != so_far.suspect
         }
         Ordering::Greater => false,

@@ -5,7 +5,7 @@
 
 mod blame;
 mod grants;
-mod pace;
+mod holdup;
 mod participants;
 
 use crate::answer;
@@ -14,8 +14,8 @@ use crate::engine::{Engine, StageIo};
 use crate::stage::{REPORTS_PER_WINDOW, Sink};
 use flow::{Flow, FlowPlan, Output, Site, Stage, StageKey};
 use grants::Grants;
+use holdup::{LOOK_EVERY, PREPARED_WITHIN, Watch};
 use model::{Cause, Fault, Peer};
-use pace::{LOOK_EVERY, PREPARED_WITHIN, Pace};
 use participants::{Here, Participants, Remote, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -77,7 +77,7 @@ impl Engine {
             progress,
             told: started,
             waiting: BTreeSet::new(),
-            pace: Pace::of(&plan),
+            watch: Watch::of(&plan),
             result: proto::DriveResult { kept_slices, ..Default::default() },
         };
         driver.run(first.finish).await.map_err(enrich)
@@ -179,7 +179,7 @@ struct Driver<'a, P> {
     /// Lanes and edges (by node) on which somebody waits for input.
     waiting: BTreeSet<(u32, Peer, Peer)>,
     /// Of a flow of which something is expected.
-    pace: Option<Pace>,
+    watch: Option<Watch>,
     result: proto::DriveResult,
 }
 
@@ -205,9 +205,9 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                     }
                 }
                 _ = keep_alive.tick() => self.participants.keep_alive()?,
-                _ = look.tick(), if self.pace.is_some() => match self.check_pace().await {
+                _ = look.tick(), if self.watch.is_some() => match self.find_holdup().await {
                     Err(fault) if fault.cause != Cause::Slow => return Err(self.blame(fault).await),
-                    paced => paced?,
+                    looked => looked?,
                 },
             }
         }

@@ -140,7 +140,7 @@ fn several_blocks_go_to_as_many_requestors() {
     assert_eq!(multi_block::build(Scheme::Pipeline, &request(&[])), Err(FlowError::NothingWanted));
 }
 
-/// On equal links, time is timeslots. On others, a chain goes at the pace of its slowest link, and fills over all.
+/// On equal links, time is timeslots. On others, a chain goes at the rate of its slowest link, and fills over all.
 #[test]
 fn time_is_that_of_the_slowest_link_or_side() {
     let block = 64 * MIB;

@@ -20,12 +20,12 @@ pub enum Verdict {
 
 impl Store {
     /// Reads a whole block and checks it: checksums and fingerprints of its chunks, its digest, its fingerprint. The
-    /// pages read do not stay in the cache. `pace` is called with the number of bytes before each step (at most 1 MiB)
-    /// and may sleep.
+    /// pages read do not stay in the cache. `before_step` is called with the number of bytes of each step (at most
+    /// 1 MiB) before they are read, and may sleep.
     ///
     /// Errors: [`StoreError::NotFound`]; the disk's, except that what the medium cannot return is a damage.
-    pub fn verify(&self, block: BlockId, pace: impl FnMut(u64)) -> Result<Verdict> {
-        let checked = self.reader(block).and_then(|reader| check(&reader, pace));
+    pub fn verify(&self, block: BlockId, before_step: impl FnMut(u64)) -> Result<Verdict> {
+        let checked = self.reader(block).and_then(|reader| check(&reader, before_step));
         match checked {
             Ok(()) => Ok(Verdict::Whole),
             Err(StoreError::Corrupt { damage, .. }) => Ok(Verdict::Damaged(damage)),
@@ -34,7 +34,7 @@ impl Store {
     }
 }
 
-fn check(reader: &BlockReader, mut pace: impl FnMut(u64)) -> Result<()> {
+fn check(reader: &BlockReader, mut before_step: impl FnMut(u64)) -> Result<()> {
     let meta = reader.meta();
     let corrupt = |damage| StoreError::Corrupt { block: meta.block, damage };
     let chunk_bytes = CHUNK_BYTES as u64;
@@ -45,7 +45,7 @@ fn check(reader: &BlockReader, mut pace: impl FnMut(u64)) -> Result<()> {
     for first in (0..chunks).step_by(STEP_CHUNKS as usize) {
         let last = (first + STEP_CHUNKS).min(chunks);
         let (start, end) = (first * chunk_bytes, (last * chunk_bytes).min(meta.stored_bytes));
-        pace(end - start);
+        before_step(end - start);
         buffer.resize((end - start) as usize, 0);
         let step = reader.read_with_entries(start, &mut buffer)?;
         reader.wont_need(start..end);

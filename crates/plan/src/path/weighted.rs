@@ -1,4 +1,4 @@
-//! The path whose largest link weight is smallest (RP §4.3, Algorithm 2): the slowest link sets the pace of a
+//! The path whose largest link weight is smallest (RP §4.3, Algorithm 2): the slowest link bounds the rate of a
 //! chain of slices.
 //!
 //! The paper searches depth first and drops a link that is no better than the best path so far. That takes seconds if

@@ -191,9 +191,9 @@ fn a_real_folder_holds_plain_files() {
     let bytes = content(5, 1_000_000);
     put(&store, BLOCK, 1, &bytes).unwrap();
     assert_eq!(std::fs::read(folder.path().join("store").join(data_path(BLOCK))).unwrap(), bytes);
-    let mut paced = 0;
-    assert_eq!(store.verify(BLOCK, |step| paced += step).unwrap(), Verdict::Whole);
-    assert_eq!(paced, 1_000_000);
+    let mut told = 0;
+    assert_eq!(store.verify(BLOCK, |step| told += step).unwrap(), Verdict::Whole);
+    assert_eq!(told, 1_000_000);
     drop(store);
     let store = Store::open(disk, NODE).unwrap();
     assert_eq!(get(&store, BLOCK).unwrap(), bytes);

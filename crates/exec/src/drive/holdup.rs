@@ -32,8 +32,8 @@ const WAITS: f64 = 0.6;
 /// … and does not wait if it was in less than this part.
 const GOES_ON: f64 = 0.3;
 
-/// How fast a flow goes.
-pub(super) struct Pace {
+/// What the driver has seen of a flow, to say whether it is slow.
+pub(super) struct Watch {
     /// For all slices.
     expected: Duration,
     slices: u64,
@@ -43,12 +43,12 @@ pub(super) struct Pace {
     delivered: u64,
 }
 
-impl Pace {
+impl Watch {
     /// Of a flow of which something is expected.
-    pub fn of(plan: &FlowPlan<Flow>) -> Option<Pace> {
+    pub fn of(plan: &FlowPlan<Flow>) -> Option<Watch> {
         let Binding { header, slices, .. } = &plan.binding;
         let of_a_lane = u64::from(header.lane_window_slices / REPORTS_PER_WINDOW);
-        Some(Pace {
+        Some(Watch {
             expected: plan.expected?,
             slices: slices.end - slices.start,
             unreported: of_a_lane * plan.flow.lanes.len() as u64,
@@ -74,9 +74,9 @@ impl Pace {
 
 impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     /// To be called now and then: a fault if the flow is far slower than it should be and it can be told why.
-    pub(super) async fn check_pace(&mut self) -> Result<(), Fault> {
+    pub(super) async fn find_holdup(&mut self) -> Result<(), Fault> {
         let (delivered, wanted) = (self.grants.delivered(), self.grants.wanted());
-        let slow = self.pace.as_mut().is_some_and(|pace| pace.is_slow(delivered));
+        let slow = self.watch.as_mut().is_some_and(|watch| watch.is_slow(delivered));
         // What follows the last slice is the requestor's own work.
         if !slow || delivered == wanted {
             return Ok(());
@@ -268,29 +268,29 @@ mod tests {
     }
 
     /// Reports within a window are so far apart.
-    fn pace(mut plan: FlowPlan<Flow>, unreported: u32) -> Option<Pace> {
+    fn watched(mut plan: FlowPlan<Flow>, unreported: u32) -> Option<Watch> {
         plan.binding.header.lane_window_slices = unreported * REPORTS_PER_WINDOW;
-        Pace::of(&plan)
+        Watch::of(&plan)
     }
 
-    fn after(pace: &mut Pace, passed_ms: u64, delivered: u64) -> bool {
-        pace.since = Instant::now().checked_sub(Duration::from_millis(passed_ms)).unwrap();
-        pace.is_slow(delivered)
+    fn after(watch: &mut Watch, passed_ms: u64, delivered: u64) -> bool {
+        watch.since = Instant::now().checked_sub(Duration::from_millis(passed_ms)).unwrap();
+        watch.is_slow(delivered)
     }
 
     #[test]
     fn slow_is_what_takes_far_longer_than_expected() {
-        let mut pace_of_all = pace(chain(), 0).unwrap();
-        assert!(!pace_of_all.is_slow(0), "too early to say");
+        let mut watch = watched(chain(), 0).unwrap();
+        assert!(!watch.is_slow(0), "too early to say");
         // In 0.6 s of the second that is expected: a third of 600 slices is enough.
-        assert!(!after(&mut pace_of_all, 600, 210));
-        assert!(after(&mut pace_of_all, 600, 400));
-        assert!(!after(&mut pace_of_all, 600, 610), "what counts is what came since the last time");
-        assert!(pace(FlowPlan { expected: None, ..chain() }, 0).is_none());
+        assert!(!after(&mut watch, 600, 210));
+        assert!(after(&mut watch, 600, 400));
+        assert!(!after(&mut watch, 600, 610), "what counts is what came since the last time");
+        assert!(watched(FlowPlan { expected: None, ..chain() }, 0).is_none());
         // Slices so long that three of them are expected in all.
         let mut few = chain();
         few.binding.slices = 0..3;
-        let mut long = pace(few, 0).unwrap();
+        let mut long = watched(few, 0).unwrap();
         assert!(!after(&mut long, 900, 0));
         assert!(after(&mut long, 1100, 0));
     }
@@ -298,9 +298,9 @@ mod tests {
     /// A flow of a few reports is not slow because the first is still to come.
     #[test]
     fn what_nobody_has_reported_may_be_there() {
-        let mut pace = pace(chain(), 250).unwrap();
-        assert!(!after(&mut pace, 700, 0), "233 slices would be enough, and may be there");
-        assert!(after(&mut pace, 800, 0), "266 slices would be enough");
-        assert!(!after(&mut pace, 800, 250));
+        let mut watch = watched(chain(), 250).unwrap();
+        assert!(!after(&mut watch, 700, 0), "233 slices would be enough, and may be there");
+        assert!(after(&mut watch, 800, 0), "266 slices would be enough");
+        assert!(!after(&mut watch, 800, 250));
     }
 }

@@ -15,7 +15,7 @@ const MIN_BLOCKS: usize = 3;
 
 /// Bytes made again, and when.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct Progress {
     done: u64,
     total: u64,
     /// When the rate begins to count: the first start, or the end of the last pause.
@@ -32,7 +32,7 @@ pub(crate) struct Estimate {
     pub bytes_per_s: Option<f64>,
 }
 
-impl Pace {
+impl Progress {
     /// So many more bytes are to be made.
     pub fn expect(&mut self, bytes: u64) {
         self.total += bytes;
@@ -110,19 +110,19 @@ mod tests {
     fn the_time_left_follows_the_rate_of_the_last_minute() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let mut pace = Pace { since: Some(start), ..Pace::default() };
-        pace.expect(10_000);
-        pace.done_at(100, at(1));
-        pace.done_at(100, at(2));
-        assert_eq!(pace.estimate_at(at(2)).left(), None, "two blocks say little");
-        pace.done_at(100, at(3));
-        assert_eq!(pace.estimate_at(at(3)).left(), Some(Duration::from_secs(97)));
+        let mut progress = Progress { since: Some(start), ..Progress::default() };
+        progress.expect(10_000);
+        progress.done_at(100, at(1));
+        progress.done_at(100, at(2));
+        assert_eq!(progress.estimate_at(at(2)).left(), None, "two blocks say little");
+        progress.done_at(100, at(3));
+        assert_eq!(progress.estimate_at(at(3)).left(), Some(Duration::from_secs(97)));
         // Ten times slower: the fast blocks fall out of the window.
-        (0..30).for_each(|i| pace.done_at(10, at(4 + i * 5)));
-        let estimate = pace.estimate_at(at(149));
+        (0..30).for_each(|i| progress.done_at(10, at(4 + i * 5)));
+        let estimate = progress.estimate_at(at(149));
         assert!(estimate.bytes_per_s.is_some_and(|rate| (1.9..2.2).contains(&rate)), "{estimate:?}");
-        pace.interrupt();
-        assert_eq!(pace.estimate_at(at(500)).left(), None);
-        assert_eq!(pace.estimate().done_bytes, 600);
+        progress.interrupt();
+        assert_eq!(progress.estimate_at(at(500)).left(), None);
+        assert_eq!(progress.estimate().done_bytes, 600);
     }
 }
