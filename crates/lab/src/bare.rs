@@ -9,7 +9,7 @@
 //! Each is a process of its own ([`cli::bare`]), on the host that it stands for. Nothing is checked but that all bytes
 //! arrive.
 
-use crate::error::LabError;
+use crate::error::{LabError, bad};
 use crate::scratch::Scratch;
 use crate::testbed::Testbed;
 use cli::bare::{Hop, Place, Timing, time};
@@ -19,6 +19,9 @@ use std::path::Path;
 
 /// Written at once when a helper's file is made.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Runs a chain over hosts, with so many bytes, so many of them per write.
+pub type Chain = fn(&Testbed, &[usize], u64, usize) -> Result<Timing, LabError>;
 
 /// One connection that carries `bytes` from one host to another, `slice_bytes` per write.
 ///
@@ -73,7 +76,7 @@ pub fn helper_chain(
 
 fn places<'a>(testbed: &'a Testbed, hosts: &[usize]) -> Result<Vec<Place<'a>>, LabError> {
     if hosts.len() < 2 {
-        return Err(LabError::BadSpec("a chain needs a source and a receiver".to_owned()));
+        return Err(bad("a chain needs a source and a receiver"));
     }
     let place = |&index: &usize| {
         let host = testbed.host(index)?;
