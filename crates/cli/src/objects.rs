@@ -1,12 +1,12 @@
 //! `stripeline put`, `get`, `ls`, `stat`, `rm`, `archive`: what is done with objects.
 
 use crate::amount::{Size, count};
-use crate::cluster::hex;
 use crate::context::Context;
 use crate::job;
-use crate::output::{closed, table};
+use crate::output::{closed, hex, table};
 use crate::progress::{bytes_bar, following};
-use anyhow::{Context as _, Result, anyhow, bail};
+use crate::repair::{schemes, slice_bytes};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use client::{ByteRange, ClientError, GetOptions, GetReport, PutOptions};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub struct GetArgs {
     /// Part of it: 0-4095 (both ends included), 4096- or -500 (the last 500 bytes)
     #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
     range: Option<ByteRange>,
-    #[arg(long, default_value = "auto", help = crate::repair::schemes())]
+    #[arg(long, default_value = "auto", help = schemes())]
     scheme: String,
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
@@ -141,15 +141,6 @@ pub fn archive(context: &Context, args: ArchiveArgs) -> Result<()> {
         job::watch(context.out, "archive", client.archive(request).await?).await
     })?;
     context.out.say(format!("{} is archived as {code}", args.name))
-}
-
-/// Bytes of a slice for a request; 0 for the default.
-pub fn slice_bytes(slice: Option<Size>) -> Result<u32> {
-    let Some(Size(bytes)) = slice else { return Ok(0) };
-    u32::try_from(bytes)
-        .ok()
-        .filter(|&bytes| flow::limits::slice_bytes_ok(bytes))
-        .ok_or_else(|| anyhow!("--slice must divide 32KiB or be a multiple of it, from 1KiB to 256MiB"))
 }
 
 fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {

@@ -23,21 +23,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Runs a chain over hosts, with so many bytes, so many of them per write.
 pub type Chain = fn(&Testbed, &[usize], u64, usize) -> Result<Timing, LabError>;
 
-/// One connection that carries `bytes` from one host to another, `slice_bytes` per write.
-///
-/// # Errors
-/// [`LabError::NoHost`], [`LabError::Bare`].
-pub fn direct_send(
-    testbed: &Testbed,
-    from: usize,
-    to: usize,
-    bytes: u64,
-    slice_bytes: usize,
-) -> Result<Timing, LabError> {
-    relay_chain(testbed, &[from, to], bytes, slice_bytes)
-}
-
-/// Hosts in a row: the first makes the bytes up, those between relay slice by slice, the last receives.
+/// Hosts in a row: the first makes the bytes up, those between relay slice by slice, the last receives. With nobody between
+/// it is the direct send.
 ///
 /// # Errors
 /// [`LabError::NoHost`], [`LabError::BadSpec`], [`LabError::Bare`].

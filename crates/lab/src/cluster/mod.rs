@@ -38,8 +38,6 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct ClusterSpec {
     /// The program `stripeline`.
     pub binary: PathBuf,
-    /// Host of the coordinator, and of clients that name no other. It may be a node's too.
-    pub coordinator_host: usize,
     /// Hosts of nodes: the first is node 1.
     pub node_hosts: Vec<usize>,
     /// Block size of puts.
@@ -65,12 +63,16 @@ pub struct LabCluster {
 }
 
 impl LabCluster {
+    /// Host of the coordinator, and of clients that name no other. It is a node's too: a stripe of 16 and its requestor need
+    /// all of 17.
+    pub const COORDINATOR_HOST: usize = 0;
+
     /// Starts a coordinator and nodes and waits until all are registered. Racks are the testbed's.
     ///
     /// # Errors
     /// [`LabError::NoHost`], [`LabError::BadSpec`]; [`LabError::Daemon`] with a daemon's last words.
     pub fn start(testbed: &Testbed, spec: &ClusterSpec) -> Result<LabCluster, LabError> {
-        let host = testbed.host(spec.coordinator_host)?.clone();
+        let host = testbed.host(LabCluster::COORDINATOR_HOST)?.clone();
         let node_hosts: Vec<Host> =
             spec.node_hosts.iter().map(|&index| testbed.host(index).cloned()).collect::<Result<_, _>>()?;
         let folder = Scratch::new(spec.folder.as_deref())?;

@@ -138,9 +138,8 @@ impl LabCluster {
         &self,
         name: &str,
         input: impl Read + Send + 'static,
-        replicas: u32,
+        options: PutOptions,
     ) -> Result<ObjectInfo, LabError> {
-        let options = PutOptions { replicas, ..PutOptions::default() };
         self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))
     }
 
@@ -158,7 +157,7 @@ impl LabCluster {
     ) -> Result<(), LabError> {
         let input = Noise { state: 0x9e37_79b9_7f4a_7c15, left: block_bytes * (code.k() * stripes) as u64 };
         let options = PutOptions { block_bytes, replicas: 1, ..PutOptions::default() };
-        self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))?;
+        self.put(name, input, options)?;
         self.archive(name, code.name())
     }
 

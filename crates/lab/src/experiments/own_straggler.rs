@@ -2,7 +2,7 @@
 
 use super::stand::{DIRECT, ORDER, SLICE_BYTES, Stand, StandSpec};
 use super::{Bench, Experiment};
-use crate::cluster::RepairOrder;
+use crate::cluster::{LabCluster, RepairOrder};
 use crate::error::LabError;
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Target, Unit};
 use crate::testbed::LinkRate;
@@ -95,7 +95,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 /// The nodes with other blocks of the stripe, none of them the coordinator's neighbour at [`PLACE`].
 fn helpers(stand: &Stand<'_>) -> Result<Vec<NodeId>, LabError> {
     let mut helpers = stand.stripes[0].members[1..].to_vec();
-    if stand.cluster.host_of(helpers[PLACE])?.index == Stand::COORDINATOR_HOST {
+    if stand.cluster.host_of(helpers[PLACE])?.index == LabCluster::COORDINATOR_HOST {
         helpers.swap(PLACE, PLACE + 1);
     }
     Ok(helpers)

@@ -1,9 +1,9 @@
 //! RP Figure 8(b): repair time of one block over the block size.
 
-use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, Stand, StandSpec};
+use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, SCHEMES, Stand, StandSpec};
 use super::{Bench, Experiment, why};
 use crate::error::LabError;
-use crate::report::{Axis, Comparison, Label, Ratio, Results};
+use crate::report::{Axis, Comparison, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8b",
@@ -15,9 +15,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
     compare,
 };
-
-const LABELS: [Label; 4] =
-    [Label::subject(PIPELINE), Label::rival(CONVENTIONAL), Label::rival(PPR), Label::rival(PPR_SLICED)];
 
 const BLOCKS: &[u64] = &[1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
 
@@ -31,7 +28,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let blocks = bench.sized(BLOCKS, &[1 << 20, 4 << 20]);
     let spec = StandSpec::usual(bench, 1000.0, blocks.iter().map(|&bytes| ("rs-10+4", bytes)).collect());
     let axis = Axis::bytes("block size");
-    let lineup = Lineup::over_stripes(&spec, &axis, &LABELS);
+    let lineup = Lineup::over_stripes(&spec, &axis, &SCHEMES);
     Stand::with(bench, &spec, |stand| {
         let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(3, 2));
         results.log_y = true;

@@ -1,9 +1,9 @@
 //! RP Figure 8(c): repair time of one block over (n,k).
 
-use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, Stand, StandSpec};
+use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, SCHEMES, Stand, StandSpec};
 use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
 use crate::error::LabError;
-use crate::report::{Axis, Comparison, Label, Ratio, Results};
+use crate::report::{Axis, Comparison, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8c",
@@ -15,9 +15,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const LABELS: [Label; 4] =
-    [Label::subject(PIPELINE), Label::rival(CONVENTIONAL), Label::rival(PPR), Label::rival(PPR_SLICED)];
-
 /// (n,k) as the paper writes it, and our name.
 const CODES: [(&str, &str); 4] =
     [("(9,6)", "rs-6+3"), ("(12,8)", "rs-8+4"), ("(14,10)", "rs-10+4"), ("(16,12)", "rs-12+4")];
@@ -27,7 +24,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let stripes = CODES.map(|(_, code)| (code, block_bytes)).to_vec();
     let spec = StandSpec::usual(bench, LONG_CHAINS_MBIT, stripes);
     let axis = Axis::named("(n,k)", CODES.map(|(name, _)| name));
-    let lineup = Lineup::over_stripes(&spec, &axis, &LABELS);
+    let lineup = Lineup::over_stripes(&spec, &axis, &SCHEMES);
     Stand::with(bench, &spec, |stand| {
         let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(10, 2));
         results.ratios = Ratio::columns(&[CONVENTIONAL, PPR, PPR_SLICED], &[DIRECT]);

@@ -1,7 +1,8 @@
 //! RP Figure 8(i): repair time of one block over the network's bandwidth.
 
 use super::stand::{
-    CONVENTIONAL, Contender, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, PROCESSOR_SHARE, Stand, StandSpec,
+    CONVENTIONAL, Contender, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, PROCESSOR_SHARE, SCHEMES, Stand,
+    StandSpec,
 };
 use super::{Bench, Experiment, why};
 use crate::error::LabError;
@@ -18,9 +19,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
     compare,
 };
-
-const LABELS: [Label; 4] =
-    [Label::subject(PIPELINE), Label::rival(CONVENTIONAL), Label::rival(PPR), Label::rival(PPR_SLICED)];
 
 /// Gb/s.
 const RATES: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
@@ -55,7 +53,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
                 measured => measured?,
             }
             let mut lineup = Lineup::default();
-            lineup.add_schemes(0, x, &LABELS);
+            lineup.add_schemes(0, x, &SCHEMES);
             lineup.add(Label::bare(DIRECT), x, Contender::Direct { bytes: block_bytes });
             stand.take_turns(&lineup, &mut results)?;
         }

@@ -12,7 +12,7 @@ mod stripe;
 pub use ground::Ground;
 use least::Capacities;
 pub use lineup::{
-    CONVENTIONAL, Contender, DIRECT, HELPER_CHAIN, Lineup, PIPELINE, PPR, PPR_SLICED, RELAY_CHAIN,
+    CONVENTIONAL, Contender, DIRECT, HELPER_CHAIN, Lineup, PIPELINE, PPR, PPR_SLICED, RELAY_CHAIN, SCHEMES,
     SLICE_BYTES,
 };
 use samples::DURABLE;
@@ -30,9 +30,6 @@ use cli::processor::settle;
 use model::NodeId;
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-/// Bytes per write of a direct send.
-const SEND_BYTES: usize = SLICE_BYTES as usize;
 
 /// It reads a block at each of k helpers.
 const WARM_UP_SCHEME: &str = PIPELINE;
@@ -80,10 +77,6 @@ impl StandSpec {
 }
 
 impl<'a> Stand<'a> {
-    /// The coordinator's host, from which repairs are ordered. It is a node's too: a stripe of 16 and its requestor need
-    /// all of 17.
-    pub const COORDINATOR_HOST: usize = 0;
-
     /// Sets all up, has `work` measure, and takes all down, whatever comes of it.
     ///
     /// # Errors
@@ -138,7 +131,6 @@ impl<'a> Stand<'a> {
             &testbed,
             &ClusterSpec {
                 binary: bench.program.clone(),
-                coordinator_host: Stand::COORDINATOR_HOST,
                 node_hosts: (0..holders).collect(),
                 block_bytes: flow::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
@@ -330,15 +322,15 @@ impl<'a> Stand<'a> {
     /// Of the bare program.
     pub fn direct(&self, bytes: u64) -> Result<Sample, LabError> {
         settle()?;
-        Ok(samples::bare(&self.send(bytes)?))
+        Ok(samples::bare(&self.send([1, 2], bytes)?))
     }
 
-    /// The same at once, as it was timed.
+    /// One plain TCP connection from a host to another, at once.
     ///
     /// # Errors
     /// Of the bare program.
-    pub fn send(&self, bytes: u64) -> Result<Timing, LabError> {
-        bare::direct_send(&self.testbed, 1, 2, bytes, SEND_BYTES)
+    pub fn send(&self, ends: [usize; 2], bytes: u64) -> Result<Timing, LabError> {
+        bare::relay_chain(&self.testbed, &ends, bytes, SLICE_BYTES as usize)
     }
 
     /// The time alone of one block of the first stripe over one plain TCP connection, at once.
@@ -346,8 +338,7 @@ impl<'a> Stand<'a> {
     /// # Errors
     /// Of the bare program.
     pub fn send_between(&self, from: usize, to: usize) -> Result<Sample, LabError> {
-        let bytes = self.stripes[0].block_bytes;
-        let timing = bare::direct_send(&self.testbed, from, to, bytes, SEND_BYTES)?;
+        let timing = self.send([from, to], self.stripes[0].block_bytes)?;
         Ok(sample([(VERIFIED, timing.seconds)]))
     }
 

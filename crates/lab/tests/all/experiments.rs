@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may give up
 
+use client::PutOptions;
 use lab::{ClusterSpec, LabCluster, LabError, LinkRate, Racks, RepairOrder, RepairOutcome, Spec, Testbed};
 use model::{NodeId, Peer};
 use std::collections::BTreeMap;
@@ -37,7 +38,6 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     let testbed = Testbed::up(&Spec::flat(&name, HOSTS, LinkRate::mbit(1000.0))).unwrap();
     let spec = ClusterSpec {
         binary: stripeline(),
-        coordinator_host: 0,
         node_hosts: (0..HOSTS).collect(),
         block_bytes: BLOCK_BYTES,
         folder: None,
@@ -45,7 +45,7 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     };
     let cluster = LabCluster::start(&testbed, &spec).unwrap();
     let bytes: Vec<u8> = (0..K * BLOCK_BYTES).map(|i| (i * 31 + i / 251) as u8).collect();
-    cluster.put("object", Cursor::new(bytes), 1).unwrap();
+    cluster.put("object", Cursor::new(bytes), one_replica()).unwrap();
     cluster.archive("object", CODE).unwrap();
     let requestor = spare_node(&cluster);
 
@@ -82,7 +82,6 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
     let testbed = Testbed::up(&Spec { racks, ..Spec::flat(&name, 9, LinkRate::mbit(1000.0)) }).unwrap();
     let spec = ClusterSpec {
         binary: stripeline(),
-        coordinator_host: 0,
         node_hosts: (0..6).collect(),
         block_bytes: BLOCK_BYTES,
         folder: None,
@@ -90,7 +89,7 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
     };
     let mut cluster = LabCluster::start(&testbed, &spec).unwrap();
     let bytes: Vec<u8> = (0..4 * BLOCK_BYTES).map(|i| (i * 29 + i / 253) as u8).collect();
-    cluster.put("object", Cursor::new(bytes), 1).unwrap();
+    cluster.put("object", Cursor::new(bytes), one_replica()).unwrap();
     cluster.archive("object", "rs-4+2").unwrap();
     let spares: Vec<NodeId> = (6..9).map(|host| cluster.add_node(host).unwrap()).collect();
     assert_eq!(spares, [7, 8, 9].map(NodeId));
@@ -174,6 +173,10 @@ fn stripeline() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_stripeline-lab")).with_file_name("stripeline");
     assert!(program.is_file(), "{} is not built: cargo build -p cli", program.display());
     program
+}
+
+fn one_replica() -> PutOptions {
+    PutOptions { replicas: 1, ..PutOptions::default() }
 }
 
 fn text(path: &Path) -> String {

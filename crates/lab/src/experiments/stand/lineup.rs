@@ -19,6 +19,10 @@ pub const PPR_SLICED: &str = "ppr-sliced";
 /// … and a chain in slices.
 pub const PIPELINE: &str = "pipeline";
 
+/// Ours beside the schemes that the papers compare with.
+pub const SCHEMES: [Label; 4] =
+    [Label::subject(PIPELINE), Label::rival(CONVENTIONAL), Label::rival(PPR), Label::rival(PPR_SLICED)];
+
 /// Slices of the schemes that have any, where nothing else is asked (RP §6.1).
 pub const SLICE_BYTES: u32 = 32 << 10;
 
