@@ -83,9 +83,9 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         };
         Rehearsal::new(&paper).map_err(bad)
     });
+    let rehearsals = rehearsals.into_iter().collect::<Result<Vec<_>, _>>()?;
     for round in 1..=rounds {
         for (x, rehearsal) in rehearsals.iter().enumerate() {
-            let Ok(rehearsal) = rehearsal else { continue };
             for (label, assign) in ASSIGNMENTS {
                 let planned = rehearsal.plan(assign, "pipeline").map_err(bad)?;
                 let (at, rate) = (CODES[x].0, planned.repairs_per_s());
@@ -96,9 +96,6 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
                 results.add(label, x as f64, sample(&planned));
             }
         }
-    }
-    for rehearsal in rehearsals {
-        rehearsal?;
     }
     distribute(bench, &mut results)?;
     Ok(results)

@@ -33,9 +33,6 @@ const CONTENDERS: [(Label, &str, &str); 5] = [
     (Label::rival(CONVENTIONAL), "conventional", "lowest-index"),
 ];
 
-const CODE: &str = "rs-10+4";
-const QUICK_CODE: &str = "rs-4+2";
-
 /// Sixteen hosts that relay at 1 Gb/s would be bound by two cores; at 200 Mb/s these are 85 % busy, and decide.
 const LINK_MBIT: f64 = 100.0;
 
@@ -50,7 +47,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         holders: bench.sized(17, 8),
         requestors: requestors.iter().copied().max().unwrap_or(1),
         rate: bench.rate_or(LINK_MBIT),
-        code: bench.sized(CODE, QUICK_CODE),
+        code: bench.sized("rs-10+4", "rs-4+2"),
         block_bytes: bench.sized(2 << 20, 256 << 10),
         stripes: bench.sized(STRIPES, 12),
     };

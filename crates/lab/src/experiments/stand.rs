@@ -194,11 +194,10 @@ impl<'a> Stand<'a> {
 
     /// What is measured on. Code and block size are told if all stripes share them.
     pub fn setup(&self, rounds: usize) -> Setup {
-        let rate = self.testbed.spec().rate.bits_per_s;
         let shared = |same: bool| self.stripes.first().filter(|_| same);
         let one_code = self.stripes.windows(2).all(|pair| pair[0].code.name() == pair[1].code.name());
         let one_size = self.stripes.windows(2).all(|pair| pair[0].block_bytes == pair[1].block_bytes);
-        let rate = self.testbed.rate_between(0, 1).map_or(rate, |rate| rate.bits_per_s);
+        let rate = self.testbed.limits().between(0, 1).bits_per_s;
         Setup {
             hosts: Some(self.testbed.hosts().len()),
             link_bits_per_s: (rate > 0 && self.ground.is_even()).then_some(rate),
@@ -300,19 +299,16 @@ impl<'a> Stand<'a> {
                 Ok(self.repair(&RepairOrder { members: (0..blocks).collect(), ..order })?.1)
             }
             Contender::Direct { bytes } => self.direct(bytes),
-            Contender::Relay { stripe, slice_bytes } => {
-                self.chain(bare::relay_chain, &self.stripes[stripe], slice_bytes)
-            }
-            Contender::Helpers { stripe, slice_bytes } => {
-                self.chain(bare::helper_chain, &self.stripes[stripe], slice_bytes)
-            }
+            Contender::Relay { stripe, slice_bytes } => self.chain(bare::relay_chain, stripe, slice_bytes),
+            Contender::Helpers { stripe, slice_bytes } => self.chain(bare::helper_chain, stripe, slice_bytes),
         }
     }
 
     /// A block along a stripe's chain of bare programs, when the machine has settled.
-    fn chain(&self, run: bare::Chain, stripe: &Stripe, slice_bytes: u32) -> Result<Sample, LabError> {
+    fn chain(&self, run: bare::Chain, stripe: usize, slice_bytes: u32) -> Result<Sample, LabError> {
         settle()?;
-        let timing = run(&self.testbed, &stripe.chain, stripe.block_bytes, slice_bytes as usize)?;
+        let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
+        let timing = run(&self.testbed, chain, *block_bytes, slice_bytes as usize)?;
         Ok(samples::bare(&timing))
     }
 
@@ -354,7 +350,7 @@ impl<'a> Stand<'a> {
         let ends = outcome.links.iter().map(|link| self.ends(link));
         let moved = ends.map(|ends| ends.map(|(from, to, bytes)| (from.index, to.index, bytes)));
         let moved = moved.collect::<Result<Vec<_>, LabError>>()?;
-        let network = Capacities::of(&self.testbed)?;
+        let network = Capacities::of(&self.testbed);
         let least = match FORWARDING.contains(&outcome.scheme.as_str()) {
             true => network.forwarded(&moved),
             false => network.streamed(&moved, order.slice_bytes.into()),

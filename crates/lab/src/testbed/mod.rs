@@ -180,18 +180,9 @@ impl Testbed {
         Ok(self.state.limits.between(from, to))
     }
 
-    /// The limit of a host's port, in each direction.
-    ///
-    /// # Errors
-    /// [`LabError::NoHost`].
-    pub fn port_rate(&self, host: usize) -> Result<LinkRate, LabError> {
-        self.host(host)?;
-        Ok(self.state.limits.ports[host])
-    }
-
-    /// The limit of each link between a rack and the core, in each direction.
-    pub fn core_rate(&self) -> LinkRate {
-        self.state.limits.core
+    /// All limits in force.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.state.limits
     }
 
     /// Limits every host's port, in each direction. Queued packets are dropped: not while something is measured.
@@ -266,7 +257,7 @@ impl Testbed {
         self.records.write(&self.state)?;
         for (namespace, batch) in self.state.limits.batches(&self.state.spec) {
             if before.get(&namespace) != Some(&batch) {
-                tools::tc(lock, &namespace, &batch)?;
+                tools::run(lock, "tc", Some(&namespace), &batch)?;
             }
         }
         Ok(())
@@ -293,21 +284,26 @@ fn all_there(spec: &Spec) -> bool {
 fn build(lock: &File, state: &State) -> Result<(), LabError> {
     let spec = &state.spec;
     let names = layout::namespaces(spec);
-    tools::ip(lock, None, &names.iter().map(|name| format!("netns add {name}\n")).collect::<String>())?;
+    tools::run(
+        lock,
+        "ip",
+        None,
+        &names.iter().map(|name| format!("netns add {name}\n")).collect::<String>(),
+    )?;
     let allowed = Allowed::new()?;
     for name in &names {
         namespace::inside(name, settings::apply)??;
     }
     drop(allowed);
-    tools::ip(lock, None, &layout::cables(spec))?;
+    tools::run(lock, "ip", None, &layout::cables(spec))?;
     for host in 0..spec.hosts {
-        tools::ip(lock, Some(&layout::host_namespace(spec, host)), &layout::host_setup(spec, host))?;
+        tools::run(lock, "ip", Some(&layout::host_namespace(spec, host)), &layout::host_setup(spec, host))?;
     }
     for (name, ports) in layout::switches(spec) {
-        tools::ip(lock, Some(&name), &layout::switch_setup(&ports))?;
+        tools::run(lock, "ip", Some(&name), &layout::switch_setup(&ports))?;
     }
     for (name, batch) in state.limits.batches(spec) {
-        tools::tc(lock, &name, &batch)?;
+        tools::run(lock, "tc", Some(&name), &batch)?;
     }
     Ok(())
 }
@@ -317,6 +313,11 @@ fn build(lock: &File, state: &State) -> Result<(), LabError> {
 fn clear(lock: &File, name: &str) -> Result<usize, LabError> {
     let names = namespace::existing(&layout::prefix(name))?;
     namespace::end_processes(&names)?;
-    tools::ip(lock, None, &names.iter().map(|name| format!("netns del {name}\n")).collect::<String>())?;
+    tools::run(
+        lock,
+        "ip",
+        None,
+        &names.iter().map(|name| format!("netns del {name}\n")).collect::<String>(),
+    )?;
     Ok(names.len())
 }
