@@ -11,7 +11,7 @@ use clap::Args;
 use client::{ByteRange, ClientError, GetOptions, GetReport, PutOptions};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wire::proto::{ArchiveRequest, BlockInfo, ObjectInfo};
 
@@ -96,7 +96,7 @@ pub fn get(context: &Context, args: GetArgs) -> Result<()> {
     };
     let report = context.with_client(async |client| match &args.file {
         Some(file) if !to_stdout => Ok(client.get_to_file(&args.name, file, options).await?),
-        _ => client.get(&args.name, Stdout, options).await.map_err(of_stdout),
+        _ => client.get(&args.name, io::stdout(), options).await.map_err(of_stdout),
     });
     bar.finish_and_clear();
     let report = report?;
@@ -154,19 +154,6 @@ fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
     }
     let length = metadata.is_file().then_some(metadata.len());
     Ok((Box::new(file), length))
-}
-
-/// Standard output, shared with nobody while a get writes to it.
-struct Stdout;
-
-impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stdout().lock().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stdout().lock().flush()
-    }
 }
 
 fn of_stdout(error: ClientError) -> anyhow::Error {

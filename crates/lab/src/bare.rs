@@ -14,7 +14,7 @@ use crate::scratch::Scratch;
 use crate::testbed::Testbed;
 use cli::bare::{Hop, Place, Timing, time};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 /// Written at once when a helper's file is made.
@@ -76,13 +76,7 @@ fn places<'a>(testbed: &'a Testbed, hosts: &[usize]) -> Result<Vec<Place<'a>>, L
 }
 
 fn fill(path: &Path, bytes: u64) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    let piece = vec![0xa5; PIECE_BYTES];
-    let mut left = bytes;
-    while left > 0 {
-        let now = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        file.write_all(&piece[..now])?;
-        left -= now as u64;
-    }
-    Ok(())
+    let mut file = BufWriter::with_capacity(PIECE_BYTES, File::create(path)?);
+    io::copy(&mut io::repeat(0xa5).take(bytes), &mut file)?;
+    file.flush()
 }

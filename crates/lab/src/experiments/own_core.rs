@@ -52,12 +52,8 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 
 fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<(), LabError> {
     stand.warm_up()?;
-    let repair = |slice_bytes: u32, verify: bool| Contender::Repair {
-        stripe: 0,
-        scheme: VERIFYING,
-        slice_bytes,
-        verify,
-    };
+    let repair =
+        |slice_bytes, verify| Contender::Repair { stripe: 0, scheme: VERIFYING, slice_bytes, verify };
     for round in 1..=results.setup.runs {
         stand.say_round(round, results, "");
         for &slice_bytes in SLICES {
@@ -95,7 +91,7 @@ fn batch(stand: &Stand<'_>, contender: &Contender, block_bytes: u64) -> Result<S
 fn compare(results: &Results) -> Vec<Comparison> {
     let Some(ours) = results.series(VERIFYING) else { return Vec::new() };
     let beside = |name: &'static str, x: f64| {
-        let cpu = |name: &str| results.summary(name, x, CPU).map_or(0.0, |summary| summary.median);
+        let cpu = |name: &str| results.median_of(name, x, CPU);
         let (ours, bare) = (cpu(name), cpu(HELPER_CHAIN));
         let what = format!("{name} at {} against a bare helper chain", results.x.text(x));
         Comparison::times(what, results.ratio(name, HELPER_CHAIN, x))

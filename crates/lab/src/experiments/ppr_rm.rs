@@ -158,8 +158,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (Label { name, .. }, _) in ASSIGNMENTS {
         for (x, (code, _)) in (0..).map(f64::from).zip(CODES) {
-            let median =
-                |metric: &str| results.summary(name, x, metric).map_or(0.0, |summary| summary.median * 1e3);
+            let median = |metric: &str| results.median_of(name, x, metric) * 1e3;
             let (chosen, built, written) = (median(CHOSEN), median(BUILT), median(WRITTEN));
             let chosen_per_s = 1e6 / chosen;
             let what = format!("{name} at {code}: helpers and requestors chosen, over 50,000/s");

@@ -72,7 +72,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
             let saving = why::saving(results, what, [PIPELINE, against], x, paper);
             comparisons.push(saving.at_most(paper.unwrap_or(1.0)));
         }
-        let busy = results.summary(PIPELINE, x, PROCESSOR_SHARE).map_or(0.0, |summary| summary.median);
+        let busy = results.median_of(PIPELINE, x, PROCESSOR_SHARE);
         let bounds = why::own_bounds(results, &[PIPELINE], x).into_iter();
         comparisons
             .extend(bounds.map(|bound| if busy >= why::BUSY { bound.target(Target::None) } else { bound }));

@@ -1,5 +1,6 @@
 //! Why a comparison came out as it did, said from what was measured and from nothing else.
 
+use super::stand::PROCESSOR_SHARE;
 use crate::report::{Comparison, Form, Results, Target};
 
 /// Above this share of all processors, they and not the network may decide.
@@ -18,7 +19,7 @@ const NEAR_BOUND: f64 = 1.1;
 /// What stands between `series` at `x` and its bound.
 pub fn bound(results: &Results, series: &str, x: f64) -> String {
     let Some(of_bound) = results.of_bound(series, x) else { return String::new() };
-    let share = results.summary(series, x, "processor_share").map_or(0.0, |summary| summary.median);
+    let share = results.median_of(series, x, PROCESSOR_SHARE);
     let reason = match share {
         _ if of_bound <= AT_BOUND => ": the network decides".to_owned(),
         share if share >= BUSY => {

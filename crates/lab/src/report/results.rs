@@ -244,6 +244,11 @@ impl Results {
         self.series(series)?.at(x)?.summary(metric)
     }
 
+    /// Median of `metric` of a series at `x`; 0 where there is none.
+    pub fn median_of(&self, series: &str, x: f64, metric: &str) -> f64 {
+        self.summary(series, x, metric).map_or(0.0, |summary| summary.median)
+    }
+
     /// Median of what is compared.
     pub fn median(&self, series: &str, x: f64) -> Option<f64> {
         Some(self.summary(series, x, &self.y.metric)?.median)

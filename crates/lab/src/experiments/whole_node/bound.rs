@@ -63,8 +63,8 @@ pub fn lost_blocks(
 /// measured: an assignment that loads its busiest port more, the processors, or waiting.
 pub fn beside_bound(results: &Results, series: &str, x: f64, part: Option<f64>) -> Comparison {
     let ours = results.of_bound(series, x);
-    let median = |metric: &str| results.summary(series, x, metric).map_or(0.0, |summary| summary.median);
-    let link = results.summary(DIRECT, x, RATE).map_or(0.0, |summary| summary.median);
+    let median = |metric: &str| results.median_of(series, x, metric);
+    let link = results.median_of(DIRECT, x, RATE);
     let best = results.series(series).and_then(|series| series.at(x)?.bound).unwrap_or(0.0);
     // What y is: a rate, of which more is better, or the time.
     let (reached, seconds) = match results.y.metric == RATE {
