@@ -16,7 +16,8 @@ pub struct Size(pub u64);
 pub struct Rate(pub u64);
 
 /// A text that is no size or rate.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadAmount(String);
 
 /// Units of bytes. A bare K, M, G or T is binary, as in coreutils.
@@ -116,14 +117,6 @@ fn scaled(number: &str, scale: Option<u64>) -> Option<u64> {
     let value = number.parse::<f64>().ok()? * scale as f64;
     (value < u64::MAX as f64).then_some(value.round() as u64)
 }
-
-impl fmt::Display for BadAmount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadAmount {}
 
 /// Binary units; whole numbers where they are exact: `64 MiB`, `1.3 GiB`, `17 B`.
 impl fmt::Display for Size {

@@ -3,7 +3,7 @@
 use crate::amount::{Rate, Size, count};
 use crate::context::Context;
 use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
-use crate::output::table;
+use crate::output::{hex, table};
 use crate::repair::{self, Spread};
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -116,14 +116,10 @@ fn down(context: &Context) -> Result<()> {
     let Some(cluster) = home.cluster()? else { bail!("there is no cluster in {}", home.path().display()) };
     let _lock = home.lock()?;
     let nodes: Vec<DaemonDir> = cluster.nodes.iter().map(|node| home.node(node.id)).collect();
-    let stopped = stop_all(&nodes, false)? + stop_coordinator(&home)?;
+    let stopped = stop_all(&nodes, false)? + stop_all(&[home.coordinator()], false)?;
     context.out.answer(&json!({"dir": home.path(), "stopped": stopped}), || {
         format!("{} stopped; their data stay in {}", count(stopped as u64, "daemon"), home.path().display())
     })
-}
-
-fn stop_coordinator(home: &Home) -> Result<usize> {
-    stop_all(&[home.coordinator()], false)
 }
 
 fn status(context: &Context) -> Result<()> {
@@ -225,9 +221,4 @@ fn status_text(status: &ClusterStatus) -> String {
         text += &format!("attention: {node} is quarantined\n");
     }
     text + &table.to_string()
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,7 +1,6 @@
 //! Following a job of the coordinator: a bar for people, a line of JSON per event for programs.
 
-use crate::cluster::hex;
-use crate::output::Output;
+use crate::output::{Output, hex};
 use crate::progress::{bytes_bar, count_bar};
 use crate::traffic::Traffic;
 use anyhow::Result;
@@ -68,7 +67,7 @@ fn event_json(event: &JobEvent) -> Value {
         document["left_ms"] = event.left_ms.into();
     }
     if let Some(flow) = &event.flow {
-        let traffic = Traffic::measured(flow, &event.participants);
+        let traffic = Traffic::of(&flow.links, &event.participants);
         document["block"] = hex(&event.block).into();
         document["scheme"] = event.scheme.clone().into();
         document["verified_us"] = flow.verified_us.into();

@@ -27,19 +27,15 @@ pub enum LinksCommand {
 }
 
 pub fn run(context: &Context, command: LinksCommand) -> Result<()> {
-    match command {
-        LinksCommand::Set { file } => set(context, read(&file)?),
-        LinksCommand::Clear => set(context, "{}".to_owned()),
-        LinksCommand::Show => {
-            let json = context.with_client(async |client| Ok(client.links().await?))?;
-            let document: Value = serde_json::from_str(&json)?;
-            context.out.answer(&document, || shown(&document))
-        }
-    }
-}
-
-fn set(context: &Context, json: String) -> Result<()> {
-    let json = context.with_client(async |client| Ok(client.set_links(json).await?))?;
+    let table = match command {
+        LinksCommand::Set { file } => Some(read(&file)?),
+        LinksCommand::Clear => Some("{}".to_owned()),
+        LinksCommand::Show => None,
+    };
+    let json = context.with_client(async |client| match table {
+        Some(table) => Ok(client.set_links(table).await?),
+        None => Ok(client.links().await?),
+    })?;
     let document: Value = serde_json::from_str(&json)?;
     context.out.answer(&document, || shown(&document))
 }

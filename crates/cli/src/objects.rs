@@ -1,17 +1,17 @@
 //! `stripeline put`, `get`, `ls`, `stat`, `rm`, `archive`: what is done with objects.
 
 use crate::amount::{Size, count};
-use crate::cluster::hex;
 use crate::context::Context;
 use crate::job;
-use crate::output::{closed, table};
+use crate::output::{closed, hex, table};
 use crate::progress::{bytes_bar, following};
-use anyhow::{Context as _, Result, anyhow, bail};
+use crate::repair::{schemes, slice_bytes};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use client::{ByteRange, ClientError, GetOptions, GetReport, PutOptions};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wire::proto::{ArchiveRequest, BlockInfo, ObjectInfo};
 
@@ -40,7 +40,7 @@ pub struct GetArgs {
     /// Part of it: 0-4095 (both ends included), 4096- or -500 (the last 500 bytes)
     #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
     range: Option<ByteRange>,
-    #[arg(long, default_value = "auto", help = crate::repair::schemes())]
+    #[arg(long, default_value = "auto", help = schemes())]
     scheme: String,
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
@@ -96,7 +96,7 @@ pub fn get(context: &Context, args: GetArgs) -> Result<()> {
     };
     let report = context.with_client(async |client| match &args.file {
         Some(file) if !to_stdout => Ok(client.get_to_file(&args.name, file, options).await?),
-        _ => client.get(&args.name, Stdout, options).await.map_err(of_stdout),
+        _ => client.get(&args.name, io::stdout(), options).await.map_err(of_stdout),
     });
     bar.finish_and_clear();
     let report = report?;
@@ -143,15 +143,6 @@ pub fn archive(context: &Context, args: ArchiveArgs) -> Result<()> {
     context.out.say(format!("{} is archived as {code}", args.name))
 }
 
-/// Bytes of a slice for a request; 0 for the default.
-pub fn slice_bytes(slice: Option<Size>) -> Result<u32> {
-    let Some(Size(bytes)) = slice else { return Ok(0) };
-    u32::try_from(bytes)
-        .ok()
-        .filter(|&bytes| flow::limits::slice_bytes_ok(bytes))
-        .ok_or_else(|| anyhow!("--slice must divide 32KiB or be a multiple of it, from 1KiB to 256MiB"))
-}
-
 fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
     if path == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
@@ -163,19 +154,6 @@ fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
     }
     let length = metadata.is_file().then_some(metadata.len());
     Ok((Box::new(file), length))
-}
-
-/// Standard output, shared with nobody while a get writes to it.
-struct Stdout;
-
-impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stdout().lock().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stdout().lock().flush()
-    }
 }
 
 fn of_stdout(error: ClientError) -> anyhow::Error {

@@ -1,9 +1,8 @@
 //! `stripeline scrub`, `tasks`, `throttle`: looking after a cluster.
 
 use crate::amount::Rate;
-use crate::cluster::hex;
 use crate::context::Context;
-use crate::output::table;
+use crate::output::{hex, table};
 use crate::progress::count_bar;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};

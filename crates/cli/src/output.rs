@@ -56,6 +56,11 @@ pub fn closed(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context("cannot write to standard output")
 }
 
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Blanks between two columns.
 const COLUMN_GAP: u16 = 2;
 

@@ -240,7 +240,7 @@ fn all_but(requestor: usize, nodes: usize) -> Vec<usize> {
     (0..nodes).filter(|&node| node != requestor).collect()
 }
 
-fn arrows(path: &[usize]) -> String {
-    let nodes: Vec<String> = path.iter().map(usize::to_string).collect();
+fn arrows(path: impl IntoIterator<Item = impl ToString>) -> String {
+    let nodes: Vec<String> = path.into_iter().map(|node| node.to_string()).collect();
     nodes.join(" → ")
 }

@@ -1,13 +1,11 @@
 //! `stripeline repair` and `stripeline explain`: rebuilding what was lost, and what that would take.
 
 use crate::amount::{Size, seconds};
-use crate::cluster::hex;
 use crate::context::Context;
 use crate::job;
-use crate::objects::slice_bytes;
-use crate::output::{Output, lines, table};
+use crate::output::{Output, hex, lines, table};
 use crate::traffic::Traffic;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use client::Client;
 use model::BlockId;
@@ -24,10 +22,7 @@ pub enum RepairCommand {
         #[command(flatten)]
         target: BlockTarget,
         #[command(flatten)]
-        how: How,
-        /// Show the bytes of every link
-        #[arg(short, long)]
-        verbose: bool,
+        told: Told,
     },
     /// Rebuild all lost blocks of a stripe in one pass, each on a node of its own
     Stripe {
@@ -37,20 +32,14 @@ pub enum RepairCommand {
         #[arg(long, value_name = "MEMBERS", value_delimiter = ',', requires = "discard")]
         members: Vec<u16>,
         #[command(flatten)]
-        how: How,
-        /// Show the bytes of every link
-        #[arg(short, long)]
-        verbose: bool,
+        told: Told,
     },
     /// Rebuild all lost blocks of an object, stripe by stripe
     Object {
         /// Name of the object
         name: String,
         #[command(flatten)]
-        how: How,
-        /// Show the bytes of every link
-        #[arg(short, long)]
-        verbose: bool,
+        told: Told,
     },
     /// Rebuild every block that dead nodes held
     Node {
@@ -63,10 +52,7 @@ pub enum RepairCommand {
         #[arg(long, conflicts_with = "discard")]
         dry_run: bool,
         #[command(flatten)]
-        how: How,
-        /// Show the bytes of every link
-        #[arg(short, long)]
-        verbose: bool,
+        told: Told,
     },
 }
 
@@ -163,6 +149,16 @@ pub struct How {
     patient: bool,
 }
 
+/// How to repair, and what is told of it.
+#[derive(Args, Clone, Debug)]
+pub struct Told {
+    #[command(flatten)]
+    how: How,
+    /// Show the bytes of every link
+    #[arg(short, long)]
+    verbose: bool,
+}
+
 /// The schemes there are, for the help of `--scheme`.
 pub fn schemes() -> String {
     let names: Vec<&str> = flow::Scheme::all().map(flow::Scheme::name).collect();
@@ -172,31 +168,34 @@ pub fn schemes() -> String {
     )
 }
 
+/// Bytes of a slice for a request; 0 for the default.
+pub fn slice_bytes(slice: Option<Size>) -> Result<u32> {
+    let Some(Size(bytes)) = slice else { return Ok(0) };
+    u32::try_from(bytes)
+        .ok()
+        .filter(|&bytes| flow::limits::slice_bytes_ok(bytes))
+        .ok_or_else(|| anyhow!("--slice must divide 32KiB or be a multiple of it, from 1KiB to 256MiB"))
+}
+
 pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
     match command {
-        RepairCommand::Block { target, how, verbose } => {
-            let request = target.request(how.request()?)?;
-            context.with_client(async |client| repair_block(context.out, &client, request, verbose).await)
+        RepairCommand::Block { target, told } => {
+            let request = target.request(told.how.request()?)?;
+            context
+                .with_client(async |client| repair_block(context.out, &client, request, told.verbose).await)
         }
-        RepairCommand::Stripe { target, members, how, verbose } => {
+        RepairCommand::Stripe { target, members, told } => {
             let members = members.into_iter().map(u32::from).collect();
-            let request = RepairRequest { stripe: true, members, ..target.request(how.request()?)? };
-            context.with_client(async |client| {
-                repair_several(context.out, &client, request, "repair", verbose).await
-            })
+            let request = RepairRequest { stripe: true, members, ..target.request(told.how.request()?)? };
+            repair_several(context, request, "repair", told.verbose)
         }
-        RepairCommand::Object { name, how, verbose } => {
-            let request = RepairRequest { object: name, whole_object: true, ..how.request()? };
-            context.with_client(async |client| {
-                repair_several(context.out, &client, request, "repair", verbose).await
-            })
+        RepairCommand::Object { name, told } => {
+            let request = RepairRequest { object: name, whole_object: true, ..told.how.request()? };
+            repair_several(context, request, "repair", told.verbose)
         }
-        RepairCommand::Node { ids, spread, dry_run, how, verbose } => {
-            let request = RepairRequest { dry_run, ..spread.request(&ids, how.request()?)? };
-            let what = format!("repair node-{}", request.node);
-            context.with_client(async |client| {
-                repair_several(context.out, &client, request, &what, verbose).await
-            })
+        RepairCommand::Node { ids, spread, dry_run, told } => {
+            let request = RepairRequest { dry_run, ..spread.request(&ids, told.how.request()?)? };
+            repair_several(context, request, &format!("repair node-{}", ids[0]), told.verbose)
         }
     }
 }
@@ -204,8 +203,7 @@ pub fn run(context: &Context, command: RepairCommand) -> Result<()> {
 /// Moves a living node's blocks elsewhere.
 pub fn decommission(context: &Context, id: u32, spread: Spread, verbose: bool) -> Result<()> {
     let request = spread.request(&[id], RepairRequest { decommission: true, ..RepairRequest::default() })?;
-    let what = format!("decommission node-{id}");
-    context.with_client(async |client| repair_several(context.out, &client, request, &what, verbose).await)
+    repair_several(context, request, &format!("decommission node-{id}"), verbose)
 }
 
 pub fn explain(context: &Context, command: ExplainCommand) -> Result<()> {
@@ -264,7 +262,7 @@ impl Repaired {
             scheme: event.scheme.clone(),
             verified: Duration::from_micros(flow.verified_us),
             durable: Duration::from_micros(flow.durable_us),
-            traffic: Traffic::measured(flow, &event.participants),
+            traffic: Traffic::of(&flow.links, &event.participants),
         })
     }
 }
@@ -284,20 +282,16 @@ async fn repair_block(out: Output, client: &Client, request: RepairRequest, verb
     out.say(format!("  last verified byte     {}", seconds(repaired.verified)))?;
     out.say(format!("  durable                {}", seconds(repaired.durable)))?;
     let predicted = predicted.and_then(|mut predicted| predicted.0.remove(&repaired.scheme));
-    say_traffic(out, &repaired.traffic, predicted.as_ref())?;
-    if verbose { say_links(out, &repaired.traffic) } else { Ok(()) }
+    say_traffic(out, &repaired.traffic, predicted.as_ref(), verbose)
 }
 
-async fn repair_several(
-    out: Output,
-    client: &Client,
-    request: RepairRequest,
-    what: &str,
-    verbose: bool,
-) -> Result<()> {
-    let started = Instant::now();
-    let events = job::watch(out, what, client.repair(request).await?).await?;
-    let elapsed = started.elapsed();
+fn repair_several(context: &Context, request: RepairRequest, what: &str, verbose: bool) -> Result<()> {
+    let out = context.out;
+    let (events, elapsed) = context.with_client(async |client| {
+        let started = Instant::now();
+        let events = job::watch(out, what, client.repair(request).await?).await?;
+        Ok((events, started.elapsed()))
+    })?;
     let mut traffic = Traffic::default();
     for repaired in events.iter().filter_map(Repaired::of) {
         traffic.add(&repaired.traffic);
@@ -314,28 +308,24 @@ async fn repair_several(
     if traffic.total() == 0 {
         return Ok(());
     }
-    say_traffic(out, &traffic, None)?;
-    if verbose { say_links(out, &traffic) } else { Ok(()) }
+    say_traffic(out, &traffic, None, verbose)
 }
 
-fn say_traffic(out: Output, traffic: &Traffic, predicted: Option<&Traffic>) -> Result<()> {
+fn say_traffic(out: Output, traffic: &Traffic, predicted: Option<&Traffic>, verbose: bool) -> Result<()> {
     let beside =
         |bytes: Option<u64>| bytes.map_or(String::new(), |bytes| format!(" (predicted {})", Size(bytes)));
     if let Some(port) = traffic.busiest() {
         let wanted = beside(predicted.and_then(Traffic::busiest).map(|port| port.bytes));
         out.say(format!("  busiest link           {}{wanted}, {port}", Size(port.bytes)))?;
     }
-    out.say(format!(
-        "  network in all         {}{}",
-        Size(traffic.total()),
-        beside(predicted.map(Traffic::total))
-    ))
-}
-
-fn say_links(out: Output, traffic: &Traffic) -> Result<()> {
+    let wanted = beside(predicted.map(Traffic::total));
+    out.say(format!("  network in all         {}{wanted}", Size(traffic.total())))?;
+    if !verbose {
+        return Ok(());
+    }
     let mut table = table(["FROM", "TO", "BYTES"]);
     for (from, to, bytes) in traffic.links() {
-        table.add_row([from, to, format!("{bytes} ({})", Size(bytes))]);
+        table.add_row([from.to_string(), to.to_string(), format!("{bytes} ({})", Size(bytes))]);
     }
     out.say(lines(&table))
 }

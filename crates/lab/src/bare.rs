@@ -9,32 +9,22 @@
 //! Each is a process of its own ([`cli::bare`]), on the host that it stands for. Nothing is checked but that all bytes
 //! arrive.
 
-use crate::error::LabError;
+use crate::error::{LabError, bad};
 use crate::scratch::Scratch;
 use crate::testbed::Testbed;
 use cli::bare::{Hop, Place, Timing, time};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 /// Written at once when a helper's file is made.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// One connection that carries `bytes` from one host to another, `slice_bytes` per write.
-///
-/// # Errors
-/// [`LabError::NoHost`], [`LabError::Bare`].
-pub fn direct_send(
-    testbed: &Testbed,
-    from: usize,
-    to: usize,
-    bytes: u64,
-    slice_bytes: usize,
-) -> Result<Timing, LabError> {
-    relay_chain(testbed, &[from, to], bytes, slice_bytes)
-}
+/// Runs a chain over hosts, with so many bytes, so many of them per write.
+pub type Chain = fn(&Testbed, &[usize], u64, usize) -> Result<Timing, LabError>;
 
-/// Hosts in a row: the first makes the bytes up, those between relay slice by slice, the last receives.
+/// Hosts in a row: the first makes the bytes up, those between relay slice by slice, the last receives. With nobody between
+/// it is the direct send.
 ///
 /// # Errors
 /// [`LabError::NoHost`], [`LabError::BadSpec`], [`LabError::Bare`].
@@ -73,7 +63,7 @@ pub fn helper_chain(
 
 fn places<'a>(testbed: &'a Testbed, hosts: &[usize]) -> Result<Vec<Place<'a>>, LabError> {
     if hosts.len() < 2 {
-        return Err(LabError::BadSpec("a chain needs a source and a receiver".to_owned()));
+        return Err(bad("a chain needs a source and a receiver"));
     }
     let place = |&index: &usize| {
         let host = testbed.host(index)?;
@@ -86,13 +76,7 @@ fn places<'a>(testbed: &'a Testbed, hosts: &[usize]) -> Result<Vec<Place<'a>>, L
 }
 
 fn fill(path: &Path, bytes: u64) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    let piece = vec![0xa5; PIECE_BYTES];
-    let mut left = bytes;
-    while left > 0 {
-        let now = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        file.write_all(&piece[..now])?;
-        left -= now as u64;
-    }
-    Ok(())
+    let mut file = BufWriter::with_capacity(PIECE_BYTES, File::create(path)?);
+    io::copy(&mut io::repeat(0xa5).take(bytes), &mut file)?;
+    file.flush()
 }

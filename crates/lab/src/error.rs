@@ -157,9 +157,19 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// What the coordinator said, or did not do.
+    pub(crate) fn of_coordinator(message: impl Into<String>) -> LabError {
+        LabError::Daemon { who: "the coordinator".to_owned(), message: message.into() }
+    }
+
     /// Wraps an I/O error with what was being done: "read /proc/stat".
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
         let what = what.into();
         move |source| LabError::Io { what, source }
     }
+}
+
+/// What makes no sense, in words.
+pub(crate) fn bad(why: impl ToString) -> LabError {
+    LabError::BadSpec(why.to_string())
 }

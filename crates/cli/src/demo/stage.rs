@@ -4,7 +4,7 @@ use crate::interrupt;
 use crate::local::{DaemonDir, Home, no_more_daemons, stop_all};
 use anyhow::{Context, Result, bail};
 use disk::{Disk, RealDisk};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A folder with a cluster in it. Dropping it ends the daemons and removes the folder.
@@ -63,12 +63,8 @@ fn clean_up_when_interrupted(home: Home, folder: PathBuf) -> Result<()> {
     interrupt::clean_up_when_interrupted(move || {
         no_more_daemons();
         end_daemons(&home);
-        remove(&folder);
+        if let Err(error) = std::fs::remove_dir_all(&folder) {
+            eprintln!("{} could not be removed: {error}", folder.display());
+        }
     })
-}
-
-fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        eprintln!("{} could not be removed: {error}", folder.display());
-    }
 }

@@ -126,12 +126,13 @@ impl DaemonDir {
         remove(&self.process_file())
     }
 
-    /// The last thing that the daemon said, without the time and level of a log line.
+    /// The last thing that the daemon said, without the time and level of a log line, and where the rest is.
     pub fn last_words(&self) -> String {
         let log = fs::read(self.log()).unwrap_or_default();
         let text = String::from_utf8_lossy(&log[log.len().saturating_sub(LAST_WORDS_BYTES)..]).into_owned();
         let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        line.trim().trim_start_matches("error: ").to_owned()
+        let line = line.trim().trim_start_matches("error: ");
+        format!("{line} (its log: {})", self.log().display())
     }
 
     fn ready_file(&self) -> PathBuf {

@@ -187,7 +187,7 @@ fn wait_ready(dir: &DaemonDir, child: &mut Child) -> Result<Ready> {
         let name = dir.path().file_name().unwrap_or_default().display();
         if child.try_wait()?.is_some() {
             dir.forget_process()?;
-            bail!("{name} did not start: {} (its log: {})", dir.last_words(), dir.log().display());
+            bail!("{name} did not start: {}", dir.last_words());
         }
         if Instant::now() > deadline {
             bail!("{name} is not ready after {} s; see {}", READY_PATIENCE.as_secs(), dir.log().display());
@@ -208,12 +208,7 @@ fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result
             for member in members {
                 let dir = home.node(member.id);
                 let Some(ready) = dir.running()? else {
-                    bail!(
-                        "node-{} ended: {} (its log: {})",
-                        member.id,
-                        dir.last_words(),
-                        dir.log().display()
-                    );
+                    bail!("node-{} ended: {}", member.id, dir.last_words());
                 };
                 let is_it = |n: &NodeInfo| n.living && n.node == member.id && n.control_addr == ready.control;
                 if !known.iter().any(is_it) {
@@ -222,12 +217,8 @@ fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result
             }
             let Some((id, dir)) = missing else { return Ok(()) };
             if Instant::now() > deadline {
-                bail!(
-                    "node-{id} did not register within {} s: {} (its log: {})",
-                    REGISTER_PATIENCE.as_secs(),
-                    dir.last_words(),
-                    dir.log().display()
-                );
+                let (patience, said) = (REGISTER_PATIENCE.as_secs(), dir.last_words());
+                bail!("node-{id} did not register within {patience} s: {said}");
             }
             tokio::time::sleep(POLL).await;
         }

@@ -65,10 +65,7 @@ pub fn run(args: &RecoveryArgs, out: Output) -> Result<()> {
         let mut table = table(["BLOCK", "CHAIN", "REQUESTOR"]);
         for (index, answer) in answers.iter().enumerate() {
             let [chain, requestor] = match answer {
-                Ok(Assignment { chain, requestor }) => {
-                    let chain: Vec<String> = chain.iter().map(|node| node.0.to_string()).collect();
-                    [chain.join(" → "), requestor.0.to_string()]
-                }
+                Ok(Assignment { chain, requestor }) => [super::arrows(ids(chain)), requestor.0.to_string()],
                 Err(error) => [error.to_string(), String::new()],
             };
             table.add_row([index.to_string(), chain, requestor]);

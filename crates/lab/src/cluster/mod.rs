@@ -3,19 +3,19 @@
 mod daemon;
 mod work;
 
-pub use work::{LinkTraffic, RepairOrder, RepairOutcome};
+pub use work::{LinkTraffic, RepairOrder, RepairOutcome, busiest_bytes};
 
-use crate::error::LabError;
+use crate::error::{LabError, bad};
 use crate::scratch::Scratch;
 use crate::testbed::{Host, Testbed};
 use client::{Client, ClientError};
 use daemon::Daemon;
+use model::NodeId;
 use rustix::fs::{Advice, fadvise};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use wire::proto::ClusterStatus;
@@ -38,8 +38,6 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct ClusterSpec {
     /// The program `stripeline`.
     pub binary: PathBuf,
-    /// Host of the coordinator, and of clients that name no other. It may be a node's too.
-    pub coordinator_host: usize,
     /// Hosts of nodes: the first is node 1.
     pub node_hosts: Vec<usize>,
     /// Block size of puts.
@@ -65,12 +63,16 @@ pub struct LabCluster {
 }
 
 impl LabCluster {
+    /// Host of the coordinator, and of clients that name no other. It is a node's too: a stripe of 16 and its requestor need
+    /// all of 17.
+    pub const COORDINATOR_HOST: usize = 0;
+
     /// Starts a coordinator and nodes and waits until all are registered. Racks are the testbed's.
     ///
     /// # Errors
     /// [`LabError::NoHost`], [`LabError::BadSpec`]; [`LabError::Daemon`] with a daemon's last words.
     pub fn start(testbed: &Testbed, spec: &ClusterSpec) -> Result<LabCluster, LabError> {
-        let host = testbed.host(spec.coordinator_host)?.clone();
+        let host = testbed.host(LabCluster::COORDINATOR_HOST)?.clone();
         let node_hosts: Vec<Host> =
             spec.node_hosts.iter().map(|&index| testbed.host(index).cloned()).collect::<Result<_, _>>()?;
         let folder = Scratch::new(spec.folder.as_deref())?;
@@ -89,52 +91,31 @@ impl LabCluster {
             folder,
         };
         cluster.wait_for_coordinator()?;
-        for node in cluster.node_ids() {
+        for node in cluster.nodes() {
             cluster.spawn_node(node)?;
         }
         cluster.wait_registered()?;
         Ok(cluster)
     }
 
-    /// Where the coordinator listens, for those on the testbed.
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Numbers of all nodes, stopped ones included.
-    pub fn node_ids(&self) -> std::ops::RangeInclusive<u32> {
-        1..=self.node_hosts.len() as u32
+    /// All nodes, stopped ones included.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (1..=self.node_hosts.len() as u32).map(NodeId)
     }
 
     /// The host of a node.
     ///
     /// # Errors
     /// [`LabError::BadSpec`] if there is no such node.
-    pub fn host_of(&self, node: u32) -> Result<&Host, LabError> {
-        let host = (node as usize).checked_sub(1).and_then(|at| self.node_hosts.get(at));
-        host.ok_or_else(|| {
-            LabError::BadSpec(format!("there is no node {node}; nodes are 1 to {}", self.node_hosts.len()))
-        })
+    pub fn host_of(&self, node: NodeId) -> Result<&Host, LabError> {
+        let unknown = || {
+            let nodes = self.node_hosts.len();
+            bad(format!("there is no node {}; nodes are 1 to {nodes}", node.0))
+        };
+        self.node_hosts.get(index(node)).ok_or_else(unknown)
     }
 
-    /// The node on a host, the first if there are several.
-    pub fn node_on(&self, host: usize) -> Option<u32> {
-        self.node_hosts.iter().position(|h| h.index == host).map(|at| at as u32 + 1)
-    }
-
-    /// Runs `stripeline --json …` on a host against this cluster, to its end.
-    ///
-    /// # Errors
-    /// [`LabError::NoHost`], [`LabError::Io`]; what the command itself says is in the output.
-    pub fn client_in(&self, host: usize, arguments: &[&str]) -> Result<Output, LabError> {
-        let mut command = std::process::Command::new(&self.binary);
-        command.args(["--json", "--coordinator", &self.address]).args(arguments).stdin(Stdio::null());
-        let output = self.host(host)?.inside(|| command.output())?;
-        output.map_err(LabError::io(format!("start {}", self.binary.display())))
-    }
-
-    /// Runs `work` on a host with a client of the library: cheaper than [`LabCluster::client_in`], and typed. What the
-    /// client sends and receives goes over the host's links.
+    /// Runs `work` on a host with a client of the library. What the client sends and receives goes over the host's links.
     ///
     /// # Errors
     /// [`LabError::NoHost`]; [`LabError::Client`] if the coordinator cannot be reached; whatever `work` says.
@@ -171,22 +152,16 @@ impl LabCluster {
         self.coordinator.cpu_seconds()
     }
 
-    /// Processor time of one node so far; 0 if it is stopped.
-    pub fn cpu_seconds_of(&self, node: u32) -> f64 {
-        let at = (node as usize).wrapping_sub(1);
-        self.nodes.get(at).and_then(Option::as_ref).map_or(0.0, Daemon::cpu_seconds)
-    }
-
     /// Kills a node, as a crash would, and waits until the coordinator knows. Its data stay.
     ///
     /// # Errors
     /// [`LabError::BadSpec`] if there is no such node; [`LabError::Daemon`] if the coordinator does not notice.
-    pub fn stop_node(&mut self, node: u32) -> Result<(), LabError> {
+    pub fn stop_node(&mut self, node: NodeId) -> Result<(), LabError> {
         self.host_of(node)?;
         // Dropping it kills it.
-        self.nodes[node as usize - 1] = None;
+        self.nodes[index(node)] = None;
         self.wait_until("does not notice that a node is dead", DEATH_PATIENCE, |status| {
-            status.nodes.iter().all(|n| n.node != node || !n.living)
+            status.nodes.iter().all(|n| n.node != node.0 || !n.living)
         })
     }
 
@@ -194,38 +169,40 @@ impl LabCluster {
     ///
     /// # Errors
     /// As [`LabCluster::stop_node`].
-    pub fn start_node(&mut self, node: u32) -> Result<(), LabError> {
+    pub fn start_node(&mut self, node: NodeId) -> Result<(), LabError> {
         self.host_of(node)?;
-        if self.nodes[node as usize - 1].is_none() {
+        if self.nodes[index(node)].is_none() {
             self.spawn_node(node)?;
         }
         self.wait_registered()
     }
 
     /// Stops a node's process where it is, until [`LabCluster::thaw_node`]. One that is not there stays as it is.
-    pub fn freeze_node(&self, node: u32) {
-        let at = (node as usize).wrapping_sub(1);
-        self.nodes.get(at).and_then(Option::as_ref).inspect(|daemon| daemon.signal(Signal::STOP));
+    pub fn freeze_node(&self, node: NodeId) {
+        self.signal(node, Signal::STOP);
     }
 
     /// Lets it go on, and waits until it lives again for the coordinator.
     ///
     /// # Errors
     /// As [`LabCluster::start`].
-    pub fn thaw_node(&mut self, node: u32) -> Result<(), LabError> {
-        let at = (node as usize).wrapping_sub(1);
-        self.nodes.get(at).and_then(Option::as_ref).inspect(|daemon| daemon.signal(Signal::CONT));
+    pub fn thaw_node(&mut self, node: NodeId) -> Result<(), LabError> {
+        self.signal(node, Signal::CONT);
         self.wait_registered()
     }
 
-    /// Starts a node more on a host and waits until it is registered; its number. What was stored before is not on it.
+    fn signal(&self, node: NodeId, signal: Signal) {
+        self.nodes.get(index(node)).and_then(Option::as_ref).inspect(|daemon| daemon.signal(signal));
+    }
+
+    /// Starts a node more on a host and waits until it is registered. What was stored before is not on it.
     ///
     /// # Errors
     /// As [`LabCluster::start`].
-    pub fn add_node(&mut self, host: usize) -> Result<u32, LabError> {
+    pub fn add_node(&mut self, host: usize) -> Result<NodeId, LabError> {
         self.node_hosts.push(self.host(host)?.clone());
         self.nodes.push(None);
-        let node = *self.node_ids().end();
+        let node = NodeId(self.nodes.len() as u32);
         self.spawn_node(node)?;
         self.wait_registered()?;
         Ok(node)
@@ -260,7 +237,7 @@ impl LabCluster {
             read.map(drop).map_err(LabError::io(format!("read {}", path.display())))
         })?;
         match missing.first() {
-            Some(block) => Err(LabError::BadSpec(format!("no node has a file of block {block}"))),
+            Some(block) => Err(bad(format!("no node has a file of block {block}"))),
             None => Ok(()),
         }
     }
@@ -297,10 +274,10 @@ impl LabCluster {
         self.hosts.get(index).ok_or(LabError::NoHost { index, hosts: self.hosts.len() })
     }
 
-    fn spawn_node(&mut self, node: u32) -> Result<(), LabError> {
+    fn spawn_node(&mut self, node: NodeId) -> Result<(), LabError> {
         let host = self.host_of(node)?.clone();
         let options = [
-            ("--id", node.to_string()),
+            ("--id", node.0.to_string()),
             ("--rack", format!("rack-{}", host.rack + 1)),
             ("--coordinator", self.address.clone()),
             ("--listen-control", format!("{}:{CONTROL_PORT}", host.addr)),
@@ -309,9 +286,8 @@ impl LabCluster {
         ];
         let mut arguments = vec!["node".to_owned()];
         arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
-        let daemon =
-            Daemon::start(&format!("node-{node}"), &host, &self.binary, self.folder.path(), &arguments)?;
-        self.nodes[node as usize - 1] = Some(daemon);
+        let daemon = Daemon::start(&node.to_string(), &host, &self.binary, self.folder.path(), &arguments)?;
+        self.nodes[index(node)] = Some(daemon);
         Ok(())
     }
 
@@ -331,10 +307,9 @@ impl LabCluster {
 
     /// Until every node that was not stopped lives.
     fn wait_registered(&mut self) -> Result<(), LabError> {
-        let wanted: Vec<u32> =
-            self.node_ids().filter(|&node| self.nodes[node as usize - 1].is_some()).collect();
+        let wanted: Vec<NodeId> = self.nodes().filter(|&node| self.nodes[index(node)].is_some()).collect();
         self.wait_until("does not see all nodes registered", START_PATIENCE, |status| {
-            wanted.iter().all(|&node| status.nodes.iter().any(|n| n.node == node && n.living))
+            wanted.iter().all(|&node| status.nodes.iter().any(|n| n.node == node.0 && n.living))
         })
     }
 
@@ -352,10 +327,15 @@ impl LabCluster {
             }
             if Instant::now() > deadline {
                 let message = format!("{otherwise} within {} s", patience.as_secs());
-                return Err(LabError::Daemon { who: "the coordinator".to_owned(), message });
+                return Err(LabError::of_coordinator(message));
             }
             std::thread::sleep(POLL);
         }
         Ok(())
     }
+}
+
+/// The place of a node among all: they are numbered from 1.
+fn index(node: NodeId) -> usize {
+    (node.0 as usize).wrapping_sub(1)
 }

@@ -5,41 +5,39 @@ use crate::error::LabError;
 use cli::processor::ProcessorShare;
 use client::{JobEvents, PutOptions};
 use codes::Code;
+use model::{NodeId, Peer};
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use wire::proto::{ArchiveRequest, JobEvent, ObjectInfo, RepairRequest, StageStats, TaskControl};
 
-/// Which block to repair, and how.
+/// Which block to rebuild, and how: verified at its end, made durable, then thrown away. It stays lost, for the next run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairOrder {
-    /// Name of the object.
+    /// Name of the object, whose first block is repaired.
     pub object: String,
-    /// Which block of it, from 0.
-    pub index: u64,
     /// As `stripeline repair --scheme` takes it.
     pub scheme: String,
     /// 0: the product's default.
     pub slice_bytes: u32,
-    /// Node that rebuilds; 0: the coordinator chooses.
-    pub requestor: u32,
-    /// Rebuild, verify, make durable, then throw away: the block stays lost, for the next run.
-    pub discard: bool,
+    /// Node that rebuilds; `None`: the coordinator chooses.
+    pub requestor: Option<NodeId>,
     /// Check slices hop by hop.
     pub verify: bool,
     /// Rebuild these members of the block's stripe in one pass, each on a node of its own; empty: only the block.
     pub members: Vec<u32>,
     /// Nodes that help, in the order of a chain, as far as the repair needs them; empty: the coordinator chooses.
-    pub helpers: Vec<u32>,
+    pub helpers: Vec<NodeId>,
     /// Wait for helpers that are slow: what is measured is the scheme that was asked for.
     pub patient: bool,
 }
 
-/// Payload bytes that a flow moved between two nodes; node 0 is the client.
+/// Payload bytes that a flow moved between two of those who take part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkTraffic {
-    /// Node that sent.
-    pub from: u32,
-    /// Node that received.
-    pub to: u32,
+    /// Who sent.
+    pub from: Peer,
+    /// Who received.
+    pub to: Peer,
     /// Bytes.
     pub bytes: u64,
 }
@@ -65,15 +63,13 @@ pub struct RepairOutcome {
 }
 
 impl RepairOrder {
-    /// A repair whose result is thrown away, verified, with the product's defaults.
-    pub fn discarded(object: &str, index: u64, scheme: &str) -> RepairOrder {
+    /// A verified repair with the product's defaults.
+    pub fn discarded(object: &str, scheme: &str) -> RepairOrder {
         RepairOrder {
             object: object.to_owned(),
-            index,
             scheme: scheme.to_owned(),
             slice_bytes: 0,
-            requestor: 0,
-            discard: true,
+            requestor: None,
             verify: true,
             members: Vec::new(),
             helpers: Vec::new(),
@@ -84,19 +80,28 @@ impl RepairOrder {
     fn request(&self) -> RepairRequest {
         RepairRequest {
             object: self.object.clone(),
-            index: self.index,
             scheme: self.scheme.clone(),
             slice_bytes: self.slice_bytes,
-            requestor: self.requestor,
-            discard: self.discard,
+            requestor: self.requestor.map_or(0, |node| node.0),
+            discard: true,
             no_verify: !self.verify,
             stripe: !self.members.is_empty(),
             members: self.members.clone(),
-            helpers: self.helpers.clone(),
+            helpers: self.helpers.iter().map(|node| node.0).collect(),
             patient: self.patient,
             ..RepairRequest::default()
         }
     }
+}
+
+/// Payload through the busiest side of a port.
+pub fn busiest_bytes<'l>(links: impl IntoIterator<Item = &'l LinkTraffic>) -> u64 {
+    let mut ports: BTreeMap<(Peer, bool), u64> = BTreeMap::new();
+    for link in links {
+        *ports.entry((link.from, false)).or_default() += link.bytes;
+        *ports.entry((link.to, true)).or_default() += link.bytes;
+    }
+    ports.into_values().max().unwrap_or(0)
 }
 
 impl RepairOutcome {
@@ -109,8 +114,9 @@ impl RepairOutcome {
     pub fn of(event: &JobEvent) -> Option<RepairOutcome> {
         let flow = event.flow.as_ref()?;
         let node = |site: u32| event.participants.iter().find(|p| p.site == site).map_or(0, |p| p.node);
+        let peer = |site: u32| Peer::from_number(node(site));
         let links =
-            flow.links.iter().map(|l| LinkTraffic { from: node(l.from), to: node(l.to), bytes: l.bytes });
+            flow.links.iter().map(|l| LinkTraffic { from: peer(l.from), to: peer(l.to), bytes: l.bytes });
         Some(RepairOutcome {
             scheme: event.scheme.clone(),
             verified_s: flow.verified_us as f64 / 1e6,
@@ -132,9 +138,8 @@ impl LabCluster {
         &self,
         name: &str,
         input: impl Read + Send + 'static,
-        replicas: u32,
+        options: PutOptions,
     ) -> Result<ObjectInfo, LabError> {
-        let options = PutOptions { replicas, ..PutOptions::default() };
         self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))
     }
 
@@ -152,7 +157,7 @@ impl LabCluster {
     ) -> Result<(), LabError> {
         let input = Noise { state: 0x9e37_79b9_7f4a_7c15, left: block_bytes * (code.k() * stripes) as u64 };
         let options = PutOptions { block_bytes, replicas: 1, ..PutOptions::default() };
-        self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))?;
+        self.put(name, input, options)?;
         self.archive(name, code.name())
     }
 
@@ -192,12 +197,8 @@ impl LabCluster {
         let (cpu_s, processor_share) = (self.cpu_seconds() - cpu_before, processors.so_far()?);
         let outcome = events.iter().rev().find_map(RepairOutcome::of);
         let outcome = outcome.map(|outcome| RepairOutcome { cpu_s, processor_share, ..outcome });
-        outcome.ok_or_else(|| LabError::Daemon {
-            who: "the coordinator".to_owned(),
-            message: events
-                .last()
-                .map_or_else(|| "the repair reported nothing".to_owned(), |e| e.message.clone()),
-        })
+        let said = events.last().map_or("the repair reported nothing", |event| &event.message);
+        outcome.ok_or_else(|| LabError::of_coordinator(said))
     }
 
     /// Repairs whatever the request names, a whole node for example; everything that the coordinator says meanwhile.
@@ -214,10 +215,7 @@ impl LabCluster {
     /// [`LabError::Client`].
     pub fn forgive(&self) -> Result<(), LabError> {
         let resume = TaskControl { name: "quarantine".to_owned(), action: "resume".to_owned(), node: 0 };
-        self.at_coordinator(async |client| {
-            client.control_task(resume).await?;
-            Ok(())
-        })
+        self.at_coordinator(async |client| Ok(client.control_task(resume).await?)).map(drop)
     }
 
     fn at_coordinator<T: Send>(

@@ -46,7 +46,7 @@ mod why;
 pub use bounds::{timeslots, timeslots_of_several};
 
 use crate::error::LabError;
-use crate::report::{Chapter, Comparison, Results};
+use crate::report::{Axis, Chapter, Comparison, Measure, Results, Setup};
 use crate::testbed::LinkRate;
 use cli::processor::ProcessorShare;
 use std::path::{Path, PathBuf};
@@ -148,6 +148,16 @@ impl Bench<'_> {
     /// `full`, or `quick` in a quick run.
     pub fn sized<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
+    }
+
+    /// The limit that is asked for, or so many Mb/s.
+    pub fn rate_or(&self, mbit: f64) -> LinkRate {
+        self.rate.unwrap_or(LinkRate::mbit(mbit))
+    }
+
+    /// An empty record of an experiment.
+    pub fn record(&self, experiment: &Experiment, setup: Setup, x: Axis, y: Measure) -> Results {
+        Results::new(experiment.id, experiment.title, self.quick, setup, x, y)
     }
 
     /// How many samples of each figure.

@@ -1,11 +1,11 @@
 //! What a core repairs in a second where no link is the limit: ours beside bare chains of the same length.
 
 use super::stand::{
-    CPU, Contender, HELPER_CHAIN, Label, PROCESSOR_SHARE, RELAY_CHAIN, Stand, StandSpec, VERIFIED, mean,
+    CPU, Contender, HELPER_CHAIN, PIPELINE, PROCESSOR_SHARE, RELAY_CHAIN, Stand, StandSpec, VERIFIED, mean,
 };
 use super::{Bench, Experiment};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Measure, Ratio, Results, Sample, Scale, Target, Unit};
+use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Unit};
 use crate::testbed::LinkRate;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,9 +18,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const VERIFYING: &str = "pipeline";
+const VERIFYING: &str = PIPELINE;
 const UNVERIFIED: &str = "pipeline, unverified";
-const CODE: &str = "rs-10+4";
 
 /// Bits of the lost block over processor time, all participants together.
 const BITS_PER_CORE_SECOND: &str = "bits_per_core_s";
@@ -33,13 +32,15 @@ const SLICES: &[u32] = &[32 << 10, 128 << 10, 1 << 20];
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 8 << 20);
     let rate = bench.rate.unwrap_or(LinkRate::UNLIMITED);
-    Stand::with(bench, &StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] }, |stand| {
-        let mut results = stand.results(&EXPERIMENT, "slice size", Scale::Bytes, bench.rounds(10, 2));
+    let usual = StandSpec::usual(bench, 0.0, vec![("rs-10+4", block_bytes)]);
+    Stand::with(bench, &StandSpec { rate, ..usual }, |stand| {
+        let mut results = stand.results(&EXPERIMENT, Axis::bytes("slice size"), bench.rounds(10, 2));
+        results.setup.slice_bytes = None;
         results.y = Measure::new(BITS_PER_CORE_SECOND, "repaired per core", Unit::GigabitsPerSecond);
         let seconds = Measure::new(VERIFIED, "time", Unit::Seconds);
         let busy = Measure::new(PROCESSOR_SHARE, "processors busy", Unit::Percent);
         results.beside = vec![seconds, Measure::new(CPU, "processor time", Unit::Seconds), busy];
-        results.ratios = vec![Ratio::times(RELAY_CHAIN)];
+        results.ratios = Ratio::columns(&[], &[RELAY_CHAIN]);
         results.notes.push(format!(
             "A sample is the mean of {BATCH} repairs. Processor time is user and kernel time of all participants: of ours, \
              the coordinator and every node of the cluster. Connections are not encrypted."
@@ -51,14 +52,10 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 
 fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<(), LabError> {
     stand.warm_up()?;
-    let repair = |slice_bytes: u32, verify: bool| Contender::Repair {
-        stripe: 0,
-        scheme: VERIFYING,
-        slice_bytes,
-        verify,
-    };
+    let repair =
+        |slice_bytes, verify| Contender::Repair { stripe: 0, scheme: VERIFYING, slice_bytes, verify };
     for round in 1..=results.setup.runs {
-        (stand.bench.say)(&format!("round {round} of {}", results.setup.runs));
+        stand.say_round(round, results, "");
         for &slice_bytes in SLICES {
             let contenders = [
                 (Label::subject(VERIFYING), repair(slice_bytes, true)),
@@ -67,8 +64,7 @@ fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Re
                 (Label::bare(RELAY_CHAIN), Contender::Relay { stripe: 0, slice_bytes }),
             ];
             for (label, contender) in contenders {
-                let sample = batch(stand, &contender, block_bytes)?;
-                results.add(label.name, label.kind, label.shape, f64::from(slice_bytes), sample);
+                results.add(label, f64::from(slice_bytes), batch(stand, &contender, block_bytes)?);
             }
         }
     }
@@ -95,19 +91,11 @@ fn batch(stand: &Stand<'_>, contender: &Contender, block_bytes: u64) -> Result<S
 fn compare(results: &Results) -> Vec<Comparison> {
     let Some(ours) = results.series(VERIFYING) else { return Vec::new() };
     let beside = |name: &'static str, x: f64| {
-        let cpu = |name: &str| results.summary(name, x, CPU).map_or(0.0, |summary| summary.median);
-        Comparison {
-            what: format!("{name} at {} against a bare helper chain", results.x.text(x)),
-            form: Form::Times,
-            paper: None,
-            target: Target::None,
-            ours: results.ratio(name, HELPER_CHAIN, x),
-            why: format!(
-                "{:.3} s of processor time a repair, of the bare chain {:.3} s",
-                cpu(name),
-                cpu(HELPER_CHAIN)
-            ),
-        }
+        let cpu = |name: &str| results.median_of(name, x, CPU);
+        let (ours, bare) = (cpu(name), cpu(HELPER_CHAIN));
+        let what = format!("{name} at {} against a bare helper chain", results.x.text(x));
+        Comparison::times(what, results.ratio(name, HELPER_CHAIN, x))
+            .why(format!("{ours:.3} s of processor time a repair, of the bare chain {bare:.3} s"))
     };
     ours.points.iter().flat_map(|point| [VERIFYING, UNVERIFIED].map(|name| beside(name, point.x))).collect()
 }

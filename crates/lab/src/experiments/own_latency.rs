@@ -3,16 +3,15 @@
 //! One client reads all the time, as a gateway would: neither the start of a process nor a first connection counts. Kinds
 //! of reads take turns.
 
-use super::stand::{PROCESSOR_SHARE, Stand, StandSpec, Stripe};
-use super::{Bench, Experiment};
+use super::stand::{PROCESSOR_SHARE, SLICE_BYTES, Stand, StandSpec, Stripe};
+use super::{Bench, Experiment, degraded};
 use crate::error::LabError;
 use crate::report::{
-    Axis, Comparison, Form, Kind, Measure, Ratio, Results, Sample, Scale, Shape, Spread, Summary, Target,
-    Unit,
+    Axis, Comparison, Label, Measure, Ratio, Results, Spread, Summary, Target, Unit, sample,
 };
-use crate::testbed::{Host, LinkRate, Testbed};
+use crate::testbed::{Host, Testbed};
 use cli::processor::ProcessorShare;
-use client::{ByteRange, Client, GetOptions};
+use client::Client;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
@@ -32,7 +31,8 @@ const HEALTHY: &str = "healthy read";
 const STAR: &str = "conventional";
 const CHAIN: &str = "pipeline";
 const AUTO: &str = "auto";
-const CODE: &str = "rs-10+4";
+const KINDS: [Label; 4] =
+    [Label::rival(HEALTHY), Label::rival(STAR), Label::rival(CHAIN), Label::subject(AUTO)];
 
 /// The size for which operators ask first.
 const SMALL_READ: f64 = 4096.0;
@@ -51,10 +51,9 @@ const QUICK_READS: &[(u64, usize)] =
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
-    let rate = bench.rate.unwrap_or(LinkRate::mbit(1000.0));
-    Stand::with(bench, &StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] }, |stand| {
+    Stand::with(bench, &StandSpec::usual(bench, 1000.0, vec![("rs-10+4", block_bytes)]), |stand| {
         let lost = stand.stripes[0].members[0];
-        (bench.say)(&format!("killing node-{lost}, which holds the first block"));
+        (bench.say)(&format!("killing {lost}, which holds the first block"));
         stand.cluster.stop_node(lost)?;
         let reads = bench.sized(READS, QUICK_READS);
         let mut results = record(stand, reads);
@@ -67,13 +66,12 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 fn record(stand: &Stand<'_>, reads: &[(u64, usize)]) -> Results {
     let most = reads.iter().map(|&(_, count)| count).max().unwrap_or(0);
     let mut setup = stand.setup(most);
-    setup.slice_bytes = Some(flow::limits::DEFAULT_SLICE_BYTES.into());
-    let x = Axis { label: "bytes read".to_owned(), scale: Scale::Bytes };
+    setup.slice_bytes = Some(SLICE_BYTES.into());
     let y = Measure::new(SECONDS, "latency (p50)", Unit::Milliseconds);
-    let mut results = Results::new(EXPERIMENT.id, EXPERIMENT.title, stand.bench.quick, setup, x, y);
+    let mut results = stand.bench.record(&EXPERIMENT, setup, Axis::bytes("bytes read"), y);
     results.log_y = true;
     results.spread = Spread::P99;
-    results.ratios = vec![Ratio::times(HEALTHY)];
+    results.ratios = Ratio::columns(&[], &[HEALTHY]);
     results.beside = vec![Measure::new(PROCESSOR_SHARE, "processors busy", Unit::Percent)];
     let counts: Vec<String> = reads.iter().map(|(bytes, count)| format!("{count} of {bytes} B")).collect();
     results.notes.push(format!(
@@ -92,43 +90,26 @@ fn measure(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> 
         let taken = stand.cluster.with_client(client_host, async |client| {
             let mut taken = Vec::new();
             for round in 0..count + WARM_UPS {
-                for name in [HEALTHY, STAR, CHAIN, AUTO] {
-                    let seconds = read(&client, stripe, name, bytes).await?;
-                    taken.extend((round >= WARM_UPS).then_some((name, seconds)));
+                for label in KINDS {
+                    let seconds = read(&client, stripe, label.name, bytes).await?;
+                    taken.extend((round >= WARM_UPS).then_some((label, seconds)));
                 }
             }
             Ok(taken)
         })?;
         let share = processors.so_far()?;
-        for (name, seconds) in taken {
-            let kind = if name == AUTO { Kind::Subject } else { Kind::Rival };
-            let sample = Sample::from([(SECONDS.to_owned(), seconds), (PROCESSOR_SHARE.to_owned(), share)]);
-            results.add(name, kind, Shape::Curve, bytes as f64, sample);
+        for (label, seconds) in taken {
+            results.add(label, bytes as f64, sample([(SECONDS, seconds), (PROCESSOR_SHARE, share)]));
         }
     }
     Ok(())
 }
 
-/// One read of the lost block's beginning; of the next block's, if it shall be healthy. Seconds from the call to the last
-/// byte in the reader's hands.
+/// Seconds of one read of the lost block's beginning; of the next block's, if it shall be healthy.
 async fn read(client: &Client, stripe: &Stripe, name: &str, bytes: u64) -> Result<f64, LabError> {
-    let first = if name == HEALTHY { stripe.block_bytes } else { 0 };
-    let options = GetOptions {
-        range: Some(ByteRange::From { first, last: Some(first + bytes - 1) }),
-        scheme: if name == HEALTHY { AUTO } else { name }.to_owned(),
-        ..GetOptions::default()
-    };
-    let started = Instant::now();
-    let report = client.get(&stripe.object, io::sink(), options).await?;
-    let seconds = started.elapsed().as_secs_f64();
-    let degraded = u64::from(name != HEALTHY);
-    if report.degraded_blocks != degraded || report.bytes != bytes {
-        return Err(LabError::BadSpec(format!(
-            "a {name} of {bytes} B gave {} B and decoded {} blocks instead of {degraded}",
-            report.bytes, report.degraded_blocks
-        )));
-    }
-    Ok(seconds)
+    let (first, scheme, decoded) = if name == HEALTHY { (stripe.block_bytes, AUTO, 0) } else { (0, name, 1) };
+    let what = format!("{name} of {bytes} B");
+    degraded::read(client, stripe, scheme, first..first + bytes, (decoded, &what)).await
 }
 
 /// A round trip per hop, and the bytes of the busiest link at the links' rate.
@@ -188,27 +169,16 @@ fn compare(results: &Results) -> Vec<Comparison> {
         let (better, seconds) = if medians[0].1 <= medians[1].1 { medians[0] } else { medians[1] };
         let size = results.x.text(x);
         let p99 = |name: &str| results.summary(name, x, SECONDS).map_or(0.0, |s| s.p99 * 1e3);
+        let (p99_better, p99_auto) = (p99(better), p99(AUTO));
+        let what = format!("auto at {size} against the better of star and chain");
+        let choice = Comparison::times(what, results.median(AUTO, x).map(|auto| auto / seconds)).at_most(1.1);
+        let what = format!("auto at {size} against a healthy read");
+        let target = if x == SMALL_READ { Target::AtMost(2.0) } else { Target::None };
         [
-            Comparison {
-                what: format!("auto at {size} against the better of star and chain"),
-                form: Form::Times,
-                paper: None,
-                target: Target::AtMost(1.1),
-                ours: results.median(AUTO, x).map(|auto| auto / seconds),
-                why: format!(
-                    "{better} is the better one there; p99 {:.2} ms, of auto {:.2} ms",
-                    p99(better),
-                    p99(AUTO)
-                ),
-            },
-            Comparison {
-                what: format!("auto at {size} against a healthy read"),
-                form: Form::Times,
-                paper: None,
-                target: if x == SMALL_READ { Target::AtMost(2.0) } else { Target::None },
-                ours: results.ratio(AUTO, HEALTHY, x),
-                why: String::new(),
-            },
+            choice.why(format!(
+                "{better} is the better one there; p99 {p99_better:.2} ms, of auto {p99_auto:.2} ms"
+            )),
+            Comparison::times(what, results.ratio(AUTO, HEALTHY, x)).target(target),
         ]
     };
     auto.points.iter().flat_map(|point| judged(point.x)).collect()

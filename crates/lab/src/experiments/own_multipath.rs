@@ -1,9 +1,9 @@
 //! Ours: several pipelines at once on uneven nodes, against the best single path and the linear programme's bound.
 
-use super::stand::{Ground, LEAST, Label, Stand, StandSpec, VERIFIED};
+use super::stand::{Ground, LEAST, PIPELINE, Stand, StandSpec, VERIFIED};
 use super::{Bench, Experiment, why};
-use crate::error::LabError;
-use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
+use crate::error::{LabError, bad};
+use crate::report::{Axis, Comparison, Form, Label, Ratio, Results, sample};
 use crate::testbed::LinkRate;
 use flow::limits::SLICE_BYTES_OF_LANES;
 use plan::Draw;
@@ -21,12 +21,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const MULTI_PATH: &str = "multi-path";
 const WEIGHTED: &str = "weighted";
-const PIPELINE: &str = "pipeline";
 /// What the planner says, and what no plan exceeds, as times.
 const PLAN: &str = "plan";
 const BOUND: &str = "linear programme";
 
-const CODE: &str = "rs-10+4";
 const K: usize = 10;
 const HOLDERS: usize = 14;
 
@@ -50,27 +48,24 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         })
         .collect();
     let rates = |ports: &[f64]| ports.iter().map(|&mbit| LinkRate::mbit(mbit)).collect();
-    let ground = Ground { spares: 1, ports: rates(&ports[0]), ..Ground::default() };
     let spec = StandSpec {
         hosts: HOLDERS + 1,
         rate: LinkRate::mbit(REQUESTOR_MBIT),
-        stripes: vec![(CODE, block_bytes)],
+        stripes: vec![("rs-10+4", block_bytes)],
+        ground: Ground { spares: 1, ports: rates(&ports[0]), ..Ground::default() },
     };
-    Stand::on(bench, &spec, ground, |stand| {
-        let names = (1..=clusters).map(|cluster| format!("cluster {cluster}")).collect();
-        let mut results =
-            stand.results(&EXPERIMENT, "ports drawn at random", Scale::Categories(names), bench.rounds(3, 1));
+    Stand::with(bench, &spec, |stand| {
+        let names = (1..=clusters).map(|cluster| format!("cluster {cluster}"));
+        let axis = Axis::named("ports drawn at random", names);
+        let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(3, 1));
         results.setup.slice_bytes = Some(SLICE_BYTES_OF_LANES.into());
-        results.ratios = Ratio::savings(&[PIPELINE, WEIGHTED]);
-        results.ratios.push(Ratio::times(PLAN));
+        results.ratios = Ratio::columns(&[PIPELINE, WEIGHTED], &[PLAN]);
         results.notes.push(format!(
             "Each host's port is drawn from {PORT_MBIT:?} Mb/s, the requestor's is {REQUESTOR_MBIT} Mb/s. Plan and linear \
              programme (`stripeline plan multipath`) are the block over their rates, payload only, without the time in \
              which pipelines fill."
         ));
-        let node = stand.cluster.node_on(HOLDERS);
-        stand.stripes[0].requestor =
-            node.ok_or_else(|| LabError::BadSpec(format!("no node on host {HOLDERS}")))?;
+        stand.stripes[0].requestor = stand.spares[0];
         stand.warm_up()?;
         for (index, ports) in ports.iter().enumerate() {
             for (host, &mbit) in ports.iter().enumerate() {
@@ -91,17 +86,16 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results, x: f64, ports: &[f64]) 
     let block = stand.stripes[0].block_bytes as f64;
     let seconds = |mbit: f64| {
         let rate = LinkRate::mbit(mbit).payload_bytes_per_s().unwrap_or(f64::INFINITY);
-        Sample::from([(VERIFIED.to_owned(), block / rate)])
+        sample([(VERIFIED, block / rate)])
     };
     for round in 1..=results.setup.runs {
-        (stand.bench.say)(&format!("round {round} of {}: {}", results.setup.runs, results.x.text(x)));
+        stand.say_round(round, results, &format!(": {}", results.x.text(x)));
         for label in [Label::subject(MULTI_PATH), Label::rival(WEIGHTED), Label::rival(PIPELINE)] {
             let order = stand.stripes[0].order(label.name, SLICE_BYTES_OF_LANES);
-            let (_, sample) = stand.repair(&order)?;
-            results.add(label.name, label.kind, label.shape, x, sample);
+            results.add(label, x, stand.repair(&order)?.1);
         }
         for (label, rate) in [(Label::bare(PLAN), plan.rate), (Label::bare(BOUND), plan.bound)] {
-            results.add(label.name, label.kind, label.shape, x, seconds(rate));
+            results.add(label, x, seconds(rate));
         }
     }
     Ok(())
@@ -112,7 +106,7 @@ fn planned(ports: &[f64], lost: usize) -> Result<MultiPath, LabError> {
     let helpers: Vec<usize> = (0..HOLDERS).filter(|&host| host != lost).collect();
     let plan = Bandwidth::of_nodes(ports.to_vec(), ports.to_vec())
         .and_then(|bandwidth| multi_path(&bandwidth, &helpers, K, HOLDERS, MAX_LANES));
-    plan.map_err(|e| LabError::BadSpec(e.to_string()))
+    plan.map_err(bad)
 }
 
 fn compare(results: &Results) -> Vec<Comparison> {
@@ -120,19 +114,15 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let measured = results.series(MULTI_PATH).map_or(0, |series| series.points.len());
     for index in 0..measured {
         let x = index as f64;
-        let compared = |name: &str, against: &str, target: Target| Comparison {
-            what: format!("{name} against {against}, {}", results.x.text(x)),
-            form: Form::Times,
-            paper: None,
-            target,
-            ours: results.ratio(name, against, x),
-            why: why::ratio(results, name, against, x, None),
+        let compared = |name: &str, against: &str| {
+            let what = format!("{name} against {against}, {}", results.x.text(x));
+            Comparison { form: Form::Times, ..why::saving(results, what, [name, against], x, None) }
         };
         comparisons.extend([
-            compared(PLAN, BOUND, Target::AtMost(1.0 / 0.95)),
-            compared(MULTI_PATH, PLAN, Target::AtMost(1.0 / 0.9)),
-            compared(MULTI_PATH, WEIGHTED, Target::AtMost(1.0)),
-            compared(MULTI_PATH, PIPELINE, Target::AtMost(1.0)),
+            compared(PLAN, BOUND).at_most(1.0 / 0.95),
+            compared(MULTI_PATH, PLAN).at_most(1.0 / 0.9),
+            compared(MULTI_PATH, WEIGHTED),
+            compared(MULTI_PATH, PIPELINE),
         ]);
     }
     comparisons

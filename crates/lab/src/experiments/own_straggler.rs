@@ -1,11 +1,12 @@
 //! Ours: a helper that is slow, or stands still in the middle of a repair.
 
-use super::stand::{DIRECT, Label, ORDER, Stand, StandSpec};
+use super::stand::{DIRECT, ORDER, SLICE_BYTES, Stand, StandSpec};
 use super::{Bench, Experiment};
-use crate::cluster::RepairOrder;
+use crate::cluster::{LabCluster, RepairOrder};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Measure, Ratio, Results, Sample, Scale, Target, Unit};
+use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Target, Unit};
 use crate::testbed::LinkRate;
+use model::NodeId;
 use std::time::Duration;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,9 +19,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
     compare,
 };
-
-const CODE: &str = "rs-10+4";
-const SLICE_BYTES: u32 = 32 << 10;
 
 const HEALTHY: f64 = 0.0;
 const TENTH: f64 = 1.0;
@@ -49,16 +47,14 @@ const CONTENDERS: [(Label, &str, bool, bool); 5] = [
 ];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let rate = bench.rate.unwrap_or(LinkRate::mbit(1000.0));
     let block_bytes: u64 = bench.sized(64 << 20, 16 << 20);
-    let spec = StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] };
+    let spec = StandSpec::usual(bench, 1000.0, vec![("rs-10+4", block_bytes)]);
     Stand::with(bench, &spec, |stand| {
-        let names = CONDITIONS.map(str::to_owned).to_vec();
-        let mut results = stand.results(&EXPERIMENT, "helpers", Scale::Categories(names), bench.rounds(3, 1));
+        let rate = spec.rate;
+        let mut results = stand.results(&EXPERIMENT, Axis::named("helpers", CONDITIONS), bench.rounds(3, 1));
         results.y = Measure::new(ORDER, "order to answer", Unit::Seconds);
         results.beside.retain(|measure| measure.metric != ORDER);
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
-        results.ratios = vec![Ratio::times(WITHOUT), Ratio::times(DIRECT)];
+        results.ratios = Ratio::columns(&[], &[WITHOUT, DIRECT]);
         results.notes.push(format!(
             "Times are from the order to the answer, so that all attempts count; the times to the last verified byte are \
              those of the last attempt. What is usual is known from the repairs before. The straggler is the helper at \
@@ -85,25 +81,21 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
                     let stop = (x == STALLS && !knows).then(|| midway(&results, label.name));
                     let sample = measure(stand, &order, straggler, stop)?;
                     let seconds = sample.get(ORDER).copied().unwrap_or_default();
-                    let (runs, at) = (results.setup.runs, results.x.text(x));
-                    (bench.say)(&format!(
-                        "round {round} of {runs}: {} with {at}: {seconds:.3} s",
-                        label.name
-                    ));
-                    results.add(label.name, label.kind, label.shape, x, sample);
+                    let told = format!(": {} with {}: {seconds:.3} s", label.name, results.x.text(x));
+                    stand.say_round(round, &results, &told);
+                    results.add(label, x, sample);
                 }
             }
-            let (label, sample) = (Label::bare(DIRECT).level(), stand.direct(block_bytes)?);
-            results.add(label.name, label.kind, label.shape, HEALTHY, sample);
+            results.add(Label::bare(DIRECT).level(), HEALTHY, stand.direct(block_bytes)?);
         }
         Ok(results)
     })
 }
 
 /// The nodes with other blocks of the stripe, none of them the coordinator's neighbour at [`PLACE`].
-fn helpers(stand: &Stand<'_>) -> Result<Vec<u32>, LabError> {
-    let mut helpers: Vec<u32> = stand.stripes[0].members.iter().skip(1).copied().collect();
-    if stand.cluster.host_of(helpers[PLACE])?.index == Stand::COORDINATOR_HOST {
+fn helpers(stand: &Stand<'_>) -> Result<Vec<NodeId>, LabError> {
+    let mut helpers = stand.stripes[0].members[1..].to_vec();
+    if stand.cluster.host_of(helpers[PLACE])?.index == LabCluster::COORDINATOR_HOST {
         helpers.swap(PLACE, PLACE + 1);
     }
     Ok(helpers)
@@ -117,7 +109,7 @@ fn midway(results: &Results, series: &str) -> Duration {
 fn measure(
     stand: &mut Stand<'_>,
     order: &RepairOrder,
-    straggler: u32,
+    straggler: NodeId,
     stop: Option<Duration>,
 ) -> Result<Sample, LabError> {
     let Some(after) = stop else { return Ok(stand.repair(order)?.1) };
@@ -142,13 +134,9 @@ fn compare(results: &Results) -> Vec<Comparison> {
             (STAR_MENDED, STAR_PATIENT, star),
             (MENDED, WITHOUT, Target::None),
         ];
-        comparisons.extend(beside.map(|(name, against, target)| Comparison {
-            what: format!("{name} against {against}, {}", results.x.text(x)),
-            form: Form::Times,
-            paper: None,
-            target,
-            ours: results.ratio(name, against, x),
-            why: String::new(),
+        comparisons.extend(beside.map(|(name, against, target)| {
+            let what = format!("{name} against {against}, {}", results.x.text(x));
+            Comparison::times(what, results.ratio(name, against, x)).target(target)
         }));
     }
     comparisons

@@ -1,19 +1,8 @@
 //! What the experiments of PPR's section 7 share: its codes, the schemes that are compared, and how a saving is judged.
 
-use super::why;
-use crate::report::{Comparison, Form, Results, Target};
-
-/// The paper's traditional repair: the destination gathers k chunks.
-pub const CONVENTIONAL: &str = "conventional";
-/// A reduction tree that forwards whole combined chunks, as the paper's does.
-pub const PPR: &str = "ppr";
-/// The same tree in slices.
-pub const PPR_SLICED: &str = "ppr-sliced";
-/// Ours beside it: a chain in slices.
-pub const PIPELINE: &str = "pipeline";
-
-/// Slices of the schemes that have any.
-pub const SLICE_BYTES: u32 = 32 << 10;
+use super::stand::{CONVENTIONAL, PPR};
+use super::{Bench, why};
+use crate::report::{Axis, Comparison, Results, Scale};
 
 /// A code as the paper writes it: (k, m).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +36,17 @@ pub fn cases(codes: &[PaperCode], sizes: &[u64]) -> Vec<Case> {
     codes.iter().flat_map(of).collect()
 }
 
+/// All codes; in a quick run the first and the last.
+pub fn few_codes(bench: &Bench<'_>) -> Vec<PaperCode> {
+    if bench.quick { vec![CODES[0], CODES[3]] } else { CODES.to_vec() }
+}
+
 impl Case {
+    /// An axis of cases.
+    pub fn axis(cases: &[Case]) -> Axis {
+        Axis::named("(k,m), chunk size", cases.iter().map(Case::text))
+    }
+
     /// `(12,4), 64 MiB`.
     pub fn text(&self) -> String {
         format!("{}, {} MiB", self.code.paper, self.block_bytes >> 20)
@@ -62,7 +61,7 @@ impl Case {
 /// The place of a case on an axis of categories, by its text.
 pub fn place(results: &Results, code: &PaperCode, largest: bool) -> Option<f64> {
     let of_code = |name: &String| name.split(", ").next() == Some(code.paper);
-    let crate::report::Scale::Categories(names) = &results.x.scale else { return None };
+    let Scale::Categories(names) = &results.x.scale else { return None };
     let at = if largest { names.iter().rposition(of_code) } else { names.iter().position(of_code) };
     at.map(|at| at as f64)
 }
@@ -74,32 +73,31 @@ pub fn limit(k: usize) -> f64 {
 
 /// PPR against traditional repair at `x`: within a tenth of what the network allows for that k.
 pub fn saving(results: &Results, k: usize, x: f64, paper: Option<f64>) -> Comparison {
-    Comparison {
-        what: format!("ppr at {} against conventional", results.x.text(x)),
-        form: Form::Saving,
-        paper,
-        target: Target::AtMost(limit(k) * 1.1),
-        ours: results.ratio(PPR, CONVENTIONAL, x),
-        why: why::ratio(results, PPR, CONVENTIONAL, x, paper),
-    }
+    let what = format!("ppr at {} against conventional", results.x.text(x));
+    why::saving(results, what, [PPR, CONVENTIONAL], x, paper).at_most(limit(k) * 1.1)
 }
 
 /// One ratio of times against another of the same run: whether a saving grows.
-pub fn grows(results: &Results, what: String, (from, to): (f64, f64)) -> Comparison {
+pub fn grows(results: &Results, what: &str, (from, to): (f64, f64)) -> Comparison {
     let ratio = |x: f64| results.ratio(PPR, CONVENTIONAL, x);
-    Comparison {
-        what,
-        form: Form::Times,
-        paper: None,
-        // The time that is left, over that at the other end: less is a larger saving.
-        target: Target::AtMost(1.0),
-        ours: ratio(to).zip(ratio(from)).map(|(to, from)| to / from),
-        why: format!(
-            "of conventional repair's time {} is left at {} and {} at {}",
-            ratio(from).map_or("?".to_owned(), |r| format!("{:.1} %", r * 100.0)),
-            results.x.text(from),
-            ratio(to).map_or("?".to_owned(), |r| format!("{:.1} %", r * 100.0)),
-            results.x.text(to)
-        ),
-    }
+    let left = |x: f64| ratio(x).map_or("?".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0));
+    let (first, last) = (results.x.text(from), results.x.text(to));
+    // The time that is left, over that at the other end: less is a larger saving.
+    let ours = ratio(to).zip(ratio(from)).map(|(to, from)| to / from);
+    let why =
+        format!("of conventional repair's time {} is left at {first} and {} at {last}", left(from), left(to));
+    Comparison::times(what, ours).at_most(1.0).why(why)
+}
+
+/// Every code with its largest chunk beside the paper, then whether the saving grows from the first code to the last; and the
+/// places of these two.
+pub fn compare_ends(
+    results: &Results,
+    paper: impl Fn(&PaperCode) -> Option<f64>,
+) -> (Vec<Comparison>, Option<(f64, f64)>) {
+    let compared = |code: &PaperCode| Some(saving(results, code.k, place(results, code, true)?, paper(code)));
+    let mut comparisons: Vec<Comparison> = CODES.iter().filter_map(compared).collect();
+    let ends = place(results, &CODES[0], true).zip(place(results, &CODES[3], true));
+    comparisons.extend(ends.map(|ends| grows(results, "what ppr leaves at (12,4), against (6,3)", ends)));
+    (comparisons, ends)
 }

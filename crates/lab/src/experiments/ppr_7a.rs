@@ -1,11 +1,10 @@
 //! PPR Figure 7(a): what PPR saves of the repair time, by code and chunk size.
 
-use super::ppr::{CODES, CONVENTIONAL, Case, PIPELINE, PPR, SLICE_BYTES, cases, grows, place, saving};
-use super::stand::{Contender, DIRECT, Label, Lineup, Stand, StandSpec};
+use super::ppr::{CODES, Case, cases, compare_ends};
+use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, Stand, StandSpec};
 use super::{Bench, Experiment, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Ratio, Results, Scale};
-use crate::testbed::LinkRate;
+use crate::report::{Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-7a",
@@ -17,55 +16,32 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
+const LABELS: [Label; 3] = [Label::subject(PPR), Label::rival(CONVENTIONAL), Label::rival(PIPELINE)];
+
 const SIZES: &[u64] = &[8 << 20, 16 << 20, 32 << 20, 64 << 20];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let cases = cases(&CODES, bench.sized(SIZES, &[1 << 20, 2 << 20]));
-    let spec = StandSpec {
-        hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
-        stripes: cases.iter().map(Case::stripe).collect(),
-    };
-    let labels = [Label::subject(PPR), Label::rival(CONVENTIONAL), Label::rival(PIPELINE)];
-    let mut lineup = Lineup::default();
-    for (stripe, case) in cases.iter().enumerate() {
-        for label in labels {
-            lineup.add(label, stripe as f64, Contender::repair(stripe, label.name, SLICE_BYTES));
-        }
-        lineup.add(Label::bare(DIRECT), stripe as f64, Contender::Direct { bytes: case.block_bytes });
-    }
+    let spec = StandSpec::usual(bench, 1000.0, cases.iter().map(Case::stripe).collect());
+    let axis = Case::axis(&cases);
+    let lineup = Lineup::over_stripes(&spec, &axis, &LABELS);
     Stand::with(bench, &spec, |stand| {
-        let names = cases.iter().map(Case::text).collect();
-        let x = Scale::Categories(names);
-        let mut results = stand.results(&EXPERIMENT, "(k,m), chunk size", x, bench.rounds(3, 1));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(3, 1));
         results.log_y = true;
-        results.ratios = Ratio::savings(&[CONVENTIONAL]);
-        results.ratios.push(Ratio::times(DIRECT));
+        results.ratios = Ratio::columns(&[CONVENTIONAL], &[DIRECT]);
         results
             .notes
             .push("ppr forwards whole chunks, as the paper's does; slices are the pipeline's.".to_owned());
-        stand.take(&lineup, &mut results)?;
-        Ok(results)
+        stand.take(&lineup, results)
     })
 }
 
 fn compare(results: &Results) -> Vec<Comparison> {
-    let mut comparisons = Vec::new();
-    for code in &CODES {
-        // "Up to 59 %" is read off the largest code.
-        let paper = (code.k == 12).then_some(0.41);
-        comparisons.extend(place(results, code, true).map(|x| saving(results, code.k, x, paper)));
-    }
-    let ends = place(results, &CODES[0], true).zip(place(results, &CODES[3], true));
+    // "Up to 59 %" is read off the largest code.
+    let (mut comparisons, ends) = compare_ends(results, |code| (code.k == 12).then_some(0.41));
     if let Some((small, large)) = ends {
-        comparisons.push(grows(
-            results,
-            "what ppr leaves at (12,4), against (6,3)".to_owned(),
-            (small, large),
-        ));
-        comparisons.extend([PPR, CONVENTIONAL].map(|name| why::own_bound(results, name, large)));
-        comparisons.extend([PPR, CONVENTIONAL].map(|name| why::own_bound(results, name, small)));
+        comparisons.extend(why::own_bounds(results, &[PPR, CONVENTIONAL], large));
+        comparisons.extend(why::own_bounds(results, &[PPR, CONVENTIONAL], small));
     }
     comparisons
 }

@@ -1,13 +1,10 @@
 //! PPR Figure 7(c): latency of degraded reads, by code and chunk size.
 
-use super::degraded::{self, Reader};
-use super::ppr::{CODES, CONVENTIONAL, Case, PIPELINE, PPR, cases, grows, place, saving};
-use super::stand::{Stand, StandSpec};
-use super::{Bench, Experiment, why};
+use super::ppr::{Case, cases, compare_ends, few_codes};
+use super::stand::{CONVENTIONAL, PIPELINE, PPR, Stand, StandSpec};
+use super::{Bench, Experiment, degraded, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Kind, Ratio, Results, Scale};
-use crate::testbed::LinkRate;
-use std::collections::BTreeSet;
+use crate::report::{Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-7c",
@@ -19,24 +16,15 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const READERS: [Reader; 3] = [(PPR, Kind::Subject), (CONVENTIONAL, Kind::Rival), (PIPELINE, Kind::Rival)];
+const READERS: [Label; 3] = [Label::subject(PPR), Label::rival(CONVENTIONAL), Label::rival(PIPELINE)];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let codes = if bench.quick { vec![CODES[0], CODES[3]] } else { CODES.to_vec() };
+    let codes = few_codes(bench);
     let cases = cases(&codes, bench.sized(&[8 << 20, 64 << 20], &[4 << 20]));
-    let spec = StandSpec {
-        hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
-        stripes: cases.iter().map(Case::stripe).collect(),
-    };
+    let spec = StandSpec::usual(bench, 1000.0, cases.iter().map(Case::stripe).collect());
     Stand::with(bench, &spec, |stand| {
-        let names = cases.iter().map(Case::text).collect();
-        let rounds = bench.rounds(4, 1);
-        let mut results = stand.results(&EXPERIMENT, "(k,m), chunk size", Scale::Categories(names), rounds);
-        degraded::record(&mut results);
-        results.setup.slice_bytes = Some(flow::limits::DEFAULT_SLICE_BYTES.into());
-        results.log_y = true;
-        results.ratios = Ratio::savings(&[CONVENTIONAL]);
+        let mut results = degraded::results(stand, &EXPERIMENT, Case::axis(&cases), bench.rounds(4, 1));
+        results.ratios = Ratio::columns(&[CONVENTIONAL], &[]);
         results.notes.push(
             "A client reads the whole lost block; the node that holds it is dead while a code is measured."
                 .to_owned(),
@@ -45,18 +33,9 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         for (index, code) in codes.iter().enumerate() {
             // A stripe loses two blocks at most: every code survives three.
             let stripes = index * per_code..(index + 1) * per_code;
-            let dead: BTreeSet<u32> = stripes.clone().map(|s| stand.stripes[s].members[0]).collect();
-            (bench.say)(&format!("{}: killing the nodes of the first blocks, {dead:?}", code.paper));
-            dead.iter().try_for_each(|&node| stand.cluster.stop_node(node))?;
+            let dead = degraded::kill(stand, stripes.clone(), &format!("{}: ", code.paper))?;
             for stripe in stripes {
-                degraded::measure(
-                    stand,
-                    &stand.stripes[stripe],
-                    &READERS,
-                    stripe as f64,
-                    rounds,
-                    &mut results,
-                )?;
+                degraded::measure(stand, &stand.stripes[stripe], &READERS, stripe as f64, &mut results)?;
             }
             dead.iter().try_for_each(|&node| stand.cluster.start_node(node))?;
         }
@@ -65,18 +44,9 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 }
 
 fn compare(results: &Results) -> Vec<Comparison> {
-    let mut comparisons = Vec::new();
-    for code in &CODES {
-        comparisons.extend(place(results, code, true).map(|x| saving(results, code.k, x, None)));
-    }
-    let (small, large) = (place(results, &CODES[0], true), place(results, &CODES[3], true));
-    if let Some((small, large)) = small.zip(large) {
-        comparisons.push(grows(
-            results,
-            "what ppr leaves at (12,4), against (6,3)".to_owned(),
-            (small, large),
-        ));
-        comparisons.extend([PPR, CONVENTIONAL, PIPELINE].map(|name| why::own_bound(results, name, large)));
+    let (mut comparisons, ends) = compare_ends(results, |_| None);
+    if let Some((_, large)) = ends {
+        comparisons.extend(why::own_bounds(results, &[PPR, CONVENTIONAL, PIPELINE], large));
     }
     comparisons
 }

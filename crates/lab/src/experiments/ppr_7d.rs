@@ -1,13 +1,11 @@
 //! PPR Figure 7(d): throughput of degraded reads, over the bandwidth of the network.
 
-use super::degraded::{self, Reader};
-use super::ppr::{CODES, CONVENTIONAL, PIPELINE, PPR, PaperCode};
-use super::stand::{Stand, StandSpec};
-use super::{Bench, Experiment, why};
+use super::ppr::{CODES, PaperCode, limit};
+use super::stand::{CONVENTIONAL, PIPELINE, PPR, Stand, StandSpec};
+use super::{Bench, Experiment, degraded, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Kind, Ratio, Results, Scale, Target};
+use crate::report::{Axis, Comparison, Label, Ratio, Results, Scale};
 use crate::testbed::LinkRate;
-use std::collections::BTreeSet;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-7d",
@@ -23,7 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Factor of the paper at 1 Gb/s and at 200 Mb/s.
 const READ: [(PaperCode, f64, f64); 2] = [(CODES[0], 1.8, 7.0), (CODES[3], 2.5, 8.25)];
 
-const READERS: [Reader; 3] = [(PPR, Kind::Subject), (CONVENTIONAL, Kind::Rival), (PIPELINE, Kind::Rival)];
+const READERS: [Label; 3] = [Label::subject(PPR), Label::rival(CONVENTIONAL), Label::rival(PIPELINE)];
 
 /// In Mb/s.
 const RATES: &[u32] = &[1000, 800, 600, 400, 200];
@@ -34,40 +32,28 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         Some(rate) => vec![rate],
         None => bench.sized(RATES, &[1000, 200]).iter().map(|&mbit| LinkRate::mbit(mbit.into())).collect(),
     };
-    let spec = StandSpec {
-        hosts: 17,
-        rate: rates[0],
-        stripes: READ.iter().map(|(code, ..)| (code.name, block_bytes)).collect(),
-    };
+    let usual = StandSpec::usual(bench, 0.0, READ.map(|(code, ..)| (code.name, block_bytes)).to_vec());
+    let spec = StandSpec { rate: rates[0], ..usual };
     Stand::with(bench, &spec, |stand| {
-        let mut names = Vec::new();
-        for (code, ..) in &READ {
-            names.extend(rates.iter().map(|rate| format!("{}, {rate}", code.paper)));
-        }
-        let rounds = bench.rounds(4, 1);
-        let mut results = stand.results(&EXPERIMENT, "(k,m), links", Scale::Categories(names), rounds);
-        degraded::record(&mut results);
-        results.setup.slice_bytes = Some(flow::limits::DEFAULT_SLICE_BYTES.into());
+        let names =
+            READ.iter().flat_map(|(code, ..)| rates.iter().map(|rate| format!("{}, {rate}", code.paper)));
+        let axis = Axis::named("(k,m), links", names);
+        let mut results = degraded::results(stand, &EXPERIMENT, axis, bench.rounds(4, 1));
         results.setup.link_bits_per_s = None;
         results.setup.link_measured_bits_per_s = None;
-        results.log_y = true;
-        results.ratios = vec![Ratio::times(PPR)];
+        results.ratios = Ratio::columns(&[], &[PPR]);
         results.notes.push(
             "The paper's chunk is 64 MB; here it is shorter, so that a read at 200 Mb/s takes seconds. A ratio of latencies is \
              the inverse of that of throughputs."
                 .to_owned(),
         );
         // Each stripe loses two blocks at most; both codes survive three.
-        let dead: BTreeSet<u32> = stand.stripes.iter().map(|stripe| stripe.members[0]).collect();
-        (bench.say)(&format!("killing the nodes of the first blocks, {dead:?}"));
-        dead.iter().try_for_each(|&node| stand.cluster.stop_node(node))?;
+        degraded::kill(stand, 0..READ.len(), "")?;
         for (at, &rate) in rates.iter().enumerate() {
-            stand.testbed.set_rate(rate)?;
-            (bench.say)(&format!("links at {rate}: measuring them"));
-            stand.measure_links()?;
+            stand.set_rate(rate)?;
             for (index, stripe) in stand.stripes.iter().enumerate() {
                 let x = (index * rates.len() + at) as f64;
-                degraded::measure(stand, stripe, &READERS, x, rounds, &mut results)?;
+                degraded::measure(stand, stripe, &READERS, x, &mut results)?;
             }
         }
         Ok(results)
@@ -79,25 +65,18 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let per_code = names.len() / READ.len();
     let mut comparisons = Vec::new();
     for (index, (code, fast, slow)) in READ.iter().enumerate() {
-        let allowed = 1.0 / super::ppr::limit(code.k);
-        let ends = [(index * per_code, *fast, *fast), ((index + 1) * per_code - 1, *slow, allowed * 0.9)];
-        for (x, paper, target) in ends.map(|(x, paper, target)| (x as f64, paper, target)) {
-            comparisons.push(Comparison {
-                what: format!("throughput of ppr at {} against conventional", results.x.text(x)),
-                form: Form::Times,
-                paper: Some(paper),
-                target: Target::AtLeast(target),
-                ours: results.ratio(CONVENTIONAL, PPR, x),
-                why: format!(
-                    "equal links allow {allowed:.2} ×; {}; {}",
-                    why::bound(results, PPR, x),
-                    why::bound(results, CONVENTIONAL, x)
-                ),
-            });
+        let allowed = 1.0 / limit(code.k);
+        let (fastest, slowest) = ((index * per_code) as f64, ((index + 1) * per_code - 1) as f64);
+        for (x, paper, target) in [(fastest, *fast, *fast), (slowest, *slow, allowed * 0.9)] {
+            let what = format!("throughput of ppr at {} against conventional", results.x.text(x));
+            let compared = Comparison::times(what, results.ratio(CONVENTIONAL, PPR, x));
+            comparisons.push(compared.paper(paper).at_least(target).why(format!(
+                "equal links allow {allowed:.2} ×; {}; {}",
+                why::bound(results, PPR, x),
+                why::bound(results, CONVENTIONAL, x)
+            )));
         }
-        let slowest = ((index + 1) * per_code - 1) as f64;
-        let schemes = [PPR, CONVENTIONAL, PIPELINE];
-        comparisons.extend(schemes.map(|name| why::own_bound(results, name, slowest)));
+        comparisons.extend(why::own_bounds(results, &[PPR, CONVENTIONAL, PIPELINE], slowest));
     }
     comparisons
 }

@@ -1,12 +1,12 @@
 //! PPR Figure 7(e): what the nodes' cache of blocks adds to what PPR saves.
 
-use super::ppr::{CODES, CONVENTIONAL, Case, PPR, SLICE_BYTES, cases, place};
-use super::stand::{Contender, Ground, Label, Lineup, Stand, StandSpec, VERIFIED};
+use super::ppr::{CODES, Case, cases, few_codes, place};
+use super::stand::{
+    CONVENTIONAL, Contender, Ground, Lineup, PPR, SLICE_BYTES, Sends, Stand, StandSpec, VERIFIED,
+};
 use super::{Bench, Experiment, why};
-use crate::error::LabError;
-use crate::report::{Comparison, Form, Ratio, Results, Scale, Summary, Target};
-use crate::testbed::LinkRate;
-use std::collections::BTreeMap;
+use crate::error::{LabError, bad};
+use crate::report::{Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-7e",
@@ -27,22 +27,14 @@ const CACHE_BYTES: u64 = 1 << 30;
 const SIZES: &[u64] = &[8 << 20, 64 << 20];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let codes = if bench.quick { vec![CODES[0], CODES[3]] } else { CODES.to_vec() };
-    let cases = cases(&codes, bench.sized(SIZES, &[2 << 20]));
-    let spec = StandSpec {
-        hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
-        stripes: cases.iter().map(Case::stripe).collect(),
-    };
+    let cases = cases(&few_codes(bench), bench.sized(SIZES, &[2 << 20]));
     let mut measured: Option<Results> = None;
     for cache_bytes in [0, CACHE_BYTES] {
         (bench.say)(if cache_bytes == 0 { "without a cache" } else { "with a cache" });
         let ground = Ground { cache_bytes, ..Ground::default() };
-        let results = Stand::on(bench, &spec, ground, |stand| {
-            let mut results = match measured.take() {
-                Some(results) => results,
-                None => record(stand, &cases),
-            };
+        let usual = StandSpec::usual(bench, 1000.0, cases.iter().map(Case::stripe).collect());
+        let results = Stand::with(bench, &StandSpec { ground, ..usual }, |stand| {
+            let mut results = measured.take().unwrap_or_else(|| record(stand, &cases));
             // Whatever helps has been read once.
             stand.warm_up()?;
             take(stand, cache_bytes > 0, &mut results)?;
@@ -50,16 +42,13 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         })?;
         measured = Some(results);
     }
-    measured.ok_or_else(|| LabError::BadSpec("nothing was measured".to_owned()))
+    measured.ok_or_else(|| bad("nothing was measured"))
 }
 
 fn record(stand: &Stand<'_>, cases: &[Case]) -> Results {
-    let names = cases.iter().map(Case::text).collect();
-    let x = Scale::Categories(names);
-    let mut results = stand.results(&EXPERIMENT, "(k,m), chunk size", x, stand.bench.rounds(3, 1));
-    results.setup.slice_bytes = Some(SLICE_BYTES.into());
+    let mut results = stand.results(&EXPERIMENT, Case::axis(cases), stand.bench.rounds(3, 1));
     results.log_y = true;
-    results.ratios = Ratio::savings(&[CONVENTIONAL, PPR]);
+    results.ratios = Ratio::columns(&[CONVENTIONAL, PPR], &[]);
     results.notes.push(
         "Before each repair the operating system is told to forget all files of all nodes, so that what is not in a node's \
          cache is read from the disk, which all nodes share. One cluster runs without a cache and then one with it: they do \
@@ -76,30 +65,21 @@ fn take(stand: &Stand<'_>, cached: bool, results: &mut Results) -> Result<(), La
         let ppr = if cached { Label::subject(CACHED) } else { Label::rival(PPR) };
         lineup.add(ppr, stripe as f64, Contender::repair(stripe, PPR, SLICE_BYTES));
         if !cached {
-            let conventional = Contender::repair(stripe, CONVENTIONAL, SLICE_BYTES);
-            lineup.add(Label::rival(CONVENTIONAL), stripe as f64, conventional);
+            lineup.add_schemes(stripe, stripe as f64, &[Label::rival(CONVENTIONAL)]);
         }
     }
-    let mut direct: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    let mut sends = Sends::new();
     for round in 1..=results.setup.runs {
-        (stand.bench.say)(&format!("round {round} of {}", results.setup.runs));
+        stand.say_round(round, results, "");
         for (label, x, contender) in &lineup.entries {
             stand.cluster.forget_files()?;
-            let sample = stand.measure(contender)?;
-            results.add(label.name, label.kind, label.shape, *x, sample);
+            results.add(*label, *x, stand.measure(contender)?);
         }
         for bytes in stand.stripes.iter().map(|stripe| stripe.block_bytes) {
-            let send = stand.measure(&Contender::Direct { bytes })?;
-            direct.entry(bytes).or_default().extend(send.get(VERIFIED).copied());
+            sends.entry(bytes).or_default().extend(stand.direct(bytes)?.get(VERIFIED).copied());
         }
     }
-    for (label, x, contender) in &lineup.entries {
-        let Some((stripe, timeslots)) = stand.timeslots(contender) else { continue };
-        let slot = direct.get(&stripe.block_bytes).and_then(|sends| Summary::of(sends.iter().copied()));
-        if let Some(slot) = slot {
-            results.bound(label.name, *x, timeslots * slot.median);
-        }
-    }
+    stand.bounds(&lineup, &sends, results);
     Ok(())
 }
 
@@ -107,14 +87,10 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (code, largest) in CODES.iter().flat_map(|code| [(code, false), (code, true)]) {
         let Some(x) = place(results, code, largest) else { continue };
-        comparisons.push(Comparison {
-            what: format!("ppr with the cache at {} against without", results.x.text(x)),
-            form: Form::Saving,
-            paper: (largest && code.k == 12).then_some(0.98),
-            target: Target::AtMost(1.02),
-            ours: results.ratio(CACHED, PPR, x),
-            why: format!("{}; {}", why::bound(results, CACHED, x), why::bound(results, PPR, x)),
-        });
+        let what = format!("ppr with the cache at {} against without", results.x.text(x));
+        let compared = Comparison::saving(what, results.ratio(CACHED, PPR, x)).at_most(1.02);
+        let bounds = format!("{}; {}", why::bound(results, CACHED, x), why::bound(results, PPR, x));
+        comparisons.push(compared.paper((largest && code.k == 12).then_some(0.98)).why(bounds));
     }
     comparisons
 }

@@ -3,13 +3,11 @@
 //! The product's own flows, stage by stage, computed by its own kernels on one thread over blocks in memory; nothing is
 //! sent. What a stage computes must wait for what it receives, so the critical path is the longest sum of stages.
 
-use super::ppr::{CODES, CONVENTIONAL, Case, PPR, cases, limit, place};
-use super::stand::Label;
+use super::ppr::{CODES, Case, cases, limit, place};
+use super::stand::{CONVENTIONAL, PPR};
 use super::{Bench, Experiment};
-use crate::error::LabError;
-use crate::report::{
-    Axis, Comparison, Form, Machine, Measure, Ratio, Results, Sample, Scale, Setup, Summary, Target, Unit,
-};
+use crate::error::{LabError, bad};
+use crate::report::{Comparison, Form, Label, Measure, Ratio, Results, Setup, Summary, Unit, sample};
 use codes::Code;
 use flow::{Geometry, Helper, Input, Lane, Member, Output, Proved, RepairRequest, Scheme, Sink, Site, Stage};
 use gf::{CHUNK_BYTES, Matrix, Product};
@@ -35,23 +33,11 @@ const SIZES: &[u64] = &[8 << 20, 64 << 20];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let cases = cases(&CODES, bench.sized(SIZES, &[1 << 20, 4 << 20]));
-    let names = cases.iter().map(Case::text).collect();
-    let x = Axis { label: "(k,m), chunk size".to_owned(), scale: Scale::Categories(names) };
     let y = Measure::new(COMPUTING, "computing on the critical path", Unit::Milliseconds);
-    let setup = Setup {
-        machine: Machine::this(),
-        network: "one thread".to_owned(),
-        hosts: None,
-        link_bits_per_s: None,
-        link_measured_bits_per_s: None,
-        code: None,
-        block_bytes: None,
-        slice_bytes: None,
-        runs: bench.rounds(15, 3),
-    };
-    let mut results = Results::new(EXPERIMENT.id, EXPERIMENT.title, bench.quick, setup, x, y);
+    let setup = Setup::here("one thread", bench.rounds(15, 3));
+    let mut results = bench.record(&EXPERIMENT, setup, Case::axis(&cases), y);
     results.log_y = true;
-    results.ratios = Ratio::savings(&[CONVENTIONAL]);
+    results.ratios = Ratio::columns(&[CONVENTIONAL], &[]);
     results.notes.push(format!(
         "A data block is lost. Blocks are computed a chunk of {} KiB at a time, from memory, without fingerprints. The bound is \
          the number of blocks that are multiplied or added one after another, times {ONE}, timed in the same rounds.",
@@ -68,8 +54,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             ones.push(blocks.time(&one)?);
             for (label, flow) in labels.iter().zip(&flows) {
                 let seconds = critical(&flow.lanes[0], |stage| blocks.time(&stage.matrix))?;
-                let sample = Sample::from([(COMPUTING.to_owned(), seconds)]);
-                results.add(label.name, label.kind, label.shape, x, sample);
+                results.add(*label, x, sample([(COMPUTING, seconds)]));
             }
         }
         let one = Summary::of(ones).map_or(0.0, |summary| summary.median);
@@ -79,10 +64,6 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         }
     }
     Ok(results)
-}
-
-fn bad(error: impl std::fmt::Display) -> LabError {
-    LabError::BadSpec(error.to_string())
 }
 
 /// The flow that repairs the first block of a stripe.
@@ -175,19 +156,13 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let mut saving = |code: usize, largest: bool| {
         let x = place(results, &CODES[code], largest)?;
         let ours = results.ratio(PPR, CONVENTIONAL, x);
-        comparisons.push(Comparison {
-            what: format!("computing of ppr at {} against serial decoding", results.x.text(x)),
-            form: Form::Saving,
-            paper: None,
-            target: Target::AtMost(1.0),
-            ours,
-            why: format!(
-                "ppr is at {}, serial decoding at {} the time of as many separate additions; timeslots are {:.2} ×",
-                Form::Times.text(results.of_bound(PPR, x)?),
-                Form::Times.text(results.of_bound(CONVENTIONAL, x)?),
-                limit(CODES[code].k)
-            ),
-        });
+        let what = format!("computing of ppr at {} against serial decoding", results.x.text(x));
+        comparisons.push(Comparison::saving(what, ours).at_most(1.0).why(format!(
+            "ppr is at {}, serial decoding at {} the time of as many separate additions; timeslots are {:.2} ×",
+            Form::Times.text(results.of_bound(PPR, x)?),
+            Form::Times.text(results.of_bound(CONVENTIONAL, x)?),
+            limit(CODES[code].k)
+        )));
         ours
     };
     for code in 0..CODES.len() {
@@ -195,14 +170,9 @@ fn compare(results: &Results) -> Vec<Comparison> {
     }
     let ends: Vec<Option<f64>> = (0..CODES.len()).map(|code| saving(code, true)).collect();
     let grows = ends.first().copied().flatten().zip(ends.last().copied().flatten());
-    comparisons.push(Comparison {
-        what: "what is left at (12,4), against (6,3)".to_owned(),
-        form: Form::Times,
-        paper: None,
-        target: Target::AtMost(1.0),
-        ours: grows.map(|(small, large)| large / small),
-        why: String::new(),
-    });
+    let grows =
+        Comparison::times("what is left at (12,4), against (6,3)", grows.map(|(small, large)| large / small));
+    comparisons.push(grows.at_most(1.0));
     comparisons
 }
 

@@ -1,11 +1,9 @@
 //! PPR §7.6: how fast repairs are planned.
 
-use super::whole_node::{LOST, NodeSpec, NodeStand, Order};
+use super::whole_node::{NodeSpec, Order};
 use super::{Bench, Experiment};
-use crate::error::LabError;
-use crate::report::{
-    Axis, Comparison, Form, Kind, Machine, Measure, Results, Sample, Scale, Setup, Shape, Target, Unit,
-};
+use crate::error::{LabError, bad};
+use crate::report::{Axis, Comparison, Label, Measure, Results, Sample, Setup, Unit, sample as sample_of};
 use crate::testbed::LinkRate;
 use coordinator::rehearsal::{Paper, Planned, Rehearsal};
 
@@ -30,10 +28,10 @@ const COORDINATOR_S: &str = "coordinator_cpu_s";
 const CODES: [(&str, &str); 3] = [("(9,6)", "rs-6+3"), ("(14,10)", "rs-10+4"), ("(16,12)", "rs-12+4")];
 
 /// Series and assignment.
-const ASSIGNMENTS: [(&str, Kind, &str); 3] = [
-    ("balanced", Kind::Subject, "balanced"),
-    ("least recent", Kind::Rival, "least-recent"),
-    ("m-PPR", Kind::Rival, "m-ppr"),
+const ASSIGNMENTS: [(Label, &str); 3] = [
+    (Label::subject("balanced"), "balanced"),
+    (Label::rival("least recent"), "least-recent"),
+    (Label::rival("m-PPR"), "m-ppr"),
 ];
 
 /// Planned, and prepared by all participants.
@@ -55,20 +53,13 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let stripes = bench.sized(8 * 1_024, 1_024);
     let rounds = bench.rounds(7, 2);
     let setup = Setup {
-        machine: Machine::this(),
-        network: format!("none: {NODES} nodes in {RACKS} racks, on paper"),
-        hosts: None,
-        link_bits_per_s: None,
-        link_measured_bits_per_s: None,
-        code: None,
         block_bytes: Some(64 << 20),
         slice_bytes: Some(flow::limits::DEFAULT_SLICE_BYTES.into()),
-        runs: rounds,
+        ..Setup::here(&format!("none: {NODES} nodes in {RACKS} racks, on paper"), rounds)
     };
-    let names = CODES.iter().map(|&(name, _)| name.to_owned()).collect();
-    let x = Axis { label: "(n,k)".to_owned(), scale: Scale::Categories(names) };
+    let x = Axis::named("(n,k)", CODES.map(|(name, _)| name));
     let y = Measure::new(PER_S, "planned", Unit::PerSecond);
-    let mut results = Results::new(EXPERIMENT.id, EXPERIMENT.title, bench.quick, setup, x, y);
+    let mut results = bench.record(&EXPERIMENT, setup, x, y);
     results.beside = vec![
         Measure::new(CHOSEN, "choosing, 1,000 repairs", Unit::Milliseconds),
         Measure::new(BUILT, "flows built and proved, 1,000 repairs", Unit::Milliseconds),
@@ -90,25 +81,21 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             stripes,
             seed: 1,
         };
-        Rehearsal::new(&paper).map_err(|error| LabError::BadSpec(error.to_string()))
+        Rehearsal::new(&paper).map_err(bad)
     });
+    let rehearsals = rehearsals.into_iter().collect::<Result<Vec<_>, _>>()?;
     for round in 1..=rounds {
         for (x, rehearsal) in rehearsals.iter().enumerate() {
-            let Ok(rehearsal) = rehearsal else { continue };
-            for (name, kind, assign) in ASSIGNMENTS {
-                let planned = rehearsal.plan(assign, "pipeline");
-                let planned = planned.map_err(|error| LabError::BadSpec(error.to_string()))?;
+            for (label, assign) in ASSIGNMENTS {
+                let planned = rehearsal.plan(assign, "pipeline").map_err(bad)?;
+                let (at, rate) = (CODES[x].0, planned.repairs_per_s());
                 (bench.say)(&format!(
-                    "round {round} of {rounds}: {name} at {}: {:.0} repairs/s",
-                    CODES[x].0,
-                    planned.repairs_per_s()
+                    "round {round} of {rounds}: {} at {at}: {rate:.0} repairs/s",
+                    label.name
                 ));
-                results.add(name, kind, Shape::Curve, x as f64, sample(&planned));
+                results.add(label, x as f64, sample(&planned));
             }
         }
-    }
-    for rehearsal in rehearsals {
-        rehearsal?;
     }
     distribute(bench, &mut results)?;
     Ok(results)
@@ -124,15 +111,8 @@ fn distribute(bench: &Bench<'_>, results: &mut Results) -> Result<(), LabError> 
         block_bytes: 32 << 10,
         stripes: bench.sized(300, 40),
     };
-    NodeStand::with(bench, &spec, |stand| {
-        let order = Order {
-            nodes: vec![LOST],
-            scheme: "pipeline",
-            assign: "balanced",
-            requestors: Vec::new(),
-            slice_bytes: 0,
-            parallel: 0,
-        };
+    spec.stand(bench, |stand| {
+        let order = Order { slice_bytes: 0, ..Order::new("pipeline", "balanced") };
         // The first connections are not measured.
         stand.rehearse(&order)?;
         let mut repairs = 0;
@@ -141,13 +121,13 @@ fn distribute(bench: &Bench<'_>, results: &mut Results) -> Result<(), LabError> 
             repairs = rehearsed.repairs;
             let rate = repairs as f64 / rehearsed.seconds;
             let own = rehearsed.coordinator_cpu_s / repairs as f64;
-            (bench.say)(&format!(
-                "round {round} of {}: {rate:.0} repairs/s distributed, {:.0} µs of the coordinator's processor each",
-                results.setup.runs,
-                own * 1e6
-            ));
-            let sample = Sample::from([(PER_S.to_owned(), rate), (COORDINATOR_S.to_owned(), own * 1e3)]);
-            results.add(DISTRIBUTED, Kind::Subject, Shape::Curve, DISTRIBUTED_CODE as f64, sample);
+            let own_us = own * 1e6;
+            let told = format!(
+                ": {rate:.0} repairs/s distributed, {own_us:.0} µs of the coordinator's processor each"
+            );
+            stand.say_round(round, results, &told);
+            let sample = sample_of([(PER_S, rate), (COORDINATOR_S, own * 1e3)]);
+            results.add(Label::subject(DISTRIBUTED), DISTRIBUTED_CODE as f64, sample);
         }
         results.notes.push(format!(
             "Distributed: `repair node --dry-run` of {repairs} blocks on {} nodes, processes of their own on this machine, in \
@@ -163,61 +143,41 @@ fn distribute(bench: &Bench<'_>, results: &mut Results) -> Result<(), LabError> 
 
 fn sample(planned: &Planned) -> Sample {
     let per_1000 = |step: std::time::Duration| step.as_secs_f64() * 1_000.0 / planned.repairs as f64;
-    [
+    sample_of([
         (PER_S, planned.repairs_per_s()),
         (CHOSEN, per_1000(planned.chosen)),
         (BUILT, per_1000(planned.built)),
         (WRITTEN, per_1000(planned.written)),
         (BYTES, planned.bytes as f64 / planned.repairs as f64),
-    ]
-    .into_iter()
-    .map(|(metric, value)| (metric.to_owned(), value))
-    .collect()
+    ])
 }
 
 /// Rates over what is asked for, 50,000, and over the paper's.
 fn compare(results: &Results) -> Vec<Comparison> {
     const ASKED: f64 = 50_000.0;
     let mut comparisons = Vec::new();
-    for (name, _, _) in ASSIGNMENTS {
-        for (x, (code, _)) in CODES.iter().enumerate() {
-            let median = |metric: &str| {
-                results.summary(name, x as f64, metric).map_or(0.0, |summary| summary.median * 1e3)
-            };
-            let chosen_per_s = 1e6 / median(CHOSEN);
-            comparisons.push(Comparison {
-                what: format!("{name} at {code}: helpers and requestors chosen, over 50,000/s"),
-                form: Form::Times,
-                paper: None,
-                target: Target::None,
-                ours: chosen_per_s.is_finite().then_some(chosen_per_s / ASKED),
-                why: "without the flows and the messages".to_owned(),
-            });
-            comparisons.push(Comparison {
-                what: format!("{name} at {code} over 50,000 plans/s"),
-                form: Form::Times,
-                paper: None,
-                target: Target::AtLeast(1.0),
-                ours: results.median(name, x as f64).map(|rate| rate / ASKED),
-                why: format!(
-                    "µs a repair: choosing {:.1}, flow {:.1}, message {:.1}",
-                    median(CHOSEN),
-                    median(BUILT),
-                    median(WRITTEN)
-                ),
-            });
+    for (Label { name, .. }, _) in ASSIGNMENTS {
+        for (x, (code, _)) in (0..).map(f64::from).zip(CODES) {
+            let median = |metric: &str| results.median_of(name, x, metric) * 1e3;
+            let (chosen, built, written) = (median(CHOSEN), median(BUILT), median(WRITTEN));
+            let chosen_per_s = 1e6 / chosen;
+            let what = format!("{name} at {code}: helpers and requestors chosen, over 50,000/s");
+            let over = chosen_per_s.is_finite().then_some(chosen_per_s / ASKED);
+            comparisons.push(Comparison::times(what, over).why("without the flows and the messages"));
+            let what = format!("{name} at {code} over 50,000 plans/s");
+            let over = Comparison::times(what, results.median(name, x).map(|rate| rate / ASKED));
+            comparisons
+                .push(over.at_least(1.0).why(format!(
+                    "µs a repair: choosing {chosen:.1}, flow {built:.1}, message {written:.1}"
+                )));
         }
     }
     comparisons.extend(distributed(results));
     for (x, manager) in PAPER {
-        comparisons.push(Comparison {
-            what: format!("balanced at {} over {MANAGER}", CODES[x].0),
-            form: Form::Times,
-            paper: Some(1.0),
-            target: Target::AtLeast(1.0),
-            ours: results.median(ASSIGNMENTS[0].0, x as f64).map(|rate| rate / manager),
-            why: "ours without messages".to_owned(),
-        });
+        let what = format!("balanced at {} over {MANAGER}", CODES[x].0);
+        let rate = results.median(ASSIGNMENTS[0].0.name, x as f64);
+        let over = Comparison::times(what, rate.map(|rate| rate / manager)).paper(1.0);
+        comparisons.push(over.at_least(1.0).why("ours without messages"));
     }
     comparisons
 }
@@ -227,32 +187,23 @@ fn distributed(results: &Results) -> [Comparison; 3] {
     let (code, at) = (CODES[DISTRIBUTED_CODE].0, DISTRIBUTED_CODE as f64);
     let rate = results.median(DISTRIBUTED, at);
     let own = results.summary(DISTRIBUTED, at, COORDINATOR_S).map(|summary| summary.median);
-    let compared = |what: String, target: Target, ours: Option<f64>, why: &str| Comparison {
-        what,
-        form: Form::Times,
-        paper: None,
-        target,
-        ours,
-        why: why.to_owned(),
-    };
+    let own = own.filter(|seconds| *seconds > 0.0);
     [
-        compared(
+        Comparison::times(
             format!("planned and distributed at {code} over 2,000/s"),
-            Target::AtLeast(1.0),
             rate.map(|rate| rate / 2_000.0),
-            "all participants prepare on the same processors",
-        ),
-        compared(
+        )
+        .at_least(1.0)
+        .why("all participants prepare on the same processors"),
+        Comparison::times(
             format!("… by the coordinator's own processor time at {code}"),
-            Target::None,
-            own.filter(|seconds| *seconds > 0.0).map(|per_1000| 1e3 / per_1000 / 2_000.0),
-            "what it could distribute if the participants had processors of their own",
-        ),
-        compared(
+            own.map(|per_1000| 1e3 / per_1000 / 2_000.0),
+        )
+        .why("what it could distribute if the participants had processors of their own"),
+        Comparison::times(
             format!("… in messages at {code}, over 2,000 × (1 + k/2) a second"),
-            Target::None,
             rate.map(|rate| rate * MESSAGES / (2_000.0 * PAPER_MESSAGES)),
-            "the paper's repair manager tells aggregators, 1 + k/2; of ours every participant hears, 1 + k",
-        ),
+        )
+        .why("the paper's repair manager tells aggregators, 1 + k/2; of ours every participant hears, 1 + k"),
     ]
 }

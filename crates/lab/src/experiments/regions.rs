@@ -1,12 +1,11 @@
 //! Repair between regions of unequal links (RP §6.2): what Figures 9(a) and 9(b) have in common. Each region's row of
 //! Table 1 holds for each ordered pair of hosts.
 
-use super::stand::{DIRECT, Ground, LEAST, Label, SEND_BYTES, Stand, StandSpec, VERIFIED};
+use super::stand::{DIRECT, Ground, LEAST, PIPELINE, PPR, PPR_SLICED, Stand, StandSpec};
 use super::{Bench, Experiment, why};
-use crate::bare;
 use crate::cluster::RepairOrder;
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
+use crate::report::{Axis, Comparison, Label, Ratio, Results};
 use crate::testbed::LinkRate;
 use flow::limits::SLICE_BYTES_OF_LANES;
 use plan::Draw;
@@ -20,11 +19,8 @@ const HOLDERS: usize = 4;
 /// … in a quick run.
 const FEW_HOLDERS: usize = 2;
 
-const PPR: &str = "ppr";
-const PPR_SLICED: &str = "ppr-sliced";
 const WEIGHTED: &str = "weighted";
 const MULTI_PATH: &str = "multi-path";
-const PIPELINE: &str = "pipeline";
 
 /// Pipeline as the paper's "RP": its helpers and their order are random.
 const RANDOM: &str = "pipeline, random path";
@@ -67,20 +63,19 @@ impl Continent {
 pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) -> Result<Results, LabError> {
     let (holders, code) = bench.sized((HOLDERS, "rs-12+4"), (FEW_HOLDERS, "rs-6+2"));
     let hosts = (holders + 1) * REGIONS;
-    let block_bytes: u64 = bench.sized(32 << 20, 1 << 20);
     let ground = Ground {
         spares: REGIONS,
         ports: (0..hosts).map(|host| LinkRate::mbit(continent.port(host))).collect(),
         matrix: Some(continent.matrix(hosts)),
         ..Ground::default()
     };
-    let spec = StandSpec { hosts, rate: LinkRate::UNLIMITED, stripes: vec![(code, block_bytes)] };
-    Stand::on(bench, &spec, ground, |stand| {
-        let names = continent.regions.map(str::to_owned).to_vec();
-        let scale = Scale::Categories(names);
-        let mut results = stand.results(experiment, "requestor in", scale, bench.rounds(5, 1));
+    let stripes = vec![(code, bench.sized(32 << 20, 1 << 20))];
+    let spec = StandSpec { hosts, rate: LinkRate::UNLIMITED, stripes, ground };
+    Stand::with(bench, &spec, |stand| {
+        let axis = Axis::named("requestor in", continent.regions);
+        let mut results = stand.results(experiment, axis, bench.rounds(5, 1));
         results.setup.slice_bytes = Some(SLICE_BYTES_OF_LANES.into());
-        results.ratios = Ratio::savings(&[PPR, PPR_SLICED, RANDOM, WEIGHTED]);
+        results.ratios = Ratio::columns(&[PPR, PPR_SLICED, RANDOM, WEIGHTED], &[]);
         results.notes.push(
             "Table 1's rate of two regions limits each ordered pair of their hosts, and the fastest link of its region a \
              host's port, both times a half; the paper's blocks are of 64 MiB, twice ours in a full run. PPR and pipeline \
@@ -106,20 +101,10 @@ fn table(stand: &Stand<'_>, continent: &Continent) -> String {
 fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError> {
     stand.warm_up()?;
     let mut draw = Draw::seeded(0x0009);
-    let first_spare = stand.testbed.hosts().len() - REGIONS;
     for round in 1..=results.setup.runs {
-        for region in 0..REGIONS {
-            let x = region as f64;
-            (stand.bench.say)(&format!(
-                "round {round} of {}: requestor in {}",
-                results.setup.runs,
-                results.x.text(x)
-            ));
-            let host = first_spare + region;
-            let requestor = stand.cluster.node_on(host);
-            let requestor = requestor.ok_or_else(|| LabError::BadSpec(format!("no node on host {host}")))?;
-            let mut random = stand.stripes[0].members[1..].to_vec();
-            draw.shuffle(&mut random);
+        for (x, &requestor) in (0..).map(f64::from).zip(&stand.spares) {
+            stand.say_round(round, results, &format!(": requestor in {}", results.x.text(x)));
+            let random = stand.stripes[0].shuffled_helpers(&mut draw);
             let turns = [
                 (Label::subject(MULTI_PATH), MULTI_PATH, &[][..]),
                 (Label::rival(WEIGHTED), WEIGHTED, &[][..]),
@@ -129,16 +114,12 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
             ];
             for (label, scheme, helpers) in turns {
                 let order = stand.stripes[0].order(scheme, SLICE_BYTES_OF_LANES);
-                let order = RepairOrder { requestor, helpers: helpers.to_vec(), ..order };
-                let (_, sample) = stand.repair(&order)?;
-                results.add(label.name, label.kind, label.shape, x, sample);
+                let order = RepairOrder { requestor: Some(requestor), helpers: helpers.to_vec(), ..order };
+                results.add(label, x, stand.repair(&order)?.1);
             }
-            let bytes = stand.stripes[0].block_bytes;
-            // The host before it in its region.
-            let timing = bare::direct_send(&stand.testbed, host - REGIONS, host, bytes, SEND_BYTES)?;
-            let sample = Sample::from([(VERIFIED.to_owned(), timing.seconds)]);
-            let label = Label::bare(DIRECT);
-            results.add(label.name, label.kind, label.shape, x, sample);
+            let host = stand.cluster.host_of(requestor)?.index;
+            // From the host before it in its region.
+            results.add(Label::bare(DIRECT), x, stand.send_between(host - REGIONS, host)?);
         }
     }
     Ok(())
@@ -146,38 +127,19 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
 
 /// Judges savings where they are least and where they are most, and each scheme by its own bound.
 pub fn compare(results: &Results, continent: &Continent) -> Vec<Comparison> {
-    let regions = || (0..REGIONS).map(|region| region as f64);
-    let mut comparisons = Vec::new();
+    let regions = [0.0, 1.0, 2.0, 3.0];
     let pairs = [
-        (RANDOM, PPR, Some(continent.over_ppr)),
-        (RANDOM, PPR_SLICED, None),
-        (WEIGHTED, RANDOM, Some(continent.over_random)),
-        (MULTI_PATH, WEIGHTED, None),
+        ([RANDOM, PPR], Some(continent.over_ppr)),
+        ([RANDOM, PPR_SLICED], None),
+        ([WEIGHTED, RANDOM], Some(continent.over_random)),
+        ([MULTI_PATH, WEIGHTED], None),
     ];
-    for (name, against, paper) in pairs {
-        let ratio = |x: &f64| results.ratio(name, against, *x).unwrap_or(f64::NAN);
-        let by_ratio = |a: &f64, b: &f64| ratio(a).total_cmp(&ratio(b));
-        let least = regions().max_by(by_ratio).unwrap_or(0.0);
-        let most = regions().min_by(by_ratio).unwrap_or(0.0);
-        let target = paper.map_or(Target::None, |(least, _)| Target::AtMost(least));
-        for (x, which, paper, target) in [
-            (least, "least", paper.map(|range| range.0), target),
-            (most, "most", paper.map(|range| range.1), Target::None),
-        ] {
-            comparisons.push(Comparison {
-                what: format!("{name} against {against} where it saves {which}, in {}", results.x.text(x)),
-                form: Form::Saving,
-                paper,
-                target,
-                ours: results.ratio(name, against, x),
-                why: why::ratio(results, name, against, x, paper),
-            });
-        }
+    let mut comparisons = Vec::new();
+    for (pair, paper) in pairs {
+        comparisons.extend(why::savings(results, pair, &regions, "in", paper));
     }
-    for x in regions() {
-        comparisons.extend(
-            [MULTI_PATH, WEIGHTED, RANDOM, PPR, PPR_SLICED].map(|name| why::own_bound(results, name, x)),
-        );
+    for x in regions {
+        comparisons.extend(why::own_bounds(results, &[MULTI_PATH, WEIGHTED, RANDOM, PPR, PPR_SLICED], x));
     }
     comparisons
 }

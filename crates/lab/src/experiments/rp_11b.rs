@@ -1,10 +1,11 @@
 //! RP Figure 11(b): implementations of repair pipelining in the recovery of a whole node, over the block size.
 
-use super::whole_node::{DIRECT, LOST, Link, NodeSpec, NodeStand, Order, RATE, beside_bound, rates};
+use super::stand::{DIRECT, Stand};
+use super::whole_node::{LOST, NodeSpec, Order, beside_bound, bound, rates};
 use super::{Bench, Experiment};
-use crate::error::LabError;
-use crate::report::{Axis, Comparison, Form, Kind, Results, Scale, Shape, Target};
-use crate::testbed::LinkRate;
+use crate::error::{LabError, bad};
+use crate::report::{Axis, Comparison, Label, Results, Target};
+use model::NodeId;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-11b",
@@ -24,14 +25,12 @@ const RP_SINGLE: &str = "RP-single";
 const RP_ALL: &str = "RP-all";
 
 /// Series, scheme, assignment, and whether all requestors receive.
-const CONTENDERS: [(&str, Kind, &str, &str, bool); 4] = [
-    (RP_ALL, Kind::Subject, "pipeline", "least-recent", true),
-    (RP_SINGLE, Kind::Subject, "pipeline", "least-recent", false),
-    (PIPE_SUR, Kind::Rival, "pipe-b", "lowest-index", true),
-    (PIPE_REP, Kind::Rival, "pipe-b", "lowest-index", false),
+const CONTENDERS: [(Label, &str, &str, bool); 4] = [
+    (Label::subject(RP_ALL), "pipeline", "least-recent", true),
+    (Label::subject(RP_SINGLE), "pipeline", "least-recent", false),
+    (Label::rival(PIPE_SUR), "pipe-b", "lowest-index", true),
+    (Label::rival(PIPE_REP), "pipe-b", "lowest-index", false),
 ];
-
-const SLICE_BYTES: u32 = 32 << 10;
 
 /// Repairs at once, of every scheme: the paper's 16 requestors.
 const PARALLEL: u32 = 16;
@@ -46,20 +45,16 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         let spec = NodeSpec {
             holders: bench.sized(17, 8),
             requestors: bench.sized(16, 4),
-            rate: bench.rate.unwrap_or(LinkRate::mbit(200.0)),
+            rate: bench.rate_or(200.0),
             code: bench.sized("rs-10+4", "rs-4+2"),
             block_bytes,
             stripes,
         };
-        NodeStand::with(bench, &spec, |stand| {
-            let x = Axis { label: "block size".to_owned(), scale: Scale::Bytes };
-            let mut record = match results.take() {
-                Some(record) => record,
-                None => empty(stand, &spec, x),
-            };
+        spec.stand(bench, |stand| {
+            let mut record = results.take().unwrap_or_else(|| empty(stand, &spec));
             record.notes.push(format!(
                 "{} blocks of {} lost of {stripes} stripes.",
-                stand.lost(&[LOST], &stand.requestors)?.len(),
+                stand.lost(&[LOST], &stand.spares)?.len(),
                 record.x.text(block_bytes as f64)
             ));
             measure(stand, block_bytes, &mut record)?;
@@ -67,12 +62,11 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             Ok(())
         })?;
     }
-    results.ok_or_else(|| LabError::BadSpec("no block size".to_owned()))
+    results.ok_or_else(|| bad("no block size"))
 }
 
-fn empty(stand: &NodeStand<'_>, spec: &NodeSpec, x: Axis) -> Results {
-    let mut record = stand.results(&EXPERIMENT, spec, x, stand.bench.rounds(2, 1));
-    record.setup.slice_bytes = Some(SLICE_BYTES.into());
+fn empty(stand: &Stand<'_>, spec: &NodeSpec) -> Results {
+    let mut record = spec.results(stand, &EXPERIMENT, Axis::bytes("block size"), stand.bench.rounds(2, 1));
     record.setup.block_bytes = None;
     record.notes.push(format!(
         "Scaled down from 4 TiB at 1 Gb/s. Pipe-Rep and Pipe-Sur take the helpers of the lowest indexes, RP-single and \
@@ -82,30 +76,19 @@ fn empty(stand: &NodeStand<'_>, spec: &NodeSpec, x: Axis) -> Results {
     record
 }
 
-fn measure(stand: &NodeStand<'_>, block_bytes: u64, results: &mut Results) -> Result<(), LabError> {
+fn measure(stand: &Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<(), LabError> {
     let x = block_bytes as f64;
-    let receivers = |all: bool| if all { &stand.requestors[..] } else { &stand.requestors[..1] };
+    let receivers = |all: bool| -> &[NodeId] { if all { &stand.spares } else { &stand.spares[..1] } };
     let order = |scheme, assign, all| Order {
-        nodes: vec![LOST],
-        scheme,
-        assign,
         requestors: receivers(all).to_vec(),
-        slice_bytes: SLICE_BYTES,
         parallel: PARALLEL,
+        ..Order::new(scheme, assign)
     };
-    (stand.bench.say)("warming up");
-    stand.recover(&order("pipeline", "balanced", true))?;
-    for round in 1..=results.setup.runs {
-        stand.note(results, round, (DIRECT, Kind::Bare, Shape::Curve), x, stand.direct(block_bytes)?);
-        for (name, kind, scheme, assign, all) in CONTENDERS {
-            let sample = stand.recover(&order(scheme, assign, all))?;
-            stand.note(results, round, (name, kind, Shape::Curve), x, sample);
-        }
-    }
-    if let Some(link) = results.summary(DIRECT, x, RATE).map(|summary| Link(summary.median)) {
-        for (name, all) in [(RP_ALL, true), (RP_SINGLE, false)] {
-            results.bound(name, x, link.best(&stand.lost(&[LOST], receivers(all))?));
-        }
+    let turns = CONTENDERS.map(|(label, scheme, assign, all)| (label, x, order(scheme, assign, all)));
+    let warm_up = order("pipeline", "balanced", true);
+    stand.take_recoveries(&warm_up, (Label::bare(DIRECT), x), block_bytes, &turns, results)?;
+    for (name, all) in [(RP_ALL, true), (RP_SINGLE, false)] {
+        bound(results, &[name], x, &stand.lost(&[LOST], receivers(all))?);
     }
     Ok(())
 }
@@ -113,24 +96,20 @@ fn measure(stand: &NodeStand<'_>, block_bytes: u64, results: &mut Results) -> Re
 fn compare(results: &Results) -> Vec<Comparison> {
     let points = results.series(RP_ALL).map_or(&[][..], |series| &series.points);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
-    let over = |series: &str, against: &str, x: f64, paper: f64, target: Target| Comparison {
-        what: format!("{series} over {against} at {}", results.x.text(x)),
-        form: Form::Saving,
-        paper: Some(paper),
-        target,
-        ours: results.ratio(series, against, x),
-        why: rates(results, series, against, x),
+    let over = |series: &str, against: &str, x: f64, paper: f64| {
+        let what = format!("{series} over {against} at {}", results.x.text(x));
+        let compared = Comparison::saving(what, results.ratio(series, against, x));
+        compared.paper(paper).at_least(1.0).why(rates(results, series, against, x))
     };
-    let ahead = Target::AtLeast(1.0);
     let mut comparisons = vec![
-        over(RP_SINGLE, PIPE_REP, last.x, 1.802, ahead),
-        over(RP_ALL, PIPE_SUR, last.x, 3.681, ahead),
-        over(RP_ALL, RP_SINGLE, last.x, 1.581, ahead),
+        over(RP_SINGLE, PIPE_REP, last.x, 1.802),
+        over(RP_ALL, PIPE_SUR, last.x, 3.681),
+        over(RP_ALL, RP_SINGLE, last.x, 1.581),
     ];
     if first.x != last.x {
         // Who is ahead with small blocks is no demand on us.
-        comparisons.push(over(PIPE_REP, RP_SINGLE, first.x, 1.09, Target::None));
-        comparisons.push(over(PIPE_SUR, RP_ALL, first.x, 1.097, Target::None));
+        comparisons.push(over(PIPE_REP, RP_SINGLE, first.x, 1.09).target(Target::None));
+        comparisons.push(over(PIPE_SUR, RP_ALL, first.x, 1.097).target(Target::None));
     }
     for name in [RP_ALL, RP_SINGLE] {
         comparisons.extend(points.iter().map(|point| beside_bound(results, name, point.x, None)));

@@ -1,10 +1,12 @@
 //! RP Figure 8(a): repair time of one block over the slice size.
 
-use super::stand::{Contender, DIRECT, HELPER_CHAIN, Label, Lineup, RELAY_CHAIN, Stand, StandSpec};
+use super::stand::{
+    CONVENTIONAL, Contender, DIRECT, HELPER_CHAIN, Lineup, PIPELINE, PPR, PPR_SLICED, RELAY_CHAIN,
+    SLICE_BYTES, Stand, StandSpec,
+};
 use super::{Bench, Experiment, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Ratio, Results, Scale, Target};
-use crate::testbed::LinkRate;
+use crate::report::{Axis, Comparison, Label, Ratio, Results, Target};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8a",
@@ -19,14 +21,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const PIPELINE: &str = "pipeline";
-const CONVENTIONAL: &str = "conventional";
-const PPR: &str = "ppr";
-const PPR_SLICED: &str = "ppr-sliced";
-const CODE: &str = "rs-10+4";
-
-/// Slices of the schemes whose slice does not vary (RP §6.1), and of the paper's headline.
-const SLICE_BYTES: u32 = 32 << 10;
+/// Of the paper's headline, and of the schemes whose slice does not vary.
+const HEADLINE: f64 = SLICE_BYTES as f64;
 
 /// 1 KiB … 64 MiB, closer together where the best is.
 const SLICES: &[u32] = &[
@@ -45,29 +41,28 @@ const SLICES: &[u32] = &[
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes = bench.sized(64 << 20, 4 << 20);
-    let rate = bench.rate.unwrap_or(LinkRate::mbit(1000.0));
-    let spec = StandSpec { hosts: 17, rate, stripes: vec![(CODE, block_bytes)] };
+    let spec = StandSpec::usual(bench, 1000.0, vec![("rs-10+4", block_bytes)]);
     Stand::with(bench, &spec, |stand| {
         let lineup = lineup(bench.sized(SLICES, &[4 << 10, 32 << 10, 256 << 10, 4 << 20]), block_bytes);
-        let mut results = stand.results(&EXPERIMENT, "slice size", Scale::Bytes, bench.rounds(10, 2));
+        let mut results = stand.results(&EXPERIMENT, Axis::bytes("slice size"), bench.rounds(10, 2));
+        results.setup.slice_bytes = None;
         results.log_y = true;
-        results.ratios = Ratio::savings(&[CONVENTIONAL, PPR, PPR_SLICED]);
-        results.ratios.push(Ratio::times(DIRECT));
-        stand.take(&lineup, &mut results)?;
-        Ok(results)
+        results.ratios = Ratio::columns(&[CONVENTIONAL, PPR, PPR_SLICED], &[DIRECT]);
+        stand.take(&lineup, results)
     })
 }
 
 fn lineup(slices: &[u32], block_bytes: u64) -> Lineup {
     let mut lineup = Lineup::default();
-    let fixed = f64::from(SLICE_BYTES);
     for &slice in slices {
         lineup.add(Label::subject(PIPELINE), f64::from(slice), Contender::repair(0, PIPELINE, slice));
     }
-    for scheme in [CONVENTIONAL, PPR, PPR_SLICED] {
-        lineup.add(Label::rival(scheme).level(), fixed, Contender::repair(0, scheme, SLICE_BYTES));
-    }
-    lineup.add(Label::bare(DIRECT).level(), fixed, Contender::Direct { bytes: block_bytes });
+    lineup.add_schemes(
+        0,
+        HEADLINE,
+        &[CONVENTIONAL, PPR, PPR_SLICED].map(|scheme| Label::rival(scheme).level()),
+    );
+    lineup.add(Label::bare(DIRECT).level(), HEADLINE, Contender::Direct { bytes: block_bytes });
     for &slice_bytes in slices {
         let x = f64::from(slice_bytes);
         lineup.add(Label::bare(RELAY_CHAIN), x, Contender::Relay { stripe: 0, slice_bytes });
@@ -77,38 +72,29 @@ fn lineup(slices: &[u32], block_bytes: u64) -> Lineup {
 }
 
 fn compare(results: &Results) -> Vec<Comparison> {
-    let at = f64::from(SLICE_BYTES);
-    let saving = |against: &str, limit: f64, paper: Option<f64>| Comparison {
-        what: format!("pipeline at 32 KiB against {against}"),
-        form: Form::Saving,
-        paper,
-        target: Target::AtMost(limit),
-        ours: results.ratio(PIPELINE, against, at),
-        why: why::ratio(results, PIPELINE, against, at, paper),
+    let saving = |against: &str, limit: f64, paper: Option<f64>| {
+        let what = format!("pipeline at 32 KiB against {against}");
+        why::saving(results, what, [PIPELINE, against], HEADLINE, paper).at_most(limit)
     };
-    let direct = |x: f64, target: Target, paper: Option<f64>| Comparison {
-        what: format!("pipeline at {} against a direct send", results.x.text(x)),
-        form: Form::Times,
-        paper,
-        target,
-        ours: results.ratio(PIPELINE, DIRECT, x),
-        why: why::bound(results, PIPELINE, x),
+    let direct = |x: f64, target: Target, paper: Option<f64>| {
+        let what = format!("pipeline at {} against a direct send", results.x.text(x));
+        let compared = Comparison::times(what, results.ratio(PIPELINE, DIRECT, x));
+        compared.paper(paper).target(target).why(why::bound(results, PIPELINE, x))
     };
-    let best = results.best_x(PIPELINE).unwrap_or(at);
+    let best = results.best_x(PIPELINE).unwrap_or(HEADLINE);
     let mut comparisons = vec![
         saving(CONVENTIONAL, 0.11, Some(0.105)),
         // The paper's PPR is streamed in slices, so that its figure belongs to ppr-sliced.
         saving(PPR, 0.26, None),
         saving(PPR_SLICED, 0.36, Some(0.305)),
-        direct(at, Target::None, Some(1.088)),
+        direct(HEADLINE, Target::None, Some(1.088)),
     ];
-    if best != at {
+    if best != HEADLINE {
         comparisons.push(direct(best, Target::AtMost(1.02), None));
     } else if let Some(only) = comparisons.last_mut() {
         only.target = Target::AtMost(1.02);
     }
-    for (name, x) in [(PIPELINE, best), (CONVENTIONAL, at), (PPR, at), (PPR_SLICED, at)] {
-        comparisons.push(why::own_bound(results, name, x));
-    }
+    comparisons.extend(why::own_bounds(results, &[PIPELINE], best));
+    comparisons.extend(why::own_bounds(results, &[CONVENTIONAL, PPR, PPR_SLICED], HEADLINE));
     comparisons
 }

@@ -1,10 +1,9 @@
 //! RP Figure 8(b): repair time of one block over the block size.
 
-use super::stand::{Contender, DIRECT, Label, Lineup, Stand, StandSpec};
+use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, SCHEMES, Stand, StandSpec};
 use super::{Bench, Experiment, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Ratio, Results, Scale, Target};
-use crate::testbed::LinkRate;
+use crate::report::{Axis, Comparison, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8b",
@@ -17,14 +16,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const PIPELINE: &str = "pipeline";
-const CONVENTIONAL: &str = "conventional";
-const PPR: &str = "ppr";
-const PPR_SLICED: &str = "ppr-sliced";
-const CODE: &str = "rs-10+4";
-
-const SLICE_BYTES: u32 = 32 << 10;
-
 const BLOCKS: &[u64] = &[1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
 
 /// The size that the other experiments have.
@@ -35,28 +26,14 @@ const RANGES: [(&str, f64, f64); 2] = [(CONVENTIONAL, 0.112, 0.084), (PPR, 0.340
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let blocks = bench.sized(BLOCKS, &[1 << 20, 4 << 20]);
-    let spec = StandSpec {
-        hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
-        stripes: blocks.iter().map(|&bytes| (CODE, bytes)).collect(),
-    };
-    let labels =
-        [Label::subject(PIPELINE), Label::rival(CONVENTIONAL), Label::rival(PPR), Label::rival(PPR_SLICED)];
-    let mut lineup = Lineup::default();
-    for (stripe, &bytes) in blocks.iter().enumerate() {
-        for label in labels {
-            lineup.add(label, bytes as f64, Contender::repair(stripe, label.name, SLICE_BYTES));
-        }
-        lineup.add(Label::bare(DIRECT), bytes as f64, Contender::Direct { bytes });
-    }
+    let spec = StandSpec::usual(bench, 1000.0, blocks.iter().map(|&bytes| ("rs-10+4", bytes)).collect());
+    let axis = Axis::bytes("block size");
+    let lineup = Lineup::over_stripes(&spec, &axis, &SCHEMES);
     Stand::with(bench, &spec, |stand| {
-        let mut results = stand.results(&EXPERIMENT, "block size", Scale::Bytes, bench.rounds(3, 2));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(3, 2));
         results.log_y = true;
-        results.ratios = Ratio::savings(&[CONVENTIONAL, PPR, PPR_SLICED]);
-        results.ratios.push(Ratio::times(DIRECT));
-        stand.take(&lineup, &mut results)?;
-        Ok(results)
+        results.ratios = Ratio::columns(&[CONVENTIONAL, PPR, PPR_SLICED], &[DIRECT]);
+        stand.take(&lineup, results)
     })
 }
 
@@ -65,26 +42,8 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let sizes: Vec<f64> = ours.points.iter().map(|point| point.x).collect();
     let mut comparisons = Vec::new();
     for (against, least, most) in RANGES {
-        let of = |x: &f64| results.ratio(PIPELINE, against, *x).unwrap_or(f64::NAN);
-        let end = |largest: bool| {
-            let sorted =
-                sizes.iter().copied().reduce(|a, b| if (of(&a) > of(&b)) == largest { a } else { b });
-            sorted.unwrap_or(HEADLINE)
-        };
-        for (x, which, paper, target) in
-            [(end(true), "least", least, Target::AtMost(least)), (end(false), "most", most, Target::None)]
-        {
-            comparisons.push(Comparison {
-                what: format!("pipeline against {against} where it saves {which}, at {}", results.x.text(x)),
-                form: Form::Saving,
-                paper: Some(paper),
-                target,
-                ours: results.ratio(PIPELINE, against, x),
-                why: why::ratio(results, PIPELINE, against, x, Some(paper)),
-            });
-        }
+        comparisons.extend(why::savings(results, [PIPELINE, against], &sizes, "at", Some((least, most))));
     }
-    let schemes = [PIPELINE, CONVENTIONAL, PPR, PPR_SLICED];
-    comparisons.extend(schemes.map(|name| why::own_bound(results, name, HEADLINE)));
+    comparisons.extend(why::own_bounds(results, &[PIPELINE, CONVENTIONAL, PPR, PPR_SLICED], HEADLINE));
     comparisons
 }

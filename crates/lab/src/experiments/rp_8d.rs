@@ -1,10 +1,12 @@
 //! RP Figure 8(d): repair time of one block of repair-friendly codes, by three schemes.
 
-use super::stand::{Contender, DIRECT, LEAST, Label, Lineup, NETWORK, Stand, StandSpec};
+use super::stand::{
+    CONVENTIONAL, Contender, DIRECT, LEAST, Lineup, NETWORK, PIPELINE, PPR, PPR_SLICED, SLICE_BYTES, Stand,
+    StandSpec,
+};
 use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Measure, Ratio, Results, Scale, Target, Unit};
-use crate::testbed::LinkRate;
+use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Unit};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8d",
@@ -18,11 +20,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const PIPELINE: &str = "pipeline";
-const CONVENTIONAL: &str = "conventional";
-const PPR: &str = "ppr";
-const PPR_SLICED: &str = "ppr-sliced";
-
 /// What all is relative to: conventional repair of the first code.
 const UNIT: &str = "conventional RS(16,12)";
 
@@ -33,44 +30,28 @@ const CODES: [(&str, &str, f64); 3] = [
     ("Rotated RS(16,12)", "rotated-12+4-r4", 7.5 / 12.0),
 ];
 
-const SLICE_BYTES: u32 = 32 << 10;
-
 /// "Around 0.1": what rounds to it.
 const A_TENTH: f64 = 0.15;
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
-    let spec = StandSpec {
-        hosts: 17,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(LONG_CHAINS_MBIT)),
-        stripes: CODES.iter().map(|&(_, code, _)| (code, block_bytes)).collect(),
-    };
+    let stripes = CODES.map(|(_, code, _)| (code, block_bytes)).to_vec();
+    let spec = StandSpec::usual(bench, LONG_CHAINS_MBIT, stripes);
     let mut lineup = Lineup::default();
     for stripe in 0..CODES.len() {
         let conventional = if stripe == 0 { Label::rival(UNIT).level() } else { Label::rival(CONVENTIONAL) };
-        let labels = [
-            (Label::subject(PIPELINE), PIPELINE),
-            (conventional, CONVENTIONAL),
-            (Label::rival(PPR), PPR),
-            (Label::rival(PPR_SLICED), PPR_SLICED),
-        ];
-        for (label, scheme) in labels {
-            lineup.add(label, stripe as f64, Contender::repair(stripe, scheme, SLICE_BYTES));
-        }
+        lineup.add_schemes(stripe, stripe as f64, &[Label::subject(PIPELINE)]);
+        lineup.add(conventional, stripe as f64, Contender::repair(stripe, CONVENTIONAL, SLICE_BYTES));
+        lineup.add_schemes(stripe, stripe as f64, &[Label::rival(PPR), Label::rival(PPR_SLICED)]);
     }
-    lineup.add(Label::bare(DIRECT).level(), 0.0, Contender::Direct { bytes: block_bytes });
+    lineup.add_level(&spec);
     Stand::with(bench, &spec, |stand| {
-        let names = CODES.iter().map(|&(name, ..)| name.to_owned()).collect();
-        let mut results = stand.results(&EXPERIMENT, "code", Scale::Categories(names), bench.rounds(5, 2));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
-        results.ratios = vec![Ratio::times(UNIT), Ratio::times(DIRECT)];
+        let axis = Axis::named("code", CODES.map(|(name, ..)| name));
+        let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(5, 2));
+        results.ratios = Ratio::columns(&[], &[UNIT, DIRECT]);
         results.beside.insert(0, Measure::new(NETWORK, "over all links", Unit::Mebibytes));
-        results.notes.push(
-            "A bound here is the time that the busiest port takes for the bytes that were moved, for these codes do not \
-             read k blocks."
-                .to_owned(),
-        );
-        stand.take(&lineup, &mut results)?;
+        results.notes.push(why::BYTES_MOVED.to_owned());
+        let mut results = stand.take(&lineup, results)?;
         results.bounds_from(LEAST);
         Ok(results)
     })
@@ -79,30 +60,19 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 fn compare(results: &Results) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (x, (name, _, read)) in (0..).map(f64::from).zip(CODES) {
-        comparisons.push(Comparison {
-            what: format!("pipeline, {name}, against {UNIT}"),
-            form: Form::Times,
-            paper: Some(0.1),
-            target: Target::AtMost(A_TENTH),
-            ours: results.ratio(PIPELINE, UNIT, x),
-            why: why::bound(results, PIPELINE, x),
-        });
+        let over_unit = |scheme: &str| {
+            let what = format!("{scheme}, {name}, against {UNIT}");
+            Comparison::times(what, results.ratio(scheme, UNIT, x)).why(why::bound(results, scheme, x))
+        };
+        comparisons.push(over_unit(PIPELINE).paper(0.1).at_most(A_TENTH));
         if x > 0.0 {
-            comparisons.push(Comparison {
-                what: format!("conventional, {name}, against {UNIT}"),
-                form: Form::Times,
-                paper: None,
-                // It reads so much less; a tenth is what any scheme may miss its bound by.
-                target: Target::AtMost(read * 1.1),
-                ours: results.ratio(CONVENTIONAL, UNIT, x),
-                why: why::bound(results, CONVENTIONAL, x),
-            });
+            // It reads so much less; a tenth is what any scheme may miss its bound by.
+            comparisons.push(over_unit(CONVENTIONAL).at_most(read * 1.1));
         }
     }
     for x in (0..CODES.len()).map(|code| code as f64) {
         let conventional = if x == 0.0 { UNIT } else { CONVENTIONAL };
-        let schemes = [PIPELINE, conventional, PPR, PPR_SLICED];
-        comparisons.extend(schemes.map(|name| why::own_bound(results, name, x)));
+        comparisons.extend(why::own_bounds(results, &[PIPELINE, conventional, PPR, PPR_SLICED], x));
     }
     comparisons
 }

@@ -1,10 +1,11 @@
 //! RP Figure 8(f): repair time of several lost blocks of a stripe.
 
-use super::stand::{Contender, DIRECT, Label, Lineup, MOST_READ, Stand, StandSpec};
+use super::stand::{
+    CONVENTIONAL, Contender, DIRECT, Lineup, MOST_READ, PIPELINE, SLICE_BYTES, Stand, StandSpec,
+};
 use super::{Bench, Experiment, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Measure, Ratio, Results, Scale, Target, Unit};
-use crate::testbed::LinkRate;
+use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Unit};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-8f",
@@ -17,23 +18,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const PIPELINE: &str = "pipeline";
-const CONVENTIONAL: &str = "conventional";
-const CODE: &str = "rs-10+4";
-
-const SLICE_BYTES: u32 = 32 << 10;
-
 /// As many as RS(14,10) tolerates.
 const MOST_LOST: usize = 4;
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
+    let stripe = ("rs-10+4", bench.sized(64 << 20, 4 << 20));
     // The stripe's, and a requestor for each lost block.
-    let spec = StandSpec {
-        hosts: 14 + MOST_LOST,
-        rate: bench.rate.unwrap_or(LinkRate::mbit(1000.0)),
-        stripes: vec![(CODE, block_bytes)],
-    };
+    let spec = StandSpec { hosts: 14 + MOST_LOST, ..StandSpec::usual(bench, 1000.0, vec![stripe]) };
     let mut lineup = Lineup::default();
     for lost in 1..=MOST_LOST {
         for label in [Label::subject(PIPELINE), Label::rival(CONVENTIONAL)] {
@@ -42,56 +33,36 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             lineup.add(label, (lost - 1) as f64, several);
         }
     }
-    lineup.add(Label::bare(DIRECT).level(), 0.0, Contender::Direct { bytes: block_bytes });
+    lineup.add_level(&spec);
     Stand::with(bench, &spec, |stand| {
-        let names = (1..=MOST_LOST).map(|lost| lost.to_string()).collect();
-        let mut results =
-            stand.results(&EXPERIMENT, "lost blocks", Scale::Categories(names), bench.rounds(5, 2));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
-        results.ratios = Ratio::savings(&[CONVENTIONAL]);
-        results.ratios.push(Ratio::times(DIRECT));
+        let axis = Axis::named("lost blocks", 1..=MOST_LOST);
+        let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(5, 2));
+        results.ratios = Ratio::columns(&[CONVENTIONAL], &[DIRECT]);
         results.beside.insert(0, Measure::new(MOST_READ, "read by a helper", Unit::Mebibytes));
-        stand.take(&lineup, &mut results)?;
-        Ok(results)
+        stand.take(&lineup, results)
     })
 }
 
 fn compare(results: &Results) -> Vec<Comparison> {
     let last = (MOST_LOST - 1) as f64;
-    let saving = |lost: usize, paper: Option<f64>, target: Target| {
+    let saving = |lost: usize, paper: Option<f64>| {
         let x = (lost - 1) as f64;
-        Comparison {
-            what: format!("pipeline against conventional, {} lost", results.x.text(x)),
-            form: Form::Saving,
-            paper,
-            target,
-            ours: results.ratio(PIPELINE, CONVENTIONAL, x),
-            why: why::ratio(results, PIPELINE, CONVENTIONAL, x, paper),
-        }
+        let what = format!("pipeline against conventional, {} lost", results.x.text(x));
+        why::saving(results, what, [PIPELINE, CONVENTIONAL], x, paper)
     };
-    let mut comparisons: Vec<Comparison> =
-        (1..MOST_LOST).map(|lost| saving(lost, None, Target::AtMost(1.0))).collect();
-    comparisons.push(saving(MOST_LOST, Some(0.391), Target::AtMost(0.42)));
+    let mut comparisons: Vec<Comparison> = (1..MOST_LOST).map(|lost| saving(lost, None)).collect();
+    comparisons.push(saving(MOST_LOST, Some(0.391)).at_most(0.42));
     let flat = results.median(CONVENTIONAL, last).zip(results.median(CONVENTIONAL, 0.0));
-    comparisons.push(Comparison {
-        what: format!("conventional, {MOST_LOST} lost against one"),
-        form: Form::Times,
-        paper: Some(6.23 / 5.88),
-        target: Target::AtMost(1.1),
-        ours: flat.map(|(four, one)| four / one),
-        why: why::bound(results, CONVENTIONAL, last),
-    });
+    let what = format!("conventional, {MOST_LOST} lost against one");
+    let flat = Comparison::times(what, flat.map(|(four, one)| four / one)).paper(6.23 / 5.88);
+    comparisons.push(flat.at_most(1.1).why(why::bound(results, CONVENTIONAL, last)));
     let read = results.summary(PIPELINE, last, MOST_READ).map(|summary| summary.max);
-    comparisons.push(Comparison {
-        what: format!("read by the busiest helper, {MOST_LOST} lost, against its block"),
-        form: Form::Times,
-        paper: Some(1.0),
-        target: Target::AtMost(1.0),
-        ours: read.zip(results.setup.block_bytes).map(|(read, block)| read / block as f64),
-        why: "bytes that stages took from their own disks, counted by each".to_owned(),
-    });
+    let read = read.zip(results.setup.block_bytes).map(|(read, block)| read / block as f64);
+    let what = format!("read by the busiest helper, {MOST_LOST} lost, against its block");
+    let read = Comparison::times(what, read).paper(1.0).at_most(1.0);
+    comparisons.push(read.why("bytes that stages took from their own disks, counted by each"));
     for lost in 0..MOST_LOST {
-        comparisons.extend([PIPELINE, CONVENTIONAL].map(|name| why::own_bound(results, name, lost as f64)));
+        comparisons.extend(why::own_bounds(results, &[PIPELINE, CONVENTIONAL], lost as f64));
     }
     comparisons
 }

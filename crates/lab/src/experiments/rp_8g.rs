@@ -1,10 +1,9 @@
 //! RP Figure 8(g): repair time of one block where each link to the requestor is narrow.
 
-use super::stand::{DIRECT, Ground, LEAST, Label, SEND_BYTES, Stand, StandSpec, VERIFIED};
+use super::stand::{DIRECT, Ground, LEAST, PIPELINE, Stand, StandSpec};
 use super::{Bench, Experiment, why};
-use crate::bare;
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Ratio, Results, Sample, Scale, Target};
+use crate::report::{Axis, Comparison, Label, Ratio, Results};
 use crate::testbed::LinkRate;
 use flow::limits::SLICE_BYTES_OF_LANES;
 
@@ -21,8 +20,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const CYCLIC: &str = "cyclic";
-const PIPELINE: &str = "pipeline";
-const CODE: &str = "rs-10+4";
 
 const HOLDERS: usize = 14;
 
@@ -34,20 +31,20 @@ const PORT_MBIT: f64 = 250.0;
 const INTO_MBIT: [f64; 4] = [250.0, 125.0, 50.0, 25.0];
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let block_bytes: u64 = bench.sized(64 << 20, 8 << 20);
-    let rate = bench.rate.unwrap_or(LinkRate::mbit(PORT_MBIT));
-    let spec = StandSpec { hosts: HOLDERS + 1, rate, stripes: vec![(CODE, block_bytes)] };
-    let ground = Ground { spares: 1, matrix: Some(into_last(INTO_MBIT[0])), ..Ground::default() };
-    Stand::on(bench, &spec, ground, |stand| {
-        let names = INTO_MBIT.iter().map(|mbit| format!("{mbit} Mb/s")).collect();
-        let scale = Scale::Categories(names);
-        let mut results = stand.results(&EXPERIMENT, "each link to the requestor", scale, bench.rounds(3, 1));
+    let spec = StandSpec {
+        hosts: HOLDERS + 1,
+        ground: Ground { spares: 1, matrix: Some(into_last(INTO_MBIT[0])), ..Ground::default() },
+        ..StandSpec::usual(bench, PORT_MBIT, vec![("rs-10+4", bench.sized(64 << 20, 8 << 20))])
+    };
+    Stand::with(bench, &spec, |stand| {
+        let axis = Axis::named("each link to the requestor", INTO_MBIT.map(|mbit| format!("{mbit} Mb/s")));
+        let mut results = stand.results(&EXPERIMENT, axis, bench.rounds(3, 1));
         results.setup.slice_bytes = Some(SLICE_BYTES_OF_LANES.into());
-        results.ratios = Ratio::savings(&[PIPELINE]);
-        results.ratios.push(Ratio::times(DIRECT));
+        results.ratios = Ratio::columns(&[PIPELINE], &[DIRECT]);
         results.notes.push(format!(
-            "All ports at {rate}, the requestor's too. The direct send goes over one of the narrow links. Of cyclic repair the \
-             bound is what the busiest link or port takes."
+            "All ports at {}, the requestor's too. The direct send goes over one of the narrow links. Of cyclic repair the \
+             bound is what the busiest link or port takes.",
+            spec.rate
         ));
         measure(stand, &mut results)?;
         results.bounds_from(LEAST);
@@ -63,28 +60,20 @@ fn into_last(mbit: f64) -> Vec<Vec<f64>> {
 }
 
 fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError> {
-    let node = stand.cluster.node_on(HOLDERS);
-    let node = node.ok_or_else(|| LabError::BadSpec(format!("no node on host {HOLDERS}")))?;
-    stand.stripes[0].requestor = node;
+    stand.stripes[0].requestor = stand.spares[0];
     stand.warm_up()?;
-    for (index, mbit) in INTO_MBIT.into_iter().enumerate() {
+    for (x, mbit) in (0..).map(f64::from).zip(INTO_MBIT) {
         let pairs: Vec<(usize, usize, LinkRate)> =
             (0..HOLDERS).map(|from| (from, HOLDERS, LinkRate::mbit(mbit))).collect();
         stand.testbed.limit_pairs(&pairs)?;
         stand.measure_links()?;
-        let x = index as f64;
         for round in 1..=results.setup.runs {
-            (stand.bench.say)(&format!("round {round} of {} at {mbit} Mb/s", results.setup.runs));
+            stand.say_round(round, results, &format!(" at {mbit} Mb/s"));
             for label in [Label::subject(CYCLIC), Label::rival(PIPELINE)] {
                 let order = stand.stripes[0].order(label.name, SLICE_BYTES_OF_LANES);
-                let (_, sample) = stand.repair(&order)?;
-                results.add(label.name, label.kind, label.shape, x, sample);
+                results.add(label, x, stand.repair(&order)?.1);
             }
-            let label = Label::bare(DIRECT);
-            let bytes = stand.stripes[0].block_bytes;
-            let timing = bare::direct_send(&stand.testbed, 1, HOLDERS, bytes, SEND_BYTES)?;
-            let sample = Sample::from([(VERIFIED.to_owned(), timing.seconds)]);
-            results.add(label.name, label.kind, label.shape, x, sample);
+            results.add(Label::bare(DIRECT), x, stand.send_between(1, HOLDERS)?);
         }
     }
     Ok(())
@@ -93,24 +82,18 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
 fn compare(results: &Results) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     let last = INTO_MBIT.len() - 1;
-    for (index, _) in INTO_MBIT.iter().enumerate() {
-        let x = index as f64;
-        let (paper, target) = match index {
-            0 => (Some(1.0), Target::AtMost(1.1)),
-            _ if index == last => (Some(0.172), Target::AtMost(0.2)),
-            _ => (None, Target::AtMost(1.0)),
+    let places = || (0..INTO_MBIT.len()).map(|index| (index, index as f64));
+    for (index, x) in places() {
+        let (paper, limit) = match index {
+            0 => (Some(1.0), 1.1),
+            _ if index == last => (Some(0.172), 0.2),
+            _ => (None, 1.0),
         };
-        comparisons.push(Comparison {
-            what: format!("cyclic against pipeline at {}", results.x.text(x)),
-            form: Form::Saving,
-            paper,
-            target,
-            ours: results.ratio(CYCLIC, PIPELINE, x),
-            why: why::ratio(results, CYCLIC, PIPELINE, x, paper),
-        });
+        let what = format!("cyclic against pipeline at {}", results.x.text(x));
+        comparisons.push(why::saving(results, what, [CYCLIC, PIPELINE], x, paper).at_most(limit));
     }
-    for index in 0..=last {
-        comparisons.extend([CYCLIC, PIPELINE].map(|name| why::own_bound(results, name, index as f64)));
+    for (_, x) in places() {
+        comparisons.extend(why::own_bounds(results, &[CYCLIC, PIPELINE], x));
     }
     comparisons
 }

@@ -1,9 +1,12 @@
 //! RP Figure 8(i): repair time of one block over the network's bandwidth.
 
-use super::stand::{Contender, DIRECT, Label, Lineup, PROCESSOR_SHARE, Stand, StandSpec};
+use super::stand::{
+    CONVENTIONAL, Contender, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, PROCESSOR_SHARE, SCHEMES, Stand,
+    StandSpec,
+};
 use super::{Bench, Experiment, why};
 use crate::error::LabError;
-use crate::report::{Comparison, Form, Ratio, Results, Scale, Target};
+use crate::report::{Axis, Comparison, Label, Ratio, Results, Target};
 use crate::testbed::LinkRate;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -17,14 +20,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     compare,
 };
 
-const PIPELINE: &str = "pipeline";
-const CONVENTIONAL: &str = "conventional";
-const PPR: &str = "ppr";
-const PPR_SLICED: &str = "ppr-sliced";
-const CODE: &str = "rs-10+4";
-
-const SLICE_BYTES: u32 = 32 << 10;
-
 /// Gb/s.
 const RATES: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
 
@@ -35,24 +30,17 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let rates: Vec<LinkRate> =
         bench.sized(&RATES[..], &RATES[..2]).iter().map(|gbit| LinkRate::mbit(gbit * 1e3)).collect();
-    let spec = StandSpec { hosts: 17, rate: rates[0], stripes: vec![(CODE, block_bytes)] };
-    let labels =
-        [Label::subject(PIPELINE), Label::rival(CONVENTIONAL), Label::rival(PPR), Label::rival(PPR_SLICED)];
+    let usual = StandSpec::usual(bench, 0.0, vec![("rs-10+4", block_bytes)]);
+    let spec = StandSpec { rate: rates[0], ..usual };
     Stand::with(bench, &spec, |stand| {
-        let names = rates.iter().map(LinkRate::to_string).collect();
-        let mut results =
-            stand.results(&EXPERIMENT, "each port", Scale::Categories(names), bench.rounds(5, 2));
-        results.setup.slice_bytes = Some(SLICE_BYTES.into());
+        let mut results = stand.results(&EXPERIMENT, Axis::named("each port", &rates), bench.rounds(5, 2));
         results.setup.link_bits_per_s = None;
         results.setup.link_measured_bits_per_s = None;
         results.log_y = true;
-        results.ratios = Ratio::savings(&[CONVENTIONAL, PPR, PPR_SLICED]);
-        results.ratios.push(Ratio::times(DIRECT));
+        results.ratios = Ratio::columns(&[CONVENTIONAL, PPR, PPR_SLICED], &[DIRECT]);
         stand.warm_up()?;
         for (x, &rate) in (0..).map(f64::from).zip(&rates) {
-            stand.testbed.set_rate(rate)?;
-            (bench.say)(&format!("links at {rate}: measuring them"));
-            match stand.measure_links() {
+            match stand.set_rate(rate) {
                 // As far up as the processors allow; one of them can be the limit while the others idle.
                 Err(
                     error @ (LabError::ProcessorBound { .. }
@@ -65,9 +53,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
                 measured => measured?,
             }
             let mut lineup = Lineup::default();
-            for label in labels {
-                lineup.add(label, x, Contender::repair(0, label.name, SLICE_BYTES));
-            }
+            lineup.add_schemes(0, x, &SCHEMES);
             lineup.add(Label::bare(DIRECT), x, Contender::Direct { bytes: block_bytes });
             stand.take_turns(&lineup, &mut results)?;
         }
@@ -80,21 +66,16 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let measured = results.series(PIPELINE).map_or(0, |series| series.points.len());
     for index in 0..measured {
         let x = index as f64;
-        let busy = results.summary(PIPELINE, x, PROCESSOR_SHARE).map_or(0.0, |summary| summary.median);
         for (against, paper) in [(CONVENTIONAL, 0.186), (PPR, 0.5)] {
             let paper = (index == HEADLINE).then_some(paper);
-            comparisons.push(Comparison {
-                what: format!("pipeline against {against} at {}", results.x.text(x)),
-                form: Form::Saving,
-                paper,
-                target: Target::AtMost(paper.unwrap_or(1.0)),
-                ours: results.ratio(PIPELINE, against, x),
-                why: why::ratio(results, PIPELINE, against, x, paper),
-            });
+            let what = format!("pipeline against {against} at {}", results.x.text(x));
+            let saving = why::saving(results, what, [PIPELINE, against], x, paper);
+            comparisons.push(saving.at_most(paper.unwrap_or(1.0)));
         }
-        let bound = why::own_bound(results, PIPELINE, x);
-        let target = if busy >= why::BUSY { Target::None } else { bound.target };
-        comparisons.push(Comparison { target, ..bound });
+        let busy = results.median_of(PIPELINE, x, PROCESSOR_SHARE);
+        let bounds = why::own_bounds(results, &[PIPELINE], x).into_iter();
+        comparisons
+            .extend(bounds.map(|bound| if busy >= why::BUSY { bound.target(Target::None) } else { bound }));
     }
     comparisons
 }

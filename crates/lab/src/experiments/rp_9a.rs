@@ -1,9 +1,7 @@
 //! RP Figure 9(a): repair of one block over four regions of North America.
 
+use super::Experiment;
 use super::regions::{self, Continent};
-use super::{Bench, Experiment};
-use crate::error::LabError;
-use crate::report::{Comparison, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-9a",
@@ -12,8 +10,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             region: repair pipelining over a random path saves 62.7…78.0 % of PPR's time, over the optimal path a further \
             7.3…45.4 %.",
     must_show: "savings in these ranges or better for every region, and every scheme within 10 % of its own bound.",
-    run,
-    compare,
+    run: |bench| regions::run(bench, &EXPERIMENT, &NORTH_AMERICA),
+    compare: |results| regions::compare(results, &NORTH_AMERICA),
 };
 
 /// Table 1(a).
@@ -28,11 +26,3 @@ const NORTH_AMERICA: Continent = Continent {
     over_ppr: (0.373, 0.220),
     over_random: (0.927, 0.546),
 };
-
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    regions::run(bench, &EXPERIMENT, &NORTH_AMERICA)
-}
-
-fn compare(results: &Results) -> Vec<Comparison> {
-    regions::compare(results, &NORTH_AMERICA)
-}

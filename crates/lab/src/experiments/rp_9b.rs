@@ -1,9 +1,7 @@
 //! RP Figure 9(b): repair of one block over four regions of Asia.
 
+use super::Experiment;
 use super::regions::{self, Continent};
-use super::{Bench, Experiment};
-use crate::error::LabError;
-use crate::report::{Comparison, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-9b",
@@ -12,8 +10,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             region: repair pipelining over a random path saves 66.6…87.1 % of PPR's time, over the optimal path a further \
             14.5…45.0 %.",
     must_show: "savings in these ranges or better for every region, and every scheme within 10 % of its own bound.",
-    run,
-    compare,
+    run: |bench| regions::run(bench, &EXPERIMENT, &ASIA),
+    compare: |results| regions::compare(results, &ASIA),
 };
 
 /// Table 1(b).
@@ -28,11 +26,3 @@ const ASIA: Continent = Continent {
     over_ppr: (0.334, 0.129),
     over_random: (0.855, 0.550),
 };
-
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    regions::run(bench, &EXPERIMENT, &ASIA)
-}
-
-fn compare(results: &Results) -> Vec<Comparison> {
-    regions::compare(results, &ASIA)
-}

@@ -2,11 +2,10 @@
 
 mod search;
 
-use super::stand::Label;
 use super::{Bench, Experiment};
-use crate::error::LabError;
+use crate::error::{LabError, bad};
 use crate::report::{
-    Axis, Comparison, Form, Machine, Measure, Ratio, Results, Sample, Scale, Setup, Summary, Target, Unit,
+    Axis, Comparison, Label, Measure, Ratio, Results, Sample, Setup, Summary, Unit, sample as sample_of,
 };
 use plan::Draw;
 use plan::path::{LinkMatrix, SEARCH_STEPS, weighted_path};
@@ -75,23 +74,11 @@ const HEADLINE: f64 = 2.0;
 const LONGEST: f64 = 5.0;
 
 fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
-    let names = CASES.iter().map(|case| case.name.to_owned()).collect();
-    let x = Axis { label: "(n,k)".to_owned(), scale: Scale::Categories(names) };
+    let x = Axis::named("(n,k)", CASES.iter().map(|case| case.name));
     let y = Measure::new(MEDIAN, "median search", Unit::Microseconds);
-    let setup = Setup {
-        machine: Machine::this(),
-        network: "one thread".to_owned(),
-        hosts: None,
-        link_bits_per_s: None,
-        link_measured_bits_per_s: None,
-        code: None,
-        block_bytes: None,
-        slice_bytes: None,
-        runs: bench.rounds(3, 1),
-    };
-    let mut results = Results::new(EXPERIMENT.id, EXPERIMENT.title, bench.quick, setup, x, y);
+    let mut results = bench.record(&EXPERIMENT, Setup::here("one thread", bench.rounds(3, 1)), x, y);
     results.log_y = true;
-    results.ratios = vec![Ratio::times(OURS)];
+    results.ratios = Ratio::columns(&[], &[OURS]);
     results.beside = vec![
         Measure::new(MEAN, "mean", Unit::Microseconds),
         Measure::new(SLOWEST, "slowest", Unit::Microseconds),
@@ -109,7 +96,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         for (x, case) in (0..).map(f64::from).zip(&CASES) {
             (bench.say)(&format!("round {} of {}: {}", round + 1, results.setup.runs, case.name));
             for (label, sample) in sampled(bench, case, round)? {
-                results.add(label.name, label.kind, label.shape, x, sample);
+                results.add(label, x, sample);
             }
         }
     }
@@ -121,28 +108,20 @@ fn sampled(bench: &Bench<'_>, case: &Case, round: u64) -> Result<Vec<(Label, Sam
     let few = |seeds: u64| if bench.quick { seeds.min(3) } else { seeds };
     // In a quick run brute force stays with what it does at once.
     let brute_seeds = if bench.quick && case.n > 12 { 0 } else { few(case.brute_force) };
-    let mut runs: [Vec<Timed>; 3] = Default::default();
+    let mut runs: [Vec<Timed<Found>>; 3] = Default::default();
     let mut references: Vec<Option<f64>> = Vec::new();
     for seed in 0..bench.sized(SEEDS, 50) {
         let weights = weights(case, round * SEEDS + seed);
         let exhaustive = (seed < brute_seeds).then(|| timed(|| brute_force(&weights, case.k)));
         let steps = bench.sized(PRINTED_STEPS, FEW_STEPS);
         let printed = (seed < few(case.printed)).then(|| timed(|| printed(&weights, case.k, steps)));
-        let matrix = LinkMatrix::from_rows(&weights).map_err(|e| LabError::BadSpec(e.to_string()))?;
+        let matrix = LinkMatrix::from_rows(&weights).map_err(bad)?;
         let helpers: Vec<usize> = (1..case.n).collect();
-        let mut failed = None;
-        let ours = timed(|| match weighted_path(&matrix, &helpers, case.k, 0, SEARCH_STEPS) {
-            Ok(path) => Found { max_weight: path.max_weight, ended: path.proven },
-            Err(error) => {
-                failed = Some(error);
-                Found { max_weight: f64::INFINITY, ended: false }
-            }
-        });
-        if let Some(error) = failed {
-            return Err(LabError::BadSpec(error.to_string()));
-        }
-        let known = exhaustive.iter().chain(&printed).find(|timed| timed.found.ended);
-        references.push(known.map(|timed| timed.found.max_weight));
+        let (seconds, path) = timed(|| weighted_path(&matrix, &helpers, case.k, 0, SEARCH_STEPS));
+        let path = path.map_err(bad)?;
+        let ours = (seconds, Found { max_weight: path.max_weight, ended: path.proven });
+        let known = exhaustive.iter().chain(&printed).find(|(_, found)| found.ended);
+        references.push(known.map(|(_, found)| found.max_weight));
         runs[0].push(ours);
         runs[1].extend(printed);
         runs[2].extend(exhaustive);
@@ -152,15 +131,13 @@ fn sampled(bench: &Bench<'_>, case: &Case, round: u64) -> Result<Vec<(Label, Sam
     Ok(samples.map(|(label, runs)| (label, sample(runs, &references))).collect())
 }
 
-struct Timed {
-    seconds: f64,
-    found: Found,
-}
+/// Seconds, and what was found in them.
+type Timed<T> = (f64, T);
 
-fn timed(search: impl FnOnce() -> Found) -> Timed {
+fn timed<T>(search: impl FnOnce() -> T) -> Timed<T> {
     let started = Instant::now();
     let found = search();
-    Timed { seconds: started.elapsed().as_secs_f64(), found }
+    (started.elapsed().as_secs_f64(), found)
 }
 
 /// Node 0 is the requestor.
@@ -171,20 +148,20 @@ fn weights(case: &Case, seed: u64) -> Weights {
     (0..case.n).map(&mut row).collect()
 }
 
-fn sample(runs: &[Timed], references: &[Option<f64>]) -> Sample {
-    let seconds = || runs.iter().map(|run| run.seconds);
+fn sample(runs: &[Timed<Found>], references: &[Option<f64>]) -> Sample {
+    let seconds = || runs.iter().map(|(seconds, _)| *seconds);
     let part = |count: usize, of: usize| count as f64 / of as f64;
-    let mut sample = Sample::from([
-        (MEAN.to_owned(), seconds().sum::<f64>() / runs.len() as f64),
-        (ENDED.to_owned(), part(runs.iter().filter(|run| run.found.ended).count(), runs.len())),
+    let mut sample = sample_of([
+        (MEAN, seconds().sum::<f64>() / runs.len() as f64),
+        (ENDED, part(runs.iter().filter(|(_, found)| found.ended).count(), runs.len())),
     ]);
     if let Some(summary) = Summary::of(seconds()) {
-        sample.extend([(MEDIAN.to_owned(), summary.median), (SLOWEST.to_owned(), summary.max)]);
+        sample.extend(sample_of([(MEDIAN, summary.median), (SLOWEST, summary.max)]));
     }
     let compared: Vec<bool> = runs
         .iter()
         .zip(references)
-        .filter_map(|(run, reference)| Some(run.found.max_weight == (*reference)?))
+        .filter_map(|((_, found), reference)| Some(found.max_weight == (*reference)?))
         .collect();
     if !compared.is_empty() {
         sample.insert(AGREES.to_owned(), part(compared.iter().filter(|same| **same).count(), compared.len()));
@@ -197,37 +174,23 @@ fn compare(results: &Results) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (x, case) in (0..).map(f64::from).zip(&CASES) {
         let Some(agrees) = metric(OURS, x, AGREES) else { continue };
-        comparisons.push(Comparison {
-            what: format!("ours at {}: as good as an exhaustive search, part of the seeds", case.name),
-            form: Form::Times,
-            paper: None,
-            target: Target::AtLeast(1.0),
-            ours: Some(agrees.min),
-            why: "largest weights of the paths compared, equal to the bit".to_owned(),
-        });
+        let what = format!("ours at {}: as good as an exhaustive search, part of the seeds", case.name);
+        let compared = Comparison::times(what, Some(agrees.min)).at_least(1.0);
+        comparisons.push(compared.why("largest weights of the paths compared, equal to the bit"));
     }
     for (x, limit_s, text) in [(HEADLINE, 100e-6, "100 µs"), (LONGEST, 5e-3, "5 ms")] {
-        comparisons.push(Comparison {
-            what: format!("ours at {}, median, against {text}", results.x.text(x)),
-            form: Form::Times,
-            paper: None,
-            target: Target::AtMost(1.0),
-            ours: results.median(OURS, x).map(|seconds| seconds / limit_s),
-            why: metric(OURS, x, SLOWEST).map_or(String::new(), |slowest| {
-                format!("the slowest seed took {:.3} ms", slowest.max * 1e3)
-            }),
-        });
+        let what = format!("ours at {}, median, against {text}", results.x.text(x));
+        let compared = Comparison::times(what, results.median(OURS, x).map(|seconds| seconds / limit_s));
+        let slowest = metric(OURS, x, SLOWEST)
+            .map(|slowest| format!("the slowest seed took {:.3} ms", slowest.max * 1e3));
+        comparisons.push(compared.at_most(1.0).why(slowest.unwrap_or_default()));
     }
     let mean = |name: &str| Some(metric(name, HEADLINE, MEAN)?.median);
     for (name, paper) in [(PRINTED, Some(27.0 / 0.9e-3)), (OURS, None)] {
-        comparisons.push(Comparison {
-            what: format!("brute force at (14,10), mean, against {name}"),
-            form: Form::Times,
-            paper,
-            target: Target::AtLeast(1.0),
-            ours: mean(BRUTE_FORCE).zip(mean(name)).map(|(slow, fast)| slow / fast),
-            why: "the paper's machine: 27 s and 0.9 ms".to_owned(),
-        });
+        let what = format!("brute force at (14,10), mean, against {name}");
+        let times = mean(BRUTE_FORCE).zip(mean(name)).map(|(slow, fast)| slow / fast);
+        let compared = Comparison::times(what, times).paper(paper).at_least(1.0);
+        comparisons.push(compared.why("the paper's machine: 27 s and 0.9 ms"));
     }
     comparisons
 }

@@ -11,38 +11,42 @@ mod stripe;
 
 pub use ground::Ground;
 use least::Capacities;
-pub use lineup::{Contender, DIRECT, HELPER_CHAIN, Label, Lineup, RELAY_CHAIN};
+pub use lineup::{
+    CONVENTIONAL, Contender, DIRECT, HELPER_CHAIN, Lineup, PIPELINE, PPR, PPR_SLICED, RELAY_CHAIN, SCHEMES,
+    SLICE_BYTES,
+};
 use samples::DURABLE;
-pub use samples::{CPU, LEAST, MOST_READ, NETWORK, ORDER, PROCESSOR_SHARE, VERIFIED, mean};
+pub use samples::{BUSIEST, CPU, LEAST, MOST_READ, NETWORK, ORDER, PROCESSOR_SHARE, VERIFIED, mean};
 pub use stripe::Stripe;
 
 use super::{Bench, Experiment, TESTBED, timeslots, timeslots_of_several};
 use crate::bare;
-use crate::cluster::{ClusterSpec, LabCluster, RepairOrder, RepairOutcome};
+use crate::cluster::{ClusterSpec, LabCluster, LinkTraffic, RepairOrder, RepairOutcome};
 use crate::error::LabError;
-use crate::report::{Axis, Machine, Measure, Results, Sample, Scale, Setup, Summary, Unit};
-use crate::testbed::{LinkRate, Testbed};
+use crate::report::{Axis, Measure, Results, Sample, Setup, Summary, Unit, sample};
+use crate::testbed::{Host, LinkRate, Testbed};
+use cli::bare::Timing;
 use cli::processor::settle;
+use model::NodeId;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Bytes per write of a direct send: a slice.
-pub const SEND_BYTES: usize = 32 << 10;
-
 /// It reads a block at each of k helpers.
-const WARM_UP_SCHEME: &str = "pipeline";
+const WARM_UP_SCHEME: &str = PIPELINE;
 
 /// Schemes whose nodes send a sum only when all of it is there.
-const FORWARDING: [&str; 2] = ["ppr", "pipe-b"];
+const FORWARDING: [&str; 2] = [PPR, "pipe-b"];
 
 /// What an experiment stands on.
 pub struct StandSpec {
-    /// Hosts of the testbed, a node on each; those included that a [`Ground`] keeps free of blocks.
+    /// Hosts of the testbed, a node on each; those included that the ground keeps free of blocks.
     pub hosts: usize,
     /// Limit of their ports while something is measured.
     pub rate: LinkRate,
     /// Code and block size of each stripe.
     pub stripes: Vec<(&'static str, u64)>,
+    /// Racks, uneven links, and the like.
+    pub ground: Ground,
 }
 
 /// A testbed with a cluster that holds stripes.
@@ -55,17 +59,25 @@ pub struct Stand<'a> {
     pub cluster: LabCluster,
     /// As asked for.
     pub stripes: Vec<Stripe>,
+    /// Nodes that hold no block, in the order of their hosts: as many as the ground says.
+    pub spares: Vec<NodeId>,
     ground: Ground,
     /// Payload that the slowest link carried, bits per second; `None` without a limit.
     measured_bits_per_s: Option<f64>,
 }
 
-impl<'a> Stand<'a> {
-    /// The coordinator's host, from which repairs are ordered. It is a node's too: a stripe of 16 and its requestor need
-    /// all of 17.
-    pub const COORDINATOR_HOST: usize = 0;
+/// Seconds of all direct sends, by the bytes that they carried.
+pub type Sends = BTreeMap<u64, Vec<f64>>;
 
-    /// Sets all up on a flat network, has `work` measure, and takes all down, whatever comes of it.
+impl StandSpec {
+    /// Enough for a stripe of 16 and its requestor, at a rate in Mb/s unless another one is asked for, on a flat network.
+    pub fn usual(bench: &Bench<'_>, mbit: f64, stripes: Vec<(&'static str, u64)>) -> StandSpec {
+        StandSpec { hosts: 17, rate: bench.rate_or(mbit), stripes, ground: Ground::default() }
+    }
+}
+
+impl<'a> Stand<'a> {
+    /// Sets all up, has `work` measure, and takes all down, whatever comes of it.
     ///
     /// # Errors
     /// Of the testbed, the cluster, or `work`.
@@ -74,22 +86,29 @@ impl<'a> Stand<'a> {
         spec: &StandSpec,
         work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
-        Stand::on(bench, spec, Ground::default(), work)
+        let store = |cluster: &LabCluster| {
+            let stripes = spec.stripes.iter().enumerate().map(|(index, &(code, block_bytes))| {
+                (bench.say)(&format!("a stripe of {code}"));
+                Stripe::store(cluster, &format!("stripe-{index}"), code, block_bytes)
+            });
+            stripes.collect()
+        };
+        Stand::storing(bench, spec, store, work)
     }
 
-    /// The same on a network of racks or uneven links.
+    /// The same with whatever `store` stores, and the stripes of it that are measured one by one.
     ///
     /// # Errors
-    /// As [`Stand::with`].
-    pub fn on<T>(
+    /// As [`Stand::with`]; of `store`.
+    pub fn storing<T>(
         bench: &'a Bench<'a>,
         spec: &StandSpec,
-        ground: Ground,
+        store: impl FnOnce(&LabCluster) -> Result<Vec<Stripe>, LabError>,
         work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
         // What a run left that was killed.
         Testbed::remove(TESTBED)?;
-        let result = Stand::set_up(bench, spec, ground).and_then(|mut stand| {
+        let result = Stand::set_up(bench, spec, store).and_then(|mut stand| {
             let result = work(&mut stand);
             stand.cluster.shutdown()?;
             result
@@ -99,37 +118,34 @@ impl<'a> Stand<'a> {
         removed.map(|_| result)
     }
 
-    fn set_up(bench: &'a Bench<'a>, spec: &StandSpec, ground: Ground) -> Result<Stand<'a>, LabError> {
-        let say = |text: String| (bench.say)(&text);
-        say(format!("{} hosts in network namespaces, a node on each", spec.hosts));
+    fn set_up(
+        bench: &'a Bench<'a>,
+        spec: &StandSpec,
+        store: impl FnOnce(&LabCluster) -> Result<Vec<Stripe>, LabError>,
+    ) -> Result<Stand<'a>, LabError> {
+        (bench.say)(&format!("{} hosts in network namespaces, a node on each", spec.hosts));
+        let ground = spec.ground.clone();
         let mut testbed = Testbed::up(&ground.unlimited(TESTBED, spec.hosts))?;
         let holders = spec.hosts.saturating_sub(ground.spares);
         let mut cluster = LabCluster::start(
             &testbed,
             &ClusterSpec {
                 binary: bench.program.clone(),
-                coordinator_host: Stand::COORDINATOR_HOST,
                 node_hosts: (0..holders).collect(),
                 block_bytes: flow::limits::DEFAULT_BLOCK_BYTES,
                 folder: bench.folder.clone(),
                 cache_bytes: ground.cache_bytes,
             },
         )?;
-        let mut stripes = Vec::new();
-        for (index, &(code, block_bytes)) in spec.stripes.iter().enumerate() {
-            say(format!("a stripe of {code}"));
-            stripes.push(Stripe::store(&cluster, &format!("stripe-{index}"), code, block_bytes)?);
-        }
-        for host in holders..spec.hosts {
-            cluster.add_node(host)?;
-        }
+        let mut stripes = store(&cluster)?;
+        let spares = (holders..spec.hosts).map(|host| cluster.add_node(host)).collect::<Result<_, _>>()?;
         for stripe in &mut stripes {
             stripe.find_requestor(&cluster)?;
         }
         // Not before: storing is no part of any experiment.
         ground.limit(&mut testbed, spec)?;
-        let mut stand = Stand { bench, testbed, cluster, stripes, ground, measured_bits_per_s: None };
-        say(format!("links at {}: measuring them", spec.rate));
+        let mut stand = Stand { bench, testbed, cluster, stripes, spares, ground, measured_bits_per_s: None };
+        (bench.say)(&format!("links at {}: measuring them", spec.rate));
         stand.measure_links()?;
         Ok(stand)
     }
@@ -145,12 +161,21 @@ impl<'a> Stand<'a> {
         Ok(())
     }
 
-    /// An empty record of an experiment on this stand, about repair times.
-    pub fn results(&self, experiment: &Experiment, x: &str, scale: Scale, rounds: usize) -> Results {
-        let x = Axis { label: x.to_owned(), scale };
+    /// Limits all ports, and measures all links again.
+    ///
+    /// # Errors
+    /// As [`Stand::measure_links`].
+    pub fn set_rate(&mut self, rate: LinkRate) -> Result<(), LabError> {
+        self.testbed.set_rate(rate)?;
+        (self.bench.say)(&format!("links at {rate}: measuring them"));
+        self.measure_links()
+    }
+
+    /// An empty record of an experiment on this stand, about repair times with slices of [`SLICE_BYTES`].
+    pub fn results(&self, experiment: &Experiment, x: Axis, rounds: usize) -> Results {
         let y = Measure::new(VERIFIED, "time to the last verified byte", Unit::Seconds);
-        let setup = self.setup(rounds);
-        let mut results = Results::new(experiment.id, experiment.title, self.bench.quick, setup, x, y);
+        let setup = Setup { slice_bytes: Some(SLICE_BYTES.into()), ..self.setup(rounds) };
+        let mut results = self.bench.record(experiment, setup, x, y);
         results.beside = vec![
             Measure::new(DURABLE, "durable", Unit::Seconds),
             Measure::new(ORDER, "order to answer", Unit::Seconds),
@@ -169,21 +194,17 @@ impl<'a> Stand<'a> {
 
     /// What is measured on. Code and block size are told if all stripes share them.
     pub fn setup(&self, rounds: usize) -> Setup {
-        let rate = self.testbed.spec().rate.bits_per_s;
         let shared = |same: bool| self.stripes.first().filter(|_| same);
         let one_code = self.stripes.windows(2).all(|pair| pair[0].code.name() == pair[1].code.name());
         let one_size = self.stripes.windows(2).all(|pair| pair[0].block_bytes == pair[1].block_bytes);
-        let rate = self.testbed.rate_between(0, 1).map_or(rate, |rate| rate.bits_per_s);
+        let rate = self.testbed.limits().between(0, 1).bits_per_s;
         Setup {
-            machine: Machine::this(),
-            network: self.ground.text(),
             hosts: Some(self.testbed.hosts().len()),
             link_bits_per_s: (rate > 0 && self.ground.is_even()).then_some(rate),
             link_measured_bits_per_s: self.measured_bits_per_s,
             code: shared(one_code).map(|stripe| stripe.code.name().to_owned()),
             block_bytes: shared(one_size).map(|stripe| stripe.block_bytes),
-            slice_bytes: None,
-            runs: rounds,
+            ..Setup::here(&self.ground.text(), rounds)
         }
     }
 
@@ -191,9 +212,10 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the repairs and sends; nothing is reported if one fails.
-    pub fn take(&mut self, lineup: &Lineup, results: &mut Results) -> Result<(), LabError> {
+    pub fn take(&self, lineup: &Lineup, mut results: Results) -> Result<Results, LabError> {
         self.warm_up()?;
-        self.take_turns(lineup, results)
+        self.take_turns(lineup, &mut results)?;
+        Ok(results)
     }
 
     /// The same on a stand that is warm. Every second round goes backwards: connections that were just used are faster, so
@@ -206,39 +228,45 @@ impl<'a> Stand<'a> {
         if !results.notes.iter().any(|known| known == note) {
             results.notes.push(note.to_owned());
         }
-        let mut direct: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        let mut sends = Sends::new();
         for round in 1..=results.setup.runs {
             let mut turns: Vec<_> = lineup.entries.iter().collect();
             if round % 2 == 0 {
                 turns.reverse();
             }
-            for (label, x, contender) in turns {
+            for &(label, x, ref contender) in turns {
                 let sample = self.measure(contender)?;
                 let seconds = sample.get(VERIFIED).copied().unwrap_or_default();
-                (self.bench.say)(&format!(
-                    "round {round} of {}: {} at {}: {seconds:.3} s",
-                    results.setup.runs,
-                    label.name,
-                    results.x.text(*x)
-                ));
+                let at = results.x.text(x);
+                self.say_round(round, results, &format!(": {} at {at}: {seconds:.3} s", label.name));
                 if let Contender::Direct { bytes } = contender {
-                    direct.entry(*bytes).or_default().push(seconds);
+                    sends.entry(*bytes).or_default().push(seconds);
                 }
-                results.add(label.name, label.kind, label.shape, *x, sample);
+                results.add(label, x, sample);
             }
         }
+        self.bounds(lineup, &sends, results);
+        Ok(())
+    }
+
+    /// Tells in which round this is, and `what` goes on.
+    pub fn say_round(&self, round: usize, results: &Results, what: &str) {
+        (self.bench.say)(&format!("round {round} of {}{what}", results.setup.runs));
+    }
+
+    /// The bound of each repair: its timeslots × the median of direct sends of one block.
+    pub fn bounds(&self, lineup: &Lineup, sends: &Sends, results: &mut Results) {
         for (label, x, contender) in &lineup.entries {
             let Some((stripe, timeslots)) = self.timeslots(contender) else { continue };
-            let slot = direct.get(&stripe.block_bytes).and_then(|s| Summary::of(s.iter().copied()));
+            let slot = sends.get(&stripe.block_bytes).and_then(|sends| Summary::of(sends.iter().copied()));
             if let Some(slot) = slot {
                 results.bound(label.name, *x, timeslots * slot.median);
             }
         }
-        Ok(())
     }
 
     /// What the timeslot model allows a repair of k blocks on equal links.
-    pub fn timeslots(&self, contender: &Contender) -> Option<(&Stripe, f64)> {
+    fn timeslots(&self, contender: &Contender) -> Option<(&Stripe, f64)> {
         let (Contender::Repair { stripe, scheme, slice_bytes, .. }
         | Contender::Several { stripe, scheme, slice_bytes, .. }) = *contender
         else {
@@ -271,27 +299,17 @@ impl<'a> Stand<'a> {
                 Ok(self.repair(&RepairOrder { members: (0..blocks).collect(), ..order })?.1)
             }
             Contender::Direct { bytes } => self.direct(bytes),
-            Contender::Relay { stripe, slice_bytes } => {
-                settle()?;
-                let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
-                Ok(samples::bare(&bare::relay_chain(
-                    &self.testbed,
-                    chain,
-                    *block_bytes,
-                    slice_bytes as usize,
-                )?))
-            }
-            Contender::Helpers { stripe, slice_bytes } => {
-                settle()?;
-                let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
-                Ok(samples::bare(&bare::helper_chain(
-                    &self.testbed,
-                    chain,
-                    *block_bytes,
-                    slice_bytes as usize,
-                )?))
-            }
+            Contender::Relay { stripe, slice_bytes } => self.chain(bare::relay_chain, stripe, slice_bytes),
+            Contender::Helpers { stripe, slice_bytes } => self.chain(bare::helper_chain, stripe, slice_bytes),
         }
+    }
+
+    /// A block along a stripe's chain of bare programs, when the machine has settled.
+    fn chain(&self, run: bare::Chain, stripe: usize, slice_bytes: u32) -> Result<Sample, LabError> {
+        settle()?;
+        let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
+        let timing = run(&self.testbed, chain, *block_bytes, slice_bytes as usize)?;
+        Ok(samples::bare(&timing))
     }
 
     /// One plain TCP connection between two hosts without a coordinator, when the machine has settled.
@@ -300,7 +318,24 @@ impl<'a> Stand<'a> {
     /// Of the bare program.
     pub fn direct(&self, bytes: u64) -> Result<Sample, LabError> {
         settle()?;
-        Ok(samples::bare(&bare::direct_send(&self.testbed, 1, 2, bytes, SEND_BYTES)?))
+        Ok(samples::bare(&self.send([1, 2], bytes)?))
+    }
+
+    /// One plain TCP connection from a host to another, at once.
+    ///
+    /// # Errors
+    /// Of the bare program.
+    pub fn send(&self, ends: [usize; 2], bytes: u64) -> Result<Timing, LabError> {
+        bare::relay_chain(&self.testbed, &ends, bytes, SLICE_BYTES as usize)
+    }
+
+    /// The time alone of one block of the first stripe over one plain TCP connection, at once.
+    ///
+    /// # Errors
+    /// Of the bare program.
+    pub fn send_between(&self, from: usize, to: usize) -> Result<Sample, LabError> {
+        let timing = self.send([from, to], self.stripes[0].block_bytes)?;
+        Ok(sample([(VERIFIED, timing.seconds)]))
     }
 
     /// One repair, when the machine has settled, and what is kept of it.
@@ -312,10 +347,10 @@ impl<'a> Stand<'a> {
         let started = Instant::now();
         let outcome = self.cluster.repair(order)?;
         let mut sample = samples::repair(&outcome, started.elapsed().as_secs_f64());
-        let host = |node: u32| self.cluster.host_of(node).map(|host| host.index);
-        let moved = outcome.links.iter().map(|link| Ok((host(link.from)?, host(link.to)?, link.bytes)));
+        let ends = outcome.links.iter().map(|link| self.ends(link));
+        let moved = ends.map(|ends| ends.map(|(from, to, bytes)| (from.index, to.index, bytes)));
         let moved = moved.collect::<Result<Vec<_>, LabError>>()?;
-        let network = Capacities::of(&self.testbed)?;
+        let network = Capacities::of(&self.testbed);
         let least = match FORWARDING.contains(&outcome.scheme.as_str()) {
             true => network.forwarded(&moved),
             false => network.streamed(&moved, order.slice_bytes.into()),
@@ -329,12 +364,14 @@ impl<'a> Stand<'a> {
     /// # Errors
     /// [`LabError::BadSpec`] for a node that is not there.
     pub fn cross_rack_bytes(&self, outcome: &RepairOutcome) -> Result<u64, LabError> {
-        let rack = |node: u32| self.cluster.host_of(node).map(|host| host.rack);
-        let bytes = outcome.links.iter().map(|link| {
-            let crosses = rack(link.from)? != rack(link.to)?;
-            Ok(if crosses { link.bytes } else { 0 })
-        });
-        bytes.sum()
+        let crossing = |link| self.ends(link).map(|(a, b, bytes)| if a.rack == b.rack { 0 } else { bytes });
+        outcome.links.iter().map(crossing).sum()
+    }
+
+    /// The hosts at both ends of a link, and what it carried.
+    fn ends(&self, link: &LinkTraffic) -> Result<(&Host, &Host, u64), LabError> {
+        let [from, to] = [link.from, link.to].map(|end| self.cluster.host_of(NodeId(end.number())));
+        Ok((from?, to?, link.bytes))
     }
 
     /// Repairs every stripe as often as it takes until each of its blocks has helped: the first read of a block, the
@@ -346,7 +383,7 @@ impl<'a> Stand<'a> {
         (self.bench.say)("warming up");
         for (index, stripe) in self.stripes.iter().enumerate() {
             for _ in 0..stripe.code.n().div_ceil(stripe.code.k()) {
-                self.measure(&Contender::repair(index, WARM_UP_SCHEME, flow::limits::DEFAULT_SLICE_BYTES))?;
+                self.measure(&Contender::repair(index, WARM_UP_SCHEME, SLICE_BYTES))?;
             }
         }
         Ok(())

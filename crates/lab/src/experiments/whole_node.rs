@@ -12,26 +12,23 @@
 
 mod bound;
 
-pub use bound::{Link, beside_bound, rates};
+pub use bound::{beside_bound, rates};
 
-use super::{Bench, Experiment, TESTBED};
-use crate::bare;
-use crate::cluster::{ClusterSpec, LabCluster, RepairOutcome};
-use crate::error::LabError;
-use crate::report::{Axis, Kind, Machine, Measure, Results, Sample, Scale, Setup, Shape, Unit};
-use crate::testbed::{LinkRate, Spec, Testbed};
-use bound::lost_blocks;
+use super::stand::{BUSIEST, CPU, DIRECT, Ground, NETWORK, PROCESSOR_SHARE, SLICE_BYTES, Stand, StandSpec};
+use super::{Bench, Experiment};
+use crate::cluster::{LabCluster, RepairOutcome, busiest_bytes};
+use crate::error::{LabError, bad};
+use crate::report::{Axis, Label, Measure, Results, Sample, Setup, Unit, sample};
+use crate::testbed::LinkRate;
+use bound::{Link, lost_blocks};
 use cli::processor::ProcessorShare;
+use model::NodeId;
 use plan::recovery::LostBlock;
-use std::collections::BTreeMap;
 use std::time::Instant;
-use wire::proto::RepairRequest;
+use wire::proto::{JobEvent, RepairRequest};
 
-/// The coordinator's host, and that of the node that is lost, which nobody else is held up by.
-const COORDINATOR_HOST: usize = 0;
-
-/// The node that is lost.
-pub const LOST: u32 = 1;
+/// The node that is lost. It is on the coordinator's host, where nobody else is held up by it.
+pub const LOST: NodeId = NodeId(1);
 
 /// What is stored, all stripes of it.
 const OBJECT: &str = "stripes";
@@ -40,22 +37,8 @@ const OBJECT: &str = "stripes";
 pub const RATE: &str = "recovered_bytes_per_s";
 /// Seconds from the order to the last block's end.
 pub const TOTAL: &str = "total_s";
-/// Processor seconds of all daemons.
-pub const CPU: &str = "cpu_s";
-/// Share of all processors in use meanwhile, 0 to 1.
-pub const PROCESSOR_SHARE: &str = "processor_share";
-/// Payload bytes through the busiest side of a node's port.
-pub const BUSIEST: &str = "busiest_bytes";
-/// Payload bytes over all links.
-pub const NETWORK: &str = "network_bytes";
 /// Blocks that were recovered.
-pub const BLOCKS: &str = "blocks";
-
-/// One plain TCP connection, from the same run.
-pub const DIRECT: &str = "direct send";
-
-/// Bytes per write of a direct send: a slice.
-const SEND_BYTES: usize = 32 << 10;
+const BLOCKS: &str = "blocks";
 
 /// Blocks' worth of a direct send: long enough that its start does not count.
 const SEND_BLOCKS: u64 = 16;
@@ -64,7 +47,7 @@ const SEND_BLOCKS: u64 = 16;
 pub struct NodeSpec {
     /// Hosts of nodes with blocks, the lost one included.
     pub holders: usize,
-    /// Hosts of requestors.
+    /// Hosts of requestors: the stand's spare nodes.
     pub requestors: usize,
     /// Limit of their ports while something is measured.
     pub rate: LinkRate,
@@ -76,31 +59,17 @@ pub struct NodeSpec {
     pub stripes: usize,
 }
 
-/// A testbed with a cluster that holds stripes.
-pub struct NodeStand<'a> {
-    /// How to measure.
-    pub bench: &'a Bench<'a>,
-    /// The hosts.
-    pub testbed: Testbed,
-    /// The daemons.
-    pub cluster: LabCluster,
-    /// Numbers of the requestors.
-    pub requestors: Vec<u32>,
-    /// Payload that the slowest link carried, bits per second; `None` without a limit.
-    measured_bits_per_s: Option<f64>,
-}
-
 /// A recovery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
     /// What is recovered: one node, or several dead ones.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeId>,
     /// As `--scheme` takes it.
     pub scheme: &'static str,
     /// As `--assign` takes it.
     pub assign: &'static str,
     /// Who receives; empty: whoever may.
-    pub requestors: Vec<u32>,
+    pub requestors: Vec<NodeId>,
     /// Bytes of a slice.
     pub slice_bytes: u32,
     /// Stripes at once; 0: the product's default.
@@ -117,72 +86,37 @@ pub struct Rehearsed {
     pub coordinator_cpu_s: f64,
 }
 
-impl<'a> NodeStand<'a> {
+impl NodeSpec {
     /// Sets all up, has `work` measure, and takes all down, whatever comes of it.
     ///
     /// # Errors
     /// Of the testbed, the cluster, or `work`.
-    pub fn with<T>(
+    pub fn stand<'a, T>(
+        &self,
         bench: &'a Bench<'a>,
-        spec: &NodeSpec,
-        work: impl FnOnce(&mut NodeStand<'a>) -> Result<T, LabError>,
+        work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
-        // What a run left that was killed.
-        Testbed::remove(TESTBED)?;
-        let result = NodeStand::set_up(bench, spec).and_then(|mut stand| {
-            let result = work(&mut stand);
-            stand.cluster.shutdown()?;
-            result
-        });
-        let removed = Testbed::remove(TESTBED);
-        let result = result?;
-        removed.map(|_| result)
+        let store = |cluster: &LabCluster| {
+            let NodeSpec { code, block_bytes, stripes, .. } = *self;
+            (bench.say)(&format!("{stripes} stripes of {code}, blocks of {block_bytes} B"));
+            cluster.store_stripes(OBJECT, &codes::Code::parse(code).map_err(bad)?, stripes, block_bytes)?;
+            Ok(Vec::new())
+        };
+        let ground = Ground { spares: self.requestors, ..Ground::default() };
+        let hosts = self.holders + self.requestors;
+        Stand::storing(bench, &StandSpec { hosts, rate: self.rate, stripes: Vec::new(), ground }, store, work)
     }
 
-    fn set_up(bench: &'a Bench<'a>, spec: &NodeSpec) -> Result<NodeStand<'a>, LabError> {
-        let say = |text: String| (bench.say)(&text);
-        let hosts = spec.holders + spec.requestors;
-        say(format!("{hosts} hosts in network namespaces, a node on each"));
-        let mut testbed = Testbed::up(&Spec::flat(TESTBED, hosts, LinkRate::UNLIMITED))?;
-        let mut cluster = LabCluster::start(
-            &testbed,
-            &ClusterSpec {
-                binary: bench.program.clone(),
-                coordinator_host: COORDINATOR_HOST,
-                node_hosts: (0..spec.holders).collect(),
-                block_bytes: flow::limits::DEFAULT_BLOCK_BYTES,
-                folder: bench.folder.clone(),
-                cache_bytes: 0,
-            },
-        )?;
-        say(format!("{} stripes of {}, blocks of {} B", spec.stripes, spec.code, spec.block_bytes));
-        store(&cluster, spec)?;
-        let added = (spec.holders..hosts).map(|host| cluster.add_node(host));
-        let requestors = added.collect::<Result<Vec<u32>, LabError>>()?;
-        // Not before: storing is no part of any experiment.
-        testbed.set_rate(spec.rate)?;
-        say(format!("links at {}: measuring them", spec.rate));
-        let links = testbed.measure()?.links;
-        let slowest = links.iter().map(|link| link.measured_mbit * 1e6).min_by(f64::total_cmp);
-        let measured_bits_per_s = slowest.filter(|_| spec.rate.is_limited());
-        Ok(NodeStand { bench, testbed, cluster, requestors, measured_bits_per_s })
-    }
-
-    /// An empty record of an experiment on this stand, about recovery rates.
-    pub fn results(&self, experiment: &Experiment, spec: &NodeSpec, x: Axis, rounds: usize) -> Results {
+    /// An empty record of an experiment on such a stand, about recovery rates.
+    pub fn results(&self, stand: &Stand<'_>, experiment: &Experiment, x: Axis, rounds: usize) -> Results {
         let y = Measure::new(RATE, "recovery rate", Unit::MebibytesPerSecond);
         let setup = Setup {
-            machine: Machine::this(),
-            network: "network namespaces joined by veth pairs and a bridge".to_owned(),
-            hosts: Some(self.testbed.hosts().len()),
-            link_bits_per_s: Some(spec.rate.bits_per_s).filter(|_| spec.rate.is_limited()),
-            link_measured_bits_per_s: self.measured_bits_per_s,
-            code: Some(spec.code.to_owned()),
-            block_bytes: Some(spec.block_bytes),
-            slice_bytes: None,
-            runs: rounds,
+            code: Some(self.code.to_owned()),
+            block_bytes: Some(self.block_bytes),
+            slice_bytes: Some(SLICE_BYTES.into()),
+            ..stand.setup(rounds)
         };
-        let mut results = Results::new(experiment.id, experiment.title, self.bench.quick, setup, x, y);
+        let mut results = stand.bench.record(experiment, setup, x, y);
         results.beside = vec![
             Measure::new(TOTAL, "total time", Unit::Seconds),
             Measure::new(BUSIEST, "busiest port", Unit::Mebibytes),
@@ -197,13 +131,15 @@ impl<'a> NodeStand<'a> {
         );
         results
     }
+}
 
+impl Stand<'_> {
     /// What is lost with `nodes`, if only `requestors` receive; empty: all others.
     ///
     /// # Errors
     /// [`LabError::Client`]; [`LabError::BadSpec`] if the stripes were not archived.
-    pub fn lost(&self, nodes: &[u32], requestors: &[u32]) -> Result<Vec<LostBlock>, LabError> {
-        let all: Vec<u32> = self.cluster.node_ids().collect();
+    pub fn lost(&self, nodes: &[NodeId], requestors: &[NodeId]) -> Result<Vec<LostBlock>, LabError> {
+        let all: Vec<NodeId> = self.cluster.nodes().collect();
         let requestors = if requestors.is_empty() { &all } else { requestors };
         lost_blocks(&self.cluster.lookup(OBJECT)?, nodes, requestors)
     }
@@ -220,28 +156,21 @@ impl<'a> NodeStand<'a> {
         let events = self.cluster.repair_events(order.request())?;
         let total_s = started.elapsed().as_secs_f64();
         let (cpu_s, share) = (self.cluster.cpu_seconds() - cpu, processors.so_far()?);
-        let failed = |message: String| LabError::Daemon { who: "the coordinator".to_owned(), message };
-        let end = events.last().ok_or_else(|| failed("the recovery reported nothing".to_owned()))?;
+        let end = ended(&events, "recovery")?;
+        if end.done == 0 {
+            return Err(LabError::of_coordinator(&end.message));
+        }
         let flows: Vec<RepairOutcome> = events.iter().filter_map(RepairOutcome::of).collect();
-        if end.failed > 0 || end.done == 0 || end.state != "done" {
-            return Err(failed(end.message.clone()));
-        }
-        let mut ports: BTreeMap<(u32, bool), u64> = BTreeMap::new();
-        for link in flows.iter().flat_map(|flow| &flow.links) {
-            *ports.entry((link.from, false)).or_default() += link.bytes;
-            *ports.entry((link.to, true)).or_default() += link.bytes;
-        }
         let network: u64 = flows.iter().map(RepairOutcome::total_bytes).sum();
-        let metrics = [
+        Ok(sample([
             (RATE, end.total_bytes as f64 / total_s),
             (TOTAL, total_s),
             (CPU, cpu_s),
             (PROCESSOR_SHARE, share),
-            (BUSIEST, ports.into_values().max().unwrap_or(0) as f64),
+            (BUSIEST, busiest_bytes(flows.iter().flat_map(|flow| &flow.links)) as f64),
             (NETWORK, network as f64),
             (BLOCKS, end.done as f64),
-        ];
-        Ok(metrics.into_iter().map(|(metric, value)| (metric.to_owned(), value)).collect())
+        ]))
     }
 
     /// Has the recovery planned, and everybody who would take part prepare.
@@ -254,79 +183,92 @@ impl<'a> NodeStand<'a> {
         let events = self.cluster.repair_events(request)?;
         let seconds = started.elapsed().as_secs_f64();
         let coordinator_cpu_s = self.cluster.coordinator_cpu_seconds() - before;
-        match events.last() {
-            Some(end) if end.state == "done" && end.failed == 0 => {
-                Ok(Rehearsed { repairs: end.done, seconds, coordinator_cpu_s })
-            }
-            end => Err(LabError::Daemon {
-                who: "the coordinator".to_owned(),
-                message: end
-                    .map_or_else(|| "the dry run reported nothing".to_owned(), |end| end.message.clone()),
-            }),
-        }
+        Ok(Rehearsed { repairs: ended(&events, "dry run")?.done, seconds, coordinator_cpu_s })
     }
 
-    /// What one link carries: a plain TCP connection between two hosts.
+    /// Measures every recovery once a round, each round after a direct send of so many blocks' bytes: what one link carries.
+    /// The first connections, those of `warm_up`, are not measured.
     ///
     /// # Errors
-    /// Of the bare program.
-    pub fn direct(&self, block_bytes: u64) -> Result<Sample, LabError> {
+    /// Of the recoveries and sends; nothing is reported if one fails.
+    pub fn take_recoveries(
+        &self,
+        warm_up: &Order,
+        (direct, place): (Label, f64),
+        block_bytes: u64,
+        turns: &[(Label, f64, Order)],
+        results: &mut Results,
+    ) -> Result<(), LabError> {
+        (self.bench.say)("warming up");
+        self.recover(warm_up)?;
+        for round in 1..=results.setup.runs {
+            self.note(results, round, direct, place, self.send_rate(block_bytes)?);
+            for (label, x, order) in turns {
+                self.note(results, round, *label, *x, self.recover(order)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn send_rate(&self, block_bytes: u64) -> Result<Sample, LabError> {
         let bytes = SEND_BLOCKS * block_bytes;
-        let timing = bare::direct_send(&self.testbed, 1, 2, bytes, SEND_BYTES)?;
-        let metrics = [
+        let timing = self.send([1, 2], bytes)?;
+        Ok(sample([
             (RATE, bytes as f64 / timing.seconds),
             (TOTAL, timing.seconds),
             (CPU, timing.cpu_seconds),
             (PROCESSOR_SHARE, timing.processor_share),
-        ];
-        Ok(metrics.into_iter().map(|(metric, value)| (metric.to_owned(), value)).collect())
+        ]))
     }
 
     /// Adds a sample and says what it was.
-    pub fn note(
-        &self,
-        results: &mut Results,
-        round: usize,
-        (name, kind, shape): (&str, Kind, Shape),
-        x: f64,
-        sample: Sample,
-    ) {
-        let rate = sample.get(RATE).copied().unwrap_or_default();
-        (self.bench.say)(&format!(
-            "round {round} of {}: {name} at {}: {} MiB/s, {:.2} s",
-            results.setup.runs,
-            results.x.text(x),
-            Unit::MebibytesPerSecond.text(rate),
-            sample.get(TOTAL).copied().unwrap_or_default()
-        ));
-        results.add(name, kind, shape, x, sample);
+    fn note(&self, results: &mut Results, round: usize, label: Label, x: f64, sample: Sample) {
+        let rate = Unit::MebibytesPerSecond.text(sample.get(RATE).copied().unwrap_or_default());
+        let (at, seconds) = (results.x.text(x), sample.get(TOTAL).copied().unwrap_or_default());
+        self.say_round(round, results, &format!(": {} at {at}: {rate} MiB/s, {seconds:.2} s", label.name));
+        results.add(label, x, sample);
+    }
+}
+
+/// Bounds of series at `x`: how fast, or in which time, `lost` can be recovered at best over links as fast as the direct send.
+pub fn bound(results: &mut Results, series: &[&str], x: f64, lost: &[LostBlock]) {
+    let Some(link) = results.summary(DIRECT, x, RATE).map(|summary| Link(summary.median)) else { return };
+    let bytes: u64 = lost.iter().map(|block| block.bytes).sum();
+    let best = link.best(lost);
+    let best = if results.y.metric == RATE { best } else { bytes as f64 / best };
+    for name in series {
+        results.bound(name, x, best);
+    }
+}
+
+/// The last event of a job in which nothing failed.
+fn ended<'e>(events: &'e [JobEvent], job: &str) -> Result<&'e JobEvent, LabError> {
+    let nothing = || LabError::of_coordinator(format!("the {job} reported nothing"));
+    let end = events.last().ok_or_else(nothing)?;
+    match end.state.as_str() {
+        "done" if end.failed == 0 => Ok(end),
+        _ => Err(LabError::of_coordinator(&end.message)),
     }
 }
 
 impl Order {
+    /// The recovery of the lost node, received by whoever may.
+    pub fn new(scheme: &'static str, assign: &'static str) -> Order {
+        let (nodes, requestors) = (vec![LOST], Vec::new());
+        Order { nodes, scheme, assign, requestors, slice_bytes: SLICE_BYTES, parallel: 0 }
+    }
+
     fn request(&self) -> RepairRequest {
         RepairRequest {
-            node: self.nodes.first().copied().unwrap_or(LOST),
-            more_nodes: self.nodes.iter().skip(1).copied().collect(),
+            node: self.nodes.first().unwrap_or(&LOST).0,
+            more_nodes: self.nodes.iter().skip(1).map(|node| node.0).collect(),
             discard: true,
             scheme: self.scheme.to_owned(),
             assign: self.assign.to_owned(),
-            requestors: self.requestors.clone(),
+            requestors: self.requestors.iter().map(|node| node.0).collect(),
             slice_bytes: self.slice_bytes,
             parallel: self.parallel,
             ..RepairRequest::default()
         }
     }
-}
-
-/// An axis of names.
-pub fn named(label: &str, names: impl IntoIterator<Item = String>) -> Axis {
-    Axis { label: label.to_owned(), scale: Scale::Categories(names.into_iter().collect()) }
-}
-
-/// Puts the object and archives it.
-fn store(cluster: &LabCluster, spec: &NodeSpec) -> Result<(), LabError> {
-    let NodeSpec { code, block_bytes, stripes, .. } = *spec;
-    let code = codes::Code::parse(code).map_err(|error| LabError::BadSpec(error.to_string()))?;
-    cluster.store_stripes(OBJECT, &code, stripes, block_bytes)
 }

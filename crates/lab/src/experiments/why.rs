@@ -1,5 +1,6 @@
 //! Why a comparison came out as it did, said from what was measured and from nothing else.
 
+use super::stand::PROCESSOR_SHARE;
 use crate::report::{Comparison, Form, Results, Target};
 
 /// Above this share of all processors, they and not the network may decide.
@@ -8,13 +9,17 @@ pub const BUSY: f64 = 0.85;
 /// So close to its bound, a scheme has what the network gives: direct sends differ by as much.
 const AT_BOUND: f64 = 1.03;
 
+/// A note beside bounds of codes that do not read k blocks.
+pub const BYTES_MOVED: &str = "A bound here is the time that the busiest port takes for the bytes that were moved, for these \
+                               codes do not read k blocks.";
+
 /// What every scheme is asked for.
 const NEAR_BOUND: f64 = 1.1;
 
 /// What stands between `series` at `x` and its bound.
 pub fn bound(results: &Results, series: &str, x: f64) -> String {
     let Some(of_bound) = results.of_bound(series, x) else { return String::new() };
-    let share = results.summary(series, x, "processor_share").map_or(0.0, |summary| summary.median);
+    let share = results.median_of(series, x, PROCESSOR_SHARE);
     let reason = match share {
         _ if of_bound <= AT_BOUND => ": the network decides".to_owned(),
         share if share >= BUSY => {
@@ -48,14 +53,48 @@ pub fn ratio(results: &Results, series: &str, against: &str, x: f64, paper: Opti
     parts.join("; ")
 }
 
-/// How far a series is from its own bound, and that it must be within a tenth of it.
-pub fn own_bound(results: &Results, series: &str, x: f64) -> Comparison {
-    Comparison {
-        what: format!("{series} at {} against its own bound", results.x.text(x)),
-        form: Form::Times,
-        paper: None,
-        target: Target::AtMost(NEAR_BOUND),
-        ours: results.of_bound(series, x),
-        why: bound(results, series, x),
-    }
+/// What one series saves of another's time at `x`, beside the paper's figure. It must be faster at all, unless more is asked.
+pub fn saving(
+    results: &Results,
+    what: String,
+    [series, against]: [&str; 2],
+    x: f64,
+    paper: Option<f64>,
+) -> Comparison {
+    let why = ratio(results, series, against, x, paper);
+    Comparison::saving(what, results.ratio(series, against, x)).paper(paper).at_most(1.0).why(why)
+}
+
+/// The same where it is least and where it is most, of all `xs`, beside the least and the most of the paper. It must be the
+/// paper's least, if there is one. `place` stands before an x in a sentence: "at", "in".
+pub fn savings(
+    results: &Results,
+    [series, against]: [&str; 2],
+    xs: &[f64],
+    place: &str,
+    paper: Option<(f64, f64)>,
+) -> Vec<Comparison> {
+    let ratio = |x: &f64| results.ratio(series, against, *x).unwrap_or(f64::NAN);
+    let by_ratio = |a: &f64, b: &f64| ratio(a).total_cmp(&ratio(b));
+    let least = xs.iter().copied().max_by(by_ratio);
+    let most = xs.iter().copied().min_by(by_ratio);
+    let target = paper.map_or(Target::None, |(least, _)| Target::AtMost(least));
+    let judged = |x: f64, which: &str, paper: Option<f64>, target: Target| {
+        let at = results.x.text(x);
+        let what = format!("{series} against {against} where it saves {which}, {place} {at}");
+        saving(results, what, [series, against], x, paper).target(target)
+    };
+    let least = least.map(|x| judged(x, "least", paper.map(|range| range.0), target));
+    let most = most.map(|x| judged(x, "most", paper.map(|range| range.1), Target::None));
+    least.into_iter().chain(most).collect()
+}
+
+/// How far each series is from its own bound, and that it must be within a tenth of it.
+pub fn own_bounds(results: &Results, series: &[&str], x: f64) -> Vec<Comparison> {
+    let judged = |series: &&str| {
+        let what = format!("{series} at {} against its own bound", results.x.text(x));
+        let compared = Comparison::times(what, results.of_bound(series, x));
+        compared.at_most(NEAR_BOUND).why(bound(results, series, x))
+    };
+    series.iter().map(judged).collect()
 }

@@ -58,6 +58,42 @@ impl Form {
 }
 
 impl Comparison {
+    /// A ratio shown as a saving. It has no target, no counterpart in the paper and no reason, unless they are given.
+    pub fn saving(what: impl Into<String>, ours: Option<f64>) -> Comparison {
+        let (what, why) = (what.into(), String::new());
+        Comparison { what, form: Form::Saving, paper: None, target: Target::None, ours, why }
+    }
+
+    /// The same, shown as a multiple.
+    pub fn times(what: impl Into<String>, ours: Option<f64>) -> Comparison {
+        Comparison { form: Form::Times, ..Comparison::saving(what, ours) }
+    }
+
+    /// Beside the paper's value, if it has one.
+    pub fn paper(self, paper: impl Into<Option<f64>>) -> Comparison {
+        Comparison { paper: paper.into(), ..self }
+    }
+
+    /// What ours must be.
+    pub fn target(self, target: Target) -> Comparison {
+        Comparison { target, ..self }
+    }
+
+    /// Less than that, or as much.
+    pub fn at_most(self, limit: f64) -> Comparison {
+        self.target(Target::AtMost(limit))
+    }
+
+    /// More than that, or as much.
+    pub fn at_least(self, limit: f64) -> Comparison {
+        self.target(Target::AtLeast(limit))
+    }
+
+    /// With its reason.
+    pub fn why(self, why: impl Into<String>) -> Comparison {
+        Comparison { why: why.into(), ..self }
+    }
+
     /// Whether the target was met; `None` if there is none, or nothing was measured.
     pub fn met(&self) -> Option<bool> {
         match self.target {
@@ -107,14 +143,7 @@ mod tests {
     use super::*;
 
     fn saving(ours: f64) -> Comparison {
-        Comparison {
-            what: "pipeline over conventional".to_owned(),
-            form: Form::Saving,
-            paper: Some(0.105),
-            target: Target::AtMost(0.11),
-            ours: Some(ours),
-            why: String::new(),
-        }
+        Comparison::saving("pipeline over conventional", Some(ours)).paper(0.105).at_most(0.11)
     }
 
     #[test]

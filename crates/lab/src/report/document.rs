@@ -93,27 +93,23 @@ pub fn judged(comparisons: &[Comparison], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Axis, Form, Kind, Machine, Measure, Sample, Scale, Setup, Shape, Target, Unit};
+    use crate::report::{Axis, Label, Measure, Setup, Unit, sample};
 
     #[test]
     fn a_miss_is_printed_as_a_miss_beside_the_paper_and_records_survive_a_round_trip() {
         let setup = Setup {
-            machine: Machine::this(),
-            network: "hosts".to_owned(),
             hosts: Some(17),
             link_bits_per_s: Some(1_000_000_000),
             link_measured_bits_per_s: Some(955e6),
             code: Some("rs-10+4".to_owned()),
             block_bytes: Some(64 << 20),
-            slice_bytes: None,
-            runs: 2,
+            ..Setup::here("hosts", 2)
         };
-        let x = Axis { label: "slice size".to_owned(), scale: Scale::Bytes };
+        let x = Axis::bytes("slice size");
         let y = Measure::new("s", "repair time", Unit::Seconds);
         let mut results = Results::new("rp-8a", "a title", false, setup, x, y);
         for seconds in [0.61, 0.60] {
-            let sample = Sample::from([("s".to_owned(), seconds)]);
-            results.add("pipeline", Kind::Subject, Shape::Curve, 32768.0, sample);
+            results.add(Label::subject("pipeline"), 32768.0, sample([("s", seconds)]));
         }
         results.bound("pipeline", 32768.0, 0.55);
         let folder = tempfile::tempdir().unwrap();
@@ -123,14 +119,8 @@ mod tests {
         assert_eq!(read, results);
         assert_eq!(Results::load(&folder.path().join("none.json")).unwrap(), None);
 
-        let missed = Comparison {
-            what: "pipeline against a direct send".to_owned(),
-            form: Form::Times,
-            paper: Some(1.088),
-            target: Target::AtMost(1.02),
-            ours: read.of_bound("pipeline", 32768.0),
-            why: "because".to_owned(),
-        };
+        let missed = Comparison::times("pipeline against a direct send", read.of_bound("pipeline", 32768.0));
+        let missed = missed.paper(1.088).at_most(1.02).why("because");
         let chapter =
             |id, measured| Chapter { id, title: "a title", paper: "0.61 s", must_show: "less", measured };
         let measured = chapter("rp-8a", Some((read, vec![missed])));

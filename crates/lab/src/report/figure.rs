@@ -202,38 +202,27 @@ fn text(error: impl std::fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Axis, Kind, Machine, Measure, Sample, Setup, Unit};
+    use crate::report::{Axis, Label, Measure, Setup, Unit, sample};
 
     fn results(scale: Scale) -> Results {
-        let setup = Setup {
-            machine: Machine::this(),
-            network: "none".to_owned(),
-            hosts: None,
-            link_bits_per_s: None,
-            link_measured_bits_per_s: None,
-            code: None,
-            block_bytes: None,
-            slice_bytes: None,
-            runs: 3,
-        };
         let xs: Vec<f64> = match &scale {
             Scale::Bytes => vec![1024.0, 32_768.0, 1_048_576.0],
             Scale::Categories(names) => (0..names.len()).map(|index| index as f64).collect(),
         };
         let x = Axis { label: "slice size".to_owned(), scale };
         let y = Measure::new("s", "repair time", Unit::Seconds);
-        let mut results = Results::new("rp-8a", "a < b & c", false, setup, x, y);
+        let mut results = Results::new("rp-8a", "a < b & c", false, Setup::here("none", 3), x, y);
         results.log_y = results.x.scale == Scale::Bytes;
         let point = |x: f64, s: f64| Point {
             x,
             bound: Some(s * 0.9),
-            samples: [s, s * 1.1, s * 1.3].map(|s| Sample::from([("s".to_owned(), s)])).to_vec(),
+            samples: [s, s * 1.1, s * 1.3].map(|s| sample([("s", s)])).to_vec(),
         };
-        let mut chain = Series::new("pipeline", Kind::Subject, Shape::Curve);
+        let mut chain = Series::new(Label::subject("pipeline"));
         chain.points = xs.iter().map(|&x| point(x, 0.6)).collect();
-        let mut star = Series::new("conventional", Kind::Rival, Shape::Curve);
+        let mut star = Series::new(Label::rival("conventional"));
         star.points = xs.iter().map(|&x| point(x, 5.7)).collect();
-        let mut direct = Series::new("direct send", Kind::Bare, Shape::Level);
+        let mut direct = Series::new(Label::bare("direct send").level());
         direct.points = vec![point(xs[1], 0.56)];
         results.series = vec![chain, star, direct];
         results

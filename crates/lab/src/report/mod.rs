@@ -18,7 +18,9 @@ mod table;
 pub use comparison::{Comparison, Form, Target};
 pub use document::{Chapter, document, judged};
 pub use figure::figure;
-pub use results::{Axis, Kind, Measure, Point, Ratio, Results, Sample, Scale, Series, Shape, Spread, Unit};
+pub use results::{
+    Axis, Kind, Label, Measure, Point, Ratio, Results, Sample, Scale, Series, Shape, Spread, Unit, sample,
+};
 pub use setup::{Machine, Setup};
 pub use statistics::{Summary, percentile};
 pub use table::{Style, table};

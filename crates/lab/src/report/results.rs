@@ -152,6 +152,17 @@ pub enum Shape {
     Level,
 }
 
+/// The series that samples go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// Whose it is.
+    pub kind: Kind,
+    /// How it is drawn.
+    pub shape: Shape,
+}
+
 /// All samples at one x.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Point {
@@ -233,6 +244,11 @@ impl Results {
         self.series(series)?.at(x)?.summary(metric)
     }
 
+    /// Median of `metric` of a series at `x`; 0 where there is none.
+    pub fn median_of(&self, series: &str, x: f64, metric: &str) -> f64 {
+        self.summary(series, x, metric).map_or(0.0, |summary| summary.median)
+    }
+
     /// Median of what is compared.
     pub fn median(&self, series: &str, x: f64) -> Option<f64> {
         Some(self.summary(series, x, &self.y.metric)?.median)
@@ -249,9 +265,9 @@ impl Results {
     }
 
     /// Appends a sample to a series, which begins with its first sample.
-    pub fn add(&mut self, series: &str, kind: Kind, shape: Shape, x: f64, sample: Sample) {
-        let at = self.series.iter().position(|s| s.name == series).unwrap_or_else(|| {
-            self.series.push(Series::new(series, kind, shape));
+    pub fn add(&mut self, label: Label, x: f64, sample: Sample) {
+        let at = self.series.iter().position(|s| s.name == label.name).unwrap_or_else(|| {
+            self.series.push(Series::new(label));
             self.series.len() - 1
         });
         let points = &mut self.series[at].points;
@@ -286,20 +302,54 @@ impl Results {
     }
 }
 
-impl Ratio {
-    /// Columns of savings against each of these.
-    pub fn savings(against: &[&str]) -> Vec<Ratio> {
-        let saving = |name: &&str| Ratio { against: (*name).to_owned(), form: Form::Saving };
-        against.iter().map(saving).collect()
+/// Values by their metrics.
+pub fn sample<const N: usize>(metrics: [(&str, f64); N]) -> Sample {
+    metrics.into_iter().map(|(metric, value)| (metric.to_owned(), value)).collect()
+}
+
+impl Label {
+    /// The scheme that the experiment is about.
+    pub const fn subject(name: &'static str) -> Label {
+        Label { name, kind: Kind::Subject, shape: Shape::Curve }
     }
 
-    /// A column of multiples of this.
-    pub fn times(against: &str) -> Ratio {
-        Ratio { against: against.to_owned(), form: Form::Times }
+    /// A scheme to compare with.
+    pub const fn rival(name: &'static str) -> Label {
+        Label { name, kind: Kind::Rival, shape: Shape::Curve }
+    }
+
+    /// A bare program.
+    pub const fn bare(name: &'static str) -> Label {
+        Label { name, kind: Kind::Bare, shape: Shape::Curve }
+    }
+
+    /// The same as a level: measured at one x, and compared with all.
+    pub const fn level(self) -> Label {
+        Label { shape: Shape::Level, ..self }
+    }
+}
+
+impl Ratio {
+    /// Columns of savings against some series, then of multiples of others.
+    pub fn columns(savings: &[&str], multiples: &[&str]) -> Vec<Ratio> {
+        let column = |form| move |name: &&str| Ratio { against: (*name).to_owned(), form };
+        let savings = savings.iter().map(column(Form::Saving));
+        savings.chain(multiples.iter().map(column(Form::Times))).collect()
     }
 }
 
 impl Axis {
+    /// An axis of numbers of bytes.
+    pub fn bytes(label: &str) -> Axis {
+        Axis { label: label.to_owned(), scale: Scale::Bytes }
+    }
+
+    /// An axis of names.
+    pub fn named(label: &str, names: impl IntoIterator<Item = impl ToString>) -> Axis {
+        let names = names.into_iter().map(|name| name.to_string()).collect();
+        Axis { label: label.to_owned(), scale: Scale::Categories(names) }
+    }
+
     /// A value of this axis for people.
     pub fn text(&self, x: f64) -> String {
         match &self.scale {
@@ -364,7 +414,7 @@ impl Unit {
 
 impl Series {
     /// An empty one.
-    pub fn new(name: &str, kind: Kind, shape: Shape) -> Series {
+    pub fn new(Label { name, kind, shape }: Label) -> Series {
         Series { name: name.to_owned(), kind, shape, points: Vec::new() }
     }
 

@@ -66,6 +66,21 @@ impl Machine {
 }
 
 impl Setup {
+    /// On this machine, now; what else stays the same is to be told.
+    pub fn here(network: &str, runs: usize) -> Setup {
+        Setup {
+            machine: Machine::this(),
+            network: network.to_owned(),
+            hosts: None,
+            link_bits_per_s: None,
+            link_measured_bits_per_s: None,
+            code: None,
+            block_bytes: None,
+            slice_bytes: None,
+            runs,
+        }
+    }
+
     /// As one paragraph for people.
     pub fn text(&self) -> String {
         let machine = &self.machine;
@@ -145,17 +160,7 @@ mod tests {
         assert!(["dev", "release", "dist"].contains(&machine["profile"].as_str().unwrap()), "{machine}");
         machine.as_object_mut().unwrap().remove("profile");
         machine["commit"] = "abc1234".into();
-        let setup = |machine| Setup {
-            machine,
-            network: "one switch".to_owned(),
-            hosts: None,
-            link_bits_per_s: None,
-            link_measured_bits_per_s: None,
-            code: None,
-            block_bytes: None,
-            slice_bytes: None,
-            runs: 1,
-        };
+        let setup = |machine| Setup { machine, ..Setup::here("one switch", 1) };
         let old: Machine = serde_json::from_value(machine).unwrap();
         assert!(setup(old.clone()).text().contains("(abc1234), "));
         let new = Machine { profile: Some("dist".to_owned()), ..old };

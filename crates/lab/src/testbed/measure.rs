@@ -80,16 +80,6 @@ impl MeasuredLink {
     }
 }
 
-impl LinkReport {
-    /// Slowest and fastest link with a limit, as measured payload over the payload that the limit lets through.
-    pub fn spread(&self) -> Option<(f64, f64)> {
-        let ratios: Vec<f64> =
-            self.links.iter().filter_map(|link| Some(link.measured_mbit / link.expected_mbit()?)).collect();
-        let slowest = ratios.iter().copied().reduce(f64::min)?;
-        Some((slowest, ratios.iter().copied().fold(slowest, f64::max)))
-    }
-}
-
 /// Flows that share a limit, and what they may carry together.
 struct Probe {
     from: String,

@@ -14,6 +14,7 @@ pub use spec::{LinkRate, Racks, Spec};
 
 use crate::error::LabError;
 use crate::scratch;
+use serde::Serialize;
 use settings::Allowed;
 use shape::Limits;
 use state::{Records, State};
@@ -25,9 +26,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// One host of a testbed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Host {
     /// Its number, from 0.
+    #[serde(rename = "host")]
     pub index: usize,
     /// Its network namespace, as `ip netns` names it.
     pub namespace: String,
@@ -178,18 +180,9 @@ impl Testbed {
         Ok(self.state.limits.between(from, to))
     }
 
-    /// The limit of a host's port, in each direction.
-    ///
-    /// # Errors
-    /// [`LabError::NoHost`].
-    pub fn port_rate(&self, host: usize) -> Result<LinkRate, LabError> {
-        let hosts = self.hosts.len();
-        self.state.limits.ports.get(host).copied().ok_or(LabError::NoHost { index: host, hosts })
-    }
-
-    /// The limit of each link between a rack and the core, in each direction.
-    pub fn core_rate(&self) -> LinkRate {
-        self.state.limits.core
+    /// All limits in force.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.state.limits
     }
 
     /// Limits every host's port, in each direction. Queued packets are dropped: not while something is measured.
@@ -197,10 +190,7 @@ impl Testbed {
     /// # Errors
     /// [`LabError::BadSpec`]; whatever `tc` says.
     pub fn set_rate(&mut self, rate: LinkRate) -> Result<(), LabError> {
-        spec::check_rate(rate)?;
-        let mut limits = self.state.limits.clone();
-        limits.ports.fill(rate);
-        self.change_limits(limits)
+        self.change_limits(rate, |limits| limits.ports.fill(rate))
     }
 
     /// Limits one host's port, in each direction.
@@ -209,10 +199,7 @@ impl Testbed {
     /// As [`Testbed::set_rate`]; [`LabError::NoHost`].
     pub fn set_host_rate(&mut self, host: usize, rate: LinkRate) -> Result<(), LabError> {
         self.host(host)?;
-        spec::check_rate(rate)?;
-        let mut limits = self.state.limits.clone();
-        limits.ports[host] = rate;
-        self.change_limits(limits)
+        self.change_limits(rate, |limits| limits.ports[host] = rate)
     }
 
     /// Limits the links between racks and the core.
@@ -220,39 +207,24 @@ impl Testbed {
     /// # Errors
     /// As [`Testbed::set_rate`].
     pub fn set_core_rate(&mut self, rate: LinkRate) -> Result<(), LabError> {
-        spec::check_rate(rate)?;
-        self.change_limits(Limits { core: rate, ..self.state.limits.clone() })
+        self.change_limits(rate, |limits| limits.core = rate)
     }
 
-    /// Limits what one host sends to another, beside the limits of their ports.
+    /// Limits what hosts send to others, (from, to, limit), beside the limits of their ports.
     ///
     /// # Errors
     /// As [`Testbed::set_rate`]; [`LabError::NoHost`].
-    pub fn limit_pair(&mut self, from: usize, to: usize, rate: LinkRate) -> Result<(), LabError> {
-        self.limit_pairs(&[(from, to, rate)])
-    }
-
-    /// The same for several pairs at once.
-    ///
-    /// # Errors
-    /// As [`Testbed::limit_pair`].
     pub fn limit_pairs(&mut self, pairs: &[(usize, usize, LinkRate)]) -> Result<(), LabError> {
-        let mut limits = self.state.limits.clone();
         for &(from, to, rate) in pairs {
             self.host(from)?;
             self.host(to)?;
             spec::check_rate(rate)?;
-            limits.set_pair(from, to, rate);
         }
-        self.change_limits(limits)
-    }
-
-    /// Ends every process on its hosts: what a killed experiment left. How many there were.
-    ///
-    /// # Errors
-    /// [`LabError::Daemon`] if one does not end.
-    pub fn end_processes(&self) -> Result<usize, LabError> {
-        namespace::end_processes(&layout::namespaces(self.spec()).into_iter().collect())
+        self.change_limits(LinkRate::UNLIMITED, |limits| {
+            for &(from, to, rate) in pairs {
+                limits.set_pair(from, to, rate);
+            }
+        })
     }
 
     /// Measures links before they are believed.
@@ -268,7 +240,11 @@ impl Testbed {
         measure::measure(&self.hosts, self.spec(), &self.state.limits)
     }
 
-    fn change_limits(&mut self, limits: Limits) -> Result<(), LabError> {
+    /// Changes limits, to `rate` where that is one.
+    fn change_limits(&mut self, rate: LinkRate, change: impl FnOnce(&mut Limits)) -> Result<(), LabError> {
+        spec::check_rate(rate)?;
+        let mut limits = self.state.limits.clone();
+        change(&mut limits);
         let records = self.records.clone();
         let lock = records.lock()?;
         self.set_limits(&lock, limits)
@@ -281,7 +257,7 @@ impl Testbed {
         self.records.write(&self.state)?;
         for (namespace, batch) in self.state.limits.batches(&self.state.spec) {
             if before.get(&namespace) != Some(&batch) {
-                tools::tc(lock, &namespace, &batch)?;
+                tools::run(lock, "tc", Some(&namespace), &batch)?;
             }
         }
         Ok(())
@@ -308,21 +284,26 @@ fn all_there(spec: &Spec) -> bool {
 fn build(lock: &File, state: &State) -> Result<(), LabError> {
     let spec = &state.spec;
     let names = layout::namespaces(spec);
-    tools::ip(lock, None, &names.iter().map(|name| format!("netns add {name}\n")).collect::<String>())?;
+    tools::run(
+        lock,
+        "ip",
+        None,
+        &names.iter().map(|name| format!("netns add {name}\n")).collect::<String>(),
+    )?;
     let allowed = Allowed::new()?;
     for name in &names {
         namespace::inside(name, settings::apply)??;
     }
     drop(allowed);
-    tools::ip(lock, None, &layout::cables(spec))?;
+    tools::run(lock, "ip", None, &layout::cables(spec))?;
     for host in 0..spec.hosts {
-        tools::ip(lock, Some(&layout::host_namespace(spec, host)), &layout::host_setup(spec, host))?;
+        tools::run(lock, "ip", Some(&layout::host_namespace(spec, host)), &layout::host_setup(spec, host))?;
     }
     for (name, ports) in layout::switches(spec) {
-        tools::ip(lock, Some(&name), &layout::switch_setup(&ports))?;
+        tools::run(lock, "ip", Some(&name), &layout::switch_setup(&ports))?;
     }
     for (name, batch) in state.limits.batches(spec) {
-        tools::tc(lock, &name, &batch)?;
+        tools::run(lock, "tc", Some(&name), &batch)?;
     }
     Ok(())
 }
@@ -332,6 +313,11 @@ fn build(lock: &File, state: &State) -> Result<(), LabError> {
 fn clear(lock: &File, name: &str) -> Result<usize, LabError> {
     let names = namespace::existing(&layout::prefix(name))?;
     namespace::end_processes(&names)?;
-    tools::ip(lock, None, &names.iter().map(|name| format!("netns del {name}\n")).collect::<String>())?;
+    tools::run(
+        lock,
+        "ip",
+        None,
+        &names.iter().map(|name| format!("netns del {name}\n")).collect::<String>(),
+    )?;
     Ok(names.len())
 }

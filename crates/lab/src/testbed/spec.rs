@@ -1,6 +1,6 @@
 //! What a testbed should look like.
 
-use crate::error::LabError;
+use crate::error::{LabError, bad};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -123,9 +123,8 @@ impl Spec {
         struct Matrix {
             bandwidth: Vec<Vec<f64>>,
         }
-        let matrix: Matrix = serde_json::from_str(text).map_err(|e| {
-            LabError::BadSpec(format!("the matrix must be {{\"bandwidth\": [[Mbit/s, …], …]}}: {e}"))
-        })?;
+        let matrix: Matrix = serde_json::from_str(text)
+            .map_err(|e| bad(format!("the matrix must be {{\"bandwidth\": [[Mbit/s, …], …]}}: {e}")))?;
         Ok(matrix.bandwidth)
     }
 
@@ -134,7 +133,7 @@ impl Spec {
     /// # Errors
     /// [`LabError::BadSpec`].
     pub fn check(&self) -> Result<(), LabError> {
-        let bad = |why: String| Err(LabError::BadSpec(why));
+        let bad = |why: String| Err(bad(why));
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.chars().all(plain) {
             return bad(format!(
@@ -178,9 +177,7 @@ impl Spec {
 /// Whether a token bucket can be set to that.
 pub fn check_rate(rate: LinkRate) -> Result<(), LabError> {
     if rate.is_limited() && rate < LinkRate::mbit(MIN_MBIT) {
-        return Err(LabError::BadSpec(format!(
-            "{rate} is too little for a link: from 1 Mbit/s, or no limit"
-        )));
+        return Err(bad(format!("{rate} is too little for a link: from 1 Mbit/s, or no limit")));
     }
     Ok(())
 }

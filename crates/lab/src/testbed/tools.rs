@@ -8,16 +8,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
 
-/// Runs lines of `ip`, in a namespace or outside all. The first that fails ends it.
-pub fn ip(lock: &File, namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
-    run(lock, "ip", namespace, batch)
-}
-
-/// Runs lines of `tc` in a namespace. The first that fails ends it.
-pub fn tc(lock: &File, namespace: &str, batch: &str) -> Result<(), LabError> {
-    run(lock, "tc", Some(namespace), batch)
-}
-
 /// Whether a testbed can be made here at all.
 ///
 /// # Errors
@@ -33,7 +23,8 @@ pub fn check() -> Result<(), LabError> {
     Ok(())
 }
 
-fn run(lock: &File, tool: &'static str, namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
+/// Runs lines of `ip` or `tc`, in a namespace or outside all. The first that fails ends it.
+pub fn run(lock: &File, tool: &'static str, namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
     if batch.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may give up
 
+use client::PutOptions;
 use lab::{ClusterSpec, LabCluster, LabError, LinkRate, Racks, RepairOrder, RepairOutcome, Spec, Testbed};
+use model::{NodeId, Peer};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,6 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     let testbed = Testbed::up(&Spec::flat(&name, HOSTS, LinkRate::mbit(1000.0))).unwrap();
     let spec = ClusterSpec {
         binary: stripeline(),
-        coordinator_host: 0,
         node_hosts: (0..HOSTS).collect(),
         block_bytes: BLOCK_BYTES,
         folder: None,
@@ -44,15 +45,15 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     };
     let cluster = LabCluster::start(&testbed, &spec).unwrap();
     let bytes: Vec<u8> = (0..K * BLOCK_BYTES).map(|i| (i * 31 + i / 251) as u8).collect();
-    cluster.put("object", Cursor::new(bytes), 1).unwrap();
+    cluster.put("object", Cursor::new(bytes), one_replica()).unwrap();
     cluster.archive("object", CODE).unwrap();
     let requestor = spare_node(&cluster);
 
     let busiest = |scheme: &str| {
         let order = RepairOrder {
             slice_bytes: SLICE_BYTES,
-            requestor,
-            ..RepairOrder::discarded("object", 0, scheme)
+            requestor: Some(requestor),
+            ..RepairOrder::discarded("object", scheme)
         };
         let outcome = cluster.repair(&order).unwrap();
         assert_eq!(outcome.scheme, scheme);
@@ -64,7 +65,7 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     let measured = ["conventional", "ppr", "ppr-sliced", "pipeline", "pipe-b", "pipe-s"].map(busiest);
     // A star into the requestor; a tree in which it takes two sums; chains in which every port carries one block.
     assert_eq!(measured.map(|port| port.1), [3, 2, 2, 1, 1, 1].map(|blocks| blocks * BLOCK_BYTES));
-    assert_eq!(measured[0].0, (requestor, true));
+    assert_eq!(measured[0].0, (Peer::Node(requestor), true));
     cluster.shutdown().unwrap();
 }
 
@@ -81,7 +82,6 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
     let testbed = Testbed::up(&Spec { racks, ..Spec::flat(&name, 9, LinkRate::mbit(1000.0)) }).unwrap();
     let spec = ClusterSpec {
         binary: stripeline(),
-        coordinator_host: 0,
         node_hosts: (0..6).collect(),
         block_bytes: BLOCK_BYTES,
         folder: None,
@@ -89,33 +89,36 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
     };
     let mut cluster = LabCluster::start(&testbed, &spec).unwrap();
     let bytes: Vec<u8> = (0..4 * BLOCK_BYTES).map(|i| (i * 29 + i / 253) as u8).collect();
-    cluster.put("object", Cursor::new(bytes), 1).unwrap();
+    cluster.put("object", Cursor::new(bytes), one_replica()).unwrap();
     cluster.archive("object", "rs-4+2").unwrap();
-    let spares: Vec<u32> = (6..9).map(|host| cluster.add_node(host).unwrap()).collect();
-    assert_eq!(spares, [7, 8, 9]);
+    let spares: Vec<NodeId> = (6..9).map(|host| cluster.add_node(host).unwrap()).collect();
+    assert_eq!(spares, [7, 8, 9].map(NodeId));
     let info = cluster.lookup("object").unwrap();
-    let members: Vec<u32> =
-        info.blocks[0].stripe.clone().unwrap().members.iter().map(|member| member.node).collect();
-    let rack = |node: u32| cluster.host_of(node).unwrap().rack;
+    let members: Vec<NodeId> =
+        info.blocks[0].stripe.clone().unwrap().members.iter().map(|member| NodeId(member.node)).collect();
+    let rack = |node: NodeId| cluster.host_of(node).unwrap().rack;
     let near = *spares.iter().find(|node| rack(**node) == rack(members[0])).unwrap();
     let order = |scheme: &str| RepairOrder {
         slice_bytes: SLICE_BYTES,
-        requestor: near,
-        ..RepairOrder::discarded("object", 0, scheme)
+        requestor: Some(near),
+        ..RepairOrder::discarded("object", scheme)
     };
     let blocks = |bytes: u64| bytes as f64 / BLOCK_BYTES as f64;
 
     // RP §4.2: one helper is near, the other three are in two racks: two blocks cross, whoever is named first.
-    let named: Vec<u32> = [3, 1, 5, 2].map(|member: usize| members[member]).to_vec();
+    let named: Vec<NodeId> = [3, 1, 5, 2].map(|member: usize| members[member]).to_vec();
     for helpers in [Vec::new(), named.clone()] {
         let outcome = cluster.repair(&RepairOrder { helpers, ..order("rack-aware") }).unwrap();
-        let crossing = outcome.links.iter().filter(|link| rack(link.from) != rack(link.to));
+        let crossing = outcome.links.iter().filter(|link| {
+            let [from, to] = [link.from, link.to].map(|end| rack(end.node().unwrap()));
+            from != to
+        });
         assert_eq!(blocks(crossing.map(|link| link.bytes).sum()), 2.0, "{:?}", outcome.links);
         assert_eq!(blocks(outcome.total_bytes()), 4.0);
     }
     // A plain chain takes helpers as they are named.
     let outcome = cluster.repair(&RepairOrder { helpers: named.clone(), ..order("pipeline") }).unwrap();
-    let way: Vec<u32> = named.iter().copied().chain([near]).collect();
+    let way: Vec<Peer> = named.iter().copied().chain([near]).map(Peer::Node).collect();
     for hop in way.windows(2) {
         assert!(outcome.links.iter().any(|l| (l.from, l.to) == (hop[0], hop[1])), "{:?}", outcome.links);
     }
@@ -127,12 +130,12 @@ fn racks_links_and_several_blocks_move_what_the_papers_say() {
         assert_eq!(read, [BLOCK_BYTES; 4], "{scheme}: each helper reads its block once");
     }
     // RP §4.3: the helper whose links are slow is left out.
-    let slow = members[4];
+    let slow = members[4].0;
     let rate = |from: u32, to: u32| if from == slow || to == slow { 10 } else { 500 };
     let rows: Vec<Vec<u32>> = (1..=9).map(|from| (1..=9).map(|to| rate(from, to)).collect()).collect();
     cluster.set_links(&serde_json::json!({ "bandwidth": rows }).to_string()).unwrap();
     let outcome = cluster.repair(&order("weighted")).unwrap();
-    assert!(outcome.links.iter().all(|link| link.from != slow), "{:?}", outcome.links);
+    assert!(outcome.links.iter().all(|link| link.from.number() != slow), "{:?}", outcome.links);
     cluster.shutdown().unwrap();
 }
 
@@ -172,20 +175,24 @@ fn stripeline() -> PathBuf {
     program
 }
 
+fn one_replica() -> PutOptions {
+    PutOptions { replicas: 1, ..PutOptions::default() }
+}
+
 fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
 /// A node without a block of the stripe.
-fn spare_node(cluster: &LabCluster) -> u32 {
+fn spare_node(cluster: &LabCluster) -> NodeId {
     let object = cluster.lookup("object").unwrap();
     let members = object.blocks[0].stripe.clone().unwrap().members;
-    cluster.node_ids().find(|node| members.iter().all(|member| member.node != *node)).unwrap()
+    cluster.nodes().find(|node| members.iter().all(|member| member.node != node.0)).unwrap()
 }
 
 /// The side of a node's port with the most payload: (node, receiving), bytes.
-fn busiest_port(outcome: &RepairOutcome) -> ((u32, bool), u64) {
-    let mut ports: BTreeMap<(u32, bool), u64> = BTreeMap::new();
+fn busiest_port(outcome: &RepairOutcome) -> ((Peer, bool), u64) {
+    let mut ports: BTreeMap<(Peer, bool), u64> = BTreeMap::new();
     for link in &outcome.links {
         *ports.entry((link.from, false)).or_default() += link.bytes;
         *ports.entry((link.to, true)).or_default() += link.bytes;

@@ -26,7 +26,6 @@ const SOCKET_FILES: &[(&str, usize)] =
 
 /// The circles of modules that are left. None may be added, and one that is gone is struck from the list.
 const CIRCLES: &[&str] = &[
-    "cli: cluster job objects repair",
     "client: get outlet put read writer",
     "coordinator: attempt audit jobs links shared",
     "exec: ends engine",

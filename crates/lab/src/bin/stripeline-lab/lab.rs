@@ -130,12 +130,11 @@ fn link_rate(rate: Rate) -> LinkRate {
 }
 
 fn testbed_json(testbed: &Testbed) -> Value {
-    let host = |host: &lab::Host| json!({"host": host.index, "namespace": host.namespace, "addr": host.addr, "rack": host.rack});
     json!({
         "name": testbed.spec().name,
         "whole": true,
         "spec": testbed.spec(),
-        "hosts": testbed.hosts().iter().map(host).collect::<Vec<_>>(),
+        "hosts": testbed.hosts(),
     })
 }
 

@@ -1,7 +1,6 @@
 //! The least time in which a network carries what a repair moved: on uneven links the counterpart of timeslots (RP §2.2,
 //! §4). Computed from bytes that nodes counted and from the testbed's limits; the planner's predictions are not asked.
 
-use crate::error::LabError;
 use crate::testbed::{LinkRate, Testbed};
 use std::collections::BTreeMap;
 
@@ -31,18 +30,15 @@ enum Resource {
 
 impl Capacities {
     /// Those of a testbed as they are now.
-    ///
-    /// # Errors
-    /// None that a testbed which is up gives reason for.
-    pub fn of(testbed: &Testbed) -> Result<Capacities, LabError> {
-        let hosts = testbed.hosts();
-        let row = |from: usize| (0..hosts.len()).map(|to| testbed.rate_between(from, to)).collect();
-        Ok(Capacities {
-            ports: (0..hosts.len()).map(|host| testbed.port_rate(host)).collect::<Result<_, _>>()?,
+    pub fn of(testbed: &Testbed) -> Capacities {
+        let (hosts, limits) = (testbed.hosts(), testbed.limits());
+        let row = |from: usize| (0..hosts.len()).map(|to| limits.between(from, to)).collect();
+        Capacities {
+            ports: limits.ports.clone(),
             racks: hosts.iter().map(|host| host.rack).collect(),
-            core: testbed.core_rate(),
-            between: (0..hosts.len()).map(row).collect::<Result<_, _>>()?,
-        })
+            core: limits.core,
+            between: (0..hosts.len()).map(row).collect(),
+        }
     }
 
     /// Seconds for a flow whose nodes pass slices of so many bytes on: its busiest link, port or rack takes so long, and

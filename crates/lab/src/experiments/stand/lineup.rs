@@ -1,6 +1,7 @@
 //! Who is measured, and under which name.
 
-use crate::report::{Kind, Shape};
+use super::StandSpec;
+use crate::report::{Axis, Label, Scale};
 
 /// One plain TCP connection.
 pub const DIRECT: &str = "direct send";
@@ -9,16 +10,21 @@ pub const RELAY_CHAIN: &str = "bare relay chain";
 /// … that read a file and XOR it in.
 pub const HELPER_CHAIN: &str = "bare helper chain";
 
-/// The series that a contender's samples go to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Label {
-    /// Its name.
-    pub name: &'static str,
-    /// Whose it is.
-    pub kind: Kind,
-    /// How it is drawn.
-    pub shape: Shape,
-}
+/// Schemes under their own names: a star, …
+pub const CONVENTIONAL: &str = "conventional";
+/// … a tree that forwards whole sums, …
+pub const PPR: &str = "ppr";
+/// … the same tree in slices, …
+pub const PPR_SLICED: &str = "ppr-sliced";
+/// … and a chain in slices.
+pub const PIPELINE: &str = "pipeline";
+
+/// Ours beside the schemes that the papers compare with.
+pub const SCHEMES: [Label; 4] =
+    [Label::subject(PIPELINE), Label::rival(CONVENTIONAL), Label::rival(PPR), Label::rival(PPR_SLICED)];
+
+/// Slices of the schemes that have any, where nothing else is asked (RP §6.1).
+pub const SLICE_BYTES: u32 = 32 << 10;
 
 /// What takes a turn. Stripes by their index on the stand, sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,28 +49,6 @@ pub struct Lineup {
     pub entries: Vec<(Label, f64, Contender)>,
 }
 
-impl Label {
-    /// The scheme that the experiment is about.
-    pub const fn subject(name: &'static str) -> Label {
-        Label { name, kind: Kind::Subject, shape: Shape::Curve }
-    }
-
-    /// A scheme to compare with.
-    pub const fn rival(name: &'static str) -> Label {
-        Label { name, kind: Kind::Rival, shape: Shape::Curve }
-    }
-
-    /// A bare program.
-    pub const fn bare(name: &'static str) -> Label {
-        Label { name, kind: Kind::Bare, shape: Shape::Curve }
-    }
-
-    /// The same as a level: measured at one x, and compared with all.
-    pub const fn level(self) -> Label {
-        Label { shape: Shape::Level, ..self }
-    }
-}
-
 impl Contender {
     /// A verified repair.
     pub fn repair(stripe: usize, scheme: &'static str, slice_bytes: u32) -> Contender {
@@ -73,8 +57,40 @@ impl Contender {
 }
 
 impl Lineup {
+    /// Each of the schemes that labels name, on every stripe: at its block size if that is what varies, else at its index.
+    /// A direct send is one level if all blocks are of one size, else beside each stripe.
+    pub fn over_stripes(spec: &StandSpec, axis: &Axis, labels: &[Label]) -> Lineup {
+        let mut lineup = Lineup::default();
+        let one_size = spec.stripes.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        for (stripe, &(_, bytes)) in spec.stripes.iter().enumerate() {
+            let x = if axis.scale == Scale::Bytes { bytes as f64 } else { stripe as f64 };
+            lineup.add_schemes(stripe, x, labels);
+            if !one_size {
+                lineup.add(Label::bare(DIRECT), x, Contender::Direct { bytes });
+            }
+        }
+        if one_size {
+            lineup.add_level(spec);
+        }
+        lineup
+    }
+
     /// Adds one.
     pub fn add(&mut self, label: Label, x: f64, contender: Contender) {
         self.entries.push((label, x, contender));
+    }
+
+    /// Adds repairs by the schemes that labels name.
+    pub fn add_schemes(&mut self, stripe: usize, x: f64, labels: &[Label]) {
+        for &label in labels {
+            self.add(label, x, Contender::repair(stripe, label.name, SLICE_BYTES));
+        }
+    }
+
+    /// Adds direct sends of a block as a level, at the first x of an axis of names.
+    pub fn add_level(&mut self, spec: &StandSpec) {
+        if let Some(&(_, bytes)) = spec.stripes.first() {
+            self.add(Label::bare(DIRECT).level(), 0.0, Contender::Direct { bytes });
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics of repairs and bare sends, SI units.
 
-use crate::cluster::RepairOutcome;
-use crate::report::Sample;
+use crate::cluster::{RepairOutcome, busiest_bytes};
+use crate::report::{Sample, sample};
 use cli::bare::Timing;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub const LEAST: &str = "least_s";
 /// Bytes that a node read from its disk, the one that read most.
 pub const MOST_READ: &str = "most_read_bytes";
 /// Payload bytes through the busiest side of a node's port.
-const BUSIEST: &str = "busiest_bytes";
+pub const BUSIEST: &str = "busiest_bytes";
 /// Payload bytes over all links.
 pub const NETWORK: &str = "network_bytes";
 
@@ -31,7 +31,7 @@ pub fn repair(outcome: &RepairOutcome, order_s: f64) -> Sample {
         (DURABLE, outcome.durable_s),
         (CPU, outcome.cpu_s),
         (PROCESSOR_SHARE, outcome.processor_share),
-        (BUSIEST, busiest_bytes(outcome) as f64),
+        (BUSIEST, busiest_bytes(&outcome.links) as f64),
         (NETWORK, outcome.total_bytes() as f64),
         (MOST_READ, most_read_bytes(outcome) as f64),
     ])
@@ -57,18 +57,4 @@ pub fn mean(samples: &[Sample]) -> Sample {
 
 pub fn bare(timing: &Timing) -> Sample {
     sample([(VERIFIED, timing.seconds), (CPU, timing.cpu_seconds), (PROCESSOR_SHARE, timing.processor_share)])
-}
-
-/// Payload through the busiest side of a node's port.
-fn busiest_bytes(outcome: &RepairOutcome) -> u64 {
-    let mut ports: BTreeMap<(u32, bool), u64> = BTreeMap::new();
-    for link in &outcome.links {
-        *ports.entry((link.from, false)).or_default() += link.bytes;
-        *ports.entry((link.to, true)).or_default() += link.bytes;
-    }
-    ports.into_values().max().unwrap_or(0)
-}
-
-fn sample<const N: usize>(metrics: [(&str, f64); N]) -> Sample {
-    metrics.into_iter().map(|(metric, value)| (metric.to_owned(), value)).collect()
 }

@@ -1,9 +1,10 @@
 //! A stripe to repair.
 
 use crate::cluster::{LabCluster, RepairOrder};
-use crate::error::LabError;
+use crate::error::{LabError, bad};
 use codes::Code;
-use model::BlockId;
+use model::{BlockId, NodeId};
+use plan::Draw;
 use std::collections::BTreeSet;
 
 /// An archived object of one stripe.
@@ -15,17 +16,17 @@ pub struct Stripe {
     /// Bytes of each block.
     pub block_bytes: u64,
     /// The node of each block. The first one's block is the one that is repaired.
-    pub members: Vec<u32>,
+    pub members: Vec<NodeId>,
     /// The files of the other blocks.
     pub files: BTreeSet<String>,
-    /// A node that holds no block of it.
-    pub requestor: u32,
+    /// The node that rebuilds: one that holds no block of it.
+    pub requestor: NodeId,
     /// Hosts of k other blocks, then the requestor's: the way of a chain.
     pub chain: Vec<usize>,
 }
 
 impl Stripe {
-    /// Puts an object that fills a stripe and archives it. It has no requestor yet.
+    /// Puts an object that fills a stripe and archives it. Its requestor is not chosen yet.
     ///
     /// # Errors
     /// [`LabError::Client`]; [`LabError::BadSpec`] for a bad code.
@@ -35,16 +36,16 @@ impl Stripe {
         code: &str,
         block_bytes: u64,
     ) -> Result<Stripe, LabError> {
-        let code = Code::parse(code).map_err(|error| LabError::BadSpec(error.to_string()))?;
+        let code = Code::parse(code).map_err(bad)?;
         cluster.store_stripes(object, &code, 1, block_bytes)?;
         let info = cluster.lookup(object)?;
         let stripe = info.blocks.first().and_then(|block| block.stripe.as_ref());
-        let stripe = stripe.ok_or_else(|| LabError::BadSpec(format!("{object} was not archived")))?;
-        let members = stripe.members.iter().map(|member| member.node).collect();
+        let stripe = stripe.ok_or_else(|| bad(format!("{object} was not archived")))?;
+        let members = stripe.members.iter().map(|member| NodeId(member.node)).collect();
         let others = stripe.members.iter().skip(1);
         let files = others.filter_map(|member| Some(BlockId::from_slice(&member.block).ok()?.to_string()));
-        let (object, files) = (object.to_owned(), files.collect());
-        Ok(Stripe { object, code, block_bytes, members, files, requestor: 0, chain: Vec::new() })
+        let (object, files, requestor) = (object.to_owned(), files.collect(), NodeId(0));
+        Ok(Stripe { object, code, block_bytes, members, files, requestor, chain: Vec::new() })
     }
 
     /// Chooses the last node without a block of it as the requestor, and with it the way of a chain.
@@ -52,20 +53,23 @@ impl Stripe {
     /// # Errors
     /// [`LabError::BadSpec`] if there is none.
     pub fn find_requestor(&mut self, cluster: &LabCluster) -> Result<(), LabError> {
-        let spare = cluster.node_ids().rev().find(|node| !self.members.contains(node));
-        let none = || LabError::BadSpec(format!("no node is free of {}'s stripe", self.object));
-        self.requestor = spare.ok_or_else(none)?;
+        let spare = cluster.nodes().rev().find(|node| !self.members.contains(node));
+        self.requestor = spare.ok_or_else(|| bad(format!("no node is free of {}'s stripe", self.object)))?;
         let way = self.members.iter().skip(1).take(self.code.k()).chain([&self.requestor]);
         self.chain = way.map(|&node| Ok(cluster.host_of(node)?.index)).collect::<Result<_, LabError>>()?;
         Ok(())
     }
 
+    /// The nodes of all other blocks in random order: the first k help.
+    pub fn shuffled_helpers(&self, draw: &mut Draw) -> Vec<NodeId> {
+        let mut helpers = self.members[1..].to_vec();
+        draw.shuffle(&mut helpers);
+        helpers
+    }
+
     /// The order to repair its first block.
     pub fn order(&self, scheme: &str, slice_bytes: u32) -> RepairOrder {
-        RepairOrder {
-            slice_bytes,
-            requestor: self.requestor,
-            ..RepairOrder::discarded(&self.object, 0, scheme)
-        }
+        let requestor = Some(self.requestor);
+        RepairOrder { slice_bytes, requestor, ..RepairOrder::discarded(&self.object, scheme) }
     }
 }

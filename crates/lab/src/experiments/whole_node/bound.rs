@@ -1,16 +1,14 @@
 //! How fast a node can be recovered at best: the busiest link of any assignment, and why a recovery falls short of it.
 
-use crate::error::LabError;
-use crate::report::{Comparison, Form, Results, Target};
+use super::{RATE, TOTAL};
+use crate::error::{LabError, bad};
+use crate::experiments::stand::{BUSIEST, DIRECT, PROCESSOR_SHARE};
+use crate::experiments::why::BUSY;
+use crate::report::{Comparison, Results, Target};
 use model::NodeId;
 use plan::recovery::{LostBlock, busiest_bound};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::proto::ObjectInfo;
-
-use super::{BUSIEST, DIRECT, PROCESSOR_SHARE, RATE, TOTAL};
-
-/// Above this share of all processors, they and not the network may decide.
-const BUSY: f64 = 0.85;
 
 /// So near to its bound a recovery has what the busiest link gives.
 const NEAR: f64 = 0.9;
@@ -32,24 +30,28 @@ impl Link {
 }
 
 /// The blocks of an object's stripes that are on the nodes `lost`, with who may help and receive.
-pub fn lost_blocks(info: &ObjectInfo, lost: &[u32], requestors: &[u32]) -> Result<Vec<LostBlock>, LabError> {
+pub fn lost_blocks(
+    info: &ObjectInfo,
+    lost: &[NodeId],
+    requestors: &[NodeId],
+) -> Result<Vec<LostBlock>, LabError> {
     let mut seen = BTreeSet::new();
     let mut blocks = Vec::new();
     for block in &info.blocks {
-        let not_archived = || LabError::BadSpec(format!("{} was not archived", info.name));
+        let not_archived = || bad(format!("{} was not archived", info.name));
         let stripe = block.stripe.as_ref().ok_or_else(not_archived)?;
         if !seen.insert(&stripe.stripe) {
             continue;
         }
-        let code = codes::Code::parse(&stripe.code).map_err(|error| LabError::BadSpec(error.to_string()))?;
-        let is_lost = |node: u32| node == 0 || lost.contains(&node);
-        let members = || stripe.members.iter().map(|member| member.node);
-        let may_receive = |&node: &u32| !is_lost(node) && members().all(|holder| holder != node);
-        for own in stripe.members.iter().filter(|member| lost.contains(&member.node)) {
+        let code = codes::Code::parse(&stripe.code).map_err(bad)?;
+        let is_lost = |node: NodeId| node == NodeId(0) || lost.contains(&node);
+        let members = || stripe.members.iter().map(|member| NodeId(member.node));
+        let may_receive = |&node: &NodeId| !is_lost(node) && members().all(|holder| holder != node);
+        for own in stripe.members.iter().filter(|member| lost.contains(&NodeId(member.node))) {
             blocks.push(LostBlock {
-                survivors: members().filter(|&node| !is_lost(node)).map(NodeId).collect(),
+                survivors: members().filter(|&node| !is_lost(node)).collect(),
                 needed: code.k(),
-                requestors: requestors.iter().copied().filter(may_receive).map(NodeId).collect(),
+                requestors: requestors.iter().copied().filter(may_receive).collect(),
                 bytes: own.stored_bytes,
             });
         }
@@ -61,8 +63,8 @@ pub fn lost_blocks(info: &ObjectInfo, lost: &[u32], requestors: &[u32]) -> Resul
 /// measured: an assignment that loads its busiest port more, the processors, or waiting.
 pub fn beside_bound(results: &Results, series: &str, x: f64, part: Option<f64>) -> Comparison {
     let ours = results.of_bound(series, x);
-    let median = |metric: &str| results.summary(series, x, metric).map_or(0.0, |summary| summary.median);
-    let link = results.summary(DIRECT, x, RATE).map_or(0.0, |summary| summary.median);
+    let median = |metric: &str| results.median_of(series, x, metric);
+    let link = results.median_of(DIRECT, x, RATE);
     let best = results.series(series).and_then(|series| series.at(x)?.bound).unwrap_or(0.0);
     // What y is: a rate, of which more is better, or the time.
     let (reached, seconds) = match results.y.metric == RATE {
@@ -80,14 +82,8 @@ pub fn beside_bound(results: &Results, series: &str, x: f64, part: Option<f64>) 
         link * seconds / MIB,
         median(PROCESSOR_SHARE) * 100.0
     );
-    Comparison {
-        what: format!("{series}, {} {}, over its bound", results.x.text(x), results.x.label),
-        form: Form::Times,
-        paper: None,
-        target: part.map_or(Target::None, Target::AtLeast),
-        ours,
-        why,
-    }
+    let what = format!("{series}, {} {}, over its bound", results.x.text(x), results.x.label);
+    Comparison::times(what, ours).target(part.map_or(Target::None, Target::AtLeast)).why(why)
 }
 
 /// Both rates of a ratio, for people.
@@ -114,7 +110,7 @@ mod tests {
         let blocks = [(1, [1, 2, 3]), (1, [1, 2, 3]), (2, [4, 1, 3]), (3, [2, 3, 4])]
             .map(|(id, nodes)| stripe(id, nodes));
         let info = ObjectInfo { blocks: blocks.to_vec(), ..ObjectInfo::default() };
-        let lost = lost_blocks(&info, &[1], &[1, 2, 7]).unwrap();
+        let lost = lost_blocks(&info, &[NodeId(1)], &[1, 2, 7].map(NodeId)).unwrap();
         let survivors: Vec<Vec<u32>> =
             lost.iter().map(|block| block.survivors.iter().map(|node| node.0).collect()).collect();
         assert_eq!(survivors, [[2, 3], [4, 3]]);
@@ -123,9 +119,10 @@ mod tests {
             lost.iter().map(|block| block.requestors.iter().map(|node| node.0).collect()).collect();
         assert_eq!(requestors, [vec![7], vec![2, 7]], "none that holds a block of the stripe");
         // Of two nodes lost together each has its own, of one stripe too.
-        assert_eq!(lost_blocks(&info, &[1, 2], &[7]).unwrap().len(), 4);
+        assert_eq!(lost_blocks(&info, &[1, 2].map(NodeId), &[NodeId(7)]).unwrap().len(), 4);
         // Node 3 helps with both: 20 bytes over one link of 5 B/s for 20 bytes.
         assert_eq!(Link(5.0).best(&lost), 5.0);
-        assert!(lost_blocks(&ObjectInfo { blocks: vec![BlockInfo::default()], ..info }, &[1], &[7]).is_err());
+        let info = ObjectInfo { blocks: vec![BlockInfo::default()], ..info };
+        assert!(lost_blocks(&info, &[NodeId(1)], &[NodeId(7)]).is_err());
     }
 }
