@@ -3,6 +3,7 @@
 use crate::archive::stripes;
 use crate::rig::{BLOCK, PATIENCE, Rig, content, start_coordinator};
 use client::ClientError;
+use catalog::CatalogError;
 use coordinator::CoordinatorError;
 use disk::{CrashDisk, Disk};
 use model::{BlockId, NodeId};
@@ -99,11 +100,11 @@ async fn a_backup_brings_a_catalog_back_and_later_blocks_are_kept() {
     torn[backup.len() / 2] ^= 1;
     for damaged in [&torn, &backup[..backup.len() - 1], b""] {
         let refused = coordinator::restore(&as_dyn, damaged).unwrap_err();
-        assert!(matches!(refused, CoordinatorError::Malformed { .. }), "{refused}");
+        assert!(matches!(refused, CatalogError::Malformed { .. }), "{refused}");
     }
     coordinator::restore(&as_dyn, &backup).unwrap();
     let twice = coordinator::restore(&as_dyn, &backup).unwrap_err();
-    assert!(matches!(twice, CoordinatorError::CatalogExists), "{twice}");
+    assert!(matches!(twice, CatalogError::Exists), "{twice}");
     rig.start_coordinator(disk).await;
     same(&rig, &objects).await;
 
@@ -121,7 +122,7 @@ async fn a_catalog_has_one_coordinator() {
     let mut rig = Rig::new(3).await;
     rig.put("a", b"bytes").await.unwrap();
     let second = start_coordinator(rig.settings, &rig.disk, SocketAddr::from(([127, 0, 0, 1], 0))).await;
-    assert!(matches!(second, Err(CoordinatorError::CatalogInUse)));
+    assert!(matches!(second, Err(CoordinatorError::Catalog(CatalogError::InUse))));
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");
     rig.stop_coordinator().await;
     let disk = rig.disk.clone();
