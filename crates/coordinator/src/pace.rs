@@ -1,7 +1,7 @@
 //! How long repairs took lately: what the next one should take. A flow that takes far longer is held up by somebody, whom
 //! its driver finds (`exec::drive::pace`). Repairs of a recovery share links with each other and are remembered apart.
 
-use crate::planner::Price;
+use plan::decide::Price;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

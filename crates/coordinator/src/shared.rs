@@ -8,12 +8,12 @@ use crate::jobs::Jobs;
 use crate::links::LinkTable;
 use crate::nodes::Nodes;
 use crate::pace::Pace;
-use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::records::Records;
 use crate::tasks::Tasks;
 use catalog::{Catalog, CatalogError};
 use model::{BlockId, Cause, Fault, NodeId, Peer};
+use plan::decide::Planner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -54,18 +54,18 @@ impl Shared {
     pub fn new(config: Config, catalog: Catalog) -> Result<(Arc<Shared>, mpsc::Receiver<BlockId>)> {
         let (damaged, damaged_blocks) = mpsc::channel(MAX_DAMAGED);
         let tasks = Tasks::after(catalog.wishes()?);
-        let planner = Planner::new(config.slice_bytes, rand::random());
-        planner.set_links(LinkTable::from(catalog.links()?).rates()?);
+        let links = LinkTable::from(catalog.links()?).rates()?;
         let shared = Arc::new(Shared {
             started: Instant::now(),
             health: Health::new(
                 Duration::from_millis(config.dead_after_ms),
                 catalog.nodes()?,
                 &catalog.leaving()?,
+                links,
             ),
             reads: Reads::default(),
             nodes: Nodes::default(),
-            planner,
+            planner: Planner::new(config.slice_bytes),
             ordering: tokio::sync::Mutex::default(),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
             pace: Pace::alone(),

@@ -9,11 +9,13 @@
 pub mod archive;
 mod assign;
 pub mod by_node;
+pub mod decide;
 mod draw;
 mod error;
 pub mod helpers;
 pub mod m_ppr;
 mod numbers;
+pub mod paper;
 pub mod path;
 pub mod placement;
 pub mod rates;

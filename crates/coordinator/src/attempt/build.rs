@@ -1,15 +1,15 @@
 //! A flow is planned and driven; helpers that fail or hold it up are gone around while the requestors keep what they have.
 
 use super::outcome::Made;
-use super::{Attempt, Noted, Wanted, held_or, scheme};
+use super::{Attempt, Noted, Wanted, held_or, scheme, token};
 use crate::audit;
 use crate::config::MAX_MENDS;
 use crate::error::{CoordinatorError, Result};
 use crate::nodes::blamed;
 use crate::pace::Pace;
-use crate::planner::{Price, RepairPlan, RepairSpec, SeveralPlan};
 use catalog::{Purpose, Staged};
 use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer};
+use plan::decide::{DecideError, Price, RepairPlan, RepairSpec, SeveralPlan, World};
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
 use wire::proto;
@@ -38,7 +38,9 @@ impl Attempt<'_> {
                     fault
                 }
                 // Better slowly than not at all. Nothing was begun: it is still the same attempt.
-                Err(CoordinatorError::Unrecoverable { .. }) if self.slow.give_up() => continue,
+                Err(CoordinatorError::Decide(DecideError::Unrecoverable { .. })) if self.slow.give_up() => {
+                    continue;
+                }
                 result => return result,
             };
             self.note_fault(&fault, &requestors, era).await;
@@ -83,7 +85,7 @@ impl Attempt<'_> {
     async fn build(
         &self,
         noted: &Noted,
-        plan: impl Fn(&crate::health::View) -> Result<Option<RepairPlan>>,
+        plan: impl Fn(&World) -> Result<Option<RepairPlan>>,
         before: Vec<Staged>,
     ) -> Result<Option<Made>> {
         let view = self.shared.health.view();
@@ -95,7 +97,7 @@ impl Attempt<'_> {
             plan.price.filter(|_| plan.has_spares && !self.options.patient && self.slow.may_go_on());
         let expected = watched.and_then(|price| self.pace().expected(&price, block_bytes));
         plan.planned.plan.expected = expected;
-        self.shared.planner.mark(&plan.planned.plan.flow, driver.into());
+        self.shared.health.mark(&plan.planned.plan.flow, driver.into());
         // Where many run, each says little.
         let progress = |done, total| {
             if !self.options.is_one_of_many() {
@@ -125,15 +127,15 @@ impl Attempt<'_> {
         Ok(Some(Made { plan: plan.planned.plan, result, before }))
     }
 
-    fn plan(&self, view: &crate::health::View, noted: &Noted) -> Result<Option<RepairPlan>> {
+    fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {
         let avoid = self.avoid.iter().copied().chain(self.slow.nodes()).collect();
         let planner = &self.shared.planner;
         let specs = noted.intent.copies.iter().map(|copy| self.spec(noted.intent.attempt, *copy));
         let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
-        if let [(placement, spec)] = &specs[..] {
-            return Ok(Some(planner.repair(view, placement, spec, &avoid)?));
+        if let [target] = &specs[..] {
+            return Ok(Some(planner.repair(view, target, &avoid, &mut token)?));
         }
-        match planner.repair_several(view, &specs, &avoid)? {
+        match planner.repair_several(view, &specs, &avoid, &mut token)? {
             SeveralPlan::OnePass(plan) => Ok(Some(*plan)),
             SeveralPlan::EachAlone { why } => {
                 self.job.say(format!("{} blocks are repaired each alone: {why}", specs.len()));

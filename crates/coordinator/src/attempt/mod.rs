@@ -19,15 +19,15 @@ pub(crate) use lacking::lost;
 
 use crate::config::MAX_ATTEMPTS;
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use crate::jobs::Job;
 use crate::nodes::blamed;
 use crate::shared::{Receiving, Shared, now_ms};
 use catalog::{CatalogError, Intent, Purpose};
 use codes::Code;
 use flow::{Detours, Scheme};
-use model::{BlockId, Cause, Fault, FlowId, NodeId, Placement};
+use model::{BlockId, Cause, Fault, FlowId, NodeId, Placement, Token};
 use plan::Archival;
+use plan::decide::{DecideError, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,9 +121,9 @@ async fn go_around(shared: &Arc<Shared>, error: &CoordinatorError, avoid: &mut B
         // Chosen from a view that was out of date, or made of what is not what was planned with.
         CoordinatorError::Catalog(CatalogError::Overtaken(_)) | CoordinatorError::WrongParity { .. } => true,
         // Better a suspect than none.
-        CoordinatorError::Unrecoverable { .. }
-        | CoordinatorError::Nodes(_)
-        | CoordinatorError::NoReplica { .. } => !std::mem::take(avoid).is_empty(),
+        CoordinatorError::Decide(
+            DecideError::Unrecoverable { .. } | DecideError::Plan(_) | DecideError::NoReplica { .. },
+        ) => !std::mem::take(avoid).is_empty(),
         _ => false,
     }
 }
@@ -250,7 +250,7 @@ impl RepairOptions {
     }
 
     /// Nodes that live, but for the one that is left.
-    fn without_leaver(&self, view: &View) -> BTreeSet<NodeId> {
+    fn without_leaver(&self, view: &World) -> BTreeSet<NodeId> {
         view.living().into_iter().filter(|&node| !self.moves || Some(node) != self.replaces).collect()
     }
 }
@@ -259,6 +259,11 @@ impl RepairOptions {
 pub(crate) fn scheme(name: &str) -> Result<Option<Scheme>> {
     match name {
         "" | "auto" => Ok(None),
-        name => Ok(Some(name.parse()?)),
+        name => Ok(Some(name.parse().map_err(DecideError::from)?)),
     }
+}
+
+/// The secret of an edge.
+pub(crate) fn token() -> Token {
+    Token(rand::random())
 }

@@ -6,7 +6,7 @@ mod recover;
 mod repair;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use recover::{BATCH, InFlight, assign_named, at_once, recover_dead, row_of};
+pub(crate) use recover::{recover_dead, row_of};
 
 use crate::attempt::RepairOptions;
 use crate::config::MAX_JOBS;

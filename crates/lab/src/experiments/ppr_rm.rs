@@ -1,13 +1,16 @@
 //! PPR §7.6: how fast repairs are planned.
 
-use super::whole_node::{LOST, NodeSpec, NodeStand, Order};
+use super::whole_node::{self, LOST, NodeSpec, NodeStand, Order};
 use super::{Bench, Experiment};
 use crate::error::LabError;
 use crate::report::{
     Axis, Comparison, Form, Kind, Machine, Measure, Results, Sample, Scale, Setup, Shape, Target, Unit,
 };
 use crate::testbed::LinkRate;
-use coordinator::rehearsal::{Paper, Planned, Rehearsal};
+use flow::{FlowPlan, Scheme};
+use model::Assign;
+use plan::paper::{Paper, Planned, Rehearsal};
+use wire::Message;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-rm",
@@ -30,10 +33,10 @@ const COORDINATOR_S: &str = "coordinator_cpu_s";
 const CODES: [(&str, &str); 3] = [("(9,6)", "rs-6+3"), ("(14,10)", "rs-10+4"), ("(16,12)", "rs-12+4")];
 
 /// Series and assignment.
-const ASSIGNMENTS: [(&str, Kind, &str); 3] = [
-    ("balanced", Kind::Subject, "balanced"),
-    ("least recent", Kind::Rival, "least-recent"),
-    ("m-PPR", Kind::Rival, "m-ppr"),
+const ASSIGNMENTS: [(&str, Kind, Assign); 3] = [
+    ("balanced", Kind::Subject, Assign::Balanced),
+    ("least recent", Kind::Rival, Assign::LeastRecent),
+    ("m-PPR", Kind::Rival, Assign::MPpr),
 ];
 
 /// Planned, and prepared by all participants.
@@ -96,7 +99,8 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
         for (x, rehearsal) in rehearsals.iter().enumerate() {
             let Ok(rehearsal) = rehearsal else { continue };
             for (name, kind, assign) in ASSIGNMENTS {
-                let planned = rehearsal.plan(assign, "pipeline");
+                let planned =
+                    rehearsal.plan((assign, Some(Scheme::Pipeline)), whole_node::stop_watch(), written);
                 let planned = planned.map_err(|error| LabError::BadSpec(error.to_string()))?;
                 (bench.say)(&format!(
                     "round {round} of {rounds}: {name} at {}: {:.0} repairs/s",
@@ -112,6 +116,11 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     }
     distribute(bench, &mut results)?;
     Ok(results)
+}
+
+/// Bytes of the message to the requestor.
+fn written(plan: &FlowPlan) -> usize {
+    wire::codec::plan::order(plan, false).encode_to_vec().len()
 }
 
 /// Repairs planned, and prepared by all who would take part, by the daemons of a cluster on this machine.

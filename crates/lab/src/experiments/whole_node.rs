@@ -24,7 +24,7 @@ use bound::lost_blocks;
 use cli::processor::ProcessorShare;
 use plan::recovery::LostBlock;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::proto::RepairRequest;
 
 /// The coordinator's host, and that of the node that is lost, which nobody else is held up by.
@@ -329,4 +329,10 @@ fn store(cluster: &LabCluster, spec: &NodeSpec) -> Result<(), LabError> {
     let NodeSpec { code, block_bytes, stripes, .. } = *spec;
     let code = codes::Code::parse(code).map_err(|error| LabError::BadSpec(error.to_string()))?;
     cluster.store_stripes(OBJECT, &code, stripes, block_bytes)
+}
+
+/// The time since now.
+pub fn stop_watch() -> impl Fn() -> Duration {
+    let start = Instant::now();
+    move || start.elapsed()
 }

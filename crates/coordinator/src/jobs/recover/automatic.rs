@@ -1,13 +1,12 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
-use super::assign_named;
 use crate::config::{MAX_PARALLEL_REPAIRS, MIN_TICK_MS};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use crate::jobs::{self, Work};
 use crate::shared::Shared;
 use catalog::rows::{JobRow, RecoveryRow};
 use model::NodeId;
+use plan::decide::{World, assign_named};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -150,7 +149,7 @@ async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<NodeId>> {
 }
 
 /// When so many are gone at once it is the network, or the coordinator's own link.
-fn too_many_dead(view: &View) -> bool {
+fn too_many_dead(view: &World) -> bool {
     let dead = view.nodes.iter().filter(|(_, node)| !node.is_living).count();
     dead * 2 > view.nodes.len()
 }
