@@ -28,6 +28,7 @@
 
 mod cauchy;
 mod code;
+mod codebook;
 mod equation;
 mod error;
 mod inspect;
@@ -42,6 +43,7 @@ mod rs16;
 mod tolerance;
 
 pub use code::{Code, SymbolId};
+pub use codebook::Codebook;
 pub use equation::Equation;
 pub use error::CodeError;
 pub use inspect::{BlockRepair, InspectReport};

@@ -6,7 +6,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot run should stop")]
 
-use coordinator::rehearsal::{Paper, Planned, Rehearsal};
+use flow::{FlowPlan, Scheme};
+use model::Assign;
+use plan::paper::{Paper, Planned, Rehearsal};
+use std::time::Instant;
+use wire::Message;
 
 /// As in the coordinator's process.
 #[global_allocator]
@@ -14,7 +18,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const REPAIRS: usize = 8 * 1_024;
 const ROUNDS: usize = 7;
-const ASSIGNMENTS: [&str; 3] = ["balanced", "least-recent", "m-ppr"];
+const ASSIGNMENTS: [(&str, Assign); 3] =
+    [("balanced", Assign::Balanced), ("least-recent", Assign::LeastRecent), ("m-ppr", Assign::MPpr)];
+
+/// Bytes of the message to the requestor.
+fn written(plan: &FlowPlan) -> usize {
+    wire::codec::plan::order(plan, false).encode_to_vec().len()
+}
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
@@ -30,8 +40,10 @@ fn main() {
     let mut rounds = ASSIGNMENTS.map(|_| Vec::new());
     // Interleaved, so that a disturbance of the machine meets all cases alike.
     for _ in 0..ROUNDS {
-        for (assign, rounds) in ASSIGNMENTS.iter().zip(&mut rounds) {
-            rounds.push(rehearsal.plan(assign, "pipeline").unwrap());
+        for ((_, assign), rounds) in ASSIGNMENTS.iter().zip(&mut rounds) {
+            let start = Instant::now();
+            let planned = rehearsal.plan((*assign, Some(Scheme::Pipeline)), || start.elapsed(), written);
+            rounds.push(planned.unwrap());
         }
     }
     if !json {
@@ -41,7 +53,7 @@ fn main() {
             "", "median", "least", "greatest"
         );
     }
-    for (assign, mut rounds) in ASSIGNMENTS.into_iter().zip(rounds) {
+    for ((assign, _), mut rounds) in ASSIGNMENTS.into_iter().zip(rounds) {
         rounds.sort_by(|a, b| a.repairs_per_s().total_cmp(&b.repairs_per_s()));
         let [median, least, greatest] =
             [&rounds[ROUNDS / 2], &rounds[0], &rounds[ROUNDS - 1]].map(Planned::repairs_per_s);

@@ -3,12 +3,11 @@
 //! `audit`.
 
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
-use crate::planner::{Planned, RepairPlan};
 use crate::shared::{Shared, now_ms};
 use catalog::rows::{AuditRow, Difference};
 use flow::FlowPlan;
 use model::{BlockId, Fault, NodeId};
+use plan::decide::{Planned, RepairPlan, World};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +47,7 @@ impl Audit {
 /// Notes how the flow of a repair ended.
 pub(crate) async fn note(
     shared: &Arc<Shared>,
-    view: &View,
+    view: &World,
     plan: &RepairPlan,
     blocks: &[BlockId],
     result: std::result::Result<&proto::DriveResult, &Fault>,

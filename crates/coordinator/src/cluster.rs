@@ -1,10 +1,12 @@
 //! The cluster as a whole: status, tasks, throttles, backup, rebuild.
 
-use crate::error::{CoordinatorError, Result};
+use crate::error::Result;
+use crate::health::Report;
 use crate::shared::{Shared, now_ms};
 use catalog::{Facts, FoundBlock, FoundStripe};
 use model::Switch;
 use model::{BlockId, Location, NodeId, Part, StripeId};
+use plan::decide::{DecideError, NodeFacts};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -34,21 +36,25 @@ pub(crate) async fn status(shared: &Arc<Shared>) -> Result<proto::ClusterStatus>
             Ok((catalog.meta()?, catalog.counts(&living, recoverable)?))
         })
         .await?;
-    let node = |(id, node): (NodeId, &Arc<crate::health::NodeView>)| proto::NodeInfo {
-        node: id.0,
-        rack: node.rack_name.clone(),
-        living: node.is_living,
-        last_seen_ms_ago: node.last_seen.map_or(u64::MAX, |seen| seen.elapsed().as_millis() as u64),
-        control_addr: node.control_addr.clone(),
-        data_addr: node.data_addr.clone(),
-        status: Some(node.status.clone()),
-        leaving: node.is_leaving,
-        slow: node.is_slow,
+    let mut reports = shared.health.reports();
+    let node = |(id, node): (NodeId, &NodeFacts)| {
+        let Report { rack, last_seen, status } = reports.remove(&id)?;
+        Some(proto::NodeInfo {
+            node: id.0,
+            rack,
+            living: node.is_living,
+            last_seen_ms_ago: last_seen.map_or(u64::MAX, |seen| seen.elapsed().as_millis() as u64),
+            control_addr: node.control_addr.clone(),
+            data_addr: node.data_addr.clone(),
+            status: Some(status),
+            leaving: node.is_leaving,
+            slow: node.is_slow,
+        })
     };
     let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
     Ok(proto::ClusterStatus {
         cluster: meta.cluster.to_vec(),
-        nodes: view.nodes.iter().map(node).collect(),
+        nodes: view.nodes.iter().filter_map(node).collect(),
         objects: counts.objects,
         blocks: counts.blocks,
         stripes: counts.stripes,
@@ -129,7 +135,7 @@ pub(crate) async fn rebuild(shared: &Arc<Shared>) -> Result<proto::RebuildReply>
     let view = shared.health.view();
     let living = view.living();
     if living.is_empty() {
-        return Err(CoordinatorError::NotEnoughNodes { alive: 0, needed: 1 });
+        return Err(DecideError::NotEnoughNodes { alive: 0, needed: 1 }.into());
     }
     let mut found = Vec::new();
     for node in living {

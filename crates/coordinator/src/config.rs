@@ -61,15 +61,6 @@ pub const MAX_REPLICAS: u32 = 16;
 /// Blocks of an object: its catalog row then stays within a mebibyte.
 pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
 
-/// Degraded reads of up to this many bytes go by a star: there latency counts hops, not bytes, and helpers answer in one
-/// exchange. Measured by `own-latency` at 1 Gb/s and k = 10, where a star of 32 KiB takes as long as a chain; faster links
-/// only move that point up.
-pub const STAR_READ_BYTES: u64 = 16 << 10;
-
-/// Reads of at least this many bytes are told what they should cost, so that clients go around nodes that are slow. Setting up
-/// a shorter one is most of its time.
-pub const WATCHED_READ_BYTES: u64 = 1 << 20;
-
 /// No loop turns faster, whatever graces and leases are set to.
 pub(crate) const MIN_TICK_MS: u64 = 20;
 

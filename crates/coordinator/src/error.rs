@@ -1,7 +1,8 @@
 //! Everything that can go wrong here, and what a caller is told about it.
 
 use catalog::CatalogError;
-use model::{BlockId, Fault, NodeId, StripeId};
+use model::{Fault, NodeId, StripeId};
+use plan::decide::DecideError;
 use std::net::SocketAddr;
 
 /// What this crate answers.
@@ -24,20 +25,9 @@ pub enum CoordinatorError {
     /// A request that makes no sense.
     #[error("{0}")]
     Invalid(String),
-    /// No such node was ever registered.
-    #[error("there is no {0}")]
-    NoSuchNode(NodeId),
     /// No such task.
     #[error(transparent)]
     NoSuchTask(#[from] worker::UnknownTask),
-    /// Fewer living nodes than a write needs.
-    #[error("{alive} nodes are alive that can take blocks, {needed} are needed; start or add nodes")]
-    NotEnoughNodes {
-        /// Nodes alive, not quarantined and not avoided.
-        alive: usize,
-        /// Distinct nodes needed.
-        needed: usize,
-    },
     /// A code wider than the cluster.
     #[error("{code} needs {needed} nodes, {alive} are alive; start or add nodes, or choose a narrower code")]
     CodeTooWide {
@@ -48,40 +38,12 @@ pub enum CoordinatorError {
         /// Nodes alive and not quarantined.
         alive: usize,
     },
+    /// Nothing can be decided.
+    #[error(transparent)]
+    Decide(DecideError),
     /// Something contradicts the request as things stand.
     #[error("{0}")]
     Conflict(String),
-    /// A block to encode that nobody can read.
-    #[error("block {block} has no living replica that can be read; bring nodes back, then archive")]
-    NoReplica {
-        /// The block.
-        block: BlockId,
-    },
-    /// Too few blocks survive at the moment.
-    #[error(
-        "block {block} cannot be recovered now: {survivors} of the {needed} blocks it needs are reachable; \
-         bring nodes back"
-    )]
-    Unrecoverable {
-        /// The block.
-        block: BlockId,
-        /// Usable blocks of its stripe, or living replicas.
-        survivors: usize,
-        /// Blocks that suffice.
-        needed: usize,
-    },
-    /// A scheme that forwards whole symbols, and one that is longer than any slice.
-    #[error(
-        "{scheme} forwards whole symbols of up to {limit} B, and this block's have {bytes} B; choose a scheme that streams"
-    )]
-    BlockTooLong {
-        /// The scheme's name.
-        scheme: &'static str,
-        /// Length of a symbol.
-        bytes: u64,
-        /// The longest slice.
-        limit: u32,
-    },
     /// Too much at once.
     #[error("{what}: at most {limit} at once; try again when some have ended")]
     TooMany {
@@ -116,15 +78,6 @@ pub enum CoordinatorError {
         /// What happened.
         why: String,
     },
-    /// A code name, or a question to a code.
-    #[error(transparent)]
-    Code(#[from] codes::CodeError),
-    /// A flow that cannot be built or proved.
-    #[error(transparent)]
-    Plan(#[from] flow::FlowError),
-    /// No decision about nodes.
-    #[error(transparent)]
-    Nodes(#[from] plan::PlanError),
     /// The catalog.
     #[error(transparent)]
     Catalog(CatalogError),
@@ -151,6 +104,15 @@ impl From<model::BadAction> for CoordinatorError {
     }
 }
 
+impl From<DecideError> for CoordinatorError {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::Unbound(fault) => CoordinatorError::Flow(fault),
+            other => CoordinatorError::Decide(other),
+        }
+    }
+}
+
 impl From<model::BadId> for CoordinatorError {
     fn from(bad: model::BadId) -> Self {
         CoordinatorError::Invalid(bad.to_string())
@@ -162,24 +124,32 @@ impl From<CoordinatorError> for tonic::Status {
         use CoordinatorError::*;
         let text = error.to_string();
         match error {
-            Invalid(_)
-            | BlockTooLong { .. }
-            | Code(_)
-            | Plan(flow::FlowError::UnknownScheme { .. } | flow::FlowError::OneRequestor { .. }) => {
-                tonic::Status::invalid_argument(text)
-            }
-            NoSuchNode(_) | NoSuchTask(_) => tonic::Status::not_found(text),
-            NotEnoughNodes { .. } | CodeTooWide { .. } | Conflict(_) | NoReplica { .. } | Nodes(_) => {
-                tonic::Status::failed_precondition(text)
-            }
+            Invalid(_) => tonic::Status::invalid_argument(text),
+            NoSuchTask(_) => tonic::Status::not_found(text),
+            CodeTooWide { .. } | Conflict(_) => tonic::Status::failed_precondition(text),
+            Decide(error) => tonic::Status::new(code_of_decision(&error), text),
             Paused => tonic::Status::cancelled(text),
-            ShuttingDown | Unrecoverable { .. } | Node { .. } => tonic::Status::unavailable(text),
+            ShuttingDown | Node { .. } => tonic::Status::unavailable(text),
             TooMany { .. } => tonic::Status::resource_exhausted(text),
             WrongParity { .. } => tonic::Status::data_loss(text),
             Flow(fault) => wire::codec::fault::status(&fault),
             Catalog(error) => tonic::Status::new(code_of(&error), text),
-            Listen { .. } | Plan(_) | Disk(_) | Bug(_) => tonic::Status::internal(text),
+            Listen { .. } | Disk(_) | Bug(_) => tonic::Status::internal(text),
         }
+    }
+}
+
+fn code_of_decision(error: &DecideError) -> tonic::Code {
+    use DecideError::*;
+    use flow::FlowError::{OneRequestor, UnknownScheme};
+    match error {
+        Invalid(_) | BlockTooLong { .. } | Code(_) | Flow(UnknownScheme { .. } | OneRequestor { .. }) => {
+            tonic::Code::InvalidArgument
+        }
+        NoSuchNode(_) => tonic::Code::NotFound,
+        NotEnoughNodes { .. } | Conflict(_) | NoReplica { .. } | Plan(_) => tonic::Code::FailedPrecondition,
+        Unrecoverable { .. } => tonic::Code::Unavailable,
+        Flow(_) | Unbound(_) | Bug(_) => tonic::Code::Internal,
     }
 }
 

@@ -1,13 +1,14 @@
 //! What a repair would do, without doing it: the same plans, as text, as a graph, as JSON.
 
-use crate::attempt::{lost, scheme};
+use crate::attempt::{lost, scheme, token};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
-use crate::planner::{Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target};
 use crate::shared::Shared;
 use flow::multi_block::repairs_several;
 use flow::{FlowPlan, Scheme, Site};
 use model::{BlockId, FlowId, NodeId, Placement};
+use plan::decide::{
+    DecideError, Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target, World, requestor, requestors,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,22 +41,23 @@ pub(crate) async fn explain(
 
 fn explain_block(
     shared: &Shared,
-    view: &View,
+    view: &World,
     placement: &Placement,
     request: &proto::RepairRequest,
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
-    let requestor = shared.planner.requestor(view, placement, asked, &nobody, |n| shared.load.of(n))?;
+    let requestor = requestor(view, placement, asked, &nobody, |n| shared.load.of(n))?;
     let spec = spec(shared, request, placement, requestor)?;
-    let plan = |spec: &RepairSpec| shared.planner.repair(view, placement, spec, &nobody);
+    let plan =
+        |spec: &RepairSpec| shared.planner.repair(view, &(placement, spec.clone()), &nobody, &mut token);
     let chosen = plan(&spec)?;
     let mut plans = Vec::new();
     if chosen.why.is_some() {
         for scheme in Scheme::all() {
             match plan(&RepairSpec { scheme: Some(scheme), ..spec.clone() }) {
                 // Not for this block, and nobody asked for it.
-                Err(CoordinatorError::BlockTooLong { .. }) => {}
+                Err(DecideError::BlockTooLong { .. }) => {}
                 plan => plans.push(plan?),
             }
         }
@@ -77,25 +79,25 @@ fn explain_block(
 /// Several blocks of a stripe, in one pass.
 fn explain_stripe(
     shared: &Shared,
-    view: &View,
+    view: &World,
     lost: &[Placement],
     request: &proto::RepairRequest,
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
     let load = |node| shared.load.of(node);
-    let requestors = shared.planner.requestors(view, lost.iter(), asked, &nobody, load)?;
+    let requestors = requestors(view, lost.iter(), asked, &nobody, load)?;
     let mut targets: Vec<Target<'_>> = Vec::new();
     for (placement, &requestor) in lost.iter().zip(&requestors) {
         targets.push((placement, spec(shared, request, placement, requestor)?));
     }
-    let chosen = shared.planner.repair_several(view, &targets, &nobody)?;
+    let chosen = shared.planner.repair_several(view, &targets, &nobody, &mut token)?;
     let by = |scheme: Scheme| {
         let targets: Vec<Target<'_>> = targets
             .iter()
             .map(|(placement, spec)| (*placement, RepairSpec { scheme: Some(scheme), ..spec.clone() }))
             .collect();
-        shared.planner.repair_several(view, &targets, &nobody)
+        shared.planner.repair_several(view, &targets, &nobody, &mut token)
     };
     let plans = match (&chosen, scheme(&request.scheme)?) {
         (SeveralPlan::OnePass(plan), Some(_)) => vec![(**plan).clone()],
@@ -106,7 +108,7 @@ fn explain_stripe(
                 Ok(SeveralPlan::EachAlone { .. }) => None,
                 Err(error) => Some(Err(error)),
             });
-            one_pass.collect::<Result<Vec<RepairPlan>>>()?
+            one_pass.collect::<std::result::Result<Vec<RepairPlan>, DecideError>>()?
         }
     };
     let (taken, why) = match &chosen {
@@ -178,7 +180,7 @@ pub(crate) async fn target(shared: &Arc<Shared>, request: &proto::RepairRequest)
 }
 
 fn render(
-    view: &View,
+    view: &World,
     heading: &str,
     mut about: Value,
     verdict: Option<String>,

@@ -2,10 +2,10 @@
 
 use crate::background::tick;
 use crate::error::{CoordinatorError, Result};
-use crate::health::{NodeView, View};
 use crate::shared::{Shared, now_ms};
 use catalog::{CatalogError, Due};
 use model::{BlockCopy, NodeId};
+use plan::decide::{NodeFacts, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ async fn turn(shared: &Arc<Shared>) -> Result<Turn> {
 }
 
 /// Those of the copies that their nodes say are there. No answer is no proof.
-async fn seen(shared: &Shared, view: &View, copies: BTreeSet<BlockCopy>) -> BTreeSet<BlockCopy> {
+async fn seen(shared: &Shared, view: &World, copies: BTreeSet<BlockCopy>) -> BTreeSet<BlockCopy> {
     let mut seen = BTreeSet::new();
     for (node, copies) in by_node(copies) {
         for batch in copies.chunks(BATCH) {
@@ -151,9 +151,9 @@ async fn back(shared: &Shared, copy: BlockCopy) -> Result<bool> {
 
 /// Nodes that live, or of which a coordinator that has just started cannot know yet: a block whose copies are there is
 /// not in need.
-pub(crate) fn perhaps_living(shared: &Shared, view: &View) -> BTreeSet<NodeId> {
+pub(crate) fn perhaps_living(shared: &Shared, view: &World) -> BTreeSet<NodeId> {
     let has_just_started = shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms);
-    let may_live = |node: &NodeView| node.is_living || (has_just_started && node.last_seen.is_none());
+    let may_live = |node: &NodeFacts| node.is_living || (has_just_started && !node.was_seen);
     view.nodes.iter().filter(|(_, node)| may_live(node)).map(|(id, _)| id).collect()
 }
 

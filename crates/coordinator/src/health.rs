@@ -1,9 +1,11 @@
-//! Which nodes live, where they are, and whom flows blame.
+//! The world that decisions see, kept: which nodes live, where they are, whom flows blame, who helped when, and what is known
+//! of the links.
 
-use crate::error::{CoordinatorError, Result};
 use catalog::rows::NodeRow;
-use model::{Cause, Fault, NodeId, Peer};
-use plan::{ByNode, RackId, Topology};
+use flow::Proved;
+use model::{BlockId, Cause, Fault, NodeId, Peer};
+use plan::decide::{NodeFacts, World, helpers_of};
+use plan::{ByNode, LeastRecent, LinkRates, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,7 +42,11 @@ pub(crate) struct Health {
     nodes: Mutex<Nodes>,
     /// The last one, and when it was made. Gone when anything but a heartbeat has changed the nodes, which are locked
     /// first.
-    view: Mutex<Option<(Instant, Arc<View>)>>,
+    view: Mutex<Option<(Instant, World)>>,
+    /// Who was selected when.
+    recent: Mutex<Arc<LeastRecent>>,
+    /// In Mb/s.
+    links: Mutex<Arc<LinkRates>>,
 }
 
 #[derive(Debug)]
@@ -67,40 +73,30 @@ struct Node {
     handled: BTreeSet<Vec<u8>>,
 }
 
-/// The nodes at one moment.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct View {
-    pub nodes: ByNode<Arc<NodeView>>,
-    pub topology: Arc<Topology>,
-    /// Nodes that help only where others do not suffice: quarantined ones, and those that are slow.
-    pub last_resort: Arc<BTreeSet<NodeId>>,
-}
-
-/// A node at one moment.
+/// What a node says of itself, for people.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeView {
-    pub control_addr: String,
-    pub data_addr: String,
-    pub rack: u32,
-    pub rack_name: String,
-    pub is_living: bool,
-    pub is_quarantined: bool,
-    /// It held up several repairs lately.
-    pub is_slow: bool,
-    pub is_leaving: bool,
+pub(crate) struct Report {
+    pub rack: String,
     pub last_seen: Option<Instant>,
     pub status: proto::NodeStatus,
 }
 
 impl Health {
     /// With the nodes of the catalog, all dead until they register.
-    pub fn new(dead_after: Duration, known: Vec<(NodeId, NodeRow)>, leaving: &[NodeId]) -> Health {
+    pub fn new(
+        dead_after: Duration,
+        known: Vec<(NodeId, NodeRow)>,
+        leaving: &[NodeId],
+        links: LinkRates,
+    ) -> Health {
         let node =
             |(id, row): (NodeId, NodeRow)| (id, Node { is_leaving: leaving.contains(&id), ..Node::new(row) });
         Health {
             dead_after,
             nodes: Mutex::new(Nodes { by_id: known.into_iter().map(node).collect(), looked: Instant::now() }),
             view: Mutex::default(),
+            recent: Mutex::default(),
+            links: Mutex::new(Arc::new(links)),
         }
     }
 
@@ -125,7 +121,7 @@ impl Health {
         drop(self.nodes());
     }
 
-    fn last_view(&self) -> MutexGuard<'_, Option<(Instant, Arc<View>)>> {
+    fn last_view(&self) -> MutexGuard<'_, Option<(Instant, World)>> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,6 +139,11 @@ impl Health {
         entry.row = row;
         entry.is_registered = true;
         entry.last_seen = Some(Instant::now());
+    }
+
+    /// For how long a node has said nothing; `None` if it never said anything.
+    pub fn silence_of(&self, node: NodeId) -> Option<Duration> {
+        self.nodes().by_id.get(&node)?.last_seen.map(|seen| seen.elapsed())
     }
 
     /// A node is decommissioned, or no longer.
@@ -216,48 +217,67 @@ impl Health {
         }
     }
 
-    /// The nodes now, or a moment ago.
-    pub fn view(&self) -> Arc<View> {
+    /// What is known of the links from now on, in Mb/s.
+    pub fn set_links(&self, rates: LinkRates) {
+        *self.links.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rates);
+    }
+
+    /// Notes that the helpers of a flow were selected; its driver is none.
+    pub fn mark(&self, flow: &Proved, driver: Peer) {
+        self.change_recent(|recent| recent.mark(helpers_of(flow, driver)));
+    }
+
+    /// Lets helpers be selected. Worlds that were given out do not change.
+    pub fn change_recent<T>(&self, change: impl FnOnce(&mut LeastRecent) -> T) -> T {
+        change(Arc::make_mut(&mut self.recent.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The world: nodes as they are now, or were a moment ago.
+    pub fn view(&self) -> World {
+        let recent = Arc::clone(&self.recent.lock().unwrap_or_else(PoisonError::into_inner));
+        let links = Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner));
+        World { recent, links, ..self.nodes_lately() }
+    }
+
+    fn nodes_lately(&self) -> World {
         let nodes = self.nodes();
         let mut last = self.last_view();
         let max_age = MAX_VIEW_AGE.min(self.dead_after / 10);
-        if let Some((made, view)) = last.as_ref()
+        if let Some((made, world)) = last.as_ref()
             && made.elapsed() < max_age
         {
-            return Arc::clone(view);
+            return world.clone();
         }
-        let view = Arc::new(self.make_view(&nodes.by_id));
-        *last = Some((Instant::now(), Arc::clone(&view)));
-        view
+        let world = self.make_view(&nodes.by_id);
+        *last = Some((Instant::now(), world.clone()));
+        world
     }
 
-    fn make_view(&self, nodes: &BTreeMap<NodeId, Node>) -> View {
+    fn make_view(&self, nodes: &BTreeMap<NodeId, Node>) -> World {
         let mut racks: BTreeMap<&str, u32> = nodes.values().map(|node| (node.row.rack.as_str(), 0)).collect();
         (0..).zip(racks.values_mut()).for_each(|(number, rack)| *rack = number);
-        let (mut view, mut topology, mut last_resort) =
-            (View::default(), Topology::default(), BTreeSet::new());
+        let (mut facts, mut topology, mut last_resort) =
+            (ByNode::default(), Topology::default(), BTreeSet::new());
         for (&id, node) in nodes.iter() {
             let rack = racks.get(node.row.rack.as_str()).copied().unwrap_or(0);
             topology.insert(id, RackId(rack));
-            if node.is_quarantined() || node.is_slow() {
+            let node = node.facts(rack, self.dead_after);
+            if node.is_last_resort() {
                 last_resort.insert(id);
             }
-            let node = NodeView {
-                control_addr: node.row.control_addr.clone(),
-                data_addr: node.row.data_addr.clone(),
-                rack,
-                rack_name: node.row.rack.clone(),
-                is_living: node.is_registered && node.lives(self.dead_after),
-                is_quarantined: node.is_quarantined(),
-                is_slow: node.is_slow(),
-                is_leaving: node.is_leaving,
-                last_seen: node.last_seen,
-                status: node.status.clone(),
-            };
-            view.nodes.insert(id, Arc::new(node));
+            facts.insert(id, node);
         }
-        (view.topology, view.last_resort) = (Arc::new(topology), Arc::new(last_resort));
-        view
+        let (nodes, topology, last_resort) = (Arc::new(facts), Arc::new(topology), Arc::new(last_resort));
+        World { nodes, topology, last_resort, ..World::default() }
+    }
+
+    /// What the nodes say of themselves.
+    pub fn reports(&self) -> BTreeMap<NodeId, Report> {
+        let report = |node: &Node| {
+            let (rack, status) = (node.row.rack.clone(), node.status.clone());
+            Report { rack, last_seen: node.last_seen, status }
+        };
+        self.nodes().by_id.iter().map(|(&id, node)| (id, report(node))).collect()
     }
 }
 
@@ -293,6 +313,23 @@ impl Node {
         }
     }
 
+    fn facts(&self, rack: u32, dead_after: Duration) -> NodeFacts {
+        let cached = self.status.cached_blocks.iter();
+        NodeFacts {
+            control_addr: self.row.control_addr.clone(),
+            data_addr: self.row.data_addr.clone(),
+            rack,
+            is_living: self.is_registered && self.lives(dead_after),
+            was_seen: self.last_seen.is_some(),
+            is_quarantined: self.is_quarantined(),
+            is_slow: self.is_slow(),
+            is_leaving: self.is_leaving,
+            running_stages: self.status.running_stages,
+            blocks: self.status.blocks,
+            cached_blocks: cached.filter_map(|block| BlockId::from_slice(block).ok()).collect(),
+        }
+    }
+
     fn lives(&self, dead_after: Duration) -> bool {
         self.last_seen.is_some_and(|seen| seen.elapsed() < dead_after)
     }
@@ -303,36 +340,6 @@ impl Node {
 
     fn is_quarantined(&self) -> bool {
         self.suspected.len() >= QUARANTINE_EDGES
-    }
-}
-
-impl View {
-    /// Nodes that live.
-    pub fn living(&self) -> BTreeSet<NodeId> {
-        self.nodes.iter().filter(|(_, node)| node.is_living).map(|(id, _)| id).collect()
-    }
-
-    /// Nodes that may be given blocks, apart from those to avoid, in rising order.
-    pub fn usable(&self, avoid: &BTreeSet<NodeId>) -> Vec<NodeId> {
-        let usable = |(id, node): &(NodeId, &Arc<NodeView>)| node.takes_blocks() && !avoid.contains(id);
-        self.nodes.iter().filter(usable).map(|(id, _)| id).collect()
-    }
-
-    /// A node that is known.
-    pub fn node(&self, node: NodeId) -> Result<&NodeView> {
-        self.nodes.get(node).map(Arc::as_ref).ok_or(CoordinatorError::NoSuchNode(node))
-    }
-}
-
-impl NodeView {
-    /// Whether others help rather.
-    pub fn is_last_resort(&self) -> bool {
-        self.is_quarantined || self.is_slow
-    }
-
-    /// Whether it may be given blocks.
-    pub fn takes_blocks(&self) -> bool {
-        self.is_living && !self.is_quarantined && !self.is_leaving
     }
 }
 
@@ -350,6 +357,7 @@ mod tests {
             Duration::from_millis(dead_after_ms),
             (1..=4).map(|n| (NodeId(n), row(n))).collect(),
             &[],
+            LinkRates::default(),
         );
         (1..=4).for_each(|n| health.registered(NodeId(n), row(n)));
         health

@@ -30,10 +30,8 @@ mod load;
 mod membership;
 mod nodes;
 mod objects;
-mod planner;
 mod reads;
 mod records;
-pub mod rehearsal;
 mod service;
 mod shared;
 

@@ -65,7 +65,7 @@ pub(crate) async fn set(shared: &Arc<Shared>, json: &str) -> Result<String> {
     let LinkTable { nodes, bandwidth, up, down } = table;
     let row = LinksRow { nodes, bandwidth, up, down };
     shared.catalog.run(move |catalog| catalog.set_links(&row)).await?;
-    shared.planner.set_links(rates);
+    shared.health.set_links(rates);
     shared.forget_usual();
     tracing::info!("the table of links was replaced");
     Ok(json)

@@ -1,14 +1,14 @@
 //! Calls to the nodes: one channel for each, kept.
 
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use flow::FlowPlan;
 use model::{BlockCopy, Cause, Fault, NodeId};
+use plan::decide::World;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
-use wire::codec::plan::encode;
+use wire::codec::plan::order;
 use wire::proto::node_client::NodeClient;
 use wire::{limits, proto};
 
@@ -36,7 +36,7 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     /// A client of a node; connects when first used.
-    fn client(&self, view: &View, node: NodeId) -> Result<NodeClient<Channel>> {
+    fn client(&self, view: &World, node: NodeId) -> Result<NodeClient<Channel>> {
         let addr = &view.node(node)?.control_addr;
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(&node) {
@@ -57,29 +57,27 @@ impl Nodes {
     /// The error's fault names the node as unreachable if it is.
     pub async fn drive(
         &self,
-        view: &View,
+        view: &World,
         node: NodeId,
         plan: &FlowPlan,
         progress: impl FnMut(u64, u64),
     ) -> std::result::Result<proto::DriveResult, Fault> {
-        self.driven(view, node, proto::DriveRequest { plan: Some(encode(plan)), rehearse: false }, progress)
-            .await
+        self.driven(view, node, order(plan, false), progress).await
     }
 
     /// Has a node, and all others that take part in a flow, prepare for it and let go.
     pub async fn rehearse(
         &self,
-        view: &View,
+        view: &World,
         node: NodeId,
         plan: &FlowPlan,
     ) -> std::result::Result<(), Fault> {
-        let request = proto::DriveRequest { plan: Some(encode(plan)), rehearse: true };
-        self.driven(view, node, request, |_, _| {}).await.map(|_| ())
+        self.driven(view, node, order(plan, true), |_, _| {}).await.map(|_| ())
     }
 
     async fn driven(
         &self,
-        view: &View,
+        view: &World,
         node: NodeId,
         request: proto::DriveRequest,
         mut progress: impl FnMut(u64, u64),
@@ -112,7 +110,7 @@ impl Nodes {
     /// there any more.
     pub async fn delete(
         &self,
-        view: &View,
+        view: &World,
         node: NodeId,
         cluster: model::ClusterId,
         copies: &[BlockCopy],
@@ -137,7 +135,7 @@ impl Nodes {
     /// Which of these copies the node has now, each with the digest in its sidecar. With `verify` it reads every byte.
     pub async fn check(
         &self,
-        view: &View,
+        view: &World,
         node: NodeId,
         copies: &[BlockCopy],
         verify: bool,
@@ -154,7 +152,7 @@ impl Nodes {
     }
 
     /// Every block that a node has.
-    pub async fn list(&self, view: &View, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
+    pub async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
         let mut client = self.client(view, node)?;
         let mut stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
         let mut blocks = Vec::new();
@@ -175,7 +173,7 @@ impl Nodes {
     }
 
     /// Sets a node's limits.
-    pub async fn throttle(&self, view: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {
+    pub async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()> {
         let mut client = self.client(view, node)?;
         answered(node, client.set_throttle(throttle)).await.map(|_| ())
     }
@@ -183,7 +181,7 @@ impl Nodes {
     /// Passes a command for a task on to a node.
     pub async fn control_task(
         &self,
-        view: &View,
+        view: &World,
         node: NodeId,
         control: proto::TaskControl,
     ) -> Result<proto::TaskStatus> {

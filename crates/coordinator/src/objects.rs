@@ -1,14 +1,14 @@
 //! Puts, reads, lookups.
 
-use crate::attempt::scheme;
+use crate::attempt::{scheme, token};
 use crate::config::{MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
-use crate::planner::{ReadRequest, WriteRequest};
 use crate::shared::{Shared, now_ms};
 use catalog::{CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock};
 use flow::limits;
-use model::{BlockId, NodeId, Part, Placement, PutId, StripePlacement, Sums};
+use model::{BlockId, FlowId, NodeId, Part, Peer, Placement, PutId, StripePlacement, Sums};
+use plan::Draw;
+use plan::decide::{DecideError, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::proto;
@@ -43,10 +43,10 @@ pub(crate) async fn begin_put(
 
 /// A put goes on with fewer replicas than it asked for when fewer nodes can be used, but with no fewer than two, unless
 /// the whole cluster has, or the put wants, only one.
-fn enough_nodes(view: &View, replicas: u32, avoid: &BTreeSet<NodeId>) -> Result<usize> {
+fn enough_nodes(view: &World, replicas: u32, avoid: &BTreeSet<NodeId>) -> Result<usize> {
     let needed = MIN_REPLICAS.min(replicas as usize).min(view.nodes.len()).max(1);
     let alive = view.usable(avoid).len();
-    if alive < needed { Err(CoordinatorError::NotEnoughNodes { alive, needed }) } else { Ok(needed) }
+    if alive < needed { Err(DecideError::NotEnoughNodes { alive, needed }.into()) } else { Ok(needed) }
 }
 
 /// Chooses nodes for a block, notes them, and hands out the plan.
@@ -60,11 +60,16 @@ pub(crate) async fn plan_write(
     let view = shared.health.view();
     let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
     let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
-    let nodes = shared.planner.replica_nodes(&view, pending.replicas as usize, at_least, &avoid)?;
+    let nodes = {
+        let mut draw = Draw::seeded(rand::random());
+        replica_nodes(&view, pending.replicas as usize, at_least, &avoid, &mut draw)?
+    };
     let block = BlockId(rand::random());
     let offset = request.index.checked_mul(pending.block_bytes);
     let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
+    let flow = FlowId(rand::random());
     let write = WriteRequest {
+        flow,
         block,
         generation: catalog::FIRST_GENERATION,
         stored_bytes: request.stored_bytes,
@@ -72,8 +77,7 @@ pub(crate) async fn plan_write(
         part: Part { name: pending.name, version: pending.version, offset, last: request.last },
         nodes: nodes.clone(),
     };
-    let planned = shared.planner.write(&view, &write)?;
-    let flow = planned.plan.binding.header.flow;
+    let planned = shared.planner.write(&view, &write, &mut token)?;
     let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
     let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
     let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
@@ -224,11 +228,28 @@ pub(crate) async fn plan_read(
     let view = shared.health.view();
     let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
     let (offset, length) = (request.offset, request.length);
-    let (held, room_bytes) = (&request.held[..], request.room_bytes);
-    let read = ReadRequest { offset, length, held, room_bytes, scheme, avoid: &avoid, slices };
-    let reply = shared.planner.read(&view, &placement, &read)?;
-    shared.reads.note(&reply);
-    Ok(reply)
+    let (flow, room_bytes) = (FlowId(rand::random()), request.room_bytes);
+    let held = |part: &proto::ByteRange| part.offset..part.offset.saturating_add(part.length);
+    let held: Vec<_> = request.held.iter().map(held).collect();
+    let read = ReadRequest { flow, offset, length, held: &held, room_bytes, scheme, avoid: &avoid, slices };
+    let read = shared.planner.read(&view, &placement, &read, &mut token)?;
+    if let Some(planned) = &read.planned {
+        shared.health.mark(&planned.plan.flow, Peer::Client);
+    }
+    shared.reads.note(read.degraded, read.sent());
+    Ok(reply(read))
+}
+
+fn reply(read: ReadPlan) -> proto::PlanReply {
+    let ReadPlan { planned, note, offset, length, degraded, price } = read;
+    let plan = planned.as_ref().map(|planned| &planned.plan);
+    let block_bytes = plan.map_or(0, |plan| plan.flow.geometry.block_bytes);
+    let in_theory = |price: Price| proto::Price {
+        slot_bytes: price.timeslots * block_bytes as f64,
+        seconds: price.seconds,
+    };
+    let (plan, price) = (plan.map(wire::codec::plan::encode), price.map(in_theory));
+    proto::PlanReply { plan, note, offset, length, degraded, price }
 }
 
 fn invalid(what: String) -> CoordinatorError {

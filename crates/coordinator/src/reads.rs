@@ -6,7 +6,6 @@ use model::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wire::proto;
 
 /// User load is counted in intervals of this length: as short as a repair of a block takes on a slow network.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -24,19 +23,19 @@ struct Lately {
 }
 
 impl Reads {
-    /// A read is planned.
-    pub fn note(&self, reply: &proto::PlanReply) {
-        self.note_at(reply, Instant::now());
+    /// A read is planned, for which nodes send so many bytes each, perhaps over several links.
+    pub fn note(&self, degraded: bool, sent: impl Iterator<Item = (NodeId, u64)>) {
+        self.note_at(degraded, sent, Instant::now());
     }
 
-    fn note_at(&self, reply: &proto::PlanReply, now: Instant) {
+    fn note_at(&self, degraded: bool, sent: impl Iterator<Item = (NodeId, u64)>, now: Instant) {
         let mut lately = self.lock();
         lately.turn(now);
-        if reply.degraded {
+        if degraded {
             lately.degraded = Some(now);
         }
-        for link in reply.plan.iter().flat_map(|plan| &plan.predicted).filter(|link| link.from != 0) {
-            *lately.now.entry(NodeId(link.from)).or_default() += link.bytes;
+        for (node, bytes) in sent {
+            *lately.now.entry(node).or_default() += bytes;
         }
     }
 
@@ -83,18 +82,15 @@ mod tests {
     #[test]
     fn user_load_is_that_of_the_last_intervals() {
         let (reads, start) = (Reads::default(), Instant::now());
-        let link = |from, bytes| proto::LinkBytes { from, to: 0, bytes };
-        let plan =
-            proto::FlowPlan { predicted: vec![link(3, 100), link(4, 7), link(0, 9)], ..Default::default() };
-        let reply = proto::PlanReply { plan: Some(plan), ..Default::default() };
-        reads.note_at(&reply, start);
-        reads.note_at(&reply, start + INTERVAL / 2);
+        let sent = || [(NodeId(3), 100), (NodeId(4), 7)].into_iter();
+        reads.note_at(false, sent(), start);
+        reads.note_at(false, sent(), start + INTERVAL / 2);
         assert_eq!(reads.bytes_at(start + INTERVAL / 2), BTreeMap::from([(NodeId(3), 200), (NodeId(4), 14)]));
-        reads.note_at(&reply, start + INTERVAL);
+        reads.note_at(false, sent(), start + INTERVAL);
         assert_eq!(reads.bytes_at(start + INTERVAL), BTreeMap::from([(NodeId(3), 300), (NodeId(4), 21)]));
         assert_eq!(reads.bytes_at(start + 2 * INTERVAL), BTreeMap::from([(NodeId(3), 100), (NodeId(4), 7)]));
         assert!(reads.bytes_at(start + 5 * INTERVAL).is_empty() && !reads.degraded_lately());
-        reads.note(&proto::PlanReply { degraded: true, ..Default::default() });
+        reads.note(true, std::iter::empty());
         assert!(reads.degraded_lately());
     }
 }

@@ -8,6 +8,7 @@ use crate::{audit, cluster, explain, links, membership, objects};
 use catalog::CatalogError;
 use catalog::rows::JobRow;
 use model::{BlockId, NodeId, PutId};
+use plan::decide::DecideError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -105,7 +106,7 @@ impl Coordinator for Service {
     async fn archive(&self, request: Request<proto::ArchiveRequest>) -> Answer<Self::ArchiveStream> {
         let proto::ArchiveRequest { name, code, slice_bytes } = request.into_inner();
         let code = jobs::archival_code(&self.0, &code)?;
-        self.0.planner.slice_length(slice_bytes)?;
+        self.0.planner.slice_length(slice_bytes).map_err(CoordinatorError::from)?;
         let wanted = name.clone();
         let (_, blocks) = self.0.catalog.run(move |catalog| catalog.object(&wanted)).await?;
         jobs::groups(&blocks, &code, &name)?;
@@ -230,7 +231,7 @@ async fn repair_wish(shared: &Arc<Shared>, request: proto::RepairRequest) -> Res
     if let Some(scheme) =
         attempt::scheme(&options.scheme)?.filter(|&s| !flow::multi_block::repairs_several(s))
     {
-        return Err(flow::FlowError::OneRequestor { scheme }.into());
+        return Err(DecideError::from(flow::FlowError::OneRequestor { scheme }).into());
     }
     let blocks = if request.whole_object { stripes_of(shared, request.object).await? } else { vec![block] };
     Ok(Wish::Stripes(blocks, members, options))

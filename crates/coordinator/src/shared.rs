@@ -8,11 +8,10 @@ use crate::jobs::{Damaged, Jobs};
 use crate::links::LinkTable;
 use crate::load::Load;
 use crate::nodes::Nodes;
-use crate::planner::Planner;
 use crate::reads::Reads;
 use crate::records::Records;
 use catalog::Catalog;
-use plan::decide::Usual;
+use plan::decide::{Planner, Usual};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use worker::{Group, Tasks};
@@ -47,18 +46,18 @@ impl Shared {
     /// With an open catalog.
     pub fn new(config: Config, catalog: Catalog) -> Result<Arc<Shared>> {
         let tasks = Tasks::after(catalog.switches()?);
-        let planner = Planner::new(config.slice_bytes, rand::random());
-        planner.set_links(LinkTable::from(catalog.links()?).rates()?);
+        let links = LinkTable::from(catalog.links()?).rates()?;
         Ok(Arc::new(Shared {
             started: Instant::now(),
             health: Health::new(
                 Duration::from_millis(config.dead_after_ms),
                 catalog.nodes()?,
                 &catalog.leaving()?,
+                links,
             ),
             reads: Reads::default(),
             nodes: Nodes::default(),
-            planner,
+            planner: Planner::new(config.slice_bytes),
             ordering: tokio::sync::Mutex::default(),
             audit: Audit::new(catalog.audit_end()?, tasks.add(Audit::task())),
             usual: Mutex::new(Usual::alone()),

@@ -15,6 +15,7 @@ mod error;
 pub mod helpers;
 pub mod m_ppr;
 mod numbers;
+pub mod paper;
 pub mod path;
 pub mod placement;
 pub mod rates;

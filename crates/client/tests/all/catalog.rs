@@ -2,8 +2,8 @@
 
 use crate::archive::stripes;
 use crate::rig::{BLOCK, PATIENCE, Rig, content, start_coordinator};
-use client::ClientError;
 use catalog::CatalogError;
+use client::ClientError;
 use coordinator::CoordinatorError;
 use disk::{CrashDisk, Disk};
 use model::{BlockId, NodeId};

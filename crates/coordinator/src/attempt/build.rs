@@ -1,14 +1,13 @@
 //! A flow is planned and driven; helpers that fail or hold it up are gone around while the requestors keep what they have.
 
 use super::outcome::Made;
-use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme};
+use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
 use crate::audit;
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::learn;
-use crate::planner::{Price, RepairPlan, RepairSpec, SeveralPlan};
 use catalog::{Purpose, Staged};
 use model::{BlockCopy, BlockId, Cause, Fault, Peer};
-use plan::decide::{InTheory, Next, Usual};
+use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
@@ -78,7 +77,7 @@ impl Attempt<'_> {
     async fn build(
         &self,
         noted: &Noted,
-        plan: impl Fn(&crate::health::View) -> Result<Option<RepairPlan>>,
+        plan: impl Fn(&World) -> Result<Option<RepairPlan>>,
         before: Vec<Staged>,
     ) -> Result<Option<Made>> {
         let view = self.shared.health.view();
@@ -89,7 +88,7 @@ impl Attempt<'_> {
         let watched = plan.price.filter(|_| plan.has_spares && self.course.watches());
         let expected = watched.and_then(|price| self.usual().expected(in_theory(&price, block_bytes)));
         plan.planned.plan.expected = expected;
-        self.shared.planner.mark(&plan.planned.plan.flow, driver.into());
+        self.shared.health.mark(&plan.planned.plan.flow, driver.into());
         // Where many run, each says little.
         let progress = |done, total| {
             if !self.options.is_one_of_many() {
@@ -119,15 +118,15 @@ impl Attempt<'_> {
         Ok(Some(Made { plan: plan.planned.plan, result, before }))
     }
 
-    fn plan(&self, view: &crate::health::View, noted: &Noted) -> Result<Option<RepairPlan>> {
+    fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {
         let avoid = self.course.around();
         let planner = &self.shared.planner;
         let specs = noted.intent.copies.iter().map(|copy| self.spec(noted.intent.attempt, *copy));
         let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
-        if let [(placement, spec)] = &specs[..] {
-            return Ok(Some(planner.repair(view, placement, spec, &avoid)?));
+        if let [target] = &specs[..] {
+            return Ok(Some(planner.repair(view, target, &avoid, &mut token)?));
         }
-        match planner.repair_several(view, &specs, &avoid)? {
+        match planner.repair_several(view, &specs, &avoid, &mut token)? {
             SeveralPlan::OnePass(plan) => Ok(Some(*plan)),
             SeveralPlan::EachAlone { why } => {
                 self.job.say(format!("{} blocks are repaired each alone: {why}", specs.len()));

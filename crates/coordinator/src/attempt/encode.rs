@@ -2,21 +2,22 @@
 //! takes all of it at once.
 
 use super::outcome::check;
-use super::{Attempt, Noted, Order, Step, held_or};
+use super::{Attempt, Noted, Order, Step, held_or, token};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
-use crate::planner::{EncodePlan, RepairPlan, RepairSpec, SliceLength, is_made};
 use catalog::{Catalog, NewStripe, Purpose, Staged};
 use codes::Code;
 use model::{BlockId, FlowId, Placement, StripeId};
+use plan::Draw;
+use plan::decide::{EncodePlan, RepairPlan, RepairSpec, SliceLength, World, archival, is_made};
 
 impl Attempt<'_> {
     /// The stripe with new parities, and what is to be written where.
-    pub(super) async fn encoding(&self, view: &View, code: &Code, data: &[BlockId]) -> Result<Step> {
+    pub(super) async fn encoding(&self, view: &World, code: &Code, data: &[BlockId]) -> Result<Step> {
         let blocks = data.to_vec();
         let load = move |c: &Catalog| blocks.iter().map(|&b| c.placement(b)).collect();
         let blocks: Vec<Placement> = self.shared.catalog.run(load).await?;
-        let archival = self.shared.planner.archival(view, code, &blocks, &self.course.around())?;
+        let avoid = self.course.around();
+        let archival = archival(view, code, &blocks, &avoid, &mut Draw::seeded(rand::random()))?;
         let parities: Vec<Option<BlockId>> = (code.k()..code.n())
             .map(|index| is_made(code, &blocks, index).then(|| BlockId(rand::random())))
             .collect();
@@ -39,7 +40,7 @@ impl Attempt<'_> {
         Ok(Step::Order(Order { purpose, writes, blocks, archival: Some(archival) }))
     }
 
-    pub(super) fn encoding_plan(&self, view: &View, code: &Code, noted: &Noted) -> Result<RepairPlan> {
+    pub(super) fn encoding_plan(&self, view: &World, code: &Code, noted: &Noted) -> Result<RepairPlan> {
         let bug = || CoordinatorError::Bug("an encoding without a stripe".to_owned());
         let Purpose::Encode(new) = &noted.intent.purpose else { return Err(bug()) };
         let planned = self.shared.planner.encode(
@@ -56,13 +57,14 @@ impl Attempt<'_> {
                 archival: noted.order.archival.as_ref().ok_or_else(bug)?,
                 slice_bytes: self.shared.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
             },
+            &mut token,
         )?;
         let scheme = planned.plan.binding.scheme.clone();
         Ok(RepairPlan { planned, scheme, why: None, price: None, parts: Vec::new(), has_spares: false })
     }
 
     /// Copies the data blocks of which no replica could stay where it is.
-    pub(super) async fn relocate(&self, view: &View, noted: &Noted) -> Result<Vec<Staged>> {
+    pub(super) async fn relocate(&self, view: &World, noted: &Noted) -> Result<Vec<Staged>> {
         let mut staged = Vec::new();
         for copy in &noted.intent.copies {
             let Some(placement) = noted.order.blocks.iter().find(|p| p.block == copy.block) else { continue };
@@ -81,7 +83,8 @@ impl Attempt<'_> {
                 helpers: Vec::new(),
                 explained: false,
             };
-            let plan = self.shared.planner.copy(view, placement, &spec, &self.course.around())?.planned.plan;
+            let avoid = self.course.around();
+            let plan = self.shared.planner.copy(view, &(placement, spec), &avoid, &mut token)?.planned.plan;
             let drive = self.shared.nodes.drive(view, copy.node, &plan, |_, _| {});
             let result = held_or(self.job, drive).await??;
             for (_, checked) in check(&plan, &result, &noted.intent) {

@@ -2,10 +2,10 @@
 
 use super::{Attempt, Order, Outcome, RepairOptions, Step, Wanted};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use crate::shared::now_ms;
 use catalog::{CatalogError, Purpose};
 use model::{BlockId, NodeId, Placement, StripePlacement};
+use plan::decide::{World, requestors};
 
 /// What is to be made.
 enum Lacking {
@@ -38,7 +38,7 @@ enum Lack {
 
 impl Attempt<'_> {
     /// What is to be repaired, with a node for each block, no two alike.
-    pub(super) async fn repair(&self, view: &View) -> Result<Step> {
+    pub(super) async fn repair(&self, view: &World) -> Result<Step> {
         let lacking = self.lacking(view).await?;
         if let (0, Wanted::Stripe(..)) = (self.noted, self.wanted) {
             self.job.add(lacking.count());
@@ -51,20 +51,19 @@ impl Attempt<'_> {
             Lacking::These(blocks, replaces) => (blocks, replaces),
         };
         let load = |node: NodeId| {
-            let stored = view.node(node).map_or(0, |n| n.status.blocks);
+            let stored = view.node(node).map_or(0, |n| n.blocks);
             // A repair under way counts for more than any number of blocks stored.
             (self.shared.load.of(node) << 32) + stored.min(u64::from(u32::MAX))
         };
         let asked = self.options.requestor;
         // Who is slow to send may well receive.
-        let avoid = self.course.failed();
-        let nodes = self.shared.planner.requestors(view, blocks.iter(), asked, avoid, load)?;
+        let nodes = requestors(view, blocks.iter(), asked, self.course.failed(), load)?;
         let writes = blocks.iter().map(|placement| placement.block).zip(nodes).collect();
         let purpose = Purpose::Repair { replaces };
         Ok(Step::Order(Order { purpose, writes, blocks, archival: None }))
     }
 
-    async fn lacking(&self, view: &View) -> Result<Lacking> {
+    async fn lacking(&self, view: &World) -> Result<Lacking> {
         let (block, members) = match self.wanted {
             Wanted::Block(block) => return self.lack_of_block(view, block).await,
             Wanted::Stripe(block, members) => (block, members),
@@ -82,7 +81,7 @@ impl Attempt<'_> {
         })
     }
 
-    async fn lack_of_block(&self, view: &View, block: BlockId) -> Result<Lacking> {
+    async fn lack_of_block(&self, view: &World, block: BlockId) -> Result<Lacking> {
         let (shared, options) = (self.shared, self.options);
         let placement = match shared.catalog.run(move |catalog| catalog.placement(block)).await {
             // Deleted: nothing to do, unless it was asked for by id.
@@ -105,7 +104,7 @@ impl Attempt<'_> {
     }
 }
 
-fn lack(placement: &Placement, view: &View, options: &RepairOptions) -> Lack {
+fn lack(placement: &Placement, view: &World, options: &RepairOptions) -> Lack {
     let living = options.without_leaver(view);
     let row = &placement.facts;
     let is_listed = |node: NodeId| row.on(node).is_some();
@@ -128,7 +127,7 @@ fn lack(placement: &Placement, view: &View, options: &RepairOptions) -> Lack {
 }
 
 /// The blocks of a stripe that are to be made: those of which no copy lives, or the `members` given.
-pub(crate) fn lost(placement: &Placement, view: &View, members: &[u16]) -> Result<Vec<Placement>> {
+pub(crate) fn lost(placement: &Placement, view: &World, members: &[u16]) -> Result<Vec<Placement>> {
     let Some(stripe) = &placement.stripe else { return Ok(Vec::new()) };
     let living = view.living();
     let mut lost = Vec::new();

@@ -18,16 +18,15 @@ mod outcome;
 pub(crate) use lacking::lost;
 
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use crate::jobs::{Job, learn};
 use crate::load::Receiving;
 use crate::shared::{Shared, now_ms};
 use catalog::{CatalogError, Intent, Purpose};
 use codes::Code;
 use flow::Scheme;
-use model::{BlockId, Cause, FlowId, NodeId, Placement};
+use model::{BlockId, Cause, FlowId, NodeId, Placement, Token};
 use plan::Archival;
-use plan::decide::{Bounds, Course, Next};
+use plan::decide::{Bounds, Course, DecideError, Next, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::Sleep;
@@ -120,8 +119,8 @@ async fn after(shared: &Arc<Shared>, error: &CoordinatorError, course: &mut Cour
 
 /// Whether nodes that are gone around may be what is lacking.
 fn lacks_nodes(error: &CoordinatorError) -> bool {
-    use CoordinatorError::{NoReplica, Nodes, Unrecoverable};
-    matches!(error, Unrecoverable { .. } | Nodes(_) | NoReplica { .. })
+    use DecideError::{NoReplica, Plan, Unrecoverable};
+    matches!(error, CoordinatorError::Decide(Unrecoverable { .. } | Plan(_) | NoReplica { .. }))
 }
 
 /// A flow's end, unless the job's task is told to pause or to stop before. The flow is let go at once then: what it has
@@ -237,7 +236,7 @@ impl RepairOptions {
     }
 
     /// Nodes that live, but for the one that is left.
-    fn without_leaver(&self, view: &View) -> BTreeSet<NodeId> {
+    fn without_leaver(&self, view: &World) -> BTreeSet<NodeId> {
         view.living().into_iter().filter(|&node| !self.moves || Some(node) != self.replaces).collect()
     }
 }
@@ -246,6 +245,11 @@ impl RepairOptions {
 pub(crate) fn scheme(name: &str) -> Result<Option<Scheme>> {
     match name {
         "" | "auto" => Ok(None),
-        name => Ok(Some(name.parse()?)),
+        name => Ok(Some(name.parse().map_err(DecideError::from)?)),
     }
+}
+
+/// The secret of an edge.
+pub(crate) fn token() -> Token {
+    Token(rand::random())
 }

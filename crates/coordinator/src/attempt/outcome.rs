@@ -3,12 +3,12 @@
 
 use super::{Attempt, Noted, Outcome, Wanted};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use crate::shared::{Shared, now_ms};
 use catalog::{Intent, Purpose, Staged};
 use flow::FlowPlan;
 use flow::bound::BlockWrite;
 use model::{BlockCopy, BlockId, Cause, Fault};
+use plan::decide::World;
 use std::sync::Arc;
 use wire::proto;
 
@@ -21,7 +21,7 @@ pub(super) struct Made {
 }
 
 impl Attempt<'_> {
-    pub(super) async fn settle(&self, view: &View, noted: &Noted, made: Made) -> Result<Outcome> {
+    pub(super) async fn settle(&self, view: &World, noted: &Noted, made: Made) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let all_or_none = noted.order.writes.len() == 1 || matches!(self.wanted, Wanted::Coded(..));
         let mut staged = made.before;
@@ -59,7 +59,7 @@ impl Attempt<'_> {
 
 /// Deletes the copy at once instead of after the grace, and without asking whether others are there: this flow made it
 /// to be measured, nothing ever counted on it, and the node deletes exactly this generation.
-async fn throw_away(shared: &Arc<Shared>, view: &View, copy: BlockCopy) -> Result<()> {
+async fn throw_away(shared: &Arc<Shared>, view: &World, copy: BlockCopy) -> Result<()> {
     let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
     match shared.nodes.delete(view, copy.node, cluster, &[copy]).await {
         Ok(refused) if !refused.is_empty() => {

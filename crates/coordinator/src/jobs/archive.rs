@@ -7,6 +7,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::shared::Shared;
 use codes::Code;
 use model::{BlockId, Placement};
+use plan::decide::DecideError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ pub(super) async fn run(
 
 /// The code of that name, if objects can be archived with it on the nodes that live.
 pub(crate) fn archival_code(shared: &Shared, name: &str) -> Result<Code> {
-    let code = shared.planner.codes.get(name)?;
+    let code = shared.planner.codes.get(name).map_err(DecideError::from)?;
     if !code.is_systematic() || code.n() == code.k() || code.name().starts_with("rep-") {
         return Err(CoordinatorError::Invalid(format!(
             "{code} is no code for archival: its first k blocks must be the data, and parities must follow"

@@ -8,7 +8,7 @@ mod repair;
 
 pub(crate) use archive::{archival_code, groups};
 pub(crate) use damaged::{Damaged, DamagedRepairs, drop_damaged, learn};
-pub(crate) use recover::{BATCH, InFlight, Recoverer, assign_named, at_once, row_of};
+pub(crate) use recover::{Recoverer, row_of};
 
 use crate::attempt::RepairOptions;
 use crate::config::MAX_JOBS;

@@ -11,13 +11,10 @@
 
 mod assign;
 mod automatic;
-mod in_flight;
 mod progress;
 mod rehearse;
 
-pub(crate) use assign::{assign_named, at_once};
 pub(crate) use automatic::{Recoverer, row_of};
-pub(crate) use in_flight::InFlight;
 pub(crate) use progress::Estimate;
 pub(super) use rehearse::rehearse;
 
@@ -31,16 +28,13 @@ use catalog::CatalogError;
 use catalog::rows::RecoveryRow;
 use flow::Scheme;
 use model::{Assign, BlockId, NodeId, Placement};
+use plan::decide::{BATCH, DecideError, InFlight};
 use plan::{Damaged, by_urgency};
 use progress::Progress;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-
-/// Blocks that are assigned together: enough to spread over a thousand nodes, few enough that what is assigned still holds
-/// when its turn comes, and that all candidates fit in some megabytes.
-pub(crate) const BATCH: usize = 1_024;
 
 /// Pending blocks that are looked at for one whose nodes have room, so that a busy node holds up only its own.
 const LOOK_AHEAD: usize = 64;
@@ -130,9 +124,7 @@ pub(crate) fn check_dead(shared: &Shared, node: NodeId) -> Result<()> {
              or move its blocks away (`stripeline node decommission`)"
         )));
     }
-    if state.last_seen.is_none()
-        && shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms)
-    {
+    if !state.was_seen && shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms) {
         return Err(CoordinatorError::Conflict(format!(
             "the coordinator has just started and does not know yet whether {node} is alive; \
              try again in {} s",
@@ -310,7 +302,9 @@ impl Recovery<'_> {
     }
 
     fn start(&mut self, pending: Pending) {
-        self.in_flight.begin(&pending);
+        if let Some(assignment) = &pending.assignment {
+            self.in_flight.begin(pending.lost.block, assignment, pending.lost.bytes);
+        }
         let options = RepairOptions {
             scheme: self.row.scheme.clone(),
             slice_bytes: self.row.slice_bytes,
@@ -330,15 +324,17 @@ impl Recovery<'_> {
     }
 
     fn settle(&mut self, mut pending: Pending, outcome: Result<Outcome>) -> Result<()> {
-        self.in_flight.end(&pending);
         let block = pending.lost.block;
+        if let Some(assignment) = &pending.assignment {
+            self.in_flight.end(block, assignment);
+        }
         match outcome {
             Err(CoordinatorError::ShuttingDown) => return Err(CoordinatorError::ShuttingDown),
             Err(CoordinatorError::Paused) => self.pending.push_front(pending),
             // What was assigned no longer holds: whoever is free may do it.
             Err(error)
                 if pending.assignment.is_some()
-                    && !matches!(error, CoordinatorError::Unrecoverable { .. }) =>
+                    && !matches!(error, CoordinatorError::Decide(DecideError::Unrecoverable { .. })) =>
             {
                 tracing::info!(%block, %error, "assigned anew");
                 pending.set_free();

@@ -1,11 +1,14 @@
 //! PPR §7.6: how fast repairs are planned.
 
-use super::whole_node::{NodeSpec, Order};
+use super::whole_node::{NodeSpec, Order, stop_watch};
 use super::{Bench, Experiment};
 use crate::error::{LabError, bad};
 use crate::report::{Axis, Comparison, Label, Measure, Results, Sample, Setup, Unit, sample as sample_of};
 use crate::testbed::LinkRate;
-use coordinator::rehearsal::{Paper, Planned, Rehearsal};
+use flow::{FlowPlan, Scheme};
+use model::Assign;
+use plan::paper::{Paper, Planned, Rehearsal};
+use wire::Message;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-rm",
@@ -28,10 +31,10 @@ const COORDINATOR_S: &str = "coordinator_cpu_s";
 const CODES: [(&str, &str); 3] = [("(9,6)", "rs-6+3"), ("(14,10)", "rs-10+4"), ("(16,12)", "rs-12+4")];
 
 /// Series and assignment.
-const ASSIGNMENTS: [(Label, &str); 3] = [
-    (Label::subject("balanced"), "balanced"),
-    (Label::rival("least recent"), "least-recent"),
-    (Label::rival("m-PPR"), "m-ppr"),
+const ASSIGNMENTS: [(Label, Assign); 3] = [
+    (Label::subject("balanced"), Assign::Balanced),
+    (Label::rival("least recent"), Assign::LeastRecent),
+    (Label::rival("m-PPR"), Assign::MPpr),
 ];
 
 /// Planned, and prepared by all participants.
@@ -87,7 +90,8 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     for round in 1..=rounds {
         for (x, rehearsal) in rehearsals.iter().enumerate() {
             for (label, assign) in ASSIGNMENTS {
-                let planned = rehearsal.plan(assign, "pipeline").map_err(bad)?;
+                let planned = rehearsal.plan((assign, Some(Scheme::Pipeline)), stop_watch(), written);
+                let planned = planned.map_err(bad)?;
                 let (at, rate) = (CODES[x].0, planned.repairs_per_s());
                 (bench.say)(&format!(
                     "round {round} of {rounds}: {} at {at}: {rate:.0} repairs/s",
@@ -99,6 +103,11 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     }
     distribute(bench, &mut results)?;
     Ok(results)
+}
+
+/// Bytes of the message to the requestor.
+fn written(plan: &FlowPlan) -> usize {
+    wire::codec::plan::order(plan, false).encode_to_vec().len()
 }
 
 /// Repairs planned, and prepared by all who would take part, by the daemons of a cluster on this machine.

@@ -24,7 +24,7 @@ use bound::{Link, lost_blocks};
 use cli::processor::ProcessorShare;
 use model::NodeId;
 use plan::recovery::LostBlock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::proto::{JobEvent, RepairRequest};
 
 /// The node that is lost. It is on the coordinator's host, where nobody else is held up by it.
@@ -271,4 +271,10 @@ impl Order {
             ..RepairRequest::default()
         }
     }
+}
+
+/// The time since now.
+pub fn stop_watch() -> impl Fn() -> Duration {
+    let start = Instant::now();
+    move || start.elapsed()
 }

@@ -42,6 +42,11 @@ pub fn encode(plan: &FlowPlan) -> proto::FlowPlan {
     }
 }
 
+/// The order to drive a flow or, to rehearse, only to have all who take part prepare.
+pub fn order(plan: &FlowPlan, rehearse: bool) -> proto::DriveRequest {
+    proto::DriveRequest { plan: Some(encode(plan)), rehearse }
+}
+
 /// Who takes part, as messages.
 pub fn participants(participants: &[Participant]) -> Vec<proto::Participant> {
     let message = |p: &Participant| proto::Participant {

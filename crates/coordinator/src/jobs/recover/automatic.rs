@@ -1,14 +1,13 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
-use super::assign_named;
 use crate::background::tick;
 use crate::config::MAX_PARALLEL_REPAIRS;
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use crate::jobs::{self, Wish};
 use crate::shared::Shared;
 use catalog::rows::{JobRow, RecoveryRow};
 use model::NodeId;
+use plan::decide::{World, assign_named};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,10 +91,9 @@ impl Recoverer {
     }
 
     /// How much of its grace a dead node has left.
-    fn left(&self, view: &View, node: NodeId) -> Duration {
-        let Shared { started, config, .. } = &*self.shared;
-        let seen = view.node(node).ok().and_then(|node| node.last_seen);
-        let silent = seen.unwrap_or(*started).elapsed();
+    fn left(&self, node: NodeId) -> Duration {
+        let Shared { started, config, health, .. } = &*self.shared;
+        let silent = health.silence_of(node).unwrap_or_else(|| started.elapsed());
         let dead = silent.saturating_sub(Duration::from_millis(config.dead_after_ms));
         let since = self.begun.get(&node).map_or(dead, |at| at.elapsed().min(dead));
         Duration::from_millis(config.recovery_grace_ms).saturating_sub(since)
@@ -124,7 +122,7 @@ impl Worker for Recoverer {
             task.note(|report| report.detail = detail.to_owned());
             return wait;
         }
-        let left = dead.iter().map(|&node| (node, self.left(&view, node)));
+        let left = dead.iter().map(|&node| (node, self.left(node)));
         let (due, waiting): (Vec<_>, Vec<_>) = left.partition(|(_, left)| left.is_zero());
         let waits = |(node, left): &(NodeId, Duration)| {
             format!("{node} is dead; its recovery begins in {} s", left.as_secs())
@@ -163,7 +161,7 @@ async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<NodeId>> {
 }
 
 /// When so many are gone at once it is the network, or the coordinator's own link.
-fn too_many_dead(view: &View) -> bool {
+fn too_many_dead(view: &World) -> bool {
     let dead = view.nodes.iter().filter(|(_, node)| !node.is_living).count();
     dead * 2 > view.nodes.len()
 }

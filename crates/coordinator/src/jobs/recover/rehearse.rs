@@ -1,15 +1,14 @@
 //! A recovery that is planned and prepared, and not run: whether it could be, and how fast plans are made and distributed.
 
 use super::assign::{Pending, assign};
-use super::{BATCH, InFlight, Lost, margin, whose};
-use crate::attempt::scheme;
+use super::{Lost, margin, whose};
+use crate::attempt::{scheme, token};
 use crate::error::{CoordinatorError, Result};
-use crate::health::View;
 use crate::jobs::Job;
-use crate::planner::RepairSpec;
 use crate::shared::Shared;
 use catalog::rows::RecoveryRow;
 use model::{Fault, FlowId, NodeId};
+use plan::decide::{BATCH, InFlight, RepairSpec, World, requestor};
 use plan::{Damaged, by_urgency};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ pub(in crate::jobs) async fn rehearse(
     let view = shared.health.view();
     let (plans, mut planned) = tokio::sync::mpsc::channel(MAX_WAITING);
     let planning = {
-        let (shared, row, view) = (Arc::clone(shared), row.clone(), Arc::clone(&view));
+        let (shared, row, view) = (Arc::clone(shared), row.clone(), view.clone());
         async move { plan_all(&shared, &row, &view, lost, plans).await }
     };
     let mut planning = std::pin::pin!(planning);
@@ -54,7 +53,7 @@ pub(in crate::jobs) async fn rehearse(
                 }
             }
             Some((requestor, plan)) = planned.recv(), if preparing.len() < AT_ONCE && job.task.is_on() => {
-                let (shared, view) = (Arc::clone(shared), Arc::clone(&view));
+                let (shared, view) = (Arc::clone(shared), view.clone());
                 preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, &plan).await });
             }
             Some(ended) = preparing.join_next() => {
@@ -106,7 +105,7 @@ async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
 async fn plan_all(
     shared: &Arc<Shared>,
     row: &RecoveryRow,
-    view: &Arc<View>,
+    view: &World,
     lost: Vec<Lost>,
     plans: tokio::sync::mpsc::Sender<Ready>,
 ) -> Result<Duration> {
@@ -115,7 +114,7 @@ async fn plan_all(
     for batch in lost.chunks(BATCH) {
         let start = Instant::now();
         let pending = assign(shared, row, batch.to_vec(), &in_flight).await?;
-        let (context, row, view) = (Arc::clone(shared), row.clone(), Arc::clone(view));
+        let (context, row, view) = (Arc::clone(shared), row.clone(), view.clone());
         let made = shared.catalog.decide(move |catalog| {
             let in_flight = InFlight::new(usize::MAX);
             let plan = |mut pending: Pending| {
@@ -139,13 +138,13 @@ async fn plan_all(
 fn plan_one(
     shared: &Shared,
     row: &RecoveryRow,
-    view: &View,
+    view: &World,
     pending: &Pending,
     placement: &model::Placement,
 ) -> Result<Ready> {
     let nobody = BTreeSet::new();
     let asked = pending.assignment.as_ref().map(|assignment| assignment.requestor);
-    let requestor = shared.planner.requestor(view, placement, asked, &nobody, |_| 0)?;
+    let requestor = requestor(view, placement, asked, &nobody, |_| 0)?;
     let chain = pending.assignment.iter().flat_map(|assignment| &assignment.chain);
     let spec = RepairSpec {
         scheme: scheme(&row.scheme)?,
@@ -161,5 +160,5 @@ fn plan_one(
         helpers: chain.copied().collect(),
         explained: false,
     };
-    Ok((requestor, shared.planner.repair(view, placement, &spec, &nobody)?.planned.plan))
+    Ok((requestor, shared.planner.repair(view, &(placement, spec), &nobody, &mut token)?.planned.plan))
 }

@@ -1,63 +1,80 @@
 //! Plans of encodings: the archiving node downloads the data blocks of a stripe, makes the parities and uploads them.
 
-use super::{Draft, Planned, Planner, Source, site};
-use crate::error::{CoordinatorError, Result};
-use crate::health::View;
+use super::draft::{Draft, Planned, Source, Tokens};
+use super::error::{DecideError, Result};
+use super::world::World;
+use super::{Planner, site};
+use crate::draw::Draw;
+use crate::error::PlanError;
+use crate::{Archival, ArchiveRequest};
 use codes::Code;
 use flow::bound::{BlockWrite, FlowHeader};
 use flow::{EncodeRequest, Geometry, Helper, Member};
 use gf::{Field, Fingerprint};
 use model::note::{self, MemberFacts, StripeFacts};
 use model::{BlockCopy, BlockId, FlowId, NodeId, Placement, StripeId, Sums};
-use plan::{Archival, ArchiveRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
 #[derive(Debug)]
-pub(crate) struct EncodePlan<'a> {
+pub struct EncodePlan<'a> {
+    /// Its code.
     pub code: &'a Code,
+    /// The stripe.
     pub stripe: StripeId,
+    /// Logical length of its blocks.
     pub block_bytes: u64,
     /// n members; parities are new ids.
     pub members: &'a [Option<BlockId>],
     /// What is written, parities and data blocks that move.
     pub writes: &'a [BlockCopy],
+    /// The flow's id.
     pub flow: FlowId,
+    /// Attempt, from 1.
     pub attempt: u32,
+    /// The data blocks, of a short stripe fewer than k.
     pub data: &'a [Placement],
+    /// Which replicas are read, who encodes, who gets the parities.
     pub archival: &'a Archival,
+    /// Length of a slice.
     pub slice_bytes: u32,
 }
 
-impl Planner {
-    /// Decides which replica of each data block stays, who encodes, and where the parities go.
-    pub fn archival(
-        &self,
-        view: &View,
-        code: &Code,
-        data: &[Placement],
-        avoid: &BTreeSet<NodeId>,
-    ) -> Result<Archival> {
-        let replicas: Vec<Vec<NodeId>> =
-            data.iter().map(|p| p.facts.locations.iter().map(|l| l.node).collect()).collect();
-        let request = ArchiveRequest {
-            code: code.name(),
-            topology: &view.topology,
-            alive: &view.usable(avoid),
-            replicas: &replicas,
-            parities: code.n() - code.k(),
-        };
-        plan::archive(&request, &mut self.draw()).map_err(|error| match error {
-            plan::PlanError::NoReplica { block } => {
-                let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
-                CoordinatorError::NoReplica { block }
-            }
-            other => other.into(),
-        })
-    }
+/// Decides which replica of each data block stays, who encodes, and where the parities go.
+///
+/// # Errors
+/// [`DecideError::NoReplica`], [`DecideError::Plan`].
+pub fn archival(
+    world: &World,
+    code: &Code,
+    data: &[Placement],
+    avoid: &BTreeSet<NodeId>,
+    draw: &mut Draw,
+) -> Result<Archival> {
+    let replicas: Vec<Vec<NodeId>> =
+        data.iter().map(|p| p.facts.locations.iter().map(|l| l.node).collect()).collect();
+    let request = ArchiveRequest {
+        code: code.name(),
+        topology: &world.topology,
+        alive: &world.usable(avoid),
+        replicas: &replicas,
+        parities: code.n() - code.k(),
+    };
+    crate::archive(&request, draw).map_err(|error| match error {
+        PlanError::NoReplica { block } => {
+            let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
+            DecideError::NoReplica { block }
+        }
+        other => other.into(),
+    })
+}
 
+impl Planner {
     /// The encoding star. The archiver drives it.
-    pub fn encode(&self, view: &View, encode: &EncodePlan<'_>) -> Result<Planned> {
+    ///
+    /// # Errors
+    /// [`DecideError::Flow`]; [`DecideError::Bug`] if a replica that was decided on does not exist.
+    pub fn encode(&self, world: &World, encode: &EncodePlan<'_>, tokens: Tokens<'_>) -> Result<Planned> {
         let EncodePlan { code, members, data, archival, slice_bytes, .. } = *encode;
         let geometry = Geometry { block_bytes: encode.block_bytes, alpha: code.alpha() as u16, slice_bytes };
         let sources = data
@@ -67,7 +84,7 @@ impl Planner {
             .map(|(index, (placement, kept))| {
                 let location = placement.facts.on(kept.read_from);
                 let location = location.ok_or_else(|| {
-                    CoordinatorError::Bug(format!("{} holds no copy of {}", kept.read_from, placement.block))
+                    DecideError::Bug(format!("{} holds no copy of {}", kept.read_from, placement.block))
                 })?;
                 let member = Member(index as u16);
                 Ok(Source { member, block: placement.block, facts: &placement.facts, location })
@@ -91,7 +108,8 @@ impl Planner {
         let header =
             FlowHeader { attempt: encode.attempt, ..FlowHeader::new(encode.flow, code.field(), geometry) };
         let writes = parity_writes(encode, geometry, &sources)?;
-        Draft { view, flow, header, sources: &sources, writes, scheme: "encode-star", slices: None }.finish()
+        Draft { world, flow, header, sources: &sources, writes, scheme: "encode-star", slices: None }
+            .finish(tokens)
     }
 }
 
@@ -145,7 +163,7 @@ fn parity_writes(
 
 /// Whether member `index` is made of anything. In a short stripe the parity of an absent group is not: it is all zero, and
 /// absent like its group.
-pub(crate) fn is_made(code: &Code, data: &[Placement], index: usize) -> bool {
+pub fn is_made(code: &Code, data: &[Placement], index: usize) -> bool {
     let alpha = code.alpha();
     let there = |column: usize| data.get(column / alpha).is_some_and(|p| p.facts.stored_bytes > 0);
     let made = |row: &[u16]| row.iter().enumerate().any(|(column, &c)| c != 0 && there(column));
@@ -157,7 +175,7 @@ pub(crate) fn is_made(code: &Code, data: &[Placement], index: usize) -> bool {
 ///
 /// `None` where that cannot be told from whole blocks: with several symbols to a block a parity mixes symbols, of which the
 /// catalog keeps no fingerprints. Then the flow's own check at every hop has to do.
-pub(crate) fn expected_parity(code: &Code, data: &[Placement]) -> Option<Vec<Fingerprint>> {
+fn expected_parity(code: &Code, data: &[Placement]) -> Option<Vec<Fingerprint>> {
     if code.alpha() != 1 || code.field() != Field::Gf256 {
         return None;
     }

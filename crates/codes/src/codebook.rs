@@ -1,20 +1,25 @@
 //! Codes by name, parsed once: the proof of a code's tolerance takes time.
 
-use codes::{Code, CodeError};
+use crate::code::Code;
+use crate::error::CodeError;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Codes that are remembered; a cluster uses a handful.
 const MAX_CODES: usize = 64;
 
-/// Codes that were asked for.
+/// Codes that were asked for. It remembers them behind a lock, which nobody can observe: the same name is always the same
+/// code.
 #[derive(Debug, Default)]
-pub(crate) struct Codes {
+pub struct Codebook {
     known: Mutex<BTreeMap<String, Code>>,
 }
 
-impl Codes {
+impl Codebook {
     /// The code of that name.
+    ///
+    /// # Errors
+    /// As [`Code::parse`].
     pub fn get(&self, name: &str) -> Result<Code, CodeError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = known.get(name) {
@@ -54,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_can_be_had_is_what_the_code_can_decode() {
-        let codes = Codes::default();
+        let codes = Codebook::default();
         assert_eq!(codes.recoverable("rs-2+2", &[true, false, false, true]), [true; 4]);
         assert_eq!(codes.recoverable("rs-2+2", &[false, false, false, true]), [false, false, false, true]);
         // Blocks 0 and 1 share a group: its parity and one global one make up for them. Without any of the group's own

@@ -4,20 +4,19 @@
 //! ```text
 //!              slices of a symbol →
 //!   symbol 0   . . . . . 1 1 1       a read from the end of symbol 0 to the beginning of symbol 3, by three flows:
-//!   symbol 1   2 2 2 2 2 1 1 1       1: rows 0, 1, 2   2: rows 1, 2   3: rows 1, 2, 3
+//!   symbol 1   2 2 2 2 2 1 1 1       1: of 0, 1, 2   2: of 1, 2   3: of 1, 2, 3
 //!   symbol 2   3 3 3 2 2 1 1 1       (each is planned when the one before it has ended)
 //!   symbol 3   3 3 3 . . . . .
 //! ```
 //!
-//! Every flow begins where the first byte that is wanted lies, so that its first row goes out as it comes. The other
-//! rows wait at the reader until their turn, and a reader says for how much it has room.
+//! Every flow begins where the first byte that is wanted lies, so that its first symbol goes out as it comes. The
+//! others wait at the reader until their turn, and a reader says for how much it has room.
 
-use super::slice_run;
-use crate::config::STAR_READ_BYTES;
-use crate::error::{CoordinatorError, Result};
+use super::choose::STAR_READ_BYTES;
+use super::draft::slice_run;
+use super::error::{DecideError, Result};
 use flow::limits;
 use std::ops::Range;
-use wire::proto;
 
 /// Parts that a reader holds: at most one in each symbol, and one more where an attempt broke off.
 const MAX_HELD: usize = 2 * limits::MAX_ALPHA as usize;
@@ -33,9 +32,9 @@ pub(super) struct Wanted {
 
 /// A run of the same bytes of several symbols.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Rows {
-    /// The symbols, rising; at the first one something is due at once.
-    pub symbols: Vec<u16>,
+pub(super) struct Symbols {
+    /// Which, rising; at the first one something is due at once.
+    pub of: Vec<u16>,
     /// Wanted bytes of each symbol. Slices that hold any of them are carried whole.
     pub bytes: Range<u64>,
     /// From the first byte that is wanted so many come in order.
@@ -46,13 +45,12 @@ impl Wanted {
     /// All of `range` but what is `held`, by a reader that can keep so many bytes until their turn.
     ///
     /// # Errors
-    /// [`CoordinatorError::Invalid`]: more parts are held than a reader has.
-    pub fn new(range: Range<u64>, held: &[proto::ByteRange], room_bytes: u64) -> Result<Wanted> {
+    /// [`DecideError::Invalid`]: more parts are held than a reader has.
+    pub fn new(range: Range<u64>, held: &[Range<u64>], room_bytes: u64) -> Result<Wanted> {
         if held.len() > MAX_HELD {
-            return Err(CoordinatorError::Invalid(format!("{} parts held, at most {MAX_HELD}", held.len())));
+            return Err(DecideError::Invalid(format!("{} parts held, at most {MAX_HELD}", held.len())));
         }
-        let mut held: Vec<Range<u64>> =
-            held.iter().map(|part| part.offset..part.offset.saturating_add(part.length)).collect();
+        let mut held = held.to_vec();
         held.sort_by_key(|part| part.start);
         let (mut lacking, mut next, mut held_bytes) = (Vec::new(), range.start, 0);
         for part in held {
@@ -74,8 +72,8 @@ impl Wanted {
         self.lacking.first().cloned()
     }
 
-    /// Rows for the next flow; `None` if nothing is lacking.
-    pub fn rows(&self, symbol_bytes: u64, slice_bytes: u64) -> Option<Rows> {
+    /// Symbols for the next flow; `None` if nothing is lacking.
+    pub fn symbols(&self, symbol_bytes: u64, slice_bytes: u64) -> Option<Symbols> {
         let (first, last) = (self.lacking.first()?, self.lacking.last()?);
         let leading = first.start / symbol_bytes;
         let from = first.start % symbol_bytes / slice_bytes;
@@ -110,7 +108,7 @@ impl Wanted {
             })
         });
         let bytes = parts.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))?;
-        Some(Rows { symbols, bytes, in_order: limit(leading) - first.start })
+        Some(Symbols { of: symbols, bytes, in_order: limit(leading) - first.start })
     }
 
     /// Runs of slices of a symbol that are lacking, rising and apart.
@@ -132,10 +130,10 @@ impl Wanted {
     }
 }
 
-impl Rows {
-    /// Bytes of all rows.
+impl Symbols {
+    /// Bytes of all of them.
     pub fn total(&self) -> u64 {
-        (self.bytes.end - self.bytes.start).saturating_mul(self.symbols.len() as u64)
+        (self.bytes.end - self.bytes.start).saturating_mul(self.of.len() as u64)
     }
 
     /// First slice and number of slices of this length.
@@ -160,34 +158,29 @@ mod tests {
         let (mut next, mut held) = (range.start, BTreeSet::new());
         while next < range.end {
             // In slices of the block: a symbol is a whole number of them here.
-            let parts: Vec<proto::ByteRange> = held
-                .iter()
-                .map(|&at: &u64| proto::ByteRange {
-                    offset: at * slice,
-                    length: slice.min(range.end - at * slice),
-                })
-                .collect();
-            let rows = Wanted::new(next..range.end, &parts, room).unwrap().rows(SYMBOL, slice).unwrap();
-            let (first, count) = rows.slices(slice as u32);
-            assert_eq!(u64::from(rows.symbols[0]), next / SYMBOL, "the first row is due");
-            for (row, &symbol) in rows.symbols.iter().enumerate() {
+            let part = |&at: &u64| at * slice..((at + 1) * slice).min(range.end);
+            let parts: Vec<Range<u64>> = held.iter().map(part).collect();
+            let symbols = Wanted::new(next..range.end, &parts, room).unwrap().symbols(SYMBOL, slice).unwrap();
+            let (first, count) = symbols.slices(slice as u32);
+            assert_eq!(u64::from(symbols.of[0]), next / SYMBOL, "the first symbol is due");
+            for (place, &symbol) in symbols.of.iter().enumerate() {
                 let at = u64::from(symbol) * SYMBOL / slice;
                 let brought = at + first..at + first + count;
                 assert!(brought.clone().all(|at| !held.contains(&at)), "brought twice");
                 assert!(brought.end * slice > next && brought.start * slice < range.end, "not wanted");
-                if row > 0 {
+                if place > 0 {
                     held.extend(brought);
                     let kept: u64 = held.iter().map(|at| slice.min(range.end - at * slice)).sum();
                     assert!(kept <= room, "no room");
                 }
             }
-            let due = next + rows.in_order;
+            let due = next + symbols.in_order;
             assert_eq!(due, ((next / SYMBOL * (SYMBOL / slice) + first + count) * slice).min(range.end));
             next = due;
             while held.remove(&(next / slice)) {
                 next = ((next / slice + 1) * slice).min(range.end);
             }
-            flows.push((rows.symbols, first, count));
+            flows.push((symbols.of, first, count));
         }
         flows
     }
@@ -205,12 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn a_range_within_a_symbol_is_one_row() {
+    fn a_range_within_a_symbol_is_one_symbol() {
         assert_eq!(flows(SYMBOL + 1..SYMBOL + 2, SLICE, PLENTY), [(vec![1], 0, 1)]);
         assert_eq!(flows(SYMBOL + SLICE..2 * SYMBOL, SLICE, PLENTY), [(vec![1], 1, 7)]);
-        let rows = Wanted::new(SYMBOL + 100..SYMBOL + 200, &[], 0).unwrap().rows(SYMBOL, SLICE).unwrap();
-        assert_eq!(rows, Rows { symbols: vec![1], bytes: 100..200, in_order: SLICE.min(100) });
-        assert_eq!(rows.total(), 100);
+        let symbols =
+            Wanted::new(SYMBOL + 100..SYMBOL + 200, &[], 0).unwrap().symbols(SYMBOL, SLICE).unwrap();
+        assert_eq!(symbols, Symbols { of: vec![1], bytes: 100..200, in_order: SLICE.min(100) });
+        assert_eq!(symbols.total(), 100);
     }
 
     #[test]
@@ -252,17 +246,15 @@ mod tests {
 
     #[test]
     fn what_is_held_is_not_planned_again() {
-        let held = |parts: &[(u64, u64)]| -> Vec<proto::ByteRange> {
-            parts.iter().map(|&(offset, length)| proto::ByteRange { offset, length }).collect()
-        };
-        let parts = held(&[(SYMBOL, 3 * SLICE), (2 * SYMBOL, 2 * SLICE), (0, 7), (9 * SYMBOL, 1)]);
+        let part = |offset: u64, length: u64| offset..offset + length;
+        let parts = [part(SYMBOL, 3 * SLICE), part(2 * SYMBOL, 2 * SLICE), part(0, 7), part(9 * SYMBOL, 1)];
         let wanted = Wanted::new(3 * SLICE..3 * SYMBOL, &parts, PLENTY).unwrap();
         assert_eq!(wanted.first(), Some(3 * SLICE..SYMBOL));
-        let rows = wanted.rows(SYMBOL, SLICE).unwrap();
-        assert_eq!((rows.symbols.as_slice(), rows.slices(SLICE as u32)), (&[0, 1, 2][..], (3, 5)));
-        let all = Wanted::new(0..SYMBOL, &held(&[(0, SYMBOL)]), 0).unwrap();
-        assert!(all.first().is_none() && all.rows(SYMBOL, SLICE).is_none());
-        let many = vec![proto::ByteRange::default(); MAX_HELD + 1];
+        let symbols = wanted.symbols(SYMBOL, SLICE).unwrap();
+        assert_eq!((symbols.of.as_slice(), symbols.slices(SLICE as u32)), (&[0, 1, 2][..], (3, 5)));
+        let all = Wanted::new(0..SYMBOL, &[part(0, SYMBOL)], 0).unwrap();
+        assert!(all.first().is_none() && all.symbols(SYMBOL, SLICE).is_none());
+        let many = vec![part(0, 0); MAX_HELD + 1];
         assert!(Wanted::new(0..1, &many, 0).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! What a flow costs on the network as it is known: seconds where the bandwidth of links is known, else timeslots.
 
-use super::Planned;
+use super::draft::Planned;
 use super::order::Network;
 use flow::{Direction, Member, Proved, Rates, Site};
 use model::NodeId;
@@ -19,7 +19,7 @@ const PAYLOAD: f64 = 0.95;
 
 /// What a flow costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Price {
+pub struct Price {
     /// On equal links (RP §2.2).
     pub timeslots: f64,
     /// On the links as they are known; `None` if none of them is known.
@@ -70,7 +70,7 @@ impl fmt::Display for Price {
     }
 }
 
-impl Network {
+impl Network<'_> {
     /// What a flow, or some slices of it, costs.
     pub fn price(&self, flow: &Proved, stored: impl Fn(Member) -> u64, slices: Option<Range<u64>>) -> Price {
         let cost = flow::predict(flow, &stored, slices);
@@ -102,13 +102,14 @@ impl Network {
 
     /// In bytes per second. Where none of the links is limited, nothing can be said: 0.
     fn on_links(&self, time: impl FnOnce(Rates<'_>) -> f64) -> f64 {
+        let rates = self.rates();
         let node = |site: Site| NodeId(site.0);
         let bytes = |mbit: f64| mbit * BYTES_PER_MBIT;
-        let link = |from: Site, to: Site| bytes(self.rates.link(node(from), node(to)));
+        let link = |from: Site, to: Site| bytes(rates.link(node(from), node(to)));
         let side = |site: Site, direction| match direction {
-            Direction::Out => bytes(self.rates.up(node(site))),
-            Direction::In => bytes(self.rates.down(node(site))),
+            Direction::Out => bytes(rates.up(node(site))),
+            Direction::In => bytes(rates.down(node(site))),
         };
-        if self.rates.is_empty() { 0.0 } else { time(Rates { link: &link, side: &side }) }
+        if rates.is_empty() { 0.0 } else { time(Rates { link: &link, side: &side }) }
     }
 }

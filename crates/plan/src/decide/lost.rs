@@ -1,11 +1,14 @@
 //! What a recovery has to know of a block before it assigns helpers and requestors.
 
-use super::{Planner, Source, living_copy};
-use crate::error::{CoordinatorError, Result};
-use crate::health::{NodeView, View};
+use super::Planner;
+use super::draft::Source;
+use super::error::Result;
+use super::repair::survivors;
+use super::world::{NodeFacts, World};
+use crate::Requestors;
+use crate::recovery::LostBlock;
+use flow::Member;
 use model::{BlockId, NodeId, Placement, StripePlacement};
-use plan::Requestors;
-use plan::recovery::LostBlock;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes that come into question as a block's requestor: a recovery spreads its blocks as evenly over windows of so many,
@@ -14,7 +17,8 @@ const MAX_REQUESTORS: usize = 32;
 
 /// Who may take part in the repair of a block.
 #[derive(Clone, Debug)]
-pub(crate) struct Candidates {
+pub struct Candidates {
+    /// Who can help, and who can receive.
     pub lost: LostBlock,
     /// Those of the survivors that have their block in memory.
     pub cached: Vec<NodeId>,
@@ -24,7 +28,7 @@ pub(crate) struct Candidates {
 
 /// Who may be given blocks.
 #[derive(Clone, Debug)]
-pub(crate) struct Takers {
+pub struct Takers {
     all: Requestors,
     /// Those that the operator names.
     asked: Option<Requestors>,
@@ -32,11 +36,14 @@ pub(crate) struct Takers {
 
 impl Takers {
     /// All nodes that may, and of them `asked`, if there are any.
-    pub fn new(view: &View, asked: &BTreeSet<NodeId>) -> Result<Takers> {
-        let usable = view.usable(&BTreeSet::new());
+    ///
+    /// # Errors
+    /// [`DecideError::Plan`](super::DecideError::Plan) for a node without a rack.
+    pub fn new(world: &World, asked: &BTreeSet<NodeId>) -> Result<Takers> {
+        let usable = world.usable(&BTreeSet::new());
         let named: Vec<NodeId> = usable.iter().copied().filter(|node| asked.contains(node)).collect();
-        let all = Requestors::new(&view.topology, &usable)?;
-        let asked = if named.is_empty() { None } else { Some(Requestors::new(&view.topology, &named)?) };
+        let all = Requestors::new(&world.topology, &usable)?;
+        let asked = if named.is_empty() { None } else { Some(Requestors::new(&world.topology, &named)?) };
         Ok(Takers { all, asked })
     }
 
@@ -49,22 +56,26 @@ impl Takers {
 impl Planner {
     /// Who may help with a block and who may receive it: of the takers that the operator names, if any may, else of all.
     /// `moves`: a living copy of it may be sent instead.
+    ///
+    /// # Errors
+    /// [`DecideError::Code`](super::DecideError::Code) for a code that is not known,
+    /// [`DecideError::Plan`](super::DecideError::Plan) if nobody may receive it.
     pub fn lost_block(
         &self,
-        view: &View,
+        world: &World,
         placement: &Placement,
         moves: bool,
         takers: &mut Takers,
     ) -> Result<Candidates> {
-        let copy = || living_copy(view, &placement.facts, &BTreeSet::new()).map(|l| l.node);
+        let copy = || world.living_copy(&placement.facts, &BTreeSet::new()).map(|l| l.node);
         let (survivors, needed, bytes) = match &placement.stripe {
             Some(stripe) => match copy().filter(|_| moves) {
                 Some(node) if self.codes.get(&stripe.code)?.alpha() == 1 => {
                     (vec![node], 1, placement.facts.stored_bytes)
                 }
-                _ => self.helpers_of(view, stripe)?,
+                _ => self.sufficient(world, stripe)?,
             },
-            None => (replicas(view, placement), 1, placement.facts.stored_bytes),
+            None => (replicas(world, placement), 1, placement.facts.stored_bytes),
         };
         let holders: Vec<NodeId> = match &placement.stripe {
             Some(stripe) => stripe.holders.iter().copied().collect(),
@@ -76,19 +87,20 @@ impl Planner {
             Some(Ok(asked)) => asked,
             _ => takers.all.allowed(&holders, from, MAX_REQUESTORS)?,
         };
-        let is_cached = |node: &NodeId| held_in_memory(view, placement, *node);
+        let is_cached = |node: &NodeId| held_in_memory(world, placement, *node);
         let cached = survivors.iter().copied().filter(is_cached).collect();
         Ok(Candidates { lost: LostBlock { survivors, needed, requestors, bytes }, cached, holders })
     }
 
     /// Nodes of a stripe of which any so many suffice. Of a code where not any k will do: the ones that the code picks,
     /// the least recently selected preferred.
-    fn helpers_of(&self, view: &View, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
+    fn sufficient(&self, world: &World, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
         let code = self.codes.get(&stripe.code)?;
         if code.is_mds() {
-            return Ok(any_of(view, stripe, code.k()));
+            return Ok(any_of(world, stripe, code.k()));
         }
-        let (sources, absent) = super::repair::survivors(self, view, stripe, &BTreeSet::new(), &[]);
+        let is_lost = |member: Member| member.0 == stripe.index;
+        let (sources, absent) = survivors(world, stripe, is_lost, &BTreeSet::new(), &[]);
         // What is empty costs nothing, and takes part.
         let (empty, stored): (Vec<Source<'_>>, Vec<Source<'_>>) =
             sources.into_iter().partition(|source| source.facts.stored_bytes == 0);
@@ -96,7 +108,7 @@ impl Planner {
         let at: BTreeMap<u16, NodeId> = stored.iter().map(|s| (s.member.0, s.location.node)).collect();
         let zero = absent.iter().map(|m| m.0).chain(empty.iter().map(|s| s.member.0));
         let available: Vec<usize> = zero.chain(stored.iter().map(|s| s.member.0)).map(usize::from).collect();
-        let wanted = code.symbols_of(&[usize::from(stripe.index)]).map_err(CoordinatorError::Code)?;
+        let wanted = code.symbols_of(&[usize::from(stripe.index)])?;
         let read = code.repair(&wanted, &available)?.blocks();
         let nodes: Vec<NodeId> = read.iter().filter_map(|member| at.get(member).copied()).collect();
         let needed = nodes.len();
@@ -105,7 +117,7 @@ impl Planner {
 }
 
 /// Of an MDS code: the nodes of the survivors, those that are no last resort if they suffice, and how many must help.
-fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usize, u64) {
+fn any_of(world: &World, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usize, u64) {
     let nobody = BTreeSet::new();
     let (mut nodes, mut suspects, mut zero) = (Vec::new(), Vec::new(), 0);
     for (index, member) in (0..).zip(&stripe.members) {
@@ -113,9 +125,9 @@ fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usiz
             _ if index == stripe.index => {}
             // What is empty costs nothing, and takes part.
             None => zero += 1,
-            Some((_, row)) => match living_copy(view, row, &nobody) {
+            Some((_, row)) => match world.living_copy(row, &nobody) {
                 Some(_) if row.stored_bytes == 0 => zero += 1,
-                Some(copy) if view.last_resort.contains(&copy.node) => {
+                Some(copy) if world.last_resort.contains(&copy.node) => {
                     suspects.push(copy.node);
                 }
                 Some(copy) => nodes.push(copy.node),
@@ -131,11 +143,11 @@ fn any_of(view: &View, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, usiz
 }
 
 /// Whether a node that holds a block of the stripe (or a copy) reports it as cached.
-fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
-    let Some(at) = view.node(node).ok().filter(|node| !node.status.cached_blocks.is_empty()) else {
+fn held_in_memory(world: &World, placement: &Placement, node: NodeId) -> bool {
+    let Some(at) = world.nodes.get(node).filter(|node| !node.cached_blocks.is_empty()) else {
         return false;
     };
-    let is_cached = |block: &BlockId| at.status.cached_blocks.iter().any(|held| *held == block.to_bytes());
+    let is_cached = |block: &BlockId| at.cached_blocks.contains(block);
     match &placement.stripe {
         Some(stripe) => {
             let here = stripe.members.iter().flatten().filter(|(_, row)| row.on(node).is_some());
@@ -146,11 +158,11 @@ fn held_in_memory(view: &View, placement: &Placement, node: NodeId) -> bool {
 }
 
 /// Nodes with a living copy, those that are no last resort if there are any.
-fn replicas(view: &View, placement: &Placement) -> Vec<NodeId> {
+fn replicas(world: &World, placement: &Placement) -> Vec<NodeId> {
     let living = |trusted: bool| -> Vec<NodeId> {
-        let wanted = |node: &NodeView| node.is_living && (!trusted || !node.is_last_resort());
+        let wanted = |node: &NodeFacts| node.is_living && (!trusted || !node.is_last_resort());
         let locations = placement.facts.locations.iter();
-        let found = locations.filter(|l| view.node(l.node).is_ok_and(wanted));
+        let found = locations.filter(|l| world.nodes.get(l.node).is_some_and(wanted));
         found.map(|l| l.node).collect()
     };
     let trusted = living(true);

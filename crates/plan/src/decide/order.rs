@@ -4,18 +4,15 @@
 //! A path planner chooses among all survivors. Where a code is not MDS not every choice decodes: then the equation
 //! chooses the helpers, and the path planner only their order.
 
-use super::Planner;
-use crate::error::Result;
-use crate::health::View;
-use flow::{Helper, Proved, RepairRequest, Scheme, SharedPath, Site};
-use model::NodeId;
-use plan::path::{
+use super::error::Result;
+use super::world::World;
+use crate::path::{
     Bandwidth, LinkMatrix, MAX_NODES, MultiPath, SEARCH_STEPS, WeightedPath, multi_path, rack_aware_path,
     weighted_path,
 };
-use plan::{LinkRates, PlanError, RackId, Topology};
-use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use crate::{LinkRates, PlanError, RackId, Topology};
+use flow::{Helper, Proved, RepairRequest, Scheme, SharedPath, Site};
+use model::NodeId;
 
 /// The rack of whoever stands in none that is known: a client.
 const NO_RACK: RackId = RackId(u32::MAX);
@@ -27,34 +24,28 @@ const MAX_LANES: usize = 16;
 const SHARES_OF_FASTEST: f64 = 1000.0;
 
 /// What orders depend on.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Network {
-    topology: Arc<Topology>,
-    /// Nodes that help only where others do not suffice.
-    last_resort: Arc<BTreeSet<NodeId>>,
-    /// In Mb/s.
-    pub(super) rates: Arc<LinkRates>,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network<'a> {
+    world: &'a World,
     /// The most preferred helpers are taken, as they are scheduled (RP §3.3), and weights only order them (RP §4.3,
     /// remarks).
     scheduled: bool,
 }
 
-impl Planner {
-    /// The network as it is known now.
-    pub(super) fn network(&self, view: &View) -> Network {
-        Network {
-            topology: Arc::clone(&view.topology),
-            last_resort: Arc::clone(&view.last_resort),
-            rates: Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner)),
-            scheduled: false,
-        }
+impl<'a> Network<'a> {
+    /// For one repair alone.
+    pub fn of(world: &'a World) -> Network<'a> {
+        Network { world, scheduled: false }
     }
-}
 
-impl Network {
     /// For one of many repairs, or one alone.
-    pub fn scheduled(self, scheduled: bool) -> Network {
+    pub fn scheduled(self, scheduled: bool) -> Network<'a> {
         Network { scheduled, ..self }
+    }
+
+    /// What is known of the links, in Mb/s.
+    pub fn rates(&self) -> &'a LinkRates {
+        &self.world.links
     }
 
     /// The helpers of `request` as `scheme` wants them: those of its path first.
@@ -139,14 +130,14 @@ impl Network {
 
     /// What the sides of these nodes carry, and the links between them where one is slower than its ends.
     fn bandwidth(&self, nodes: &[NodeId]) -> std::result::Result<Bandwidth, PlanError> {
-        let up = nodes.iter().map(|&node| self.rates.up(node)).collect();
-        let down = nodes.iter().map(|&node| self.rates.down(node)).collect();
+        let up = nodes.iter().map(|&node| self.rates().up(node)).collect();
+        let down = nodes.iter().map(|&node| self.rates().down(node)).collect();
         let sides = Bandwidth::of_nodes(up, down)?;
         let rate = |from: NodeId, to: NodeId| {
-            if from == to { f64::INFINITY } else { self.rates.link(from, to) }
+            if from == to { f64::INFINITY } else { self.rates().link(from, to) }
         };
         let slower = |from: NodeId, to: NodeId| {
-            from != to && rate(from, to) < self.rates.up(from).min(self.rates.down(to))
+            from != to && rate(from, to) < self.rates().up(from).min(self.rates().down(to))
         };
         if !nodes.iter().any(|&from| nodes.iter().any(|&to| slower(from, to))) {
             return Ok(sides);
@@ -160,7 +151,7 @@ impl Network {
     fn choice(&self, request: &RepairRequest<'_>, ends: &[Site], k: usize) -> Vec<NodeId> {
         let mut choice = sites(request.helpers, ends);
         let trusted: Vec<NodeId> =
-            choice.iter().copied().filter(|node| !self.last_resort.contains(node)).collect();
+            choice.iter().copied().filter(|node| !self.world.last_resort.contains(node)).collect();
         if trusted.len() >= k {
             choice = trusted;
         }
@@ -178,7 +169,7 @@ impl Network {
         let Some(end) = ends.first().map(|end| NodeId(end.0)) else { return Err(PlanError::NoHelpers) };
         let mut path = match scheme {
             Scheme::RackAware => {
-                let mut topology = Topology::clone(&self.topology);
+                let mut topology = Topology::clone(&self.world.topology);
                 for &node in choice.iter().chain([&end]) {
                     if topology.rack_of(node).is_err() {
                         topology.insert(node, NO_RACK);
@@ -197,7 +188,7 @@ impl Network {
     }
 }
 
-impl Network {
+impl Network<'_> {
     /// `choice` and the requestor, and the path of k of them.
     fn weighted(
         &self,
@@ -219,10 +210,10 @@ impl Network {
         let weight = |from: NodeId, to: NodeId| match nodes.last() {
             _ if from == to => 0.0,
             Some(last) if *last == to => {
-                let links = ends.iter().map(|end| self.rates.link(from, NodeId(end.0)).recip());
-                links.fold(f / self.rates.up(from), f64::max)
+                let links = ends.iter().map(|end| self.rates().link(from, NodeId(end.0)).recip());
+                links.fold(f / self.rates().up(from), f64::max)
             }
-            _ => f / self.rates.link(from, to),
+            _ => f / self.rates().link(from, to),
         };
         let rows: Vec<Vec<f64>> =
             nodes.iter().map(|&from| nodes.iter().map(|&to| weight(from, to)).collect()).collect();
@@ -231,7 +222,7 @@ impl Network {
 
     /// The rack of a site; all sites that stand in none that is known have one.
     pub(super) fn rack_of(&self, site: Site) -> RackId {
-        self.topology.rack_of(NodeId(site.0)).unwrap_or(NO_RACK)
+        self.world.topology.rack_of(NodeId(site.0)).unwrap_or(NO_RACK)
     }
 }
 
@@ -260,29 +251,30 @@ fn along(helpers: &[Helper], requestor: Site, path: &[Site]) -> Vec<Helper> {
 }
 
 #[cfg(test)]
-impl Network {
+impl World {
     /// One of `nodes` nodes from 0, in no racks, with links of `rate` Mb/s.
-    pub fn rated(nodes: u32, rate: impl Fn(u32, u32) -> f64) -> Network {
+    pub(super) fn rated(nodes: u32, rate: impl Fn(u32, u32) -> f64) -> World {
         let rows: Vec<Vec<Option<f64>>> =
             (0..nodes).map(|from| (0..nodes).map(|to| Some(rate(from, to))).collect()).collect();
         let nodes: Vec<NodeId> = (0..nodes).map(NodeId).collect();
-        let rates = LinkRates::new(&nodes, Some(&rows), None, None).unwrap();
-        Network { rates: Arc::new(rates), ..Network::default() }
+        let links = LinkRates::new(&nodes, Some(&rows), None, None).unwrap().into();
+        World { links, ..World::default() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Draw;
     use codes::Code;
     use flow::{Geometry, Member, Proved, Sink};
-    use plan::Draw;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
 
     const BLOCK: u64 = 1 << 20;
 
     /// Helper m at site m; site 0 is the requestor.
-    fn flow_of(code: &str, network: &Network, scheme: Scheme) -> Proved {
+    fn flow_of(code: &str, network: Network<'_>, scheme: Scheme) -> Proved {
         let code = Code::parse(code).unwrap();
         let helpers: Vec<Helper> = (1..code.n() as u16)
             .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: BLOCK })
@@ -300,10 +292,10 @@ mod tests {
         flow::build(scheme, &RepairRequest { helpers: &ordered, ..request }).unwrap()
     }
 
-    fn racks(rack_of: &[u32]) -> Network {
+    fn racks(rack_of: &[u32]) -> World {
         let topology: Topology =
             (0..).zip(rack_of).map(|(node, &rack)| (NodeId(node), RackId(rack))).collect();
-        Network { topology: Arc::new(topology), ..Network::default() }
+        World { topology: Arc::new(topology), ..World::default() }
     }
 
     /// Streams into and out of each rack, and bytes between racks.
@@ -323,12 +315,13 @@ mod tests {
     fn the_rack_aware_chain_crosses_racks_least() {
         // The requestor's rack has two helpers; of the others 4, 3, 2 and 2: two racks supply the other four.
         let rack_of = [0, 3, 4, 1, 2, 1, 3, 0, 2, 1, 4, 0, 2, 1];
-        let network = racks(&rack_of);
-        let aware = flow_of("rs-6+8", &network, Scheme::RackAware);
+        let world = racks(&rack_of);
+        let network = Network::of(&world);
+        let aware = flow_of("rs-6+8", network, Scheme::RackAware);
         assert_eq!(crossings(&aware, &rack_of), (1, BLOCK));
-        let unaware = flow_of("rs-6+8", &network, Scheme::Pipeline);
+        let unaware = flow_of("rs-6+8", network, Scheme::Pipeline);
         assert!(crossings(&unaware, &rack_of).1 > 4 * BLOCK);
-        let wide = flow_of("rs-10+4", &network, Scheme::RackAware);
+        let wide = flow_of("rs-10+4", network, Scheme::RackAware);
         assert_eq!(crossings(&wide, &rack_of), (1, 3 * BLOCK));
         assert_eq!(wide.sites().len(), 11);
     }
@@ -338,8 +331,8 @@ mod tests {
     #[test]
     fn where_an_equation_chooses_the_path_only_orders() {
         let rack_of: Vec<u32> = (0..16).map(|node| node % 3).collect();
-        let plain = flow_of("lrc-12+2+2", &Network::default(), Scheme::Pipeline);
-        let aware = flow_of("lrc-12+2+2", &racks(&rack_of), Scheme::RackAware);
+        let plain = flow_of("lrc-12+2+2", Network::of(&World::default()), Scheme::Pipeline);
+        let aware = flow_of("lrc-12+2+2", Network::of(&racks(&rack_of)), Scheme::RackAware);
         assert_eq!(aware.sites(), plain.sites());
         assert_eq!(crossings(&aware, &rack_of), (1, 2 * BLOCK));
     }
@@ -354,18 +347,19 @@ mod tests {
             (from, 0) if from != 3 && from != 5 => 20.0,
             _ => 100.0,
         };
-        let mut network = Network::rated(7, rate);
+        let world = World::rated(7, rate);
+        let network = Network::of(&world);
         let slowest = |flow: &Proved| {
             let cost = flow::predict(flow, |_| BLOCK, None);
             cost.links.keys().map(|&(from, to)| rate(from.0, to.0)).fold(f64::INFINITY, f64::min)
         };
-        let free = flow_of("rs-4+3", &network, Scheme::Weighted);
+        let free = flow_of("rs-4+3", network, Scheme::Weighted);
         assert_eq!(slowest(&free), 100.0);
         assert!(!free.sites().contains(&Site(1)));
-        assert_eq!(slowest(&flow_of("rs-4+3", &network, Scheme::Pipeline)), 5.0);
+        assert_eq!(slowest(&flow_of("rs-4+3", network, Scheme::Pipeline)), 5.0);
         // Helpers 1 to 4 are scheduled: helper 1 sends whatever the order.
-        network.scheduled = true;
-        let scheduled = flow_of("rs-4+3", &network, Scheme::Weighted);
+        let network = network.scheduled(true);
+        let scheduled = flow_of("rs-4+3", network, Scheme::Weighted);
         assert_eq!(scheduled.sites().into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4].map(Site));
         assert_eq!(slowest(&scheduled), 5.0);
     }
@@ -377,7 +371,8 @@ mod tests {
         let down = [100.0, 30.0, 100.0, 100.0, 50.0, 100.0, 100.0].map(Some);
         let nodes: Vec<NodeId> = (0..7).map(NodeId).collect();
         let rates = LinkRates::new(&nodes, None, Some(&up), Some(&down)).unwrap();
-        let network = Network { rates: Arc::new(rates), ..Network::default() };
+        let world = World { links: Arc::new(rates), ..World::default() };
+        let network = Network::of(&world);
         let code = Code::parse("rs-4+3").unwrap();
         let helpers: Vec<Helper> = (1..7)
             .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: 64 * BLOCK })
@@ -402,7 +397,7 @@ mod tests {
         assert!(seconds(&flow) < 0.85 * seconds(&one), "{} against {}", seconds(&flow), seconds(&one));
         assert!(seconds(&flow) < 1.06 * bound, "{} against {bound}", seconds(&flow));
         // Where nothing limits, one chain is as good.
-        assert!(Network::default().several(&request).unwrap().is_none());
+        assert!(Network::of(&World::default()).several(&request).unwrap().is_none());
     }
 
     /// Of wide stripes over links that all differ a few searches get to their limit (`cargo bench -p plan --bench paths`).
@@ -424,7 +419,8 @@ mod tests {
         let is_cut_off = |seed: u64| {
             let mut draw = Draw::seeded(seed);
             let rates: Vec<f64> = (0..40 * 40).map(|_| 1.0 + draw.below(1_000) as f64).collect();
-            let network = Network::rated(40, |from, to| rates[(from * 40 + to) as usize]);
+            let world = World::rated(40, |from, to| rates[(from * 40 + to) as usize]);
+            let network = Network::of(&world);
             assert!(!network.is_cut_off(Scheme::Pipeline, &request, &[Site(0)]));
             network.is_cut_off(Scheme::Weighted, &request, &[Site(0)])
         };
@@ -434,10 +430,10 @@ mod tests {
     #[test]
     fn those_of_last_resort_help_only_in_need() {
         let rack_of = [0, 0, 0, 0, 1, 1, 1];
-        let mut network = racks(&rack_of);
-        network.last_resort = Arc::new(BTreeSet::from([NodeId(1)]));
-        assert!(!flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
-        network.last_resort = Arc::new(BTreeSet::from([NodeId(1), NodeId(4), NodeId(5)]));
-        assert!(flow_of("rs-4+3", &network, Scheme::RackAware).sites().contains(&Site(1)));
+        let mut world = racks(&rack_of);
+        world.last_resort = Arc::new(BTreeSet::from([NodeId(1)]));
+        assert!(!flow_of("rs-4+3", Network::of(&world), Scheme::RackAware).sites().contains(&Site(1)));
+        world.last_resort = Arc::new(BTreeSet::from([NodeId(1), NodeId(4), NodeId(5)]));
+        assert!(flow_of("rs-4+3", Network::of(&world), Scheme::RackAware).sites().contains(&Site(1)));
     }
 }

@@ -1,7 +1,7 @@
 //! Why each survivor of a stripe helps with a repair, or does not.
 
-use super::Source;
-use crate::health::{NodeView, View};
+use super::draft::Source;
+use super::world::{NodeFacts, World};
 use flow::{Input, Member, Proved, Scheme};
 use model::NodeId;
 use model::StripePlacement;
@@ -9,18 +9,21 @@ use std::collections::BTreeSet;
 
 /// A member of a stripe and its part in a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Part {
+pub struct Part {
+    /// Its index in the stripe.
     pub member: u16,
     /// Where its block is, or was.
     pub node: Option<NodeId>,
+    /// Whether it is read.
     pub helps: bool,
+    /// The reason, for people.
     pub why: &'static str,
 }
 
 /// The parts of all members but `made`, as `flow`, made by `scheme`, has them. `sources` could help, the least recently
 /// selected first; `is_mds`: any k of them would do; `cut_off`: the search for a path was.
 pub(super) fn parts(
-    view: &View,
+    world: &World,
     stripe: &StripePlacement,
     sources: &[Source<'_>],
     made: &[Member],
@@ -45,11 +48,11 @@ pub(super) fn parts(
         let node = place.map(|place| sources[place].location.node);
         let helps = taken.contains(&member);
         let why = match place {
-            None => unusable(view, row.locations.iter().map(|l| l.node)),
+            None => unusable(world, row.locations.iter().map(|l| l.node)),
             Some(_) if row.stored_bytes == 0 => "nothing of it is stored",
             Some(place) => {
-                let node = node.and_then(|n| view.node(n).ok());
-                let at = |is: fn(&NodeView) -> bool| node.is_some_and(is);
+                let node = node.and_then(|n| world.node(n).ok());
+                let at = |is: fn(&NodeFacts) -> bool| node.is_some_and(is);
                 match (helps, at(|n| n.is_quarantined), at(|n| n.is_slow)) {
                     (true, true, _) => "there are not enough others, though it is quarantined",
                     (false, true, _) => "it is quarantined, and there are enough others",
@@ -84,11 +87,11 @@ fn reason(scheme: Scheme, helps: bool, (is_mds, cut_off): (bool, bool), place: u
     }
 }
 
-fn unusable(view: &View, nodes: impl Iterator<Item = NodeId>) -> &'static str {
+fn unusable(world: &World, nodes: impl Iterator<Item = NodeId>) -> &'static str {
     let mut nodes = nodes.peekable();
     if nodes.peek().is_none() {
         return "no copy of it is known";
     }
-    let living = nodes.any(|node| view.node(node).is_ok_and(|node| node.is_living));
+    let living = nodes.any(|node| world.node(node).is_ok_and(|node| node.is_living));
     if living { "its node failed in this repair" } else { "its node is dead" }
 }

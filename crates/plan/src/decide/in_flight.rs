@@ -1,14 +1,13 @@
 //! How many streams of repairs each node carries, and whether it has room for one more repair.
 
-use super::assign::Pending;
+use crate::recovery::{Assignment, NodeLoad, loads_of};
 use flow::Scheme;
 use model::{BlockId, NodeId};
-use plan::recovery::{Assignment, NodeLoad, loads_of};
 use std::collections::BTreeMap;
 
 /// Repairs under way.
 #[derive(Debug)]
-pub(crate) struct InFlight {
+pub struct InFlight {
     per_node: usize,
     scheme: Option<Scheme>,
     by_node: BTreeMap<NodeId, usize>,
@@ -24,7 +23,7 @@ impl InFlight {
     /// At most `per_node` on each from now on, as many for a repair as this scheme has a node receive: to the requestor of a
     /// star come k. Of a scheme that forwards whole blocks a node keeps as much however many come: there each repair counts
     /// as one.
-    pub(super) fn allow(&mut self, per_node: usize, scheme: Option<Scheme>) {
+    pub fn allow(&mut self, per_node: usize, scheme: Option<Scheme>) {
         (self.per_node, self.scheme) = (per_node, scheme.filter(|scheme| !scheme.whole_block()));
     }
 
@@ -68,31 +67,28 @@ impl InFlight {
         loads_of(self.under_way().map(|(assignment, bytes)| (assignment, *bytes)))
     }
 
-    /// A repair begins.
-    pub(super) fn begin(&mut self, pending: &Pending) {
-        let Some(assignment) = &pending.assignment else { return };
+    /// The repair of a block begins: each of its helpers sends so many bytes.
+    pub fn begin(&mut self, block: BlockId, assignment: &Assignment, bytes: u64) {
         for (node, streams) in self.streams(assignment) {
             *self.by_node.entry(node).or_default() += streams;
         }
-        self.repairs.insert(pending.lost.block, (assignment.clone(), pending.lost.bytes));
+        self.repairs.insert(block, (assignment.clone(), bytes));
     }
 
     /// It has ended.
-    pub(super) fn end(&mut self, pending: &Pending) {
-        let Some(assignment) = &pending.assignment else { return };
+    pub fn end(&mut self, block: BlockId, assignment: &Assignment) {
         for (node, streams) in self.streams(assignment) {
             if let Some(count) = self.by_node.get_mut(&node) {
                 *count = count.saturating_sub(streams);
             }
         }
-        self.repairs.remove(&pending.lost.block);
+        self.repairs.remove(&block);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::recover::Lost;
 
     #[test]
     fn a_node_takes_part_in_so_many_repairs_and_no_more() {
@@ -100,17 +96,11 @@ mod tests {
             chain: chain.map(NodeId).to_vec(),
             requestor: NodeId(requestor),
         };
-        let pending = |block: u128, assignment: Assignment| {
-            Pending::assigned(
-                Lost { block: BlockId(block), node: NodeId(9), bytes: 10, margin: 1 },
-                assignment,
-            )
-        };
         let mut in_flight = InFlight::new(2);
-        let (first, second) = (pending(1, assignment([1, 2], 3)), pending(2, assignment([2, 4], 5)));
-        in_flight.begin(&first);
+        let (first, second) = (assignment([1, 2], 3), assignment([2, 4], 5));
+        in_flight.begin(BlockId(1), &first, 10);
         assert!(in_flight.fits(&assignment([2, 4], 5)));
-        in_flight.begin(&second);
+        in_flight.begin(BlockId(2), &second, 10);
         assert!(!in_flight.has_room(NodeId(2)) && in_flight.has_room(NodeId(3)));
         assert!(!in_flight.fits(&assignment([6, 7], 2)), "a requestor counts like a helper");
         assert_eq!(
@@ -118,21 +108,21 @@ mod tests {
             [0, 1, 2]
         );
         assert_eq!(in_flight.loads()[&NodeId(2)], NodeLoad { sent: 20, received: 10 });
-        in_flight.end(&first);
+        in_flight.end(BlockId(1), &first);
         assert!(in_flight.fits(&assignment([6, 7], 2)));
-        in_flight.end(&second);
+        in_flight.end(BlockId(2), &second);
         assert!(in_flight.loads().is_empty() && in_flight.of(NodeId(2)) == 0);
 
         // To the requestor of a star come all streams: one is too wide, and runs alone.
         in_flight.allow(3, Some(Scheme::Conventional));
-        in_flight.begin(&first);
+        in_flight.begin(BlockId(1), &first, 10);
         assert!(!in_flight.fits(&assignment([4, 5], 3)) && in_flight.fits(&assignment([1, 2], 6)));
         assert_eq!((in_flight.of(NodeId(1)), in_flight.of(NodeId(3))), (1, 2));
-        in_flight.end(&first);
+        in_flight.end(BlockId(1), &first);
         in_flight.allow(1, Some(Scheme::Conventional));
         assert!(in_flight.fits(&assignment([4, 5], 3)));
         in_flight.allow(1, Some(Scheme::Ppr));
-        in_flight.begin(&second);
+        in_flight.begin(BlockId(2), &second, 10);
         assert_eq!([2, 4, 5].map(|node| in_flight.of(NodeId(node))), [1; 3]);
     }
 }

@@ -2,14 +2,18 @@
 //! with the reason.
 
 use super::SliceLength;
+use super::error::{DecideError, Result};
 use super::order::Network;
 use super::price::Price;
-use super::rows::Rows;
-use crate::config::STAR_READ_BYTES;
-use crate::error::{CoordinatorError, Result};
+use super::wanted::Symbols;
 use flow::limits::{MAX_SLICE_BYTES, MIN_SLICE_BYTES, slice_bytes_ok};
 use flow::multi_block::repairs_several;
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, multi_block};
+
+/// Degraded reads of up to this many bytes go by a star: there latency counts hops, not bytes, and helpers answer in one
+/// exchange. Measured by `own-latency` at 1 Gb/s and k = 10, where a star of 32 KiB takes as long as a chain; faster links
+/// only move that point up.
+pub(super) const STAR_READ_BYTES: u64 = 16 << 10;
 
 /// Several lanes are as many threads and connections at each helper: to be chosen they have to save so much more time.
 const LANES_MUST_GAIN: f64 = 1.05;
@@ -33,24 +37,24 @@ pub(super) enum ForSeveral {
 }
 
 /// Builds `request` by the scheme `asked` for, or by the best one, with its slices as they suit the scheme. Of a read only the
-/// wanted bytes of its rows count; of a repair all.
+/// wanted bytes of its symbols count; of a repair all.
 pub(super) fn choose(
     asked: Option<Scheme>,
     slices: SliceLength,
     request: &RepairRequest<'_>,
-    read: Option<&Rows>,
-    network: &Network,
+    read: Option<&Symbols>,
+    network: Network<'_>,
 ) -> Result<Choice> {
     let (scheme, why) = match (asked, read) {
         (Some(scheme), _) => (scheme, None),
-        (None, Some(rows)) if rows.total() <= STAR_READ_BYTES => {
-            let why = format!("for {} B, where latency counts hops and not bytes", rows.total());
+        (None, Some(symbols)) if symbols.total() <= STAR_READ_BYTES => {
+            let why = format!("for {} B, where latency counts hops and not bytes", symbols.total());
             (Scheme::Conventional, Some(why))
         }
         (None, _) => {
             let price = |flow: &Proved| {
-                let slices = read.map(|rows| {
-                    let (first, count) = rows.slices(flow.geometry.slice_bytes);
+                let slices = read.map(|symbols| {
+                    let (first, count) = symbols.slices(flow.geometry.slice_bytes);
                     first..first + count
                 });
                 network.price(flow, stored(request.helpers), slices)
@@ -70,7 +74,7 @@ pub(super) fn choose(
 pub(super) fn choose_for_several(
     asked: Option<Scheme>,
     request: &MultiBlockRequest<'_>,
-    network: &Network,
+    network: Network<'_>,
 ) -> Result<ForSeveral> {
     let build = |scheme| build_for_several(scheme, request, network);
     let price = |flow: &Proved| network.price(flow, stored(request.helpers), None);
@@ -98,7 +102,7 @@ pub(super) fn choose_for_several(
 
 /// Seconds in which the blocks are repaired one after another, each over the fastest path to its requestor; `None` if
 /// there is no such path.
-fn each_alone(request: &MultiBlockRequest<'_>, network: &Network) -> Option<f64> {
+fn each_alone(request: &MultiBlockRequest<'_>, network: Network<'_>) -> Option<f64> {
     let alone = |&(member, requestor): &(Member, Site)| {
         let wanted = RepairRequest::whole_blocks(request.code, &[member]);
         let single = RepairRequest { wanted, requestor, ..request.at_one().ok()? };
@@ -136,13 +140,13 @@ fn cheapest(
             best = Some((price, scheme, flow));
         }
     }
-    let none = || failure.unwrap_or_else(|| CoordinatorError::Bug("no scheme streams".to_owned()));
+    let none = || failure.unwrap_or_else(|| DecideError::Bug("no scheme streams".to_owned()));
     let (price, scheme, flow) = best.ok_or_else(none)?;
     let why = format!("{}: {}", price.measure(), priced.join(", "));
     Ok((Choice { scheme, flow, why: Some(why) }, price))
 }
 
-fn stored(helpers: &[Helper]) -> impl Fn(Member) -> u64 {
+pub(super) fn stored(helpers: &[Helper]) -> impl Fn(Member) -> u64 {
     |member| helpers.iter().find(|h| h.member == member).map_or(0, |helper| helper.stored_bytes)
 }
 
@@ -150,7 +154,7 @@ fn build(
     scheme: Scheme,
     slices: SliceLength,
     request: &RepairRequest<'_>,
-    network: &Network,
+    network: Network<'_>,
 ) -> Result<Proved> {
     let of_several = Geometry { slice_bytes: slices.of_several, ..request.geometry };
     let geometry = match scheme {
@@ -171,7 +175,11 @@ fn build(
 
 /// A hop hands a slice on when it has a row for each of f blocks. Cut f times as fine, the pipeline fills as fast as for
 /// one block.
-fn build_for_several(scheme: Scheme, request: &MultiBlockRequest<'_>, network: &Network) -> Result<Proved> {
+fn build_for_several(
+    scheme: Scheme,
+    request: &MultiBlockRequest<'_>,
+    network: Network<'_>,
+) -> Result<Proved> {
     let mut geometry = sliced(scheme, request.geometry)?;
     if !scheme.whole_block() && scheme != Scheme::Conventional {
         geometry.slice_bytes = finer(geometry.slice_bytes, request.targets.len());
@@ -200,7 +208,7 @@ fn sliced(scheme: Scheme, geometry: Geometry) -> Result<Geometry> {
         return Ok(geometry);
     }
     let whole = u32::try_from(geometry.whole_slice()).ok().filter(|&bytes| bytes <= MAX_SLICE_BYTES);
-    let slice_bytes = whole.ok_or(CoordinatorError::BlockTooLong {
+    let slice_bytes = whole.ok_or(DecideError::BlockTooLong {
         scheme: scheme.name(),
         bytes: geometry.symbol_bytes(),
         limit: MAX_SLICE_BYTES,
@@ -211,6 +219,7 @@ fn sliced(scheme: Scheme, geometry: Geometry) -> Result<Geometry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::World;
     use codes::Code;
     use flow::{Helper, Sink, Site, Symbol};
 
@@ -235,12 +244,12 @@ mod tests {
             sink: Sink::Read,
         };
         let slices = SliceLength::by_default(32 << 10);
-        let rows = read.map(|(offset, length)| Rows {
-            symbols: vec![0],
+        let read = read.map(|(offset, length)| Symbols {
+            of: vec![0],
             bytes: offset..offset + length,
             in_order: length,
         });
-        let choice = choose(asked, slices, &request, rows.as_ref(), &Network::default())?;
+        let choice = choose(asked, slices, &request, read.as_ref(), Network::of(&World::default()))?;
         Ok((choice.scheme, choice.flow.geometry.slices(), choice.why.unwrap_or_default()))
     }
 
@@ -272,7 +281,7 @@ mod tests {
             assert!(why.is_empty());
             let largest = chosen(u64::from(MAX_SLICE_BYTES) + 1, Some(scheme), None);
             match largest {
-                Err(CoordinatorError::BlockTooLong { .. }) => assert!(scheme.whole_block()),
+                Err(DecideError::BlockTooLong { .. }) => assert!(scheme.whole_block()),
                 other => assert!(other.is_ok() && !scheme.whole_block()),
             }
         }
@@ -291,7 +300,7 @@ mod tests {
             helpers: &helpers,
             absent: &[],
         };
-        choose_for_several(asked, &request, &Network::rated(14, rate)).unwrap()
+        choose_for_several(asked, &request, Network::of(&World::rated(14, rate))).unwrap()
     }
 
     #[test]
@@ -309,12 +318,12 @@ mod tests {
             requestor: Site(0),
             sink: Sink::Read,
         };
-        let network = |rate: &dyn Fn(u32, u32) -> f64| Network::rated(14, rate);
+        let world = |rate: &dyn Fn(u32, u32) -> f64| World::rated(14, rate);
         // Two of the preferred helpers are slow.
         let slow =
             |from: u32, to: u32| if [from, to].iter().any(|n| *n == 2 || *n == 5) { 10.0 } else { 1000.0 };
         let slices = SliceLength::exactly(32 << 10);
-        let choice = choose(None, slices, &request, None, &network(&slow)).unwrap();
+        let choice = choose(None, slices, &request, None, Network::of(&world(&slow))).unwrap();
         assert_eq!(choice.scheme, Scheme::Weighted);
         let why = choice.why.unwrap();
         // 64 MiB at 10 Mb/s, over three more slow links to fill; and at 1 Gb/s.
@@ -322,7 +331,7 @@ mod tests {
         // Helpers cannot reach each other, so no chain can be fast: only the star, whose links share the requestor's side.
         let star = |from: u32, to: u32| if from == 0 || to == 0 { 100.0 } else { 0.1 };
         let slices = SliceLength::exactly(32 << 10);
-        let choice = choose(None, slices, &request, None, &network(&star)).unwrap();
+        let choice = choose(None, slices, &request, None, Network::of(&world(&star))).unwrap();
         assert_eq!(choice.scheme, Scheme::Conventional, "{:?}", choice.why);
     }
 

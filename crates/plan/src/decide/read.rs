@@ -1,0 +1,211 @@
+//! Plans of reads: from a living copy, or decoded from the rest of the stripe, several symbols at once (`wanted`).
+
+use super::choose::{Choice, choose, stored};
+use super::draft::{Draft, Planned, Source, Tokens, plain, slice_run};
+use super::error::{DecideError, Result};
+use super::order::Network;
+use super::price::Price;
+use super::wanted::Wanted;
+use super::world::World;
+use super::{CLIENT, Planner, SliceLength, site};
+use flow::bound::FlowHeader;
+use flow::{Member, RepairRequest, Scheme, Sink, Symbol};
+use model::{FlowId, NodeId, Placement};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Reads of at least this many bytes are told what they should cost, so that clients go around nodes that are slow. Setting up
+/// a shorter one is most of its time.
+const WATCHED_READ_BYTES: u64 = 1 << 20;
+
+/// Bytes of a block that a client wants.
+#[derive(Clone, Debug)]
+pub struct ReadRequest<'a> {
+    /// The flow's id.
+    pub flow: FlowId,
+    /// The first byte.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+    /// What came out of order already.
+    pub held: &'a [Range<u64>],
+    /// How many bytes may come out of order, those included.
+    pub room_bytes: u64,
+    /// For a degraded read; `None`: the best one.
+    pub scheme: Option<Scheme>,
+    /// Nodes not to read from.
+    pub avoid: &'a BTreeSet<NodeId>,
+    /// How long slices are.
+    pub slices: SliceLength,
+}
+
+/// A plan of a read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadPlan {
+    /// The flow, which the client drives; `None` if there is nothing to read.
+    pub planned: Option<Planned>,
+    /// Where the bytes come from, for people.
+    pub note: String,
+    /// The first byte that it brings in order …
+    pub offset: u64,
+    /// … and how many.
+    pub length: u64,
+    /// Whether they are decoded.
+    pub degraded: bool,
+    /// What the read should cost, where that is worth knowing.
+    pub price: Option<Price>,
+}
+
+impl Planner {
+    /// A plan for a prefix of the wanted bytes: all of them, or up to the end of a symbol; and of a degraded read for those
+    /// of other symbols for which the reader has room.
+    ///
+    /// # Errors
+    /// [`DecideError::Invalid`] for bytes that do not exist, [`DecideError::Unrecoverable`], [`DecideError::BlockTooLong`].
+    pub fn read(
+        &self,
+        world: &World,
+        placement: &Placement,
+        request: &ReadRequest<'_>,
+        tokens: Tokens<'_>,
+    ) -> Result<ReadPlan> {
+        let stored = placement.facts.stored_bytes;
+        let ends = request.offset.checked_add(request.length);
+        if ends.is_none_or(|end| end > stored) {
+            return Err(DecideError::Invalid(format!(
+                "block {} has {stored} bytes; bytes {} to {} do not exist",
+                placement.block,
+                request.offset,
+                request.offset.saturating_add(request.length)
+            )));
+        }
+        let range = request.offset..request.offset + request.length;
+        let wanted = Wanted::new(range, request.held, request.room_bytes)?;
+        let Some(first) = wanted.first() else {
+            let note = "nothing to read".to_owned();
+            return Ok(ReadPlan { note, offset: request.offset, ..ReadPlan::default() });
+        };
+        match least_loaded(world, placement, request.avoid) {
+            Some(source) => self.healthy(world, placement, source, first, request, tokens),
+            None => self.degraded(world, placement, &wanted, request, tokens),
+        }
+    }
+
+    /// `bytes`, from a living copy.
+    fn healthy(
+        &self,
+        world: &World,
+        placement: &Placement,
+        source: Source<'_>,
+        bytes: Range<u64>,
+        request: &ReadRequest<'_>,
+        tokens: Tokens<'_>,
+    ) -> Result<ReadPlan> {
+        let (node, length) = (source.location.node, bytes.end - bytes.start);
+        let code = self.codes.get("rep-1")?;
+        let stored_bytes = source.facts.stored_bytes;
+        let geometry = plain(stored_bytes, request.slices.of_one_lane);
+        let wanted = [Symbol { member: source.member, index: 0 }];
+        let flow = flow::copy::copy(&code, geometry, &wanted, site(node), CLIENT, Sink::Read)?;
+        let planned = Draft {
+            world,
+            flow,
+            header: FlowHeader::new(request.flow, code.field(), geometry),
+            sources: &[source],
+            writes: BTreeMap::new(),
+            scheme: "read",
+            slices: Some(slice_run(bytes.start, length, request.slices.of_one_lane)),
+        }
+        .finish(tokens)?;
+        let usable = source.facts.locations.iter().filter(|l| !request.avoid.contains(&l.node)).count();
+        let others = usable > 1 || placement.stripe.is_some();
+        let price = price(Network::of(world), &planned, others, length, |_| stored_bytes);
+        let note = format!("from {node}");
+        Ok(ReadPlan { planned: Some(planned), note, offset: bytes.start, length, degraded: false, price })
+    }
+
+    /// Decoded from the rest of the stripe by some scheme.
+    fn degraded(
+        &self,
+        world: &World,
+        placement: &Placement,
+        wanted: &Wanted,
+        request: &ReadRequest<'_>,
+        tokens: Tokens<'_>,
+    ) -> Result<ReadPlan> {
+        let none = DecideError::Unrecoverable { block: placement.block, survivors: 0, needed: 1 };
+        let stripe = placement.stripe.as_ref().ok_or(none)?;
+        let member = Member(stripe.index);
+        let slice_bytes = request.slices.of_one_lane;
+        let rest = self.rest(world, stripe, &[(member, CLIENT)], slice_bytes, (request.avoid, &[]))?;
+        let whole = request.scheme.is_some_and(Scheme::whole_block);
+        let slice_bytes = if whole { rest.geometry.whole_slice() } else { u64::from(slice_bytes) };
+        let symbols = wanted.symbols(rest.geometry.symbol_bytes().max(1), slice_bytes);
+        let (Some(symbols), Some(first)) = (symbols, wanted.first()) else {
+            return Err(DecideError::Bug("a read of nothing".to_owned()));
+        };
+        let repair = RepairRequest {
+            wanted: symbols.of.iter().map(|&index| Symbol { member, index }).collect(),
+            ..rest.request(&[], CLIENT, Sink::Read)
+        };
+        let network = Network::of(world);
+        let Choice { scheme, flow, why } =
+            choose(request.scheme, request.slices, &repair, Some(&symbols), network)
+                .map_err(|error| rest.unrecoverable(error, placement.block))?;
+        let asked = flow.sites().len() - 1;
+        let header = FlowHeader::new(request.flow, rest.code.field(), flow.geometry);
+        let slices = symbols.slices(flow.geometry.slice_bytes);
+        let mut planned = Draft {
+            world,
+            flow,
+            header: FlowHeader { serial: scheme.serial(), ..header },
+            sources: &rest.sources,
+            writes: BTreeMap::new(),
+            scheme: scheme.name(),
+            slices: Some(slices),
+        }
+        .finish(tokens)?;
+        network.set_rate(&mut planned);
+        let why = why.map_or(String::new(), |why| format!(", {why}"));
+        let note = format!("no living copy: decoded from {asked} helpers by {scheme}{why}");
+        let (length, others) = (symbols.in_order, asked < rest.helpers.len());
+        let price = price(network, &planned, others, length, stored(&rest.helpers));
+        Ok(ReadPlan { planned: Some(planned), note, offset: first.start, length, degraded: true, price })
+    }
+}
+
+impl ReadPlan {
+    /// What each node sends for it, in bytes.
+    pub fn sent(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        let predicted = self.planned.iter().flat_map(|planned| &planned.plan.predicted);
+        predicted.filter(|((from, _), _)| *from != CLIENT).map(|((from, _), bytes)| (NodeId(from.0), *bytes))
+    }
+}
+
+/// The copy on the least loaded of the nodes that live.
+fn least_loaded<'a>(world: &World, placement: &'a Placement, avoid: &BTreeSet<NodeId>) -> Option<Source<'a>> {
+    let facts = &placement.facts;
+    let load = |node: NodeId| {
+        let node = world.nodes.get(node).filter(|n| n.is_living);
+        node.map(|n| (n.is_last_resort(), n.running_stages))
+    };
+    let usable: Vec<_> = facts.locations.iter().filter(|l| !avoid.contains(&l.node)).collect();
+    let ids: Vec<_> = usable.iter().map(|l| l.node).collect();
+    let by_age = world.recent.preference(&ids).into_iter().map(|i| *usable[i]);
+    // `min_by_key` keeps the first of equals: the least recently used.
+    let living = by_age.filter_map(|l| load(l.node).map(|load| (load, l)));
+    let (_, location) = living.min_by_key(|(load, _)| *load)?;
+    Some(Source { member: Member(0), block: placement.block, facts, location })
+}
+
+/// What a read of so many bytes should cost, where that is worth knowing.
+fn price(
+    network: Network<'_>,
+    planned: &Planned,
+    others_could_help: bool,
+    bytes: u64,
+    stored: impl Fn(Member) -> u64,
+) -> Option<Price> {
+    let is_watched = others_could_help && bytes >= WATCHED_READ_BYTES;
+    is_watched.then(|| network.price_of(&planned.plan.flow, &planned.cost, stored))
+}

@@ -1,0 +1,90 @@
+//! What decisions know of the cluster.
+
+use super::error::{DecideError, Result};
+use crate::{ByNode, LeastRecent, LinkRates, Topology};
+use model::{BlockFacts, BlockId, Location, NodeId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The cluster at one moment. A copy costs a few counters, so whoever keeps the changing things hands one out for each
+/// decision.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// All nodes that are known, alive or not.
+    pub nodes: Arc<ByNode<NodeFacts>>,
+    /// Their racks.
+    pub topology: Arc<Topology>,
+    /// Nodes that help only where others do not suffice: quarantined ones, and those that are slow.
+    pub last_resort: Arc<BTreeSet<NodeId>>,
+    /// What is known of the links, in Mb/s.
+    pub links: Arc<LinkRates>,
+    /// Who was selected when.
+    pub recent: Arc<LeastRecent>,
+}
+
+/// A node at one moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeFacts {
+    /// Host and port of control calls.
+    pub control_addr: String,
+    /// Host and port of slices.
+    pub data_addr: String,
+    /// The number of its rack.
+    pub rack: u32,
+    /// It reports, and its inventory is known.
+    pub is_living: bool,
+    /// Whoever keeps the world has heard of it.
+    pub was_seen: bool,
+    /// It was suspected on several edges.
+    pub is_quarantined: bool,
+    /// It held up several repairs lately.
+    pub is_slow: bool,
+    /// It is decommissioned: it is given no blocks.
+    pub is_leaving: bool,
+    /// Stages that run on it.
+    pub running_stages: u32,
+    /// Blocks that it stores.
+    pub blocks: u64,
+    /// Those that it has in memory.
+    pub cached_blocks: Vec<BlockId>,
+}
+
+impl World {
+    /// Nodes that live.
+    pub fn living(&self) -> BTreeSet<NodeId> {
+        self.nodes.iter().filter(|(_, node)| node.is_living).map(|(id, _)| id).collect()
+    }
+
+    /// Nodes that may be given blocks, apart from those to avoid, in rising order.
+    pub fn usable(&self, avoid: &BTreeSet<NodeId>) -> Vec<NodeId> {
+        let usable = |(id, node): &(NodeId, &NodeFacts)| node.takes_blocks() && !avoid.contains(id);
+        self.nodes.iter().filter(usable).map(|(id, _)| id).collect()
+    }
+
+    /// A node that is known.
+    ///
+    /// # Errors
+    /// [`DecideError::NoSuchNode`].
+    pub fn node(&self, node: NodeId) -> Result<&NodeFacts> {
+        self.nodes.get(node).ok_or(DecideError::NoSuchNode(node))
+    }
+
+    /// A copy of a block on a living node, preferably one that is no last resort, none to avoid.
+    pub(super) fn living_copy(&self, facts: &BlockFacts, avoid: &BTreeSet<NodeId>) -> Option<Location> {
+        let node = |l: &Location| self.nodes.get(l.node).filter(|n| n.is_living && !avoid.contains(&l.node));
+        let living = facts.locations.iter().filter_map(|l| node(l).map(|n| (n.is_last_resort(), *l)));
+        living.min().map(|(_, location)| location)
+    }
+}
+
+impl NodeFacts {
+    /// Whether others help rather.
+    pub fn is_last_resort(&self) -> bool {
+        self.is_quarantined || self.is_slow
+    }
+
+    /// Whether it may be given blocks.
+    pub fn takes_blocks(&self) -> bool {
+        self.is_living && !self.is_quarantined && !self.is_leaving
+    }
+}

@@ -1,0 +1,77 @@
+//! Plans of puts: a block goes from the client along a chain of replicas.
+
+use super::draft::{Draft, Planned, Tokens, plain};
+use super::error::{DecideError, Result};
+use super::world::World;
+use super::{CLIENT, Planner, site};
+use crate::draw::Draw;
+use crate::placement::random::random;
+use flow::Member;
+use flow::bound::{BlockWrite, FlowHeader};
+use model::{BlockId, FlowId, NodeId, Part, Sums};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A block to write.
+#[derive(Clone, Debug)]
+pub struct WriteRequest {
+    /// The flow's id.
+    pub flow: FlowId,
+    /// The block's.
+    pub block: BlockId,
+    /// Generation of its copies.
+    pub generation: u64,
+    /// Its length.
+    pub stored_bytes: u64,
+    /// What must come out.
+    pub sums: Sums,
+    /// The part of an object that it is.
+    pub part: Part,
+    /// Who gets a copy, in the order of the chain.
+    pub nodes: Vec<NodeId>,
+}
+
+/// Nodes for the replicas of a new block: as many as asked for, or all that can be used if they are fewer, but no fewer than
+/// `at_least`.
+///
+/// # Errors
+/// [`DecideError::NotEnoughNodes`].
+pub fn replica_nodes(
+    world: &World,
+    replicas: usize,
+    at_least: usize,
+    avoid: &BTreeSet<NodeId>,
+    draw: &mut Draw,
+) -> Result<Vec<NodeId>> {
+    let usable = world.usable(avoid);
+    if usable.len() < at_least.max(1) {
+        return Err(DecideError::NotEnoughNodes { alive: usable.len(), needed: at_least.max(1) });
+    }
+    Ok(random(&world.topology, &usable, replicas.min(usable.len()), draw)?)
+}
+
+impl Planner {
+    /// The chain client → replicas, a `rep-r` code. The client drives it.
+    ///
+    /// # Errors
+    /// [`DecideError::NoSuchNode`]; [`DecideError::Code`] for too many replicas.
+    pub fn write(&self, world: &World, request: &WriteRequest, tokens: Tokens<'_>) -> Result<Planned> {
+        let code = self.codes.get(&format!("rep-{}", request.nodes.len()))?;
+        let geometry = plain(request.stored_bytes, self.default_slice_bytes);
+        let replicas: Vec<_> =
+            request.nodes.iter().enumerate().map(|(i, &node)| (Member(i as u16), site(node))).collect();
+        let flow = flow::write::chain(&code, geometry, CLIENT, &replicas)?;
+        let write = |member: Member| BlockWrite {
+            member,
+            block: request.block,
+            generation: request.generation,
+            stored_bytes: request.stored_bytes,
+            sums: request.sums,
+            part: Some(request.part.clone()),
+            note: Vec::new(),
+        };
+        let writes: BTreeMap<_, _> = replicas.iter().map(|&(member, _)| (member, write(member))).collect();
+        let header = FlowHeader::new(request.flow, code.field(), geometry);
+        Draft { world, flow, header, sources: &[], writes, scheme: "chain-write", slices: None }
+            .finish(tokens)
+    }
+}
