@@ -7,10 +7,11 @@ use crate::report::{
     Axis, Comparison, Form, Kind, Machine, Measure, Results, Sample, Scale, Setup, Shape, Target, Unit,
 };
 use crate::testbed::LinkRate;
-use flow::{FlowPlan, Scheme};
+use flow::Scheme;
 use model::Assign;
-use plan::paper::{Paper, Planned, Rehearsal};
+use plan::paper::{Cluster, Paper, Planned};
 use wire::Message;
+use wire::codec::plan::order;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-rm",
@@ -84,7 +85,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
          tokens, and the bytes of the message to the requestor. Rows in the catalog and the messages themselves are not in \
          it; the paper's figures have the messages."
     ));
-    let rehearsals = CODES.map(|(_, code)| {
+    let clusters = CODES.map(|(_, code)| {
         let paper = Paper {
             nodes: NODES,
             racks: RACKS,
@@ -93,14 +94,15 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             stripes,
             seed: 1,
         };
-        Rehearsal::new(&paper).map_err(|error| LabError::BadSpec(error.to_string()))
+        Cluster::new(&paper).map_err(|error| LabError::BadSpec(error.to_string()))
     });
     for round in 1..=rounds {
-        for (x, rehearsal) in rehearsals.iter().enumerate() {
-            let Ok(rehearsal) = rehearsal else { continue };
+        for (x, cluster) in clusters.iter().enumerate() {
+            let Ok(cluster) = cluster else { continue };
             for (name, kind, assign) in ASSIGNMENTS {
-                let planned =
-                    rehearsal.plan((assign, Some(Scheme::Pipeline)), whole_node::stop_watch(), written);
+                let how = (assign, Some(Scheme::Pipeline));
+                let planned = cluster
+                    .plan(how, whole_node::stop_watch(), |plan| order(plan, false).encode_to_vec().len());
                 let planned = planned.map_err(|error| LabError::BadSpec(error.to_string()))?;
                 (bench.say)(&format!(
                     "round {round} of {rounds}: {name} at {}: {:.0} repairs/s",
@@ -111,16 +113,11 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             }
         }
     }
-    for rehearsal in rehearsals {
-        rehearsal?;
+    for cluster in clusters {
+        cluster?;
     }
     distribute(bench, &mut results)?;
     Ok(results)
-}
-
-/// Bytes of the message to the requestor.
-fn written(plan: &FlowPlan) -> usize {
-    wire::codec::plan::order(plan, false).encode_to_vec().len()
 }
 
 /// Repairs planned, and prepared by all who would take part, by the daemons of a cluster on this machine.
