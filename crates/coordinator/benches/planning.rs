@@ -8,9 +8,10 @@
 
 use flow::{FlowPlan, Scheme};
 use model::Assign;
-use plan::paper::{Paper, Planned, Rehearsal};
+use plan::paper::{Cluster, Paper, Planned};
 use std::time::Instant;
 use wire::Message;
+use wire::codec::plan::order;
 
 /// As in the coordinator's process.
 #[global_allocator]
@@ -20,11 +21,6 @@ const REPAIRS: usize = 8 * 1_024;
 const ROUNDS: usize = 7;
 const ASSIGNMENTS: [(&str, Assign); 3] =
     [("balanced", Assign::Balanced), ("least-recent", Assign::LeastRecent), ("m-ppr", Assign::MPpr)];
-
-/// Bytes of the message to the requestor.
-fn written(plan: &FlowPlan) -> usize {
-    wire::codec::plan::order(plan, false).encode_to_vec().len()
-}
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
@@ -36,13 +32,14 @@ fn main() {
         stripes: REPAIRS,
         seed: 1,
     };
-    let rehearsal = Rehearsal::new(&paper).unwrap();
+    let cluster = Cluster::new(&paper).unwrap();
     let mut rounds = ASSIGNMENTS.map(|_| Vec::new());
     // Interleaved, so that a disturbance of the machine meets all cases alike.
     for _ in 0..ROUNDS {
         for ((_, assign), rounds) in ASSIGNMENTS.iter().zip(&mut rounds) {
             let start = Instant::now();
-            let planned = rehearsal.plan((*assign, Some(Scheme::Pipeline)), || start.elapsed(), written);
+            let written = |plan: &FlowPlan| order(plan, false).encode_to_vec().len();
+            let planned = cluster.plan((*assign, Some(Scheme::Pipeline)), || start.elapsed(), written);
             rounds.push(planned.unwrap());
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   service ─▶ objects    put, read, lookup          ┐
-//!             jobs        archive, repair, recover   ├─▶ planner   nodes chosen, flows built, proved, priced
+//!             jobs        archive, repair, recover   ├─▶ plan::decide  nodes chosen, flows built, proved, priced
 //!             membership  register, heartbeat        ├─▶ catalog   one transaction per change of state, over a Disk
 //!             cluster     status, backup, rebuild    ├─▶ health    who lives, who is suspected
 //!             explain     plans without running them ┘   nodes     calls to the nodes

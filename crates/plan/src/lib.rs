@@ -1,6 +1,6 @@
-//! Decisions about nodes: who helps, who receives, what is placed where, what is repaired first, what follows a fault.
-//! Pure: what a decision depends on is passed in, chance included ([`Draw`]), so that the simulator and the daemons decide
-//! alike.
+//! Decisions about nodes: who helps, who receives, what is placed where, what is repaired first, what follows a fault; and of whole flows, by
+//! which scheme, in which slices, at which price ([`decide`]). Pure: what a decision depends on is passed in, chance included
+//! ([`Draw`]), so that the simulator and the daemons decide alike.
 //!
 //! Absent: I/O, clocks, randomness of its own, the state of a cluster: callers keep that. An API: programs outside this
 //! repository may use it as a calculator (`stripeline plan` does); types may change with a version, as CHANGELOG.md

@@ -60,7 +60,7 @@ pub struct Planned {
 
 /// The cluster, ready to be planned for.
 #[derive(Debug)]
-pub struct Rehearsal {
+pub struct Cluster {
     planner: Planner,
     world: World,
     placements: Vec<Placement>,
@@ -73,12 +73,12 @@ impl Planned {
     }
 }
 
-impl Rehearsal {
+impl Cluster {
     /// Draws the stripes.
     ///
     /// # Errors
     /// [`DecideError::Code`] for a code that is not known, [`DecideError::Invalid`] if there are too few nodes.
-    pub fn new(paper: &Paper) -> Result<Rehearsal, DecideError> {
+    pub fn new(paper: &Paper) -> Result<Cluster, DecideError> {
         let planner = Planner::new(limits::DEFAULT_SLICE_BYTES);
         let n = planner.codes.get(&paper.code)?.n();
         if (paper.nodes as usize) <= n || paper.racks == 0 {
@@ -88,7 +88,7 @@ impl Rehearsal {
         }
         let mut draw = Draw::seeded(paper.seed);
         let placements = (0..paper.stripes).map(|stripe| placement(paper, n, stripe, &mut draw)).collect();
-        Ok(Rehearsal { planner, world: world(paper), placements })
+        Ok(Cluster { planner, world: world(paper), placements })
     }
 
     /// Plans the recovery of all stripes, in batches as a recovery does, by a scheme (`None`: the best one). `clock` tells the
@@ -253,16 +253,16 @@ mod tests {
             stripes: 50,
             seed: 1,
         };
-        let rehearsal = Rehearsal::new(&paper).unwrap();
+        let cluster = Cluster::new(&paper).unwrap();
         let clock = Cell::new(Duration::ZERO);
         let tick = || clock.replace(clock.get() + Duration::from_secs(1));
         for assign in [Assign::Balanced, Assign::LeastRecent, Assign::MPpr, Assign::LowestIndex] {
             let write = |plan: &FlowPlan| plan.edges.iter().map(Vec::len).sum();
-            let planned = rehearsal.plan((assign, Some(Scheme::Pipeline)), tick, write).unwrap();
+            let planned = cluster.plan((assign, Some(Scheme::Pipeline)), tick, write).unwrap();
             // Six helpers and the requestor: six edges.
             assert_eq!((planned.repairs, planned.bytes), (50, 50 * 6), "{assign:?}");
             assert_eq!([planned.chosen, planned.written].map(|took| took.as_secs()), [1, 50]);
         }
-        assert!(Rehearsal::new(&Paper { nodes: 9, ..paper }).is_err());
+        assert!(Cluster::new(&Paper { nodes: 9, ..paper }).is_err());
     }
 }

@@ -5,10 +5,11 @@ use super::{Bench, Experiment};
 use crate::error::{LabError, bad};
 use crate::report::{Axis, Comparison, Label, Measure, Results, Sample, Setup, Unit, sample as sample_of};
 use crate::testbed::LinkRate;
-use flow::{FlowPlan, Scheme};
+use flow::Scheme;
 use model::Assign;
-use plan::paper::{Paper, Planned, Rehearsal};
+use plan::paper::{Cluster, Paper, Planned};
 use wire::Message;
+use wire::codec::plan::order;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ppr-rm",
@@ -75,7 +76,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
          tokens, and the bytes of the message to the requestor. Rows in the catalog and the messages themselves are not in \
          it; the paper's figures have the messages."
     ));
-    let rehearsals = CODES.map(|(_, code)| {
+    let clusters = CODES.map(|(_, code)| {
         let paper = Paper {
             nodes: NODES,
             racks: RACKS,
@@ -84,13 +85,15 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
             stripes,
             seed: 1,
         };
-        Rehearsal::new(&paper).map_err(bad)
+        Cluster::new(&paper).map_err(bad)
     });
-    let rehearsals = rehearsals.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let clusters = clusters.into_iter().collect::<Result<Vec<_>, _>>()?;
     for round in 1..=rounds {
-        for (x, rehearsal) in rehearsals.iter().enumerate() {
+        for (x, cluster) in clusters.iter().enumerate() {
             for (label, assign) in ASSIGNMENTS {
-                let planned = rehearsal.plan((assign, Some(Scheme::Pipeline)), stop_watch(), written);
+                let how = (assign, Some(Scheme::Pipeline));
+                let planned =
+                    cluster.plan(how, stop_watch(), |plan| order(plan, false).encode_to_vec().len());
                 let planned = planned.map_err(bad)?;
                 let (at, rate) = (CODES[x].0, planned.repairs_per_s());
                 (bench.say)(&format!(
@@ -103,11 +106,6 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     }
     distribute(bench, &mut results)?;
     Ok(results)
-}
-
-/// Bytes of the message to the requestor.
-fn written(plan: &FlowPlan) -> usize {
-    wire::codec::plan::order(plan, false).encode_to_vec().len()
 }
 
 /// Repairs planned, and prepared by all who would take part, by the daemons of a cluster on this machine.

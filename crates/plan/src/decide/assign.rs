@@ -1,9 +1,8 @@
 //! Who repairs which block of a batch.
 
-use super::error::{DecideError, Result};
 use super::in_flight::InFlight;
 use super::lost::{Candidates, Takers};
-use super::world::World;
+use super::{DecideError, Result, World};
 use crate::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
 use crate::recovery::{Assignment, LostBlock, balanced};
 use crate::{ByNode, LeastRecent};

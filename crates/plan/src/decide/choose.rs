@@ -1,11 +1,8 @@
 //! By which scheme blocks are decoded: the one asked for, or (`auto`) the one that is predicted to take the least time,
 //! with the reason.
 
-use super::SliceLength;
-use super::error::{DecideError, Result};
-use super::order::Network;
-use super::price::Price;
 use super::wanted::Symbols;
+use super::{DecideError, Network, Price, Result, SliceLength};
 use flow::limits::{MAX_SLICE_BYTES, MIN_SLICE_BYTES, slice_bytes_ok};
 use flow::multi_block::repairs_several;
 use flow::{Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, multi_block};

@@ -1,8 +1,6 @@
 //! From a proved flow to a plan: nodes, blocks and tokens are bound to it.
 
-use super::error::Result;
-use super::world::World;
-use super::{CLIENT, site};
+use super::{CLIENT, Result, World, site};
 use flow::bound::{Binding, BlockWrite, FlowHeader, Participant};
 use flow::{Cost, Flow, FlowPlan, Geometry, Helper, Member, Proved, Site, limits};
 use model::{BlockFacts, BlockId, Location, NodeId, Peer, Token};

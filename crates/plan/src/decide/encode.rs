@@ -1,9 +1,6 @@
 //! Plans of encodings: the archiving node downloads the data blocks of a stripe, makes the parities and uploads them.
 
-use super::draft::{Draft, Planned, Source, Tokens};
-use super::error::{DecideError, Result};
-use super::world::World;
-use super::{Planner, site};
+use super::{DecideError, Draft, Planned, Planner, Result, Source, Tokens, World, site};
 use crate::draw::Draw;
 use crate::error::PlanError;
 use crate::{Archival, ArchiveRequest};

@@ -1,10 +1,7 @@
 //! What a recovery has to know of a block before it assigns helpers and requestors.
 
-use super::Planner;
-use super::draft::Source;
-use super::error::Result;
 use super::repair::survivors;
-use super::world::{NodeFacts, World};
+use super::{NodeFacts, Planner, Result, Source, World};
 use crate::Requestors;
 use crate::recovery::LostBlock;
 use flow::Member;

@@ -40,9 +40,11 @@ pub use world::{NodeFacts, World};
 pub use write::{WriteRequest, replica_nodes};
 
 use codes::Codebook;
+use draft::{Draft, Source, plain, slice_run};
 use error::Result;
 use flow::{Proved, Site, limits};
 use model::{NodeId, Peer};
+use order::Network;
 
 /// The settings of whoever plans.
 #[derive(Debug)]

@@ -1,12 +1,8 @@
 //! Plans of repairs of several blocks of a stripe in one pass (RP §4.4). The first requestor drives.
 
 use super::choose::{ForSeveral, choose_for_several};
-use super::draft::Tokens;
-use super::error::{DecideError, Result};
-use super::order::Network;
 use super::repair::{RepairPlan, Target};
-use super::world::World;
-use super::{Planner, site};
+use super::{DecideError, Network, Planner, Result, Tokens, World, site};
 use flow::{Member, MultiBlockRequest, Site};
 use model::NodeId;
 use std::collections::BTreeSet;

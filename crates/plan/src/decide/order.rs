@@ -4,8 +4,7 @@
 //! A path planner chooses among all survivors. Where a code is not MDS not every choice decodes: then the equation
 //! chooses the helpers, and the path planner only their order.
 
-use super::error::Result;
-use super::world::World;
+use super::{Result, World};
 use crate::path::{
     Bandwidth, LinkMatrix, MAX_NODES, MultiPath, SEARCH_STEPS, WeightedPath, multi_path, rack_aware_path,
     weighted_path,

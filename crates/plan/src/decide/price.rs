@@ -1,7 +1,6 @@
 //! What a flow costs on the network as it is known: seconds where the bandwidth of links is known, else timeslots.
 
-use super::draft::Planned;
-use super::order::Network;
+use super::{Network, Planned};
 use flow::{Direction, Member, Proved, Rates, Site};
 use model::NodeId;
 use std::fmt;

@@ -1,13 +1,11 @@
 //! Plans of reads: from a living copy, or decoded from the rest of the stripe, several symbols at once (`wanted`).
 
 use super::choose::{Choice, choose, stored};
-use super::draft::{Draft, Planned, Source, Tokens, plain, slice_run};
-use super::error::{DecideError, Result};
-use super::order::Network;
-use super::price::Price;
 use super::wanted::Wanted;
-use super::world::World;
-use super::{CLIENT, Planner, SliceLength, site};
+use super::{
+    CLIENT, DecideError, Draft, Network, Planned, Planner, Price, Result, SliceLength, Source, Tokens, World,
+    plain, site, slice_run,
+};
 use flow::bound::FlowHeader;
 use flow::{Member, RepairRequest, Scheme, Sink, Symbol};
 use model::{FlowId, NodeId, Placement};

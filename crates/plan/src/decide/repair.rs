@@ -1,13 +1,11 @@
 //! Plans of repairs: a block of a stripe is rebuilt at a requestor, a replica is copied to it. The requestor drives.
 
 use super::choose::{Choice, choose, stored};
-use super::draft::{Draft, Planned, Source, Tokens, plain};
-use super::error::{DecideError, Result};
-use super::order::Network;
-use super::price::Price;
 use super::why::{Part, parts};
-use super::world::World;
-use super::{Planner, SliceLength, site};
+use super::{
+    DecideError, Draft, Network, Planned, Planner, Price, Result, SliceLength, Source, Tokens, World, plain,
+    site,
+};
 use codes::{Code, CodeError};
 use flow::bound::{BlockWrite, FlowHeader};
 use flow::{FlowError, Geometry, Helper, Member, RepairRequest, Scheme, Sink, Site};

@@ -13,8 +13,7 @@
 //! others wait at the reader until their turn, and a reader says for how much it has room.
 
 use super::choose::STAR_READ_BYTES;
-use super::draft::slice_run;
-use super::error::{DecideError, Result};
+use super::{DecideError, Result, slice_run};
 use flow::limits;
 use std::ops::Range;
 

@@ -1,7 +1,6 @@
 //! Why each survivor of a stripe helps with a repair, or does not.
 
-use super::draft::Source;
-use super::world::{NodeFacts, World};
+use super::{NodeFacts, Source, World};
 use flow::{Input, Member, Proved, Scheme};
 use model::NodeId;
 use model::StripePlacement;

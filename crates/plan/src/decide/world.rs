@@ -1,6 +1,6 @@
 //! What decisions know of the cluster.
 
-use super::error::{DecideError, Result};
+use super::{DecideError, Result};
 use crate::{ByNode, LeastRecent, LinkRates, Topology};
 use model::{BlockFacts, BlockId, Location, NodeId};
 use std::collections::BTreeSet;

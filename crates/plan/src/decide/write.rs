@@ -1,9 +1,6 @@
 //! Plans of puts: a block goes from the client along a chain of replicas.
 
-use super::draft::{Draft, Planned, Tokens, plain};
-use super::error::{DecideError, Result};
-use super::world::World;
-use super::{CLIENT, Planner, site};
+use super::{CLIENT, DecideError, Draft, Planned, Planner, Result, Tokens, World, plain, site};
 use crate::draw::Draw;
 use crate::placement::random::random;
 use flow::Member;
