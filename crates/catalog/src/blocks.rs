@@ -6,6 +6,7 @@ use crate::error::{CatalogError, Result};
 use crate::rows::{GarbageRow, HeldKey, HeldRow, ObjectRow, PlannedRow, StripeRow};
 use crate::table::{Change, Key, Read, malformed};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, StripeId, StripePlacement};
+use std::collections::BTreeSet;
 
 impl Catalog {
     /// Everything about a block.
@@ -76,11 +77,27 @@ fn placement(txn: &impl Read, block: BlockId) -> Result<Placement> {
     let row = stripe(txn, place.stripe)?;
     let member = |&block: &BlockId| Ok((block, referenced(txn, block)?));
     let members = row.members.iter().map(|m| m.as_ref().map(member).transpose()).collect::<Result<_>>()?;
-    let holders = crate::intent::holders(txn, place.stripe)?;
+    let holders = holders(txn, place.stripe)?;
     let StripeRow { code, block_bytes, .. } = row;
     let stripe =
         StripePlacement { id: place.stripe, index: place.index, code, block_bytes, members, holders };
     Ok(Placement { block, facts, stripe: Some(stripe) })
+}
+
+/// Nodes that flows under way may write the block to.
+pub(crate) fn writers(txn: &impl Read, block: BlockId) -> Result<Vec<NodeId>> {
+    Ok(txn.all::<PlannedRow>(&Key::to_bytes(&block))?.into_iter().map(|(copy, _)| copy.node).collect())
+}
+
+/// Nodes that hold a block of the stripe, or that a flow may write one to.
+pub(crate) fn holders(txn: &impl Read, stripe: StripeId) -> Result<BTreeSet<NodeId>> {
+    let mut holders = BTreeSet::new();
+    let members = txn.get::<StripeRow>(&stripe)?.map(|row| row.members).unwrap_or_default();
+    for block in members.into_iter().flatten() {
+        holders.extend(referenced(txn, block)?.locations.iter().map(|l| l.node));
+        holders.extend(writers(txn, block)?);
+    }
+    Ok(holders)
 }
 
 impl Change<'_> {

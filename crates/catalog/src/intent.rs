@@ -9,12 +9,12 @@
 //! All but `begin` hold only for the current attempt.
 
 use crate::Catalog;
-use crate::blocks::referenced;
+use crate::blocks::{holders, writers};
 use crate::error::{CatalogError, Result};
 use crate::put::FIRST_GENERATION;
-use crate::rows::{IntentRow, NewStripe, PlannedRow, Purpose, StripeRow};
-use crate::table::{Change, Key, Read};
-use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, StripeId, StripePlace, Sums};
+use crate::rows::{IntentRow, NewStripe, Purpose};
+use crate::table::{Change, Read};
+use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, StripePlace, Sums};
 use std::collections::BTreeSet;
 
 /// An order that was noted.
@@ -168,22 +168,6 @@ fn may_repair(txn: &impl Read, block: BlockId, row: Option<&BlockFacts>, node: N
         }
         _ => Ok(()),
     }
-}
-
-/// Nodes that flows under way may write the block to.
-fn writers(txn: &impl Read, block: BlockId) -> Result<Vec<NodeId>> {
-    Ok(txn.all::<PlannedRow>(&Key::to_bytes(&block))?.into_iter().map(|(copy, _)| copy.node).collect())
-}
-
-/// Nodes that hold a block of the stripe, or that a flow may write one to.
-pub(crate) fn holders(txn: &impl Read, stripe: StripeId) -> Result<BTreeSet<NodeId>> {
-    let mut holders = BTreeSet::new();
-    let members = txn.get::<StripeRow>(&stripe)?.map(|row| row.members).unwrap_or_default();
-    for block in members.into_iter().flatten() {
-        holders.extend(referenced(txn, block)?.locations.iter().map(|l| l.node));
-        holders.extend(writers(txn, block)?);
-    }
-    Ok(holders)
 }
 
 impl Change<'_> {

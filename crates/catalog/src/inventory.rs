@@ -1,9 +1,9 @@
 //! What nodes say they hold, against what the catalog says.
 
 use crate::Catalog;
+use crate::blocks::holders;
 use crate::error::Result;
 use crate::garbage::is_known;
-use crate::intent::holders;
 use crate::rows::{GarbageRow, HeldKey, HeldRow};
 use crate::table::{Key, Read};
 use model::{BlockCopy, BlockFacts, NodeId};

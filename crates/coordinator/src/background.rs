@@ -1,6 +1,6 @@
 //! Workers that run as long as the coordinator. Those with more to them have files of their own.
 
-use crate::config::MIN_TICK_MS;
+use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::garbage::Collector;
 use crate::jobs::{self, DamagedRepairs, Recoverer};
@@ -25,11 +25,6 @@ pub(crate) fn start(shared: &Arc<Shared>) {
 fn begin(shared: &Shared, worker: impl Worker + 'static) {
     let task = shared.tasks.add(worker.name());
     shared.group.spawn(worker::run(worker, task));
-}
-
-/// The time between two steps of a worker: as usual, or as short as what it waits for.
-pub(crate) fn tick(usual_ms: u64, waits_for_ms: u64) -> Duration {
-    Duration::from_millis(usual_ms.min(waits_for_ms).max(MIN_TICK_MS))
 }
 
 /// A coordinator that was stopped, or whose machine was, hears no heartbeats meanwhile; its nodes are not dead for that.

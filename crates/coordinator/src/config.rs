@@ -4,6 +4,7 @@ use disk::Disk;
 use flow::limits;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often nodes report: a dead one is noticed within seconds, and a thousand nodes are a thousand small messages.
 pub const HEARTBEAT_MS: u64 = 1_000;
@@ -108,4 +109,9 @@ impl Config {
             recovery_grace_ms: RECOVERY_GRACE_MS,
         }
     }
+}
+
+/// The time between two steps of a worker: as usual, or as short as what it waits for.
+pub(crate) fn tick(usual_ms: u64, waits_for_ms: u64) -> Duration {
+    Duration::from_millis(usual_ms.min(waits_for_ms).max(MIN_TICK_MS))
 }

@@ -1,6 +1,6 @@
 //! Garbage collection: copies go when nothing rests on them any more, and come back when their block needs them.
 
-use crate::background::tick;
+use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::shared::{Shared, now_ms};
 use catalog::{CatalogError, Due};

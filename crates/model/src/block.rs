@@ -2,7 +2,6 @@
 
 use crate::id::{BlockId, StripeId};
 use crate::node::NodeId;
-use crate::note::MemberFacts;
 use gf::Fingerprint;
 use std::collections::BTreeSet;
 
@@ -140,17 +139,5 @@ impl BlockFacts {
     /// The copy at `location`, as its node stores it.
     pub fn copy_at(&self, block: BlockId, location: Location) -> StoredCopy {
         StoredCopy { block, generation: location.generation, stored_bytes: self.stored_bytes }
-    }
-
-    /// As a member of a stripe in the stripe's note.
-    pub fn as_member(&self, block: BlockId) -> MemberFacts<'_> {
-        MemberFacts {
-            block,
-            generation: self.locations.iter().map(|l| l.generation).max().unwrap_or(self.last_generation),
-            stored_bytes: self.stored_bytes,
-            digest: self.sums.digest.as_ref().map_or(&[], |digest| digest),
-            fingerprint: self.sums.fingerprint.as_ref().map_or(&[], |fingerprint| fingerprint.as_bytes()),
-            object: self.part.as_ref(),
-        }
     }
 }

@@ -52,3 +52,17 @@ impl StripePlacement {
         note::encode(facts, index, members)
     }
 }
+
+impl BlockFacts {
+    /// As a member of a stripe in the stripe's note.
+    pub fn as_member(&self, block: BlockId) -> MemberFacts<'_> {
+        MemberFacts {
+            block,
+            generation: self.locations.iter().map(|l| l.generation).max().unwrap_or(self.last_generation),
+            stored_bytes: self.stored_bytes,
+            digest: self.sums.digest.as_ref().map_or(&[], |digest| digest),
+            fingerprint: self.sums.fingerprint.as_ref().map_or(&[], |fingerprint| fingerprint.as_bytes()),
+            object: self.part.as_ref(),
+        }
+    }
+}

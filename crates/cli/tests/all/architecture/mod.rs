@@ -17,7 +17,7 @@ const PROTOCOL_FILES: &[(&str, usize)] = &[
     ("wire", 0),
     ("worker", 1),
     ("exec", 18),
-    ("node", 6),
+    ("node", 5),
     ("coordinator", 13),
     ("client", 7),
     ("cli", 8),
@@ -25,8 +25,16 @@ const PROTOCOL_FILES: &[(&str, usize)] = &[
 ];
 
 /// Files that read a clock or wait for one.
-const CLOCK_FILES: &[(&str, usize)] =
-    &[("disk", 1), ("exec", 9), ("node", 4), ("coordinator", 16), ("client", 4), ("cli", 8), ("lab", 12)];
+const CLOCK_FILES: &[(&str, usize)] = &[
+    ("disk", 1),
+    ("exec", 9),
+    ("worker", 1),
+    ("node", 3),
+    ("coordinator", 15),
+    ("client", 4),
+    ("cli", 8),
+    ("lab", 12),
+];
 
 /// Files that hold sockets.
 const SOCKET_FILES: &[(&str, usize)] =

@@ -1,7 +1,6 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
-use crate::background::tick;
-use crate::config::MAX_PARALLEL_REPAIRS;
+use crate::config::{MAX_PARALLEL_REPAIRS, tick};
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{self, Wish};
 use crate::shared::Shared;
