@@ -166,31 +166,9 @@ struct Recovery<'a> {
 impl Recovery<'_> {
     /// Lists the copies to replace, those with the least margin first. How many are new.
     async fn list(&mut self) -> Result<usize> {
-        let mut living = self.shared.health.view().living();
-        if self.row.moves {
-            self.row.nodes.iter().for_each(|node| _ = living.remove(node));
-        }
-        let (context, nodes) = (Arc::clone(self.shared), self.row.nodes.clone());
-        let listed = self.shared.catalog.run(move |catalog| {
-            let mut damaged = Vec::new();
-            for node in nodes {
-                for block in catalog.blocks_on(node)? {
-                    let placement = match catalog.placement(block) {
-                        // Deleted since it was listed.
-                        Err(CatalogError::NoSuchBlock(_)) => continue,
-                        placement => placement?,
-                    };
-                    let (survivors, needed) = margin(&context, &placement, &living);
-                    let margin = survivors.saturating_sub(needed);
-                    let lost = Lost { block, node, bytes: placement.facts.stored_bytes, margin };
-                    damaged.push(Damaged { stripe: lost, survivors, needed });
-                }
-            }
-            by_urgency(&mut damaged);
-            Ok(damaged.into_iter().map(|d| d.stripe).collect::<Vec<Lost>>())
-        });
+        let listed = lost_on(self.shared, self.row).await?;
         let fresh: Vec<Lost> =
-            listed.await?.into_iter().filter(|lost| self.tried.insert((lost.node, lost.block))).collect();
+            listed.into_iter().filter(|lost| self.tried.insert((lost.node, lost.block))).collect();
         self.progress.expect(fresh.iter().map(|lost| lost.bytes).sum());
         self.job.expect(self.tried.len() as u64);
         if !fresh.is_empty() {
@@ -375,6 +353,31 @@ fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
     }
     let most = FORWARDED_BYTES_PER_NODE / longest_bytes.max(1);
     usize::try_from(most).unwrap_or(STREAMS_PER_NODE).clamp(1, STREAMS_PER_NODE)
+}
+
+/// What the nodes hold, the most endangered first.
+async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
+    let (context, nodes) = (Arc::clone(shared), row.nodes.clone());
+    let mut living = shared.health.view().living();
+    nodes.iter().for_each(|node| _ = living.remove(node));
+    let list = move |catalog: &catalog::Catalog| {
+        let mut damaged = Vec::new();
+        for node in nodes {
+            for block in catalog.blocks_on(node)? {
+                let placement = match catalog.placement(block) {
+                    // Deleted since it was listed.
+                    Err(CatalogError::NoSuchBlock(_)) => continue,
+                    placement => placement?,
+                };
+                let (survivors, needed) = margin(&context, &placement, &living);
+                let (bytes, margin) = (placement.facts.stored_bytes, survivors.saturating_sub(needed));
+                damaged.push(Damaged { stripe: Lost { block, node, bytes, margin }, survivors, needed });
+            }
+        }
+        by_urgency(&mut damaged);
+        Ok(damaged.into_iter().map(|damaged| damaged.stripe).collect())
+    };
+    shared.catalog.run(list).await
 }
 
 /// Copies or blocks that can be read, and how many must be.

@@ -1,7 +1,7 @@
 //! A recovery that is planned and prepared, and not run: whether it could be, and how fast plans are made and distributed.
 
 use super::assign::{Pending, assign};
-use super::{Lost, margin, whose};
+use super::{Lost, lost_on, whose};
 use crate::attempt::{scheme, token};
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::Job;
@@ -9,7 +9,6 @@ use crate::shared::Shared;
 use catalog::rows::RecoveryRow;
 use model::{Fault, FlowId, NodeId};
 use plan::decide::{BATCH, InFlight, RepairSpec, World, requestor};
-use plan::{Damaged, by_urgency};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,27 +77,6 @@ pub(in crate::jobs) async fn rehearse(
             all.as_secs_f64()
         )),
     }
-}
-
-/// What the nodes hold, the most endangered first.
-async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
-    let (context, nodes) = (Arc::clone(shared), row.nodes.clone());
-    let mut living = shared.health.view().living();
-    nodes.iter().for_each(|node| _ = living.remove(node));
-    let listed = shared.catalog.run(move |catalog| {
-        let mut damaged = Vec::new();
-        for node in nodes {
-            for block in catalog.blocks_on(node)? {
-                let placement = catalog.placement(block)?;
-                let (survivors, needed) = margin(&context, &placement, &living);
-                let (bytes, margin) = (placement.facts.stored_bytes, survivors.saturating_sub(needed));
-                damaged.push(Damaged { stripe: Lost { block, node, bytes, margin }, survivors, needed });
-            }
-        }
-        by_urgency(&mut damaged);
-        Ok(damaged)
-    });
-    Ok(listed.await?.into_iter().map(|damaged| damaged.stripe).collect())
 }
 
 /// Plans batch by batch and hands the plans on. The time that planning took, waiting for room not included.
