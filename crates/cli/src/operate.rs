@@ -2,7 +2,7 @@
 
 use crate::amount::Rate;
 use crate::context::Context;
-use crate::output::{hex, table};
+use crate::output::{fields, hex, table};
 use crate::progress::count_bar;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -67,15 +67,7 @@ fn list_tasks(context: &Context) -> Result<()> {
 }
 
 fn task_json(node: u32, task: &TaskStatus) -> Value {
-    json!({
-        "node": node,
-        "name": task.name,
-        "state": task.state,
-        "detail": task.detail,
-        "done": task.done,
-        "total": task.total,
-        "errors": task.errors,
-    })
+    fields!(task => name state detail done total errors; "node": node)
 }
 
 pub fn throttle(context: &Context, rate: Rate) -> Result<()> {
