@@ -173,9 +173,9 @@ fn block_json(block: &BlockInfo) -> Value {
         let members: Vec<Value> = stripe
             .members
             .iter()
-            .map(|m| json!({"block": hex(&m.block), "node": m.node, "living": m.living, "stored_bytes": m.stored_bytes}))
+            .map(|m| fields!(m => node living stored_bytes; "block": hex(&m.block)))
             .collect();
-        json!({"stripe": hex(&stripe.stripe), "code": stripe.code, "index": stripe.index, "members": members})
+        fields!(stripe => code index; "stripe": hex(&stripe.stripe), "members": members)
     });
     fields!(block => index offset stored_bytes nodes living_nodes;
         "block": hex(&block.block), "digest": hex(&block.digest), "stripe": stripe)

@@ -110,13 +110,9 @@ async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Resu
         blocks = event.done;
         bar.set_length(event.total);
         bar.set_position(event.done);
-        context.out.event(&json!({
-            "node": node.node,
-            "block": hex(&event.block),
-            "problem": (!event.problem.is_empty()).then_some(&event.problem),
-            "done": event.done,
-            "total": event.total,
-        }))?;
+        let problem = (!event.problem.is_empty()).then_some(&event.problem);
+        context.out.event(&fields!(event => done total, node => node;
+            "block": hex(&event.block), "problem": problem))?;
         if !event.problem.is_empty() {
             problems += 1;
             bar.suspend(|| {

@@ -56,7 +56,8 @@ pub fn closed(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context("cannot write to standard output")
 }
 
-/// A JSON object of fields under their own names, of one or several structs; others follow a semicolon.
+/// A JSON object of fields under their own names, of one or several structs; others follow a semicolon. What `--json` prints
+/// is an API: whoever renames such a field writes its old name here, behind the semicolon.
 macro_rules! fields {
     ($($of:expr => $($name:ident)+),+ $(; $($rest:tt)+)?) => {
         serde_json::json!({ $($(stringify!($name): $of.$name,)+)+ $($($rest)+)? })

@@ -6,7 +6,7 @@
 //!               └─ Stand: testbed, cluster, stripes; repairs and bare sends taken in turn
 //! ```
 //!
-//! Adding one: a file with its `EXPERIMENT`, and its line in the list below.
+//! Adding one: a file with its `EXPERIMENT`, its module, and its name in the list below.
 
 mod bounds;
 mod degraded;
