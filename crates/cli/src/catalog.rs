@@ -3,7 +3,7 @@
 use crate::amount::Size;
 use crate::context::Context;
 use crate::local::{Home, folder_of};
-use crate::output::closed;
+use crate::output::{closed, fields};
 use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
 use disk::{Disk, RealDisk};
@@ -100,12 +100,7 @@ fn restore(context: &Context, file: &Path) -> Result<()> {
 
 fn rebuild(context: &Context) -> Result<()> {
     let reply = context.with_client(async |client| Ok(client.rebuild_catalog().await?))?;
-    let document = json!({
-        "objects": reply.objects,
-        "blocks": reply.blocks,
-        "stripes": reply.stripes,
-        "incomplete": reply.incomplete,
-    });
+    let document = fields!(reply => objects blocks stripes incomplete);
     context.out.answer(&document, || {
         format!(
             "{} objects, {} blocks, {} stripes found on the nodes; {} object versions lack blocks and were left out",

@@ -3,7 +3,7 @@
 use crate::amount::{Rate, Size, count};
 use crate::context::Context;
 use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
-use crate::output::{hex, table};
+use crate::output::{fields, hex, table};
 use crate::repair::{self, Spread};
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -131,37 +131,14 @@ fn status_json(status: &ClusterStatus) -> Value {
     let node = |n: &NodeInfo| {
         let s = n.status.clone().unwrap_or_default();
         let throttle = s.throttle.unwrap_or_default();
-        json!({
-            "node": n.node,
-            "rack": n.rack,
-            "living": n.living,
-            "leaving": n.leaving,
-            "slow": n.slow,
-            "last_seen_ms_ago": n.last_seen_ms_ago,
-            "control_addr": n.control_addr,
-            "data_addr": n.data_addr,
-            "blocks": s.blocks,
-            "stored_bytes": s.stored_bytes,
-            "free_bytes": s.free_bytes,
-            "running_stages": s.running_stages,
-            "egress_bytes_per_s": throttle.egress_bytes_per_s,
-            "ingress_bytes_per_s": throttle.ingress_bytes_per_s,
-            "half_blocks": s.half_blocks,
-            "corrupt_blocks": s.corrupt_blocks.iter().map(|b| hex(b)).collect::<Vec<_>>(),
-        })
+        let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(|b| hex(b)).collect();
+        fields!(n => node rack living leaving slow last_seen_ms_ago control_addr data_addr,
+            s => blocks stored_bytes free_bytes running_stages half_blocks,
+            throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks)
     };
-    json!({
-        "cluster": hex(&status.cluster),
-        "objects": status.objects,
-        "blocks": status.blocks,
-        "stripes": status.stripes,
-        "garbage": status.garbage,
-        "in_flight": status.in_flight,
-        "missing_blocks": status.missing_blocks,
-        "unrecoverable_blocks": status.unrecoverable_blocks,
-        "quarantined": status.quarantined,
-        "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
-    })
+    let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
+    fields!(status => objects blocks stripes garbage in_flight missing_blocks unrecoverable_blocks quarantined;
+        "cluster": hex(&status.cluster), "nodes": nodes)
 }
 
 fn status_text(status: &ClusterStatus) -> String {

@@ -1,6 +1,6 @@
 //! `stripeline codes`: the calculator. Needs no cluster.
 
-use crate::output::{Output, table};
+use crate::output::{Output, fields, table};
 use anyhow::Result;
 use clap::Subcommand;
 use codes::{Code, Fewest, InspectReport, Reach, families};
@@ -35,10 +35,8 @@ pub fn run(command: CodesCommand, out: Output) -> Result<()> {
 }
 
 fn list(out: Output) -> Result<()> {
-    let document: Vec<Value> = families()
-        .iter()
-        .map(|f| json!({"pattern": f.pattern, "example": f.example, "description": f.description, "source": f.source}))
-        .collect();
+    let document: Vec<Value> =
+        families().iter().map(|f| fields!(f => pattern example description source)).collect();
     out.answer(&document, || {
         let mut table = table(["NAME", "EXAMPLE", "WHAT IT IS", "SOURCE"]);
         for f in families() {
@@ -53,22 +51,11 @@ fn inspect(report: &InspectReport, out: Output) -> Result<()> {
     let repairs: Vec<Value> = report
         .repairs
         .iter()
-        .map(|r| json!({"block": r.block, "reads": r.reads, "symbols_read": r.symbols_read, "fewest": r.fewest.map(fewest)}))
+        .map(|r| fields!(r => block reads symbols_read; "fewest": r.fewest.map(fewest)))
         .collect();
-    let document = json!({
-        "name": report.name,
-        "n": report.n,
-        "k": report.k,
-        "alpha": report.alpha,
-        "field": report.field,
-        "tolerance": report.tolerance,
-        "reach": report.reach.map(reach),
-        "mds": report.mds,
-        "systematic": report.systematic,
-        "storage_overhead": report.storage_overhead,
-        "generator": generator,
-        "repairs": repairs,
-    });
+    let document = fields!(
+        report => name n k alpha field tolerance mds systematic storage_overhead;
+        "reach": report.reach.map(reach), "generator": generator, "repairs": repairs);
     out.answer(&document, || report.to_string())
 }
 
@@ -82,14 +69,14 @@ fn fewest(fewest: Fewest) -> &'static str {
 
 fn reach(reach: Reach) -> Value {
     match reach {
-        Reach::Tried(count) => json!({"patterns": count.patterns, "recoverable": count.recoverable}),
+        Reach::Tried(count) => fields!(count => patterns recoverable),
         Reach::Untried { patterns, limit } => json!({"untried": patterns, "limit": limit}),
     }
 }
 
 fn tolerance(code: &Code, losses: usize, out: Output) -> Result<()> {
     let count = code.count_recoverable(losses)?;
-    out.answer(&json!({"patterns": count.patterns, "recoverable": count.recoverable}), || {
+    out.answer(&fields!(count => patterns recoverable), || {
         format!(
             "{code}: of {} patterns of {losses} lost blocks, {} can be recovered",
             count.patterns, count.recoverable

@@ -1,11 +1,11 @@
 //! Following a job of the coordinator: a bar for people, a line of JSON per event for programs.
 
-use crate::output::{Output, hex};
+use crate::output::{Output, fields, hex};
 use crate::progress::{bytes_bar, count_bar};
 use crate::traffic::Traffic;
 use anyhow::Result;
 use client::JobEvents;
-use serde_json::{Value, json};
+use serde_json::Value;
 use wire::proto::JobEvent;
 
 /// Follows a job to its end; the events of it that report a flow, and the last one.
@@ -52,15 +52,7 @@ async fn follow(
 }
 
 fn event_json(event: &JobEvent) -> Value {
-    let mut document = json!({
-        "job": event.job,
-        "state": event.state,
-        "message": event.message,
-        "done": event.done,
-        "total": event.total,
-        "unit": event.unit,
-        "failed": event.failed,
-    });
+    let mut document = fields!(event => job state message done total unit failed);
     if event.total_bytes > 0 {
         document["done_bytes"] = event.done_bytes.into();
         document["total_bytes"] = event.total_bytes.into();

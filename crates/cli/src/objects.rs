@@ -3,7 +3,7 @@
 use crate::amount::{Size, count};
 use crate::context::Context;
 use crate::job;
-use crate::output::{closed, hex, table};
+use crate::output::{closed, fields, hex, table};
 use crate::progress::{bytes_bar, following};
 use crate::repair::{schemes, slice_bytes};
 use anyhow::{Context as _, Result, bail};
@@ -164,16 +164,8 @@ fn of_stdout(error: ClientError) -> anyhow::Error {
 }
 
 fn object_json(object: &ObjectInfo) -> Value {
-    json!({
-        "name": object.name,
-        "version": object.version,
-        "object_bytes": object.object_bytes,
-        "digest": hex(&object.digest),
-        "block_bytes": object.block_bytes,
-        "block_count": object.block_count,
-        "code": object.code,
-        "created_unix_ms": object.created_unix_ms,
-    })
+    fields!(object => name version object_bytes block_bytes block_count code created_unix_ms;
+        "digest": hex(&object.digest))
 }
 
 fn block_json(block: &BlockInfo) -> Value {
@@ -181,20 +173,12 @@ fn block_json(block: &BlockInfo) -> Value {
         let members: Vec<Value> = stripe
             .members
             .iter()
-            .map(|m| json!({"block": hex(&m.block), "node": m.node, "living": m.living, "stored_bytes": m.stored_bytes}))
+            .map(|m| fields!(m => node living stored_bytes; "block": hex(&m.block)))
             .collect();
-        json!({"stripe": hex(&stripe.stripe), "code": stripe.code, "index": stripe.index, "members": members})
+        fields!(stripe => code index; "stripe": hex(&stripe.stripe), "members": members)
     });
-    json!({
-        "block": hex(&block.block),
-        "index": block.index,
-        "offset": block.offset,
-        "stored_bytes": block.stored_bytes,
-        "digest": hex(&block.digest),
-        "nodes": block.nodes,
-        "living_nodes": block.living_nodes,
-        "stripe": stripe,
-    })
+    fields!(block => index offset stored_bytes nodes living_nodes;
+        "block": hex(&block.block), "digest": hex(&block.digest), "stripe": stripe)
 }
 
 fn stat_text(object: &ObjectInfo) -> String {
@@ -228,14 +212,8 @@ fn stat_text(object: &ObjectInfo) -> String {
 }
 
 fn report_json(report: &GetReport) -> Value {
-    json!({
-        "name": report.object.name,
-        "version": report.object.version,
-        "bytes": report.bytes,
-        "degraded_blocks": report.degraded_blocks,
-        "around": report.around.iter().map(|node| node.0).collect::<Vec<_>>(),
-        "digest_checked": report.digest_checked,
-    })
+    let around: Vec<u32> = report.around.iter().map(|node| node.0).collect();
+    fields!(report.object => name version, report => bytes degraded_blocks digest_checked; "around": around)
 }
 
 fn report_text(report: &GetReport) -> String {

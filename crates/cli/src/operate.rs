@@ -2,7 +2,7 @@
 
 use crate::amount::Rate;
 use crate::context::Context;
-use crate::output::{hex, table};
+use crate::output::{fields, hex, table};
 use crate::progress::count_bar;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -67,15 +67,7 @@ fn list_tasks(context: &Context) -> Result<()> {
 }
 
 fn task_json(node: u32, task: &TaskStatus) -> Value {
-    json!({
-        "node": node,
-        "name": task.name,
-        "state": task.state,
-        "detail": task.detail,
-        "done": task.done,
-        "total": task.total,
-        "errors": task.errors,
-    })
+    fields!(task => name state detail done total errors; "node": node)
 }
 
 pub fn throttle(context: &Context, rate: Rate) -> Result<()> {
@@ -118,13 +110,9 @@ async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Resu
         blocks = event.done;
         bar.set_length(event.total);
         bar.set_position(event.done);
-        context.out.event(&json!({
-            "node": node.node,
-            "block": hex(&event.block),
-            "problem": (!event.problem.is_empty()).then_some(&event.problem),
-            "done": event.done,
-            "total": event.total,
-        }))?;
+        let problem = (!event.problem.is_empty()).then_some(&event.problem);
+        context.out.event(&fields!(event => done total, node => node;
+            "block": hex(&event.block), "problem": problem))?;
         if !event.problem.is_empty() {
             problems += 1;
             bar.suspend(|| {

@@ -56,6 +56,15 @@ pub fn closed(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context("cannot write to standard output")
 }
 
+/// A JSON object of fields under their own names, of one or several structs; others follow a semicolon. What `--json` prints
+/// is an API: whoever renames such a field writes its old name here, behind the semicolon.
+macro_rules! fields {
+    ($($of:expr => $($name:ident)+),+ $(; $($rest:tt)+)?) => {
+        serde_json::json!({ $($(stringify!($name): $of.$name,)+)+ $($($rest)+)? })
+    };
+}
+pub(crate) use fields;
+
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,6 +1,6 @@
 //! The attempts to move one block: the course they take, the pauses between them, and the error at their end.
 
-use crate::error::ClientError;
+use crate::error::{ClientError, Result};
 use model::{Fault, NodeId, Peer};
 use plan::decide::{Course, Next};
 
@@ -23,7 +23,7 @@ impl Attempts {
     }
 
     /// A flow broke; returns when the next one may begin. The node is gone around because it is slow.
-    pub async fn broke(&mut self, fault: Fault, ends: &[Peer]) -> Result<Option<NodeId>, ClientError> {
+    pub async fn broke(&mut self, fault: Fault, ends: &[Peer]) -> Result<Option<NodeId>> {
         let next = self.course.broke(&fault, ends);
         tracing::debug!(what = self.what, attempt = self.course.attempts(), %fault, ?next, "a flow failed");
         match next {
@@ -37,7 +37,7 @@ impl Attempts {
 
     /// The plan was refused; returns when another may be asked for. The error is that of the last flow if all attempts were
     /// needed.
-    pub async fn refused(&mut self, error: ClientError) -> Result<(), ClientError> {
+    pub async fn refused(&mut self, error: ClientError) -> Result<()> {
         let ClientError::Refused(_) = error else { return Err(error) };
         match (self.course.refused().pause(), &self.last) {
             (Some(pause), _) => tokio::time::sleep(pause).await,

@@ -1,6 +1,6 @@
 //! The connection to the coordinator, and how its calls are made.
 
-use crate::error::{ClientError, root_cause};
+use crate::error::{ClientError, Result, root_cause};
 use exec::Engine;
 use model::NodeId;
 use plan::decide::Usual;
@@ -35,7 +35,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::BadAddress`], [`ClientError::Unreachable`].
-    pub async fn connect(address: &str) -> Result<Client, ClientError> {
+    pub async fn connect(address: &str) -> Result<Client> {
         let channel = open(address)
             .await?
             .map_err(|reason| ClientError::Unreachable { address: address.to_owned(), reason })?;
@@ -60,7 +60,7 @@ impl Client {
         &self,
         what: &'static str,
         call: impl Future<Output = Result<Response<T>, Status>>,
-    ) -> Result<T, ClientError> {
+    ) -> Result<T> {
         match tokio::time::timeout(CALL_TIMEOUT, call).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(ClientError::from_status(&status, &self.address)),
@@ -70,7 +70,7 @@ impl Client {
 }
 
 /// Connects to the control port of a node.
-pub(crate) async fn node(node: NodeId, address: &str) -> Result<NodeClient<Channel>, ClientError> {
+pub(crate) async fn node(node: NodeId, address: &str) -> Result<NodeClient<Channel>> {
     let channel = open(address).await?.map_err(|reason| ClientError::NodeUnreachable {
         node,
         address: address.to_owned(),
@@ -80,7 +80,7 @@ pub(crate) async fn node(node: NodeId, address: &str) -> Result<NodeClient<Chann
 }
 
 /// The outer error is about the address, the inner one the network's reason.
-async fn open(address: &str) -> Result<Result<Channel, String>, ClientError> {
+async fn open(address: &str) -> Result<Result<Channel, String>> {
     let bad = || ClientError::BadAddress(address.to_owned());
     let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
     if host.is_empty() || port.parse::<u16>().is_err() {

@@ -4,6 +4,9 @@ use model::{Fault, NodeId};
 use std::io;
 use std::sync::Arc;
 
+/// What this crate answers.
+pub(crate) type Result<T, E = ClientError> = std::result::Result<T, E>;
+
 /// Every error of this crate.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ClientError {

@@ -1,7 +1,7 @@
 //! Get: an object's blocks, read in order with one ahead, checked against the digest of the whole.
 
 use crate::connect::Client;
-use crate::error::ClientError;
+use crate::error::{ClientError, Result};
 use crate::put::broken_task;
 use crate::range::ByteRange;
 use crate::read::{BlockRead, HowRead};
@@ -65,7 +65,7 @@ impl Client {
         name: &str,
         output: impl Write + Send + 'static,
         options: GetOptions,
-    ) -> Result<GetReport, ClientError> {
+    ) -> Result<GetReport> {
         let object = self.lookup(name, true).await?;
         let (result, output) = self.get_version(object, output, &options).await;
         // The object may have been replaced since the lookup. As long as nothing went out, the new one will do.
@@ -80,12 +80,7 @@ impl Client {
     }
 
     /// The same into a file, which gets its name only once all is right. A pipe or a device is written to directly.
-    pub async fn get_to_file(
-        &self,
-        name: &str,
-        path: &Path,
-        options: GetOptions,
-    ) -> Result<GetReport, ClientError> {
+    pub async fn get_to_file(&self, name: &str, path: &Path, options: GetOptions) -> Result<GetReport> {
         let failed = |e: std::io::Error, path: &Path| {
             ClientError::Output(Arc::new(std::io::Error::new(e.kind(), format!("{}: {e}", path.display()))))
         };
@@ -128,7 +123,7 @@ impl Client {
         reads: Vec<BlockRead>,
         writer: &Writer<W>,
         options: &GetOptions,
-    ) -> Result<(u64, BTreeSet<NodeId>), ClientError> {
+    ) -> Result<(u64, BTreeSet<NodeId>)> {
         let mut running: VecDeque<AbortOnDrop> = VecDeque::new();
         let (mut degraded_blocks, mut around) = (0, BTreeSet::new());
         let mut reads = reads.into_iter();
@@ -169,7 +164,7 @@ fn conclude(
     object: ObjectInfo,
     total: u64,
     whole: bool,
-    read: Result<(u64, BTreeSet<NodeId>), ClientError>,
+    read: Result<(u64, BTreeSet<NodeId>)>,
     written: std::io::Result<Written>,
 ) -> Result<GetReport, Broken> {
     // An output that failed also makes the reads fail; it is the cause.
@@ -193,7 +188,7 @@ fn conclude(
 }
 
 /// The parts of blocks that make up the range, in order.
-fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<BlockRead>, ClientError> {
+fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<BlockRead>> {
     let wanted = match range {
         None => 0..object.object_bytes,
         Some(range) => range.within(object.object_bytes).ok_or_else(|| ClientError::RangeOutside {
@@ -230,7 +225,7 @@ fn part_of(block: &BlockInfo, wanted: &Range<u64>) -> Option<Range<u64>> {
 }
 
 /// A read that ends when nobody waits for it any more.
-struct AbortOnDrop(JoinHandle<Result<HowRead, ClientError>>);
+struct AbortOnDrop(JoinHandle<Result<HowRead>>);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

@@ -1,7 +1,7 @@
 //! Calls that take long and tell how they get on.
 
 use crate::connect::{self, Client};
-use crate::error::ClientError;
+use crate::error::{ClientError, Result};
 use tonic::Streaming;
 use wire::proto::{
     ArchiveRequest, CatalogChunk, Empty, JobEvent, NodeInfo, RepairRequest, ScrubEvent, ScrubRequest,
@@ -24,7 +24,7 @@ pub struct JobEvents {
 
 impl<T> Events<T> {
     /// The next one; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<T>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<T>> {
         self.stream.message().await.map_err(|s| ClientError::from_status(&s, &self.address))
     }
 }
@@ -34,7 +34,7 @@ impl JobEvents {
     ///
     /// # Errors
     /// [`ClientError::Job`] when the job failed, or broke off without a word.
-    pub async fn next(&mut self) -> Result<Option<JobEvent>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<JobEvent>> {
         match self.events.next().await? {
             Some(event) if event.state == "failed" => Err(ClientError::Job(event.message)),
             Some(event) => {
@@ -52,25 +52,25 @@ impl JobEvents {
 
 impl Client {
     /// Archives an object: from replicas to an erasure code.
-    pub async fn archive(&self, request: ArchiveRequest) -> Result<JobEvents, ClientError> {
+    pub async fn archive(&self, request: ArchiveRequest) -> Result<JobEvents> {
         let stream = self.call("the archival", self.coordinator.clone().archive(request)).await?;
         Ok(JobEvents { events: self.events(stream), done: false })
     }
 
     /// Repairs a block, or all blocks of a node.
-    pub async fn repair(&self, request: RepairRequest) -> Result<JobEvents, ClientError> {
+    pub async fn repair(&self, request: RepairRequest) -> Result<JobEvents> {
         let stream = self.call("the repair", self.coordinator.clone().repair(request)).await?;
         Ok(JobEvents { events: self.events(stream), done: false })
     }
 
     /// The catalog, as `catalog restore` reads it.
-    pub async fn backup_catalog(&self) -> Result<CatalogChunks, ClientError> {
+    pub async fn backup_catalog(&self) -> Result<CatalogChunks> {
         let stream = self.call("the backup", self.coordinator.clone().backup_catalog(Empty {})).await?;
         Ok(self.events(stream))
     }
 
     /// Has a node read all it stores and check it.
-    pub async fn scrub(&self, node: &NodeInfo) -> Result<Events<ScrubEvent>, ClientError> {
+    pub async fn scrub(&self, node: &NodeInfo) -> Result<Events<ScrubEvent>> {
         let mut client = connect::node(model::NodeId(node.node), &node.control_addr).await?;
         let stream = self.call("the scrub", client.scrub(ScrubRequest {})).await?;
         Ok(Events { stream, address: node.control_addr.clone() })

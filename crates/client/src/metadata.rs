@@ -1,7 +1,7 @@
 //! The catalog's calls and the operator's: thin, typed, none moves block data.
 
 use crate::connect::Client;
-use crate::error::ClientError;
+use crate::error::{ClientError, Result};
 use model::NodeId;
 use tokio_stream::StreamExt;
 use wire::proto::{
@@ -11,13 +11,13 @@ use wire::proto::{
 
 impl Client {
     /// An object, with its blocks if `with_blocks`. [`ClientError::NotFound`] if there is none of that name.
-    pub async fn lookup(&self, name: &str, with_blocks: bool) -> Result<ObjectInfo, ClientError> {
+    pub async fn lookup(&self, name: &str, with_blocks: bool) -> Result<ObjectInfo> {
         let request = LookupRequest { name: name.to_owned(), with_blocks };
         self.call("the lookup", self.coordinator.clone().lookup(request)).await
     }
 
     /// The objects whose names begin with `prefix`, in the order of their names, without their blocks.
-    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>, ClientError> {
+    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>> {
         let request = ListObjectsRequest { prefix: prefix.to_owned() };
         let mut stream = self.call("the listing", self.coordinator.clone().list_objects(request)).await?;
         let mut objects = Vec::new();
@@ -28,61 +28,57 @@ impl Client {
     }
 
     /// Removes an object. [`ClientError::NotFound`] if there is none of that name.
-    pub async fn delete(&self, name: &str) -> Result<(), ClientError> {
+    pub async fn delete(&self, name: &str) -> Result<()> {
         let request = LookupRequest { name: name.to_owned(), with_blocks: false };
         self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
     }
 
     /// What a repair would do, as text, DOT and JSON; nothing is started.
-    pub async fn explain(&self, request: RepairRequest) -> Result<ExplainReply, ClientError> {
+    pub async fn explain(&self, request: RepairRequest) -> Result<ExplainReply> {
         self.call("the explanation", self.coordinator.clone().explain(request)).await
     }
 
     /// Lets a decommissioned node hold blocks again.
-    pub async fn recommission(&self, node: NodeId) -> Result<(), ClientError> {
+    pub async fn recommission(&self, node: NodeId) -> Result<()> {
         let request = RecommissionRequest { node: node.0 };
         self.call("the recommissioning", self.coordinator.clone().recommission(request)).await.map(|_| ())
     }
 
     /// Nodes, counts, tasks.
-    pub async fn status(&self) -> Result<ClusterStatus, ClientError> {
+    pub async fn status(&self) -> Result<ClusterStatus> {
         self.call("the status", self.coordinator.clone().get_status(Empty {})).await
     }
 
     /// Pauses, resumes, stops a background task, or asks for its status.
-    pub async fn control_task(&self, control: TaskControl) -> Result<TaskStatus, ClientError> {
+    pub async fn control_task(&self, control: TaskControl) -> Result<TaskStatus> {
         self.call("the task's control", self.coordinator.clone().control_task(control)).await
     }
 
     /// Limits every living node, bytes per second in each direction; 0 lifts the limit.
-    pub async fn throttle(
-        &self,
-        egress_bytes_per_s: u64,
-        ingress_bytes_per_s: u64,
-    ) -> Result<(), ClientError> {
+    pub async fn throttle(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) -> Result<()> {
         let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s };
         self.call("the throttle", self.coordinator.clone().set_throttle(request)).await.map(|_| ())
     }
 
     /// The last repairs, the latest last, each as JSON.
-    pub async fn audit(&self, last: u32) -> Result<Vec<String>, ClientError> {
+    pub async fn audit(&self, last: u32) -> Result<Vec<String>> {
         let request = AuditRequest { last };
         Ok(self.call("the record of repairs", self.coordinator.clone().get_audit(request)).await?.entries)
     }
 
     /// What the coordinator knows of the links, as JSON.
-    pub async fn links(&self) -> Result<String, ClientError> {
+    pub async fn links(&self) -> Result<String> {
         Ok(self.call("the table of links", self.coordinator.clone().get_links(Empty {})).await?.json)
     }
 
     /// Replaces it; returns it as it was understood.
-    pub async fn set_links(&self, json: String) -> Result<String, ClientError> {
+    pub async fn set_links(&self, json: String) -> Result<String> {
         let request = LinkTable { json };
         Ok(self.call("the table of links", self.coordinator.clone().set_links(request)).await?.json)
     }
 
     /// Fills an empty catalog from what the registered nodes store. Takes as long as reading all their sidecars.
-    pub async fn rebuild_catalog(&self) -> Result<RebuildReply, ClientError> {
+    pub async fn rebuild_catalog(&self) -> Result<RebuildReply> {
         let reply = self.coordinator.clone().rebuild_catalog(Empty {}).await;
         reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
     }

@@ -3,7 +3,7 @@
 use crate::attempts::Attempts;
 use crate::block::{Block, Blocks};
 use crate::connect::Client;
-use crate::error::ClientError;
+use crate::error::{ClientError, Result};
 use crate::get::Progress;
 use exec::DriverIo;
 use model::{Cause, Fault, NodeId};
@@ -45,7 +45,7 @@ impl Client {
         name: &str,
         input: impl Read + Send + 'static,
         options: PutOptions,
-    ) -> Result<ObjectInfo, ClientError> {
+    ) -> Result<ObjectInfo> {
         let request = BeginPutRequest {
             name: name.to_owned(),
             block_bytes: options.block_bytes,
@@ -71,12 +71,12 @@ impl Client {
         begun: &BeginPutReply,
         input: impl Read + Send + 'static,
         options: PutOptions,
-    ) -> Result<ObjectInfo, ClientError> {
+    ) -> Result<ObjectInfo> {
         let mut blocks = Blocks::new(input, begun.block_bytes);
         let mut writes = JoinSet::new();
         let mut written = Vec::new();
         let mut durable_bytes = 0;
-        let mut collect = |joined: Result<_, tokio::task::JoinError>| -> Result<(), ClientError> {
+        let mut collect = |joined: Result<_, tokio::task::JoinError>| -> Result<()> {
             let (index, block): (u64, WrittenBlock) = joined.map_err(broken_task)??;
             durable_bytes += block.stored_bytes;
             written.push((index, block));
@@ -115,12 +115,7 @@ impl Client {
     }
 
     /// Writes one block, around nodes that fail.
-    async fn write_block(
-        self,
-        name: String,
-        put: Vec<u8>,
-        block: Block,
-    ) -> Result<(u64, WrittenBlock), ClientError> {
+    async fn write_block(self, name: String, put: Vec<u8>, block: Block) -> Result<(u64, WrittenBlock)> {
         let mut request = PlanWriteRequest {
             put,
             index: block.index,
@@ -149,7 +144,7 @@ impl Client {
         &self,
         request: &PlanWriteRequest,
         block: &Block,
-    ) -> Result<Result<WrittenBlock, Fault>, ClientError> {
+    ) -> Result<Result<WrittenBlock, Fault>> {
         let reply =
             self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;

@@ -2,7 +2,7 @@
 
 use crate::attempts::Attempts;
 use crate::connect::Client;
-use crate::error::ClientError;
+use crate::error::{ClientError, Result};
 use crate::get::GetOptions;
 use crate::outlet::{Closed, Held, Outlet, ROOM_BYTES};
 use crate::put::broken_task;
@@ -42,7 +42,7 @@ impl Client {
         read: BlockRead,
         pieces: Pieces,
         options: GetOptions,
-    ) -> Result<HowRead, ClientError> {
+    ) -> Result<HowRead> {
         let mut request = PlanReadRequest {
             block: read.block.to_vec(),
             offset: read.range.start,
@@ -107,7 +107,7 @@ impl Client {
         pieces: &Pieces,
         held: Held,
         watched: bool,
-    ) -> Result<(Closed, Result<(), Fault>), ClientError> {
+    ) -> Result<(Closed, Result<(), Fault>)> {
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
         let mut plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
         if reply.offset != request.offset || reply.length == 0 || reply.length > request.length {

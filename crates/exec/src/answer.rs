@@ -68,7 +68,7 @@ impl Engine {
             context: Arc::new(context),
             commands,
             events,
-            injection: self.injection(),
+            injection: self.0.config.injection.clone(),
         };
         let (frames, stats) = stage::answer(task, grant.first, grant.count).map_err(enrich)?;
         Ok((stats, frames))

@@ -1,11 +1,12 @@
 //! Control streams to other nodes: one to each, kept, shared by all flows that this process drives. A flow has a session
 //! of it, which begins with Prepare and ends when either side says so, or with the stream.
 
+use crate::lock;
 use flow::Site;
 use flow::bound::Participant;
 use model::{Cause, Fault, Peer};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -84,7 +85,7 @@ impl ControlStreams {
     }
 
     fn listen(&self, addr: &str, listener: Listener) -> Result<(ControlStream, u64), Fault> {
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = lock(&self.0);
         if let Some(stream) = streams.get(addr)
             && let Some(number) = stream.sessions.add(listener.clone())
         {
@@ -168,13 +169,9 @@ struct Listener {
 }
 
 impl Sessions {
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The new session's number; `None` if the stream has ended.
     fn add(&self, listener: Listener) -> Option<u64> {
-        let mut open = self.lock();
+        let mut open = lock(&self.0);
         if open.ended {
             return None;
         }
@@ -197,11 +194,11 @@ impl Sessions {
 
     /// Forgets a session; whether the node may still run it.
     fn remove(&self, number: u64) -> bool {
-        self.lock().listeners.remove(&number).is_some()
+        lock(&self.0).listeners.remove(&number).is_some()
     }
 
     fn hear(&self, message: proto::StageMessage) {
-        let mut open = self.lock();
+        let mut open = lock(&self.0);
         let ended = matches!(message.kind, Some(FromStage::Ended(_)));
         let heard = match message.kind {
             Some(FromStage::Ended(_)) => Heard::End(String::new()),
@@ -222,7 +219,7 @@ impl Sessions {
 
     fn end(&self, why: &str) {
         let listeners = {
-            let mut open = self.lock();
+            let mut open = lock(&self.0);
             open.ended = true;
             std::mem::take(&mut open.listeners)
         };

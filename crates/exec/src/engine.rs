@@ -10,6 +10,7 @@ use crate::doing::Doing;
 use crate::ends::Ends;
 use crate::fault_injection::Injection;
 use crate::listener::{Expected, Greeter};
+use crate::lock;
 use crate::prepared::{Ending, Prepared, PreparedStage};
 use crate::stage::{self, EdgePlan, InputPlan, LocalBlock, OutputPlan, Sink, Source, StageTask};
 use crate::store::BlockStore;
@@ -80,7 +81,8 @@ pub(crate) struct Inner {
     threads: Threads,
     reserved: Mutex<Reserved>,
     attempts: Mutex<Attempts>,
-    control: ControlStreams,
+    /// To other nodes, for the flows that this process drives.
+    pub(crate) control: ControlStreams,
 }
 
 #[derive(Default)]
@@ -152,18 +154,9 @@ impl Engine {
         self.0.config.node
     }
 
-    /// To other nodes, for the flows that this process drives.
-    pub(crate) fn control(&self) -> &ControlStreams {
-        &self.0.control
-    }
-
-    pub(crate) fn injection(&self) -> Arc<Injection> {
-        self.0.config.injection.clone()
-    }
-
     /// Stages that run now.
     pub fn running_stages(&self) -> usize {
-        self.0.reserved.lock().unwrap_or_else(|p| p.into_inner()).stages
+        lock(&self.0.reserved).stages
     }
 
     /// Reserves, opens and starts the stages of a flow on this process, with the first `grants`; without, they wait. Fails, leaving nothing, when anything is missing. What may block on the disk is done by the thread of
@@ -257,7 +250,8 @@ impl Engine {
                 injection,
             });
         }
-        Ok((Prepared::new(stages, events, header.geometry.slices(), ends.kept(), ending), tasks))
+        let slices = header.geometry.slices();
+        Ok((Prepared { stages, events, slices, kept: ends.kept(), ending }, tasks))
     }
 
     pub(crate) fn open_inputs(
@@ -375,7 +369,7 @@ impl Engine {
     }
 
     pub(crate) fn note_attempt(&self, flow: FlowId, attempt: u32) -> Result<(), Fault> {
-        let mut attempts = self.0.attempts.lock().unwrap_or_else(|p| p.into_inner());
+        let mut attempts = lock(&self.0.attempts);
         match attempts.latest.get_mut(&flow) {
             Some(latest) if attempt < *latest => {
                 let what = format!("attempt {attempt} of a flow of which attempt {latest} was seen");
@@ -405,7 +399,7 @@ impl Engine {
     ) -> Result<Arc<Reservation>, Fault> {
         let bytes: u64 = specs.iter().map(|s| stage_bytes(s, header)).sum();
         let config = &self.0.config;
-        let mut reserved = self.0.reserved.lock().unwrap_or_else(|p| p.into_inner());
+        let mut reserved = lock(&self.0.reserved);
         if reserved.stages + specs.len() > config.max_stages
             || reserved.bytes + bytes > config.max_buffer_bytes
         {
@@ -447,7 +441,7 @@ pub(crate) struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut reserved = self.inner.reserved.lock().unwrap_or_else(|p| p.into_inner());
+        let mut reserved = lock(&self.inner.reserved);
         reserved.stages -= self.stages;
         reserved.bytes -= self.bytes;
     }

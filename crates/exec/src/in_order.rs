@@ -1,9 +1,10 @@
 //! A reader takes slices in order; lanes bring them in any. What comes early waits, at most a window of it.
 
+use crate::lock;
 use crate::stage::{Delivery, Sink};
 use model::Fault;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A piece that came early.
 struct Piece {
@@ -38,7 +39,7 @@ impl InOrder {
 
     /// A piece of a slice. Blocks while the reader does.
     pub fn take(&self, delivery: Delivery<'_>) -> Result<(), Fault> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         if delivery.slice == state.next {
             return (state.sink)(delivery);
         }
@@ -50,7 +51,7 @@ impl InOrder {
 
     /// All pieces of a slice were handed over.
     pub fn end(&self, slice: u64) -> Result<(), Fault> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let State { sink, next, early } = &mut *state;
         if slice != *next {
             early.entry(slice).or_default().is_whole = true;

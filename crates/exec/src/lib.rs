@@ -43,3 +43,8 @@ pub use prepared::Prepared;
 pub use stage::{Delivery, Sink};
 pub use store::{BlockSink, BlockSource, BlockStore};
 pub use throttle::Throttle;
+
+/// What a mutex guards, also after a thread that held it has panicked: one flow that breaks does not end the others.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,6 +1,7 @@
 //! The data port: who dials in says which edge of which flow it brings, and gets it only with the edge's token.
 
 use crate::connection::{Link, Origin};
+use crate::lock;
 use flow::bound::EdgeEnd;
 use model::{Fault, FlowId, Token};
 use std::collections::HashMap;
@@ -64,14 +65,14 @@ impl Expected {
     ) -> mpsc::Receiver<Link> {
         let (deliver, receiver) = mpsc::sync_channel(1);
         let slot = Slot { token: end.token, dialer_sends, deliver };
-        self.lock().insert(EdgeKey { flow, attempt, lane: end.lane, edge: end.edge }, slot);
+        lock(&self.edges).insert(EdgeKey { flow, attempt, lane: end.lane, edge: end.edge }, slot);
         self.announced.notify_waiters();
         receiver
     }
 
     /// Forgets what is left of an attempt; whoever waits for a link wakes.
     pub fn withdraw(&self, flow: FlowId, attempt: u32) {
-        self.lock().retain(|key, _| key.flow != flow || key.attempt != attempt);
+        lock(&self.edges).retain(|key, _| key.flow != flow || key.attempt != attempt);
     }
 
     /// The edge that a Hello is for, if it shows the edge's token; waits a while for an edge that is not yet expected.
@@ -91,16 +92,12 @@ impl Expected {
     /// `None`: not expected, or not yet; `Some(None)`: not with this token.
     fn look_up(&self, hello: &Hello) -> Option<Option<Slot>> {
         let key = EdgeKey { flow: hello.flow, attempt: hello.attempt, lane: hello.lane, edge: hello.edge };
-        let mut edges = self.lock();
+        let mut edges = lock(&self.edges);
         let slot = edges.get(&key)?;
         if slot.token != hello.token || slot.dialer_sends != hello.dialer_sends {
             return Some(None);
         }
         Some(edges.remove(&key))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<EdgeKey, Slot>> {
-        self.edges.lock().unwrap_or_else(|p| p.into_inner())
     }
 }
 

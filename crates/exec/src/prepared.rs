@@ -11,13 +11,13 @@ use wire::proto;
 
 /// A flow's stages on this process, ready for grants. Dropping it ends them.
 pub struct Prepared {
-    stages: Vec<PreparedStage>,
+    pub(crate) stages: Vec<PreparedStage>,
     /// What the stages report; closed when all have ended.
     pub events: mpsc::Receiver<proto::stage_message::Kind>,
     /// Slices of a symbol.
-    slices: u64,
-    kept: proto::Prepared,
-    ending: Ending,
+    pub(crate) slices: u64,
+    pub(crate) kept: proto::Prepared,
+    pub(crate) ending: Ending,
 }
 
 /// One of them.
@@ -45,16 +45,6 @@ impl Drop for Ending {
 }
 
 impl Prepared {
-    pub(crate) fn new(
-        stages: Vec<PreparedStage>,
-        events: mpsc::Receiver<proto::stage_message::Kind>,
-        slices: u64,
-        kept: proto::Prepared,
-        ending: Ending,
-    ) -> Prepared {
-        Prepared { stages, events, slices, kept, ending }
-    }
-
     /// Grants slices [first, first + count) of a lane to all its stages here.
     pub fn grant(&self, lane: u32, first: u64, count: u64) -> Result<(), Fault> {
         if first.checked_add(count).is_none_or(|end| end > self.slices) {

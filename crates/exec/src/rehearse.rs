@@ -28,7 +28,7 @@ impl Engine {
                 continue;
             }
             let prepare = part::encode(plan, site, &ends);
-            sessions.push(self.control().begin(participant, prepare, reports.clone())?);
+            sessions.push(self.0.control.begin(participant, prepare, reports.clone())?);
             sites.push((site, participant.peer));
         }
         let mut here = None;

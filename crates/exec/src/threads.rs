@@ -1,7 +1,8 @@
 //! Threads for stages. A thread that has ended its stage waits a while for another: to make one costs a tenth of what a
 //! small repair costs a node. Nobody waits for a thread: where none is idle, one is made.
 
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use crate::lock;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// Threads that wait for work at most; as many as a node has stages in a wide recovery. Each keeps a stack of some pages.
@@ -26,7 +27,7 @@ struct Idle {
 impl Threads {
     /// Runs `work` in a thread of its own. Fails if the system has no further thread.
     pub fn run(&self, work: Work) -> std::io::Result<()> {
-        let idle = self.lock().waiting.pop();
+        let idle = lock(&self.0).waiting.pop();
         let work = match idle {
             // Whoever was listed waits, and has room for one.
             Some((_, idle)) => match idle.try_send(work) {
@@ -57,7 +58,7 @@ impl Threads {
 
     /// Enters a thread in the list, if there is room.
     fn list(&self, sender: &mpsc::SyncSender<Work>) -> Option<u64> {
-        let mut idle = self.lock();
+        let mut idle = lock(&self.0);
         if idle.waiting.len() >= MAX_IDLE {
             return None;
         }
@@ -69,14 +70,10 @@ impl Threads {
 
     /// Takes a thread from the list. Whether it was there.
     fn strike(&self, number: u64) -> bool {
-        let mut idle = self.lock();
+        let mut idle = lock(&self.0);
         let before = idle.waiting.len();
         idle.waiting.retain(|(listed, _)| *listed != number);
         idle.waiting.len() < before
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Idle> {
-        self.0.lock().unwrap_or_else(|p| p.into_inner())
     }
 }
 
@@ -96,7 +93,7 @@ mod tests {
                 .run(Box::new(move || report.send(format!("{:?}", std::thread::current().id())).unwrap()))
                 .unwrap();
             seen.insert(reports.recv().unwrap());
-            while threads.lock().waiting.is_empty() {
+            while lock(&threads.0).waiting.is_empty() {
                 std::thread::yield_now();
             }
         }
@@ -112,7 +109,7 @@ mod tests {
             threads.run(Box::new(work)).unwrap();
         }
         everyone.wait();
-        while threads.lock().waiting.len() < MAX_IDLE {
+        while lock(&threads.0).waiting.len() < MAX_IDLE {
             std::thread::yield_now();
         }
     }
@@ -128,7 +125,7 @@ mod tests {
         threads.run(Box::new(work)).unwrap();
         // Its end of the channel is gone with it.
         assert!(ended.recv().is_err());
-        assert!(threads.lock().waiting.is_empty(), "it waits for no further work");
+        assert!(lock(&threads.0).waiting.is_empty(), "it waits for no further work");
         let (report, reports) = mpsc::channel();
         threads.run(Box::new(move || report.send(()).unwrap())).unwrap();
         reports.recv().unwrap();

@@ -1,5 +1,6 @@
 //! A token bucket for each direction of a daemon's data sockets.
 
+use crate::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ struct Bucket {
 
 impl Bucket {
     fn set(&self, rate: u64) {
-        let mut free_at = self.free_at.lock().unwrap_or_else(|p| p.into_inner());
+        let mut free_at = lock(&self.free_at);
         if self.rate.swap(rate, Ordering::Relaxed) != rate {
             *free_at = None;
         }
@@ -74,7 +75,7 @@ impl Bucket {
         }
         let (start, rate) = {
             let now = Instant::now();
-            let mut free_at = self.free_at.lock().unwrap_or_else(|p| p.into_inner());
+            let mut free_at = lock(&self.free_at);
             // Rates change under the lock: what is charged now is charged at the rate that holds.
             let rate = self.rate.load(Ordering::Relaxed);
             if rate == 0 {

@@ -1,12 +1,13 @@
 //! Blocks that flows write here. The ends of all lanes of a flow write one block together; when the flow breaks and is to
 //! be mended, what was written stays for a lease, and the next attempt goes on from there.
 
+use crate::lock;
 use crate::store::BlockSink;
 use flow::bound::{BlockWrite, FlowHeader};
 use gf::Fingerprint;
 use model::{BlockId, Cause, Fault, FlowId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wire::proto;
 
@@ -82,7 +83,7 @@ impl WrittenBlocks {
     ) -> Result<(WrittenBlock, Beginning), Fault> {
         let key = (header.flow, write.block);
         let lease = Duration::from_millis(u64::from(header.lease_ms));
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         forget_old(&mut slots, lease);
         let known = slots.get_mut(&key).filter(|slot| slot.generation == write.generation);
         let mut beginning = Beginning::Shared;
@@ -128,16 +129,12 @@ impl WrittenBlocks {
         Ok((hold, beginning))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Slot>> {
-        lock(&self.slots)
-    }
-
     /// Forgets what waits in vain, after a lease.
     fn forget_later(self: &Arc<Self>, lease: Duration) {
         let blocks = Arc::clone(self);
         self.runtime.spawn(async move {
             tokio::time::sleep(lease).await;
-            forget_old(&mut blocks.lock(), lease);
+            forget_old(&mut lock(&blocks.slots), lease);
         });
     }
 }
@@ -190,7 +187,7 @@ impl WrittenBlock {
 
 impl Drop for WrittenBlock {
     fn drop(&mut self) {
-        let mut slots = self.blocks.lock();
+        let mut slots = lock(&self.blocks.slots);
         let Some(slot) = slots.get_mut(&self.key) else { return };
         if slot.attempt != self.attempt || !Arc::ptr_eq(&slot.block, &self.block) {
             return;
@@ -212,10 +209,6 @@ impl Drop for WrittenBlock {
             None => drop(slots.remove(&self.key)),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn gone() -> Fault {

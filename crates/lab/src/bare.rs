@@ -9,7 +9,7 @@
 //! Each is a process of its own ([`cli::bare`]), on the host that it stands for. Nothing is checked but that all bytes
 //! arrive.
 
-use crate::error::{LabError, bad};
+use crate::error::{LabError, Result, bad};
 use crate::scratch::Scratch;
 use crate::testbed::Testbed;
 use cli::bare::{Hop, Place, Timing, time};
@@ -21,19 +21,14 @@ use std::path::Path;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Runs a chain over hosts, with so many bytes, so many of them per write.
-pub type Chain = fn(&Testbed, &[usize], u64, usize) -> Result<Timing, LabError>;
+pub type Chain = fn(&Testbed, &[usize], u64, usize) -> Result<Timing>;
 
 /// Hosts in a row: the first makes the bytes up, those between relay slice by slice, the last receives. With nobody between
 /// it is the direct send.
 ///
 /// # Errors
 /// [`LabError::NoHost`], [`LabError::BadSpec`], [`LabError::Bare`].
-pub fn relay_chain(
-    testbed: &Testbed,
-    hosts: &[usize],
-    bytes: u64,
-    slice_bytes: usize,
-) -> Result<Timing, LabError> {
+pub fn relay_chain(testbed: &Testbed, hosts: &[usize], bytes: u64, slice_bytes: usize) -> Result<Timing> {
     let places = places(testbed, hosts)?;
     Ok(time(&places, |_| Hop { bytes, slice_bytes, ..Hop::default() })?)
 }
@@ -42,12 +37,7 @@ pub fn relay_chain(
 ///
 /// # Errors
 /// As [`relay_chain`]; [`LabError::Io`] if memory does not suffice for the files.
-pub fn helper_chain(
-    testbed: &Testbed,
-    hosts: &[usize],
-    bytes: u64,
-    slice_bytes: usize,
-) -> Result<Timing, LabError> {
+pub fn helper_chain(testbed: &Testbed, hosts: &[usize], bytes: u64, slice_bytes: usize) -> Result<Timing> {
     let places = places(testbed, hosts)?;
     let folder = Scratch::new(None)?;
     let file = |position: usize| folder.path().join(position.to_string());
@@ -61,7 +51,7 @@ pub fn helper_chain(
     })?)
 }
 
-fn places<'a>(testbed: &'a Testbed, hosts: &[usize]) -> Result<Vec<Place<'a>>, LabError> {
+fn places<'a>(testbed: &'a Testbed, hosts: &[usize]) -> Result<Vec<Place<'a>>> {
     if hosts.len() < 2 {
         return Err(bad("a chain needs a source and a receiver"));
     }

@@ -1,11 +1,14 @@
 //! What can go wrong in the laboratory.
 
-use crate::testbed::LinkRate;
+use crate::testbed::MeasuredLink;
 use cli::bare::BareError;
 use cli::processor::NoTimes;
 use client::ClientError;
 use std::io;
 use std::path::PathBuf;
+
+/// What the laboratory answers.
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
 
 /// Why a testbed, a cluster on it, or a measurement did not come about.
 #[derive(Debug, thiserror::Error)]
@@ -70,52 +73,29 @@ pub enum LabError {
     },
     /// A link does not carry what is claimed: nothing measured on it would mean anything.
     #[error(
-        "link {from} → {to} carries {:.1} Mbit/s of payload where {claimed} should carry {:.1}: nothing is reported on such a network",
-        .measured_mbit, .expected_mbit
+        "link {} → {} carries {:.1} Mbit/s of payload where {} should carry {:.1}: nothing is reported on such a network",
+        .0.from, .0.to, .0.measured_mbit, .0.claimed, .0.expected_mbit().unwrap_or_default()
     )]
-    LinkDeviates {
-        /// What is at its start.
-        from: String,
-        /// What is at its end.
-        to: String,
-        /// Its limit.
-        claimed: LinkRate,
-        /// Payload that such a limit lets through.
-        expected_mbit: f64,
-        /// Payload that came through.
-        measured_mbit: f64,
-    },
+    LinkDeviates(MeasuredLink),
     /// The same, and the processors were busy: they are the limit, not the links.
     #[error(
-        "the processors are the limit, not the links ({:.0} % busy): {from} → {to} carries {measured_mbit:.1} Mbit/s of payload where {claimed} should carry {expected_mbit:.1}; lower the rate", .busy * 100.0
+        "the processors are the limit, not the links ({:.0} % busy): {} → {} carries {:.1} Mbit/s of payload where {} should carry {:.1}; lower the rate",
+        .busy * 100.0, .link.from, .link.to, .link.measured_mbit, .link.claimed, .link.expected_mbit().unwrap_or_default()
     )]
     ProcessorBound {
-        /// What is at the link's start.
-        from: String,
-        /// What is at its end.
-        to: String,
-        /// Its limit.
-        claimed: LinkRate,
-        /// Payload that such a limit lets through.
-        expected_mbit: f64,
-        /// Payload that came through.
-        measured_mbit: f64,
+        /// The link.
+        link: MeasuredLink,
         /// Fraction of all processors in use.
         busy: f64,
     },
     /// The same, with another figure each time: something else takes this machine's time.
     #[error(
-        "{from} → {to} carries between {least_mbit:.1} and {most_mbit:.1} Mbit/s of payload where {claimed} should carry {expected_mbit:.1}: this machine is too unsteady to measure on now"
+        "{} → {} carries between {least_mbit:.1} and {most_mbit:.1} Mbit/s of payload where {} should carry {:.1}: this machine is too unsteady to measure on now",
+        .link.from, .link.to, .link.claimed, .link.expected_mbit().unwrap_or_default()
     )]
     Unsteady {
-        /// What is at the link's start.
-        from: String,
-        /// What is at its end.
-        to: String,
-        /// Its limit.
-        claimed: LinkRate,
-        /// Payload that such a limit lets through.
-        expected_mbit: f64,
+        /// The link, with the last figure.
+        link: MeasuredLink,
         /// The least payload that came through.
         least_mbit: f64,
         /// The most.

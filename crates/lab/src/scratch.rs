@@ -1,6 +1,6 @@
 //! Folders for the time of an experiment, in memory unless told otherwise: experiments are about networks, not disks.
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Scratch {
 
 impl Scratch {
     /// A new folder in `parent`.
-    pub fn new(parent: Option<&Path>) -> Result<Scratch, LabError> {
+    pub fn new(parent: Option<&Path>) -> Result<Scratch> {
         let parent = parent.unwrap_or(Path::new(MEMORY));
         sweep(parent);
         let made = TempDir::with_prefix_in(PREFIX, parent).and_then(|folder| {
@@ -41,7 +41,7 @@ impl Scratch {
     }
 
     /// Removes it, and says so if that fails.
-    pub fn close(self) -> Result<(), LabError> {
+    pub fn close(self) -> Result<()> {
         let path = self.path().display().to_string();
         self.folder.close().map_err(LabError::io(format!("remove {path}")))
     }

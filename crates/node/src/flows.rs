@@ -2,7 +2,7 @@
 
 use crate::cache::BlockCache;
 use crate::store::{
-    BlockFacts, BlockReader, BlockWriter, Digest, Listed, ObjectPart, Store, StoreError, StripeInfo,
+    BlockFacts, BlockReader, BlockWriter, Digest, ObjectPart, Staged, Store, StoreError, StripeInfo,
     StripeMember,
 };
 use disk::DiskError;
@@ -10,7 +10,7 @@ use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
 use flow::bound::{BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
-use model::{BlockId, Cause, Fault, Part, StripeId, Sums};
+use model::{BlockId, Cause, Fault, Part, StoredCopy, StripeId, Sums};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -176,32 +176,31 @@ impl BlockSink for NewBlock {
     }
 
     fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
-        let staged =
-            self.writer.finish(self.facts, self.sums.digest).map_err(|e| fault_of(self.block, &e))?;
+        let staged = self.writer.finish(self.facts, self.sums.digest);
+        let Staged { meta, symbols } = staged.map_err(|e| fault_of(self.block, &e))?;
         // A corrupt copy, if there was one, has just been replaced.
         self.corrupt.lock().remove(&self.block);
-        if self.sums.fingerprint.is_some_and(|f| f != staged.fingerprint) {
+        if self.sums.fingerprint.is_some_and(|f| f != meta.fingerprint) {
             let what = "its fingerprint is not the one recorded when it was written";
             return Err(Fault::new(Cause::WrongDigest, what).about(self.block));
         }
         Ok(proto::Staged {
             member: u32::from(self.member.0),
-            block: staged.block.to_vec(),
-            generation: staged.generation,
-            stored_bytes: staged.stored_bytes,
-            digest: staged.digest.to_vec(),
-            fingerprint: staged.fingerprint.as_bytes().to_vec(),
-            symbol_fingerprints: staged.symbols.iter().map(|f| f.as_bytes().to_vec()).collect(),
+            block: meta.block.to_vec(),
+            generation: meta.generation,
+            stored_bytes: meta.stored_bytes,
+            digest: meta.digest.to_vec(),
+            fingerprint: meta.fingerprint.as_bytes().to_vec(),
+            symbol_fingerprints: symbols.iter().map(|f| f.as_bytes().to_vec()).collect(),
             ..Default::default()
         })
     }
 }
 
-impl From<Listed> for proto::StoredBlock {
-    fn from(listed: Listed) -> proto::StoredBlock {
-        let Listed { block, generation, stored_bytes } = listed;
-        proto::StoredBlock { block: block.to_vec(), generation, stored_bytes, ..Default::default() }
-    }
+/// What a listing tells of a block without its sidecar.
+pub fn listed_block(copy: StoredCopy) -> proto::StoredBlock {
+    let StoredCopy { block, generation, stored_bytes } = copy;
+    proto::StoredBlock { block: block.to_vec(), generation, stored_bytes, ..Default::default() }
 }
 
 /// What a listing tells of a block with its sidecar.

@@ -3,7 +3,7 @@
 
 use crate::flows::FlowStore;
 use crate::server::Shared;
-use crate::store::{Listed, StoreError};
+use crate::store::StoreError;
 use exec::BlockStore;
 use model::{BlockId, ClusterId};
 use std::sync::Arc;
@@ -118,9 +118,7 @@ fn send_inventory(
     let mut next = proto::BlockInventory::default();
     for listed in flows.store.list() {
         match listed {
-            Ok(Listed { block, generation, stored_bytes }) => {
-                next.blocks.push(proto::BlockRef { block: block.to_vec(), generation, stored_bytes });
-            }
+            Ok(copy) => next.blocks.push(copy.into()),
             Err(StoreError::Corrupt { block, damage }) => {
                 tracing::warn!(%block, %damage, "a block of the inventory is damaged");
                 flows.report_corrupt(block);

@@ -1,9 +1,9 @@
 //! The scrubber: a worker that reads every block against its sidecar, again and again, at a bounded rate.
 
 use crate::flows::FlowStore;
-use crate::store::{Listed, StoreError, Verdict};
+use crate::store::{StoreError, Verdict};
 use exec::BlockStore;
-use model::BlockId;
+use model::{BlockId, StoredCopy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct Round {
     /// Bytes per second; 0 is as fast as the disk.
     rate: u64,
     ended: Arc<AtomicBool>,
-    left: std::vec::IntoIter<Result<Listed, StoreError>>,
+    left: std::vec::IntoIter<Result<StoredCopy, StoreError>>,
     done: u64,
     total: u64,
     corrupt: u64,

@@ -1,6 +1,6 @@
 //! What a node answers on its control port.
 
-use crate::flows::{FlowStore, stored_block};
+use crate::flows::{FlowStore, listed_block, stored_block};
 use crate::membership;
 use crate::scrub::{Read, Round, SCRUB};
 use crate::server::Shared;
@@ -31,6 +31,7 @@ impl NodeService {
     }
 }
 
+type Answer<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -43,16 +44,13 @@ impl proto::node_server::Node for NodeService {
     async fn run_stages(
         &self,
         request: Request<Streaming<proto::DriverMessage>>,
-    ) -> Result<Response<Self::RunStagesStream>, Status> {
+    ) -> Answer<Self::RunStagesStream> {
         let (answers, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(sessions::serve(self.shared.clone(), request.into_inner(), answers));
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
-    async fn drive(
-        &self,
-        request: Request<proto::DriveRequest>,
-    ) -> Result<Response<Self::DriveStream>, Status> {
+    async fn drive(&self, request: Request<proto::DriveRequest>) -> Answer<Self::DriveStream> {
         let proto::DriveRequest { plan, rehearse } = request.into_inner();
         let plan = plan.ok_or_else(|| Status::invalid_argument("no plan"))?;
         let engine = self.shared.engine.clone();
@@ -87,7 +85,7 @@ impl proto::node_server::Node for NodeService {
     async fn delete_blocks(
         &self,
         request: Request<proto::DeleteBlocksRequest>,
-    ) -> Result<Response<proto::DeleteBlocksReply>, Status> {
+    ) -> Answer<proto::DeleteBlocksReply> {
         let request = request.into_inner();
         let cluster = ClusterId::from_slice(&request.cluster).ok();
         if cluster.is_none() || cluster != self.shared.flows.store.identity().cluster {
@@ -121,7 +119,7 @@ impl proto::node_server::Node for NodeService {
     async fn check_blocks(
         &self,
         request: Request<proto::CheckBlocksRequest>,
-    ) -> Result<Response<proto::CheckBlocksReply>, Status> {
+    ) -> Answer<proto::CheckBlocksReply> {
         let proto::CheckBlocksRequest { blocks, verify } = request.into_inner();
         let flows = self.shared.flows.clone();
         let checked = tokio::task::spawn_blocking(move || {
@@ -135,7 +133,7 @@ impl proto::node_server::Node for NodeService {
     async fn list_blocks(
         &self,
         request: Request<proto::ListBlocksRequest>,
-    ) -> Result<Response<Self::ListBlocksStream>, Status> {
+    ) -> Answer<Self::ListBlocksStream> {
         let with_meta = request.into_inner().with_meta;
         let store = self.shared.flows.store.clone();
         let (blocks, outgoing) = mpsc::channel(MAX_MESSAGES);
@@ -143,7 +141,7 @@ impl proto::node_server::Node for NodeService {
             for listed in store.list() {
                 let block = listed.and_then(|listed| match with_meta {
                     true => Ok(stored_block(store.reader(listed.block)?.meta())),
-                    false => Ok(listed.into()),
+                    false => Ok(listed_block(listed)),
                 });
                 let block = match block {
                     // Deleted since it was listed.
@@ -164,23 +162,17 @@ impl proto::node_server::Node for NodeService {
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
-    async fn get_status(&self, _: Request<proto::Empty>) -> Result<Response<proto::NodeStatus>, Status> {
+    async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::NodeStatus> {
         Ok(Response::new(membership::status(&self.shared)))
     }
 
-    async fn set_throttle(
-        &self,
-        request: Request<proto::Throttle>,
-    ) -> Result<Response<proto::Empty>, Status> {
+    async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
         let rates = request.into_inner();
         self.shared.engine.throttle().set(rates.egress_bytes_per_s, rates.ingress_bytes_per_s);
         Ok(Response::new(proto::Empty {}))
     }
 
-    async fn control_task(
-        &self,
-        request: Request<proto::TaskControl>,
-    ) -> Result<Response<proto::TaskStatus>, Status> {
+    async fn control_task(&self, request: Request<proto::TaskControl>) -> Answer<proto::TaskStatus> {
         let control = request.into_inner();
         let task = self.shared.tasks.find(&control.name).map_err(|e| Status::not_found(e.to_string()))?;
         let switch = Switch::of(&control.action).map_err(|e| Status::invalid_argument(e.to_string()))?;
@@ -190,7 +182,7 @@ impl proto::node_server::Node for NodeService {
         Ok(Response::new(task.status()))
     }
 
-    async fn scrub(&self, _: Request<proto::ScrubRequest>) -> Result<Response<Self::ScrubStream>, Status> {
+    async fn scrub(&self, _: Request<proto::ScrubRequest>) -> Answer<Self::ScrubStream> {
         let shared = self.shared.clone();
         let (events, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(async move {

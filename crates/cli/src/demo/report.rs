@@ -1,7 +1,7 @@
 //! What the demonstration found out, as a table and as JSON.
 
 use crate::amount::{Rate, Size, count, seconds};
-use crate::output::table;
+use crate::output::{fields, table};
 use crate::repair::Repaired;
 use crate::traffic::Port;
 use anyhow::{Context, Result};
@@ -151,21 +151,15 @@ impl Report {
                 "max_s": m.spread.1.as_secs_f64(),
             })
         };
-        json!({
+        fields!(self => object_bytes block_bytes nodes sha256 degraded_blocks;
             "file": self.description,
-            "object_bytes": self.object_bytes,
-            "block_bytes": self.block_bytes,
             "code": self.code.name(),
             "k": self.code.k(),
-            "nodes": self.nodes,
             "rate_bytes_per_s": self.rate.0,
             "rate_limited_by": "token buckets in the daemons",
             "ideal_s": self.ideal().map(|ideal| ideal.as_secs_f64()),
-            "sha256": self.sha256,
             "sha256_equal": true,
-            "degraded_blocks": self.degraded_blocks,
             "measured": self.measured.iter().map(line).collect::<Vec<_>>(),
-            "total_s": self.total.as_secs_f64(),
-        })
+            "total_s": self.total.as_secs_f64())
     }
 }

@@ -310,7 +310,7 @@ impl Rig {
             let listed = self.node(node).shared().flows.store.list().collect::<Vec<_>>();
             listed.into_iter().map(move |listed| (node, listed))
         });
-        let damage = |(node, listed): (u32, Result<node::store::Listed, StoreError>)| match listed {
+        let damage = |(node, listed): (u32, Result<model::StoredCopy, StoreError>)| match listed {
             // It may have been deleted since it was listed.
             Ok(listed) => {
                 self.damage(node, listed.block).filter(|_| self.stored(node).contains(&listed.block))

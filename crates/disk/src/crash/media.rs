@@ -1,7 +1,7 @@
 //! The tree of a simulated disk: folders and files, each as it is and as it would be after a power cut.
 
 use super::content::Content;
-use crate::{DiskError, Entry, Result};
+use crate::{DiskError, Entry, Result, check_relative};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -67,7 +67,9 @@ impl Media {
         }
     }
 
+    /// The node of that name. Paths that could leave the root are refused, as by a real disk.
     pub(super) fn find(&self, path: &Path) -> Result<NodeId> {
+        check_relative(path)?;
         let mut at = ROOT;
         for part in path.components() {
             let Component::Normal(name) = part else { continue };

@@ -42,19 +42,6 @@ pub struct Inlet {
     pub wire_bytes: u64,
 }
 
-/// A frame whose payload comes in parts, because it is longer than what one read may bring.
-#[derive(Debug)]
-pub struct LongFrame {
-    fingerprints: Vec<Fingerprint>,
-}
-
-impl LongFrame {
-    /// What each chunk of the payload must be; empty if the frame has only a checksum.
-    pub fn into_fingerprints(self) -> Vec<Fingerprint> {
-        self.fingerprints
-    }
-}
-
 /// Whether a flow's slices are taken in parts. Those of a serial flow never are: it is there to do one thing after
 /// another.
 pub fn in_parts(header: &FlowHeader) -> bool {
@@ -141,11 +128,6 @@ impl Inlet {
         self.filled - self.start >= bytes
     }
 
-    /// Waits for the next `bytes` bytes. What was taken before may move, and is lost.
-    pub fn wait(&mut self, bytes: usize) -> Result<(), Fault> {
-        self.fill(bytes)
-    }
-
     /// Bytes that all frames of a slice take: known beforehand, because the plan says how far each row reaches.
     fn slice_on_wire(&self, slice: u64) -> usize {
         (0..self.end.rows).map(|row| self.frame_on_wire(self.payload_bytes(slice, row))).sum()
@@ -164,7 +146,7 @@ impl Inlet {
     /// Takes the rows of `slice`, the next one. Blocks until they are here; the frames stay valid until the next call
     /// that blocks.
     pub fn take_rows(&mut self, slice: u64, out: &mut Vec<FrameAt>) -> Result<(), Fault> {
-        self.fill(self.slice_on_wire(slice))?;
+        self.wait(self.slice_on_wire(slice))?;
         out.clear();
         for row in 0..self.end.rows {
             let payload_bytes = self.payload_bytes(slice, row);
@@ -176,10 +158,11 @@ impl Inlet {
         Ok(())
     }
 
-    /// Takes the head of a frame whose payload comes in parts.
-    pub fn take_head(&mut self, slice: u64, row: u16) -> Result<LongFrame, Fault> {
+    /// Takes the head of a frame whose payload comes in parts, because it is longer than what one read may bring: what each
+    /// chunk of it must be; empty if the frame has only a checksum.
+    pub fn take_head(&mut self, slice: u64, row: u16) -> Result<Vec<Fingerprint>, Fault> {
         let payload_bytes = self.payload_bytes(slice, row);
-        self.fill(self.frame_on_wire(payload_bytes) - payload_bytes as usize)?;
+        self.wait(self.frame_on_wire(payload_bytes) - payload_bytes as usize)?;
         let header = self.read_header(payload_bytes, 1)?;
         self.expect(&header, slice, row)?;
         let fingerprints = (0..header.fingerprint_bytes() / FINGERPRINT_BYTES)
@@ -188,7 +171,7 @@ impl Inlet {
         self.start += HEADER_BYTES + header.fingerprint_bytes();
         self.long = (header.payload_crc, payload_bytes as usize);
         self.frames += 1;
-        Ok(LongFrame { fingerprints })
+        Ok(fingerprints)
     }
 
     /// Takes the head of a frame that `slices` share; it is here already, and its payload is taken with [`Inlet::take`].
@@ -214,7 +197,7 @@ impl Inlet {
         if self.has(bytes) {
             return Ok(());
         }
-        self.fill(self.long.1.min(PART_BYTES))
+        self.wait(self.long.1.min(PART_BYTES))
     }
 
     /// The next `bytes` of the payload, waited for.
@@ -252,7 +235,7 @@ impl Inlet {
 
     /// Takes the End frame: the sender is sure that it sent everything.
     pub fn take_end(&mut self) -> Result<(), Fault> {
-        self.fill(HEADER_BYTES)?;
+        self.wait(HEADER_BYTES)?;
         let frame = self.take_frame(0)?;
         if frame.header.kind != Kind::End || frame.header.slice != self.frames {
             return Err(self.fault(Cause::CorruptSlice, "the stream does not end where it should"));
@@ -315,8 +298,8 @@ impl Inlet {
         self.start = 0;
     }
 
-    /// Reads until `bytes` bytes stand behind `start`.
-    fn fill(&mut self, bytes: usize) -> Result<(), Fault> {
+    /// Waits for the next `bytes` bytes: reads until they stand behind `start`. What was taken before may move, and is lost.
+    pub fn wait(&mut self, bytes: usize) -> Result<(), Fault> {
         if self.has(bytes) {
             return Ok(());
         }

@@ -6,10 +6,11 @@ mod low_water;
 mod outlet;
 
 pub use dial::{Call, Dialling, dial};
-pub use inlet::{FrameAt, Inlet, LongFrame, fingerprint_at, frame_capacity, in_parts, receive_capacity};
+pub use inlet::{FrameAt, Inlet, fingerprint_at, frame_capacity, in_parts, receive_capacity};
 pub use outlet::Outlet;
 
 use crate::doing::Doing;
+use crate::lock;
 use crate::throttle::Throttle;
 use flow::bound::{EdgeEnd, FlowHeader};
 use model::{Cause, Fault, Peer};
@@ -40,7 +41,7 @@ impl Abort {
     /// Wakes all threads of the flow; what they do next fails.
     pub fn fire(&self) {
         self.fired.store(true, Ordering::SeqCst);
-        for (_, stream) in self.lock().streams.drain() {
+        for (_, stream) in lock(&self.streams).streams.drain() {
             // The stream may be gone already; then there is nobody to wake.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
@@ -53,7 +54,7 @@ impl Abort {
 
     fn watch(&self, stream: &TcpStream) -> std::io::Result<u64> {
         let copy = stream.try_clone()?;
-        let mut watched = self.lock();
+        let mut watched = lock(&self.streams);
         watched.next += 1;
         let key = watched.next;
         watched.streams.insert(key, copy);
@@ -67,11 +68,7 @@ impl Abort {
     /// The stream ended well and serves another flow from now on: this one must not shut it down any more. Whether it has
     /// not done so already.
     fn forget(&self, key: u64) -> bool {
-        self.lock().streams.remove(&key).is_some()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
-        self.streams.lock().unwrap_or_else(|p| p.into_inner())
+        lock(&self.streams).streams.remove(&key).is_some()
     }
 }
 
@@ -83,11 +80,11 @@ pub struct Pool {
 
 impl Pool {
     fn take(&self, peer: SocketAddr) -> Option<TcpStream> {
-        self.idle.lock().unwrap_or_else(|p| p.into_inner()).get_mut(&peer)?.pop()
+        lock(&self.idle).get_mut(&peer)?.pop()
     }
 
     pub(crate) fn put(&self, peer: SocketAddr, stream: TcpStream) {
-        let mut idle = self.idle.lock().unwrap_or_else(|p| p.into_inner());
+        let mut idle = lock(&self.idle);
         let streams = idle.entry(peer).or_default();
         if streams.len() < POOLED_PER_PEER {
             streams.push(stream);

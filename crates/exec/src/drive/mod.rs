@@ -110,7 +110,7 @@ impl Engine {
                 calls.insert(edge, call);
                 continue;
             }
-            there.push(Remote::begin(self.control(), participant, prepare, events.clone())?);
+            there.push(Remote::begin(&self.0.control, participant, prepare, events.clone())?);
         }
         let mut here = None;
         if let Some((site, ends)) = local {

@@ -8,7 +8,6 @@ use flow::bound::Participant;
 use model::{Fault, Peer};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
 use tokio::sync::mpsc;
 use wire::proto;
 use wire::proto::driver_message::Kind as ToStage;
@@ -36,7 +35,7 @@ impl Participants {
     pub fn grant(&self, grants: &[proto::Grant]) -> Result<(), Fault> {
         if let Some(here) = &self.here {
             for grant in grants {
-                here.prepared.0.grant(grant.lane, grant.first, grant.count)?;
+                here.prepared.grant(grant.lane, grant.first, grant.count)?;
             }
         }
         for remote in &self.there {
@@ -51,7 +50,7 @@ impl Participants {
     /// Tells everyone that these were all grants.
     pub fn finish(&self) -> Result<(), Fault> {
         if let Some(here) = &self.here {
-            here.prepared.0.finish()?;
+            here.prepared.finish()?;
         }
         for remote in &self.there {
             remote.session.send(ToStage::Finish(proto::Finish {}))?;
@@ -78,7 +77,7 @@ impl Participants {
 
     /// Of the blocks that are written, the slices that some node lacks; `None`: all, for one of them begins.
     pub fn lack(&self) -> Option<Vec<Range<u64>>> {
-        let here = self.here.as_ref().map(|here| here.prepared.0.kept());
+        let here = self.here.as_ref().map(|here| here.prepared.kept());
         let kept = here.into_iter().chain(&self.kept);
         let writers: Vec<&proto::Prepared> = kept.filter(|kept| kept.writes).collect();
         if writers.is_empty() || !writers.iter().all(|kept| kept.resumes) {
@@ -103,14 +102,12 @@ pub(super) fn lanes_of(prepare: &proto::Prepare) -> BTreeSet<u32> {
 pub(super) struct Here {
     site: Site,
     node: Peer,
-    prepared: Arc<OwnStages>,
+    /// Its events are taken out.
+    prepared: Prepared,
     /// Does not keep the reports open.
     events: mpsc::WeakSender<Report>,
     forward: tokio::task::JoinHandle<()>,
 }
-
-/// [`Prepared`], its events taken out.
-struct OwnStages(Prepared);
 
 impl Here {
     pub fn new(site: Site, node: Peer, mut prepared: Prepared, events: mpsc::Sender<Report>) -> Here {
@@ -127,7 +124,7 @@ impl Here {
             // The flow may be over meanwhile.
             let _ = events.send(Report { site, node, heard: Heard::End(String::new()) }).await;
         });
-        Here { site, node, prepared: Arc::new(OwnStages(prepared)), events: weak, forward }
+        Here { site, node, prepared, events: weak, forward }
     }
 
     pub fn site(&self) -> Site {
@@ -136,7 +133,7 @@ impl Here {
 
     fn look(&self) {
         let Some(events) = self.events.upgrade() else { return };
-        let (site, node, look) = (self.site, self.node, self.prepared.0.look());
+        let (site, node, look) = (self.site, self.node, self.prepared.look());
         tokio::spawn(async move {
             let heard = Heard::Message(FromStage::Doing(look.await));
             // The flow may have ended meanwhile.
@@ -148,7 +145,7 @@ impl Here {
 impl Drop for Here {
     fn drop(&mut self) {
         self.forward.abort();
-        self.prepared.0.abort();
+        self.prepared.abort();
     }
 }
 

@@ -9,7 +9,6 @@ use super::inputs::{Inputs, RowAt};
 use super::outputs::{Destination, Outputs, Place};
 use super::strategy::Strategy;
 use super::{Stage, algebra, combine};
-use crate::connection::LongFrame;
 use gf::{CHUNK_BYTES, Fingerprint, Matrix};
 use model::Fault;
 use std::ops::Range;
@@ -189,7 +188,7 @@ fn begin(stage: &mut Stage, row: usize, slice: u64) -> Result<Adding, Fault> {
     let verify = stage.id.header.verify;
     let length = stage.inputs.lengths(slice)[row];
     let promised = match stage.inputs.rows[row] {
-        RowAt::Frame { .. } => stage.inputs.begin_long(row, slice)?.map(LongFrame::into_fingerprints),
+        RowAt::Frame { .. } => stage.inputs.begin_long(row, slice)?,
         RowAt::Local { local, row } if verify => Some(stage.inputs.locals[local].recorded_in(row, slice)?),
         RowAt::Local { .. } | RowAt::Source { .. } => None,
     };

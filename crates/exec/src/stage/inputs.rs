@@ -2,7 +2,7 @@
 
 use super::Connect;
 use super::local::LocalBlock;
-use crate::connection::{Call, FrameAt, Inlet, Link, LongFrame, StreamContext, fingerprint_at};
+use crate::connection::{Call, FrameAt, Inlet, Link, StreamContext, fingerprint_at};
 use flow::bound::EdgeEnd;
 use gf::{CHUNK_BYTES, Fingerprint};
 use model::{Cause, Fault};
@@ -175,8 +175,8 @@ impl Inputs {
         self.rows.iter().map(length).collect()
     }
 
-    /// Waits for the head of a long frame.
-    pub(crate) fn begin_long(&mut self, row: usize, slice: u64) -> Result<Option<LongFrame>, Fault> {
+    /// Waits for the head of a long frame: what its chunks must be.
+    pub(crate) fn begin_long(&mut self, row: usize, slice: u64) -> Result<Option<Vec<Fingerprint>>, Fault> {
         let RowAt::Frame { inlet, row } = self.rows[row] else { return Ok(None) };
         self.inlets[inlet].take_head(slice, row as u16).map(Some)
     }

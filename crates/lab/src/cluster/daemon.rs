@@ -1,6 +1,6 @@
 //! One daemon on a host: started, watched, ended.
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::testbed::Host;
 use cli::processor::process_stat;
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,7 +31,7 @@ impl Daemon {
         binary: &Path,
         folder: &Path,
         arguments: &[String],
-    ) -> Result<Daemon, LabError> {
+    ) -> Result<Daemon> {
         let dir = folder.join(who);
         fs::create_dir_all(&dir).map_err(LabError::io(format!("make {}", dir.display())))?;
         let log = dir.join("log");
@@ -47,7 +47,7 @@ impl Daemon {
     }
 
     /// Fails with its last words if it has ended.
-    pub fn check(&mut self) -> Result<(), LabError> {
+    pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait() {
             Ok(Some(_)) => {
                 let log = fs::read_to_string(&self.log).unwrap_or_default();

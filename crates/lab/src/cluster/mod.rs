@@ -5,7 +5,7 @@ mod work;
 
 pub use work::{LinkTraffic, RepairOrder, RepairOutcome, busiest_bytes};
 
-use crate::error::{LabError, bad};
+use crate::error::{LabError, Result, bad};
 use crate::scratch::Scratch;
 use crate::testbed::{Host, Testbed};
 use client::{Client, ClientError};
@@ -71,7 +71,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::NoHost`], [`LabError::BadSpec`]; [`LabError::Daemon`] with a daemon's last words.
-    pub fn start(testbed: &Testbed, spec: &ClusterSpec) -> Result<LabCluster, LabError> {
+    pub fn start(testbed: &Testbed, spec: &ClusterSpec) -> Result<LabCluster> {
         let host = testbed.host(LabCluster::COORDINATOR_HOST)?.clone();
         let node_hosts: Vec<Host> =
             spec.node_hosts.iter().map(|&index| testbed.host(index).cloned()).collect::<Result<_, _>>()?;
@@ -107,7 +107,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::BadSpec`] if there is no such node.
-    pub fn host_of(&self, node: NodeId) -> Result<&Host, LabError> {
+    pub fn host_of(&self, node: NodeId) -> Result<&Host> {
         let unknown = || {
             let nodes = self.node_hosts.len();
             bad(format!("there is no node {}; nodes are 1 to {nodes}", node.0))
@@ -122,8 +122,8 @@ impl LabCluster {
     pub fn with_client<T: Send>(
         &self,
         host: usize,
-        work: impl AsyncFnOnce(Client) -> Result<T, LabError> + Send,
-    ) -> Result<T, LabError> {
+        work: impl AsyncFnOnce(Client) -> Result<T> + Send,
+    ) -> Result<T> {
         let on_host = || {
             let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.map_err(LabError::io("start threads"))?;
@@ -138,7 +138,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn status(&self) -> Result<ClusterStatus, LabError> {
+    pub fn status(&self) -> Result<ClusterStatus> {
         self.with_client(self.coordinator.host.index, async |client| Ok(client.status().await?))
     }
 
@@ -156,7 +156,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::BadSpec`] if there is no such node; [`LabError::Daemon`] if the coordinator does not notice.
-    pub fn stop_node(&mut self, node: NodeId) -> Result<(), LabError> {
+    pub fn stop_node(&mut self, node: NodeId) -> Result<()> {
         self.host_of(node)?;
         // Dropping it kills it.
         self.nodes[index(node)] = None;
@@ -169,7 +169,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// As [`LabCluster::stop_node`].
-    pub fn start_node(&mut self, node: NodeId) -> Result<(), LabError> {
+    pub fn start_node(&mut self, node: NodeId) -> Result<()> {
         self.host_of(node)?;
         if self.nodes[index(node)].is_none() {
             self.spawn_node(node)?;
@@ -186,7 +186,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// As [`LabCluster::start`].
-    pub fn thaw_node(&mut self, node: NodeId) -> Result<(), LabError> {
+    pub fn thaw_node(&mut self, node: NodeId) -> Result<()> {
         self.signal(node, Signal::CONT);
         self.wait_registered()
     }
@@ -199,7 +199,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// As [`LabCluster::start`].
-    pub fn add_node(&mut self, host: usize) -> Result<NodeId, LabError> {
+    pub fn add_node(&mut self, host: usize) -> Result<NodeId> {
         self.node_hosts.push(self.host(host)?.clone());
         self.nodes.push(None);
         let node = NodeId(self.nodes.len() as u32);
@@ -213,7 +213,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Io`] if a file that stays cannot be read.
-    pub fn forget_files(&self) -> Result<(), LabError> {
+    pub fn forget_files(&self) -> Result<()> {
         self.each_file(|path| {
             // Temporary files come and go meanwhile.
             let Ok(file) = File::open(path) else { return Ok(()) };
@@ -227,7 +227,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Io`] if one cannot be read, [`LabError::BadSpec`] if one is not there.
-    pub fn recall_files(&self, blocks: &BTreeSet<String>) -> Result<(), LabError> {
+    pub fn recall_files(&self, blocks: &BTreeSet<String>) -> Result<()> {
         let mut missing = blocks.clone();
         self.each_file(|path| {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -242,7 +242,7 @@ impl LabCluster {
         }
     }
 
-    fn each_file(&self, mut visit: impl FnMut(&Path) -> Result<(), LabError>) -> Result<(), LabError> {
+    fn each_file(&self, mut visit: impl FnMut(&Path) -> Result<()>) -> Result<()> {
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {
             let failed = || LabError::io(format!("read {}", folder.display()));
@@ -262,7 +262,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Io`] if the folder cannot be removed.
-    pub fn shutdown(self) -> Result<(), LabError> {
+    pub fn shutdown(self) -> Result<()> {
         let LabCluster { coordinator, nodes, folder, .. } = self;
         let mut daemons: Vec<Daemon> = nodes.into_iter().flatten().chain([coordinator]).collect();
         daemon::end(&mut daemons);
@@ -270,11 +270,11 @@ impl LabCluster {
         folder.close()
     }
 
-    fn host(&self, index: usize) -> Result<&Host, LabError> {
+    fn host(&self, index: usize) -> Result<&Host> {
         self.hosts.get(index).ok_or(LabError::NoHost { index, hosts: self.hosts.len() })
     }
 
-    fn spawn_node(&mut self, node: NodeId) -> Result<(), LabError> {
+    fn spawn_node(&mut self, node: NodeId) -> Result<()> {
         let host = self.host_of(node)?.clone();
         let options = [
             ("--id", node.0.to_string()),
@@ -291,7 +291,7 @@ impl LabCluster {
         Ok(())
     }
 
-    fn wait_for_coordinator(&mut self) -> Result<(), LabError> {
+    fn wait_for_coordinator(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_PATIENCE;
         loop {
             match self.status() {
@@ -306,7 +306,7 @@ impl LabCluster {
     }
 
     /// Until every node that was not stopped lives.
-    fn wait_registered(&mut self) -> Result<(), LabError> {
+    fn wait_registered(&mut self) -> Result<()> {
         let wanted: Vec<NodeId> = self.nodes().filter(|&node| self.nodes[index(node)].is_some()).collect();
         self.wait_until("does not see all nodes registered", START_PATIENCE, |status| {
             wanted.iter().all(|&node| status.nodes.iter().any(|n| n.node == node.0 && n.living))
@@ -318,7 +318,7 @@ impl LabCluster {
         otherwise: &str,
         patience: Duration,
         reached: impl Fn(&ClusterStatus) -> bool,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         let deadline = Instant::now() + patience;
         while !reached(&self.status()?) {
             self.coordinator.check()?;

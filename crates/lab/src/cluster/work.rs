@@ -1,7 +1,7 @@
 //! What experiments have a cluster do.
 
 use super::LabCluster;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use cli::processor::ProcessorShare;
 use client::{JobEvents, PutOptions};
 use codes::Code;
@@ -139,7 +139,7 @@ impl LabCluster {
         name: &str,
         input: impl Read + Send + 'static,
         options: PutOptions,
-    ) -> Result<ObjectInfo, LabError> {
+    ) -> Result<ObjectInfo> {
         self.at_coordinator(async |client| Ok(client.put(name, input, options).await?))
     }
 
@@ -148,13 +148,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn store_stripes(
-        &self,
-        name: &str,
-        code: &Code,
-        stripes: usize,
-        block_bytes: u64,
-    ) -> Result<(), LabError> {
+    pub fn store_stripes(&self, name: &str, code: &Code, stripes: usize, block_bytes: u64) -> Result<()> {
         let input = Noise { state: 0x9e37_79b9_7f4a_7c15, left: block_bytes * (code.k() * stripes) as u64 };
         let options = PutOptions { block_bytes, replicas: 1, ..PutOptions::default() };
         self.put(name, input, options)?;
@@ -165,7 +159,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn archive(&self, name: &str, code: &str) -> Result<(), LabError> {
+    pub fn archive(&self, name: &str, code: &str) -> Result<()> {
         let request = ArchiveRequest { name: name.to_owned(), code: code.to_owned(), slice_bytes: 0 };
         self.at_coordinator(async |client| all(client.archive(request).await?).await).map(drop)
     }
@@ -174,7 +168,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn lookup(&self, name: &str) -> Result<ObjectInfo, LabError> {
+    pub fn lookup(&self, name: &str) -> Result<ObjectInfo> {
         self.at_coordinator(async |client| Ok(client.lookup(name, true).await?))
     }
 
@@ -182,7 +176,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn set_links(&self, table: &str) -> Result<(), LabError> {
+    pub fn set_links(&self, table: &str) -> Result<()> {
         let table = table.to_owned();
         self.at_coordinator(async |client| Ok(client.set_links(table).await?)).map(drop)
     }
@@ -191,7 +185,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`]; [`LabError::Daemon`] if nothing was repaired.
-    pub fn repair(&self, order: &RepairOrder) -> Result<RepairOutcome, LabError> {
+    pub fn repair(&self, order: &RepairOrder) -> Result<RepairOutcome> {
         let (cpu_before, processors) = (self.cpu_seconds(), ProcessorShare::start()?);
         let events = self.repair_events(order.request())?;
         let (cpu_s, processor_share) = (self.cpu_seconds() - cpu_before, processors.so_far()?);
@@ -205,7 +199,7 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn repair_events(&self, request: RepairRequest) -> Result<Vec<JobEvent>, LabError> {
+    pub fn repair_events(&self, request: RepairRequest) -> Result<Vec<JobEvent>> {
         self.at_coordinator(async |client| all(client.repair(request).await?).await)
     }
 
@@ -213,20 +207,20 @@ impl LabCluster {
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn forgive(&self) -> Result<(), LabError> {
+    pub fn forgive(&self) -> Result<()> {
         let resume = TaskControl { name: "quarantine".to_owned(), action: "resume".to_owned(), node: 0 };
         self.at_coordinator(async |client| Ok(client.control_task(resume).await?)).map(drop)
     }
 
     fn at_coordinator<T: Send>(
         &self,
-        work: impl AsyncFnOnce(client::Client) -> Result<T, LabError> + Send,
-    ) -> Result<T, LabError> {
+        work: impl AsyncFnOnce(client::Client) -> Result<T> + Send,
+    ) -> Result<T> {
         self.with_client(self.coordinator.host.index, work)
     }
 }
 
-async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>, LabError> {
+async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>> {
     let mut seen = Vec::new();
     while let Some(event) = events.next().await? {
         seen.push(event);

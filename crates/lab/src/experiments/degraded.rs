@@ -3,7 +3,7 @@
 
 use super::stand::{PROCESSOR_SHARE, Stand, Stripe, VERIFIED};
 use super::{Experiment, timeslots};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{Axis, Label, Measure, Results, Summary, Unit, sample};
 use cli::processor::ProcessorShare;
 use client::{ByteRange, Client, GetOptions};
@@ -35,7 +35,7 @@ pub fn results(stand: &Stand<'_>, experiment: &Experiment, x: Axis, rounds: usiz
 ///
 /// # Errors
 /// Of the cluster.
-pub fn kill(stand: &mut Stand<'_>, stripes: Range<usize>, what: &str) -> Result<BTreeSet<NodeId>, LabError> {
+pub fn kill(stand: &mut Stand<'_>, stripes: Range<usize>, what: &str) -> Result<BTreeSet<NodeId>> {
     let dead: BTreeSet<NodeId> = stripes.map(|stripe| stand.stripes[stripe].members[0]).collect();
     let numbers: BTreeSet<u32> = dead.iter().map(|node| node.0).collect();
     (stand.bench.say)(&format!("{what}killing the nodes of the first blocks, {numbers:?}"));
@@ -54,7 +54,7 @@ pub fn measure(
     schemes: &[Label],
     x: f64,
     results: &mut Results,
-) -> Result<(), LabError> {
+) -> Result<()> {
     let host = stand.cluster.host_of(stripe.requestor)?.index;
     let mut direct = Vec::new();
     for round in 0..results.setup.runs + WARM_UPS {
@@ -101,7 +101,7 @@ pub async fn read(
     scheme: &str,
     bytes: Range<u64>,
     (degraded, what): (u64, &str),
-) -> Result<f64, LabError> {
+) -> Result<f64> {
     let options = GetOptions {
         range: Some(ByteRange::From { first: bytes.start, last: Some(bytes.end - 1) }),
         scheme: scheme.to_owned(),

@@ -6,7 +6,7 @@
 //!               └─ Stand: testbed, cluster, stripes; repairs and bare sends taken in turn
 //! ```
 //!
-//! Adding one: a file with its `EXPERIMENT`, and its line in the list below.
+//! Adding one: a file with its `EXPERIMENT`, its module, and its name in the list below.
 
 mod bounds;
 mod degraded;
@@ -45,7 +45,7 @@ mod why;
 
 pub use bounds::{timeslots, timeslots_of_several};
 
-use crate::error::LabError;
+use crate::error::Result;
 use crate::report::{Axis, Chapter, Comparison, Measure, Results, Setup};
 use crate::testbed::LinkRate;
 use cli::processor::ProcessorShare;
@@ -62,7 +62,7 @@ pub struct Experiment {
     /// What ours must show.
     pub must_show: &'static str,
     /// Measures.
-    pub run: fn(&Bench<'_>) -> Result<Results, LabError>,
+    pub run: fn(&Bench<'_>) -> Result<Results>,
     /// Judges what was measured.
     pub compare: fn(&Results) -> Vec<Comparison>,
 }
@@ -80,7 +80,7 @@ impl Experiment {
     ///
     /// # Errors
     /// Whatever it runs into; nothing is reported then.
-    pub fn measure(&self, bench: &Bench<'_>) -> Result<Results, LabError> {
+    pub fn measure(&self, bench: &Bench<'_>) -> Result<Results> {
         let processors = ProcessorShare::start()?;
         let mut results = (self.run)(bench)?;
         let stolen = processors.stolen_so_far()?;
@@ -94,36 +94,16 @@ impl Experiment {
     }
 }
 
+macro_rules! experiments {
+    ($($file:ident)*) => { &[$($file::EXPERIMENT),*] };
+}
+
 /// All of them, in the order of the documentation.
-pub const EXPERIMENTS: &[Experiment] = &[
-    rp_8a::EXPERIMENT,
-    rp_8b::EXPERIMENT,
-    rp_8c::EXPERIMENT,
-    rp_8d::EXPERIMENT,
-    rp_8e::EXPERIMENT,
-    rp_8f::EXPERIMENT,
-    rp_8g::EXPERIMENT,
-    rp_8h::EXPERIMENT,
-    rp_8i::EXPERIMENT,
-    rp_9a::EXPERIMENT,
-    rp_9b::EXPERIMENT,
-    rp_alg2::EXPERIMENT,
-    rp_11a::EXPERIMENT,
-    rp_11b::EXPERIMENT,
-    ppr_7a::EXPERIMENT,
-    ppr_7b::EXPERIMENT,
-    ppr_7c::EXPERIMENT,
-    ppr_7d::EXPERIMENT,
-    ppr_7e::EXPERIMENT,
-    ppr_7f::EXPERIMENT,
-    ppr_8::EXPERIMENT,
-    ppr_rm::EXPERIMENT,
-    ppr_9::EXPERIMENT,
-    own_latency::EXPERIMENT,
-    own_straggler::EXPERIMENT,
-    own_core::EXPERIMENT,
-    own_multipath::EXPERIMENT,
-];
+pub const EXPERIMENTS: &[Experiment] = experiments! {
+    rp_8a rp_8b rp_8c rp_8d rp_8e rp_8f rp_8g rp_8h rp_8i rp_9a rp_9b rp_alg2 rp_11a rp_11b
+    ppr_7a ppr_7b ppr_7c ppr_7d ppr_7e ppr_7f ppr_8 ppr_rm ppr_9
+    own_latency own_straggler own_core own_multipath
+};
 
 /// Name of the testbed that experiments make, and remove.
 pub const TESTBED: &str = "bench";
@@ -174,8 +154,8 @@ pub fn find(id: &str) -> Option<&'static Experiment> {
 /// What the documentation says about each, from the full runs that are kept in `folder`.
 ///
 /// # Errors
-/// [`LabError::BadResults`], [`LabError::Io`].
-pub fn chapters(folder: &Path) -> Result<Vec<Chapter>, LabError> {
+/// [`crate::error::LabError::BadResults`], [`crate::error::LabError::Io`].
+pub fn chapters(folder: &Path) -> Result<Vec<Chapter>> {
     let chapter = |experiment: &Experiment| {
         let results = Results::load(&Results::file(folder, experiment.id, false, "json"))?;
         let measured = results.map(|results| {

@@ -3,8 +3,7 @@
 use super::stand::{
     CPU, Contender, HELPER_CHAIN, PIPELINE, PROCESSOR_SHARE, RELAY_CHAIN, Stand, StandSpec, VERIFIED, mean,
 };
-use super::{Bench, Experiment};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Unit};
 use crate::testbed::LinkRate;
 
@@ -29,7 +28,7 @@ const BATCH: usize = 8;
 
 const SLICES: &[u32] = &[32 << 10, 128 << 10, 1 << 20];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 8 << 20);
     let rate = bench.rate.unwrap_or(LinkRate::UNLIMITED);
     let usual = StandSpec::usual(bench, 0.0, vec![("rs-10+4", block_bytes)]);
@@ -50,7 +49,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     })
 }
 
-fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<(), LabError> {
+fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<()> {
     stand.warm_up()?;
     let repair =
         |slice_bytes, verify| Contender::Repair { stripe: 0, scheme: VERIFYING, slice_bytes, verify };
@@ -78,9 +77,8 @@ fn measure(stand: &mut Stand<'_>, block_bytes: u64, results: &mut Results) -> Re
 }
 
 /// The mean of a batch.
-fn batch(stand: &Stand<'_>, contender: &Contender, block_bytes: u64) -> Result<Sample, LabError> {
-    let samples: Vec<Sample> =
-        (0..BATCH).map(|_| stand.measure(contender)).collect::<Result<_, LabError>>()?;
+fn batch(stand: &Stand<'_>, contender: &Contender, block_bytes: u64) -> Result<Sample> {
+    let samples: Vec<Sample> = (0..BATCH).map(|_| stand.measure(contender)).collect::<Result<_>>()?;
     let mut mean = mean(&samples);
     if let Some(cpu) = mean.get(CPU).filter(|&&cpu| cpu > 0.0) {
         mean.insert(BITS_PER_CORE_SECOND.to_owned(), block_bytes as f64 * 8.0 / cpu);

@@ -5,7 +5,7 @@
 
 use super::stand::{PROCESSOR_SHARE, SLICE_BYTES, Stand, StandSpec, Stripe};
 use super::{Bench, Experiment, degraded};
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::report::{
     Axis, Comparison, Label, Measure, Ratio, Results, Spread, Summary, Target, Unit, sample,
 };
@@ -49,7 +49,7 @@ const READS: &[(u64, usize)] =
 const QUICK_READS: &[(u64, usize)] =
     &[(4 << 10, 20), (16 << 10, 20), (64 << 10, 20), (1 << 20, 10), (4 << 20, 3)];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     Stand::with(bench, &StandSpec::usual(bench, 1000.0, vec![("rs-10+4", block_bytes)]), |stand| {
         let lost = stand.stripes[0].members[0];
@@ -81,7 +81,7 @@ fn record(stand: &Stand<'_>, reads: &[(u64, usize)]) -> Results {
     results
 }
 
-fn measure(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> Result<(), LabError> {
+fn measure(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> Result<()> {
     let stripe = &stand.stripes[0];
     let client_host = stand.cluster.host_of(stripe.requestor)?.index;
     for &(bytes, count) in reads {
@@ -106,14 +106,14 @@ fn measure(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> 
 }
 
 /// Seconds of one read of the lost block's beginning; of the next block's, if it shall be healthy.
-async fn read(client: &Client, stripe: &Stripe, name: &str, bytes: u64) -> Result<f64, LabError> {
+async fn read(client: &Client, stripe: &Stripe, name: &str, bytes: u64) -> Result<f64> {
     let (first, scheme, decoded) = if name == HEALTHY { (stripe.block_bytes, AUTO, 0) } else { (0, name, 1) };
     let what = format!("{name} of {bytes} B");
     degraded::read(client, stripe, scheme, first..first + bytes, (decoded, &what)).await
 }
 
 /// A round trip per hop, and the bytes of the busiest link at the links' rate.
-fn bounds(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> Result<(), LabError> {
+fn bounds(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> Result<()> {
     let round_trip = round_trip_s(&stand.testbed)?;
     let k = stand.stripes[0].code.k() as f64;
     let bytes_per_s = results.setup.link_measured_bits_per_s.map_or(f64::INFINITY, |bits| bits / 8.0);
@@ -133,7 +133,7 @@ fn bounds(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> R
     Ok(())
 }
 
-fn round_trip_s(testbed: &Testbed) -> Result<f64, LabError> {
+fn round_trip_s(testbed: &Testbed) -> Result<f64> {
     let (near, far): (&Host, &Host) = (testbed.host(1)?, testbed.host(2)?);
     let failed = |source: io::Error| LabError::Io { what: "measure a round trip".to_owned(), source };
     let listener = far.inside(|| TcpListener::bind((far.addr, 0)))?.map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use super::stand::{Ground, LEAST, PIPELINE, Stand, StandSpec, VERIFIED};
 use super::{Bench, Experiment, why};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{Axis, Comparison, Form, Label, Ratio, Results, sample};
 use crate::testbed::LinkRate;
 use flow::limits::SLICE_BYTES_OF_LANES;
@@ -37,7 +37,7 @@ const PORT_MBIT: [f64; 5] = [100.0, 200.0, 300.0, 500.0, 800.0];
 /// The requestor's is no limit.
 const REQUESTOR_MBIT: f64 = 1000.0;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 8 << 20);
     let clusters = bench.sized(CLUSTERS, 1);
     let mut draw = Draw::seeded(0x000a);
@@ -79,7 +79,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     })
 }
 
-fn measure(stand: &mut Stand<'_>, results: &mut Results, x: f64, ports: &[f64]) -> Result<(), LabError> {
+fn measure(stand: &mut Stand<'_>, results: &mut Results, x: f64, ports: &[f64]) -> Result<()> {
     stand.cluster.set_links(&json!({ "up": ports, "down": ports }).to_string())?;
     let lost = stand.cluster.host_of(stand.stripes[0].members[0])?.index;
     let plan = planned(ports, lost)?;
@@ -102,7 +102,7 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results, x: f64, ports: &[f64]) 
 }
 
 /// Over all hosts that hold another block of the stripe.
-fn planned(ports: &[f64], lost: usize) -> Result<MultiPath, LabError> {
+fn planned(ports: &[f64], lost: usize) -> Result<MultiPath> {
     let helpers: Vec<usize> = (0..HOLDERS).filter(|&host| host != lost).collect();
     let plan = Bandwidth::of_nodes(ports.to_vec(), ports.to_vec())
         .and_then(|bandwidth| multi_path(&bandwidth, &helpers, K, HOLDERS, MAX_LANES));

@@ -1,9 +1,8 @@
 //! Ours: a helper that is slow, or stands still in the middle of a repair.
 
 use super::stand::{DIRECT, ORDER, SLICE_BYTES, Stand, StandSpec};
-use super::{Bench, Experiment};
+use super::{Bench, Experiment, Result};
 use crate::cluster::{LabCluster, RepairOrder};
-use crate::error::LabError;
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Target, Unit};
 use crate::testbed::LinkRate;
 use model::NodeId;
@@ -46,7 +45,7 @@ const CONTENDERS: [(Label, &str, bool, bool); 5] = [
     (Label::bare(WITHOUT), "pipeline", true, true),
 ];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 16 << 20);
     let spec = StandSpec::usual(bench, 1000.0, vec![("rs-10+4", block_bytes)]);
     Stand::with(bench, &spec, |stand| {
@@ -93,7 +92,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 }
 
 /// The nodes with other blocks of the stripe, none of them the coordinator's neighbour at [`PLACE`].
-fn helpers(stand: &Stand<'_>) -> Result<Vec<NodeId>, LabError> {
+fn helpers(stand: &Stand<'_>) -> Result<Vec<NodeId>> {
     let mut helpers = stand.stripes[0].members[1..].to_vec();
     if stand.cluster.host_of(helpers[PLACE])?.index == LabCluster::COORDINATOR_HOST {
         helpers.swap(PLACE, PLACE + 1);
@@ -111,7 +110,7 @@ fn measure(
     order: &RepairOrder,
     straggler: NodeId,
     stop: Option<Duration>,
-) -> Result<Sample, LabError> {
+) -> Result<Sample> {
     let Some(after) = stop else { return Ok(stand.repair(order)?.1) };
     let cluster = &stand.cluster;
     let repaired = std::thread::scope(|scope| {

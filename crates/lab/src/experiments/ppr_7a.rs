@@ -2,8 +2,7 @@
 
 use super::ppr::{CODES, Case, cases, compare_ends};
 use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, Stand, StandSpec};
-use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, why};
 use crate::report::{Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -20,7 +19,7 @@ const LABELS: [Label; 3] = [Label::subject(PPR), Label::rival(CONVENTIONAL), Lab
 
 const SIZES: &[u64] = &[8 << 20, 16 << 20, 32 << 20, 64 << 20];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let cases = cases(&CODES, bench.sized(SIZES, &[1 << 20, 2 << 20]));
     let spec = StandSpec::usual(bench, 1000.0, cases.iter().map(Case::stripe).collect());
     let axis = Case::axis(&cases);

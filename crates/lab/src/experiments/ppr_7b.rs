@@ -2,8 +2,7 @@
 
 use super::ppr::{CODES, grows, saving};
 use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, Stand, StandSpec};
-use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, why};
 use crate::report::{Axis, Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -21,7 +20,7 @@ const LABELS: [Label; 4] =
 
 const SIZES: &[u64] = &[8 << 20, 16 << 20, 32 << 20, 64 << 20, 96 << 20];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let sizes = bench.sized(SIZES, &[1 << 20, 8 << 20]);
     let spec = StandSpec::usual(bench, 1000.0, sizes.iter().map(|&bytes| (CODES[3].name, bytes)).collect());
     let axis = Axis::bytes("chunk size");

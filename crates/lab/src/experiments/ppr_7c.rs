@@ -2,8 +2,7 @@
 
 use super::ppr::{Case, cases, compare_ends, few_codes};
 use super::stand::{CONVENTIONAL, PIPELINE, PPR, Stand, StandSpec};
-use super::{Bench, Experiment, degraded, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, degraded, why};
 use crate::report::{Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,7 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const READERS: [Label; 3] = [Label::subject(PPR), Label::rival(CONVENTIONAL), Label::rival(PIPELINE)];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let codes = few_codes(bench);
     let cases = cases(&codes, bench.sized(&[8 << 20, 64 << 20], &[4 << 20]));
     let spec = StandSpec::usual(bench, 1000.0, cases.iter().map(Case::stripe).collect());

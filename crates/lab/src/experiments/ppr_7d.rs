@@ -2,8 +2,7 @@
 
 use super::ppr::{CODES, PaperCode, limit};
 use super::stand::{CONVENTIONAL, PIPELINE, PPR, Stand, StandSpec};
-use super::{Bench, Experiment, degraded, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, degraded, why};
 use crate::report::{Axis, Comparison, Label, Ratio, Results, Scale};
 use crate::testbed::LinkRate;
 
@@ -26,7 +25,7 @@ const READERS: [Label; 3] = [Label::subject(PPR), Label::rival(CONVENTIONAL), La
 /// In Mb/s.
 const RATES: &[u32] = &[1000, 800, 600, 400, 200];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(16 << 20, 1 << 20);
     let rates: Vec<LinkRate> = match bench.rate {
         Some(rate) => vec![rate],

@@ -5,7 +5,7 @@ use super::stand::{
     CONVENTIONAL, Contender, Ground, Lineup, PPR, SLICE_BYTES, Sends, Stand, StandSpec, VERIFIED,
 };
 use super::{Bench, Experiment, why};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -26,7 +26,7 @@ const CACHE_BYTES: u64 = 1 << 30;
 
 const SIZES: &[u64] = &[8 << 20, 64 << 20];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let cases = cases(&few_codes(bench), bench.sized(SIZES, &[2 << 20]));
     let mut measured: Option<Results> = None;
     for cache_bytes in [0, CACHE_BYTES] {
@@ -59,7 +59,7 @@ fn record(stand: &Stand<'_>, cases: &[Case]) -> Results {
 }
 
 /// Every case once a round; conventional repair and the bounds only without a cache.
-fn take(stand: &Stand<'_>, cached: bool, results: &mut Results) -> Result<(), LabError> {
+fn take(stand: &Stand<'_>, cached: bool, results: &mut Results) -> Result<()> {
     let mut lineup = Lineup::default();
     for stripe in 0..stand.stripes.len() {
         let ppr = if cached { Label::subject(CACHED) } else { Label::rival(PPR) };

@@ -6,7 +6,7 @@
 use super::ppr::{CODES, Case, cases, limit, place};
 use super::stand::{CONVENTIONAL, PPR};
 use super::{Bench, Experiment};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{Comparison, Form, Label, Measure, Ratio, Results, Setup, Summary, Unit, sample};
 use codes::Code;
 use flow::{Geometry, Helper, Input, Lane, Member, Output, Proved, RepairRequest, Scheme, Sink, Site, Stage};
@@ -31,7 +31,7 @@ const ONE: &str = "one multiplication";
 
 const SIZES: &[u64] = &[8 << 20, 64 << 20];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let cases = cases(&CODES, bench.sized(SIZES, &[1 << 20, 4 << 20]));
     let y = Measure::new(COMPUTING, "computing on the critical path", Unit::Milliseconds);
     let setup = Setup::here("one thread", bench.rounds(15, 3));
@@ -67,7 +67,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 }
 
 /// The flow that repairs the first block of a stripe.
-fn flow(scheme: Scheme, case: &Case) -> Result<Proved, LabError> {
+fn flow(scheme: Scheme, case: &Case) -> Result<Proved> {
     let code = Code::parse(case.code.name).map_err(bad)?;
     let block_bytes = case.block_bytes;
     let helper = |m: u16| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: block_bytes };
@@ -85,7 +85,7 @@ fn flow(scheme: Scheme, case: &Case) -> Result<Proved, LabError> {
 }
 
 /// The largest sum of what stages take along a path of edges.
-fn critical(lane: &Lane, mut takes: impl FnMut(&Stage) -> Result<f64, LabError>) -> Result<f64, LabError> {
+fn critical(lane: &Lane, mut takes: impl FnMut(&Stage) -> Result<f64>) -> Result<f64> {
     // Of each edge, when what it carries is computed. Stages stand in the order of their edges.
     let mut done = vec![0.0_f64; lane.edges.len()];
     let mut last = 0.0_f64;
@@ -135,7 +135,7 @@ impl Blocks {
     }
 
     /// Seconds in which a matrix of one row is applied to whole blocks, a chunk at a time; 0 where it is a copy.
-    fn time(&mut self, matrix: &Matrix) -> Result<f64, LabError> {
+    fn time(&mut self, matrix: &Matrix) -> Result<f64> {
         if is_copy(matrix) {
             return Ok(0.0);
         }

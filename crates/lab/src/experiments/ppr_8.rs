@@ -2,8 +2,7 @@
 
 use super::stand::{DIRECT, Stand};
 use super::whole_node::{NodeSpec, Order, RATE, TOTAL, beside_bound, bound};
-use super::{Bench, Experiment};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Unit};
 use model::NodeId;
 
@@ -37,7 +36,7 @@ const CONTENDERS: [(Label, &str, &str); 6] = [
 /// Servers that are killed, one set after another.
 const KILLED: &[u32] = &[1, 2, 4];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let killed = bench.sized(KILLED, &[1]);
     let spec = NodeSpec {
         holders: bench.sized(24, 8),
@@ -49,7 +48,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     };
     spec.stand(bench, |stand| {
         let sets = killed.iter().map(|&count| (1..=count).map(NodeId).collect::<Vec<_>>());
-        let sets = sets.map(|dead| Ok((stand.lost(&dead, &[])?, dead))).collect::<Result<Vec<_>, LabError>>()?;
+        let sets = sets.map(|dead| Ok((stand.lost(&dead, &[])?, dead))).collect::<Result<Vec<_>>>()?;
         let axis = Axis::named("chunks lost", sets.iter().map(|(lost, _)| lost.len()));
         let mut results = spec.results(stand, &EXPERIMENT, axis, bench.rounds(2, 1));
         results.y = Measure::new(TOTAL, "total repair time", Unit::Seconds);
@@ -75,7 +74,7 @@ fn measure(
     dead: &[NodeId],
     block_bytes: u64,
     results: &mut Results,
-) -> Result<(), LabError> {
+) -> Result<()> {
     let order = |scheme, assign| Order { nodes: dead.to_vec(), ..Order::new(scheme, assign) };
     let turns = CONTENDERS.map(|(label, scheme, assign)| (label, x, order(scheme, assign)));
     let warm_up = order("pipeline", "balanced");

@@ -3,8 +3,7 @@
 use super::stand::{
     CONVENTIONAL, DIRECT, LEAST, Lineup, NETWORK, PIPELINE, PPR, PPR_SLICED, Stand, StandSpec,
 };
-use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, LONG_CHAINS_MBIT, Result, why};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Unit};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -30,7 +29,7 @@ const RS: f64 = 0.0;
 const LRC: f64 = 1.0;
 const ROTATED: f64 = 2.0;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 2 << 20);
     let stripes = CODES.map(|(_, code)| (code, block_bytes)).to_vec();
     let spec = StandSpec::usual(bench, LONG_CHAINS_MBIT, stripes);

@@ -2,7 +2,7 @@
 
 use super::whole_node::{NodeSpec, Order, stop_watch};
 use super::{Bench, Experiment};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{Axis, Comparison, Label, Measure, Results, Sample, Setup, Unit, sample as sample_of};
 use crate::testbed::LinkRate;
 use flow::Scheme;
@@ -53,7 +53,7 @@ const PAPER: [(usize, f64); 2] = [(0, 189.0), (2, 115.0)];
 const NODES: u32 = 1_000;
 const RACKS: u32 = 50;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let stripes = bench.sized(8 * 1_024, 1_024);
     let rounds = bench.rounds(7, 2);
     let setup = Setup {
@@ -109,7 +109,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 }
 
 /// Repairs planned, and prepared by all who would take part, by the daemons of a cluster on this machine.
-fn distribute(bench: &Bench<'_>, results: &mut Results) -> Result<(), LabError> {
+fn distribute(bench: &Bench<'_>, results: &mut Results) -> Result<()> {
     let spec = NodeSpec {
         holders: 17,
         requestors: 0,

@@ -2,9 +2,8 @@
 //! Table 1 holds for each ordered pair of hosts.
 
 use super::stand::{DIRECT, Ground, LEAST, PIPELINE, PPR, PPR_SLICED, Stand, StandSpec};
-use super::{Bench, Experiment, why};
+use super::{Bench, Experiment, Result, why};
 use crate::cluster::RepairOrder;
-use crate::error::LabError;
 use crate::report::{Axis, Comparison, Label, Ratio, Results};
 use crate::testbed::LinkRate;
 use flow::limits::SLICE_BYTES_OF_LANES;
@@ -60,7 +59,7 @@ impl Continent {
 }
 
 /// Measures every scheme with the requestor in each region.
-pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) -> Result<Results, LabError> {
+pub fn run(bench: &Bench<'_>, experiment: &Experiment, continent: &Continent) -> Result<Results> {
     let (holders, code) = bench.sized((HOLDERS, "rs-12+4"), (FEW_HOLDERS, "rs-6+2"));
     let hosts = (holders + 1) * REGIONS;
     let ground = Ground {
@@ -98,7 +97,7 @@ fn table(stand: &Stand<'_>, continent: &Continent) -> String {
     json!({ "bandwidth": continent.matrix(hosts), "up": ports, "down": ports }).to_string()
 }
 
-fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError> {
+fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<()> {
     stand.warm_up()?;
     let mut draw = Draw::seeded(0x0009);
     for round in 1..=results.setup.runs {

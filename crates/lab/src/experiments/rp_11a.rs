@@ -1,8 +1,7 @@
 //! RP Figure 11(a): ways to implement a chain, over the block size.
 
 use super::stand::{DIRECT, Lineup, PIPELINE, Stand, StandSpec};
-use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, why};
 use crate::report::{Axis, Comparison, Label, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -26,7 +25,7 @@ const BLOCKS: &[u64] = &[1 << 20, 4 << 20, 16 << 20, 64 << 20];
 /// Of the paper's headline.
 const HEADLINE: f64 = (64 << 20) as f64;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let blocks = bench.sized(BLOCKS, &[1 << 20, 4 << 20]);
     let spec = StandSpec::usual(bench, 1000.0, blocks.iter().map(|&bytes| ("rs-10+4", bytes)).collect());
     let axis = Axis::bytes("block size");

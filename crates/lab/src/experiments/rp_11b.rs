@@ -3,7 +3,7 @@
 use super::stand::{DIRECT, Stand};
 use super::whole_node::{LOST, NodeSpec, Order, beside_bound, bound, rates};
 use super::{Bench, Experiment};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{Axis, Comparison, Label, Results, Target};
 use model::NodeId;
 
@@ -39,7 +39,7 @@ const PARALLEL: u32 = 16;
 const SIZES: &[(u64, usize)] = &[(256 << 10, 312), (1 << 20, 78), (4 << 20, 20), (16 << 20, 5)];
 const QUICK_SIZES: &[(u64, usize)] = &[(256 << 10, 12)];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let mut results: Option<Results> = None;
     for &(block_bytes, stripes) in bench.sized(SIZES, QUICK_SIZES) {
         let spec = NodeSpec {
@@ -76,7 +76,7 @@ fn empty(stand: &Stand<'_>, spec: &NodeSpec) -> Results {
     record
 }
 
-fn measure(stand: &Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<(), LabError> {
+fn measure(stand: &Stand<'_>, block_bytes: u64, results: &mut Results) -> Result<()> {
     let x = block_bytes as f64;
     let receivers = |all: bool| -> &[NodeId] { if all { &stand.spares } else { &stand.spares[..1] } };
     let order = |scheme, assign, all| Order {

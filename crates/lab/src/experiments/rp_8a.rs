@@ -4,8 +4,7 @@ use super::stand::{
     CONVENTIONAL, Contender, DIRECT, HELPER_CHAIN, Lineup, PIPELINE, PPR, PPR_SLICED, RELAY_CHAIN,
     SLICE_BYTES, Stand, StandSpec,
 };
-use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, why};
 use crate::report::{Axis, Comparison, Label, Ratio, Results, Target};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -39,7 +38,7 @@ const SLICES: &[u32] = &[
     64 << 20,
 ];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes = bench.sized(64 << 20, 4 << 20);
     let spec = StandSpec::usual(bench, 1000.0, vec![("rs-10+4", block_bytes)]);
     Stand::with(bench, &spec, |stand| {

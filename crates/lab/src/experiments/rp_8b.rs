@@ -1,8 +1,7 @@
 //! RP Figure 8(b): repair time of one block over the block size.
 
 use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, SCHEMES, Stand, StandSpec};
-use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, why};
 use crate::report::{Axis, Comparison, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -24,7 +23,7 @@ const HEADLINE: f64 = (64 << 20) as f64;
 /// (against, the paper's least saving, its most), as ratios of times.
 const RANGES: [(&str, f64, f64); 2] = [(CONVENTIONAL, 0.112, 0.084), (PPR, 0.340, 0.082)];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let blocks = bench.sized(BLOCKS, &[1 << 20, 4 << 20]);
     let spec = StandSpec::usual(bench, 1000.0, blocks.iter().map(|&bytes| ("rs-10+4", bytes)).collect());
     let axis = Axis::bytes("block size");

@@ -1,8 +1,7 @@
 //! RP Figure 8(c): repair time of one block over (n,k).
 
 use super::stand::{CONVENTIONAL, DIRECT, Lineup, PIPELINE, PPR, PPR_SLICED, SCHEMES, Stand, StandSpec};
-use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, LONG_CHAINS_MBIT, Result, why};
 use crate::report::{Axis, Comparison, Ratio, Results};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -19,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const CODES: [(&str, &str); 4] =
     [("(9,6)", "rs-6+3"), ("(12,8)", "rs-8+4"), ("(14,10)", "rs-10+4"), ("(16,12)", "rs-12+4")];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let stripes = CODES.map(|(_, code)| (code, block_bytes)).to_vec();
     let spec = StandSpec::usual(bench, LONG_CHAINS_MBIT, stripes);

@@ -4,8 +4,7 @@ use super::stand::{
     CONVENTIONAL, Contender, DIRECT, LEAST, Lineup, NETWORK, PIPELINE, PPR, PPR_SLICED, SLICE_BYTES, Stand,
     StandSpec,
 };
-use super::{Bench, Experiment, LONG_CHAINS_MBIT, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, LONG_CHAINS_MBIT, Result, why};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Unit};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -33,7 +32,7 @@ const CODES: [(&str, &str, f64); 3] = [
 /// "Around 0.1": what rounds to it.
 const A_TENTH: f64 = 0.15;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let stripes = CODES.map(|(_, code, _)| (code, block_bytes)).to_vec();
     let spec = StandSpec::usual(bench, LONG_CHAINS_MBIT, stripes);

@@ -2,8 +2,7 @@
 
 use super::stand::{DIRECT, Stand};
 use super::whole_node::{LOST, NodeSpec, Order, beside_bound, bound, rates};
-use super::{Bench, Experiment};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result};
 use crate::report::{Axis, Comparison, Label, Ratio, Results};
 use model::NodeId;
 
@@ -41,7 +40,7 @@ const REQUESTORS: &[usize] = &[1, 2, 4, 8, 16];
 /// As many as cost 64 lost blocks: 14 of 17 nodes hold a block of each.
 const STRIPES: usize = 78;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let requestors = bench.sized(REQUESTORS, &[1, 4]);
     let spec = NodeSpec {
         holders: bench.sized(17, 8),
@@ -67,12 +66,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     })
 }
 
-fn measure(
-    stand: &Stand<'_>,
-    requestors: &[usize],
-    block_bytes: u64,
-    results: &mut Results,
-) -> Result<(), LabError> {
+fn measure(stand: &Stand<'_>, requestors: &[usize], block_bytes: u64, results: &mut Results) -> Result<()> {
     let places = || (0..).map(f64::from).zip(requestors.iter().map(|&count| &stand.spares[..count]));
     let order = |scheme, assign, requestors: &[NodeId]| Order {
         requestors: requestors.to_vec(),

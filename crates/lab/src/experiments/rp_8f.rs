@@ -3,8 +3,7 @@
 use super::stand::{
     CONVENTIONAL, Contender, DIRECT, Lineup, MOST_READ, PIPELINE, SLICE_BYTES, Stand, StandSpec,
 };
-use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, why};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Unit};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -21,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// As many as RS(14,10) tolerates.
 const MOST_LOST: usize = 4;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let stripe = ("rs-10+4", bench.sized(64 << 20, 4 << 20));
     // The stripe's, and a requestor for each lost block.
     let spec = StandSpec { hosts: 14 + MOST_LOST, ..StandSpec::usual(bench, 1000.0, vec![stripe]) };

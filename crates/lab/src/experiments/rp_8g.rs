@@ -1,8 +1,7 @@
 //! RP Figure 8(g): repair time of one block where each link to the requestor is narrow.
 
 use super::stand::{DIRECT, Ground, LEAST, PIPELINE, Stand, StandSpec};
-use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use super::{Bench, Experiment, Result, why};
 use crate::report::{Axis, Comparison, Label, Ratio, Results};
 use crate::testbed::LinkRate;
 use flow::limits::SLICE_BYTES_OF_LANES;
@@ -30,7 +29,7 @@ const PORT_MBIT: f64 = 250.0;
 /// From each helper to the requestor, Mb/s.
 const INTO_MBIT: [f64; 4] = [250.0, 125.0, 50.0, 25.0];
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let spec = StandSpec {
         hosts: HOLDERS + 1,
         ground: Ground { spares: 1, matrix: Some(into_last(INTO_MBIT[0])), ..Ground::default() },
@@ -59,7 +58,7 @@ fn into_last(mbit: f64) -> Vec<Vec<f64>> {
     (0..hosts).map(|from| (0..hosts).map(|to| rate(from, to)).collect()).collect()
 }
 
-fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError> {
+fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<()> {
     stand.stripes[0].requestor = stand.spares[0];
     stand.warm_up()?;
     for (x, mbit) in (0..).map(f64::from).zip(INTO_MBIT) {

@@ -3,7 +3,7 @@
 use super::stand::{CONVENTIONAL, DIRECT, Ground, LEAST, PIPELINE, SLICE_BYTES, Stand, StandSpec, mean};
 use super::{Bench, Experiment, why};
 use crate::cluster::RepairOrder;
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Unit};
 use crate::testbed::{LinkRate, Racks};
 use model::NodeId;
@@ -38,7 +38,7 @@ const WITHIN_MBIT: f64 = 2_500.0;
 /// Random choices of helpers in one sample.
 const DRAWS: usize = 8;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let racks = Racks { count: RACKS, core_rate: LinkRate::mbit(CORE_MBIT[0]) };
     let spec = StandSpec {
         // A host without a block in each rack, of which the one in the lost block's rack repairs.
@@ -66,7 +66,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
     })
 }
 
-fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError> {
+fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<()> {
     let requestor = near_requestor(stand)?;
     stand.stripes[0].requestor = requestor;
     stand.warm_up()?;
@@ -92,14 +92,14 @@ fn measure(stand: &mut Stand<'_>, results: &mut Results) -> Result<(), LabError>
 }
 
 /// The node without a block in the rack of the block that is repaired.
-fn near_requestor(stand: &Stand<'_>) -> Result<NodeId, LabError> {
+fn near_requestor(stand: &Stand<'_>) -> Result<NodeId> {
     let rack = |node: NodeId| stand.cluster.host_of(node).map(|host| host.rack);
     let wanted = rack(stand.stripes[0].members[0])?;
     let near = stand.spares.iter().copied().find(|&node| rack(node).is_ok_and(|rack| rack == wanted));
     near.ok_or_else(|| bad(format!("no node of rack {wanted} is free of blocks")))
 }
 
-fn repair(stand: &Stand<'_>, scheme: &str, helpers: &[NodeId]) -> Result<Sample, LabError> {
+fn repair(stand: &Stand<'_>, scheme: &str, helpers: &[NodeId]) -> Result<Sample> {
     let order = stand.stripes[0].order(scheme, SLICE_BYTES);
     let (outcome, mut sample) = stand.repair(&RepairOrder { helpers: helpers.to_vec(), ..order })?;
     sample.insert(CROSS_RACK.to_owned(), stand.cross_rack_bytes(&outcome)? as f64);

@@ -5,7 +5,7 @@ use super::stand::{
     StandSpec,
 };
 use super::{Bench, Experiment, why};
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::report::{Axis, Comparison, Label, Ratio, Results, Target};
 use crate::testbed::LinkRate;
 
@@ -26,7 +26,7 @@ const RATES: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
 /// Gb/s; of these, the paper gives numbers for the last.
 const HEADLINE: usize = RATES.len() - 1;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let block_bytes: u64 = bench.sized(64 << 20, 4 << 20);
     let rates: Vec<LinkRate> =
         bench.sized(&RATES[..], &RATES[..2]).iter().map(|gbit| LinkRate::mbit(gbit * 1e3)).collect();
@@ -44,7 +44,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
                 // As far up as the processors allow; one of them can be the limit while the others idle.
                 Err(
                     error @ (LabError::ProcessorBound { .. }
-                    | LabError::LinkDeviates { .. }
+                    | LabError::LinkDeviates(_)
                     | LabError::Unsteady { .. }),
                 ) if x > 0.0 => {
                     results.notes.push(format!("Nothing is reported of ports at {rate} and above: {error}."));

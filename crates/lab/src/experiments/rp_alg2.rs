@@ -3,7 +3,7 @@
 mod search;
 
 use super::{Bench, Experiment};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::report::{
     Axis, Comparison, Label, Measure, Ratio, Results, Sample, Setup, Summary, Unit, sample as sample_of,
 };
@@ -73,7 +73,7 @@ const CASES: [Case; 6] = [
 const HEADLINE: f64 = 2.0;
 const LONGEST: f64 = 5.0;
 
-fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
+fn run(bench: &Bench<'_>) -> Result<Results> {
     let x = Axis::named("(n,k)", CASES.iter().map(|case| case.name));
     let y = Measure::new(MEDIAN, "median search", Unit::Microseconds);
     let mut results = bench.record(&EXPERIMENT, Setup::here("one thread", bench.rounds(3, 1)), x, y);
@@ -104,7 +104,7 @@ fn run(bench: &Bench<'_>) -> Result<Results, LabError> {
 }
 
 /// One sample of each search.
-fn sampled(bench: &Bench<'_>, case: &Case, round: u64) -> Result<Vec<(Label, Sample)>, LabError> {
+fn sampled(bench: &Bench<'_>, case: &Case, round: u64) -> Result<Vec<(Label, Sample)>> {
     let few = |seeds: u64| if bench.quick { seeds.min(3) } else { seeds };
     // In a quick run brute force stays with what it does at once.
     let brute_seeds = if bench.quick && case.n > 12 { 0 } else { few(case.brute_force) };

@@ -22,7 +22,7 @@ pub use stripe::Stripe;
 use super::{Bench, Experiment, TESTBED, timeslots, timeslots_of_several};
 use crate::bare;
 use crate::cluster::{ClusterSpec, LabCluster, LinkTraffic, RepairOrder, RepairOutcome};
-use crate::error::LabError;
+use crate::error::Result;
 use crate::report::{Axis, Measure, Results, Sample, Setup, Summary, Unit, sample};
 use crate::testbed::{Host, LinkRate, Testbed};
 use cli::bare::Timing;
@@ -84,8 +84,8 @@ impl<'a> Stand<'a> {
     pub fn with<T>(
         bench: &'a Bench<'a>,
         spec: &StandSpec,
-        work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
-    ) -> Result<T, LabError> {
+        work: impl FnOnce(&mut Stand<'a>) -> Result<T>,
+    ) -> Result<T> {
         let store = |cluster: &LabCluster| {
             let stripes = spec.stripes.iter().enumerate().map(|(index, &(code, block_bytes))| {
                 (bench.say)(&format!("a stripe of {code}"));
@@ -103,9 +103,9 @@ impl<'a> Stand<'a> {
     pub fn storing<T>(
         bench: &'a Bench<'a>,
         spec: &StandSpec,
-        store: impl FnOnce(&LabCluster) -> Result<Vec<Stripe>, LabError>,
-        work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
-    ) -> Result<T, LabError> {
+        store: impl FnOnce(&LabCluster) -> Result<Vec<Stripe>>,
+        work: impl FnOnce(&mut Stand<'a>) -> Result<T>,
+    ) -> Result<T> {
         // What a run left that was killed.
         Testbed::remove(TESTBED)?;
         let result = Stand::set_up(bench, spec, store).and_then(|mut stand| {
@@ -121,8 +121,8 @@ impl<'a> Stand<'a> {
     fn set_up(
         bench: &'a Bench<'a>,
         spec: &StandSpec,
-        store: impl FnOnce(&LabCluster) -> Result<Vec<Stripe>, LabError>,
-    ) -> Result<Stand<'a>, LabError> {
+        store: impl FnOnce(&LabCluster) -> Result<Vec<Stripe>>,
+    ) -> Result<Stand<'a>> {
         (bench.say)(&format!("{} hosts in network namespaces, a node on each", spec.hosts));
         let ground = spec.ground.clone();
         let mut testbed = Testbed::up(&ground.unlimited(TESTBED, spec.hosts))?;
@@ -153,8 +153,8 @@ impl<'a> Stand<'a> {
     /// Measures all links: after their limits were changed.
     ///
     /// # Errors
-    /// [`LabError::LinkDeviates`], [`LabError::ProcessorBound`], [`LabError::Unsteady`] if the network is not what it is said to be.
-    pub fn measure_links(&mut self) -> Result<(), LabError> {
+    /// [`crate::error::LabError::LinkDeviates`], [`crate::error::LabError::ProcessorBound`], [`crate::error::LabError::Unsteady`] if the network is not what it is said to be.
+    pub fn measure_links(&mut self) -> Result<()> {
         let links = self.testbed.measure()?.links;
         let limited = links.iter().filter(|link| link.claimed.is_limited());
         self.measured_bits_per_s = limited.map(|link| link.measured_mbit * 1e6).min_by(f64::total_cmp);
@@ -165,7 +165,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// As [`Stand::measure_links`].
-    pub fn set_rate(&mut self, rate: LinkRate) -> Result<(), LabError> {
+    pub fn set_rate(&mut self, rate: LinkRate) -> Result<()> {
         self.testbed.set_rate(rate)?;
         (self.bench.say)(&format!("links at {rate}: measuring them"));
         self.measure_links()
@@ -212,7 +212,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the repairs and sends; nothing is reported if one fails.
-    pub fn take(&self, lineup: &Lineup, mut results: Results) -> Result<Results, LabError> {
+    pub fn take(&self, lineup: &Lineup, mut results: Results) -> Result<Results> {
         self.warm_up()?;
         self.take_turns(lineup, &mut results)?;
         Ok(results)
@@ -223,7 +223,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// As [`Stand::take`].
-    pub fn take_turns(&self, lineup: &Lineup, results: &mut Results) -> Result<(), LabError> {
+    pub fn take_turns(&self, lineup: &Lineup, results: &mut Results) -> Result<()> {
         let note = "Before each turn the blocks of its stripe are read, so that none comes from the disk.";
         if !results.notes.iter().any(|known| known == note) {
             results.notes.push(note.to_owned());
@@ -285,7 +285,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the cluster or the bare program.
-    pub fn measure(&self, contender: &Contender) -> Result<Sample, LabError> {
+    pub fn measure(&self, contender: &Contender) -> Result<Sample> {
         if let Contender::Repair { stripe, .. } | Contender::Several { stripe, .. } = *contender {
             self.cluster.recall_files(&self.stripes[stripe].files)?;
         }
@@ -305,7 +305,7 @@ impl<'a> Stand<'a> {
     }
 
     /// A block along a stripe's chain of bare programs, when the machine has settled.
-    fn chain(&self, run: bare::Chain, stripe: usize, slice_bytes: u32) -> Result<Sample, LabError> {
+    fn chain(&self, run: bare::Chain, stripe: usize, slice_bytes: u32) -> Result<Sample> {
         settle()?;
         let Stripe { chain, block_bytes, .. } = &self.stripes[stripe];
         let timing = run(&self.testbed, chain, *block_bytes, slice_bytes as usize)?;
@@ -316,7 +316,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the bare program.
-    pub fn direct(&self, bytes: u64) -> Result<Sample, LabError> {
+    pub fn direct(&self, bytes: u64) -> Result<Sample> {
         settle()?;
         Ok(samples::bare(&self.send([1, 2], bytes)?))
     }
@@ -325,7 +325,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the bare program.
-    pub fn send(&self, ends: [usize; 2], bytes: u64) -> Result<Timing, LabError> {
+    pub fn send(&self, ends: [usize; 2], bytes: u64) -> Result<Timing> {
         bare::relay_chain(&self.testbed, &ends, bytes, SLICE_BYTES as usize)
     }
 
@@ -333,7 +333,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the bare program.
-    pub fn send_between(&self, from: usize, to: usize) -> Result<Sample, LabError> {
+    pub fn send_between(&self, from: usize, to: usize) -> Result<Sample> {
         let timing = self.send([from, to], self.stripes[0].block_bytes)?;
         Ok(sample([(VERIFIED, timing.seconds)]))
     }
@@ -342,14 +342,14 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the cluster.
-    pub fn repair(&self, order: &RepairOrder) -> Result<(RepairOutcome, Sample), LabError> {
+    pub fn repair(&self, order: &RepairOrder) -> Result<(RepairOutcome, Sample)> {
         settle()?;
         let started = Instant::now();
         let outcome = self.cluster.repair(order)?;
         let mut sample = samples::repair(&outcome, started.elapsed().as_secs_f64());
         let ends = outcome.links.iter().map(|link| self.ends(link));
         let moved = ends.map(|ends| ends.map(|(from, to, bytes)| (from.index, to.index, bytes)));
-        let moved = moved.collect::<Result<Vec<_>, LabError>>()?;
+        let moved = moved.collect::<Result<Vec<_>>>()?;
         let network = Capacities::of(&self.testbed);
         let least = match FORWARDING.contains(&outcome.scheme.as_str()) {
             true => network.forwarded(&moved),
@@ -362,14 +362,14 @@ impl<'a> Stand<'a> {
     /// Bytes that a repair moved between racks.
     ///
     /// # Errors
-    /// [`LabError::BadSpec`] for a node that is not there.
-    pub fn cross_rack_bytes(&self, outcome: &RepairOutcome) -> Result<u64, LabError> {
+    /// [`crate::error::LabError::BadSpec`] for a node that is not there.
+    pub fn cross_rack_bytes(&self, outcome: &RepairOutcome) -> Result<u64> {
         let crossing = |link| self.ends(link).map(|(a, b, bytes)| if a.rack == b.rack { 0 } else { bytes });
         outcome.links.iter().map(crossing).sum()
     }
 
     /// The hosts at both ends of a link, and what it carried.
-    fn ends(&self, link: &LinkTraffic) -> Result<(&Host, &Host, u64), LabError> {
+    fn ends(&self, link: &LinkTraffic) -> Result<(&Host, &Host, u64)> {
         let [from, to] = [link.from, link.to].map(|end| self.cluster.host_of(NodeId(end.number())));
         Ok((from?, to?, link.bytes))
     }
@@ -379,7 +379,7 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Of the repairs.
-    pub fn warm_up(&self) -> Result<(), LabError> {
+    pub fn warm_up(&self) -> Result<()> {
         (self.bench.say)("warming up");
         for (index, stripe) in self.stripes.iter().enumerate() {
             for _ in 0..stripe.code.n().div_ceil(stripe.code.k()) {

@@ -17,7 +17,7 @@ pub use bound::{beside_bound, rates};
 use super::stand::{BUSIEST, CPU, DIRECT, Ground, NETWORK, PROCESSOR_SHARE, SLICE_BYTES, Stand, StandSpec};
 use super::{Bench, Experiment};
 use crate::cluster::{LabCluster, RepairOutcome, busiest_bytes};
-use crate::error::{LabError, bad};
+use crate::error::{LabError, Result, bad};
 use crate::report::{Axis, Label, Measure, Results, Sample, Setup, Unit, sample};
 use crate::testbed::LinkRate;
 use bound::{Link, lost_blocks};
@@ -94,8 +94,8 @@ impl NodeSpec {
     pub fn stand<'a, T>(
         &self,
         bench: &'a Bench<'a>,
-        work: impl FnOnce(&mut Stand<'a>) -> Result<T, LabError>,
-    ) -> Result<T, LabError> {
+        work: impl FnOnce(&mut Stand<'a>) -> Result<T>,
+    ) -> Result<T> {
         let store = |cluster: &LabCluster| {
             let NodeSpec { code, block_bytes, stripes, .. } = *self;
             (bench.say)(&format!("{stripes} stripes of {code}, blocks of {block_bytes} B"));
@@ -138,7 +138,7 @@ impl Stand<'_> {
     ///
     /// # Errors
     /// [`LabError::Client`]; [`LabError::BadSpec`] if the stripes were not archived.
-    pub fn lost(&self, nodes: &[NodeId], requestors: &[NodeId]) -> Result<Vec<LostBlock>, LabError> {
+    pub fn lost(&self, nodes: &[NodeId], requestors: &[NodeId]) -> Result<Vec<LostBlock>> {
         let all: Vec<NodeId> = self.cluster.nodes().collect();
         let requestors = if requestors.is_empty() { &all } else { requestors };
         lost_blocks(&self.cluster.lookup(OBJECT)?, nodes, requestors)
@@ -149,7 +149,7 @@ impl Stand<'_> {
     ///
     /// # Errors
     /// Of the cluster; [`LabError::Daemon`] if a block was not recovered.
-    pub fn recover(&self, order: &Order) -> Result<Sample, LabError> {
+    pub fn recover(&self, order: &Order) -> Result<Sample> {
         self.cluster.forgive()?;
         let (cpu, processors) = (self.cluster.cpu_seconds(), ProcessorShare::start()?);
         let started = Instant::now();
@@ -177,7 +177,7 @@ impl Stand<'_> {
     ///
     /// # Errors
     /// Of the cluster; [`LabError::Daemon`] if somebody refused.
-    pub fn rehearse(&self, order: &Order) -> Result<Rehearsed, LabError> {
+    pub fn rehearse(&self, order: &Order) -> Result<Rehearsed> {
         let request = RepairRequest { dry_run: true, discard: false, ..order.request() };
         let (before, started) = (self.cluster.coordinator_cpu_seconds(), Instant::now());
         let events = self.cluster.repair_events(request)?;
@@ -198,7 +198,7 @@ impl Stand<'_> {
         block_bytes: u64,
         turns: &[(Label, f64, Order)],
         results: &mut Results,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         (self.bench.say)("warming up");
         self.recover(warm_up)?;
         for round in 1..=results.setup.runs {
@@ -210,7 +210,7 @@ impl Stand<'_> {
         Ok(())
     }
 
-    fn send_rate(&self, block_bytes: u64) -> Result<Sample, LabError> {
+    fn send_rate(&self, block_bytes: u64) -> Result<Sample> {
         let bytes = SEND_BLOCKS * block_bytes;
         let timing = self.send([1, 2], bytes)?;
         Ok(sample([
@@ -242,7 +242,7 @@ pub fn bound(results: &mut Results, series: &[&str], x: f64, lost: &[LostBlock])
 }
 
 /// The last event of a job in which nothing failed.
-fn ended<'e>(events: &'e [JobEvent], job: &str) -> Result<&'e JobEvent, LabError> {
+fn ended<'e>(events: &'e [JobEvent], job: &str) -> Result<&'e JobEvent> {
     let nothing = || LabError::of_coordinator(format!("the {job} reported nothing"));
     let end = events.last().ok_or_else(nothing)?;
     match end.state.as_str() {

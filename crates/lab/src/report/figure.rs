@@ -7,7 +7,7 @@ mod axes;
 mod legend;
 
 use super::results::{Point, Results, Scale, Series, Shape, Spread};
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use axes::{Axes, DrawnAxis};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
@@ -41,7 +41,7 @@ type Drawn = Result<(), String>;
 ///
 /// # Errors
 /// [`LabError::Figure`], if there is nothing to draw.
-pub fn figure(results: &Results) -> Result<String, LabError> {
+pub fn figure(results: &Results) -> Result<String> {
     let mut svg = String::new();
     draw(results, &mut svg).map_err(|reason| LabError::Figure { id: results.id.clone(), reason })?;
     Ok(svg)

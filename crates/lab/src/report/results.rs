@@ -3,7 +3,7 @@
 use super::comparison::Form;
 use super::setup::Setup;
 use super::statistics::Summary;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -203,7 +203,7 @@ impl Results {
     ///
     /// # Errors
     /// [`LabError::Io`].
-    pub fn save(&self, folder: &Path) -> Result<PathBuf, LabError> {
+    pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         let path = Results::file(folder, &self.id, self.quick, "json");
         let text = serde_json::to_string_pretty(self)
             .map_err(|e| LabError::BadResults { path: path.clone(), reason: e.to_string() })?;
@@ -216,7 +216,7 @@ impl Results {
     ///
     /// # Errors
     /// [`LabError::Io`], [`LabError::BadResults`].
-    pub fn load(path: &Path) -> Result<Option<Results>, LabError> {
+    pub fn load(path: &Path) -> Result<Option<Results>> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,

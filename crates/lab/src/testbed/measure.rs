@@ -3,7 +3,7 @@
 use super::Host;
 use super::shape::Limits;
 use super::spec::{LinkRate, Spec};
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use cli::processor::{ProcessorShare, settle};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -89,7 +89,7 @@ struct Probe {
     limit: LinkRate,
 }
 
-pub fn measure(hosts: &[Host], spec: &Spec, limits: &Limits) -> Result<LinkReport, LabError> {
+pub fn measure(hosts: &[Host], spec: &Spec, limits: &Limits) -> Result<LinkReport> {
     let mut report = LinkReport { links: Vec::new(), processor_share: 0.0 };
     for round in rounds(spec, limits) {
         let (mut links, share) = run(hosts, &round, 1)?;
@@ -112,7 +112,7 @@ fn deviating(links: &[MeasuredLink]) -> Vec<usize> {
 }
 
 /// Finds out whether a link is off, or the machine is.
-fn measure_alone(hosts: &[Host], probe: &Probe) -> Result<MeasuredLink, LabError> {
+fn measure_alone(hosts: &[Host], probe: &Probe) -> Result<MeasuredLink> {
     let started = Instant::now();
     let (mut figures, mut stretch) = (Vec::new(), 1);
     loop {
@@ -137,16 +137,14 @@ fn agree(figures: &[f64]) -> bool {
 }
 
 fn refusal(link: MeasuredLink, figures: &[f64], busy: f64) -> LabError {
-    let expected_mbit = link.expected_mbit().unwrap_or_default();
-    let MeasuredLink { from, to, claimed, measured_mbit } = link;
-    if busy > BUSY && measured_mbit < expected_mbit {
-        LabError::ProcessorBound { from, to, claimed, expected_mbit, measured_mbit, busy }
+    if busy > BUSY && link.measured_mbit < link.expected_mbit().unwrap_or_default() {
+        LabError::ProcessorBound { link, busy }
     } else if agree(figures) {
-        LabError::LinkDeviates { from, to, claimed, expected_mbit, measured_mbit }
+        LabError::LinkDeviates(link)
     } else {
         let least_mbit = figures.iter().copied().fold(f64::INFINITY, f64::min);
         let most_mbit = figures.iter().copied().fold(0.0, f64::max);
-        LabError::Unsteady { from, to, claimed, expected_mbit, least_mbit, most_mbit }
+        LabError::Unsteady { link, least_mbit, most_mbit }
     }
 }
 
@@ -210,7 +208,7 @@ fn run<'a>(
     hosts: &[Host],
     probes: impl IntoIterator<Item = &'a Probe> + Clone,
     stretch: u32,
-) -> Result<(Vec<MeasuredLink>, f64), LabError> {
+) -> Result<(Vec<MeasuredLink>, f64)> {
     let mut wires = Vec::new();
     for (at, probe) in probes.clone().into_iter().enumerate() {
         for &(from, to) in &probe.flows {
@@ -261,11 +259,7 @@ impl Arrival {
 }
 
 /// The rate of each flow, Mbit/s, and how busy the processors were.
-fn count(
-    arrivals: &[Mutex<Arrival>],
-    slowest: Option<f64>,
-    stretch: u32,
-) -> Result<(Vec<f64>, f64), LabError> {
+fn count(arrivals: &[Mutex<Arrival>], slowest: Option<f64>, stretch: u32) -> Result<(Vec<f64>, f64)> {
     let read =
         || arrivals.iter().map(|a| *a.lock().unwrap_or_else(PoisonError::into_inner)).collect::<Vec<_>>();
     let packets =
@@ -278,7 +272,7 @@ fn count(
 }
 
 /// Both ends of a connection between two hosts.
-fn connect(from: &Host, to: &Host) -> Result<(TcpStream, TcpStream), LabError> {
+fn connect(from: &Host, to: &Host) -> Result<(TcpStream, TcpStream)> {
     let wrong = |e: io::Error| LabError::io(format!("connect host {} to host {}", from.index, to.index))(e);
     let listener = to.inside(|| TcpListener::bind((to.addr, 0)))?.map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
@@ -318,7 +312,7 @@ mod tests {
         assert!(!agree(&[180.0, 132.0, 160.0, 171.0]));
         let wrong = [180.0, 143.0, 120.0, 144.0, 143.2, 143.1];
         assert!(agree(&wrong));
-        assert!(matches!(refusal(link(143.1), &wrong, 0.3), LabError::LinkDeviates { .. }));
+        assert!(matches!(refusal(link(143.1), &wrong, 0.3), LabError::LinkDeviates(_)));
         assert!(matches!(refusal(link(143.1), &wrong, 0.95), LabError::ProcessorBound { .. }));
         let LabError::Unsteady { least_mbit, most_mbit, .. } =
             refusal(link(171.0), &[180.0, 132.0, 171.0], 0.3)

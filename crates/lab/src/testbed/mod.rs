@@ -12,7 +12,7 @@ mod tools;
 pub use measure::{LinkReport, MeasuredLink};
 pub use spec::{LinkRate, Racks, Spec};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::scratch;
 use serde::Serialize;
 use settings::Allowed;
@@ -52,7 +52,7 @@ impl Host {
     ///
     /// # Errors
     /// [`LabError::Io`] if the host is gone.
-    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         namespace::inside(&self.namespace, work)
     }
 }
@@ -72,7 +72,7 @@ impl Testbed {
     /// # Errors
     /// [`LabError::NotRoot`], [`LabError::MissingTool`], [`LabError::BadSpec`]; [`LabError::DifferentSpec`] if one of that
     /// name looks different; whatever `ip` and `tc` say.
-    pub fn up(spec: &Spec) -> Result<Testbed, LabError> {
+    pub fn up(spec: &Spec) -> Result<Testbed> {
         spec.check()?;
         tools::check()?;
         let records = Records::locate();
@@ -110,7 +110,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`LabError::NotUp`], also when it is there in part only.
-    pub fn find(name: &str) -> Result<Testbed, LabError> {
+    pub fn find(name: &str) -> Result<Testbed> {
         let records = Records::locate();
         match records.read(name)? {
             Some(state) if state.complete && all_there(&state.spec) => Ok(Testbed::of(records, state)),
@@ -122,7 +122,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`LabError::Io`].
-    pub fn names() -> Result<Vec<String>, LabError> {
+    pub fn names() -> Result<Vec<String>> {
         Records::locate().names()
     }
 
@@ -132,7 +132,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`LabError::NotRoot`], [`LabError::MissingTool`]; [`LabError::Daemon`] if a process does not end.
-    pub fn remove(name: &str) -> Result<usize, LabError> {
+    pub fn remove(name: &str) -> Result<usize> {
         // A name that is none could reach into other namespaces.
         Spec::flat(name, 2, LinkRate::UNLIMITED).check()?;
         tools::check()?;
@@ -148,7 +148,7 @@ impl Testbed {
     ///
     /// # Errors
     /// As [`Testbed::remove`].
-    pub fn down(self) -> Result<(), LabError> {
+    pub fn down(self) -> Result<()> {
         Testbed::remove(&self.state.spec.name).map(drop)
     }
 
@@ -166,7 +166,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`LabError::NoHost`].
-    pub fn host(&self, index: usize) -> Result<&Host, LabError> {
+    pub fn host(&self, index: usize) -> Result<&Host> {
         self.hosts.get(index).ok_or(LabError::NoHost { index, hosts: self.hosts.len() })
     }
 
@@ -174,7 +174,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`LabError::NoHost`].
-    pub fn rate_between(&self, from: usize, to: usize) -> Result<LinkRate, LabError> {
+    pub fn rate_between(&self, from: usize, to: usize) -> Result<LinkRate> {
         self.host(from)?;
         self.host(to)?;
         Ok(self.state.limits.between(from, to))
@@ -189,7 +189,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`LabError::BadSpec`]; whatever `tc` says.
-    pub fn set_rate(&mut self, rate: LinkRate) -> Result<(), LabError> {
+    pub fn set_rate(&mut self, rate: LinkRate) -> Result<()> {
         self.change_limits(rate, |limits| limits.ports.fill(rate))
     }
 
@@ -197,7 +197,7 @@ impl Testbed {
     ///
     /// # Errors
     /// As [`Testbed::set_rate`]; [`LabError::NoHost`].
-    pub fn set_host_rate(&mut self, host: usize, rate: LinkRate) -> Result<(), LabError> {
+    pub fn set_host_rate(&mut self, host: usize, rate: LinkRate) -> Result<()> {
         self.host(host)?;
         self.change_limits(rate, |limits| limits.ports[host] = rate)
     }
@@ -206,7 +206,7 @@ impl Testbed {
     ///
     /// # Errors
     /// As [`Testbed::set_rate`].
-    pub fn set_core_rate(&mut self, rate: LinkRate) -> Result<(), LabError> {
+    pub fn set_core_rate(&mut self, rate: LinkRate) -> Result<()> {
         self.change_limits(rate, |limits| limits.core = rate)
     }
 
@@ -214,7 +214,7 @@ impl Testbed {
     ///
     /// # Errors
     /// As [`Testbed::set_rate`]; [`LabError::NoHost`].
-    pub fn limit_pairs(&mut self, pairs: &[(usize, usize, LinkRate)]) -> Result<(), LabError> {
+    pub fn limit_pairs(&mut self, pairs: &[(usize, usize, LinkRate)]) -> Result<()> {
         for &(from, to, rate) in pairs {
             self.host(from)?;
             self.host(to)?;
@@ -236,12 +236,12 @@ impl Testbed {
     /// [`LabError::LinkDeviates`] if one carries 5 % more or less payload than its limit lets through;
     /// [`LabError::ProcessorBound`] if that is because the processors are busy; [`LabError::Unsteady`] if it is another
     /// amount each time.
-    pub fn measure(&self) -> Result<LinkReport, LabError> {
+    pub fn measure(&self) -> Result<LinkReport> {
         measure::measure(&self.hosts, self.spec(), &self.state.limits)
     }
 
     /// Changes limits, to `rate` where that is one.
-    fn change_limits(&mut self, rate: LinkRate, change: impl FnOnce(&mut Limits)) -> Result<(), LabError> {
+    fn change_limits(&mut self, rate: LinkRate, change: impl FnOnce(&mut Limits)) -> Result<()> {
         spec::check_rate(rate)?;
         let mut limits = self.state.limits.clone();
         change(&mut limits);
@@ -251,7 +251,7 @@ impl Testbed {
     }
 
     /// Sets only what differs. The record goes first: if this is killed, measuring shows that the links are not as claimed.
-    fn set_limits(&mut self, lock: &File, limits: Limits) -> Result<(), LabError> {
+    fn set_limits(&mut self, lock: &File, limits: Limits) -> Result<()> {
         let before = self.state.limits.batches(&self.state.spec);
         self.state.limits = limits;
         self.records.write(&self.state)?;
@@ -281,15 +281,10 @@ fn all_there(spec: &Spec) -> bool {
     namespace::existing(&layout::prefix(&spec.name)).is_ok_and(|existing| existing == wanted)
 }
 
-fn build(lock: &File, state: &State) -> Result<(), LabError> {
+fn build(lock: &File, state: &State) -> Result<()> {
     let spec = &state.spec;
     let names = layout::namespaces(spec);
-    tools::run(
-        lock,
-        "ip",
-        None,
-        &names.iter().map(|name| format!("netns add {name}\n")).collect::<String>(),
-    )?;
+    tools::run(lock, "ip", None, &for_each(&names, "netns add"))?;
     let allowed = Allowed::new()?;
     for name in &names {
         namespace::inside(name, settings::apply)??;
@@ -310,14 +305,14 @@ fn build(lock: &File, state: &State) -> Result<(), LabError> {
 
 /// Ends the processes in namespaces of that testbed and removes them; how many there were. Names tell which are ours: no
 /// others begin so.
-fn clear(lock: &File, name: &str) -> Result<usize, LabError> {
+fn clear(lock: &File, name: &str) -> Result<usize> {
     let names = namespace::existing(&layout::prefix(name))?;
     namespace::end_processes(&names)?;
-    tools::run(
-        lock,
-        "ip",
-        None,
-        &names.iter().map(|name| format!("netns del {name}\n")).collect::<String>(),
-    )?;
+    tools::run(lock, "ip", None, &for_each(&names, "netns del"))?;
     Ok(names.len())
+}
+
+/// `ip -batch`: one command with each of the names.
+fn for_each<'a>(names: impl IntoIterator<Item = &'a String>, command: &str) -> String {
+    names.into_iter().map(|name| format!("{command} {name}\n")).collect()
 }

@@ -1,6 +1,6 @@
 //! Network namespaces: being in one, and what runs in some.
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use cli::processor::process_stat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// Runs `work` in a thread of its own inside the namespace `name`.
 ///
 /// Sockets that it opens stay there, whoever uses them later; threads and processes that it starts are there too.
-pub fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+pub fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T> {
     let file = File::open(path(name)).map_err(LabError::io(format!("enter the namespace {name}")))?;
     let in_thread = || {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
@@ -37,7 +37,7 @@ pub fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T,
 }
 
 /// Names of the namespaces that exist and begin with `prefix`.
-pub fn existing(prefix: &str) -> Result<BTreeSet<String>, LabError> {
+pub fn existing(prefix: &str) -> Result<BTreeSet<String>> {
     let entries = match fs::read_dir(NAMES) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
         other => other.map_err(LabError::io(format!("read {NAMES}")))?,
@@ -50,7 +50,7 @@ pub fn existing(prefix: &str) -> Result<BTreeSet<String>, LabError> {
 ///
 /// # Errors
 /// [`LabError::Daemon`] when one survives its killing.
-pub fn end_processes(names: &BTreeSet<String>) -> Result<usize, LabError> {
+pub fn end_processes(names: &BTreeSet<String>) -> Result<usize> {
     let places: BTreeSet<(u64, u64)> = names.iter().filter_map(|name| place(&path(name))).collect();
     let mut found = BTreeSet::new();
     for signal in [Signal::TERM, Signal::KILL] {
@@ -78,7 +78,7 @@ pub fn end_processes(names: &BTreeSet<String>) -> Result<usize, LabError> {
 }
 
 /// Each with a handle that stays its own when its number is used again.
-fn processes_in(places: &BTreeSet<(u64, u64)>) -> Result<Vec<(u32, OwnedFd)>, LabError> {
+fn processes_in(places: &BTreeSet<(u64, u64)>) -> Result<Vec<(u32, OwnedFd)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").map_err(LabError::io("read /proc"))? {
         let Some(pid) = entry.ok().and_then(|e| e.file_name().to_str()?.parse::<u32>().ok()) else {

@@ -1,6 +1,6 @@
 //! How TCP behaves on a testbed's hosts, whatever the machine itself prefers.
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use std::fs;
 
 /// What experiments are measured with. bbr, the default of some machines, paces by its own estimates, and without the
@@ -19,7 +19,7 @@ const SETTINGS: [(&str, &str); 4] = [
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// To be run inside a namespace, while it is [`Allowed`].
-pub fn apply() -> Result<(), LabError> {
+pub fn apply() -> Result<()> {
     for (file, value) in SETTINGS {
         let path = format!("/proc/sys/net/{file}");
         // IPv6 may not be there.
@@ -38,7 +38,7 @@ pub struct Allowed {
 
 impl Allowed {
     /// To be called outside all namespaces.
-    pub fn new() -> Result<Allowed, LabError> {
+    pub fn new() -> Result<Allowed> {
         let before = fs::read_to_string(ALLOWED).map_err(LabError::io(format!("read {ALLOWED}")))?;
         if before.split_whitespace().any(|name| name == CONGESTION_CONTROL) {
             return Ok(Allowed { before: None });

@@ -1,6 +1,6 @@
 //! What a testbed should look like.
 
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -116,8 +116,8 @@ impl Spec {
     /// Reads `{"bandwidth": [[…], …]}`, Mbit/s, row from, column to.
     ///
     /// # Errors
-    /// [`LabError::BadSpec`] with what is wrong, and where.
-    pub fn parse_matrix(text: &str) -> Result<Vec<Vec<f64>>, LabError> {
+    /// [`crate::error::LabError::BadSpec`] with what is wrong, and where.
+    pub fn parse_matrix(text: &str) -> Result<Vec<Vec<f64>>> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Matrix {
@@ -131,8 +131,8 @@ impl Spec {
     /// Whether such a testbed can be made.
     ///
     /// # Errors
-    /// [`LabError::BadSpec`].
-    pub fn check(&self) -> Result<(), LabError> {
+    /// [`crate::error::LabError::BadSpec`].
+    pub fn check(&self) -> Result<()> {
         let bad = |why: String| Err(bad(why));
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.chars().all(plain) {
@@ -175,7 +175,7 @@ impl Spec {
 }
 
 /// Whether a token bucket can be set to that.
-pub fn check_rate(rate: LinkRate) -> Result<(), LabError> {
+pub fn check_rate(rate: LinkRate) -> Result<()> {
     if rate.is_limited() && rate < LinkRate::mbit(MIN_MBIT) {
         return Err(bad(format!("{rate} is too little for a link: from 1 Mbit/s, or no limit")));
     }

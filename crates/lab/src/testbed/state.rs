@@ -2,7 +2,7 @@
 
 use super::shape::Limits;
 use super::spec::Spec;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -49,7 +49,7 @@ impl Records {
     }
 
     /// Keeps others from changing testbeds for as long as the file stays open.
-    pub fn lock(&self) -> Result<File, LabError> {
+    pub fn lock(&self) -> Result<File> {
         fs::create_dir_all(&self.0).map_err(LabError::io(format!("make {}", self.0.display())))?;
         let path = self.0.join("lock");
         let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -68,7 +68,7 @@ impl Records {
     }
 
     /// The record of a testbed, if there is one.
-    pub fn read(&self, name: &str) -> Result<Option<State>, LabError> {
+    pub fn read(&self, name: &str) -> Result<Option<State>> {
         let path = self.path(name);
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -88,7 +88,7 @@ impl Records {
     }
 
     /// Whole or not at all: a command may be killed at any time.
-    pub fn write(&self, state: &State) -> Result<(), LabError> {
+    pub fn write(&self, state: &State) -> Result<()> {
         let path = self.path(&state.spec.name);
         let wrong = |e: std::io::Error| LabError::io(format!("write {}", path.display()))(e);
         let text = serde_json::to_string_pretty(state).map_err(|e| wrong(e.into()))?;
@@ -99,7 +99,7 @@ impl Records {
     }
 
     /// Forgets a testbed.
-    pub fn remove(&self, name: &str) -> Result<(), LabError> {
+    pub fn remove(&self, name: &str) -> Result<()> {
         match fs::remove_file(self.path(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             other => other.map_err(LabError::io(format!("remove the record of '{name}'"))),
@@ -107,7 +107,7 @@ impl Records {
     }
 
     /// Names of all recorded testbeds.
-    pub fn names(&self) -> Result<Vec<String>, LabError> {
+    pub fn names(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(LabError::io(format!("read {}", self.0.display())))?,

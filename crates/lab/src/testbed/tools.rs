@@ -3,7 +3,7 @@
 //! When this program is killed, a script that has begun goes on to its end. Each therefore holds the lock on testbeds as
 //! well: its standard output, on which a script that succeeds says nothing, is the locked file.
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 ///
 /// # Errors
 /// [`LabError::NotRoot`], [`LabError::MissingTool`].
-pub fn check() -> Result<(), LabError> {
+pub fn check() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(LabError::NotRoot);
     }
@@ -24,7 +24,7 @@ pub fn check() -> Result<(), LabError> {
 }
 
 /// Runs lines of `ip` or `tc`, in a namespace or outside all. The first that fails ends it.
-pub fn run(lock: &File, tool: &'static str, namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
+pub fn run(lock: &File, tool: &'static str, namespace: Option<&str>, batch: &str) -> Result<()> {
     if batch.is_empty() {
         return Ok(());
     }

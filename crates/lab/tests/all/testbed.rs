@@ -122,9 +122,8 @@ fn a_link_that_is_not_as_claimed_is_refused() {
     let refusal = testbed.measure().unwrap_err();
     testbed.down().unwrap();
     match refusal {
-        LabError::LinkDeviates { from, measured_mbit, .. }
-        | LabError::ProcessorBound { from, measured_mbit, .. } => {
-            assert!(from == "host 1" && measured_mbit < 15.0, "{from} {measured_mbit}");
+        LabError::LinkDeviates(link) | LabError::ProcessorBound { link, .. } => {
+            assert!(link.from == "host 1" && link.measured_mbit < 15.0, "{link:?}");
         }
         LabError::Unsteady { .. } => eprintln!("refused, but not told why: {refusal}"),
         other => panic!("{other}"),

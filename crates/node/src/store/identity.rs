@@ -7,6 +7,7 @@
 //! crc32c f097421e                                  (of the lines above)
 //! ```
 
+use super::names::remove_if_there;
 use super::{Result, StoreError};
 use disk::{Disk, DiskError, SyncPoint};
 use model::ClusterId;
@@ -75,10 +76,7 @@ impl Identity {
 
     /// Makes it the folder's identity, durably. A power cut leaves the old one or this one.
     pub(super) fn save(&self, disk: &dyn Disk) -> Result<()> {
-        match disk.remove(Path::new(NEW_FILE)) {
-            Ok(()) | Err(DiskError::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        remove_if_there(disk, Path::new(NEW_FILE))?;
         let file = disk.create_new(Path::new(NEW_FILE))?;
         file.write_at(0, self.encode().as_bytes())?;
         file.sync(SyncPoint::Format)?;

@@ -1,7 +1,8 @@
 //! What is stored.
 
 use super::names::pairs;
-use super::{BlockId, Result, Shared, Store};
+use super::{Result, Shared, Store};
+use model::StoredCopy;
 
 /// How much is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -12,17 +13,6 @@ pub struct Usage {
     pub stored_bytes: u64,
     /// Data without a sidecar and sidecars without data, when the store was opened.
     pub half_blocks: u64,
-}
-
-/// A block of the list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Listed {
-    /// The block.
-    pub block: BlockId,
-    /// Its generation.
-    pub generation: u64,
-    /// Its length, in bytes.
-    pub stored_bytes: u64,
 }
 
 impl Store {
@@ -36,13 +26,13 @@ impl Store {
     /// errors mean that a part of the list is missing.
     ///
     /// [`StoreError::Corrupt`]: super::StoreError::Corrupt
-    pub fn list(&self) -> impl Iterator<Item = Result<Listed>> + Send + use<> {
+    pub fn list(&self) -> impl Iterator<Item = Result<StoredCopy>> + Send + use<> {
         let store = self.clone();
         (0..=u8::MAX).flat_map(move |first_byte| list_folder(&store.shared, first_byte))
     }
 }
 
-fn list_folder(shared: &Shared, first_byte: u8) -> Vec<Result<Listed>> {
+fn list_folder(shared: &Shared, first_byte: u8) -> Vec<Result<StoredCopy>> {
     let pairs = match pairs(shared.disk.as_ref(), first_byte) {
         Ok(pairs) => pairs,
         Err(error) => return vec![Err(error)],
@@ -53,7 +43,7 @@ fn list_folder(shared: &Shared, first_byte: u8) -> Vec<Result<Listed>> {
         .map(|(block, _)| {
             let (sidecar, _) = shared.names.open(shared.disk.as_ref(), block)?;
             let (generation, stored_bytes) = (sidecar.meta.generation, sidecar.meta.stored_bytes);
-            Ok(Listed { block, generation, stored_bytes })
+            Ok(StoredCopy { block, generation, stored_bytes })
         })
         // Deleted since the folder was listed.
         .filter(|listed| !matches!(listed, Err(super::StoreError::NotFound { .. })))

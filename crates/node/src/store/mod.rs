@@ -31,7 +31,7 @@ mod tests;
 
 pub use error::{Damage, Result, StoreError};
 pub use identity::Identity;
-pub use inventory::{Listed, Usage};
+pub use inventory::Usage;
 pub use meta::{BlockFacts, BlockMeta, ObjectPart, StripeInfo, StripeMember};
 pub use reader::BlockReader;
 pub use scrub::Verdict;

@@ -85,11 +85,7 @@ impl Names {
             let data = disk.open(&data_path(block)).map_err(reading(block))?;
             (disk.open(&sidecar_path(block)).map_err(reading(block))?, data)
         };
-        let sidecar = Sidecar::load(sidecar, block)?;
-        let (stored, found) = (sidecar.meta.stored_bytes, data.len().map_err(reading(block))?);
-        if stored != found {
-            return Err(StoreError::Corrupt { block, damage: Damage::Length { stored, found } });
-        }
+        let sidecar = load_fitting(sidecar, block, data.len().map_err(reading(block))?)?;
         Ok((sidecar, data))
     }
 
@@ -151,11 +147,7 @@ impl Names {
     /// Generation and digest of the stored copy; the folder's lock is held.
     fn stored(&self, disk: &dyn Disk, block: BlockId) -> Result<(u64, Digest)> {
         let found = disk.len(&data_path(block)).map_err(reading(block))?;
-        let meta = Sidecar::load(disk.open(&sidecar_path(block)).map_err(reading(block))?, block)?.meta;
-        if meta.stored_bytes != found {
-            let damage = Damage::Length { stored: meta.stored_bytes, found };
-            return Err(StoreError::Corrupt { block, damage });
-        }
+        let meta = load_fitting(disk.open(&sidecar_path(block)).map_err(reading(block))?, block, found)?.meta;
         Ok((meta.generation, meta.digest))
     }
 
@@ -199,6 +191,15 @@ impl Names {
     }
 }
 
+/// The sidecar of a block of whose data so many bytes were `found`.
+fn load_fitting(file: Box<dyn DiskFile>, block: BlockId, found: u64) -> Result<Sidecar> {
+    let sidecar = Sidecar::load(file, block)?;
+    match sidecar.meta.stored_bytes {
+        stored if stored == found => Ok(sidecar),
+        stored => Err(StoreError::Corrupt { block, damage: Damage::Length { stored, found } }),
+    }
+}
+
 /// A sidecar that cannot be read at all is damage, which is found when the block is listed.
 fn check_version(disk: &dyn Disk, block: BlockId) -> Result<()> {
     let sidecar = disk.open(&sidecar_path(block)).map_err(reading(block));
@@ -208,7 +209,8 @@ fn check_version(disk: &dyn Disk, block: BlockId) -> Result<()> {
     }
 }
 
-fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool> {
+/// Removes a file; false if there was none.
+pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool> {
     match disk.remove(path) {
         Ok(()) => Ok(true),
         Err(DiskError::NotFound { .. }) => Ok(false),

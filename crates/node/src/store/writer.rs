@@ -46,16 +46,8 @@ struct Complete {
 /// A block that is durable under its final name; nothing refers to it yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staged {
-    /// The block.
-    pub block: BlockId,
-    /// Its generation.
-    pub generation: u64,
-    /// Its length, in bytes.
-    pub stored_bytes: u64,
-    /// BLAKE3 of its bytes.
-    pub digest: Digest,
-    /// Its fingerprint.
-    pub fingerprint: Fingerprint,
+    /// What its sidecar says.
+    pub meta: BlockMeta,
     /// The fingerprints of its α symbols.
     pub symbols: Vec<Fingerprint>,
 }
@@ -252,14 +244,7 @@ impl BlockWriter {
             stripe: facts.stripe,
         };
         self.commit(&meta)?;
-        Ok(Staged {
-            block: meta.block,
-            generation: meta.generation,
-            stored_bytes,
-            digest,
-            fingerprint,
-            symbols,
-        })
+        Ok(Staged { meta, symbols })
     }
 
     fn check_complete(&self, stored_bytes: u64) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What hosts stand on beyond a flat network of equal links, and nodes beyond the usual.
 
 use super::StandSpec;
-use crate::error::LabError;
+use crate::error::Result;
 use crate::testbed::{LinkRate, Racks, Spec, Testbed};
 
 /// Racks, uneven links, hosts that hold no block, caches. The default: a flat network of equal links, and no cache.
@@ -28,7 +28,7 @@ impl Ground {
     }
 
     /// Sets every limit.
-    pub(super) fn limit(&self, testbed: &mut Testbed, spec: &StandSpec) -> Result<(), LabError> {
+    pub(super) fn limit(&self, testbed: &mut Testbed, spec: &StandSpec) -> Result<()> {
         testbed.set_rate(spec.rate)?;
         for (host, &rate) in self.ports.iter().enumerate() {
             testbed.set_host_rate(host, rate)?;

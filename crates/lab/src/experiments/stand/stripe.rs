@@ -1,7 +1,7 @@
 //! A stripe to repair.
 
 use crate::cluster::{LabCluster, RepairOrder};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use codes::Code;
 use model::{BlockId, NodeId};
 use plan::Draw;
@@ -29,13 +29,8 @@ impl Stripe {
     /// Puts an object that fills a stripe and archives it. Its requestor is not chosen yet.
     ///
     /// # Errors
-    /// [`LabError::Client`]; [`LabError::BadSpec`] for a bad code.
-    pub fn store(
-        cluster: &LabCluster,
-        object: &str,
-        code: &str,
-        block_bytes: u64,
-    ) -> Result<Stripe, LabError> {
+    /// [`crate::error::LabError::Client`]; [`crate::error::LabError::BadSpec`] for a bad code.
+    pub fn store(cluster: &LabCluster, object: &str, code: &str, block_bytes: u64) -> Result<Stripe> {
         let code = Code::parse(code).map_err(bad)?;
         cluster.store_stripes(object, &code, 1, block_bytes)?;
         let info = cluster.lookup(object)?;
@@ -51,12 +46,12 @@ impl Stripe {
     /// Chooses the last node without a block of it as the requestor, and with it the way of a chain.
     ///
     /// # Errors
-    /// [`LabError::BadSpec`] if there is none.
-    pub fn find_requestor(&mut self, cluster: &LabCluster) -> Result<(), LabError> {
+    /// [`crate::error::LabError::BadSpec`] if there is none.
+    pub fn find_requestor(&mut self, cluster: &LabCluster) -> Result<()> {
         let spare = cluster.nodes().rev().find(|node| !self.members.contains(node));
         self.requestor = spare.ok_or_else(|| bad(format!("no node is free of {}'s stripe", self.object)))?;
         let way = self.members.iter().skip(1).take(self.code.k()).chain([&self.requestor]);
-        self.chain = way.map(|&node| Ok(cluster.host_of(node)?.index)).collect::<Result<_, LabError>>()?;
+        self.chain = way.map(|&node| Ok(cluster.host_of(node)?.index)).collect::<Result<_>>()?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! How fast a node can be recovered at best: the busiest link of any assignment, and why a recovery falls short of it.
 
 use super::{RATE, TOTAL};
-use crate::error::{LabError, bad};
+use crate::error::{Result, bad};
 use crate::experiments::stand::{BUSIEST, DIRECT, PROCESSOR_SHARE};
 use crate::experiments::why::BUSY;
 use crate::report::{Comparison, Results, Target};
@@ -30,11 +30,7 @@ impl Link {
 }
 
 /// The blocks of an object's stripes that are on the nodes `lost`, with who may help and receive.
-pub fn lost_blocks(
-    info: &ObjectInfo,
-    lost: &[NodeId],
-    requestors: &[NodeId],
-) -> Result<Vec<LostBlock>, LabError> {
+pub fn lost_blocks(info: &ObjectInfo, lost: &[NodeId], requestors: &[NodeId]) -> Result<Vec<LostBlock>> {
     let mut seen = BTreeSet::new();
     let mut blocks = Vec::new();
     for block in &info.blocks {

@@ -64,7 +64,7 @@ fn check(bench: &Bench, acknowledged: usize) -> std::result::Result<(), String> 
     if !may_a.contains(&a) || !may_b.contains(&b) {
         return Err(format!("A holds {a}, B holds {b}"));
     }
-    let listed: Vec<Listed> = store.list().collect::<Result<_>>().map_err(|e| e.to_string())?;
+    let listed: Vec<model::StoredCopy> = store.list().collect::<Result<_>>().map_err(|e| e.to_string())?;
     let usage = Usage {
         blocks: listed.len() as u64,
         stored_bytes: listed.iter().map(|block| block.stored_bytes).sum(),

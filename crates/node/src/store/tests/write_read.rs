@@ -60,8 +60,8 @@ proptest! {
         let staged = writer.finish(facts, Some(digest)).unwrap();
 
         prop_assert_eq!(file(&bench.disk, &data_path(BLOCK)), bytes.clone());
-        prop_assert_eq!((staged.digest, staged.stored_bytes), (digest, stored as u64));
-        prop_assert_eq!(staged.fingerprint, fingerprint(&bytes));
+        prop_assert_eq!((staged.meta.digest, staged.meta.stored_bytes), (digest, stored as u64));
+        prop_assert_eq!(staged.meta.fingerprint, fingerprint(&bytes));
         prop_assert_eq!(staged.symbols.len(), alpha);
         for (index, symbol) in staged.symbols.iter().enumerate() {
             let start = (index * symbol_bytes).min(stored);
@@ -150,7 +150,7 @@ fn a_newer_copy_replaces_and_an_older_one_is_refused() {
     reader.read_verified(0, &mut old).unwrap();
     assert_eq!(&old, b"second", "whoever reads goes on reading what he opened");
     let listed: Vec<_> = store.list().map(Result::unwrap).collect();
-    assert_eq!(listed, [Listed { block: BLOCK, generation: 3, stored_bytes: 9 }]);
+    assert_eq!(listed, [model::StoredCopy { block: BLOCK, generation: 3, stored_bytes: 9 }]);
     assert_eq!(store.usage(), Usage { blocks: 1, stored_bytes: 9, half_blocks: 0 });
     for other in [2, 4] {
         assert!(!store.delete(BLOCK, other).unwrap(), "another copy than was meant stays");
