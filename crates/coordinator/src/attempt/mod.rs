@@ -191,17 +191,17 @@ impl Attempt<'_> {
         };
         self.noted += 1;
         let mut noted = self.begin(order).await?;
-        let outcome = match self.build_mending(&mut noted).await {
-            Ok(Some(made)) => self.settle(&view, &noted, made).await,
-            Ok(None) => {
-                let alone = noted.order.writes.iter().map(|&(block, _)| block).collect();
-                Ok(Outcome { alone, ..Outcome::default() })
-            }
+        let settled = match self.build_mending(&mut noted).await {
+            Ok(Some(made)) => self.settle(&view, &noted, made).await.map(Some),
+            Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
-        // What was committed is no longer there to be given up.
+        if let Ok(Some(outcome)) = settled {
+            return Ok(outcome);
+        }
         self.abort(&noted.intent).await?;
-        outcome
+        let alone = noted.order.writes.iter().map(|&(block, _)| block).collect();
+        settled.map(|_| Outcome { alone, ..Outcome::default() })
     }
 
     async fn begin(&self, order: Order) -> Result<Noted> {

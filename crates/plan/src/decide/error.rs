@@ -15,7 +15,7 @@ pub enum DecideError {
     #[error("{0}")]
     Invalid(String),
     /// No such node was ever registered.
-    #[error("there is no {0}")]
+    #[error("there is no node {number}", number = .0.0)]
     NoSuchNode(NodeId),
     /// Fewer living nodes than a write needs.
     #[error("{alive} nodes are alive that can take blocks, {needed} are needed; start or add nodes")]
