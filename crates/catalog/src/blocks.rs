@@ -76,7 +76,7 @@ fn placement(txn: &impl Read, block: BlockId) -> Result<Placement> {
     let Some(place) = facts.stripe else { return Ok(Placement { block, facts, stripe: None }) };
     let row = stripe(txn, place.stripe)?;
     let member = |&block: &BlockId| Ok((block, referenced(txn, block)?));
-    let members = row.members.iter().map(|m| m.as_ref().map(member).transpose()).collect::<Result<_>>()?;
+    let members = row.members.iter().map(|state| state.try_map(member)).collect::<Result<_>>()?;
     let holders = holders(txn, place.stripe)?;
     let StripeRow { code, block_bytes, .. } = row;
     let stripe =
@@ -92,8 +92,8 @@ pub(crate) fn writers(txn: &impl Read, block: BlockId) -> Result<Vec<NodeId>> {
 /// Nodes that hold a block of the stripe, or that a flow may write one to.
 pub(crate) fn holders(txn: &impl Read, stripe: StripeId) -> Result<BTreeSet<NodeId>> {
     let mut holders = BTreeSet::new();
-    let members = txn.get::<StripeRow>(&stripe)?.map(|row| row.members).unwrap_or_default();
-    for block in members.into_iter().flatten() {
+    let Some(row) = txn.get::<StripeRow>(&stripe)? else { return Ok(holders) };
+    for block in row.stored() {
         holders.extend(referenced(txn, block)?.locations.iter().map(|l| l.node));
         holders.extend(writers(txn, block)?);
     }

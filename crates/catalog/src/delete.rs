@@ -32,10 +32,8 @@ impl Change<'_> {
     fn drop_stripe_if_dead(&self, stripe: StripeId, now_ms: u64) -> Result<()> {
         let Some(row) = self.get::<StripeRow>(&stripe)? else { return Ok(()) };
         let members = row
-            .members
-            .iter()
-            .flatten()
-            .map(|&block| Ok((block, referenced(self, block)?)))
+            .stored()
+            .map(|block| Ok((block, referenced(self, block)?)))
             .collect::<Result<Vec<(BlockId, BlockFacts)>>>()?;
         if members.iter().any(|(_, row)| row.part.is_some() && !row.dead) {
             return Ok(());

@@ -3,8 +3,8 @@
 
 use gf::Fingerprint;
 use model::{
-    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, NodeId, Part, PutId, StripeId,
-    StripePlace, Sums, Switch,
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, MemberState, NodeId, Part, PutId,
+    StripeId, StripePlace, Sums, Switch,
 };
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -126,7 +126,18 @@ macro_rules! options {
     };
 }
 
-options! { [u8; 32] BlockId NodeId Part StripePlace }
+options! { [u8; 32] NodeId Part StripePlace }
+
+/// Nothing stands for what is all zero.
+impl Stored for MemberState<BlockId> {
+    type Form = Option<<BlockId as Stored>::Form>;
+    fn form(&self) -> Self::Form {
+        self.stored().map(Stored::form)
+    }
+    fn of(form: Self::Form) -> Option<Self> {
+        form.map_or(Some(MemberState::Zero), |form| BlockId::of(form).map(MemberState::Stored))
+    }
+}
 
 /// As its bytes; none as no bytes.
 impl Stored for Option<Fingerprint> {

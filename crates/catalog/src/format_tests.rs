@@ -12,8 +12,8 @@ use crate::{Catalog, restore};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
 use model::{
-    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, NodeId, Part, PutId, StripeId,
-    StripePlace, Sums, Switch,
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, MemberState, NodeId, Part, PutId,
+    StripeId, StripePlace, Sums, Switch,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn recovery(assign: Assign) -> JobRow {
 }
 
 fn stripe() -> StripeRow {
-    let members = vec![Some(DATA), None, Some(PARITY)];
+    let members = [MemberState::Stored(DATA), MemberState::Zero, MemberState::Stored(PARITY)].to_vec();
     StripeRow { code: "rs-2+1".to_owned(), block_bytes: 64 << 20, members }
 }
 

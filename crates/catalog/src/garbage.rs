@@ -109,8 +109,8 @@ pub struct Due {
 fn stand_ins(txn: &impl Read, copy: &BlockCopy) -> Result<Vec<(BlockId, BlockFacts)>> {
     let Some(row) = txn.get::<BlockFacts>(&copy.block)? else { return Ok(Vec::new()) };
     let Some(place) = row.stripe else { return Ok(vec![(copy.block, row)]) };
-    let members = stripe(txn, place.stripe)?.members;
-    members.into_iter().flatten().map(|block| Ok((block, referenced(txn, block)?))).collect()
+    let row = stripe(txn, place.stripe)?;
+    row.stored().map(|block| Ok((block, referenced(txn, block)?))).collect()
 }
 
 /// Copies of a block that must be there before another one goes.

@@ -14,7 +14,7 @@ use crate::error::{CatalogError, Result};
 use crate::put::FIRST_GENERATION;
 use crate::rows::{IntentRow, NewStripe, Purpose};
 use crate::table::{Change, Read};
-use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, StripePlace, Sums};
+use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, StripePlace, Sums};
 use std::collections::BTreeSet;
 
 /// An order that was noted.
@@ -214,7 +214,7 @@ impl Change<'_> {
 
     fn commit_stripe(&self, new: &NewStripe, staged: &[Staged], now_ms: u64) -> Result<()> {
         for (index, block) in (0..).zip(&new.members) {
-            let Some(block) = *block else { continue };
+            let MemberState::Stored(block) = *block else { continue };
             let place = StripePlace { stripe: new.stripe, index };
             let staged = staged.iter().find(|staged| staged.copy.block == block);
             let kept = new.kept.iter().find(|copy| copy.block == block);

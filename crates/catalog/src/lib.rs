@@ -43,7 +43,7 @@ pub use garbage::Due;
 pub use intent::{Intent, Staged};
 pub use inventory::Reconciled;
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
-pub use rebuild::{Facts, FoundBlock, FoundStripe, Rebuilt};
+pub use rebuild::{FoundBlock, Rebuilt};
 pub use rows::{NewStripe, Purpose};
 pub use status::Counts;
 

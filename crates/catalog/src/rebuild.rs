@@ -8,7 +8,8 @@ use crate::error::{CatalogError, Result};
 use crate::rows::{MetaKey, ObjectRow, StripeRow};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
-use model::{BlockFacts, BlockId, Location, Part, StripeId, StripePlace, Sums};
+use model::note::{NotedMember, StripeNote};
+use model::{BlockFacts, BlockId, Contents, Location, MemberState, Part, StripeId, StripePlace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy that a node has, with its sidecar.
@@ -19,33 +20,9 @@ pub struct FoundBlock {
     /// Where, and which writing of it.
     pub location: Location,
     /// What its sidecar says of it.
-    pub facts: Facts,
+    pub facts: Contents,
     /// What its sidecar says of its stripe.
-    pub stripe: Option<FoundStripe>,
-}
-
-/// What is known of a block's contents.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// Its length.
-    pub stored_bytes: u64,
-    /// Its sums.
-    pub sums: Sums,
-    /// What of an object it is.
-    pub part: Option<Part>,
-}
-
-/// What a sidecar says of its stripe.
-#[derive(Clone, Debug)]
-pub struct FoundStripe {
-    /// Its id.
-    pub stripe: StripeId,
-    /// The code's name.
-    pub code: String,
-    /// Logical length of its blocks.
-    pub block_bytes: u64,
-    /// n of them; `None` is all zero.
-    pub members: Vec<Option<(BlockId, Facts)>>,
+    pub stripe: Option<StripeNote>,
 }
 
 /// What was restored.
@@ -89,8 +66,8 @@ impl Catalog {
 /// Everything that was found, sorted.
 struct Sight {
     copies: BTreeMap<BlockId, Vec<Location>>,
-    facts: BTreeMap<BlockId, Facts>,
-    stripes: BTreeMap<StripeId, FoundStripe>,
+    facts: BTreeMap<BlockId, Contents>,
+    stripes: BTreeMap<StripeId, StripeNote>,
     places: BTreeMap<BlockId, StripePlace>,
     /// Blocks that are on a node or can be decoded.
     had: BTreeSet<BlockId>,
@@ -105,7 +82,7 @@ impl Sight {
             places: BTreeMap::new(),
             had: BTreeSet::new(),
         };
-        let mut stripes: BTreeMap<StripeId, Vec<FoundStripe>> = BTreeMap::new();
+        let mut stripes: BTreeMap<StripeId, Vec<StripeNote>> = BTreeMap::new();
         for block in found {
             sight.had.insert(block.block);
             sight.copies.entry(block.block).or_default().push(block.location);
@@ -116,7 +93,8 @@ impl Sight {
         }
         for (id, versions) in stripes {
             // Parities of an attempt that was given up name other parities: the attempt of which most is there counts.
-            let there = |s: &FoundStripe| s.blocks().filter(|(block, _)| sight.had.contains(block)).count();
+            let there =
+                |s: &StripeNote| s.stored().filter(|member| sight.had.contains(&member.block)).count();
             if let Some(best) = versions.into_iter().max_by_key(there) {
                 sight.add_stripe(id, best, &recoverable);
             }
@@ -127,11 +105,11 @@ impl Sight {
     fn add_stripe(
         &mut self,
         id: StripeId,
-        stripe: FoundStripe,
+        stripe: StripeNote,
         recoverable: &impl Fn(&str, &[bool]) -> Vec<bool>,
     ) {
-        let there = |member: &Option<(BlockId, Facts)>| {
-            member.as_ref().is_none_or(|(block, _)| self.copies.contains_key(block))
+        let there = |member: &MemberState<NotedMember>| {
+            member.stored().is_none_or(|noted| self.copies.contains_key(&noted.block))
         };
         let usable: Vec<bool> = stripe.members.iter().map(there).collect();
         let had = recoverable(&stripe.code, &usable);
@@ -139,11 +117,11 @@ impl Sight {
             return;
         }
         for (index, (member, had)) in stripe.members.iter().zip(had).enumerate() {
-            let Some((block, facts)) = member else { continue };
+            let MemberState::Stored(NotedMember { block, contents, .. }) = member else { continue };
             if had {
                 self.had.insert(*block);
             }
-            self.facts.entry(*block).or_insert_with(|| facts.clone());
+            self.facts.entry(*block).or_insert_with(|| contents.clone());
             self.places.insert(*block, StripePlace { stripe: id, index: index as u16 });
         }
         self.stripes.insert(id, stripe);
@@ -231,12 +209,11 @@ impl Sight {
     fn write_stripes(&self, txn: &Change, live: &BTreeSet<BlockId>) -> Result<u64> {
         let mut count = 0;
         for (id, stripe) in &self.stripes {
-            if stripe.blocks().any(|(block, _)| live.contains(block)) {
-                let member = |m: &Option<(BlockId, Facts)>| m.as_ref().map(|&(block, _)| block);
+            if stripe.stored().any(|member| live.contains(&member.block)) {
                 let row = StripeRow {
                     code: stripe.code.clone(),
                     block_bytes: stripe.block_bytes,
-                    members: stripe.members.iter().map(member).collect(),
+                    members: stripe.members.iter().map(|state| state.map(|member| member.block)).collect(),
                 };
                 txn.put(id, &row)?;
                 count += 1;
@@ -251,7 +228,7 @@ impl Sight {
         for (&block, facts) in &self.facts {
             let stripe = self.places.get(&block).copied();
             let beside = stripe.and_then(|place| self.stripes.get(&place.stripe));
-            let needed = beside.is_some_and(|s| s.blocks().any(|(member, _)| live.contains(member)));
+            let needed = beside.is_some_and(|s| s.stored().any(|member| live.contains(&member.block)));
             if !live.contains(&block) && !needed {
                 continue;
             }
@@ -273,11 +250,5 @@ impl Sight {
             count += 1;
         }
         Ok(count)
-    }
-}
-
-impl FoundStripe {
-    fn blocks(&self) -> impl Iterator<Item = (&BlockId, &Facts)> {
-        self.members.iter().flatten().map(|(block, facts)| (block, facts))
     }
 }

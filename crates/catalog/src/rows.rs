@@ -12,7 +12,7 @@ pub use job::{JobRow, RecoveryRow};
 
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
-use model::{BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, NodeId, PutId, StripeId, Sums};
+use model::{BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
 use serde::{Deserialize, Serialize};
 
 /// Version of the whole catalog: which tables there are and what they mean.
@@ -95,9 +95,16 @@ pub(crate) struct StripeRow {
     pub code: String,
     /// Logical length of its blocks.
     pub block_bytes: u64,
-    /// n of them, `None` where a short stripe has an all-zero block that is stored nowhere.
+    /// n of them.
     #[serde(with = "form")]
-    pub members: Vec<Option<BlockId>>,
+    pub members: Vec<MemberState<BlockId>>,
+}
+
+impl StripeRow {
+    /// Its blocks that are stored.
+    pub fn stored(&self) -> impl Iterator<Item = BlockId> {
+        self.members.iter().filter_map(MemberState::stored).copied()
+    }
 }
 
 /// A put that has begun.

@@ -5,12 +5,14 @@ use crate::error::Result;
 use crate::rows::{GarbageRow, IntentRow, PlannedRow, PutRow, StripeRow};
 use crate::table::{Read, Snapshot};
 use crate::{
-    Catalog, CommittedBlock, FIRST_GENERATION, Facts, FoundBlock, FoundStripe, Intent, NewPut, NewStripe,
-    PlannedBlock, Purpose, Staged,
+    Catalog, CommittedBlock, FIRST_GENERATION, FoundBlock, Intent, NewPut, NewStripe, PlannedBlock, Purpose,
+    Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
+use model::note::{NotedMember, StripeNote};
 use model::{
-    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, NodeId, Part, PutId, StripeId, Sums,
+    BlockCopy, BlockFacts, BlockId, ClusterId, Contents, FlowId, Location, MemberState, NodeId, Part, PutId,
+    StripeId, Sums,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -130,7 +132,8 @@ impl Watched {
     fn encoding(&mut self, data: &[(BlockId, NodeId)], parity: Option<NodeId>) -> Intent {
         let (stripe, new) = (StripeId(self.id()), BlockId(self.id()));
         let kept = data.iter().map(|&(block, node)| BlockCopy { block, node, generation: FIRST_GENERATION });
-        let members = data.iter().map(|(block, _)| Some(*block)).chain(parity.map(|_| Some(new)));
+        let members =
+            data.iter().map(|&(block, _)| block).chain(parity.map(|_| new)).map(MemberState::Stored);
         let purpose = Purpose::Encode(NewStripe {
             stripe,
             code: format!("rs-{}+1", data.len()),
@@ -250,14 +253,17 @@ fn inventories(w: &mut Watched) {
 fn rebuilds(w: &mut Watched) {
     w.catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
     let part = |name: &str| Part { name: name.to_owned(), version: 1, offset: 0, last: true };
-    let facts = |part| Facts { stored_bytes: BYTES, sums: Sums::default(), part };
+    let facts = |part| Contents { stored_bytes: BYTES, sums: Sums::default(), part };
     let location = Location { node: NodeId(1), generation: FIRST_GENERATION };
     let (alone, data, parity) = (BlockId(1), BlockId(2), BlockId(3));
-    let stripe = FoundStripe {
+    let generation = FIRST_GENERATION;
+    let member = |block, contents| MemberState::Stored(NotedMember { block, generation, contents });
+    let stripe = StripeNote {
         stripe: StripeId(4),
         code: "rs-1+1".to_owned(),
+        index: 0,
         block_bytes: BYTES,
-        members: vec![Some((data, facts(Some(part("coded"))))), Some((parity, facts(None)))],
+        members: vec![member(data, facts(Some(part("coded")))), member(parity, facts(None))],
     };
     let copy = |block, facts, stripe| FoundBlock { block, location, facts, stripe };
     let found = vec![

@@ -6,7 +6,7 @@ use crate::blocks::referenced;
 use crate::error::Result;
 use crate::rows::{GarbageRow, ObjectRow, PlannedRow, StripeRow};
 use crate::table::{Read, Row};
-use model::{BlockFacts, NodeId};
+use model::{BlockFacts, MemberState, NodeId};
 use std::collections::BTreeSet;
 
 /// Counts over the whole catalog.
@@ -56,7 +56,10 @@ impl Catalog {
                 let usable = stripe
                     .members
                     .iter()
-                    .map(|member| member.map_or(Ok(true), |block| Ok(referenced(txn, block)?.lives(living))))
+                    .map(|state| match state {
+                        MemberState::Stored(block) => Ok(referenced(txn, *block)?.lives(living)),
+                        MemberState::Zero => Ok(true),
+                    })
                     .collect::<Result<Vec<bool>>>()?;
                 let missing = usable.iter().filter(|usable| !**usable).count();
                 if missing > 0 {

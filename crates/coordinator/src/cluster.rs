@@ -3,9 +3,8 @@
 use crate::error::Result;
 use crate::health::Report;
 use crate::shared::{Shared, now_ms};
-use catalog::{Facts, FoundBlock, FoundStripe};
-use model::Switch;
-use model::{BlockId, Location, NodeId, Part, StripeId};
+use catalog::FoundBlock;
+use model::{BlockId, Contents, Location, NodeId, Switch, note};
 use plan::decide::{DecideError, NodeFacts};
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,44 +165,18 @@ fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
     if stored.damaged {
         return None;
     }
-    let block = BlockId::from_slice(&stored.block).ok()?;
-    let stripe = match stored.stripe {
-        Some(info) => Some(found_stripe(info)?),
-        None => None,
+    let stripe = match stored.stripe.as_slice() {
+        [] => None,
+        note => Some(note::decode(note).ok()?),
     };
     Some(FoundBlock {
-        block,
+        block: BlockId::from_slice(&stored.block).ok()?,
         location: Location { node, generation: stored.generation },
-        facts: Facts {
+        facts: Contents {
             stored_bytes: stored.stored_bytes,
             sums: wire::codec::block::sums(&stored.digest, &stored.fingerprint)?,
-            part: stored.object.map(part_row),
+            part: stored.object.map(Into::into),
         },
         stripe,
     })
-}
-
-fn found_stripe(info: proto::StripeInfo) -> Option<FoundStripe> {
-    let member = |member: proto::StripeMember| {
-        if member.block.is_empty() {
-            return Some(None);
-        }
-        let facts = Facts {
-            stored_bytes: member.stored_bytes,
-            sums: wire::codec::block::sums(&member.digest, &member.fingerprint)?,
-            part: member.object.map(part_row),
-        };
-        Some(Some((BlockId::from_slice(&member.block).ok()?, facts)))
-    };
-    Some(FoundStripe {
-        stripe: StripeId::from_slice(&info.stripe).ok()?,
-        code: info.code,
-        block_bytes: info.block_bytes,
-        members: info.members.into_iter().map(member).collect::<Option<_>>()?,
-    })
-}
-
-fn part_row(part: proto::ObjectPart) -> Part {
-    let proto::ObjectPart { name, version, offset, last } = part;
-    Part { name, version, offset, last }
 }

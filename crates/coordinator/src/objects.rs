@@ -6,7 +6,9 @@ use crate::error::{CoordinatorError, Result};
 use crate::shared::{Shared, now_ms};
 use catalog::{CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock};
 use flow::limits;
-use model::{BlockId, FlowId, NodeId, Part, Peer, Placement, PutId, StripePlacement, Sums};
+use model::{
+    BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripePlacement, Sums,
+};
 use plan::Draw;
 use plan::decide::{DecideError, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
 use std::collections::BTreeSet;
@@ -198,8 +200,8 @@ fn block_infos(blocks: &[Placement], living: &BTreeSet<NodeId>) -> Vec<proto::Bl
 }
 
 fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<NodeId>) -> proto::StripeStatus {
-    let member = |member: &Option<(BlockId, model::BlockFacts)>| {
-        let Some((block, row)) = member else { return proto::StripeMemberStatus::default() };
+    let member = |state: &MemberState<(BlockId, BlockFacts)>| {
+        let MemberState::Stored((block, row)) = state else { return proto::StripeMemberStatus::default() };
         let alive = row.locations.iter().find(|l| living.contains(&l.node));
         proto::StripeMemberStatus {
             block: block.to_vec(),

@@ -80,6 +80,58 @@ pub struct Part {
     pub last: bool,
 }
 
+/// What is known of a block's contents.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contents {
+    /// Without the zeros at its end.
+    pub stored_bytes: u64,
+    /// As far as they are known.
+    pub sums: Sums,
+    /// `None` for a parity.
+    pub part: Option<Part>,
+}
+
+/// A member of a stripe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberState<T> {
+    /// A block that nodes store.
+    Stored(T),
+    /// A short stripe has no such block: it is all zero, and stored nowhere.
+    Zero,
+}
+
+impl<T> MemberState<T> {
+    /// The block, if there is one.
+    pub fn stored(&self) -> Option<&T> {
+        match self {
+            MemberState::Stored(block) => Some(block),
+            MemberState::Zero => None,
+        }
+    }
+
+    /// The same state of something else.
+    pub fn map<'a, U>(&'a self, change: impl FnOnce(&'a T) -> U) -> MemberState<U> {
+        self.stored().map(change).into()
+    }
+
+    /// The same state of something else, unless that fails.
+    ///
+    /// # Errors
+    /// As `change`.
+    pub fn try_map<'a, U, E>(
+        &'a self,
+        change: impl FnOnce(&'a T) -> Result<U, E>,
+    ) -> Result<MemberState<U>, E> {
+        self.stored().map(change).transpose().map(Into::into)
+    }
+}
+
+impl<T> From<Option<T>> for MemberState<T> {
+    fn from(block: Option<T>) -> MemberState<T> {
+        block.map_or(MemberState::Zero, MemberState::Stored)
+    }
+}
+
 /// Where a block stands in a stripe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StripePlace {

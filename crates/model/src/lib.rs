@@ -14,7 +14,9 @@ mod placement;
 mod switch;
 
 pub use assign::Assign;
-pub use block::{BlockCopy, BlockFacts, Location, Part, StoredCopy, StripePlace, Sums};
+pub use block::{
+    BlockCopy, BlockFacts, Contents, Location, MemberState, Part, StoredCopy, StripePlace, Sums,
+};
 pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StripeId, Token};
 pub use node::{NodeId, Peer};

@@ -1,15 +1,23 @@
-//! The note of a stripe: what a sidecar says of its block's stripe, written out straight from where it is kept. It is most of
-//! a plan's bytes, and only the node that writes the block reads it: so it travels encoded, and nobody makes a message of it
-//! on the way. Its bytes are those of the message `StripeInfo` of the control protocol, which a test of `wire` holds.
+//! The note of a stripe: what a sidecar says of its block's stripe, enough to restore the stripe's row from any parity. It
+//! has one encoding, which plans carry and sidecars keep; it is most of a plan's bytes, so it is written out straight from
+//! where its facts are kept, and only who rebuilds a catalog reads it.
+//!
+//! ```text
+//! 0   version (1) | stripe's id (16) | index of the block (2) | logical length of a block (8) | code's name (string)
+//!     members (2), each: 0 if it is all zero, else
+//!         1 | block (16) | generation (8) | stored length (8)
+//!         digest (0, or 1 and 32 bytes) | fingerprint (0, or 1 and 128 bytes)
+//!         part (0, or 1 | object's name (string) | version (8) | offset (8) | 1 if the object ends with it, else 0)
+//! ```
+//!
+//! Ids are big-endian, numbers little-endian; a string is its length (2) and its bytes.
 
-use crate::block::Part;
+use crate::block::{Contents, MemberState, Part, Sums};
 use crate::id::{BlockId, StripeId};
+use gf::Fingerprint;
 
-/// How Protocol Buffers mark a number …
-const VARINT: u64 = 0;
-
-/// … and bytes, or a message, whose length comes first.
-const LENGTH_DELIMITED: u64 = 2;
+/// Another one is not read.
+pub const VERSION: u8 = 1;
 
 /// A stripe, as its own row has it.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +30,7 @@ pub struct StripeFacts<'a> {
     pub block_bytes: u64,
 }
 
-/// A member of a stripe.
+/// A member of a stripe, where it is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberFacts<'a> {
     /// Identity.
@@ -31,113 +39,242 @@ pub struct MemberFacts<'a> {
     pub generation: u64,
     /// Without the zeros at its end.
     pub stored_bytes: u64,
-    /// BLAKE3; empty if it is not known.
-    pub digest: &'a [u8],
-    /// Empty if it is not known.
-    pub fingerprint: &'a [u8],
+    /// As far as they are known.
+    pub sums: Sums,
     /// What of an object it is.
-    pub object: Option<&'a Part>,
+    pub part: Option<&'a Part>,
 }
 
-/// The note of member `index`. Absent members, which are all zero, are `None`.
+/// A note, read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StripeNote {
+    /// The stripe.
+    pub stripe: StripeId,
+    /// The code's name.
+    pub code: String,
+    /// Which member the block is whose note it is.
+    pub index: u16,
+    /// Logical length of its blocks.
+    pub block_bytes: u64,
+    /// n of them, as they were known when the block was written.
+    pub members: Vec<MemberState<NotedMember>>,
+}
+
+impl StripeNote {
+    /// Its blocks that are stored.
+    pub fn stored(&self) -> impl Iterator<Item = &NotedMember> {
+        self.members.iter().filter_map(MemberState::stored)
+    }
+}
+
+/// A member, as a note tells of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotedMember {
+    /// Identity.
+    pub block: BlockId,
+    /// The newest then.
+    pub generation: u64,
+    /// What was known of it.
+    pub contents: Contents,
+}
+
+/// Bytes that are no note, or one of another version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadNote(&'static str);
+
+/// The note of member `index`.
 pub fn encode<'a>(
     facts: StripeFacts<'_>,
     index: u16,
-    members: impl ExactSizeIterator<Item = Option<MemberFacts<'a>>>,
+    members: impl ExactSizeIterator<Item = MemberState<MemberFacts<'a>>>,
 ) -> Vec<u8> {
     // As long as members that are parts of objects with names of usual length.
-    let mut out = Vec::with_capacity(64 + members.len() * 256);
-    bytes(&mut out, 1, &facts.stripe.to_bytes());
-    bytes(&mut out, 2, facts.code.as_bytes());
-    number(&mut out, 3, index.into());
-    number(&mut out, 4, facts.block_bytes);
-    members.for_each(|member| message(&mut out, 5, &member));
+    let mut out = Vec::with_capacity(64 + members.len() * 288);
+    out.push(VERSION);
+    out.extend_from_slice(&facts.stripe.to_bytes());
+    out.extend_from_slice(&index.to_le_bytes());
+    out.extend_from_slice(&facts.block_bytes.to_le_bytes());
+    string(&mut out, facts.code);
+    out.extend_from_slice(&(members.len() as u16).to_le_bytes());
+    members.for_each(|state| member(&mut out, &state));
     out
 }
 
-/// The fields of a message.
-trait Fields {
-    fn put_to<O: Out>(&self, out: &mut O);
+fn member(out: &mut Vec<u8>, state: &MemberState<MemberFacts<'_>>) {
+    let MemberState::Stored(facts) = state else { return out.push(0) };
+    out.push(1);
+    out.extend_from_slice(&facts.block.to_bytes());
+    out.extend_from_slice(&facts.generation.to_le_bytes());
+    out.extend_from_slice(&facts.stored_bytes.to_le_bytes());
+    known(out, facts.sums.digest.as_ref().map(<[u8; 32]>::as_slice));
+    known(out, facts.sums.fingerprint.as_ref().map(|fingerprint| fingerprint.as_bytes().as_slice()));
+    let Some(part) = facts.part else { return out.push(0) };
+    out.push(1);
+    string(out, &part.name);
+    out.extend_from_slice(&part.version.to_le_bytes());
+    out.extend_from_slice(&part.offset.to_le_bytes());
+    out.push(part.last.into());
 }
 
-impl Fields for Option<MemberFacts<'_>> {
-    fn put_to<O: Out>(&self, out: &mut O) {
-        let Some(facts) = self else { return };
-        bytes(out, 1, &facts.block.to_bytes());
-        number(out, 2, facts.generation);
-        number(out, 3, facts.stored_bytes);
-        bytes(out, 4, facts.digest);
-        bytes(out, 5, facts.fingerprint);
-        if let Some(object) = &facts.object {
-            message(out, 6, *object);
+fn known(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    out.push(bytes.is_some().into());
+    out.extend_from_slice(bytes.unwrap_or_default());
+}
+
+/// Names of codes and objects are shorter than its limit.
+fn string(out: &mut Vec<u8>, text: &str) {
+    let bytes = &text.as_bytes()[..text.len().min(u16::MAX.into())];
+    out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// What a note says.
+///
+/// # Errors
+/// [`BadNote`] for anything that [`encode`] of this version does not write.
+pub fn decode(bytes: &[u8]) -> Result<StripeNote, BadNote> {
+    let mut from = Reader(bytes);
+    if from.byte()? != VERSION {
+        return Err(BadNote("a stripe's note of another version"));
+    }
+    let stripe = StripeId(from.id()?);
+    let index = from.short()?;
+    let block_bytes = from.number()?;
+    let code = from.string()?;
+    let members = (0..from.short()?).map(|_| from.member()).collect::<Result<_, _>>()?;
+    match from.0 {
+        [] => Ok(StripeNote { stripe, code, index, block_bytes, members }),
+        _ => Err(BadNote("bytes follow a stripe's note")),
+    }
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], BadNote> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(BadNote("a stripe's note is cut off"))?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, BadNote> {
+        self.take().map(|[byte]| byte)
+    }
+
+    fn short(&mut self) -> Result<u16, BadNote> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn number(&mut self) -> Result<u64, BadNote> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn id(&mut self) -> Result<u128, BadNote> {
+        self.take().map(u128::from_be_bytes)
+    }
+
+    fn yes(&mut self) -> Result<bool, BadNote> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(BadNote("a stripe's note says neither yes nor no")),
         }
     }
-}
 
-impl Fields for Part {
-    fn put_to<O: Out>(&self, out: &mut O) {
-        bytes(out, 1, self.name.as_bytes());
-        number(out, 2, self.version);
-        number(out, 3, self.offset);
-        number(out, 4, self.last.into());
+    fn known<const N: usize>(&mut self) -> Result<Option<[u8; N]>, BadNote> {
+        if self.yes()? { self.take().map(Some) } else { Ok(None) }
+    }
+
+    fn string(&mut self) -> Result<String, BadNote> {
+        let length = self.short()?.into();
+        let (text, rest) = self.0.split_at_checked(length).ok_or(BadNote("a stripe's note is cut off"))?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec()).map_err(|_| BadNote("a name in a stripe's note is none"))
+    }
+
+    fn member(&mut self) -> Result<MemberState<NotedMember>, BadNote> {
+        if !self.yes()? {
+            return Ok(MemberState::Zero);
+        }
+        let (block, generation, stored_bytes) = (BlockId(self.id()?), self.number()?, self.number()?);
+        let sums = Sums { digest: self.known()?, fingerprint: self.known()?.map(Fingerprint::from_bytes) };
+        let part = if self.yes()? { Some(self.part()?) } else { None };
+        Ok(MemberState::Stored(NotedMember {
+            block,
+            generation,
+            contents: Contents { stored_bytes, sums, part },
+        }))
+    }
+
+    fn part(&mut self) -> Result<Part, BadNote> {
+        let (name, version, offset) = (self.string()?, self.number()?, self.number()?);
+        Ok(Part { name, version, offset, last: self.yes()? })
     }
 }
 
-/// Where a message goes, or a count of its bytes.
-trait Out {
-    fn put(&mut self, bytes: &[u8]);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Out for Vec<u8> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
+    fn part() -> Part {
+        Part { name: "höhe/x".to_owned(), version: 300, offset: 1 << 40, last: true }
     }
-}
 
-impl Out for usize {
-    fn put(&mut self, bytes: &[u8]) {
-        *self += bytes.len();
+    /// A data block of which all is known, a new parity, and one that is all zero.
+    fn note(part: &Part) -> Vec<u8> {
+        let sums = Sums { digest: Some([7; 32]), fingerprint: Some(Fingerprint::from_bytes([9; 128])) };
+        let data =
+            MemberFacts { block: BlockId(5), generation: 4, stored_bytes: 70_000, sums, part: Some(part) };
+        let parity = MemberFacts { block: BlockId(6), sums: Sums::default(), part: None, ..data };
+        let facts = StripeFacts { stripe: StripeId(2), code: "rs-2+1", block_bytes: 1 << 26 };
+        let members = [MemberState::Stored(data), MemberState::Zero, MemberState::Stored(parity)];
+        encode(facts, 2, members.into_iter())
     }
-}
 
-/// Fields that are zero or empty are left out, as Protocol Buffers want it.
-fn number<O: Out>(out: &mut O, tag: u32, value: u64) {
-    if value > 0 {
-        key(out, tag, VARINT);
-        varint(out, value);
+    #[test]
+    fn what_a_note_says_is_read_back() {
+        let part = part();
+        let read = decode(&note(&part)).unwrap();
+        assert_eq!((read.stripe, read.code.as_str(), read.index), (StripeId(2), "rs-2+1", 2));
+        let [MemberState::Stored(data), MemberState::Zero, MemberState::Stored(parity)] = &read.members[..]
+        else {
+            panic!("{:?}", read.members);
+        };
+        assert_eq!((data.block, data.generation, data.contents.stored_bytes), (BlockId(5), 4, 70_000));
+        assert_eq!((data.contents.part.as_ref(), data.contents.sums.digest), (Some(&part), Some([7; 32])));
+        assert_eq!((&parity.contents.part, parity.contents.sums), (&None, Sums::default()));
     }
-}
 
-fn bytes<O: Out>(out: &mut O, tag: u32, value: &[u8]) {
-    if !value.is_empty() {
-        key(out, tag, LENGTH_DELIMITED);
-        varint(out, value.len() as u64);
-        out.put(value);
+    #[test]
+    fn notes_stay_as_they_are() {
+        let mut expected = vec![1];
+        expected.extend_from_slice(&2_u128.to_be_bytes());
+        expected.extend_from_slice(&[2, 0, 0, 0, 0, 4, 0, 0, 0, 0, 6, 0]);
+        expected.extend_from_slice(b"rs-2+1");
+        expected.extend_from_slice(&[3, 0]);
+        let member = |block: u128| {
+            let mut bytes = vec![1];
+            bytes.extend_from_slice(&block.to_be_bytes());
+            bytes.extend_from_slice(&[4, 0, 0, 0, 0, 0, 0, 0, 0x70, 0x11, 1, 0, 0, 0, 0, 0]);
+            bytes
+        };
+        expected.extend(member(5));
+        expected.extend([&[1][..], &[7; 32], &[1], &[9; 128], &[1, 7, 0], "höhe/x".as_bytes()].concat());
+        expected.extend_from_slice(&[44, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1]);
+        expected.push(0);
+        expected.extend(member(6));
+        expected.extend_from_slice(&[0, 0, 0]);
+        assert_eq!(note(&part()), expected);
     }
-}
 
-/// A message within one: its length comes first.
-fn message<O: Out>(out: &mut O, tag: u32, fields: &impl Fields) {
-    let mut length = 0_usize;
-    fields.put_to(&mut length);
-    key(out, tag, LENGTH_DELIMITED);
-    varint(out, length as u64);
-    fields.put_to(out);
-}
-
-fn key<O: Out>(out: &mut O, tag: u32, kind: u64) {
-    varint(out, u64::from(tag << 3) | kind);
-}
-
-/// Seven bits to a byte, the lowest first.
-fn varint<O: Out>(out: &mut O, mut value: u64) {
-    let mut digits = [0; 10];
-    let mut length = 0;
-    while value >= 0x80 {
-        digits[length] = value as u8 | 0x80;
-        length += 1;
-        value >>= 7;
+    #[test]
+    fn what_is_no_note_is_refused() {
+        let whole = note(&part());
+        (0..whole.len()).for_each(|length| assert!(decode(&whole[..length]).is_err(), "{length} bytes"));
+        assert!(decode(&[&whole[..], &[0]].concat()).is_err());
+        let another = [&[2], &whole[1..]].concat();
+        assert_eq!(decode(&another).unwrap_err().to_string(), "a stripe's note of another version");
     }
-    digits[length] = value as u8;
-    out.put(&digits[..=length]);
 }

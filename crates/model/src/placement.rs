@@ -1,6 +1,6 @@
 //! Blocks together with their stripes: all that a decision about one needs.
 
-use crate::block::BlockFacts;
+use crate::block::{BlockFacts, MemberState};
 use crate::id::{BlockId, StripeId};
 use crate::node::NodeId;
 use crate::note::{self, MemberFacts, StripeFacts};
@@ -28,26 +28,35 @@ pub struct StripePlacement {
     pub code: String,
     /// Logical length of its blocks.
     pub block_bytes: u64,
-    /// n of them, `None` where a short stripe has an all-zero block that is stored nowhere.
-    pub members: Vec<Option<(BlockId, BlockFacts)>>,
+    /// n of them.
+    pub members: Vec<MemberState<(BlockId, BlockFacts)>>,
     /// Nodes that hold one of its blocks, dead or alive, or are being written one.
     pub holders: BTreeSet<NodeId>,
 }
 
 impl StripePlacement {
+    /// Its blocks that are stored.
+    pub fn stored(&self) -> impl Iterator<Item = &(BlockId, BlockFacts)> {
+        self.members.iter().filter_map(MemberState::stored)
+    }
+
     /// Which members can be read from living nodes, or are known to be zero.
     pub fn usable(&self, living: &BTreeSet<NodeId>) -> Vec<bool> {
-        self.members.iter().map(|m| m.as_ref().is_none_or(|(_, facts)| facts.lives(living))).collect()
+        let is_usable = |member: &MemberState<(BlockId, BlockFacts)>| {
+            member.stored().is_none_or(|(_, facts)| facts.lives(living))
+        };
+        self.members.iter().map(is_usable).collect()
     }
 
     /// What the sidecar of member `index` says of its stripe. Generations are those that `remade` tells; for other
     /// members it is the newest that is known.
     pub fn note(&self, index: u16, remade: impl Fn(u16) -> Option<u64>) -> Vec<u8> {
         let facts = StripeFacts { stripe: self.id, code: &self.code, block_bytes: self.block_bytes };
-        let members = self.members.iter().enumerate().map(|(member, stored)| {
-            let (block, facts) = stored.as_ref()?;
-            let facts = facts.as_member(*block);
-            Some(MemberFacts { generation: remade(member as u16).unwrap_or(facts.generation), ..facts })
+        let members = self.members.iter().enumerate().map(|(member, state)| {
+            state.map(|(block, facts)| {
+                let facts = facts.as_member(*block);
+                MemberFacts { generation: remade(member as u16).unwrap_or(facts.generation), ..facts }
+            })
         });
         note::encode(facts, index, members)
     }
@@ -60,9 +69,8 @@ impl BlockFacts {
             block,
             generation: self.locations.iter().map(|l| l.generation).max().unwrap_or(self.last_generation),
             stored_bytes: self.stored_bytes,
-            digest: self.sums.digest.as_ref().map_or(&[], |digest| digest),
-            fingerprint: self.sums.fingerprint.as_ref().map_or(&[], |fingerprint| fingerprint.as_bytes()),
-            object: self.part.as_ref(),
+            sums: self.sums,
+            part: self.part.as_ref(),
         }
     }
 }

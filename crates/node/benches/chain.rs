@@ -13,7 +13,7 @@ use exec::{DriverIo, Engine};
 use flow::bound::{Binding, FlowHeader, Participant, bind};
 use flow::{Flow, FlowPlan, Geometry, Helper, Member, RepairRequest, Scheme, Site, Symbol};
 use model::{BlockId, FlowId, NodeId, Peer, StoredCopy, Token};
-use node::store::BlockFacts;
+use node::store::NewBlock;
 use node::{Config, Node};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -95,12 +95,12 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
         std::fs::write(folder.join(format!("bare-{hop}")), &bytes).unwrap();
         let mut writer = node.shared().flows.store.writer(id, 1).unwrap();
         writer.write(0, &bytes, None).unwrap();
-        let facts = BlockFacts {
+        let facts = NewBlock {
             stored_bytes: BLOCK_BYTES,
             alpha: 1,
             symbol_bytes: BLOCK_BYTES,
-            object: None,
-            stripe: None,
+            part: None,
+            note: Vec::new(),
         };
         writer.finish(facts, None).unwrap();
         nodes.push(node);

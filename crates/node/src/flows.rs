@@ -1,20 +1,17 @@
 //! The block store as the flow executor sees it.
 
 use crate::cache::BlockCache;
-use crate::store::{
-    BlockFacts, BlockReader, BlockWriter, Digest, ObjectPart, Staged, Store, StoreError, StripeInfo,
-    StripeMember,
-};
+use crate::store::{BlockMeta, BlockReader, BlockWriter, NewBlock, Staged, Store, StoreError};
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
 use flow::bound::{BlockWrite, FlowHeader};
-use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
-use model::{BlockId, Cause, Fault, Part, StoredCopy, StripeId, Sums};
+use gf::{CHUNK_BYTES, Fingerprint};
+use model::{BlockId, Cause, Fault, StoredCopy, Sums, note};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
-use wire::{Message, proto};
+use wire::proto;
 
 /// Corrupt blocks remembered for the coordinator; one that is told of so many has other worries.
 const MAX_CORRUPT: usize = 4096;
@@ -97,16 +94,20 @@ impl BlockStore for FlowStore {
 
     fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
         let (block, sums) = (write.block, write.sums);
-        let facts = BlockFacts {
+        if !write.note.is_empty() {
+            note::decode(&write.note)
+                .map_err(|bad| Fault::new(Cause::Invalid, bad.to_string()).about(block))?;
+        }
+        let facts = NewBlock {
             stored_bytes: write.stored_bytes,
             alpha: header.geometry.alpha,
             symbol_bytes: header.geometry.symbol_bytes(),
-            object: write.part.clone().map(object_part),
-            stripe: stripe_info(&write.note)?,
+            part: write.part.clone(),
+            note: write.note.clone(),
         };
         let writer = self.store.writer(block, write.generation).map_err(|e| self.fault(block, e))?;
         let (member, corrupt) = (write.member, Arc::clone(&self.corrupt));
-        Ok(Box::new(NewBlock { block, member, writer, facts, sums, corrupt }))
+        Ok(Box::new(Sink { block, member, writer, facts, sums, corrupt }))
     }
 
     fn report_corrupt(&self, block: BlockId) {
@@ -148,16 +149,16 @@ impl BlockSource for OpenBlock {
     }
 }
 
-struct NewBlock {
+struct Sink {
     block: BlockId,
     member: Member,
     writer: BlockWriter,
-    facts: BlockFacts,
+    facts: NewBlock,
     sums: Sums,
     corrupt: Arc<Corrupt>,
 }
 
-impl BlockSink for NewBlock {
+impl BlockSink for Sink {
     fn write(
         &mut self,
         offset: u64,
@@ -204,7 +205,7 @@ pub fn listed_block(copy: StoredCopy) -> proto::StoredBlock {
 }
 
 /// What a listing tells of a block with its sidecar.
-pub fn stored_block(meta: &crate::store::BlockMeta) -> proto::StoredBlock {
+pub fn stored_block(meta: &BlockMeta) -> proto::StoredBlock {
     proto::StoredBlock {
         block: meta.block.to_vec(),
         generation: meta.generation,
@@ -212,83 +213,8 @@ pub fn stored_block(meta: &crate::store::BlockMeta) -> proto::StoredBlock {
         digest: meta.digest.to_vec(),
         fingerprint: meta.fingerprint.as_bytes().to_vec(),
         alpha: u32::from(meta.alpha),
-        object: meta.object.as_ref().map(object_message),
-        stripe: meta.stripe.as_ref().map(stripe_message),
+        object: meta.part.clone().map(Into::into),
+        stripe: meta.note.clone(),
         damaged: false,
     }
-}
-
-fn object_part(part: Part) -> ObjectPart {
-    let Part { name, version, offset, last } = part;
-    ObjectPart { name, version, offset, last }
-}
-
-fn object_message(part: &ObjectPart) -> proto::ObjectPart {
-    proto::ObjectPart { name: part.name.clone(), version: part.version, offset: part.offset, last: part.last }
-}
-
-fn stripe_info(encoded: &[u8]) -> Result<Option<StripeInfo>, Fault> {
-    if encoded.is_empty() {
-        return Ok(None);
-    }
-    let info = proto::StripeInfo::decode(encoded).map_err(|_| invalid("what is said of the stripe"))?;
-    let member = |m: &proto::StripeMember| {
-        Ok(StripeMember {
-            block: if m.block.is_empty() { None } else { Some(id(&m.block)?) },
-            generation: m.generation,
-            stored_bytes: m.stored_bytes,
-            // A parity's are not known before it is made; its own sidecar has them.
-            digest: if m.digest.is_empty() { [0; 32] } else { digest(&m.digest)? },
-            fingerprint: if m.fingerprint.is_empty() {
-                Fingerprint::ZERO
-            } else {
-                fingerprint(&m.fingerprint)?
-            },
-            object: m.object.clone().map(|part| object_part(part.into())),
-        })
-    };
-    Ok(Some(StripeInfo {
-        stripe: StripeId::from_slice(&info.stripe).map_err(|_| invalid("stripe id"))?,
-        code: info.code.clone(),
-        index: info.index.try_into().map_err(|_| invalid("index in the stripe"))?,
-        block_bytes: info.block_bytes,
-        members: info.members.iter().map(member).collect::<Result<_, Fault>>()?,
-    }))
-}
-
-fn stripe_message(info: &StripeInfo) -> proto::StripeInfo {
-    // Zeros stand for what was not known when the sidecar was written: see `stripe_info`.
-    let known = |sum: &[u8]| if sum.iter().all(|byte| *byte == 0) { Vec::new() } else { sum.to_vec() };
-    let member = |m: &StripeMember| proto::StripeMember {
-        block: m.block.map(BlockId::to_vec).unwrap_or_default(),
-        generation: m.generation,
-        stored_bytes: m.stored_bytes,
-        digest: known(&m.digest),
-        fingerprint: known(m.fingerprint.as_bytes()),
-        object: m.object.as_ref().map(object_message),
-    };
-    proto::StripeInfo {
-        stripe: info.stripe.to_vec(),
-        code: info.code.clone(),
-        index: u32::from(info.index),
-        block_bytes: info.block_bytes,
-        members: info.members.iter().map(member).collect(),
-    }
-}
-
-fn id(bytes: &[u8]) -> Result<BlockId, Fault> {
-    BlockId::from_slice(bytes).map_err(|_| invalid("block id"))
-}
-
-fn digest(bytes: &[u8]) -> Result<Digest, Fault> {
-    bytes.try_into().map_err(|_| invalid("digest"))
-}
-
-fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, Fault> {
-    let bytes: [u8; FINGERPRINT_BYTES] = bytes.try_into().map_err(|_| invalid("fingerprint"))?;
-    Ok(Fingerprint::from_bytes(bytes))
-}
-
-fn invalid(what: &str) -> Fault {
-    Fault::new(Cause::Invalid, format!("{what} of a block to write"))
 }

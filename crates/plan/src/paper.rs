@@ -17,8 +17,8 @@ use crate::{ByNode, Draw, LeastRecent, RackId, Topology};
 use core::time::Duration;
 use flow::{FlowPlan, Scheme, limits};
 use model::{
-    Assign, BlockFacts, BlockId, FlowId, Location, NodeId, Part, Placement, StripeId, StripePlace,
-    StripePlacement, Sums, Token,
+    Assign, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Part, Placement, StripeId,
+    StripePlace, StripePlacement, Sums, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -223,7 +223,7 @@ fn placement(paper: &Paper, n: usize, stripe: usize, draw: &mut Draw) -> Placeme
         dead: false,
     };
     let lost = nodes.iter().position(|&node| node == LOST).unwrap_or(0);
-    let members: Vec<_> = (0..n).map(|index| Some((block(index), row(index)))).collect();
+    let members: Vec<_> = (0..n).map(|index| MemberState::Stored((block(index), row(index)))).collect();
     Placement {
         block: block(lost),
         facts: row(lost),

@@ -2,7 +2,7 @@
 
 use super::StripeRow;
 use crate::form;
-use model::{BlockCopy, BlockId, NodeId, StripeId};
+use model::{BlockCopy, BlockId, MemberState, NodeId, StripeId};
 use serde::{Deserialize, Serialize};
 
 /// An order of the coordinator under way: what its flow may write, and what that is for.
@@ -39,7 +39,7 @@ pub struct NewStripe {
     pub block_bytes: u64,
     /// n members; parities are new ids.
     #[serde(with = "form")]
-    pub members: Vec<Option<BlockId>>,
+    pub members: Vec<MemberState<BlockId>>,
     /// How many of the members, from the first on, are data.
     pub data: u16,
     /// Which copies of data blocks stay; the flow writes the other members.

@@ -10,7 +10,7 @@ use catalog::{
     Purpose, Result, Staged, restore,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
-use model::{BlockCopy, BlockId, ClusterId, FlowId, NodeId, PutId, StripeId, Sums};
+use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -190,7 +190,7 @@ fn encode(catalog: &Catalog, data: [BlockId; 2], parity: BlockId) -> Result<()> 
         stripe: StripeId(parity.0),
         code: "rs-2+1".to_owned(),
         block_bytes: BYTES,
-        members: data.into_iter().chain([parity]).map(Some).collect(),
+        members: data.into_iter().chain([parity]).map(MemberState::Stored).collect(),
         data: 2,
         kept: kept.collect(),
     });

@@ -33,7 +33,7 @@ impl Attempt<'_> {
             stripe: StripeId(rand::random()),
             code: code.name().to_owned(),
             block_bytes: blocks.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0),
-            members: data.iter().map(|&block| Some(block)).chain(absent).chain(parities).collect(),
+            members: data.iter().copied().map(Some).chain(absent).chain(parities).map(Into::into).collect(),
             data: code.k() as u16,
             kept,
         });

@@ -4,7 +4,7 @@ use super::{Attempt, Order, Outcome, RepairOptions, Step, Wanted};
 use crate::error::{CoordinatorError, Result};
 use crate::shared::now_ms;
 use catalog::{CatalogError, Purpose};
-use model::{BlockId, NodeId, Placement, StripePlacement};
+use model::{BlockId, MemberState, NodeId, Placement, StripePlacement};
 use plan::decide::{World, requestors};
 
 /// What is to be made.
@@ -132,7 +132,7 @@ pub(crate) fn lost(placement: &Placement, view: &World, members: &[u16]) -> Resu
     let living = view.living();
     let mut lost = Vec::new();
     for (index, member) in (0..).zip(&stripe.members) {
-        let Some((block, facts)) = member else { continue };
+        let MemberState::Stored((block, facts)) = member else { continue };
         if members.contains(&index) || (members.is_empty() && !facts.lives(&living)) {
             let stripe = StripePlacement { index, ..stripe.clone() };
             lost.push(Placement { block: *block, facts: facts.clone(), stripe: Some(stripe) });

@@ -1,16 +1,15 @@
 //! What a sidecar says about its block: enough to restore a lost catalog from the nodes alone (FLOW.md, "Order of
-//! writes"). Encoded with postcard inside the sidecar; a change of any type here is a new sidecar version.
+//! writes"). Encoded with postcard inside the sidecar; a change of the form here is a new sidecar version.
 
 use super::Digest;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
-use model::{BlockId, StripeId};
+use model::{BlockId, Part};
 use serde::{Deserialize, Serialize};
 
 /// A stored block.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockMeta {
     /// Which block.
-    #[serde(with = "id")]
     pub block: BlockId,
     /// Distinguishes copies of one id that were written at different times.
     pub generation: u64,
@@ -19,69 +18,20 @@ pub struct BlockMeta {
     /// BLAKE3 of the data file.
     pub digest: Digest,
     /// The block's fingerprint: its symbols' folded into one.
-    #[serde(with = "fingerprint")]
     pub fingerprint: Fingerprint,
     /// Symbols per block (α).
     pub alpha: u16,
     /// Bytes of a whole symbol; symbol i begins at byte i · `symbol_bytes` of the block.
     pub symbol_bytes: u64,
     /// The piece of an object that the block is; none for a parity.
-    pub object: Option<ObjectPart>,
-    /// The stripe that the block was written for; none before it is encoded.
-    pub stripe: Option<StripeInfo>,
-}
-
-/// A piece of an object.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ObjectPart {
-    /// Name of the object.
-    pub name: String,
-    /// Version of the object.
-    pub version: u64,
-    /// Where in the object the block's first byte lies.
-    pub offset: u64,
-    /// Whether the object ends with this block.
-    pub last: bool,
-}
-
-/// A stripe as a whole. A parity's sidecar holds all its members, so that any parity can restore the stripe's row.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct StripeInfo {
-    /// The stripe.
-    #[serde(with = "id")]
-    pub stripe: StripeId,
-    /// Name of its code.
-    pub code: String,
-    /// Index of this block in it.
-    pub index: u16,
-    /// Logical length of every member, in bytes.
-    pub block_bytes: u64,
-    /// Members 0 … n−1 as far as they were known when the block was written.
-    pub members: Vec<StripeMember>,
-}
-
-/// A member of a stripe.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct StripeMember {
-    /// The block; none for an absent member, which is all zero.
-    #[serde(with = "optional_id")]
-    pub block: Option<BlockId>,
-    /// Its generation.
-    pub generation: u64,
-    /// Its stored length, in bytes.
-    pub stored_bytes: u64,
-    /// Its BLAKE3.
-    pub digest: Digest,
-    /// Its block fingerprint.
-    #[serde(with = "fingerprint")]
-    pub fingerprint: Fingerprint,
-    /// The piece of an object that it is.
-    pub object: Option<ObjectPart>,
+    pub part: Option<Part>,
+    /// The note of the stripe that the block was written for (`model::note`); empty before it is encoded.
+    pub note: Vec<u8>,
 }
 
 /// What whoever writes a block knows about it; the rest of [`BlockMeta`] comes from the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BlockFacts {
+pub struct NewBlock {
     /// Length of the block.
     pub stored_bytes: u64,
     /// Symbols per block (α).
@@ -89,79 +39,63 @@ pub struct BlockFacts {
     /// Bytes of a whole symbol: whole chunks if α > 1.
     pub symbol_bytes: u64,
     /// The piece of an object that it is.
-    pub object: Option<ObjectPart>,
-    /// The stripe that it is written for.
-    pub stripe: Option<StripeInfo>,
+    pub part: Option<Part>,
+    /// The note of the stripe that it is written for.
+    pub note: Vec<u8>,
 }
 
-/// Identities as 16 bytes.
-mod id {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+/// serde knows arrays of up to 32 elements.
+type Parts = [[u8; 32]; FINGERPRINT_BYTES / 32];
 
-    pub(super) trait Id {
-        fn bits(&self) -> u128;
-        fn of(bits: u128) -> Self;
-    }
-
-    impl Id for model::BlockId {
-        fn bits(&self) -> u128 {
-            self.0
-        }
-        fn of(bits: u128) -> Self {
-            Self(bits)
-        }
-    }
-
-    impl Id for model::StripeId {
-        fn bits(&self) -> u128 {
-            self.0
-        }
-        fn of(bits: u128) -> Self {
-            Self(bits)
-        }
-    }
-
-    pub(super) fn serialize<S: Serializer>(id: &impl Id, to: S) -> Result<S::Ok, S::Error> {
-        id.bits().to_be_bytes().serialize(to)
-    }
-
-    pub(super) fn deserialize<'a, I: Id, D: Deserializer<'a>>(from: D) -> Result<I, D::Error> {
-        Ok(I::of(u128::from_be_bytes(Deserialize::deserialize(from)?)))
-    }
+/// As it is stored.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Form {
+    block: [u8; 16],
+    generation: u64,
+    stored_bytes: u64,
+    digest: Digest,
+    fingerprint: Parts,
+    alpha: u16,
+    symbol_bytes: u64,
+    /// Name, version, offset, whether it is the last.
+    part: Option<(String, u64, u64, bool)>,
+    note: Vec<u8>,
 }
 
-/// A member's identity, or nothing.
-mod optional_id {
-    use model::BlockId;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(id: &Option<BlockId>, to: S) -> Result<S::Ok, S::Error> {
-        id.map(BlockId::to_bytes).serialize(to)
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<BlockId>, D::Error> {
-        Ok(Option::<[u8; 16]>::deserialize(from)?.map(|bytes| BlockId(u128::from_be_bytes(bytes))))
+impl From<&BlockMeta> for Form {
+    fn from(meta: &BlockMeta) -> Form {
+        let mut fingerprint = Parts::default();
+        fingerprint.as_flattened_mut().copy_from_slice(meta.fingerprint.as_bytes());
+        let part = |part: Part| (part.name, part.version, part.offset, part.last);
+        Form {
+            block: meta.block.to_bytes(),
+            generation: meta.generation,
+            stored_bytes: meta.stored_bytes,
+            digest: meta.digest,
+            fingerprint,
+            alpha: meta.alpha,
+            symbol_bytes: meta.symbol_bytes,
+            part: meta.part.clone().map(part),
+            note: meta.note.clone(),
+        }
     }
 }
 
-/// Fingerprints as their bytes, in four parts: serde knows arrays of up to 32 elements.
-mod fingerprint {
-    use super::{FINGERPRINT_BYTES, Fingerprint};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    const PART: usize = 32;
-    const PARTS: usize = FINGERPRINT_BYTES / PART;
-
-    pub(super) fn serialize<S: Serializer>(print: &Fingerprint, to: S) -> Result<S::Ok, S::Error> {
-        let mut parts = [[0u8; PART]; PARTS];
-        parts.as_flattened_mut().copy_from_slice(print.as_bytes());
-        parts.serialize(to)
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Fingerprint, D::Error> {
-        let parts = <[[u8; PART]; PARTS]>::deserialize(from)?;
-        let mut bytes = [0; FINGERPRINT_BYTES];
-        bytes.copy_from_slice(parts.as_flattened());
-        Ok(Fingerprint::from_bytes(bytes))
+impl From<Form> for BlockMeta {
+    fn from(form: Form) -> BlockMeta {
+        let mut fingerprint = [0; FINGERPRINT_BYTES];
+        fingerprint.copy_from_slice(form.fingerprint.as_flattened());
+        let part = |(name, version, offset, last)| Part { name, version, offset, last };
+        BlockMeta {
+            block: BlockId(u128::from_be_bytes(form.block)),
+            generation: form.generation,
+            stored_bytes: form.stored_bytes,
+            digest: form.digest,
+            fingerprint: Fingerprint::from_bytes(fingerprint),
+            alpha: form.alpha,
+            symbol_bytes: form.symbol_bytes,
+            part: form.part.map(part),
+            note: form.note,
+        }
     }
 }

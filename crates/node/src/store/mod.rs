@@ -32,7 +32,7 @@ mod tests;
 pub use error::{Damage, Result, StoreError};
 pub use identity::Identity;
 pub use inventory::Usage;
-pub use meta::{BlockFacts, BlockMeta, ObjectPart, StripeInfo, StripeMember};
+pub use meta::{BlockMeta, NewBlock};
 pub use reader::BlockReader;
 pub use scrub::Verdict;
 pub use sidecar::{ChunkEntry, ENTRY_BYTES, MAX_META_BYTES, chunks_of};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0   magic "SLsidecr" (8) | version (2) | version of the fingerprint's definition (2) | bytes of meta, m (4)
-//! 16   meta: postcard of BlockMeta (m)
+//! 16   meta: postcard of meta::Form (m)
 //!      crc of all the above (4)
 //!      for each chunk of the block, 136 bytes:
 //!          crc of the chunk's bytes (4) | fingerprint of the chunk (128) | crc of these 132 bytes (4)
@@ -11,6 +11,7 @@
 //! Entries have their own checksums, so that a range of them can be read alone.
 
 use super::error::reading;
+use super::meta::Form;
 use super::{BlockMeta, Damage, Result, StoreError};
 use disk::DiskFile;
 use flow::limits;
@@ -20,7 +21,7 @@ use std::ops::Range;
 use wire::frame::crc32c;
 
 const MAGIC: [u8; 8] = *b"SLsidecr";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
 
@@ -78,7 +79,7 @@ pub fn chunks_of(stored_bytes: u64) -> u64 {
 /// A whole sidecar file.
 pub(super) fn encode(meta: &BlockMeta, entries: impl Iterator<Item = ChunkEntry>) -> Result<Vec<u8>> {
     let block = meta.block;
-    let body = postcard::to_stdvec(meta)
+    let body = postcard::to_stdvec(&Form::from(meta))
         .map_err(|_| StoreError::Corrupt { block, damage: Damage::Sidecar("its meta cannot be encoded") })?;
     if body.len() > MAX_META_BYTES {
         let (bytes, limit) = (body.len() as u64, MAX_META_BYTES as u64);
@@ -197,11 +198,12 @@ fn parse_head(head: &[u8]) -> std::result::Result<BlockMeta, &'static str> {
     if crc32c(body) != u32::from_le_bytes(*crc) {
         return Err("its checksum does not hold");
     }
-    let (meta, rest): (BlockMeta, _) =
+    let (form, rest): (Form, _) =
         postcard::take_from_bytes(&body[HEADER_BYTES..]).map_err(|_| "its meta cannot be read")?;
     if !rest.is_empty() {
         return Err("bytes follow its meta");
     }
+    let meta = BlockMeta::from(form);
     check_geometry(meta.stored_bytes, meta.alpha, meta.symbol_bytes)?;
     Ok(meta)
 }

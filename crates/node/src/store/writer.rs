@@ -2,7 +2,7 @@
 
 use super::sidecar::{self, ChunkEntry, chunks_of};
 use super::temp::TempFile;
-use super::{BlockFacts, BlockMeta, Digest, Result, Shared, StoreError};
+use super::{BlockMeta, Digest, NewBlock, Result, Shared, StoreError};
 use disk::SyncPoint;
 use flow::limits;
 use gf::{CHUNK_BYTES, Fingerprint};
@@ -217,7 +217,7 @@ impl BlockWriter {
     /// Errors leave nothing: [`StoreError::Incomplete`], [`StoreError::DigestDiffers`], [`StoreError::Stale`],
     /// [`StoreError::BadGeometry`], [`StoreError::TooLarge`], the disk's. (If only the very last sync fails, the block
     /// may be there, whole, until it is deleted.)
-    pub fn finish(mut self, facts: BlockFacts, expected: Option<Digest>) -> Result<Staged> {
+    pub fn finish(mut self, facts: NewBlock, expected: Option<Digest>) -> Result<Staged> {
         let stored_bytes = facts.stored_bytes;
         sidecar::check_geometry(stored_bytes, facts.alpha, facts.symbol_bytes)
             .map_err(|why| StoreError::BadGeometry { block: self.block, why })?;
@@ -240,8 +240,8 @@ impl BlockWriter {
             fingerprint,
             alpha: facts.alpha,
             symbol_bytes: facts.symbol_bytes,
-            object: facts.object,
-            stripe: facts.stripe,
+            part: facts.part,
+            note: facts.note,
         };
         self.commit(&meta)?;
         Ok(Staged { meta, symbols })

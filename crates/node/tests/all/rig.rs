@@ -8,7 +8,7 @@ use flow::{
     Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol, limits,
 };
 use model::{BlockId, Fault, FlowId, NodeId, Peer, StoredCopy, Sums, Token};
-use node::store::{BlockFacts, Store, StoreError};
+use node::store::{NewBlock, Store, StoreError};
 use node::{Config, Node, NodeError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -346,12 +346,12 @@ fn participant(site: u32, node: &Node) -> Participant {
 fn put(node: &Node, id: BlockId, bytes: &[u8], geometry: Geometry) {
     let mut writer = node.shared().flows.store.writer(id, 1).unwrap();
     writer.write(0, bytes, None).unwrap();
-    let facts = BlockFacts {
+    let facts = NewBlock {
         stored_bytes: bytes.len() as u64,
         alpha: geometry.alpha,
         symbol_bytes: geometry.symbol_bytes(),
-        object: None,
-        stripe: None,
+        part: None,
+        note: Vec::new(),
     };
     writer.finish(facts, None).unwrap();
 }

@@ -9,7 +9,7 @@ use flow::bound::{BlockWrite, FlowHeader};
 use flow::{EncodeRequest, Geometry, Helper, Member};
 use gf::{Field, Fingerprint};
 use model::note::{self, MemberFacts, StripeFacts};
-use model::{BlockCopy, BlockId, FlowId, NodeId, Placement, StripeId, Sums};
+use model::{BlockCopy, BlockId, FlowId, MemberState, NodeId, Placement, StripeId, Sums};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
@@ -22,7 +22,7 @@ pub struct EncodePlan<'a> {
     /// Logical length of its blocks.
     pub block_bytes: u64,
     /// n members; parities are new ids.
-    pub members: &'a [Option<BlockId>],
+    pub members: &'a [MemberState<BlockId>],
     /// What is written, parities and data blocks that move.
     pub writes: &'a [BlockCopy],
     /// The flow's id.
@@ -91,7 +91,7 @@ impl Planner {
         let absent: Vec<Member> = (data.len()..code.k()).map(|index| Member(index as u16)).collect();
         let targets: Vec<_> = (code.k()..code.n())
             .zip(&archival.parities)
-            .filter(|(index, _)| members.get(*index).is_some_and(Option::is_some))
+            .filter(|(index, _)| members.get(*index).is_some_and(|state| state.stored().is_some()))
             .map(|(index, node)| (Member(index as u16), site(*node)))
             .collect();
         let flow = flow::encode::star(&EncodeRequest {
@@ -122,34 +122,36 @@ fn parity_writes(
     let stored = |index: usize| flow::stored_bytes(code, geometry, Member(index as u16), data_bytes);
     let fingerprints = expected_parity(code, data);
     let expected = |index: usize| fingerprints.as_ref().and_then(|list| list.get(index - code.k()));
-    let member = |index: usize, block: &Option<BlockId>| match (sources.get(index), block) {
-        (Some(source), _) => {
-            let generation = written(source.block).unwrap_or(source.location.generation);
-            Ok(Some(MemberFacts { generation, ..source.facts.as_member(source.block) }))
+    let sums = |index: usize| Sums { digest: None, fingerprint: expected(index).copied() };
+    let member = |index: usize, block: BlockId| match sources.get(index) {
+        Some(source) => {
+            let generation = written(block).unwrap_or(source.location.generation);
+            Ok(MemberFacts { generation, ..source.facts.as_member(block) })
         }
-        (None, &Some(block)) => Ok(Some(MemberFacts {
+        None => Ok(MemberFacts {
             block,
             generation: written(block).unwrap_or(0),
             stored_bytes: stored(index)?,
-            digest: &[],
-            fingerprint: expected(index).map_or(&[], |fingerprint| fingerprint.as_bytes()),
-            object: None,
-        })),
-        (None, None) => Ok(None),
+            sums: sums(index),
+            part: None,
+        }),
     };
-    let noted: Vec<_> =
-        members.iter().enumerate().map(|(i, block)| member(i, block)).collect::<Result<_>>()?;
+    let noted: Vec<_> = members
+        .iter()
+        .enumerate()
+        .map(|(index, state)| state.try_map(|&block| member(index, block)))
+        .collect::<Result<_>>()?;
     let facts = StripeFacts { stripe: encode.stripe, code: code.name(), block_bytes: encode.block_bytes };
     let mut made = BTreeMap::new();
     for index in code.k()..code.n() {
-        let Some(block) = members.get(index).copied().flatten() else { continue };
+        let Some(MemberState::Stored(block)) = members.get(index).copied() else { continue };
         let member = Member(index as u16);
         let write = BlockWrite {
             member,
             block,
             generation: written(block).unwrap_or(0),
             stored_bytes: stored(index)?,
-            sums: Sums { digest: None, fingerprint: expected(index).copied() },
+            sums: sums(index),
             part: None,
             note: note::encode(facts, index as u16, noted.iter().copied()),
         };

@@ -5,7 +5,7 @@ use super::{NodeFacts, Planner, Result, Source, World};
 use crate::Requestors;
 use crate::recovery::LostBlock;
 use flow::Member;
-use model::{BlockId, NodeId, Placement, StripePlacement};
+use model::{BlockId, MemberState, NodeId, Placement, StripePlacement};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes that come into question as a block's requestor: a recovery spreads its blocks as evenly over windows of so many,
@@ -121,8 +121,8 @@ fn any_of(world: &World, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, us
         match member {
             _ if index == stripe.index => {}
             // What is empty costs nothing, and takes part.
-            None => zero += 1,
-            Some((_, row)) => match world.living_copy(row, &nobody) {
+            MemberState::Zero => zero += 1,
+            MemberState::Stored((_, row)) => match world.living_copy(row, &nobody) {
                 Some(_) if row.stored_bytes == 0 => zero += 1,
                 Some(copy) if world.last_resort.contains(&copy.node) => {
                     suspects.push(copy.node);
@@ -146,10 +146,7 @@ fn held_in_memory(world: &World, placement: &Placement, node: NodeId) -> bool {
     };
     let is_cached = |block: &BlockId| at.cached_blocks.contains(block);
     match &placement.stripe {
-        Some(stripe) => {
-            let here = stripe.members.iter().flatten().filter(|(_, row)| row.on(node).is_some());
-            here.into_iter().any(|(block, _)| is_cached(block))
-        }
+        Some(stripe) => stripe.stored().any(|(block, row)| row.on(node).is_some() && is_cached(block)),
         None => is_cached(&placement.block),
     }
 }

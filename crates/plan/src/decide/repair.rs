@@ -9,7 +9,7 @@ use super::{
 use codes::{Code, CodeError};
 use flow::bound::{BlockWrite, FlowHeader};
 use flow::{FlowError, Geometry, Helper, Member, RepairRequest, Scheme, Sink, Site};
-use model::{BlockId, FlowId, NodeId, Placement, StripePlacement};
+use model::{BlockId, FlowId, MemberState, NodeId, Placement, StripePlacement};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a block is to be repaired.
@@ -343,9 +343,9 @@ pub(super) fn survivors<'a>(
     let mut absent = Vec::new();
     for (index, member) in (0..).zip(&stripe.members) {
         match member {
-            None => absent.push(Member(index)),
-            Some(_) if is_made(Member(index)) => {}
-            Some((block, facts)) => {
+            MemberState::Zero => absent.push(Member(index)),
+            MemberState::Stored(_) if is_made(Member(index)) => {}
+            MemberState::Stored((block, facts)) => {
                 let copy = world.living_copy(facts, avoid);
                 let source = |location| Source { member: Member(index), block: *block, facts, location };
                 sources.extend(copy.map(source));

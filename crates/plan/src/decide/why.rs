@@ -2,8 +2,7 @@
 
 use super::{NodeFacts, Source, World};
 use flow::{Input, Member, Proved, Scheme};
-use model::NodeId;
-use model::StripePlacement;
+use model::{MemberState, NodeId, StripePlacement};
 use std::collections::BTreeSet;
 
 /// A member of a stripe and its part in a repair.
@@ -38,7 +37,7 @@ pub(super) fn parts(
         if made.contains(&member) {
             continue;
         }
-        let Some((_, row)) = block else {
+        let MemberState::Stored((_, row)) = block else {
             let why = "the stripe is short: it is all zero";
             parts.push(Part { member: index, node: None, helps: false, why });
             continue;

@@ -135,7 +135,7 @@ pub struct BlockWrite {
     pub fingerprint: ::prost::alloc::vec::Vec<u8>,
     #[prost(message, optional, tag = "7")]
     pub object: ::core::option::Option<ObjectPart>,
-    /// a StripeInfo: only the node that writes the block reads it; empty for a block of none
+    /// the stripe's note (docs/formats.md), as the sidecar keeps it; empty for a block of none
     #[prost(bytes = "vec", tag = "8")]
     pub stripe: ::prost::alloc::vec::Vec<u8>,
 }
@@ -568,35 +568,6 @@ pub struct ObjectPart {
     #[prost(bool, tag = "4")]
     pub last: bool,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StripeMember {
-    /// empty: absent member, all zero
-    #[prost(bytes = "vec", tag = "1")]
-    pub block: ::prost::alloc::vec::Vec<u8>,
-    #[prost(uint64, tag = "2")]
-    pub generation: u64,
-    #[prost(uint64, tag = "3")]
-    pub stored_bytes: u64,
-    #[prost(bytes = "vec", tag = "4")]
-    pub digest: ::prost::alloc::vec::Vec<u8>,
-    #[prost(bytes = "vec", tag = "5")]
-    pub fingerprint: ::prost::alloc::vec::Vec<u8>,
-    #[prost(message, optional, tag = "6")]
-    pub object: ::core::option::Option<ObjectPart>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct StripeInfo {
-    #[prost(bytes = "vec", tag = "1")]
-    pub stripe: ::prost::alloc::vec::Vec<u8>,
-    #[prost(string, tag = "2")]
-    pub code: ::prost::alloc::string::String,
-    #[prost(uint32, tag = "3")]
-    pub index: u32,
-    #[prost(uint64, tag = "4")]
-    pub block_bytes: u64,
-    #[prost(message, repeated, tag = "5")]
-    pub members: ::prost::alloc::vec::Vec<StripeMember>,
-}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeleteBlocksRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -647,7 +618,7 @@ pub struct ListBlocksRequest {
     #[prost(bool, tag = "1")]
     pub with_meta: bool,
 }
-#[derive(Clone, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StoredBlock {
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
@@ -663,8 +634,9 @@ pub struct StoredBlock {
     pub alpha: u32,
     #[prost(message, optional, tag = "7")]
     pub object: ::core::option::Option<ObjectPart>,
-    #[prost(message, optional, tag = "8")]
-    pub stripe: ::core::option::Option<StripeInfo>,
+    /// the note that its sidecar keeps; empty if it was written for no stripe
+    #[prost(bytes = "vec", tag = "8")]
+    pub stripe: ::prost::alloc::vec::Vec<u8>,
     /// its sidecar or its length is wrong: nothing but its id is known
     #[prost(bool, tag = "9")]
     pub damaged: bool,

@@ -140,26 +140,6 @@ fn what_a_driver_prepares_is_stable() {
 }
 
 #[test]
-fn what_plans_say_of_stripes_is_stable() {
-    let member = proto::StripeMember {
-        block: vec![1; 16],
-        generation: 4,
-        stored_bytes: 70_000,
-        digest: vec![7; 32],
-        fingerprint: vec![9; 128],
-        object: Some(part()),
-    };
-    let info = proto::StripeInfo {
-        stripe: vec![2; 16],
-        code: "rs-2+1".to_owned(),
-        index: 2,
-        block_bytes: 70_000,
-        members: vec![member, proto::StripeMember::default()],
-    };
-    check("StripeInfo", &info);
-}
-
-#[test]
 fn faults_are_stable() {
     let fault = proto::Fault {
         cause: 5,

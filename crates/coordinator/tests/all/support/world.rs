@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio_stream::Stream;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
+use wire::proto;
 use wire::proto::node_server::{Node, NodeServer};
-use wire::{Message, proto};
 
 /// A stored block.
 #[derive(Clone)]
@@ -409,7 +409,7 @@ impl Node for FakeNode {
             fingerprint: fingerprint(&stored.bytes).as_bytes().to_vec(),
             alpha: 1,
             object: stored.write.object.clone(),
-            stripe: stripe_info(&stored.write.stripe),
+            stripe: stored.write.stripe.clone(),
             damaged: false,
         });
         Ok(stream(listed.collect()))
@@ -439,9 +439,4 @@ impl Node for FakeNode {
     async fn scrub(&self, _: Request<proto::ScrubRequest>) -> Result<Response<Self::ScrubStream>, Status> {
         Ok(stream(Vec::new()))
     }
-}
-
-/// As a node reads it.
-fn stripe_info(encoded: &[u8]) -> Option<proto::StripeInfo> {
-    (!encoded.is_empty()).then(|| proto::StripeInfo::decode(encoded).unwrap())
 }

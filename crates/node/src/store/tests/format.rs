@@ -1,34 +1,20 @@
 //! The formats on disk stay as they are, and a folder stays whose it is.
 
 use super::*;
-use gf::Fingerprint;
+use model::Part;
 
-/// Written by version 1. A difference means that old stores cannot be read any more.
-const GOLDEN: &[u8] = include_bytes!("sidecar-v1.bin");
+/// Written by version 2. A difference means that old stores cannot be read any more.
+const GOLDEN: &[u8] = include_bytes!("sidecar-v2.bin");
 
 const PARITY: BlockId = BlockId(0x00ff_1122_3344_5566_7788_99aa_bbcc_ddee);
 
-fn facts() -> BlockFacts {
-    let member = |block: Option<u128>, last: bool| StripeMember {
-        block: block.map(BlockId),
-        generation: 4,
-        stored_bytes: 70_000,
-        digest: [7; 32],
-        fingerprint: Fingerprint::from_bytes(std::array::from_fn(|i| i as u8)),
-        object: Some(ObjectPart { name: "höhe/x".to_owned(), version: 300, offset: 1 << 40, last }),
-    };
-    BlockFacts {
+fn facts() -> NewBlock {
+    NewBlock {
         stored_bytes: 70_000,
         alpha: 2,
         symbol_bytes: 2 * CHUNK_BYTES as u64,
-        object: None,
-        stripe: Some(StripeInfo {
-            stripe: model::StripeId(u128::MAX - 1),
-            code: "rs-2+1".to_owned(),
-            index: 2,
-            block_bytes: 70_000,
-            members: vec![member(Some(1), false), member(None, true)],
-        }),
+        part: Some(Part { name: "höhe/x".to_owned(), version: 300, offset: 1 << 40, last: true }),
+        note: b"a note of any length, which the store does not read".to_vec(),
     }
 }
 
@@ -45,7 +31,7 @@ fn sidecars_are_stable() {
     let reader = store.reader(PARITY).unwrap();
     let meta = reader.meta();
     assert_eq!((meta.block, meta.generation, meta.alpha), (PARITY, 5, 2));
-    assert_eq!((&meta.object, &meta.stripe), (&facts().object, &facts().stripe));
+    assert_eq!((&meta.part, &meta.note), (&facts().part, &facts().note));
 }
 
 #[test]

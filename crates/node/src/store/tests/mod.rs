@@ -46,9 +46,9 @@ fn content(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// A whole block of one symbol that belongs to nothing.
-fn plain(stored_bytes: usize) -> BlockFacts {
+fn plain(stored_bytes: usize) -> NewBlock {
     let stored_bytes = stored_bytes as u64;
-    BlockFacts { stored_bytes, alpha: 1, symbol_bytes: stored_bytes, object: None, stripe: None }
+    NewBlock { stored_bytes, alpha: 1, symbol_bytes: stored_bytes, part: None, note: Vec::new() }
 }
 
 fn put(store: &Store, block: BlockId, generation: u64, bytes: &[u8]) -> Result<Staged> {

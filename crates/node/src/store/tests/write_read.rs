@@ -55,7 +55,7 @@ proptest! {
             let known = (with_fingerprints && slice >= CHUNK_BYTES).then_some(prints.as_slice());
             writer.write(frame.start as u64, &bytes[frame], known).unwrap();
         }
-        let facts = BlockFacts { alpha: alpha as u16, symbol_bytes: symbol_bytes as u64, ..plain(stored) };
+        let facts = NewBlock { alpha: alpha as u16, symbol_bytes: symbol_bytes as u64, ..plain(stored) };
         let digest = *blake3::hash(&bytes).as_bytes();
         let staged = writer.finish(facts, Some(digest)).unwrap();
 
@@ -122,12 +122,12 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let refused = begin().finish(plain(stored), Some([0; 32]));
     assert!(matches!(refused, Err(StoreError::DigestDiffers { .. })), "{refused:?}");
     for (alpha, symbol_bytes) in [(0, chunk), (2, chunk - 1), (1, 100), (2000, chunk), (1, u64::MAX)] {
-        let refused = begin().finish(BlockFacts { alpha, symbol_bytes, ..plain(stored) }, None);
+        let refused = begin().finish(NewBlock { alpha, symbol_bytes, ..plain(stored) }, None);
         assert!(matches!(refused, Err(StoreError::BadGeometry { .. })), "{alpha} {symbol_bytes} {refused:?}");
     }
     let name = "n".repeat(MAX_META_BYTES);
-    let object = Some(ObjectPart { name, version: 1, offset: 0, last: true });
-    let refused = begin().finish(BlockFacts { object, ..plain(stored) }, None);
+    let part = Some(model::Part { name, version: 1, offset: 0, last: true });
+    let refused = begin().finish(NewBlock { part, ..plain(stored) }, None);
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
 
     drop(begin());
