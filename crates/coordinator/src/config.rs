@@ -1,5 +1,6 @@
 //! What a coordinator can be told.
 
+use crate::cluster::{Fleet, Grpc};
 use disk::Disk;
 use flow::limits;
 use std::net::SocketAddr;
@@ -72,6 +73,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where the catalog lives, in `catalog.redb`.
     pub disk: Arc<dyn Disk>,
+    /// How nodes are reached; default [`Grpc`].
+    pub fleet: Arc<dyn Fleet>,
     /// Milliseconds between the heartbeats that nodes are asked for; default [`HEARTBEAT_MS`].
     pub heartbeat_ms: u64,
     /// Milliseconds of silence after which a node is dead; default [`DEAD_AFTER_MS`].
@@ -98,6 +101,7 @@ impl Config {
         Config {
             listen,
             disk,
+            fleet: Arc::new(Grpc::default()),
             heartbeat_ms: HEARTBEAT_MS,
             dead_after_ms: DEAD_AFTER_MS,
             garbage_grace_ms: GARBAGE_GRACE_MS,

@@ -1,8 +1,7 @@
 //! What a repair would do, without doing it: the same plans, as text, as a graph, as JSON.
 
-use crate::attempt::{lost, scheme, token};
+use crate::attempt::{Attempts, lost, scheme, token};
 use crate::error::{CoordinatorError, Result};
-use crate::shared::Shared;
 use flow::multi_block::repairs_several;
 use flow::{FlowPlan, Scheme, Site};
 use model::{BlockId, FlowId, NodeId, Placement};
@@ -11,20 +10,16 @@ use plan::decide::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use wire::proto;
 
 /// Plans the repair of a block, or of all that is lost of a stripe, by the scheme asked for, or by each in turn. Of a node's
 /// blocks the first one stands for all.
-pub(crate) async fn explain(
-    shared: &Arc<Shared>,
-    request: proto::RepairRequest,
-) -> Result<proto::ExplainReply> {
-    let block = target(shared, &request).await?;
-    let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
-    let view = shared.health.view();
+pub(crate) async fn explain(with: &Attempts, request: proto::RepairRequest) -> Result<proto::ExplainReply> {
+    let block = target(with, &request).await?;
+    let placement = with.records.run(move |catalog| catalog.placement(block)).await?;
+    let view = with.cluster.view();
     if !request.stripe {
-        return explain_block(shared, &view, &placement, &request);
+        return explain_block(with, &view, &placement, &request);
     }
     if placement.stripe.is_none() {
         return Err(CoordinatorError::Invalid(format!("block {block} is replicated: it has no stripe")));
@@ -34,23 +29,22 @@ pub(crate) async fn explain(
         [] => Err(CoordinatorError::Conflict(
             "no block of this stripe is lost; say which are to be thought lost with --members".to_owned(),
         )),
-        [one] => explain_block(shared, &view, one, &request),
-        lost => explain_stripe(shared, &view, lost, &request),
+        [one] => explain_block(with, &view, one, &request),
+        lost => explain_stripe(with, &view, lost, &request),
     }
 }
 
 fn explain_block(
-    shared: &Shared,
+    with: &Attempts,
     view: &World,
     placement: &Placement,
     request: &proto::RepairRequest,
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
-    let requestor = requestor(view, placement, asked, &nobody, |n| shared.load.of(n))?;
-    let spec = spec(shared, request, placement, requestor)?;
-    let plan =
-        |spec: &RepairSpec| shared.planner.repair(view, &(placement, spec.clone()), &nobody, &mut token);
+    let requestor = requestor(view, placement, asked, &nobody, |n| with.cluster.load.of(n))?;
+    let spec = spec(with, request, placement, requestor)?;
+    let plan = |spec: &RepairSpec| with.planner.repair(view, &(placement, spec.clone()), &nobody, &mut token);
     let chosen = plan(&spec)?;
     let mut plans = Vec::new();
     if chosen.why.is_some() {
@@ -78,26 +72,26 @@ fn explain_block(
 
 /// Several blocks of a stripe, in one pass.
 fn explain_stripe(
-    shared: &Shared,
+    with: &Attempts,
     view: &World,
     lost: &[Placement],
     request: &proto::RepairRequest,
 ) -> Result<proto::ExplainReply> {
     let nobody = BTreeSet::new();
     let asked = (request.requestor != 0).then_some(NodeId(request.requestor));
-    let load = |node| shared.load.of(node);
+    let load = |node| with.cluster.load.of(node);
     let requestors = requestors(view, lost.iter(), asked, &nobody, load)?;
     let mut targets: Vec<Target<'_>> = Vec::new();
     for (placement, &requestor) in lost.iter().zip(&requestors) {
-        targets.push((placement, spec(shared, request, placement, requestor)?));
+        targets.push((placement, spec(with, request, placement, requestor)?));
     }
-    let chosen = shared.planner.repair_several(view, &targets, &nobody, &mut token)?;
+    let chosen = with.planner.repair_several(view, &targets, &nobody, &mut token)?;
     let by = |scheme: Scheme| {
         let targets: Vec<Target<'_>> = targets
             .iter()
             .map(|(placement, spec)| (*placement, RepairSpec { scheme: Some(scheme), ..spec.clone() }))
             .collect();
-        shared.planner.repair_several(view, &targets, &nobody, &mut token)
+        with.planner.repair_several(view, &targets, &nobody, &mut token)
     };
     let plans = match (&chosen, scheme(&request.scheme)?) {
         (SeveralPlan::OnePass(plan), Some(_)) => vec![(**plan).clone()],
@@ -134,14 +128,14 @@ fn explain_stripe(
 }
 
 fn spec(
-    shared: &Shared,
+    with: &Attempts,
     request: &proto::RepairRequest,
     placement: &Placement,
     requestor: NodeId,
 ) -> Result<RepairSpec> {
     Ok(RepairSpec {
         scheme: scheme(&request.scheme)?,
-        slices: shared.planner.slice_length(request.slice_bytes)?,
+        slices: with.planner.slice_length(request.slice_bytes)?,
         verify: !request.no_verify,
         requestor,
         scheduled: request.node != 0,
@@ -159,13 +153,13 @@ fn code_of(placement: &Placement) -> &str {
 }
 
 /// The block that a request names.
-pub(crate) async fn target(shared: &Arc<Shared>, request: &proto::RepairRequest) -> Result<BlockId> {
+pub(crate) async fn target(with: &Attempts, request: &proto::RepairRequest) -> Result<BlockId> {
     if !request.block.is_empty() {
         return Ok(BlockId::from_slice(&request.block)?);
     }
     if !request.object.is_empty() {
         let (object, index) = (request.object.clone(), request.index);
-        return shared.catalog.run(move |catalog| catalog.object_block(&object, index)).await;
+        return with.records.run(move |catalog| catalog.object_block(&object, index)).await;
     }
     let node = NodeId(request.node);
     if request.node == 0 {
@@ -173,8 +167,8 @@ pub(crate) async fn target(shared: &Arc<Shared>, request: &proto::RepairRequest)
             "say what to repair: a block, or an object and the index of a block, or a node".to_owned(),
         ));
     }
-    shared.health.view().node(node)?;
-    let blocks = shared.catalog.run(move |catalog| catalog.blocks_on(node)).await?;
+    with.cluster.view().node(node)?;
+    let blocks = with.records.run(move |catalog| catalog.blocks_on(node)).await?;
     let none = || CoordinatorError::Conflict(format!("{node} holds no blocks: nothing to repair"));
     blocks.first().copied().ok_or_else(none)
 }

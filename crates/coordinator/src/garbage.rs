@@ -1,11 +1,12 @@
 //! Garbage collection: copies go when nothing rests on them any more, and come back when their block needs them.
 
+use crate::cluster::Cluster;
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
-use crate::shared::{Shared, now_ms};
+use crate::records::{Records, now_ms};
 use catalog::{CatalogError, Due};
 use model::{BlockCopy, NodeId};
-use plan::decide::{NodeFacts, World};
+use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +18,27 @@ const GARBAGE_TICK_MS: u64 = 5_000;
 /// Copies that a node is told to delete, or to look for, in one call: some milliseconds each.
 const BATCH: usize = 256;
 
+/// Copies that wait to be deleted, and those that are called back.
+#[derive(Debug)]
+pub(crate) struct Garbage {
+    records: Records,
+    cluster: Arc<Cluster>,
+    grace_ms: u64,
+    /// Held by whoever has copies deleted, or takes one back: neither may happen between the other's look and deed.
+    ordering: tokio::sync::Mutex<()>,
+}
+
 /// The worker: in each step, what has been garbage for longer than the grace goes if its nodes say that others are there.
 pub(crate) struct Collector {
-    shared: Arc<Shared>,
+    garbage: Arc<Garbage>,
     /// What was tried in vain is not read again before another node lives or dies.
     tried: BTreeSet<BlockCopy>,
     tried_among: BTreeSet<NodeId>,
 }
 
 impl Collector {
-    pub fn new(shared: &Arc<Shared>) -> Collector {
-        Collector { shared: Arc::clone(shared), tried: BTreeSet::new(), tried_among: BTreeSet::new() }
+    pub fn new(garbage: Arc<Garbage>) -> Collector {
+        Collector { garbage, tried: BTreeSet::new(), tried_among: BTreeSet::new() }
     }
 }
 
@@ -39,17 +50,17 @@ impl Worker for Collector {
     }
 
     fn pause(&self) -> Duration {
-        tick(GARBAGE_TICK_MS, self.shared.config.garbage_grace_ms)
+        tick(GARBAGE_TICK_MS, self.garbage.grace_ms)
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
-        let Turn { deleted, waiting, failure } = turn(&self.shared).await?;
-        let living = self.shared.health.view().living();
+        let Turn { deleted, waiting, failure } = self.garbage.turn().await?;
+        let living = self.garbage.cluster.view().living();
         if living != self.tried_among {
             (self.tried, self.tried_among) = (BTreeSet::new(), living);
         }
         let fresh = waiting.iter().filter(|copy| self.tried.insert(**copy)).copied().collect();
-        take_back(&self.shared, fresh).await;
+        self.garbage.take_back(fresh).await;
         task.note(|report| {
             report.done += deleted;
             report.errors += u64::from(failure.is_some());
@@ -71,90 +82,93 @@ struct Turn {
     failure: Option<CoordinatorError>,
 }
 
-async fn turn(shared: &Arc<Shared>) -> Result<Turn> {
-    // Nothing is taken back between the look at what is there and the deletion.
-    let _ordering = shared.ordering.lock().await;
-    let view = shared.health.view();
-    let before_ms = now_ms().saturating_sub(shared.config.garbage_grace_ms);
-    let living = view.living();
-    let due: Vec<BlockCopy> = shared
-        .catalog
-        .run(move |c| Ok(c.due_garbage(&living, before_ms, BATCH)?.into_values().flatten().collect()))
-        .await?;
-    let asked = due.clone();
-    let witnesses = shared.catalog.run(move |catalog| catalog.witnesses(&asked)).await?;
-    let seen = seen(shared, &view, witnesses).await;
-    let Due { go, wait } = shared.catalog.run(move |catalog| catalog.may_go(&due, &seen)).await?;
-    let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
-    let mut turn = Turn { deleted: 0, waiting: wait, failure: None };
-    for (node, mut copies) in by_node(go) {
-        match shared.nodes.delete(&view, node, cluster, &copies).await {
-            Ok(refused) => {
-                if let Some((copy, why)) = refused.first() {
-                    let why =
-                        format!("{} copies are not deleted; block {}: {why}", refused.len(), copy.block);
-                    turn.failure.get_or_insert(CoordinatorError::Node { node, why });
-                }
-                copies.retain(|copy| refused.iter().all(|(refused, _)| refused != copy));
-                turn.deleted += copies.len() as u64;
-                shared.catalog.run(move |catalog| catalog.garbage_deleted(&copies)).await?;
-            }
-            Err(error) => _ = turn.failure.get_or_insert(error),
-        }
+impl Garbage {
+    /// Deleted after `grace_ms` at the earliest.
+    pub fn new(records: Records, cluster: Arc<Cluster>, grace_ms: u64) -> Garbage {
+        Garbage { records, cluster, grace_ms, ordering: tokio::sync::Mutex::default() }
     }
-    Ok(turn)
-}
 
-/// Those of the copies that their nodes say are there. No answer is no proof.
-async fn seen(shared: &Shared, view: &World, copies: BTreeSet<BlockCopy>) -> BTreeSet<BlockCopy> {
-    let mut seen = BTreeSet::new();
-    for (node, copies) in by_node(copies) {
-        for batch in copies.chunks(BATCH) {
-            match shared.nodes.check(view, node, batch, false).await {
-                Ok(there) => seen.extend(there.into_iter().map(|(copy, _)| copy)),
+    async fn turn(&self) -> Result<Turn> {
+        // Nothing is taken back between the look at what is there and the deletion.
+        let _ordering = self.ordering.lock().await;
+        let view = self.cluster.view();
+        let before_ms = now_ms().saturating_sub(self.grace_ms);
+        let living = view.living();
+        let due: Vec<BlockCopy> = self
+            .records
+            .run(move |c| Ok(c.due_garbage(&living, before_ms, BATCH)?.into_values().flatten().collect()))
+            .await?;
+        let asked = due.clone();
+        let witnesses = self.records.run(move |catalog| catalog.witnesses(&asked)).await?;
+        let seen = self.seen(&view, witnesses).await;
+        let Due { go, wait } = self.records.run(move |catalog| catalog.may_go(&due, &seen)).await?;
+        let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
+        let mut turn = Turn { deleted: 0, waiting: wait, failure: None };
+        for (node, mut copies) in by_node(go) {
+            match self.cluster.fleet.delete(&view, node, cluster, &copies).await {
+                Ok(refused) => {
+                    if let Some((copy, why)) = refused.first() {
+                        let why =
+                            format!("{} copies are not deleted; block {}: {why}", refused.len(), copy.block);
+                        turn.failure.get_or_insert(CoordinatorError::Node { node, why });
+                    }
+                    copies.retain(|copy| refused.iter().all(|(refused, _)| refused != copy));
+                    turn.deleted += copies.len() as u64;
+                    self.records.run(move |catalog| catalog.garbage_deleted(&copies)).await?;
+                }
+                Err(error) => _ = turn.failure.get_or_insert(error),
+            }
+        }
+        Ok(turn)
+    }
+
+    /// Those of the copies that their nodes say are there. No answer is no proof.
+    async fn seen(&self, view: &World, copies: BTreeSet<BlockCopy>) -> BTreeSet<BlockCopy> {
+        let mut seen = BTreeSet::new();
+        for (node, copies) in by_node(copies) {
+            for batch in copies.chunks(BATCH) {
+                match self.cluster.fleet.check(view, node, batch, false).await {
+                    Ok(there) => seen.extend(there.into_iter().map(|(copy, _)| copy)),
+                    Err(error) => {
+                        tracing::debug!(%node, %error, "cannot say what it has");
+                        break;
+                    }
+                }
+            }
+        }
+        seen
+    }
+
+    /// Garbage whose blocks need it is read by its nodes, and counted on again if it is whole.
+    pub async fn take_back(&self, copies: Vec<BlockCopy>) {
+        for copy in copies {
+            let _ordering = self.ordering.lock().await;
+            match self.back(copy).await {
+                Ok(true) => {
+                    tracing::info!(block = %copy.block, node = %copy.node, "a copy is counted on again")
+                }
+                Ok(false) => {}
                 Err(error) => {
-                    tracing::debug!(%node, %error, "cannot say what it has");
-                    break;
+                    tracing::info!(block = %copy.block, node = %copy.node, %error, "not taken back")
                 }
             }
         }
     }
-    seen
-}
 
-/// Garbage whose blocks need it is read by its nodes, and counted on again if it is whole.
-pub(crate) async fn take_back(shared: &Arc<Shared>, copies: Vec<BlockCopy>) {
-    for copy in copies {
-        let _ordering = shared.ordering.lock().await;
-        match back(shared, copy).await {
-            Ok(true) => tracing::info!(block = %copy.block, node = %copy.node, "a copy is counted on again"),
-            Ok(false) => {}
-            Err(error) => tracing::info!(block = %copy.block, node = %copy.node, %error, "not taken back"),
+    async fn back(&self, copy: BlockCopy) -> Result<bool> {
+        let view = self.cluster.view();
+        let living = self.cluster.perhaps_living(&view);
+        let placement = self.records.run(move |catalog| catalog.placement(copy.block)).await;
+        match placement {
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => return Ok(false),
+            Ok(placement) if !placement.facts.is_in_need(&living) => return Ok(false),
+            other => _ = other?,
         }
+        let found = self.cluster.fleet.check(&view, copy.node, &[copy], true).await?;
+        let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
+        let now_ms = now_ms();
+        self.records.run(move |catalog| catalog.take_back(&copy, &digest, &living, now_ms)).await
     }
-}
-
-async fn back(shared: &Shared, copy: BlockCopy) -> Result<bool> {
-    let view = shared.health.view();
-    let living = perhaps_living(shared, &view);
-    let placement = shared.catalog.run(move |catalog| catalog.placement(copy.block)).await;
-    match placement {
-        Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => return Ok(false),
-        Ok(placement) if !placement.facts.is_in_need(&living) => return Ok(false),
-        other => _ = other?,
-    }
-    let found = shared.nodes.check(&view, copy.node, &[copy], true).await?;
-    let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
-    let now_ms = now_ms();
-    shared.catalog.run(move |catalog| catalog.take_back(&copy, &digest, &living, now_ms)).await
-}
-
-/// Nodes that live, or of which a coordinator that has just started cannot know yet: a block whose copies are there is
-/// not in need.
-pub(crate) fn perhaps_living(shared: &Shared, view: &World) -> BTreeSet<NodeId> {
-    let has_just_started = shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms);
-    let may_live = |node: &NodeFacts| node.is_living || (has_just_started && !node.was_seen);
-    view.nodes.iter().filter(|(_, node)| may_live(node)).map(|(id, _)| id).collect()
 }
 
 fn by_node(copies: impl IntoIterator<Item = BlockCopy>) -> BTreeMap<NodeId, Vec<BlockCopy>> {

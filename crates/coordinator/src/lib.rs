@@ -20,36 +20,47 @@ mod audit;
 mod background;
 mod cluster;
 pub mod config;
+mod damaged;
 mod error;
 mod explain;
 mod garbage;
-mod health;
+mod job;
 mod jobs;
-mod links;
-mod load;
 mod membership;
-mod nodes;
 mod objects;
+mod operator;
 mod reads;
 mod records;
 mod service;
-mod shared;
 
 pub use catalog::restore;
+pub use cluster::{Fleet, Grpc};
 pub use config::Config;
 pub use error::CoordinatorError;
 
+use attempt::{Attempts, UsualTimes};
+use audit::Audit;
+use background::PutReaper;
 use catalog::Catalog;
+use cluster::Cluster;
+use damaged::Damaged;
+use garbage::{Collector, Garbage};
+use jobs::{DamagedRepairs, Jobs, Recoverer};
+use membership::Membership;
 use model::ClusterId;
-use shared::{Shared, now_ms};
+use objects::Objects;
+use operator::Operator;
+use plan::decide::Planner;
+use reads::Reads;
+use records::{Records, now_ms};
+use service::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::server::TcpIncoming;
-use wire::limits;
-use wire::proto::coordinator_server::CoordinatorServer;
+use worker::{Group, Tasks, Worker};
 
 /// Open calls get this long to end when the coordinator shuts down; every one can be repeated.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
@@ -60,7 +71,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// A running coordinator. Dropping it without [`shutdown`](Self::shutdown) ends it at an arbitrary point, as a crash does.
 #[derive(Debug)]
 pub struct Coordinator {
-    shared: Arc<Shared>,
+    records: Records,
+    group: Arc<Group>,
     local_addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
@@ -85,18 +97,13 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     let listen = |source| CoordinatorError::Listen { addr, source };
     let listener = tokio::net::TcpListener::bind(addr).await.map_err(listen)?;
     let local_addr = listener.local_addr().map_err(listen)?;
-    let shared = Shared::new(config, catalog)?;
-    cluster::add_tasks(&shared);
-    background::start(&shared);
+    let (service, records, group) = build(config, catalog)?;
 
     let (stop, stopped) = oneshot::channel();
-    let service = CoordinatorServer::new(service::Service(Arc::clone(&shared)))
-        .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
-        .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
     let serving = tonic::transport::Server::builder()
         .tcp_nodelay(true)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
-        .add_service(service)
+        .add_service(service.server())
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
             let _ = stopped.await;
         });
@@ -106,7 +113,54 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
         }
     });
     tracing::info!(%local_addr, "coordinator serves");
-    Ok(Coordinator { shared, local_addr, stop: Some(stop), server })
+    Ok(Coordinator { records, group, local_addr, stop: Some(stop), server })
+}
+
+/// Puts the parts together, and starts what runs in the background.
+fn build(config: Config, catalog: Catalog) -> Result<(Service, Records, Arc<Group>), CoordinatorError> {
+    let (config, group) = (Arc::new(config), Arc::new(Group::default()));
+    let tasks = Arc::new(Tasks::after(catalog.switches()?));
+    let cluster = Arc::new(Cluster::new(Arc::clone(&config.fleet), config.dead_after_ms, &catalog)?);
+    let next_audit = catalog.audit_end()?;
+    let records = Records::of(catalog);
+    let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
+    let damaged = Arc::new(Damaged::new(records.clone(), Arc::clone(&cluster), Arc::clone(&planner)));
+    let garbage = Arc::new(Garbage::new(records.clone(), Arc::clone(&cluster), config.garbage_grace_ms));
+    let attempts = Arc::new(Attempts {
+        records: records.clone(),
+        cluster: Arc::clone(&cluster),
+        planner: Arc::clone(&planner),
+        usual: Arc::new(UsualTimes::new()),
+        damaged: Arc::clone(&damaged),
+        audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks)),
+    });
+    let operator = Operator::new(&attempts, Arc::clone(&tasks), Arc::clone(&group), config.replicas);
+    let jobs = Arc::new(Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&tasks), Arc::clone(&group)));
+
+    begin(&group, &tasks, Collector::new(Arc::clone(&garbage)));
+    begin(&group, &tasks, PutReaper { records: records.clone(), lease_ms: config.put_lease_ms });
+    begin(&group, &tasks, DamagedRepairs(Arc::clone(&jobs)));
+    begin(&group, &tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
+    group.spawn(Arc::clone(&jobs).resume());
+    group.spawn(background::notice_own_pauses(Arc::clone(&cluster)));
+
+    let membership = Arc::new(Membership {
+        records: records.clone(),
+        cluster: Arc::clone(&cluster),
+        garbage,
+        damaged,
+        group: Arc::clone(&group),
+        heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
+    });
+    let parallel = config.parallel;
+    let objects = Arc::new(Objects { records: records.clone(), cluster, planner, reads, config });
+    let service = Service { objects, membership, operator, jobs, group: Arc::clone(&group), parallel };
+    Ok((service, records, group))
+}
+
+fn begin(group: &Group, tasks: &Tasks, worker: impl Worker + 'static) {
+    let task = tasks.add(worker.name());
+    group.spawn(worker::run(worker, task));
 }
 
 impl Coordinator {
@@ -121,19 +175,19 @@ impl Coordinator {
             let _ = stop.send(());
         }
         // Streams end with the work that feeds them, so that the server need not wait for their receivers.
-        self.shared.group.abort();
+        self.group.abort();
         let patience = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;
         if patience.is_err() {
             self.server.abort();
         }
-        self.shared.group.shut_down().await;
-        self.shared.catalog.close().await;
+        self.group.shut_down().await;
+        self.records.close().await;
     }
 }
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        self.shared.group.abort();
+        self.group.abort();
         self.server.abort();
     }
 }

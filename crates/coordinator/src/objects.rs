@@ -1,46 +1,176 @@
 //! Puts, reads, lookups.
 
 use crate::attempt::{scheme, token};
-use crate::config::{MAX_OBJECT_BLOCKS, MAX_REPLICAS};
+use crate::cluster::Cluster;
+use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
-use crate::shared::{Shared, now_ms};
+use crate::reads::Reads;
+use crate::records::{Records, now_ms};
 use catalog::{CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock};
 use flow::limits;
 use model::{
     BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripePlacement, Sums,
 };
 use plan::Draw;
-use plan::decide::{DecideError, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
+use plan::decide::{DecideError, Planner, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::proto;
 
-/// Begins a put.
-pub(crate) async fn begin_put(
-    shared: &Arc<Shared>,
-    request: proto::BeginPutRequest,
-) -> Result<proto::BeginPutReply> {
-    let block_bytes = match request.block_bytes {
-        0 => shared.config.block_bytes,
-        bytes if bytes <= limits::MAX_BLOCK_BYTES => bytes,
-        bytes => {
-            let limit = limits::MAX_BLOCK_BYTES;
-            return Err(invalid(format!("blocks of {bytes} bytes: at most {limit} are possible")));
+/// What clients do with objects.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub records: Records,
+    pub cluster: Arc<Cluster>,
+    pub planner: Arc<Planner>,
+    pub reads: Arc<Reads>,
+    pub config: Arc<Config>,
+}
+
+impl Objects {
+    /// Begins a put.
+    pub async fn begin_put(&self, request: proto::BeginPutRequest) -> Result<proto::BeginPutReply> {
+        let block_bytes = match request.block_bytes {
+            0 => self.config.block_bytes,
+            bytes if bytes <= limits::MAX_BLOCK_BYTES => bytes,
+            bytes => {
+                let limit = limits::MAX_BLOCK_BYTES;
+                return Err(invalid(format!("blocks of {bytes} bytes: at most {limit} are possible")));
+            }
+        };
+        let replicas = match request.replicas {
+            0 => self.config.replicas,
+            replicas if replicas <= MAX_REPLICAS => replicas,
+            replicas => {
+                return Err(invalid(format!("{replicas} replicas: at most {MAX_REPLICAS} are possible")));
+            }
+        };
+        let view = self.cluster.view();
+        enough_nodes(&view, replicas, &BTreeSet::new())?;
+        let put = PutId(rand::random());
+        let lease_until_ms = now_ms().saturating_add(self.config.put_lease_ms);
+        let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
+        let version = self.records.run(move |catalog| catalog.begin_put(&new)).await?;
+        let slice_bytes = self.config.slice_bytes;
+        Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes })
+    }
+
+    /// Chooses nodes for a block, notes them, and hands out the plan.
+    pub async fn plan_write(&self, request: proto::PlanWriteRequest) -> Result<proto::PlanReply> {
+        let put = PutId::from_slice(&request.put)?;
+        let pending = self.records.run(move |catalog| catalog.pending_put(put)).await?;
+        let sums = sums(&request.digest, &request.fingerprint)?;
+        let view = self.cluster.view();
+        let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
+        let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
+        let nodes = {
+            let mut draw = Draw::seeded(rand::random());
+            replica_nodes(&view, pending.replicas as usize, at_least, &avoid, &mut draw)?
+        };
+        let block = BlockId(rand::random());
+        let offset = request.index.checked_mul(pending.block_bytes);
+        let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
+        let flow = FlowId(rand::random());
+        let write = WriteRequest {
+            flow,
+            block,
+            generation: catalog::FIRST_GENERATION,
+            stored_bytes: request.stored_bytes,
+            sums,
+            part: Part { name: pending.name, version: pending.version, offset, last: request.last },
+            nodes: nodes.clone(),
+        };
+        let planned = self.planner.write(&view, &write, &mut token)?;
+        let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
+        let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
+        let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
+        let now = now_ms();
+        let lease_until_ms = now.saturating_add(self.config.put_lease_ms);
+        self.records.run(move |catalog| catalog.plan_block(put, &row, now, lease_until_ms)).await?;
+        Ok(proto::PlanReply {
+            plan: Some(wire::codec::plan::encode(&planned.plan)),
+            note,
+            length: request.stored_bytes,
+            ..Default::default()
+        })
+    }
+
+    /// Makes what was put visible.
+    pub async fn commit_put(&self, request: proto::CommitPutRequest) -> Result<proto::ObjectInfo> {
+        let put = PutId::from_slice(&request.put)?;
+        if request.blocks.len() as u64 > MAX_OBJECT_BLOCKS {
+            return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
         }
-    };
-    let replicas = match request.replicas {
-        0 => shared.config.replicas,
-        replicas if replicas <= MAX_REPLICAS => replicas,
-        replicas => return Err(invalid(format!("{replicas} replicas: at most {MAX_REPLICAS} are possible"))),
-    };
-    let view = shared.health.view();
-    enough_nodes(&view, replicas, &BTreeSet::new())?;
-    let put = PutId(rand::random());
-    let lease_until_ms = now_ms().saturating_add(shared.config.put_lease_ms);
-    let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
-    let version = shared.catalog.run(move |catalog| catalog.begin_put(&new)).await?;
-    let slice_bytes = shared.config.slice_bytes;
-    Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes })
+        let block = |written: &proto::WrittenBlock| {
+            Ok(CommittedBlock {
+                block: BlockId::from_slice(&written.block)?,
+                stored_bytes: written.stored_bytes,
+                sums: sums(&written.digest, &written.fingerprint)?,
+                nodes: written.nodes.iter().copied().map(NodeId).collect(),
+            })
+        };
+        let blocks: Vec<CommittedBlock> = request.blocks.iter().map(block).collect::<Result<_>>()?;
+        let digest: [u8; 32] = request
+            .digest
+            .as_slice()
+            .try_into()
+            .map_err(|_| invalid("the digest of an object is a BLAKE3 of 32 bytes".to_owned()))?;
+        let copies = blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
+        let (bytes, now) = (request.object_bytes, now_ms());
+        let (name, row) = self.records.run(move |c| c.commit_put(put, &blocks, bytes, digest, now)).await?;
+        Ok(proto::ObjectInfo {
+            name,
+            version: row.version,
+            object_bytes: row.object_bytes,
+            digest: digest.to_vec(),
+            block_bytes: row.block_bytes,
+            code: format!("rep-{copies}"),
+            created_unix_ms: row.created_ms,
+            blocks: Vec::new(),
+            block_count: row.blocks.len() as u64,
+        })
+    }
+
+    /// An object as the catalog knows it.
+    pub async fn lookup(&self, name: String, with_blocks: bool) -> Result<proto::ObjectInfo> {
+        let wanted = name.clone();
+        let (row, blocks) = self.records.run(move |catalog| catalog.object(&wanted)).await?;
+        let living = self.cluster.view().living();
+        let infos = if with_blocks { block_infos(&blocks, &living) } else { Vec::new() };
+        Ok(proto::ObjectInfo {
+            name,
+            version: row.version,
+            object_bytes: row.object_bytes,
+            digest: row.digest.map(|d| d.to_vec()).unwrap_or_default(),
+            block_bytes: row.block_bytes,
+            code: code_of(&blocks),
+            created_unix_ms: row.created_ms,
+            blocks: infos,
+            block_count: row.blocks.len() as u64,
+        })
+    }
+
+    /// A plan for a read of part of a block.
+    pub async fn plan_read(&self, request: proto::PlanReadRequest) -> Result<proto::PlanReply> {
+        let block = BlockId::from_slice(&request.block)?;
+        let scheme = scheme(&request.scheme)?;
+        let slices = self.planner.read_slice_length(request.slice_bytes, request.length)?;
+        let placement = self.records.run(move |catalog| catalog.placement(block)).await?;
+        let view = self.cluster.view();
+        let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
+        let (offset, length) = (request.offset, request.length);
+        let (flow, room_bytes) = (FlowId(rand::random()), request.room_bytes);
+        let held = |part: &proto::ByteRange| part.offset..part.offset.saturating_add(part.length);
+        let held: Vec<_> = request.held.iter().map(held).collect();
+        let read =
+            ReadRequest { flow, offset, length, held: &held, room_bytes, scheme, avoid: &avoid, slices };
+        let read = self.planner.read(&view, &placement, &read, &mut token)?;
+        if let Some(planned) = &read.planned {
+            self.cluster.health.mark(&planned.plan.flow, Peer::Client);
+        }
+        self.reads.note(read.degraded, read.sent());
+        Ok(reply(read))
+    }
 }
 
 /// A put goes on with fewer replicas than it asked for when fewer nodes can be used, but with no fewer than two, unless
@@ -51,116 +181,11 @@ fn enough_nodes(view: &World, replicas: u32, avoid: &BTreeSet<NodeId>) -> Result
     if alive < needed { Err(DecideError::NotEnoughNodes { alive, needed }.into()) } else { Ok(needed) }
 }
 
-/// Chooses nodes for a block, notes them, and hands out the plan.
-pub(crate) async fn plan_write(
-    shared: &Arc<Shared>,
-    request: proto::PlanWriteRequest,
-) -> Result<proto::PlanReply> {
-    let put = PutId::from_slice(&request.put)?;
-    let pending = shared.catalog.run(move |catalog| catalog.pending_put(put)).await?;
-    let sums = sums(&request.digest, &request.fingerprint)?;
-    let view = shared.health.view();
-    let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
-    let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
-    let nodes = {
-        let mut draw = Draw::seeded(rand::random());
-        replica_nodes(&view, pending.replicas as usize, at_least, &avoid, &mut draw)?
-    };
-    let block = BlockId(rand::random());
-    let offset = request.index.checked_mul(pending.block_bytes);
-    let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
-    let flow = FlowId(rand::random());
-    let write = WriteRequest {
-        flow,
-        block,
-        generation: catalog::FIRST_GENERATION,
-        stored_bytes: request.stored_bytes,
-        sums,
-        part: Part { name: pending.name, version: pending.version, offset, last: request.last },
-        nodes: nodes.clone(),
-    };
-    let planned = shared.planner.write(&view, &write, &mut token)?;
-    let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
-    let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
-    let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
-    let now = now_ms();
-    let lease_until_ms = now.saturating_add(shared.config.put_lease_ms);
-    shared.catalog.run(move |catalog| catalog.plan_block(put, &row, now, lease_until_ms)).await?;
-    Ok(proto::PlanReply {
-        plan: Some(wire::codec::plan::encode(&planned.plan)),
-        note,
-        length: request.stored_bytes,
-        ..Default::default()
-    })
-}
-
-/// Makes what was put visible.
-pub(crate) async fn commit_put(
-    shared: &Arc<Shared>,
-    request: proto::CommitPutRequest,
-) -> Result<proto::ObjectInfo> {
-    let put = PutId::from_slice(&request.put)?;
-    if request.blocks.len() as u64 > MAX_OBJECT_BLOCKS {
-        return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
-    }
-    let block = |written: &proto::WrittenBlock| {
-        Ok(CommittedBlock {
-            block: BlockId::from_slice(&written.block)?,
-            stored_bytes: written.stored_bytes,
-            sums: sums(&written.digest, &written.fingerprint)?,
-            nodes: written.nodes.iter().copied().map(NodeId).collect(),
-        })
-    };
-    let blocks: Vec<CommittedBlock> = request.blocks.iter().map(block).collect::<Result<_>>()?;
-    let digest: [u8; 32] = request
-        .digest
-        .as_slice()
-        .try_into()
-        .map_err(|_| invalid("the digest of an object is a BLAKE3 of 32 bytes".to_owned()))?;
-    let copies = blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
-    let (bytes, now) = (request.object_bytes, now_ms());
-    let (name, row) = shared.catalog.run(move |c| c.commit_put(put, &blocks, bytes, digest, now)).await?;
-    Ok(proto::ObjectInfo {
-        name,
-        version: row.version,
-        object_bytes: row.object_bytes,
-        digest: digest.to_vec(),
-        block_bytes: row.block_bytes,
-        code: format!("rep-{copies}"),
-        created_unix_ms: row.created_ms,
-        blocks: Vec::new(),
-        block_count: row.blocks.len() as u64,
-    })
-}
-
 /// Digest and fingerprint of a block that a client has made: both must be there.
 fn sums(digest: &[u8], fingerprint: &[u8]) -> Result<Sums> {
     let sums = wire::codec::block::sums(digest, fingerprint);
     sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some()).ok_or_else(|| {
         invalid("a block needs its BLAKE3 digest (32 bytes) and its fingerprint (128 bytes)".to_owned())
-    })
-}
-
-/// An object as the catalog knows it.
-pub(crate) async fn lookup(
-    shared: &Arc<Shared>,
-    name: String,
-    with_blocks: bool,
-) -> Result<proto::ObjectInfo> {
-    let wanted = name.clone();
-    let (row, blocks) = shared.catalog.run(move |catalog| catalog.object(&wanted)).await?;
-    let living = shared.health.view().living();
-    let infos = if with_blocks { block_infos(&blocks, &living) } else { Vec::new() };
-    Ok(proto::ObjectInfo {
-        name,
-        version: row.version,
-        object_bytes: row.object_bytes,
-        digest: row.digest.map(|d| d.to_vec()).unwrap_or_default(),
-        block_bytes: row.block_bytes,
-        code: code_of(&blocks),
-        created_unix_ms: row.created_ms,
-        blocks: infos,
-        block_count: row.blocks.len() as u64,
     })
 }
 
@@ -216,30 +241,6 @@ fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<NodeId>) -> proto::
         index: u32::from(stripe.index),
         members: stripe.members.iter().map(member).collect(),
     }
-}
-
-/// A plan for a read of part of a block.
-pub(crate) async fn plan_read(
-    shared: &Arc<Shared>,
-    request: proto::PlanReadRequest,
-) -> Result<proto::PlanReply> {
-    let block = BlockId::from_slice(&request.block)?;
-    let scheme = scheme(&request.scheme)?;
-    let slices = shared.planner.read_slice_length(request.slice_bytes, request.length)?;
-    let placement = shared.catalog.run(move |catalog| catalog.placement(block)).await?;
-    let view = shared.health.view();
-    let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
-    let (offset, length) = (request.offset, request.length);
-    let (flow, room_bytes) = (FlowId(rand::random()), request.room_bytes);
-    let held = |part: &proto::ByteRange| part.offset..part.offset.saturating_add(part.length);
-    let held: Vec<_> = request.held.iter().map(held).collect();
-    let read = ReadRequest { flow, offset, length, held: &held, room_bytes, scheme, avoid: &avoid, slices };
-    let read = shared.planner.read(&view, &placement, &read, &mut token)?;
-    if let Some(planned) = &read.planned {
-        shared.health.mark(&planned.plan.flow, Peer::Client);
-    }
-    shared.reads.note(read.degraded, read.sent());
-    Ok(reply(read))
 }
 
 fn reply(read: ReadPlan) -> proto::PlanReply {

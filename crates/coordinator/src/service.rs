@@ -1,10 +1,13 @@
 //! The gRPC service: each call is handed on, each error becomes a status.
 
-use crate::attempt::{self, RepairOptions};
+use crate::attempt::{self, Attempts, RepairOptions};
 use crate::error::{CoordinatorError, Result};
-use crate::jobs::{self, Wish};
-use crate::shared::{Shared, now_ms};
-use crate::{audit, cluster, explain, links, membership, objects};
+use crate::explain;
+use crate::jobs::{self, Jobs, Wish};
+use crate::membership::Membership;
+use crate::objects::Objects;
+use crate::operator::Operator;
+use crate::records::now_ms;
 use catalog::CatalogError;
 use catalog::rows::JobRow;
 use model::{BlockId, NodeId, PutId};
@@ -15,8 +18,9 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use wire::proto;
-use wire::proto::coordinator_server::Coordinator;
+use wire::proto::coordinator_server::{Coordinator, CoordinatorServer};
+use wire::{limits, proto};
+use worker::Group;
 
 /// Events or objects that wait for a slow receiver.
 const MAX_AHEAD: usize = 64;
@@ -25,8 +29,16 @@ const MAX_AHEAD: usize = 64;
 const LIST_BATCH: usize = 256;
 
 /// The service.
-#[derive(Clone, Debug)]
-pub(crate) struct Service(pub Arc<Shared>);
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub objects: Arc<Objects>,
+    pub membership: Arc<Membership>,
+    pub operator: Operator,
+    pub jobs: Arc<Jobs>,
+    pub group: Arc<Group>,
+    /// Stripes that a recovery repairs at once if it names no number.
+    pub parallel: usize,
+}
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 type Stream<T> = ReceiverStream<std::result::Result<T, Status>>;
@@ -46,35 +58,35 @@ impl Coordinator for Service {
         &self,
         request: Request<Streaming<proto::RegisterMessage>>,
     ) -> Answer<proto::RegisterReply> {
-        answer(membership::register(&self.0, request.into_inner()).await)
+        answer(self.membership.register(request.into_inner()).await)
     }
 
     async fn heartbeat(&self, request: Request<proto::HeartbeatRequest>) -> Answer<proto::HeartbeatReply> {
-        answer(membership::heartbeat(&self.0, request.into_inner()).await)
+        answer(self.membership.heartbeat(request.into_inner()).await)
     }
 
     async fn begin_put(&self, request: Request<proto::BeginPutRequest>) -> Answer<proto::BeginPutReply> {
-        answer(objects::begin_put(&self.0, request.into_inner()).await)
+        answer(self.objects.begin_put(request.into_inner()).await)
     }
 
     async fn plan_write(&self, request: Request<proto::PlanWriteRequest>) -> Answer<proto::PlanReply> {
-        answer(objects::plan_write(&self.0, request.into_inner()).await)
+        answer(self.objects.plan_write(request.into_inner()).await)
     }
 
     async fn commit_put(&self, request: Request<proto::CommitPutRequest>) -> Answer<proto::ObjectInfo> {
-        answer(objects::commit_put(&self.0, request.into_inner()).await)
+        answer(self.objects.commit_put(request.into_inner()).await)
     }
 
     async fn abort_put(&self, request: Request<proto::AbortPutRequest>) -> Answer<proto::Empty> {
         let put = PutId::from_slice(&request.into_inner().put).map_err(CoordinatorError::from)?;
         let now_ms = now_ms();
-        self.0.catalog.run(move |catalog| catalog.abort_put(put, now_ms)).await?;
+        self.objects.records.run(move |catalog| catalog.abort_put(put, now_ms)).await?;
         answer(Ok(proto::Empty {}))
     }
 
     async fn lookup(&self, request: Request<proto::LookupRequest>) -> Answer<proto::ObjectInfo> {
         let request = request.into_inner();
-        answer(objects::lookup(&self.0, request.name, request.with_blocks).await)
+        answer(self.objects.lookup(request.name, request.with_blocks).await)
     }
 
     async fn list_objects(
@@ -82,182 +94,188 @@ impl Coordinator for Service {
         request: Request<proto::ListObjectsRequest>,
     ) -> Answer<Self::ListObjectsStream> {
         let (objects, receiver) = mpsc::channel(MAX_AHEAD);
-        self.0.group.spawn(list(Arc::clone(&self.0), request.into_inner().prefix, objects));
+        self.group.spawn(list(Arc::clone(&self.objects), request.into_inner().prefix, objects));
         answer(Ok(ReceiverStream::new(receiver)))
     }
 
     async fn delete(&self, request: Request<proto::LookupRequest>) -> Answer<proto::Empty> {
         let (name, now_ms) = (request.into_inner().name, now_ms());
-        self.0.catalog.run(move |catalog| catalog.delete(&name, now_ms)).await?;
+        self.objects.records.run(move |catalog| catalog.delete(&name, now_ms)).await?;
         answer(Ok(proto::Empty {}))
     }
 
     async fn plan_read(&self, request: Request<proto::PlanReadRequest>) -> Answer<proto::PlanReply> {
-        answer(objects::plan_read(&self.0, request.into_inner()).await)
+        answer(self.objects.plan_read(request.into_inner()).await)
     }
 
     async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
         let fault = model::Fault::from(request.into_inner());
         tracing::info!(%fault, "reported");
-        jobs::learn(&self.0, &fault).await;
+        self.jobs.attempts.damaged.learn(&fault).await;
         answer(Ok(proto::Empty {}))
     }
 
     async fn archive(&self, request: Request<proto::ArchiveRequest>) -> Answer<Self::ArchiveStream> {
         let proto::ArchiveRequest { name, code, slice_bytes } = request.into_inner();
-        let code = jobs::archival_code(&self.0, &code)?;
-        self.0.planner.slice_length(slice_bytes).map_err(CoordinatorError::from)?;
+        let code = jobs::archival_code(&self.jobs.attempts, &code)?;
+        self.jobs.attempts.planner.slice_length(slice_bytes).map_err(CoordinatorError::from)?;
         let wanted = name.clone();
-        let (_, blocks) = self.0.catalog.run(move |catalog| catalog.object(&wanted)).await?;
+        let (_, blocks) = self.objects.records.run(move |catalog| catalog.object(&wanted)).await?;
         jobs::groups(&blocks, &code, &name)?;
         let row = JobRow::Archive { name, code: code.name().to_owned(), slice_bytes };
-        let events = jobs::start(&self.0, Wish::Lasting(row)).await?;
-        answer(Ok(forward(&self.0, events)))
+        let events = self.jobs.start(Wish::Lasting(row)).await?;
+        answer(Ok(forward(&self.group, events)))
     }
 
     async fn repair(&self, request: Request<proto::RepairRequest>) -> Answer<Self::RepairStream> {
-        let wish = repair_wish(&self.0, request.into_inner()).await?;
-        let events = jobs::start(&self.0, wish).await?;
-        answer(Ok(forward(&self.0, events)))
+        let wish = self.repair_wish(request.into_inner()).await?;
+        let events = self.jobs.start(wish).await?;
+        answer(Ok(forward(&self.group, events)))
     }
 
     async fn explain(&self, request: Request<proto::RepairRequest>) -> Answer<proto::ExplainReply> {
-        answer(explain::explain(&self.0, request.into_inner()).await)
+        answer(explain::explain(&self.jobs.attempts, request.into_inner()).await)
     }
 
     async fn recommission(&self, request: Request<proto::RecommissionRequest>) -> Answer<proto::Empty> {
         let node = NodeId(request.into_inner().node);
-        self.0.jobs.none_moves(node)?;
-        set_leaving(&self.0, node, false).await?;
+        self.jobs.none_moves(node)?;
+        self.operator.set_leaving(node, false).await?;
         answer(Ok(proto::Empty {}))
     }
 
     async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::ClusterStatus> {
-        answer(cluster::status(&self.0).await)
+        answer(self.operator.status().await)
     }
 
     async fn control_task(&self, request: Request<proto::TaskControl>) -> Answer<proto::TaskStatus> {
-        answer(cluster::control_task(&self.0, request.into_inner()).await)
+        answer(self.operator.control_task(request.into_inner()).await)
     }
 
     async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
-        cluster::throttle(&self.0, request.into_inner()).await?;
+        self.operator.throttle(request.into_inner()).await?;
         answer(Ok(proto::Empty {}))
     }
 
     async fn get_audit(&self, request: Request<proto::AuditRequest>) -> Answer<proto::AuditReply> {
-        let entries = audit::last(&self.0, request.into_inner().last).await;
+        let entries = self.jobs.attempts.audit.last(request.into_inner().last).await;
         answer(entries.map(|entries| proto::AuditReply { entries }))
     }
 
     async fn get_links(&self, _: Request<proto::Empty>) -> Answer<proto::LinkTable> {
-        answer(links::show(&self.0).await.map(|json| proto::LinkTable { json }))
+        answer(self.operator.links().await.map(|json| proto::LinkTable { json }))
     }
 
     async fn set_links(&self, request: Request<proto::LinkTable>) -> Answer<proto::LinkTable> {
-        answer(links::set(&self.0, &request.into_inner().json).await.map(|json| proto::LinkTable { json }))
+        answer(
+            self.operator.set_links(&request.into_inner().json).await.map(|json| proto::LinkTable { json }),
+        )
     }
 
     async fn backup_catalog(&self, _: Request<proto::Empty>) -> Answer<Self::BackupCatalogStream> {
-        answer(Ok(ReceiverStream::new(cluster::backup(&self.0))))
+        answer(Ok(ReceiverStream::new(self.operator.backup())))
     }
 
     async fn rebuild_catalog(&self, _: Request<proto::Empty>) -> Answer<proto::RebuildReply> {
-        answer(cluster::rebuild(&self.0).await)
+        answer(self.operator.rebuild().await)
     }
 }
 
-/// What a request for a repair asks for, checked as far as it can be before a job starts.
-async fn repair_wish(shared: &Arc<Shared>, request: proto::RepairRequest) -> Result<Wish> {
-    attempt::scheme(&request.scheme)?;
-    shared.planner.slice_length(request.slice_bytes)?;
-    let ways = [!request.block.is_empty(), !request.object.is_empty(), request.node != 0];
-    if ways.iter().filter(|way| **way).count() != 1 {
-        return Err(CoordinatorError::Invalid(
-            "say what to repair: a block, or an object and the index of a block, or a node".to_owned(),
-        ));
+impl Service {
+    /// Within the bounds of messages.
+    pub fn server(self) -> CoordinatorServer<Service> {
+        CoordinatorServer::new(self)
+            .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+            .max_encoding_message_size(limits::MAX_CONTROL_BYTES)
     }
-    if request.node != 0 {
-        let row = jobs::row_of(shared, &request)?;
-        if request.dry_run {
-            return Ok(Wish::Rehearsed(row));
+
+    /// What a request for a repair asks for, checked as far as it can be before a job starts.
+    async fn repair_wish(&self, request: proto::RepairRequest) -> Result<Wish> {
+        let Attempts { planner, cluster, records, .. } = &*self.jobs.attempts;
+        attempt::scheme(&request.scheme)?;
+        planner.slice_length(request.slice_bytes)?;
+        let ways = [!request.block.is_empty(), !request.object.is_empty(), request.node != 0];
+        if ways.iter().filter(|way| **way).count() != 1 {
+            return Err(CoordinatorError::Invalid(
+                "say what to repair: a block, or an object and the index of a block, or a node".to_owned(),
+            ));
         }
-        if request.discard {
-            return Ok(Wish::Measured(row));
-        }
-        if row.moves {
-            // From here on nothing new goes there, whatever becomes of the job.
-            for &node in &row.nodes {
-                set_leaving(shared, node, true).await?;
+        if request.node != 0 {
+            let row = jobs::row_of(cluster, self.parallel, &request)?;
+            if request.dry_run {
+                return Ok(Wish::Rehearsed(row));
             }
+            if request.discard {
+                return Ok(Wish::Measured(row));
+            }
+            if row.moves {
+                // From here on nothing new goes there, whatever becomes of the job.
+                for &node in &row.nodes {
+                    self.operator.set_leaving(node, true).await?;
+                }
+            }
+            return Ok(Wish::Lasting(JobRow::RecoverNodes(row)));
         }
-        return Ok(Wish::Lasting(JobRow::RecoverNodes(row)));
+        let of_nodes = request.decommission
+            || request.dry_run
+            || !request.more_nodes.is_empty()
+            || !request.requestors.is_empty();
+        if of_nodes || !request.assign.is_empty() {
+            return Err(CoordinatorError::Invalid(
+                "several nodes, decommissioning, dry runs, assignment and requestors are for the repair of nodes"
+                    .to_owned(),
+            ));
+        }
+        if !(request.stripe || request.whole_object || request.members.is_empty()) {
+            return Err(CoordinatorError::Invalid(
+                "members are those of a stripe: ask for the stripe".to_owned(),
+            ));
+        }
+        let block: BlockId = explain::target(&self.jobs.attempts, &request).await?;
+        records.run(move |catalog| catalog.placement(block)).await?;
+        let options = RepairOptions {
+            scheme: request.scheme,
+            slice_bytes: request.slice_bytes,
+            verify: !request.no_verify,
+            requestor: (request.requestor != 0).then_some(NodeId(request.requestor)),
+            discard: request.discard,
+            helpers: request.helpers.into_iter().map(NodeId).collect(),
+            patient: request.patient,
+            ..RepairOptions::default()
+        };
+        if !(request.stripe || request.whole_object) {
+            return Ok(Wish::Repair(block, options));
+        }
+        let members: Vec<u16> =
+            request.members.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect();
+        if options.discard == members.is_empty() {
+            let what = "a measurement says which members are to be rebuilt and thrown away, a repair rebuilds what is lost";
+            return Err(CoordinatorError::Invalid(what.to_owned()));
+        }
+        if let Some(scheme) =
+            attempt::scheme(&options.scheme)?.filter(|&s| !flow::multi_block::repairs_several(s))
+        {
+            return Err(DecideError::from(flow::FlowError::OneRequestor { scheme }).into());
+        }
+        let blocks = if request.whole_object { self.stripes_of(request.object).await? } else { vec![block] };
+        Ok(Wish::Stripes(blocks, members, options))
     }
-    let of_nodes = request.decommission
-        || request.dry_run
-        || !request.more_nodes.is_empty()
-        || !request.requestors.is_empty();
-    if of_nodes || !request.assign.is_empty() {
-        return Err(CoordinatorError::Invalid(
-            "several nodes, decommissioning, dry runs, assignment and requestors are for the repair of nodes"
-                .to_owned(),
-        ));
-    }
-    if !(request.stripe || request.whole_object || request.members.is_empty()) {
-        return Err(CoordinatorError::Invalid(
-            "members are those of a stripe: ask for the stripe".to_owned(),
-        ));
-    }
-    let block: BlockId = explain::target(shared, &request).await?;
-    shared.catalog.run(move |catalog| catalog.placement(block)).await?;
-    let options = RepairOptions {
-        scheme: request.scheme,
-        slice_bytes: request.slice_bytes,
-        verify: !request.no_verify,
-        requestor: (request.requestor != 0).then_some(NodeId(request.requestor)),
-        discard: request.discard,
-        helpers: request.helpers.into_iter().map(NodeId).collect(),
-        patient: request.patient,
-        ..RepairOptions::default()
-    };
-    if !(request.stripe || request.whole_object) {
-        return Ok(Wish::Repair(block, options));
-    }
-    let members: Vec<u16> = request.members.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect();
-    if options.discard == members.is_empty() {
-        let what = "a measurement says which members are to be rebuilt and thrown away, a repair rebuilds what is lost";
-        return Err(CoordinatorError::Invalid(what.to_owned()));
-    }
-    if let Some(scheme) =
-        attempt::scheme(&options.scheme)?.filter(|&s| !flow::multi_block::repairs_several(s))
-    {
-        return Err(DecideError::from(flow::FlowError::OneRequestor { scheme }).into());
-    }
-    let blocks = if request.whole_object { stripes_of(shared, request.object).await? } else { vec![block] };
-    Ok(Wish::Stripes(blocks, members, options))
-}
 
-/// A block of each of an object's stripes, and its blocks that are in none.
-async fn stripes_of(shared: &Arc<Shared>, object: String) -> Result<Vec<BlockId>> {
-    let (_, blocks) = shared.catalog.run(move |catalog| catalog.object(&object)).await?;
-    let mut seen = BTreeSet::new();
-    let first =
-        |placement: &&model::Placement| placement.stripe.as_ref().is_none_or(|stripe| seen.insert(stripe.id));
-    Ok(blocks.iter().filter(first).map(|placement| placement.block).collect())
-}
-
-async fn set_leaving(shared: &Arc<Shared>, node: NodeId, leaves: bool) -> Result<()> {
-    shared.health.view().node(node)?;
-    let now_ms = now_ms();
-    shared.catalog.run(move |catalog| catalog.set_leaving(node, leaves, now_ms)).await?;
-    shared.health.set_leaving(node, leaves);
-    Ok(())
+    /// A block of each of an object's stripes, and its blocks that are in none.
+    async fn stripes_of(&self, object: String) -> Result<Vec<BlockId>> {
+        let (_, blocks) = self.objects.records.run(move |catalog| catalog.object(&object)).await?;
+        let mut seen = BTreeSet::new();
+        let first = |placement: &&model::Placement| {
+            placement.stripe.as_ref().is_none_or(|stripe| seen.insert(stripe.id))
+        };
+        Ok(blocks.iter().filter(first).map(|placement| placement.block).collect())
+    }
 }
 
 /// Passes a job's events on until its end. A receiver that goes away does not end the job.
-fn forward(shared: &Shared, mut events: broadcast::Receiver<proto::JobEvent>) -> Stream<proto::JobEvent> {
+fn forward(group: &Group, mut events: broadcast::Receiver<proto::JobEvent>) -> Stream<proto::JobEvent> {
     let (sender, receiver) = mpsc::channel(MAX_AHEAD);
-    shared.group.spawn(async move {
+    group.spawn(async move {
         loop {
             match events.recv().await {
                 Ok(event) => {
@@ -275,30 +293,30 @@ fn forward(shared: &Shared, mut events: broadcast::Receiver<proto::JobEvent>) ->
 }
 
 async fn list(
-    shared: Arc<Shared>,
+    objects: Arc<Objects>,
     prefix: String,
-    objects: mpsc::Sender<std::result::Result<proto::ObjectInfo, Status>>,
+    listed: mpsc::Sender<std::result::Result<proto::ObjectInfo, Status>>,
 ) {
     let mut after: Option<String> = None;
     loop {
         let (from, wanted) = (after.clone(), prefix.clone());
         let names =
-            match shared.catalog.run(move |c| c.list_objects(&wanted, from.as_deref(), LIST_BATCH)).await {
+            match objects.records.run(move |c| c.list_objects(&wanted, from.as_deref(), LIST_BATCH)).await {
                 Ok(names) => names,
                 Err(error) => {
-                    let _ = objects.send(Err(error.into())).await;
+                    let _ = listed.send(Err(error.into())).await;
                     return;
                 }
             };
         let Some(last) = names.last() else { return };
         after = Some(last.clone());
         for name in names {
-            let info = match objects::lookup(&shared, name, false).await {
+            let info = match objects.lookup(name, false).await {
                 // Deleted meanwhile.
                 Err(CoordinatorError::Catalog(CatalogError::NoSuchObject(_))) => continue,
                 info => info.map_err(Status::from),
             };
-            if objects.send(info).await.is_err() {
+            if listed.send(info).await.is_err() {
                 return;
             }
         }

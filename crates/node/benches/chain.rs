@@ -93,7 +93,7 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
             .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15 + hop as u64) >> 56) as u8)
             .collect();
         std::fs::write(folder.join(format!("bare-{hop}")), &bytes).unwrap();
-        let mut writer = node.shared().flows.store.writer(id, 1).unwrap();
+        let mut writer = node.flows().store.writer(id, 1).unwrap();
         writer.write(0, &bytes, None).unwrap();
         let facts = NewBlock {
             stored_bytes: BLOCK_BYTES,

@@ -3,15 +3,17 @@
 //! - [`store`]: blocks as plain files with sidecars.
 //! - [`server`]: the daemon, startable in-process; [`service`]: what it answers.
 //! - [`flows`]: the store as the flow executor sees it; [`cache`]: recently read blocks in memory.
-//! - [`membership`]: registering with the coordinator, and heartbeats.
+//! - [`membership`]: registering with the coordinator, and heartbeats; [`parts`]: what it is made of.
 //! - [`scrub`]: reading everything, slowly, against the sidecars.
 //!
 //! Absent: any decision about other nodes; a node obeys plans and orders. Internal: the program and tests start it; what
 //! others may rely on are the files that it writes (docs/formats.md).
 
 pub mod cache;
+mod ending;
 pub mod flows;
 pub mod membership;
+pub mod parts;
 pub mod scrub;
 pub mod server;
 pub mod service;

@@ -2,10 +2,11 @@
 //! away it tries again, for ever, at intervals.
 
 use crate::flows::FlowStore;
-use crate::server::Shared;
+use crate::parts::Parts;
 use crate::store::StoreError;
 use exec::BlockStore;
-use model::{BlockId, ClusterId};
+use model::ClusterId;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
@@ -38,16 +39,31 @@ enum Unregistered {
     Refused(String),
 }
 
+/// A node, as it introduces itself.
+pub struct Member {
+    /// What it is made of.
+    pub parts: Parts,
+    /// Its rack.
+    pub rack: String,
+    /// Where it answers.
+    pub control_addr: SocketAddr,
+    /// Where it takes slices.
+    pub data_addr: SocketAddr,
+    /// The coordinator's host and port.
+    pub coordinator: String,
+}
+
 /// Registers and sends heartbeats until the task is dropped. Returns why the node is refused for good, if it is.
-pub async fn run(shared: Arc<Shared>, coordinator: String) -> String {
+pub async fn run(member: Member) -> String {
+    let coordinator = &member.coordinator;
     let mut complained = false;
     let mut refused_since = Some(Instant::now());
     loop {
-        let why = match register(&shared, &coordinator).await {
+        let why = match register(&member).await {
             Ok((mut client, every)) => {
                 (complained, refused_since) = (false, None);
                 tracing::info!("registered with the coordinator at {coordinator}");
-                heartbeats(&shared, &mut client, every).await;
+                heartbeats(&member.parts, &mut client, every).await;
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
@@ -70,11 +86,9 @@ pub async fn run(shared: Arc<Shared>, coordinator: String) -> String {
     }
 }
 
-async fn register(
-    shared: &Arc<Shared>,
-    coordinator: &str,
-) -> Result<(CoordinatorClient<Channel>, Duration), Unregistered> {
-    let channel = Endpoint::from_shared(format!("http://{coordinator}"))
+async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Duration), Unregistered> {
+    let Parts { node, flows, .. } = &member.parts;
+    let channel = Endpoint::from_shared(format!("http://{}", member.coordinator))
         .map_err(away)?
         .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
         .connect()
@@ -82,24 +96,24 @@ async fn register(
         .map_err(away)?;
     let mut client = CoordinatorClient::new(channel);
     let (messages, outgoing) = tokio::sync::mpsc::channel(MESSAGES_AHEAD);
-    let identity = shared.flows.store.identity();
+    let identity = flows.store.identity();
     let hello = proto::NodeHello {
-        node: shared.node.0,
+        node: node.0,
         cluster: identity.cluster.map(ClusterId::to_vec).unwrap_or_default(),
-        control_addr: shared.control_addr.to_string(),
-        data_addr: shared.data_addr.to_string(),
-        rack: shared.rack.clone(),
+        control_addr: member.control_addr.to_string(),
+        data_addr: member.data_addr.to_string(),
+        rack: member.rack.clone(),
         protocol: PROTOCOL_VERSION,
     };
-    let flows = Arc::clone(&shared.flows);
-    let inventory = tokio::task::spawn_blocking(move || send_inventory(&flows, hello, &messages));
+    let listed = Arc::clone(flows);
+    let inventory = tokio::task::spawn_blocking(move || send_inventory(&listed, hello, &messages));
     let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
     let reply = client.register(outgoing).await;
     // An inventory that broke off is why the coordinator refused it.
     inventory.await.map_err(away)?.map_err(away)?;
     let reply = reply.map_err(unregistered)?.into_inner();
     let cluster = ClusterId::from_slice(&reply.cluster).map_err(away)?;
-    let store = shared.flows.store.clone();
+    let store = flows.store.clone();
     tokio::task::spawn_blocking(move || store.join(cluster)).await.map_err(away)?.map_err(away)?;
     Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
 }
@@ -148,33 +162,15 @@ fn unregistered(status: tonic::Status) -> Unregistered {
 }
 
 /// Returns when the coordinator is gone or wants a new registration.
-async fn heartbeats(shared: &Shared, client: &mut CoordinatorClient<Channel>, every: Duration) {
+async fn heartbeats(parts: &Parts, client: &mut CoordinatorClient<Channel>, every: Duration) {
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let request = proto::HeartbeatRequest { status: Some(status(shared)) };
+        let request = proto::HeartbeatRequest { status: Some(parts.status()) };
         match tokio::time::timeout(HEARTBEAT_TIMEOUT, client.heartbeat(request)).await {
             Ok(Ok(reply)) if !reply.get_ref().register_again => {}
             _ => return,
         }
-    }
-}
-
-/// What the node says of itself.
-pub fn status(shared: &Shared) -> proto::NodeStatus {
-    let usage = shared.flows.store.usage();
-    let (egress_bytes_per_s, ingress_bytes_per_s) = shared.engine.throttle().rates();
-    proto::NodeStatus {
-        node: shared.node.0,
-        blocks: usage.blocks,
-        stored_bytes: usage.stored_bytes,
-        free_bytes: shared.flows.store.free_bytes().unwrap_or(0),
-        running_stages: shared.engine.running_stages() as u32,
-        throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
-        tasks: shared.tasks.statuses(),
-        corrupt_blocks: shared.flows.corrupt().into_iter().map(BlockId::to_vec).collect(),
-        half_blocks: usage.half_blocks,
-        cached_blocks: shared.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),
     }
 }

@@ -1,11 +1,11 @@
 //! The scrubber: a worker that reads every block against its sidecar, again and again, at a bounded rate.
 
+use crate::ending::Ending;
 use crate::flows::FlowStore;
 use crate::store::{StoreError, Verdict};
 use exec::BlockStore;
 use model::{BlockId, StoredCopy};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::JoinError;
 use worker::{Step, Task, Worker};
@@ -28,7 +28,7 @@ pub struct Round {
     store: Arc<FlowStore>,
     /// Bytes per second; 0 is as fast as the disk.
     rate: u64,
-    ended: Arc<AtomicBool>,
+    ending: Ending,
     left: std::vec::IntoIter<Result<StoredCopy, StoreError>>,
     done: u64,
     total: u64,
@@ -53,23 +53,23 @@ impl Round {
     pub async fn begin(
         store: Arc<FlowStore>,
         rate: u64,
-        ended: Arc<AtomicBool>,
+        ending: Ending,
         task: &Task,
     ) -> Result<Round, JoinError> {
         let listing = Arc::clone(&store);
         let listed: Vec<_> = tokio::task::spawn_blocking(move || listing.store.list().collect()).await?;
         let total = listed.len() as u64;
         task.note(|report| (report.done, report.total) = (0, total));
-        Ok(Round { store, rate, ended, left: listed.into_iter(), done: 0, total, corrupt: 0, unread: 0 })
+        Ok(Round { store, rate, ending, left: listed.into_iter(), done: 0, total, corrupt: 0, unread: 0 })
     }
 
     /// Reads until there is something to say of a block; `None` after the last.
     pub async fn next(&mut self, task: &Task) -> Result<Option<Read>, JoinError> {
         while let Some(listed) = self.left.next() {
-            let (store, rate, ended) = (Arc::clone(&self.store), self.rate, Arc::clone(&self.ended));
+            let (store, rate, ending) = (Arc::clone(&self.store), self.rate, self.ending.clone());
             let check = move || {
                 let block = listed?.block;
-                Ok((block, store.store.verify(block, |bytes| wait(rate, bytes, &ended))?))
+                Ok((block, store.store.verify(block, |bytes| wait(rate, bytes, &ending))?))
             };
             let checked = tokio::task::spawn_blocking(check).await?;
             self.done += 1;
@@ -113,8 +113,8 @@ impl Round {
 }
 
 /// Waits as long as `bytes` take at that rate. A node that ends waits for nothing.
-fn wait(bytes_per_s: u64, bytes: u64, ended: &AtomicBool) {
-    if bytes_per_s > 0 && !ended.load(Ordering::SeqCst) {
+fn wait(bytes_per_s: u64, bytes: u64, ending: &Ending) {
+    if bytes_per_s > 0 && !ending.is_asked() {
         std::thread::sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64));
     }
 }
@@ -122,14 +122,14 @@ fn wait(bytes_per_s: u64, bytes: u64, ended: &AtomicBool) {
 /// The worker: rounds at the slow rate.
 pub struct Scrubber {
     store: Arc<FlowStore>,
-    ended: Arc<AtomicBool>,
+    ending: Ending,
     round: Option<Round>,
 }
 
 impl Scrubber {
-    /// Of a store, until the node has `ended`.
-    pub fn new(store: Arc<FlowStore>, ended: Arc<AtomicBool>) -> Scrubber {
-        Scrubber { store, ended, round: None }
+    /// Of a store, until its node ends.
+    pub fn new(store: Arc<FlowStore>, ending: Ending) -> Scrubber {
+        Scrubber { store, ending, round: None }
     }
 }
 
@@ -148,8 +148,7 @@ impl Worker for Scrubber {
         let mut round = match self.round.take() {
             Some(round) => round,
             None => {
-                Round::begin(Arc::clone(&self.store), SCRUB_BYTES_PER_S, Arc::clone(&self.ended), task)
-                    .await?
+                Round::begin(Arc::clone(&self.store), SCRUB_BYTES_PER_S, self.ending.clone(), task).await?
             }
         };
         if round.next(task).await?.is_none() {

@@ -1,7 +1,9 @@
 //! Starting and ending a node.
 
+use crate::ending::{Ending, Serving};
 use crate::flows::FlowStore;
-use crate::membership;
+use crate::membership::{self, Member};
+use crate::parts::Parts;
 use crate::scrub::{SCRUB, Scrubber};
 use crate::service::NodeService;
 use crate::store::{Store, StoreError};
@@ -10,13 +12,8 @@ use exec::{DataListener, Engine, EngineConfig, Injection, Throttle};
 use model::NodeId;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
 use tonic::transport::server::TcpIncoming;
-use wire::limits;
-use wire::proto::node_server::NodeServer;
-use worker::Tasks;
 
 /// How long a node that is asked to end lets its calls finish.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
@@ -88,50 +85,18 @@ pub enum NodeError {
     Refused(String),
 }
 
-/// What all parts of a running node share.
-pub struct Shared {
-    /// Its number.
-    pub node: NodeId,
-    /// Its rack.
-    pub rack: String,
-    /// Where it answers.
-    pub control_addr: SocketAddr,
-    /// Where it takes slices.
-    pub data_addr: SocketAddr,
-    /// Its blocks.
-    pub flows: Arc<FlowStore>,
-    /// Its flow executor.
-    pub engine: Engine,
-    /// What runs in the background.
-    pub tasks: Tasks,
-    pub(crate) ended: Arc<AtomicBool>,
-    /// Closed when the node is asked to end.
-    serving: watch::Receiver<()>,
-}
-
-impl Shared {
-    /// When the node is asked to end.
-    pub async fn ending(&self) {
-        let mut serving = self.serving.clone();
-        while serving.changed().await.is_ok() {}
-    }
-
-    /// Whether the node is being ended.
-    pub fn ended(&self) -> bool {
-        self.ended.load(Ordering::SeqCst)
-    }
-}
-
 /// A running node. Dropping it ends it at once; [`Node::shutdown`] waits.
 pub struct Node {
-    shared: Arc<Shared>,
+    parts: Parts,
+    control_addr: SocketAddr,
+    data_addr: SocketAddr,
     _listener: DataListener,
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<String>,
     scrubbing: tokio::task::JoinHandle<()>,
     server: tokio::task::JoinHandle<()>,
-    /// Dropped to ask the server, and who serves control streams, to end.
-    serving: Option<watch::Sender<()>>,
+    /// Dropped to ask all of it to end.
+    serving: Option<Serving>,
 }
 
 /// Opens (or formats, if it is empty) the store and starts serving. Within a tokio runtime.
@@ -149,40 +114,27 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         .map_err(|source| NodeError::Listen { addr: config.listen_data, source })?;
     let listen = |source| NodeError::Listen { addr: config.listen_control, source };
     let control = tokio::net::TcpListener::bind(config.listen_control).await.map_err(listen)?;
-    let ended = Arc::new(AtomicBool::new(false));
-    let (serving, asked_to_end) = watch::channel(());
-    let shared = Arc::new(Shared {
-        node: config.node,
-        rack: config.rack,
-        control_addr: control.local_addr().map_err(listen)?,
-        data_addr: listener.addr(),
-        flows: flows.clone(),
-        engine,
-        tasks: Tasks::default(),
-        ended: ended.clone(),
-        serving: asked_to_end,
-    });
-    let ending = {
-        let shared = shared.clone();
-        async move { shared.ending().await }
-    };
-    let scrubber = Scrubber::new(flows, ended.clone());
-    let scrubbing = tokio::spawn(worker::run(scrubber, shared.tasks.add(SCRUB)));
-    let service = NodeServer::new(NodeService::new(shared.clone()))
-        .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
-        .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
+    let (control_addr, data_addr) = (control.local_addr().map_err(listen)?, listener.addr());
+    let (serving, ending) = Ending::new();
+    let parts = Parts { node: config.node, flows, engine, tasks: Arc::default() };
+    let scrubber = Scrubber::new(parts.flows.clone(), ending.clone());
+    let scrubbing = tokio::spawn(worker::run(scrubber, parts.tasks.add(SCRUB)));
+    let service = NodeService::new(parts.clone(), ending.clone()).server();
     let server = tokio::spawn(async move {
         let incoming = TcpIncoming::from(control).with_nodelay(Some(true));
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(PEER_ALIVE))
             .http2_keepalive_timeout(Some(PEER_ALIVE))
             .add_service(service);
-        if let Err(e) = served.serve_with_incoming_shutdown(incoming, ending).await {
+        if let Err(e) = served.serve_with_incoming_shutdown(incoming, ending.asked()).await {
             tracing::error!("control port: {e}");
         }
     });
-    let membership = tokio::spawn(membership::run(shared.clone(), config.coordinator));
-    Ok(Node { shared, _listener: listener, membership, scrubbing, server, serving: Some(serving) })
+    let (rack, coordinator) = (config.rack, config.coordinator);
+    let member = Member { parts: parts.clone(), rack, control_addr, data_addr, coordinator };
+    let membership = tokio::spawn(membership::run(member));
+    let (_listener, serving) = (listener, Some(serving));
+    Ok(Node { parts, control_addr, data_addr, _listener, membership, scrubbing, server, serving })
 }
 
 fn open_or_format(disk: Arc<dyn Disk>, node: u32) -> Result<Store, StoreError> {
@@ -198,17 +150,27 @@ fn open_or_format(disk: Arc<dyn Disk>, node: u32) -> Result<Store, StoreError> {
 impl Node {
     /// Where it answers control calls.
     pub fn control_addr(&self) -> SocketAddr {
-        self.shared.control_addr
+        self.control_addr
     }
 
     /// Where it takes slices.
     pub fn data_addr(&self) -> SocketAddr {
-        self.shared.data_addr
+        self.data_addr
     }
 
-    /// What its parts share.
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    /// Its number.
+    pub fn number(&self) -> NodeId {
+        self.parts.node
+    }
+
+    /// Its blocks.
+    pub fn flows(&self) -> &FlowStore {
+        &self.parts.flows
+    }
+
+    /// Its flow executor.
+    pub fn engine(&self) -> &Engine {
+        &self.parts.engine
     }
 
     /// Waits until the coordinator has refused the node for good: for most nodes, for ever. To be awaited once.
@@ -221,7 +183,6 @@ impl Node {
 
     /// Ends it: flows that run fail, nothing half-written stays under a final name.
     pub async fn shutdown(mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
         self.membership.abort();
         self.serving = None;
         let _ = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;
@@ -229,7 +190,6 @@ impl Node {
     }
 
     fn end(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
         self.membership.abort();
         self.scrubbing.abort();
         self.serving = None;

@@ -1,33 +1,41 @@
 //! What a node answers on its control port.
 
+use crate::ending::Ending;
 use crate::flows::{FlowStore, listed_block, stored_block};
-use crate::membership;
+use crate::parts::Parts;
 use crate::scrub::{Read, Round, SCRUB};
-use crate::server::Shared;
 use crate::sessions;
 use crate::store::{StoreError, Verdict};
 use exec::DriverIo;
 use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
-use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use wire::proto;
+use wire::proto::node_server::NodeServer;
+use wire::{limits, proto};
 
 /// Messages to one peer that may wait.
 const MAX_MESSAGES: usize = 256;
 
 /// Answers of the [`proto::node_server::Node`] service.
 pub struct NodeService {
-    shared: Arc<Shared>,
+    parts: Parts,
+    ending: Ending,
 }
 
 impl NodeService {
-    /// For a running node.
-    pub fn new(shared: Arc<Shared>) -> NodeService {
-        NodeService { shared }
+    /// Of a node that serves until it is asked to end.
+    pub(crate) fn new(parts: Parts, ending: Ending) -> NodeService {
+        NodeService { parts, ending }
+    }
+
+    /// Within the bounds of messages.
+    pub fn server(self) -> NodeServer<NodeService> {
+        NodeServer::new(self)
+            .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+            .max_encoding_message_size(limits::MAX_CONTROL_BYTES)
     }
 }
 
@@ -46,14 +54,15 @@ impl proto::node_server::Node for NodeService {
         request: Request<Streaming<proto::DriverMessage>>,
     ) -> Answer<Self::RunStagesStream> {
         let (answers, outgoing) = mpsc::channel(MAX_MESSAGES);
-        tokio::spawn(sessions::serve(self.shared.clone(), request.into_inner(), answers));
+        let (node, engine, ending) = (self.parts.node, self.parts.engine.clone(), self.ending.clone());
+        tokio::spawn(sessions::serve(node, engine, ending, request.into_inner(), answers));
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
     async fn drive(&self, request: Request<proto::DriveRequest>) -> Answer<Self::DriveStream> {
         let proto::DriveRequest { plan, rehearse } = request.into_inner();
         let plan = plan.ok_or_else(|| Status::invalid_argument("no plan"))?;
-        let engine = self.shared.engine.clone();
+        let engine = self.parts.engine.clone();
         let (events, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(async move {
             let watcher = events.clone();
@@ -88,12 +97,12 @@ impl proto::node_server::Node for NodeService {
     ) -> Answer<proto::DeleteBlocksReply> {
         let request = request.into_inner();
         let cluster = ClusterId::from_slice(&request.cluster).ok();
-        if cluster.is_none() || cluster != self.shared.flows.store.identity().cluster {
+        if cluster.is_none() || cluster != self.parts.flows.store.identity().cluster {
             return Err(Status::permission_denied(
                 "only the coordinator of this node's cluster deletes blocks",
             ));
         }
-        let flows = self.shared.flows.clone();
+        let flows = self.parts.flows.clone();
         let reply = tokio::task::spawn_blocking(move || {
             let mut reply = proto::DeleteBlocksReply::default();
             for wanted in request.blocks {
@@ -121,7 +130,7 @@ impl proto::node_server::Node for NodeService {
         request: Request<proto::CheckBlocksRequest>,
     ) -> Answer<proto::CheckBlocksReply> {
         let proto::CheckBlocksRequest { blocks, verify } = request.into_inner();
-        let flows = self.shared.flows.clone();
+        let flows = self.parts.flows.clone();
         let checked = tokio::task::spawn_blocking(move || {
             blocks.iter().map(|wanted| check(&flows, wanted, verify)).collect::<Result<_, Fault>>()
         });
@@ -135,7 +144,7 @@ impl proto::node_server::Node for NodeService {
         request: Request<proto::ListBlocksRequest>,
     ) -> Answer<Self::ListBlocksStream> {
         let with_meta = request.into_inner().with_meta;
-        let store = self.shared.flows.store.clone();
+        let store = self.parts.flows.store.clone();
         let (blocks, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::task::spawn_blocking(move || {
             for listed in store.list() {
@@ -163,18 +172,18 @@ impl proto::node_server::Node for NodeService {
     }
 
     async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::NodeStatus> {
-        Ok(Response::new(membership::status(&self.shared)))
+        Ok(Response::new(self.parts.status()))
     }
 
     async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
         let rates = request.into_inner();
-        self.shared.engine.throttle().set(rates.egress_bytes_per_s, rates.ingress_bytes_per_s);
+        self.parts.engine.throttle().set(rates.egress_bytes_per_s, rates.ingress_bytes_per_s);
         Ok(Response::new(proto::Empty {}))
     }
 
     async fn control_task(&self, request: Request<proto::TaskControl>) -> Answer<proto::TaskStatus> {
         let control = request.into_inner();
-        let task = self.shared.tasks.find(&control.name).map_err(|e| Status::not_found(e.to_string()))?;
+        let task = self.parts.tasks.find(&control.name).map_err(|e| Status::not_found(e.to_string()))?;
         let switch = Switch::of(&control.action).map_err(|e| Status::invalid_argument(e.to_string()))?;
         if let Some(switch) = switch {
             task.obey(switch);
@@ -183,13 +192,13 @@ impl proto::node_server::Node for NodeService {
     }
 
     async fn scrub(&self, _: Request<proto::ScrubRequest>) -> Answer<Self::ScrubStream> {
-        let shared = self.shared.clone();
+        let (flows, ending) = (self.parts.flows.clone(), self.ending.clone());
+        let task = self.parts.tasks.find(SCRUB).map_err(|e| Status::internal(e.to_string()))?;
         let (events, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(async move {
-            let Ok(task) = shared.tasks.find(SCRUB) else { return };
-            let begun = Round::begin(shared.flows.clone(), 0, shared.ended.clone(), &task).await;
+            let begun = Round::begin(flows, 0, ending.clone(), &task).await;
             let Ok(mut round) = begun else { return };
-            while !shared.ended() && task.may_go_on().await {
+            while !ending.is_asked() && task.may_go_on().await {
                 let Ok(Some(Read { block, problem, done, total })) = round.next(&task).await else { return };
                 let problem = problem.unwrap_or_default();
                 let event = proto::ScrubEvent { block: block.to_vec(), problem, done, total };

@@ -1,11 +1,10 @@
 //! The control stream of a process that drives flows: each flow in which this node takes part is a session of it.
 
-use crate::server::Shared;
+use crate::ending::Ending;
 use exec::{Engine, Prepared, StageIo};
-use model::{Cause, Fault};
+use model::{Cause, Fault, NodeId};
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -28,12 +27,18 @@ const MAX_GRANTS: usize = 4096;
 type Answers = mpsc::Sender<Result<proto::StageMessage, Status>>;
 
 /// Until the stream ends, or the node does and nothing runs any more.
-pub async fn serve(shared: Arc<Shared>, mut incoming: Streaming<proto::DriverMessage>, answers: Answers) {
+pub async fn serve(
+    node: NodeId,
+    engine: Engine,
+    ending: Ending,
+    mut incoming: Streaming<proto::DriverMessage>,
+    answers: Answers,
+) {
     // Those that run; `None`: whoever attends is about to see the end.
     let mut sessions: HashMap<u64, Option<mpsc::Sender<ToStage>>> = HashMap::new();
     // Dropping it ends them all.
     let mut attended = JoinSet::new();
-    let (mut ending, mut ends) = (pin!(shared.ending()), false);
+    let (mut ending, mut ends) = (pin!(ending.asked()), false);
     loop {
         tokio::select! {
             message = incoming.message() => {
@@ -50,14 +55,14 @@ pub async fn serve(shared: Arc<Shared>, mut incoming: Streaming<proto::DriverMes
                         () => None,
                     };
                     if let Some(fault) = refused {
-                        let fault = fault.suspecting(shared.node, shared.node);
+                        let fault = fault.suspecting(node, node);
                         let _ = answers.send(said(session, FromStage::Failed(fault.into()))).await;
                         continue;
                     }
                     let (commands, messages) = mpsc::channel(MAX_MESSAGES);
                     sessions.insert(session, Some(commands));
                     let attending = Session { number: session, messages, answers: answers.clone() };
-                    attended.spawn(attending.attend(shared.engine.clone(), prepare));
+                    attended.spawn(attending.attend(engine.clone(), prepare));
                 } else if let Some(slot) = sessions.get_mut(&session) {
                     let too_long = matches!(&kind, ToStage::Grants(grants) if grants.grants.len() > MAX_GRANTS);
                     let taken = slot.as_ref().is_some_and(|commands| {

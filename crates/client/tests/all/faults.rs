@@ -96,7 +96,7 @@ async fn a_helper_that_is_slow_is_gone_around() {
         rig.repair(request.clone()).await.unwrap();
     }
     let (slow, _) = links(&rig, &request).await[1];
-    let throttle = rig.node(slow).shared().engine.throttle().clone();
+    let throttle = rig.node(slow).engine().throttle().clone();
     let helpers: Vec<u32> = [slow].into_iter().chain(members.iter().map(|m| m.1)).collect();
     let first_slow = RepairRequest { helpers, ..request };
     // A block takes half a minute: far more than on the busiest machine.
@@ -216,7 +216,7 @@ async fn whole_again(rig: &Rig, copies: usize) {
         let block = BlockId::from_slice(&first.block).unwrap();
         let whole = first.nodes.iter().filter(|&&node| rig.damage(node, block).is_none()).count();
         // A node that lists a block as damaged for ever would have it repaired again and again.
-        let lists = |node: &u32| rig.node(*node).shared().flows.corrupt().contains(&block);
+        let lists = |node: &u32| rig.node(*node).flows().corrupt().contains(&block);
         let reported = first.nodes.iter().any(lists);
         whole == copies && first.nodes.len() == copies && !reported
     })
@@ -303,7 +303,7 @@ async fn a_last_copy_that_is_damaged_is_an_error_that_names_its_node() {
         "{error}"
     );
     assert_eq!(fault.block, Some(block));
-    assert!(rig.node(1).shared().flows.store.contains(block).unwrap());
+    assert!(rig.node(1).flows().store.contains(block).unwrap());
     rig.bring_back([2, 3]).await;
     assert_eq!(rig.get("a").await.unwrap(), content(5, BLOCK));
 }

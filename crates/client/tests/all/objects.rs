@@ -241,7 +241,7 @@ async fn an_object_that_is_replaced_while_it_is_read_is_never_a_mixture() {
 
 /// A node that carries a flow right now.
 async fn busy_node(rig: &Rig) -> u32 {
-    let busy = || rig.running().into_iter().find(|&n| rig.node(n).shared().engine.running_stages() > 0);
+    let busy = || rig.running().into_iter().find(|&n| rig.node(n).engine().running_stages() > 0);
     eventually("a flow runs", async || busy().is_some()).await;
     // Well into the flow, not at its beginning.
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -249,7 +249,7 @@ async fn busy_node(rig: &Rig) -> u32 {
 }
 
 fn lift_limits(rig: &Rig) {
-    rig.running().into_iter().for_each(|n| rig.node(n).shared().engine.throttle().set(0, 0));
+    rig.running().into_iter().for_each(|n| rig.node(n).engine().throttle().set(0, 0));
 }
 
 /// A file has its name only once all of it is right.

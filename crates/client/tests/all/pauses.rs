@@ -77,7 +77,7 @@ async fn begun(kind: Kind) -> (Rig, JobEvents) {
 }
 
 async fn stages(rig: &Rig) -> u32 {
-    rig.running().into_iter().map(|node| rig.node(node).shared().engine.running_stages() as u32).sum()
+    rig.running().into_iter().map(|node| rig.node(node).engine().running_stages() as u32).sum()
 }
 
 /// The job's task, and its state; none once it has ended.

@@ -241,7 +241,7 @@ async fn reads_go_around_a_node_that_is_slow() {
 
     // The stripe's other data block helps to decode the first.
     let slow = holder(1);
-    rig.node(slow).shared().engine.throttle().set(LONG as u64 / 60, 0);
+    rig.node(slow).engine().throttle().set(LONG as u64 / 60, 0);
     let started = Instant::now();
     for index in [0, 1] {
         let mut around = BTreeSet::new();
@@ -258,7 +258,7 @@ async fn reads_go_around_a_node_that_is_slow() {
     assert!(started.elapsed() < Duration::from_secs(50), "it was waited for");
 
     // Who asks for patience gets what the node has, however long it takes.
-    rig.node(slow).shared().engine.throttle().set(LONG as u64 / 4, 0);
+    rig.node(slow).engine().throttle().set(LONG as u64 / 4, 0);
     let started = Instant::now();
     let patient = GetOptions { patient: true, ..long_block(1) };
     let (got, report) = rig.read("a", patient).await.unwrap();

@@ -110,7 +110,7 @@ async fn a_recovery_goes_around_a_node_that_is_slow() {
     rig.lose([dead]).await;
     let slow = fullest(&rig).await;
     // A block takes a minute.
-    rig.node(slow).shared().engine.throttle().set(BLOCK as u64 / 60, 0);
+    rig.node(slow).engine().throttle().set(BLOCK as u64 / 60, 0);
     let events = rig.repair(RepairRequest { node: dead, ..Default::default() }).await.unwrap();
     let said = |what: &str| events.iter().filter(|event| event.message.contains(what)).count();
     let found = said(&format!("node-{slow} is slow"));
@@ -120,7 +120,7 @@ async fn a_recovery_goes_around_a_node_that_is_slow() {
     assert_eq!(seen, [slow]);
     assert_eq!(rebuilt(&events).len(), lost);
     assert!(placed(&rig, dead).await.is_empty());
-    rig.node(slow).shared().engine.throttle().set(0, 0);
+    rig.node(slow).engine().throttle().set(0, 0);
     assert!(rig.get("a").await.unwrap() == bytes);
     assert_eq!(rig.damages(), [""; 0]);
 }
@@ -423,13 +423,13 @@ async fn m_ppr_takes_cached_blocks_as_sources() {
     let members = &info.blocks[0].stripe.as_ref().unwrap().members;
     // The archival has read the data.
     for (node, member) in rig.machines.keys().flat_map(|node| members.iter().map(move |m| (*node, m))) {
-        rig.node(node).shared().flows.cache.forget(BlockId::from_slice(&member.block).unwrap());
+        rig.node(node).flows().cache.forget(BlockId::from_slice(&member.block).unwrap());
     }
     let block = members[0].block.clone();
     let measured = RepairRequest { block: block.clone(), discard: true, ..Default::default() };
     rig.repair(measured).await.unwrap();
     let cached = |rig: &Rig| -> BTreeSet<u32> {
-        let warm = |node: &u32| !rig.node(*node).shared().flows.cache.whole().is_empty();
+        let warm = |node: &u32| !rig.node(*node).flows().cache.whole().is_empty();
         rig.running().into_iter().filter(warm).collect()
     };
     let warm = cached(&rig);

@@ -289,7 +289,7 @@ impl Rig {
 
     /// Blocks that a running node stores.
     pub fn stored(&self, node: u32) -> BTreeSet<BlockId> {
-        self.node(node).shared().flows.store.list().map(|listed| listed.unwrap().block).collect()
+        self.node(node).flows().store.list().map(|listed| listed.unwrap().block).collect()
     }
 
     /// What is wrong with a stored block, all of it read.
@@ -297,7 +297,7 @@ impl Rig {
         if !self.running().contains(&node) {
             return Some(format!("block {block} is on node-{node}, which does not run"));
         }
-        match self.node(node).shared().flows.store.verify(block, |_| ()) {
+        match self.node(node).flows().store.verify(block, |_| ()) {
             Ok(Verdict::Whole) => None,
             Ok(Verdict::Damaged(damage)) => Some(format!("node-{node}: block {block}: {damage}")),
             Err(error) => Some(format!("node-{node}: {error}")),
@@ -307,7 +307,7 @@ impl Rig {
     /// What is wrong with the running nodes' blocks: whatever has its final name must be whole.
     pub fn damages(&self) -> Vec<String> {
         let blocks = self.running().into_iter().flat_map(|node| {
-            let listed = self.node(node).shared().flows.store.list().collect::<Vec<_>>();
+            let listed = self.node(node).flows().store.list().collect::<Vec<_>>();
             listed.into_iter().map(move |listed| (node, listed))
         });
         let damage = |(node, listed): (u32, Result<model::StoredCopy, StoreError>)| match listed {

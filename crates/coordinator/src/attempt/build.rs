@@ -2,9 +2,7 @@
 
 use super::outcome::Made;
 use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
-use crate::audit;
 use crate::error::{CoordinatorError, Result};
-use crate::jobs::learn;
 use catalog::{Purpose, Staged};
 use model::{BlockCopy, BlockId, Cause, Fault, Peer};
 use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
@@ -24,7 +22,7 @@ impl Attempt<'_> {
     /// Lets the blocks be built, around every helper that fails meanwhile. `None`: each is better made by itself.
     pub(super) async fn build_mending(&mut self, noted: &mut Noted) -> Result<Option<Made>> {
         if let Wanted::Coded(code, _) = self.wanted {
-            let before = self.relocate(&self.shared.health.view(), noted).await?;
+            let before = self.relocate(&self.with.cluster.view(), noted).await?;
             return self.build(noted, |view| self.encoding_plan(view, code, noted).map(Some), before).await;
         }
         let requestors: Vec<Peer> = noted.order.writes.iter().map(|&(_, node)| node.into()).collect();
@@ -53,23 +51,23 @@ impl Attempt<'_> {
         tracing::info!(%wanted, noted, error = %fault, "{what}");
         self.job.say(format!("attempt {noted} to {wanted} failed: {fault}; the next one mends it"));
         if !is_slow {
-            learn(self.shared, &fault).await;
+            self.with.damaged.learn(&fault).await;
         }
         fault.suspect = fault.suspect.filter(|_| !is_void);
         if let Next::Mend { slow: Some(node) } = self.course.broke(&fault, requestors) {
-            self.shared.health.held_up(node);
+            self.with.cluster.health.held_up(node);
         }
     }
 
     /// Notes the next attempt, for the same copies at the same requestors.
     async fn mend(&mut self, noted: &mut Noted) -> Result<()> {
         let intent = noted.intent.clone();
-        noted.intent = self.shared.catalog.run(move |catalog| catalog.mend(&intent)).await?;
+        noted.intent = self.with.records.run(move |catalog| catalog.mend(&intent)).await?;
         self.noted = noted.intent.attempt;
         // As things are now: a copy that was found damaged is not listed any more.
         let blocks: Vec<BlockId> = noted.order.writes.iter().map(|&(block, _)| block).collect();
         let look = move |c: &catalog::Catalog| blocks.iter().map(|&block| c.placement(block)).collect();
-        noted.order.blocks = self.shared.catalog.run(look).await?;
+        noted.order.blocks = self.with.records.run(look).await?;
         Ok(())
     }
 
@@ -80,7 +78,7 @@ impl Attempt<'_> {
         plan: impl Fn(&World) -> Result<Option<RepairPlan>>,
         before: Vec<Staged>,
     ) -> Result<Option<Made>> {
-        let view = self.shared.health.view();
+        let view = self.with.cluster.view();
         let Some(mut plan) = plan(&view)? else { return Ok(None) };
         let driver = noted.order.driver();
         let block_bytes = plan.planned.plan.flow.geometry.block_bytes;
@@ -88,14 +86,14 @@ impl Attempt<'_> {
         let watched = plan.price.filter(|_| plan.has_spares && self.course.watches());
         let expected = watched.and_then(|price| self.usual().expected(in_theory(&price, block_bytes)));
         plan.planned.plan.expected = expected;
-        self.shared.health.mark(&plan.planned.plan.flow, driver.into());
+        self.with.cluster.health.mark(&plan.planned.plan.flow, driver.into());
         // Where many run, each says little.
-        let progress = |done, total| {
+        let mut progress = |done, total| {
             if !self.options.is_one_of_many() {
                 self.job.slices(done, total);
             }
         };
-        let drive = self.shared.nodes.drive(&view, driver, &plan.planned.plan, progress);
+        let drive = self.with.cluster.fleet.drive(&view, driver, &plan.planned.plan, &mut progress);
         let in_time = async {
             tokio::select! {
                 result = drive => result,
@@ -108,7 +106,7 @@ impl Attempt<'_> {
         let result = held_or(self.job, in_time).await?;
         if let Purpose::Repair { .. } = noted.intent.purpose {
             let blocks: Vec<BlockId> = noted.order.writes.iter().map(|&(block, _)| block).collect();
-            audit::note(self.shared, &view, &plan, &blocks, result.as_ref()).await?;
+            self.with.audit.note(&view, &plan, &blocks, result.as_ref()).await?;
         }
         let result = result?;
         if let Some(price) = plan.price.filter(|_| result.kept_slices == 0) {
@@ -120,7 +118,7 @@ impl Attempt<'_> {
 
     fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {
         let avoid = self.course.around();
-        let planner = &self.shared.planner;
+        let planner = &self.with.planner;
         let specs = noted.intent.copies.iter().map(|copy| self.spec(noted.intent.attempt, *copy));
         let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
         if let [target] = &specs[..] {
@@ -138,7 +136,7 @@ impl Attempt<'_> {
     fn spec(&self, attempt: u32, copy: BlockCopy) -> Result<RepairSpec> {
         Ok(RepairSpec {
             scheme: scheme(&self.options.scheme)?,
-            slices: self.shared.planner.slice_length(self.options.slice_bytes)?,
+            slices: self.with.planner.slice_length(self.options.slice_bytes)?,
             verify: self.options.verify,
             requestor: copy.node,
             scheduled: self.options.is_one_of_many(),
@@ -182,7 +180,7 @@ impl Attempt<'_> {
 
     /// What is usual for a repair like this one.
     fn usual(&self) -> MutexGuard<'_, Usual> {
-        self.shared.usual(self.options.is_one_of_many())
+        self.with.usual.of(self.options.is_one_of_many())
     }
 
     /// Ends when a flow of this price, which begins now, has taken far longer than what has become usual meanwhile. Never

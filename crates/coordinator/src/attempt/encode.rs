@@ -15,7 +15,7 @@ impl Attempt<'_> {
     pub(super) async fn encoding(&self, view: &World, code: &Code, data: &[BlockId]) -> Result<Step> {
         let blocks = data.to_vec();
         let load = move |c: &Catalog| blocks.iter().map(|&b| c.placement(b)).collect();
-        let blocks: Vec<Placement> = self.shared.catalog.run(load).await?;
+        let blocks: Vec<Placement> = self.with.records.run(load).await?;
         let avoid = self.course.around();
         let archival = archival(view, code, &blocks, &avoid, &mut Draw::seeded(rand::random()))?;
         let parities: Vec<Option<BlockId>> = (code.k()..code.n())
@@ -43,7 +43,7 @@ impl Attempt<'_> {
     pub(super) fn encoding_plan(&self, view: &World, code: &Code, noted: &Noted) -> Result<RepairPlan> {
         let bug = || CoordinatorError::Bug("an encoding without a stripe".to_owned());
         let Purpose::Encode(new) = &noted.intent.purpose else { return Err(bug()) };
-        let planned = self.shared.planner.encode(
+        let planned = self.with.planner.encode(
             view,
             &EncodePlan {
                 code,
@@ -55,7 +55,7 @@ impl Attempt<'_> {
                 attempt: noted.intent.attempt,
                 data: &noted.order.blocks,
                 archival: noted.order.archival.as_ref().ok_or_else(bug)?,
-                slice_bytes: self.shared.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
+                slice_bytes: self.with.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
             },
             &mut token,
         )?;
@@ -71,7 +71,7 @@ impl Attempt<'_> {
             let spec = RepairSpec {
                 scheme: None,
                 slices: SliceLength::exactly(
-                    self.shared.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
+                    self.with.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
                 ),
                 verify: true,
                 scheduled: false,
@@ -84,8 +84,9 @@ impl Attempt<'_> {
                 explained: false,
             };
             let avoid = self.course.around();
-            let plan = self.shared.planner.copy(view, &(placement, spec), &avoid, &mut token)?.planned.plan;
-            let drive = self.shared.nodes.drive(view, copy.node, &plan, |_, _| {});
+            let plan = self.with.planner.copy(view, &(placement, spec), &avoid, &mut token)?.planned.plan;
+            let mut progress = |_, _| {};
+            let drive = self.with.cluster.fleet.drive(view, copy.node, &plan, &mut progress);
             let result = held_or(self.job, drive).await??;
             for (_, checked) in check(&plan, &result, &noted.intent) {
                 staged.push(checked?);

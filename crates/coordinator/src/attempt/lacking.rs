@@ -2,7 +2,7 @@
 
 use super::{Attempt, Order, Outcome, RepairOptions, Step, Wanted};
 use crate::error::{CoordinatorError, Result};
-use crate::shared::now_ms;
+use crate::records::now_ms;
 use catalog::{CatalogError, Purpose};
 use model::{BlockId, MemberState, NodeId, Placement, StripePlacement};
 use plan::decide::{World, requestors};
@@ -53,7 +53,7 @@ impl Attempt<'_> {
         let load = |node: NodeId| {
             let stored = view.node(node).map_or(0, |n| n.blocks);
             // A repair under way counts for more than any number of blocks stored.
-            (self.shared.load.of(node) << 32) + stored.min(u64::from(u32::MAX))
+            (self.with.cluster.load.of(node) << 32) + stored.min(u64::from(u32::MAX))
         };
         let asked = self.options.requestor;
         // Who is slow to send may well receive.
@@ -69,7 +69,7 @@ impl Attempt<'_> {
             Wanted::Stripe(block, members) => (block, members),
             Wanted::Coded(..) => return Ok(Lacking::Nothing),
         };
-        let placement = self.shared.catalog.run(move |catalog| catalog.placement(block)).await?;
+        let placement = self.with.records.run(move |catalog| catalog.placement(block)).await?;
         if placement.stripe.is_none() {
             return Ok(Lacking::Alone(block));
         }
@@ -82,8 +82,8 @@ impl Attempt<'_> {
     }
 
     async fn lack_of_block(&self, view: &World, block: BlockId) -> Result<Lacking> {
-        let (shared, options) = (self.shared, self.options);
-        let placement = match shared.catalog.run(move |catalog| catalog.placement(block)).await {
+        let (records, options) = (&self.with.records, self.options);
+        let placement = match records.run(move |catalog| catalog.placement(block)).await {
             // Deleted: nothing to do, unless it was asked for by id.
             Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) if options.replaces.is_some() => {
                 return Ok(Lacking::Nothing);
@@ -95,7 +95,7 @@ impl Attempt<'_> {
             Lack::Nothing => return Ok(Lacking::Nothing),
             Lack::Surplus(node) => {
                 let now_ms = now_ms();
-                shared.catalog.run(move |c| c.drop_damaged(block, node, |_| true, now_ms)).await?;
+                records.run(move |c| c.drop_damaged(block, node, |_| true, now_ms)).await?;
                 return Ok(Lacking::Nothing);
             }
             Lack::Copy(replaces) => replaces,

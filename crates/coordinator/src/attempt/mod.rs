@@ -14,19 +14,23 @@ mod build;
 mod encode;
 mod lacking;
 mod outcome;
+mod usual;
 
 pub(crate) use lacking::lost;
+pub(crate) use usual::UsualTimes;
 
+use crate::audit::Audit;
+use crate::cluster::{Cluster, Receiving};
+use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
-use crate::jobs::{Job, learn};
-use crate::load::Receiving;
-use crate::shared::{Shared, now_ms};
+use crate::job::Job;
+use crate::records::{Records, now_ms};
 use catalog::{CatalogError, Intent, Purpose};
 use codes::Code;
 use flow::Scheme;
 use model::{BlockId, Cause, FlowId, NodeId, Placement, Token};
 use plan::Archival;
-use plan::decide::{Bounds, Course, DecideError, Next, World};
+use plan::decide::{Bounds, Course, DecideError, Next, Planner, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::Sleep;
@@ -72,49 +76,57 @@ pub(crate) struct Outcome {
     pub alone: Vec<BlockId>,
 }
 
-/// Makes what is wanted, in a bounded number of attempts, each around the nodes that failed before.
-///
-/// # Errors
-/// [`CoordinatorError::Paused`] if the job's task was paused or stopped meanwhile; nothing is left of it then.
-pub(crate) async fn carry(
-    shared: &Arc<Shared>,
-    job: &Arc<Job>,
-    wanted: Wanted<'_>,
-    options: &RepairOptions,
-) -> Result<Outcome> {
-    let bounds = if let Wanted::Coded(..) = wanted { Bounds::ENCODING } else { Bounds::REPAIR };
-    let (flow, course) = (FlowId(rand::random()), Course::new(bounds, options.patient));
-    let mut attempt = Attempt { shared, job, wanted, options, flow, noted: 0, course };
-    loop {
-        let error = match attempt.once().await {
-            Ok(outcome) => return Ok(outcome),
-            Err(error) => error,
-        };
-        let Some(pause) = after(shared, &error, &mut attempt.course).await else { return Err(error) };
-        let noted = attempt.noted;
-        tracing::info!(%wanted, noted, %error, "failed, trying again");
-        job.say(format!("attempt {noted} to {wanted} failed: {error}"));
-        pause.await;
-    }
+/// What attempts are made with.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    pub records: Records,
+    pub cluster: Arc<Cluster>,
+    pub planner: Arc<Planner>,
+    pub usual: Arc<UsualTimes>,
+    pub damaged: Arc<Damaged>,
+    pub audit: Arc<Audit>,
 }
 
-/// The pause after an attempt that ended with this error, and of which nothing is left; `None` if no other follows.
-async fn after(shared: &Arc<Shared>, error: &CoordinatorError, course: &mut Course) -> Option<Sleep> {
-    let next = match error {
-        CoordinatorError::Flow(fault) => {
-            if !matches!(fault.cause, Cause::Invalid | Cause::Slow) {
-                learn(shared, fault).await;
+impl Attempts {
+    /// Makes what is wanted, in a bounded number of attempts, each around the nodes that failed before.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Paused`] if the job's task was paused or stopped meanwhile; nothing is left of it then.
+    pub async fn carry(&self, job: &Job, wanted: Wanted<'_>, options: &RepairOptions) -> Result<Outcome> {
+        let bounds = if let Wanted::Coded(..) = wanted { Bounds::ENCODING } else { Bounds::REPAIR };
+        let (flow, course) = (FlowId(rand::random()), Course::new(bounds, options.patient));
+        let mut attempt = Attempt { with: self, job, wanted, options, flow, noted: 0, course };
+        loop {
+            let error = match attempt.once().await {
+                Ok(outcome) => return Ok(outcome),
+                Err(error) => error,
+            };
+            let Some(pause) = self.after(&error, &mut attempt.course).await else { return Err(error) };
+            let noted = attempt.noted;
+            tracing::info!(%wanted, noted, %error, "failed, trying again");
+            job.say(format!("attempt {noted} to {wanted} failed: {error}"));
+            pause.await;
+        }
+    }
+
+    /// The pause after an attempt that ended with this error, and of which nothing is left; `None` if no other follows.
+    async fn after(&self, error: &CoordinatorError, course: &mut Course) -> Option<Sleep> {
+        let next = match error {
+            CoordinatorError::Flow(fault) => {
+                if !matches!(fault.cause, Cause::Invalid | Cause::Slow) {
+                    self.damaged.learn(fault).await;
+                }
+                course.broke(fault, &[])
             }
-            course.broke(fault, &[])
-        }
-        // Chosen from a view that was out of date, or made of what is not what was planned with.
-        CoordinatorError::Catalog(CatalogError::Overtaken(_)) | CoordinatorError::WrongParity { .. } => {
-            course.again()
-        }
-        error if lacks_nodes(error) => course.refused(),
-        _ => Next::GiveUp,
-    };
-    next.pause().map(tokio::time::sleep)
+            // Chosen from a view that was out of date, or made of what is not what was planned with.
+            CoordinatorError::Catalog(CatalogError::Overtaken(_)) | CoordinatorError::WrongParity { .. } => {
+                course.again()
+            }
+            error if lacks_nodes(error) => course.refused(),
+            _ => Next::GiveUp,
+        };
+        next.pause().map(tokio::time::sleep)
+    }
 }
 
 /// Whether nodes that are gone around may be what is lacking.
@@ -134,8 +146,8 @@ async fn held_or<T>(job: &Job, flow: impl Future<Output = T>) -> Result<T> {
 
 /// One order, over all its attempts.
 struct Attempt<'a> {
-    shared: &'a Arc<Shared>,
-    job: &'a Arc<Job>,
+    with: &'a Attempts,
+    job: &'a Job,
     wanted: Wanted<'a>,
     options: &'a RepairOptions,
     flow: FlowId,
@@ -180,7 +192,7 @@ struct Noted {
 impl Attempt<'_> {
     /// With writers that are chosen once, until they have the blocks or somebody but a helper failed.
     async fn once(&mut self) -> Result<Outcome> {
-        let view = self.shared.health.view();
+        let view = self.with.cluster.view();
         let step = match self.wanted {
             Wanted::Coded(code, data) => self.encoding(&view, code, data).await?,
             _ => self.repair(&view).await?,
@@ -205,17 +217,17 @@ impl Attempt<'_> {
     }
 
     async fn begin(&self, order: Order) -> Result<Noted> {
-        let _receiving = order.writes.iter().map(|&(_, node)| self.shared.load.receive(node)).collect();
+        let _receiving = order.writes.iter().map(|&(_, node)| self.with.cluster.load.receive(node)).collect();
         let (flow, attempt, now) = (self.flow, self.noted, now_ms());
         let (purpose, writes) = (order.purpose.clone(), order.writes.clone());
         let begin = move |c: &catalog::Catalog| c.begin(flow, attempt, &purpose, &writes, now);
-        let intent = self.shared.catalog.run(begin).await?;
+        let intent = self.with.records.run(begin).await?;
         Ok(Noted { order, intent, _receiving })
     }
 
     async fn abort(&self, intent: &Intent) -> Result<()> {
         let (intent, now_ms) = (intent.clone(), now_ms());
-        self.shared.catalog.run(move |catalog| catalog.abort(&intent, now_ms)).await
+        self.with.records.run(move |catalog| catalog.abort(&intent, now_ms)).await
     }
 }
 

@@ -1,15 +1,14 @@
 //! What came out: every block is checked by itself, then all that is right is committed at once, or thrown away if it was
 //! only measured.
 
-use super::{Attempt, Noted, Outcome, Wanted};
+use super::{Attempt, Attempts, Noted, Outcome, Wanted};
 use crate::error::{CoordinatorError, Result};
-use crate::shared::{Shared, now_ms};
+use crate::records::now_ms;
 use catalog::{Intent, Purpose, Staged};
 use flow::FlowPlan;
 use flow::bound::BlockWrite;
 use model::{BlockCopy, BlockId, Cause, Fault};
 use plan::decide::World;
-use std::sync::Arc;
 use wire::proto;
 
 /// What a flow wrote.
@@ -38,15 +37,15 @@ impl Attempt<'_> {
         if self.options.discard {
             self.abort(&noted.intent).await?;
             for staged in &staged {
-                throw_away(self.shared, view, staged.copy).await?;
+                self.throw_away(view, staged.copy).await?;
                 outcome.made.push(staged.copy.block);
             }
             return Ok(outcome);
         }
         let (intent, now_ms) = (noted.intent.clone(), now_ms());
-        let living = self.options.without_leaver(&self.shared.health.view());
+        let living = self.options.without_leaver(&self.with.cluster.view());
         let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
-        for (block, refused) in self.shared.catalog.run(commit).await? {
+        for (block, refused) in self.with.records.run(commit).await? {
             match refused {
                 None => outcome.made.push(block),
                 // It came back, or was deleted: the copy is garbage already.
@@ -55,21 +54,22 @@ impl Attempt<'_> {
         }
         Ok(outcome)
     }
-}
 
-/// Deletes the copy at once instead of after the grace, and without asking whether others are there: this flow made it
-/// to be measured, nothing ever counted on it, and the node deletes exactly this generation.
-async fn throw_away(shared: &Arc<Shared>, view: &World, copy: BlockCopy) -> Result<()> {
-    let cluster = shared.catalog.run(|catalog| catalog.meta()).await?.cluster;
-    match shared.nodes.delete(view, copy.node, cluster, &[copy]).await {
-        Ok(refused) if !refused.is_empty() => {
-            tracing::warn!(?refused, "a discarded copy stays");
-            Ok(())
-        }
-        Ok(_) => shared.catalog.run(move |c| c.garbage_deleted(&[copy])).await,
-        Err(error) => {
-            tracing::info!(%error, "a discarded copy stays until it is collected as garbage");
-            Ok(())
+    /// Deletes the copy at once instead of after the grace, and without asking whether others are there: this flow made
+    /// it to be measured, nothing ever counted on it, and the node deletes exactly this generation.
+    async fn throw_away(&self, view: &World, copy: BlockCopy) -> Result<()> {
+        let Attempts { records, cluster, .. } = self.with;
+        let id = records.run(|catalog| catalog.meta()).await?.cluster;
+        match cluster.fleet.delete(view, copy.node, id, &[copy]).await {
+            Ok(refused) if !refused.is_empty() => {
+                tracing::warn!(?refused, "a discarded copy stays");
+                Ok(())
+            }
+            Ok(_) => records.run(move |c| c.garbage_deleted(&[copy])).await,
+            Err(error) => {
+                tracing::info!(%error, "a discarded copy stays until it is collected as garbage");
+                Ok(())
+            }
         }
     }
 }

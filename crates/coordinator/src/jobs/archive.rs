@@ -1,10 +1,10 @@
 //! Archival of an object: its blocks, k at a time, become stripes; then the surplus replicas go.
 
-use super::{Job, in_parallel};
-use crate::attempt::{Outcome, RepairOptions, Wanted, carry};
+use super::in_parallel;
+use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::config::PARALLEL_ENCODINGS;
 use crate::error::{CoordinatorError, Result};
-use crate::shared::Shared;
+use crate::job::Job;
 use codes::Code;
 use model::{BlockId, Placement};
 use plan::decide::DecideError;
@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 /// The job.
 pub(super) async fn run(
-    shared: &Arc<Shared>,
+    with: &Arc<Attempts>,
     job: &Arc<Job>,
     name: &str,
     code: &str,
     slice_bytes: u32,
 ) -> Result<String> {
-    let code = archival_code(shared, code)?;
+    let code = archival_code(with, code)?;
     let object = name.to_owned();
-    let (_, blocks) = shared.catalog.run(move |catalog| catalog.object(&object)).await?;
+    let (_, blocks) = with.records.run(move |catalog| catalog.object(&object)).await?;
     let groups = groups(&blocks, &code, name)?;
     if groups.is_empty() {
         return Ok(format!("{name:?} is archived as {} already, or empty: nothing to do", code.name()));
@@ -30,10 +30,10 @@ pub(super) async fn run(
     job.say(format!("{} stripes of {code} to encode", groups.len()));
     let count = groups.len();
     let work = |data: Vec<BlockId>| {
-        let (shared, job, code) = (Arc::clone(shared), Arc::clone(job), code.clone());
+        let (with, job, code) = (Arc::clone(with), Arc::clone(job), code.clone());
         async move {
             let options = RepairOptions { slice_bytes, ..RepairOptions::default() };
-            job.unless_stopped(|| carry(&shared, &job, Wanted::Coded(&code, &data), &options)).await
+            job.unless_stopped(|| with.carry(&job, Wanted::Coded(&code, &data), &options)).await
         }
     };
     let mut failure = None;
@@ -56,14 +56,14 @@ pub(super) async fn run(
 }
 
 /// The code of that name, if objects can be archived with it on the nodes that live.
-pub(crate) fn archival_code(shared: &Shared, name: &str) -> Result<Code> {
-    let code = shared.planner.codes.get(name).map_err(DecideError::from)?;
+pub(crate) fn archival_code(with: &Attempts, name: &str) -> Result<Code> {
+    let code = with.planner.codes.get(name).map_err(DecideError::from)?;
     if !code.is_systematic() || code.n() == code.k() || code.name().starts_with("rep-") {
         return Err(CoordinatorError::Invalid(format!(
             "{code} is no code for archival: its first k blocks must be the data, and parities must follow"
         )));
     }
-    let alive = shared.health.view().usable(&BTreeSet::new()).len();
+    let alive = with.cluster.view().usable(&BTreeSet::new()).len();
     if alive < code.n() {
         return Err(CoordinatorError::CodeTooWide { code: code.to_string(), needed: code.n(), alive });
     }

@@ -7,37 +7,40 @@ mod recover;
 mod repair;
 
 pub(crate) use archive::{archival_code, groups};
-pub(crate) use damaged::{Damaged, DamagedRepairs, drop_damaged, learn};
+pub(crate) use damaged::DamagedRepairs;
 pub(crate) use recover::{Recoverer, row_of};
 
-use crate::attempt::RepairOptions;
+use crate::attempt::{Attempts, RepairOptions};
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
-use crate::shared::Shared;
+use crate::job::{Events, Job, Sender};
+use crate::reads::Reads;
 use catalog::rows::{JobRow, RecoveryRow};
 use model::{BlockId, NodeId};
-use recover::Estimate;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
-use wire::proto;
-use worker::Task;
+use worker::{Group, Task, Tasks};
 
 /// Events that a slow listener may lag behind before it misses some; a few kilobytes each.
 const MAX_EVENTS: usize = 1024;
 
 /// The jobs that run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Jobs {
     running: Mutex<BTreeMap<u64, Running>>,
+    pub attempts: Arc<Attempts>,
+    /// What users read; recoveries make way.
+    pub reads: Arc<Reads>,
+    tasks: Arc<Tasks>,
+    group: Arc<Group>,
 }
 
 #[derive(Debug)]
 struct Running {
     wish: Wish,
-    events: broadcast::Sender<proto::JobEvent>,
+    events: Sender,
 }
 
 /// What is to be done.
@@ -69,120 +72,101 @@ impl Wish {
     }
 }
 
-/// A running job, as its work sees it.
-#[derive(Debug)]
-pub(crate) struct Job {
-    id: u64,
-    events: broadcast::Sender<proto::JobEvent>,
-    pub task: Arc<Task>,
-    unit: &'static str,
-    counts: Mutex<Counts>,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Counts {
-    done: u64,
-    total: u64,
-    failed: u64,
-    estimate: Estimate,
-}
-
-/// Starts a job, or joins the one that does the same already.
-pub(crate) async fn start(shared: &Arc<Shared>, wish: Wish) -> Result<broadcast::Receiver<proto::JobEvent>> {
-    if let Some(events) = shared.jobs.join(&wish)? {
-        return Ok(events);
-    }
-    let row = match &wish {
-        Wish::Lasting(row) => Some(row.clone()),
-        Wish::Measured(_) | Wish::Rehearsed(_) | Wish::Repair(..) | Wish::Stripes(..) => None,
-    };
-    let id = shared.catalog.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
-    let task = wish.task(id);
-    let (events, job) = match shared.jobs.add(shared, id, &wish)? {
-        Added::New(events, job) => (events, job),
-        // Somebody else was faster.
-        Added::Joined(events) => {
-            shared.catalog.run(move |catalog| catalog.end_job(id, &task)).await?;
-            return Ok(events);
-        }
-    };
-    run(shared, job, wish);
-    Ok(events)
-}
-
-/// Starts the jobs that an earlier life of the coordinator left, once the nodes have had time to register.
-pub(crate) async fn resume(shared: Arc<Shared>) {
-    tokio::time::sleep(Duration::from_millis(shared.config.dead_after_ms)).await;
-    let jobs = match shared.catalog.run(|catalog| catalog.jobs()).await {
-        Ok(jobs) => jobs,
-        Err(error) => return tracing::warn!(%error, "unfinished jobs cannot be read"),
-    };
-    for (id, row) in jobs {
-        let wish = Wish::Lasting(row);
-        let task = wish.task(id);
-        match shared.jobs.add(&shared, id, &wish) {
-            Ok(Added::New(_, job)) => run(&shared, job, wish),
-            // It was asked for again meanwhile, and has another row: this one would begin it anew at every restart.
-            Ok(Added::Joined(_)) => {
-                if let Err(error) = shared.catalog.run(move |catalog| catalog.end_job(id, &task)).await {
-                    tracing::warn!(id, %error, "a job that runs already cannot be forgotten");
-                }
-            }
-            Err(error) => tracing::warn!(id, %error, "an unfinished job cannot be resumed"),
-        }
-    }
-}
-
-fn run(shared: &Arc<Shared>, job: Job, wish: Wish) {
-    let context = Arc::clone(shared);
-    shared.group.spawn(async move {
-        let job = Arc::new(job);
-        job.task.note(|report| report.is_busy = true);
-        let outcome = match &wish {
-            Wish::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
-                archive::run(&context, &job, name, code, *slice_bytes).await
-            }
-            Wish::Lasting(JobRow::RecoverNodes(row)) => recover::run(&context, &job, row, false).await,
-            Wish::Measured(row) => recover::run(&context, &job, row, true).await,
-            Wish::Rehearsed(row) => recover::rehearse(&context, &job, row).await,
-            Wish::Repair(block, options) => repair::run(&context, &job, *block, options).await,
-            Wish::Stripes(blocks, members, options) => {
-                repair::run_stripes(&context, &job, blocks, members, options).await
-            }
-        };
-        if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
-            return;
-        }
-        let (id, task) = (job.id, job.task.name().to_owned());
-        if let Err(error) = context.catalog.run(move |catalog| catalog.end_job(id, &task)).await {
-            tracing::warn!(id, %error, "the end of a job cannot be noted; it will run again after a restart");
-        }
-        context.jobs.lock().remove(&id);
-        context.tasks.remove(&job.task);
-        match outcome {
-            Ok(message) => {
-                job.emit(proto::JobEvent { state: "done".to_owned(), message, ..Default::default() })
-            }
-            Err(error) => {
-                tracing::warn!(id, %error, "job failed");
-                let message = error.to_string();
-                job.emit(proto::JobEvent { state: "failed".to_owned(), message, ..Default::default() });
-            }
-        }
-    });
-}
-
 enum Added {
-    New(broadcast::Receiver<proto::JobEvent>, Job),
-    Joined(broadcast::Receiver<proto::JobEvent>),
+    New(Events, Job),
+    Joined(Events),
 }
 
 impl Jobs {
+    /// None yet.
+    pub fn new(attempts: Arc<Attempts>, reads: Arc<Reads>, tasks: Arc<Tasks>, group: Arc<Group>) -> Jobs {
+        Jobs { running: Mutex::default(), attempts, reads, tasks, group }
+    }
+
+    /// Starts a job, or joins the one that does the same already.
+    pub async fn start(self: &Arc<Self>, wish: Wish) -> Result<Events> {
+        if let Some(events) = self.join(&wish)? {
+            return Ok(events);
+        }
+        let row = match &wish {
+            Wish::Lasting(row) => Some(row.clone()),
+            Wish::Measured(_) | Wish::Rehearsed(_) | Wish::Repair(..) | Wish::Stripes(..) => None,
+        };
+        let id = self.attempts.records.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
+        let task = wish.task(id);
+        let (events, job) = match self.add(id, &wish)? {
+            Added::New(events, job) => (events, job),
+            // Somebody else was faster.
+            Added::Joined(events) => {
+                self.attempts.records.run(move |catalog| catalog.end_job(id, &task)).await?;
+                return Ok(events);
+            }
+        };
+        self.run(job, wish);
+        Ok(events)
+    }
+
+    /// Starts the jobs that an earlier life of the coordinator left, once the nodes have had time to register.
+    pub async fn resume(self: Arc<Self>) {
+        self.attempts.cluster.has_settled().await;
+        let jobs = match self.attempts.records.run(|catalog| catalog.jobs()).await {
+            Ok(jobs) => jobs,
+            Err(error) => return tracing::warn!(%error, "unfinished jobs cannot be read"),
+        };
+        for (id, row) in jobs {
+            let wish = Wish::Lasting(row);
+            let task = wish.task(id);
+            match self.add(id, &wish) {
+                Ok(Added::New(_, job)) => self.run(job, wish),
+                // It was asked for again meanwhile, and has another row: this one would begin it anew at every restart.
+                Ok(Added::Joined(_)) => {
+                    if let Err(error) =
+                        self.attempts.records.run(move |catalog| catalog.end_job(id, &task)).await
+                    {
+                        tracing::warn!(id, %error, "a job that runs already cannot be forgotten");
+                    }
+                }
+                Err(error) => tracing::warn!(id, %error, "an unfinished job cannot be resumed"),
+            }
+        }
+    }
+
+    fn run(self: &Arc<Self>, job: Job, wish: Wish) {
+        let jobs = Arc::clone(self);
+        self.group.spawn(async move {
+            let with = &jobs.attempts;
+            let job = Arc::new(job);
+            job.task.note(|report| report.is_busy = true);
+            let outcome = match &wish {
+                Wish::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
+                    archive::run(with, &job, name, code, *slice_bytes).await
+                }
+                Wish::Lasting(JobRow::RecoverNodes(row)) => recover::run(with, &jobs.reads, &job, row, false).await,
+                Wish::Measured(row) => recover::run(with, &jobs.reads, &job, row, true).await,
+                Wish::Rehearsed(row) => recover::rehearse(with, &jobs.reads, &job, row).await,
+                Wish::Repair(block, options) => repair::run(with, &job, *block, options).await,
+                Wish::Stripes(blocks, members, options) => {
+                    repair::run_stripes(with, &job, blocks, members, options).await
+                }
+            };
+            if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
+                return;
+            }
+            let (id, task) = (job.id, job.task.name().to_owned());
+            if let Err(error) = with.records.run(move |catalog| catalog.end_job(id, &task)).await {
+                tracing::warn!(id, %error, "the end of a job cannot be noted; it will run again after a restart");
+            }
+            jobs.lock().remove(&id);
+            jobs.tasks.remove(&job.task);
+            job.end(outcome);
+        });
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(&self, wish: &Wish) -> Result<Option<broadcast::Receiver<proto::JobEvent>>> {
+    fn join(&self, wish: &Wish) -> Result<Option<Events>> {
         joined(&self.lock(), wish)
     }
 
@@ -197,7 +181,7 @@ impl Jobs {
         }
     }
 
-    fn add(&self, shared: &Shared, id: u64, wish: &Wish) -> Result<Added> {
+    fn add(&self, id: u64, wish: &Wish) -> Result<Added> {
         let mut running = self.lock();
         if let Some(events) = joined(&running, wish)? {
             return Ok(Added::Joined(events));
@@ -209,18 +193,15 @@ impl Jobs {
         let unit = if matches!(wish, Wish::Lasting(JobRow::Archive { .. })) { "stripes" } else { "blocks" };
         running.insert(id, Running { wish: wish.clone(), events: events.clone() });
         let task = match wish {
-            Wish::Lasting(_) => shared.tasks.add(wish.task(id)),
-            _ => shared.tasks.add_passing(wish.task(id)),
+            Wish::Lasting(_) => self.tasks.add(wish.task(id)),
+            _ => self.tasks.add_passing(wish.task(id)),
         };
-        Ok(Added::New(receiver, Job { id, events, task, unit, counts: Mutex::default() }))
+        Ok(Added::New(receiver, Job::new(id, events, task, unit)))
     }
 }
 
 /// The events of a running job that does what `wish` would. The same object or node with other parameters is an error.
-fn joined(
-    running: &BTreeMap<u64, Running>,
-    wish: &Wish,
-) -> Result<Option<broadcast::Receiver<proto::JobEvent>>> {
+fn joined(running: &BTreeMap<u64, Running>, wish: &Wish) -> Result<Option<Events>> {
     for (id, other) in running {
         let same = match (&other.wish, wish) {
             (
@@ -242,95 +223,6 @@ fn joined(
         }
     }
     Ok(None)
-}
-
-impl Job {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// So many units are to be done.
-    fn expect(&self, total: u64) {
-        self.counts().total = total;
-        self.report();
-    }
-
-    /// Does `work` whenever the task may go on, anew each time that a pause ended it.
-    ///
-    /// # Errors
-    /// [`CoordinatorError::Paused`] if it is to stop; else as `work`.
-    async fn unless_stopped<T, F>(&self, work: impl Fn() -> F) -> Result<T>
-    where
-        F: Future<Output = Result<T>>,
-    {
-        while self.task.may_go_on().await {
-            match work().await {
-                Err(CoordinatorError::Paused) => {}
-                ended => return ended,
-            }
-        }
-        Err(CoordinatorError::Paused)
-    }
-
-    /// So many more units are to be done.
-    pub(crate) fn add(&self, more: u64) {
-        self.counts().total += more;
-        self.report();
-    }
-
-    /// One unit is over.
-    fn count(&self, well: bool) {
-        {
-            let mut counts = self.counts();
-            *(if well { &mut counts.done } else { &mut counts.failed }) += 1;
-        }
-        self.report();
-    }
-
-    /// A flow of the job gets on.
-    pub(crate) fn slices(&self, done: u64, total: u64) {
-        self.task.note(|report| report.detail = format!("{done} of {total} slices"));
-    }
-
-    /// Tells how it gets on, in bytes and time.
-    fn tell(&self, message: String, estimate: Estimate) {
-        self.counts().estimate = estimate;
-        self.say(message);
-    }
-
-    fn report(&self) {
-        let Counts { done, total, failed, .. } = *self.counts();
-        self.task.note(|report| (report.done, report.total, report.errors) = (done, total, failed));
-    }
-
-    /// Tells how it gets on.
-    pub(crate) fn say(&self, message: impl Into<String>) {
-        self.emit(proto::JobEvent {
-            state: "running".to_owned(),
-            message: message.into(),
-            ..Default::default()
-        });
-    }
-
-    /// Sends an event, with the counts filled in. Nobody needs to listen.
-    pub(crate) fn emit(&self, event: proto::JobEvent) {
-        let Counts { done, total, failed, estimate } = *self.counts();
-        let unit = self.unit.to_owned();
-        let Estimate { done_bytes, total_bytes, .. } = estimate;
-        let left_ms = estimate.left().map(|left| left.as_millis() as u64);
-        let event = proto::JobEvent {
-            job: self.id,
-            done,
-            total,
-            failed,
-            unit,
-            done_bytes,
-            total_bytes,
-            left_ms,
-            ..event
-        };
-        let _ = self.events.send(event);
-    }
 }
 
 /// Does `work` for each item, at most `limit` at once, with a look at the operator's wish before each. Whether it came to

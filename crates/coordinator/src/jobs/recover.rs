@@ -15,20 +15,20 @@ mod progress;
 mod rehearse;
 
 pub(crate) use automatic::{Recoverer, row_of};
-pub(crate) use progress::Estimate;
 pub(super) use rehearse::rehearse;
 
-use super::Job;
-use crate::attempt::{Outcome, RepairOptions, Wanted, carry, scheme};
+use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted, scheme};
+use crate::cluster::Cluster;
 use crate::config::{FORWARDED_BYTES_PER_NODE, PARALLEL_WHILE_READING, STREAMS_PER_NODE};
 use crate::error::{CoordinatorError, Result};
-use crate::shared::Shared;
+use crate::job::Job;
+use crate::reads::Reads;
 use assign::Pending;
 use catalog::CatalogError;
 use catalog::rows::RecoveryRow;
 use flow::Scheme;
 use model::{Assign, BlockId, NodeId, Placement};
-use plan::decide::{BATCH, DecideError, InFlight};
+use plan::decide::{BATCH, DecideError, InFlight, Planner};
 use plan::{Damaged, by_urgency};
 use progress::Progress;
 use std::collections::{BTreeSet, VecDeque};
@@ -58,18 +58,20 @@ struct Lost {
 
 /// The job. `discard`: blocks are made, verified and made durable elsewhere, and then thrown away; the nodes may live.
 pub(super) async fn run(
-    shared: &Arc<Shared>,
+    with: &Arc<Attempts>,
+    reads: &Reads,
     job: &Arc<Job>,
     row: &RecoveryRow,
     discard: bool,
 ) -> Result<String> {
     for &node in row.nodes.iter().filter(|_| !(row.moves || discard)) {
-        check_dead(shared, node)?;
+        check_dead(&with.cluster, node)?;
     }
     // How much is shared depends on how many run at once.
-    shared.usual(true).forget();
+    with.usual.of(true).forget();
     let mut recovery = Recovery {
-        shared,
+        with,
+        reads,
         job,
         row,
         discard,
@@ -115,8 +117,8 @@ pub(super) async fn run(
 }
 
 /// A node whose blocks are all made again must not be one that only nobody has heard of yet.
-pub(crate) fn check_dead(shared: &Shared, node: NodeId) -> Result<()> {
-    let view = shared.health.view();
+pub(crate) fn check_dead(cluster: &Cluster, node: NodeId) -> Result<()> {
+    let view = cluster.view();
     let state = view.node(node)?;
     if state.is_living {
         return Err(CoordinatorError::Conflict(format!(
@@ -124,11 +126,11 @@ pub(crate) fn check_dead(shared: &Shared, node: NodeId) -> Result<()> {
              or move its blocks away (`stripeline node decommission`)"
         )));
     }
-    if !state.was_seen && shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms) {
+    if !state.was_seen && cluster.has_just_started() {
         return Err(CoordinatorError::Conflict(format!(
             "the coordinator has just started and does not know yet whether {node} is alive; \
              try again in {} s",
-            shared.config.dead_after_ms.div_ceil(1_000)
+            cluster.dead_after().as_millis().div_ceil(1_000)
         )));
     }
     Ok(())
@@ -143,7 +145,8 @@ fn whose(row: &RecoveryRow) -> String {
 }
 
 struct Recovery<'a> {
-    shared: &'a Arc<Shared>,
+    with: &'a Arc<Attempts>,
+    reads: &'a Reads,
     job: &'a Arc<Job>,
     row: &'a RecoveryRow,
     discard: bool,
@@ -166,7 +169,7 @@ struct Recovery<'a> {
 impl Recovery<'_> {
     /// Lists the copies to replace, those with the least margin first. How many are new.
     async fn list(&mut self) -> Result<usize> {
-        let listed = lost_on(self.shared, self.row).await?;
+        let listed = lost_on(self.with, self.row).await?;
         let fresh: Vec<Lost> =
             listed.into_iter().filter(|lost| self.tried.insert((lost.node, lost.block))).collect();
         self.progress.expect(fresh.iter().map(|lost| lost.bytes).sum());
@@ -224,21 +227,21 @@ impl Recovery<'_> {
 
     /// The next block that may begin now: fewer than allowed run, and its nodes have room.
     async fn next(&mut self) -> Result<Option<Pending>> {
-        let allowed = match self.shared.reads.degraded_lately() {
+        let allowed = match self.reads.degraded_lately() {
             true => PARALLEL_WHILE_READING.min(self.row.parallel as usize),
             false => self.row.parallel as usize,
         };
         if self.running.len() >= allowed.max(1) {
             return Ok(None);
         }
-        let last_resort = Arc::clone(&self.shared.health.view().last_resort);
+        let last_resort = Arc::clone(&self.with.cluster.view().last_resort);
         if last_resort != self.last_resort {
             self.last_resort = last_resort;
             self.reassign();
         }
         if self.pending.is_empty() && !self.queue.is_empty() {
             let batch: Vec<Lost> = self.queue.drain(..self.queue.len().min(BATCH)).collect();
-            self.pending = assign::assign(self.shared, self.row, batch, &self.in_flight).await?;
+            self.pending = assign::assign(self.with, self.reads, self.row, batch, &self.in_flight).await?;
         }
         let place = self.best();
         Ok(place.and_then(|place| self.pending.remove(place)))
@@ -264,7 +267,7 @@ impl Recovery<'_> {
             if best.is_some_and(|(_, _, urgent)| margin != urgent) {
                 break;
             }
-            if !pending.choose(self.shared, self.row.assign, &self.in_flight) {
+            if !pending.choose(&self.with.cluster, self.row.assign, &self.in_flight) {
                 continue;
             }
             let busiest = pending.assignment.as_ref().map_or(0, |nodes| self.in_flight.busiest_of(nodes));
@@ -294,9 +297,9 @@ impl Recovery<'_> {
             patient: false,
             helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().copied()).collect(),
         };
-        let (shared, job) = (Arc::clone(self.shared), Arc::clone(self.job));
+        let (with, job) = (Arc::clone(self.with), Arc::clone(self.job));
         self.running.spawn(async move {
-            let outcome = carry(&shared, &job, Wanted::Block(pending.lost.block), &options).await;
+            let outcome = with.carry(&job, Wanted::Block(pending.lost.block), &options).await;
             (pending, outcome)
         });
     }
@@ -338,7 +341,7 @@ impl Recovery<'_> {
 
     fn report(&self, state: &str) {
         let estimate = self.progress.estimate();
-        let yields = if self.shared.reads.degraded_lately() { ", making way for reads" } else { "" };
+        let yields = if self.reads.degraded_lately() { ", making way for reads" } else { "" };
         let state = if state.is_empty() { String::new() } else { format!("{state}: ") };
         let text = format!("{state}{} of {}{estimate}{yields}", what(self.row), whose(self.row));
         self.job.task.note(|report| report.detail.clone_from(&text));
@@ -356,9 +359,9 @@ fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
 }
 
 /// What the nodes hold, the most endangered first.
-async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
-    let (context, nodes) = (Arc::clone(shared), row.nodes.clone());
-    let mut living = shared.health.view().living();
+async fn lost_on(with: &Attempts, row: &RecoveryRow) -> Result<Vec<Lost>> {
+    let (planner, nodes) = (Arc::clone(&with.planner), row.nodes.clone());
+    let mut living = with.cluster.view().living();
     nodes.iter().for_each(|node| _ = living.remove(node));
     let list = move |catalog: &catalog::Catalog| {
         let mut damaged = Vec::new();
@@ -369,7 +372,7 @@ async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
                     Err(CatalogError::NoSuchBlock(_)) => continue,
                     placement => placement?,
                 };
-                let (survivors, needed) = margin(&context, &placement, &living);
+                let (survivors, needed) = margin(&planner, &placement, &living);
                 let (bytes, margin) = (placement.facts.stored_bytes, survivors.saturating_sub(needed));
                 damaged.push(Damaged { stripe: Lost { block, node, bytes, margin }, survivors, needed });
             }
@@ -377,15 +380,15 @@ async fn lost_on(shared: &Arc<Shared>, row: &RecoveryRow) -> Result<Vec<Lost>> {
         by_urgency(&mut damaged);
         Ok(damaged.into_iter().map(|damaged| damaged.stripe).collect())
     };
-    shared.catalog.run(list).await
+    with.records.run(list).await
 }
 
 /// Copies or blocks that can be read, and how many must be.
-fn margin(shared: &Shared, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
+fn margin(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
     let Some(stripe) = &placement.stripe else {
         return (placement.facts.locations.iter().filter(|l| living.contains(&l.node)).count(), 1);
     };
     let usable = stripe.usable(living).into_iter().filter(|&usable| usable).count();
     // A code that is not known stops only its own blocks, when they are repaired.
-    (usable, shared.planner.codes.get(&stripe.code).map_or(usable, |code| code.k()))
+    (usable, planner.codes.get(&stripe.code).map_or(usable, |code| code.k()))
 }

@@ -1,23 +1,21 @@
 //! Repairs that an operator asks for: of one block as often as copies are missing, or of what is lost of stripes.
 
-use super::Job;
-use crate::attempt::{Outcome, RepairOptions, Wanted, carry};
+use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::error::Result;
-use crate::shared::Shared;
+use crate::job::Job;
 use model::BlockId;
-use std::sync::Arc;
 
 /// One block, as often as copies are missing.
 pub(super) async fn run(
-    shared: &Arc<Shared>,
-    job: &Arc<Job>,
+    with: &Attempts,
+    job: &Job,
     block: BlockId,
     options: &RepairOptions,
 ) -> Result<String> {
     job.expect(1);
     let mut copies = 0;
     loop {
-        let made = again(shared, job, Wanted::Block(block), options).await?.made.len();
+        let made = again(with, job, Wanted::Block(block), options).await?.made.len();
         copies += made;
         if made > 0 && !options.discard {
             continue;
@@ -33,19 +31,19 @@ pub(super) async fn run(
 
 /// The stripes of some blocks, one after another; of each what is lost or, to measure, the `members` given.
 pub(super) async fn run_stripes(
-    shared: &Arc<Shared>,
-    job: &Arc<Job>,
+    with: &Attempts,
+    job: &Job,
     blocks: &[BlockId],
     members: &[u16],
     options: &RepairOptions,
 ) -> Result<String> {
     let mut repaired = 0;
     for &block in blocks {
-        let Outcome { made, alone } = again(shared, job, Wanted::Stripe(block, members), options).await?;
+        let Outcome { made, alone } = again(with, job, Wanted::Stripe(block, members), options).await?;
         made.iter().for_each(|_| job.count(true));
         repaired += made.len();
         for block in alone {
-            let outcome = again(shared, job, Wanted::Block(block), options).await;
+            let outcome = again(with, job, Wanted::Block(block), options).await;
             job.count(outcome.is_ok());
             repaired += outcome?.made.len();
         }
@@ -57,11 +55,6 @@ pub(super) async fn run_stripes(
     })
 }
 
-async fn again(
-    shared: &Arc<Shared>,
-    job: &Arc<Job>,
-    wanted: Wanted<'_>,
-    options: &RepairOptions,
-) -> Result<Outcome> {
-    job.unless_stopped(|| carry(shared, job, wanted, options)).await
+async fn again(with: &Attempts, job: &Job, wanted: Wanted<'_>, options: &RepairOptions) -> Result<Outcome> {
+    job.unless_stopped(|| with.carry(job, wanted, options)).await
 }

@@ -23,7 +23,7 @@ async fn fails(rig: &Rig, scheme: Scheme) -> Fault {
     let fault = rig.repair(rig.plan(scheme, &[0], true)).await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(8), "{scheme}: {fault} took {:?}", started.elapsed());
     assert!(!rig.repaired(0));
-    assert!(!rig.requestor.shared().flows.store.contains(rig.ids[0]).unwrap());
+    assert!(!rig.requestor.flows().store.contains(rig.ids[0]).unwrap());
     fault
 }
 
@@ -116,7 +116,7 @@ async fn a_bit_flipped_on_disk_names_the_node_and_the_block() {
             );
             assert_eq!(fault.block, Some(rig.ids[1]));
         }
-        assert_eq!(rig.nodes[1].shared().flows.corrupt(), vec![rig.ids[1]]);
+        assert_eq!(rig.nodes[1].flows().corrupt(), vec![rig.ids[1]]);
     }
 }
 
@@ -256,7 +256,7 @@ async fn an_older_attempt_is_refused() {
     let older = plan.clone();
     plan.header.as_mut().unwrap().attempt = 2;
     rig.repair(plan).await.unwrap();
-    remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+    remove(&rig.requestor.flows().store, rig.ids[0]);
     let fault = rig.repair(older).await.unwrap_err();
     assert_eq!(fault.cause, Cause::StaleAttempt, "{fault}");
 }
@@ -274,7 +274,7 @@ async fn a_block_that_is_not_what_was_written_gets_no_name() {
     }
     let fault = rig.repair(plan).await.unwrap_err();
     assert_eq!(fault.cause, Cause::WrongDigest, "{fault}");
-    assert!(!rig.requestor.shared().flows.store.contains(rig.ids[0]).unwrap());
+    assert!(!rig.requestor.flows().store.contains(rig.ids[0]).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -308,13 +308,13 @@ async fn a_stranger_without_the_token_gets_no_edge() {
     let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
     // The receiving end of the last edge is told another secret than the sending end.
     let last = plan.edges.len() - 1;
-    let requestor = &rig.requestor.shared().engine;
+    let requestor = &rig.requestor.engine();
     let requestor =
         requestor.prepare(stages_at(&plan, 0), Vec::new(), false, exec::StageIo::default()).await.unwrap();
     plan.edges[last].token[0] ^= 1;
     let mut helpers = Vec::new();
     for site in 2..6 {
-        let engine = &rig.nodes[site as usize - 1].shared().engine;
+        let engine = &rig.nodes[site as usize - 1].engine();
         helpers.push(
             engine
                 .prepare(stages_at(&plan, site), Vec::new(), false, exec::StageIo::default())
@@ -343,7 +343,7 @@ async fn a_stranger_without_the_token_gets_no_edge() {
 async fn grants_beyond_the_block_are_refused() {
     let rig = rig().await;
     let plan = rig.plan(Scheme::Pipeline, &[0], true);
-    let engine = &rig.requestor.shared().engine;
+    let engine = &rig.requestor.engine();
     let prepared =
         engine.prepare(stages_at(&plan, 0), Vec::new(), false, exec::StageIo::default()).await.unwrap();
     for (first, count) in [(0, 11), (10, 1), (u64::MAX, 1), (1, u64::MAX)] {
@@ -359,10 +359,10 @@ async fn reservations_are_given_back() {
         rig.injections[2].flip_wire(3);
         fails(&rig, scheme).await;
         rig.repair(rig.plan(scheme, &[0], true)).await.unwrap();
-        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+        remove(&rig.requestor.flows().store, rig.ids[0]);
     }
     let deadline = Instant::now() + Duration::from_secs(5);
-    while rig.nodes.iter().chain([&rig.requestor]).any(|n| n.shared().engine.running_stages() > 0) {
+    while rig.nodes.iter().chain([&rig.requestor]).any(|n| n.engine().running_stages() > 0) {
         assert!(Instant::now() < deadline, "stages still run");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

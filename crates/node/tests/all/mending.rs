@@ -58,12 +58,12 @@ async fn mended_by_less(rig: &Rig, scheme: Scheme, flow: FlowId) -> u64 {
     let result = rig.repair(mends).await.unwrap_or_else(|f| panic!("{scheme}: {f}"));
     assert!(rig.repaired(0), "{scheme}");
     assert!(result.kept_slices < slices);
-    remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+    remove(&rig.requestor.flows().store, rig.ids[0]);
     // Somebody else's repair of the same block begins.
     let anew = rig.repair(rig.attempt(scheme, 0, &[2], FlowId(rand::random()), 3)).await.unwrap();
     assert_eq!(anew.kept_slices, 0);
     assert_eq!(moved(&result) < moved(&anew), result.kept_slices > 0, "{scheme}");
-    remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+    remove(&rig.requestor.flows().store, rig.ids[0]);
     result.kept_slices
 }
 
@@ -177,7 +177,7 @@ async fn schedule(seed: u64) -> u64 {
             }
             Err(fault) => {
                 // A driver that was lost may have finished: then the block is whole.
-                let is_there = rig.requestor.shared().flows.store.contains(rig.ids[0]).unwrap();
+                let is_there = rig.requestor.flows().store.contains(rig.ids[0]).unwrap();
                 assert!(!is_there || rig.repaired(0), "schedule {seed}, {scheme}: half a block has a name");
                 let guilty = guilty(&fault);
                 assert!(!guilty.is_empty(), "schedule {seed}, {scheme}: nobody is blamed: {fault}");

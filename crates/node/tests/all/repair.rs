@@ -25,7 +25,7 @@ async fn every_member_is_rebuilt_by_every_scheme() {
                         rig.repair(plan).await.unwrap_or_else(|f| panic!("{code} {scheme} {member}: {f}"));
                     assert!(rig.repaired(member), "{code} {scheme} {member}");
                     assert!(result.verified_us <= result.durable_us);
-                    remove(&rig.requestor.shared().flows.store, rig.ids[member]);
+                    remove(&rig.requestor.flows().store, rig.ids[member]);
                 }
             }
         }
@@ -41,7 +41,7 @@ async fn several_lost_blocks_come_from_one_flow() {
         assert_eq!(result.staged.len(), 2);
         for member in [1, 4] {
             assert!(rig.repaired(member));
-            remove(&rig.requestor.shared().flows.store, rig.ids[member]);
+            remove(&rig.requestor.flows().store, rig.ids[member]);
         }
     }
 }
@@ -70,10 +70,10 @@ async fn several_lost_blocks_go_to_as_many_requestors() {
             assert_eq!(read, predicted.disk_read.values().sum::<u64>(), "{code} {scheme}");
             assert_eq!(result.staged.len(), 3);
             assert!(rig.repaired(2), "{code} {scheme}");
-            remove(&rig.requestor.shared().flows.store, rig.ids[2]);
+            remove(&rig.requestor.flows().store, rig.ids[2]);
             for (member, at) in others.map(|(member, at)| (usize::from(member), usize::from(at))) {
                 assert!(rig.stores(&rig.nodes[at], member), "{code} {scheme} {member}");
-                remove(&rig.nodes[at].shared().flows.store, rig.ids[member]);
+                remove(&rig.nodes[at].flows().store, rig.ids[member]);
             }
         }
     }
@@ -102,7 +102,7 @@ async fn links_carry(rig: Rig) {
         assert_eq!(measured, predicted.links.into_iter().collect::<Vec<_>>(), "{scheme}");
         let read: u64 = result.stages.iter().map(|s| s.disk_read_bytes).sum();
         assert_eq!(read, predicted.disk_read.values().sum::<u64>(), "{scheme}");
-        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+        remove(&rig.requestor.flows().store, rig.ids[0]);
     }
 }
 
@@ -221,7 +221,7 @@ async fn the_usual_block_goes_as_one_frame() {
         assert_eq!(plan.slice_count, 1);
         rig.repair(plan).await.unwrap();
         assert!(rig.repaired(0), "{scheme}");
-        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+        remove(&rig.requestor.flows().store, rig.ids[0]);
     }
 }
 
@@ -243,6 +243,6 @@ async fn blocks_of_no_bytes_and_slices_beyond_the_block_work() {
     for scheme in Scheme::all() {
         rig.repair(rig.plan(scheme, &[0], true)).await.unwrap();
         assert!(rig.repaired(0));
-        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+        remove(&rig.requestor.flows().store, rig.ids[0]);
     }
 }

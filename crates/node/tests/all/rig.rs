@@ -245,7 +245,7 @@ impl Rig {
 
     /// Runs a repair with the requestor as its driver.
     pub async fn repair(&self, plan: proto::FlowPlan) -> Result<proto::DriveResult, Fault> {
-        self.requestor.shared().engine.drive(plan::decode(&plan)?, DriverIo::default(), |_| {}).await
+        self.requestor.engine().drive(plan::decode(&plan)?, DriverIo::default(), |_| {}).await
     }
 
     /// Ends the node of a member and starts it anew, at the same address.
@@ -274,7 +274,7 @@ impl Rig {
 
     /// The same of any node.
     pub fn stores(&self, node: &Node, member: usize) -> bool {
-        let store = &node.shared().flows.store;
+        let store = &node.flows().store;
         let Ok(reader) = store.reader(self.ids[member]) else { return false };
         let mut bytes = vec![0; reader.stored_bytes() as usize];
         reader.read_verified(0, &mut bytes).unwrap();
@@ -336,7 +336,7 @@ async fn start_at(
 fn participant(site: u32, node: &Node) -> Participant {
     Participant {
         site: Site(site),
-        peer: node.shared().node.into(),
+        peer: node.number().into(),
         control_addr: node.control_addr().to_string(),
         data_addr: node.data_addr().to_string(),
         rack: 0,
@@ -344,7 +344,7 @@ fn participant(site: u32, node: &Node) -> Participant {
 }
 
 fn put(node: &Node, id: BlockId, bytes: &[u8], geometry: Geometry) {
-    let mut writer = node.shared().flows.store.writer(id, 1).unwrap();
+    let mut writer = node.flows().store.writer(id, 1).unwrap();
     writer.write(0, bytes, None).unwrap();
     let facts = NewBlock {
         stored_bytes: bytes.len() as u64,

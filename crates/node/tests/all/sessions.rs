@@ -27,14 +27,14 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 fn stages(rig: &Rig) -> usize {
-    rig.nodes.iter().chain([&rig.requestor]).map(|n| n.shared().engine.running_stages()).sum()
+    rig.nodes.iter().chain([&rig.requestor]).map(|n| n.engine().running_stages()).sum()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flow_that_is_dropped_ends_everywhere_and_no_other_one_does() {
     let rig = rig().await;
     rig.injections[2].stall(3);
-    let engine = rig.requestor.shared().engine.clone();
+    let engine = rig.requestor.engine().clone();
     let stuck = plan::decode(&rig.plan(Scheme::Pipeline, &[0], true)).unwrap();
     let io = exec::DriverIo::default();
     let stuck = tokio::spawn(async move { engine.drive(stuck, io, |_| {}).await });
@@ -57,7 +57,7 @@ async fn many_flows_share_a_control_stream() {
         let flows = (0..40).map(|number| {
             let plan = rig.read_plan(Scheme::Pipeline, &[(number % 4, 0)], (0, 10));
             let prepared_only = plan::decode(&rig.plan(Scheme::Pipeline, &[number % 4], true)).unwrap();
-            let engine = rig.requestor.shared().engine.clone();
+            let engine = rig.requestor.engine().clone();
             async move {
                 let member = usize::from(number % 4);
                 // Reads by a client have streams of their own.
@@ -107,7 +107,7 @@ async fn what_a_session_refuses_leaves_the_others_alone() {
             tokio::time::timeout(SOON, answers.message()).await.expect("an answer").unwrap().unwrap();
         (answer.session, answer.kind.unwrap())
     };
-    let running = || rig.nodes[1].shared().engine.running_stages();
+    let running = || rig.nodes[1].engine().running_stages();
 
     tell(7, ToStage::Prepare(prepare.clone())).await;
     assert!(matches!(hear().await, (7, FromStage::Prepared(_))));
@@ -174,5 +174,5 @@ async fn a_silent_driver_loses_its_stages_though_they_report() {
     };
     assert_eq!(why.cause, Cause::Aborted, "{why}");
     assert!(waited > 1, "it reported {waited} times in {:?}", started.elapsed());
-    until("its stage ends", || rig.requestor.shared().engine.running_stages() == 0).await;
+    until("its stage ends", || rig.requestor.engine().running_stages() == 0).await;
 }

@@ -23,14 +23,14 @@ async fn who_holds_a_flow_up_is_found_and_the_next_attempt_goes_around() {
     for scheme in Scheme::all().filter(|s| !s.whole_block()) {
         let flow = FlowId(rand::random());
         // A second for a megabyte: at that rate the block takes four.
-        rig.nodes[2].shared().engine.throttle().set(1_000_000, 0);
+        rig.nodes[2].engine().throttle().set(1_000_000, 0);
         let fault = rig.repair(attempt(&rig, scheme, &[], flow, 1)).await.unwrap_err();
         assert_eq!((guilty(&fault), fault.cause), (vec![2], Cause::Slow), "{scheme}: {fault}");
         let result = rig.repair(attempt(&rig, scheme, &[2], flow, 2)).await.unwrap();
         assert!(rig.repaired(0), "{scheme}");
         assert!(result.kept_slices < result_slices(&rig, scheme));
-        rig.nodes[2].shared().engine.throttle().set(0, 0);
-        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+        rig.nodes[2].engine().throttle().set(0, 0);
+        remove(&rig.requestor.flows().store, rig.ids[0]);
     }
 }
 
@@ -55,10 +55,10 @@ async fn who_stands_still_is_slow() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_requestor_that_is_slow_itself_goes_on() {
     let rig = rig().await;
-    rig.requestor.shared().engine.throttle().set(0, 3_000_000);
+    rig.requestor.engine().throttle().set(0, 3_000_000);
     for scheme in [Scheme::Pipeline, Scheme::Conventional] {
         rig.repair(attempt(&rig, scheme, &[], FlowId(rand::random()), 1)).await.unwrap();
         assert!(rig.repaired(0), "{scheme}");
-        remove(&rig.requestor.shared().flows.store, rig.ids[0]);
+        remove(&rig.requestor.flows().store, rig.ids[0]);
     }
 }

@@ -69,7 +69,7 @@ async fn every_scheme_repairs_every_block_of_every_family_by_the_bytes_predicted
                 assert_eq!(links, predicted.links, "{what}: links");
                 assert_eq!(rig.read_at(&result), predicted.disk_read, "{what}: disks");
                 assert!(links.values().any(|&bytes| bytes > 0), "{what}: nothing was sent");
-                remove(&rig.requestor.shared().flows.store, rig.ids[lost]);
+                remove(&rig.requestor.flows().store, rig.ids[lost]);
             }
         }
         rig.nodes.clear();

@@ -1,9 +1,10 @@
 //! Who repairs which block of a batch.
 
 use super::Lost;
-use crate::attempt::scheme;
+use crate::attempt::{Attempts, scheme};
+use crate::cluster::Cluster;
 use crate::error::Result;
-use crate::shared::Shared;
+use crate::reads::Reads;
 use catalog::rows::RecoveryRow;
 use model::{Assign, NodeId};
 use plan::LeastRecent;
@@ -24,20 +25,21 @@ pub(super) struct Pending {
 
 /// Assigns a batch: all at once, or each when its turn comes. What is in flight counts as load.
 pub(super) async fn assign(
-    shared: &Arc<Shared>,
+    with: &Attempts,
+    reads: &Reads,
     row: &RecoveryRow,
     batch: Vec<Lost>,
     in_flight: &InFlight,
 ) -> Result<VecDeque<Pending>> {
     let asked: BTreeSet<NodeId> = row.requestors.iter().copied().collect();
-    let (context, moves) = (Arc::clone(shared), row.moves);
-    let found = shared.catalog.decide(move |catalog| {
-        let view = context.health.view();
+    let (cluster, planner, moves) = (Arc::clone(&with.cluster), Arc::clone(&with.planner), row.moves);
+    let found = with.records.decide(move |catalog| {
+        let view = cluster.view();
         let mut takers = Takers::new(&view, &asked)?;
         let mut of = |lost: Lost| {
             // Unknown, or beyond repair: the repair itself tells, and the others go on.
             let known = catalog.placement(lost.block).ok();
-            let found = known.and_then(|p| context.planner.lost_block(&view, &p, moves, &mut takers).ok());
+            let found = known.and_then(|p| planner.lost_block(&view, &p, moves, &mut takers).ok());
             (lost, found)
         };
         let found: Vec<(Lost, Option<Candidates>)> = batch.into_iter().map(&mut of).collect();
@@ -45,7 +47,7 @@ pub(super) async fn assign(
     });
     let (view, takers, found) = found.await?;
     let known: Vec<&Candidates> = found.iter().filter_map(|(_, candidates)| candidates.as_ref()).collect();
-    let user = shared.reads.bytes_by_node();
+    let user = reads.bytes_by_node();
     let how = (row.assign, scheme(&row.scheme)?);
     let mut assigned = at_once(how, &view, &takers, &known, in_flight, &user)?.into_iter();
     let pending = |(lost, candidates): (Lost, Option<Candidates>)| {
@@ -57,7 +59,7 @@ pub(super) async fn assign(
 
 impl Pending {
     /// Whether the block may be begun now; afterwards it is assigned, if it can be.
-    pub fn choose(&mut self, shared: &Shared, how: Assign, in_flight: &InFlight) -> bool {
+    pub fn choose(&mut self, cluster: &Cluster, how: Assign, in_flight: &InFlight) -> bool {
         if let Some(assignment) = &self.assignment {
             return in_flight.fits(assignment);
         }
@@ -69,9 +71,9 @@ impl Pending {
                 if candidates.survivors.len() < candidates.needed {
                     return true;
                 }
-                let load = |node| shared.load.of(node);
+                let load = |node| cluster.load.of(node);
                 let choose = |recent: &mut LeastRecent| in_turn(candidates, in_flight, load, recent);
-                self.assignment = shared.health.change_recent(choose);
+                self.assignment = cluster.health.change_recent(choose);
                 self.assignment.is_some()
             }
         }

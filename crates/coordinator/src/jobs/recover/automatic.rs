@@ -1,9 +1,11 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
+use crate::attempt::Attempts;
+use crate::cluster::Cluster;
 use crate::config::{MAX_PARALLEL_REPAIRS, tick};
 use crate::error::{CoordinatorError, Result};
-use crate::jobs::{self, Wish};
-use crate::shared::Shared;
+use crate::jobs::{Jobs, Wish};
+use crate::records::Records;
 use catalog::rows::{JobRow, RecoveryRow};
 use model::NodeId;
 use plan::decide::{World, assign_named};
@@ -16,8 +18,13 @@ use worker::{Step, Task, Worker};
 /// Dead nodes are looked for this often, and more often when the grace is shorter.
 const TICK_MS: u64 = 1_000;
 
-/// The job that a request for nodes asks for, checked as far as it can be before it starts.
-pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<RecoveryRow> {
+/// The job that a request for nodes asks for, checked as far as it can be before it starts. `parallel` stripes at once
+/// if it says nothing of that.
+pub(crate) fn row_of(
+    cluster: &Cluster,
+    parallel: usize,
+    request: &proto::RepairRequest,
+) -> Result<RecoveryRow> {
     let invalid = |what: &str| Err(CoordinatorError::Invalid(what.to_owned()));
     if request.discard && request.decommission {
         return invalid("what is moved is not thrown away");
@@ -29,12 +36,12 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
         return invalid("helpers are named for the repair of blocks; those of nodes are assigned");
     }
     let parallel = match request.parallel as usize {
-        0 => shared.config.parallel,
+        0 => parallel,
         parallel if parallel <= MAX_PARALLEL_REPAIRS => parallel,
         _ => return Err(CoordinatorError::TooMany { what: "stripes", limit: MAX_PARALLEL_REPAIRS }),
     };
     let assign = assign_named(&request.assign)?;
-    let view = shared.health.view();
+    let view = cluster.view();
     let mut nodes: Vec<NodeId> =
         [request.node].iter().chain(&request.more_nodes).copied().map(NodeId).collect();
     nodes.sort_unstable();
@@ -50,7 +57,7 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
             true => {}
             // To measure what a recovery takes nothing need be lost, as for a block.
             false if (request.discard || request.dry_run) && nodes.len() == 1 => _ = view.node(node)?,
-            false => super::check_dead(shared, node)?,
+            false => super::check_dead(cluster, node)?,
         }
     }
     let asked = (request.requestor != 0).then_some(request.requestor);
@@ -79,23 +86,24 @@ pub(crate) fn row_of(shared: &Shared, request: &proto::RepairRequest) -> Result<
 /// Starts the recovery of nodes that have been dead for the grace, all of them in one job; one that fails is tried again a
 /// grace later. Nodes that were dead before the coordinator started get their grace anew.
 pub(crate) struct Recoverer {
-    shared: Arc<Shared>,
+    jobs: Arc<Jobs>,
+    grace_ms: u64,
+    /// Stripes that a recovery repairs at once.
+    parallel: usize,
     /// When a node's recovery was last begun.
     begun: BTreeMap<NodeId, Instant>,
 }
 
 impl Recoverer {
-    pub fn new(shared: &Arc<Shared>) -> Recoverer {
-        Recoverer { shared: Arc::clone(shared), begun: BTreeMap::new() }
+    pub fn new(jobs: Arc<Jobs>, grace_ms: u64, parallel: usize) -> Recoverer {
+        Recoverer { jobs, grace_ms, parallel, begun: BTreeMap::new() }
     }
 
     /// How much of its grace a dead node has left.
     fn left(&self, node: NodeId) -> Duration {
-        let Shared { started, config, health, .. } = &*self.shared;
-        let silent = health.silence_of(node).unwrap_or_else(|| started.elapsed());
-        let dead = silent.saturating_sub(Duration::from_millis(config.dead_after_ms));
+        let dead = self.jobs.attempts.cluster.dead_for(node);
         let since = self.begun.get(&node).map_or(dead, |at| at.elapsed().min(dead));
-        Duration::from_millis(config.recovery_grace_ms).saturating_sub(since)
+        Duration::from_millis(self.grace_ms).saturating_sub(since)
     }
 }
 
@@ -107,14 +115,15 @@ impl Worker for Recoverer {
     }
 
     fn pause(&self) -> Duration {
-        tick(TICK_MS, self.shared.config.recovery_grace_ms)
+        tick(TICK_MS, self.grace_ms)
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let wait = Ok(Step::Wait(self.pause()));
-        let dead = dead_holders(&self.shared).await?;
+        let Attempts { cluster, records, .. } = &*self.jobs.attempts;
+        let dead = dead_holders(cluster, records).await?;
         self.begun.retain(|node, _| dead.contains(node));
-        let view = self.shared.health.view();
+        let view = cluster.view();
         if too_many_dead(&view) {
             let detail =
                 "more than half of the nodes are dead: rather the network has failed; nothing is begun";
@@ -133,19 +142,19 @@ impl Worker for Recoverer {
         self.begun.extend(due.iter().map(|(node, _)| (*node, now)));
         let more_nodes = rest.iter().map(|(node, _)| node.0).collect();
         let request = proto::RepairRequest { node: first.0, more_nodes, ..Default::default() };
-        let row = row_of(&self.shared, &request)?;
-        jobs::start(&self.shared, Wish::Lasting(JobRow::RecoverNodes(row))).await?;
+        let row = row_of(cluster, self.parallel, &request)?;
+        self.jobs.start(Wish::Lasting(JobRow::RecoverNodes(row))).await?;
         task.note(|report| report.done += 1);
         wait
     }
 }
 
 /// Dead nodes of which the catalog says that they hold blocks. Nodes get time to register after a start.
-async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<NodeId>> {
-    if shared.started.elapsed() < Duration::from_millis(shared.config.dead_after_ms) {
+async fn dead_holders(cluster: &Cluster, records: &Records) -> Result<Vec<NodeId>> {
+    if cluster.has_just_started() {
         return Ok(Vec::new());
     }
-    let view = shared.health.view();
+    let view = cluster.view();
     let dead: Vec<NodeId> = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(id, _)| id).collect();
     let holds = move |catalog: &catalog::Catalog| {
         let mut holders = Vec::new();
@@ -156,7 +165,7 @@ async fn dead_holders(shared: &Arc<Shared>) -> Result<Vec<NodeId>> {
         }
         Ok(holders)
     };
-    shared.catalog.run(holds).await
+    records.run(holds).await
 }
 
 /// When so many are gone at once it is the network, or the coordinator's own link.

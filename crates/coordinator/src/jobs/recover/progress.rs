@@ -1,7 +1,7 @@
 //! How fast a recovery gets on, and how long it will take.
 
+use crate::job::Estimate;
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The rate is that of so long a time: long enough for several blocks at a few MB/s, short enough to follow a throttle.
@@ -21,15 +21,6 @@ pub(super) struct Progress {
     /// When the rate begins to count: the first start, or the end of the last pause.
     since: Option<Instant>,
     recent: VecDeque<(Instant, u64)>,
-}
-
-/// What can be said of the time left.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Estimate {
-    pub done_bytes: u64,
-    pub total_bytes: u64,
-    /// Unknown at first, and after a pause.
-    pub bytes_per_s: Option<f64>,
 }
 
 impl Progress {
@@ -78,27 +69,6 @@ impl Progress {
         let known = self.recent.len() >= MIN_BLOCKS && seconds > 0.0 && bytes > 0;
         let bytes_per_s = known.then(|| bytes as f64 / seconds);
         Estimate { done_bytes: self.done, total_bytes: self.total, bytes_per_s }
-    }
-}
-
-impl Estimate {
-    /// Time left at the present rate.
-    pub fn left(&self) -> Option<Duration> {
-        let left = self.total_bytes.saturating_sub(self.done_bytes) as f64;
-        self.bytes_per_s.and_then(|rate| Duration::try_from_secs_f64(left / rate).ok())
-    }
-}
-
-impl fmt::Display for Estimate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mb = |bytes: f64| bytes / 1e6;
-        write!(f, ": {:.1} of {:.1} MB", mb(self.done_bytes as f64), mb(self.total_bytes as f64))?;
-        match (self.bytes_per_s, self.left()) {
-            (Some(rate), Some(left)) => {
-                write!(f, ", {:.1} MB/s, about {} s left", mb(rate), left.as_secs_f64().ceil())
-            }
-            _ => Ok(()),
-        }
     }
 }
 

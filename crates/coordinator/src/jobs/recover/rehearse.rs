@@ -2,13 +2,13 @@
 
 use super::assign::{Pending, assign};
 use super::{Lost, lost_on, whose};
-use crate::attempt::{scheme, token};
+use crate::attempt::{Attempts, scheme, token};
 use crate::error::{CoordinatorError, Result};
-use crate::jobs::Job;
-use crate::shared::Shared;
+use crate::job::Job;
+use crate::reads::Reads;
 use catalog::rows::RecoveryRow;
 use model::{Fault, FlowId, NodeId};
-use plan::decide::{BATCH, InFlight, RepairSpec, World, requestor};
+use plan::decide::{BATCH, InFlight, Planner, RepairSpec, World, requestor};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,20 +26,17 @@ type Ready = (NodeId, flow::FlowPlan);
 
 /// The job: plans the repair of every block of the nodes, and has everybody who would take part prepare.
 pub(in crate::jobs) async fn rehearse(
-    shared: &Arc<Shared>,
-    job: &Arc<Job>,
+    with: &Attempts,
+    reads: &Reads,
+    job: &Job,
     row: &RecoveryRow,
 ) -> Result<String> {
     let started = Instant::now();
-    let lost = lost_on(shared, row).await?;
+    let lost = lost_on(with, row).await?;
     job.expect(lost.len() as u64);
-    let view = shared.health.view();
+    let view = with.cluster.view();
     let (plans, mut planned) = tokio::sync::mpsc::channel(MAX_WAITING);
-    let planning = {
-        let (shared, row, view) = (Arc::clone(shared), row.clone(), view.clone());
-        async move { plan_all(&shared, &row, &view, lost, plans).await }
-    };
-    let mut planning = std::pin::pin!(planning);
+    let mut planning = std::pin::pin!(plan_all(with, reads, row, &view, lost, plans));
     let mut took = None;
     let mut preparing: JoinSet<std::result::Result<(), Fault>> = JoinSet::new();
     let (mut done, mut failure) = (0_u64, None);
@@ -52,8 +49,8 @@ pub(in crate::jobs) async fn rehearse(
                 }
             }
             Some((requestor, plan)) = planned.recv(), if preparing.len() < AT_ONCE && job.task.is_on() => {
-                let (shared, view) = (Arc::clone(shared), view.clone());
-                preparing.spawn(async move { shared.nodes.rehearse(&view, requestor, &plan).await });
+                let (cluster, view) = (Arc::clone(&with.cluster), view.clone());
+                preparing.spawn(async move { cluster.fleet.rehearse(&view, requestor, &plan).await });
             }
             Some(ended) = preparing.join_next() => {
                 let ended = ended.map_err(|_| CoordinatorError::ShuttingDown)?;
@@ -81,7 +78,8 @@ pub(in crate::jobs) async fn rehearse(
 
 /// Plans batch by batch and hands the plans on. The time that planning took, waiting for room not included.
 async fn plan_all(
-    shared: &Arc<Shared>,
+    with: &Attempts,
+    reads: &Reads,
     row: &RecoveryRow,
     view: &World,
     lost: Vec<Lost>,
@@ -91,14 +89,15 @@ async fn plan_all(
     let in_flight = InFlight::new(usize::MAX);
     for batch in lost.chunks(BATCH) {
         let start = Instant::now();
-        let pending = assign(shared, row, batch.to_vec(), &in_flight).await?;
-        let (context, row, view) = (Arc::clone(shared), row.clone(), view.clone());
-        let made = shared.catalog.decide(move |catalog| {
+        let pending = assign(with, reads, row, batch.to_vec(), &in_flight).await?;
+        let (cluster, planner) = (Arc::clone(&with.cluster), Arc::clone(&with.planner));
+        let (row, view) = (row.clone(), view.clone());
+        let made = with.records.decide(move |catalog| {
             let in_flight = InFlight::new(usize::MAX);
             let plan = |mut pending: Pending| {
-                pending.choose(&context, row.assign, &in_flight);
+                pending.choose(&cluster, row.assign, &in_flight);
                 let placement = catalog.placement(pending.lost.block)?;
-                plan_one(&context, &row, &view, &pending, &placement)
+                plan_one(&planner, &row, &view, &pending, &placement)
             };
             pending.into_iter().map(plan).collect::<Result<Vec<Ready>>>()
         });
@@ -114,7 +113,7 @@ async fn plan_all(
 }
 
 fn plan_one(
-    shared: &Shared,
+    planner: &Planner,
     row: &RecoveryRow,
     view: &World,
     pending: &Pending,
@@ -126,7 +125,7 @@ fn plan_one(
     let chain = pending.assignment.iter().flat_map(|assignment| &assignment.chain);
     let spec = RepairSpec {
         scheme: scheme(&row.scheme)?,
-        slices: shared.planner.slice_length(row.slice_bytes)?,
+        slices: planner.slice_length(row.slice_bytes)?,
         verify: row.verify,
         requestor,
         scheduled: true,
@@ -138,5 +137,5 @@ fn plan_one(
         helpers: chain.copied().collect(),
         explained: false,
     };
-    Ok((requestor, shared.planner.repair(view, &(placement, spec), &nobody, &mut token)?.planned.plan))
+    Ok((requestor, planner.repair(view, &(placement, spec), &nobody, &mut token)?.planned.plan))
 }

@@ -1,10 +1,11 @@
-//! Calls to the nodes: one channel for each, kept.
+//! Calls to the nodes.
 
 use crate::error::{CoordinatorError, Result};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, Fault, NodeId};
+use model::{BlockCopy, Cause, ClusterId, Fault, NodeId};
 use plan::decide::World;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
@@ -28,13 +29,63 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Blocks that a node may list for one call, so that a broken node cannot take all memory: 100 TB of small blocks.
 const MAX_LISTED_BLOCKS: usize = 10_000_000;
 
-/// Channels to the nodes.
+/// What a coordinator asks of nodes: of daemons over gRPC, or of a cluster within its own process.
+#[tonic::async_trait]
+pub trait Fleet: Send + Sync + fmt::Debug {
+    /// Has a node drive a flow. `progress` hears of slices delivered and wanted. The error's fault names the node as
+    /// unreachable if it is.
+    async fn drive(
+        &self,
+        view: &World,
+        node: NodeId,
+        plan: &FlowPlan,
+        progress: &mut (dyn FnMut(u64, u64) + Send),
+    ) -> std::result::Result<proto::DriveResult, Fault>;
+
+    /// Has a node, and all others that take part in a flow, prepare for it and let go.
+    async fn rehearse(&self, view: &World, node: NodeId, plan: &FlowPlan) -> std::result::Result<(), Fault>;
+
+    /// Has a node delete exactly these copies. Returns those that it refused to, with its reason: all others are not
+    /// there any more.
+    async fn delete(
+        &self,
+        view: &World,
+        node: NodeId,
+        cluster: ClusterId,
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, String)>>;
+
+    /// Which of these copies the node has now, each with the digest in its sidecar. With `verify` it reads every byte.
+    async fn check(
+        &self,
+        view: &World,
+        node: NodeId,
+        copies: &[BlockCopy],
+        verify: bool,
+    ) -> Result<Vec<(BlockCopy, Vec<u8>)>>;
+
+    /// Every block that a node has, or an error: a part of the list is none.
+    async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>>;
+
+    /// Sets a node's limits.
+    async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()>;
+
+    /// Passes a command for a task on to a node.
+    async fn control_task(
+        &self,
+        view: &World,
+        node: NodeId,
+        control: proto::TaskControl,
+    ) -> Result<proto::TaskStatus>;
+}
+
+/// Daemons: one channel to each, kept.
 #[derive(Debug, Default)]
-pub(crate) struct Nodes {
+pub struct Grpc {
     channels: Mutex<BTreeMap<NodeId, (String, Channel)>>,
 }
 
-impl Nodes {
+impl Grpc {
     /// A client of a node; connects when first used.
     fn client(&self, view: &World, node: NodeId) -> Result<NodeClient<Channel>> {
         let addr = &view.node(node)?.control_addr;
@@ -52,35 +103,12 @@ impl Nodes {
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES))
     }
 
-    /// Has a node drive a flow. `progress` hears of slices delivered and wanted.
-    ///
-    /// The error's fault names the node as unreachable if it is.
-    pub async fn drive(
-        &self,
-        view: &World,
-        node: NodeId,
-        plan: &FlowPlan,
-        progress: impl FnMut(u64, u64),
-    ) -> std::result::Result<proto::DriveResult, Fault> {
-        self.driven(view, node, order(plan, false), progress).await
-    }
-
-    /// Has a node, and all others that take part in a flow, prepare for it and let go.
-    pub async fn rehearse(
-        &self,
-        view: &World,
-        node: NodeId,
-        plan: &FlowPlan,
-    ) -> std::result::Result<(), Fault> {
-        self.driven(view, node, order(plan, true), |_, _| {}).await.map(|_| ())
-    }
-
     async fn driven(
         &self,
         view: &World,
         node: NodeId,
         request: proto::DriveRequest,
-        mut progress: impl FnMut(u64, u64),
+        progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> std::result::Result<proto::DriveResult, Fault> {
         let lost = |why: String| Fault::new(Cause::Unreachable, why).suspecting(node, node);
         let mut client = self.client(view, node).map_err(|e| lost(e.to_string()))?;
@@ -105,14 +133,29 @@ impl Nodes {
             }
         }
     }
+}
 
-    /// Has a node delete exactly these copies. Returns those that it refused to, with its reason: all others are not
-    /// there any more.
-    pub async fn delete(
+#[tonic::async_trait]
+impl Fleet for Grpc {
+    async fn drive(
         &self,
         view: &World,
         node: NodeId,
-        cluster: model::ClusterId,
+        plan: &FlowPlan,
+        progress: &mut (dyn FnMut(u64, u64) + Send),
+    ) -> std::result::Result<proto::DriveResult, Fault> {
+        self.driven(view, node, order(plan, false), progress).await
+    }
+
+    async fn rehearse(&self, view: &World, node: NodeId, plan: &FlowPlan) -> std::result::Result<(), Fault> {
+        self.driven(view, node, order(plan, true), &mut |_, _| {}).await.map(|_| ())
+    }
+
+    async fn delete(
+        &self,
+        view: &World,
+        node: NodeId,
+        cluster: ClusterId,
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>> {
         let mut client = self.client(view, node)?;
@@ -132,8 +175,7 @@ impl Nodes {
             .collect()
     }
 
-    /// Which of these copies the node has now, each with the digest in its sidecar. With `verify` it reads every byte.
-    pub async fn check(
+    async fn check(
         &self,
         view: &World,
         node: NodeId,
@@ -151,8 +193,7 @@ impl Nodes {
         Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
     }
 
-    /// Every block that a node has.
-    pub async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
+    async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
         let mut client = self.client(view, node)?;
         let mut stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
         let mut blocks = Vec::new();
@@ -172,14 +213,12 @@ impl Nodes {
         }
     }
 
-    /// Sets a node's limits.
-    pub async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()> {
+    async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()> {
         let mut client = self.client(view, node)?;
         answered(node, client.set_throttle(throttle)).await.map(|_| ())
     }
 
-    /// Passes a command for a task on to a node.
-    pub async fn control_task(
+    async fn control_task(
         &self,
         view: &World,
         node: NodeId,

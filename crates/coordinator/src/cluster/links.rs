@@ -2,12 +2,10 @@
 //! are priced.
 
 use crate::error::{CoordinatorError, Result};
-use crate::shared::Shared;
 use catalog::rows::LinksRow;
 use model::NodeId;
 use plan::LinkRates;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The table as operators write it, in Mb/s; null is no limit.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -46,8 +44,15 @@ impl LinkTable {
             .map_err(|e| CoordinatorError::Invalid(format!("a table of links: {e}")))
     }
 
-    fn to_json(&self) -> Result<String> {
+    /// As operators read it.
+    pub fn to_json(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| CoordinatorError::Bug(e.to_string()))
+    }
+}
+
+impl From<LinkTable> for LinksRow {
+    fn from(LinkTable { nodes, bandwidth, up, down }: LinkTable) -> LinksRow {
+        LinksRow { nodes, bandwidth, up, down }
     }
 }
 
@@ -55,23 +60,4 @@ impl From<LinksRow> for LinkTable {
     fn from(LinksRow { nodes, bandwidth, up, down }: LinksRow) -> LinkTable {
         LinkTable { nodes, bandwidth, up, down }
     }
-}
-
-/// Replaces the table; it holds from the next plan on, and after a restart.
-pub(crate) async fn set(shared: &Arc<Shared>, json: &str) -> Result<String> {
-    let table = LinkTable::parse(json)?;
-    let rates = table.rates()?;
-    let json = table.to_json()?;
-    let LinkTable { nodes, bandwidth, up, down } = table;
-    let row = LinksRow { nodes, bandwidth, up, down };
-    shared.catalog.run(move |catalog| catalog.set_links(&row)).await?;
-    shared.health.set_links(rates);
-    shared.forget_usual();
-    tracing::info!("the table of links was replaced");
-    Ok(json)
-}
-
-/// The table as it is.
-pub(crate) async fn show(shared: &Arc<Shared>) -> Result<String> {
-    LinkTable::from(shared.catalog.run(|catalog| catalog.links()).await?).to_json()
 }
