@@ -19,7 +19,7 @@ impl Ends {
         let first = io.first_slice;
         let reader = io.sink.take().map(|sink| match lanes {
             0..=1 => Reader::Alone(sink),
-            _ => Reader::Shared(InOrder::new(sink, first)),
+            _ => Reader::InOrder(InOrder::new(sink, first)),
         });
         Ends { reader, kept: proto::Prepared::default(), begins: false }
     }
@@ -27,7 +27,7 @@ impl Ends {
     /// The reader, for one more stage.
     pub fn reader(&mut self) -> Option<Reader> {
         match &self.reader {
-            Some(Reader::Shared(reader)) => Some(Reader::Shared(reader.clone())),
+            Some(Reader::InOrder(reader)) => Some(Reader::InOrder(reader.clone())),
             _ => self.reader.take(),
         }
     }
@@ -37,7 +37,7 @@ impl Ends {
         self.kept.writes = true;
         match beginning {
             Beginning::New => self.begins = true,
-            Beginning::Shared => {}
+            Beginning::Opened => {}
             Beginning::Resumed(lacks) => self.kept.lacks.extend(lacks),
         }
     }

@@ -62,7 +62,7 @@ pub(crate) enum Beginning {
     /// Nothing was there.
     New,
     /// Another lane of the attempt has opened it.
-    Shared,
+    Opened,
     /// An earlier attempt left it; these slices of each symbol are missing.
     Resumed(Vec<proto::SliceRun>),
 }
@@ -86,7 +86,7 @@ impl WrittenBlocks {
         let mut slots = lock(&self.slots);
         forget_old(&mut slots, lease);
         let known = slots.get_mut(&key).filter(|slot| slot.generation == write.generation);
-        let mut beginning = Beginning::Shared;
+        let mut beginning = Beginning::Opened;
         let slot = match known {
             Some(slot) if slot.attempt == header.attempt => slot,
             Some(slot)

@@ -27,7 +27,7 @@ pub mod validate;
 
 pub use bound::{FlowHeader, FlowPlan};
 pub use build::{
-    EncodeRequest, Helper, MultiBlockRequest, RepairRequest, Scheme, SharedPath, Sink, build, copy, encode,
+    EncodeRequest, Helper, MultiBlockRequest, PathShare, RepairRequest, Scheme, Sink, build, copy, encode,
     multi_block, paths, write,
 };
 pub use cost::{Bottleneck, Cost, Direction, predict};

@@ -175,7 +175,7 @@ impl Inlet {
     }
 
     /// Takes the head of a frame that `slices` share; it is here already, and its payload is taken with [`Inlet::take`].
-    pub fn take_shared_head(&mut self, slices: &Range<u64>) -> Result<FrameAt, Fault> {
+    pub fn take_frame_head(&mut self, slices: &Range<u64>) -> Result<FrameAt, Fault> {
         let payload_bytes =
             self.end.payload_bytes_of(slices.clone(), 0, self.context.id.header.geometry.slice_bytes);
         let header = self.read_header(payload_bytes, slices.end - slices.start)?;

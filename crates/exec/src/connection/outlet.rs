@@ -91,7 +91,7 @@ impl Outlet {
     }
 
     /// The header of a frame that `slices` share.
-    pub fn shared_header(&self, slices: &Range<u64>, payload_bytes: u32) -> Header {
+    pub fn frame_header(&self, slices: &Range<u64>, payload_bytes: u32) -> Header {
         let count = u16::try_from(slices.end - slices.start).unwrap_or(u16::MAX);
         Header { slices: count, ..self.header(slices.start, 0, payload_bytes) }
     }

@@ -48,7 +48,7 @@ pub(crate) fn hop_part(
 }
 
 /// The fingerprint of a whole shared frame, and of each of its slices, from the last to the first.
-pub(crate) fn shared_end(payload: &[u8], slice_bytes: usize, pieces: &mut Vec<Fingerprint>) -> Fingerprint {
+pub(crate) fn frame_end(payload: &[u8], slice_bytes: usize, pieces: &mut Vec<Fingerprint>) -> Fingerprint {
     let mut seen = Fingerprint::ZERO;
     pieces.clear();
     for piece in payload.chunks(slice_bytes) {

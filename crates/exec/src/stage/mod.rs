@@ -3,12 +3,12 @@
 mod accumulate;
 mod algebra;
 mod combine;
+mod frame;
 mod hop;
 mod inputs;
 mod local;
 mod outputs;
 mod serial;
-mod shared_frame;
 mod strategy;
 #[cfg(test)]
 mod tests;
@@ -84,7 +84,7 @@ pub(crate) struct Stage {
     /// Of long slices; empty where slices are short.
     pub(crate) long: accumulate::Long,
     /// Where slices share frames, the one that it is at.
-    pub(crate) frame: shared_frame::SharedFrame,
+    pub(crate) frame: frame::Frame,
     delivered: u64,
     reported: u64,
     report_every: u64,
@@ -185,7 +185,7 @@ impl Stage {
             scratch: combine::Scratch::new(product.inputs(), product.outputs()),
             long: accumulate::Long::new(strategy, &inputs, &outputs, &task.spec.matrix),
             strategy,
-            frame: shared_frame::SharedFrame::default(),
+            frame: frame::Frame::default(),
             matrix: task.spec.matrix,
             product,
             inputs,
@@ -242,7 +242,7 @@ impl Stage {
             return Err(aborted());
         }
         match self.strategy {
-            Strategy::SharedFrame(place) => shared_frame::slice(self, place, slice, granted_end)?,
+            Strategy::Frame(place) => frame::slice(self, place, slice, granted_end)?,
             Strategy::Stream => accumulate::stream(self, slice, granted_end)?,
             Strategy::Accumulate => accumulate::slice(self, slice, granted_end)?,
             Strategy::InPlace(hop) => self.whole_slice(Some(hop), slice, granted_end)?,

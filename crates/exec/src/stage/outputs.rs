@@ -47,7 +47,7 @@ pub enum Reader {
     /// From one lane.
     Alone(Sink),
     /// From several.
-    Shared(InOrder),
+    InOrder(InOrder),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -213,7 +213,7 @@ impl Outputs {
                 let delivery = Delivery { row, slice: place.slice, offset, room: place.room, bytes };
                 match &mut self.reader {
                     Some(Reader::Alone(sink)) => sink(delivery),
-                    Some(Reader::Shared(reader)) => reader.take(delivery),
+                    Some(Reader::InOrder(reader)) => reader.take(delivery),
                     None => Ok(()),
                 }
             }
@@ -274,7 +274,7 @@ impl Outputs {
     /// All of a slice was handed on.
     pub(crate) fn delivered(&mut self, slice: u64) -> Result<(), Fault> {
         match &self.reader {
-            Some(Reader::Shared(reader)) => reader.end(slice),
+            Some(Reader::InOrder(reader)) => reader.end(slice),
             _ => Ok(()),
         }
     }

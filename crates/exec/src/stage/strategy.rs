@@ -10,8 +10,8 @@ use model::{Cause, Fault};
 /// What is done with every slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Strategy {
-    /// Plain chains whose slices share frames (`shared_frame.rs`).
-    SharedFrame(Place),
+    /// Plain chains whose slices share frames (`frame.rs`).
+    Frame(Place),
     /// Long slices of a stage that only reads, sent while they are read (`accumulate.rs`).
     Stream,
     /// Other long slices, summed as they arrive (`accumulate.rs`).
@@ -59,7 +59,7 @@ impl Strategy {
                 _ => hop.map(Place::Between),
             };
             let bug = || Fault::new(Cause::Bug, "a stage of no plain chain shares frames");
-            return place.map(Strategy::SharedFrame).ok_or_else(bug);
+            return place.map(Strategy::Frame).ok_or_else(bug);
         }
         if in_parts(header) {
             // What the fingerprints of its one frame will be is known beforehand.

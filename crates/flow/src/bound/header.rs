@@ -1,6 +1,6 @@
 //! What every participant of a flow knows of it.
 
-use super::{invalid, shared_frames};
+use super::{frame_slices, invalid};
 use crate::graph::Geometry;
 use crate::limits;
 use gf::Field;
@@ -32,7 +32,7 @@ pub struct FlowHeader {
     pub serial: bool,
     /// What was written of a block stays for a lease when the flow breaks, so that a later attempt can go on from there.
     pub keep: bool,
-    /// Slices that share a frame ([`shared_frames`]), at least 1. For whom it can be more [`bind`](super::bind) finds out.
+    /// Slices that share a frame ([`frame_slices`]), at least 1. For whom it can be more [`bind`](super::bind) finds out.
     pub frame_slices: u32,
 }
 
@@ -74,7 +74,7 @@ impl FlowHeader {
         if self.attempt == 0 || self.lease_ms == 0 || self.stall_ms == 0 || self.window_slices == 0 {
             return Err(invalid("attempt, lease, stall time and window are at least 1"));
         }
-        if !shared_frames::header_ok(self) {
+        if !frame_slices::header_ok(self) {
             return Err(invalid("slices that share a frame"));
         }
         Ok(())

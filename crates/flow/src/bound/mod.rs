@@ -10,11 +10,11 @@
 //! [`bind`] makes a plan; nobody parses or checks what it made. What arrives in a message is checked once, where it
 //! arrives: a plan by [`FlowPlan::arrived`], what a node is to run by [`NodeStages::new`].
 
+pub mod frame_slices;
 mod header;
 mod lane_rate;
 mod part;
 mod plan;
-pub mod shared_frames;
 
 pub use header::FlowHeader;
 pub use part::{EdgeEnd, Ends, InputSpec, NodeStages, OutputSpec, StageSpec};

@@ -1,6 +1,6 @@
 //! What one node runs of a flow.
 
-use super::{BlockWrite, FlowHeader, invalid, shared_frames};
+use super::{BlockWrite, FlowHeader, frame_slices, invalid};
 use crate::graph::{Input, Member, Output, Stage, StageKey, Symbol};
 use crate::{limits, validate};
 use core::net::SocketAddr;
@@ -182,7 +182,7 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn stage(&mut self, (lane, index): StageKey, stage: Stage) -> Result<StageSpec, Fault> {
         let (header, alpha) = (self.header, self.header.geometry.alpha);
-        let fits = shared_frames::fits(header, lane, &stage, &self.ends, self.blocks);
+        let fits = frame_slices::fits(header, lane, &stage, &self.ends, self.blocks);
         let mut inputs = Vec::with_capacity(stage.inputs.len());
         for input in stage.inputs {
             inputs.push(match input {

@@ -1,6 +1,6 @@
 //! The whole of a bound flow, as the coordinator makes it and its driver has it.
 
-use super::{EdgeEnd, Ends, FlowHeader, NodeStages, invalid, lane_rate, narrow, shared_frames};
+use super::{EdgeEnd, Ends, FlowHeader, NodeStages, frame_slices, invalid, lane_rate, narrow};
 use crate::extent::edge_extents;
 use crate::graph::{Edge, Flow, Input, Member, Output, Site, Stage, StageId};
 use crate::prove::Proved;
@@ -124,7 +124,7 @@ pub fn bind(flow: Proved, mut binding: Binding, mut token: impl FnMut() -> Token
     let lanes = flow.lanes.iter().map(|lane| edge_extents(flow.geometry, lane, stored));
     let edges: Vec<Vec<BoundEdge>> =
         lanes.map(|extents| extents.into_iter().map(&mut bound).collect()).collect();
-    binding.header.frame_slices = shared_frames::frame_slices(&flow, &binding.header, &edges, stored);
+    binding.header.frame_slices = frame_slices::of(&flow, &binding.header, &edges, stored);
     Ok(FlowPlan { flow, binding, edges, predicted: Vec::new(), expected: None, symbol_bytes_per_s: 0 })
 }
 

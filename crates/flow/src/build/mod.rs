@@ -20,7 +20,7 @@ pub use chain::chain;
 pub use cyclic::cyclic;
 pub use encode::EncodeRequest;
 pub use multi_block::MultiBlockRequest;
-pub use paths::{SharedPath, paths};
+pub use paths::{PathShare, paths};
 pub use request::{Helper, RepairRequest, Sink};
 pub use scheme::{Scheme, build};
 pub use star::star;

@@ -8,15 +8,15 @@ use crate::graph::{Lane, Site};
 use crate::prove::Proved;
 
 /// The helpers of one lane in their order, and the lane's share of the slices, at least 1.
-pub type SharedPath = (Vec<Site>, u32);
+pub type PathShare = (Vec<Site>, u32);
 
 /// One chain along each of `paths`, all to the requestor. A path names sites of the request's helpers; only those of
 /// their blocks are read that its equation needs. Blocks at the requestor's own site take part in every lane.
 ///
 /// # Errors
 /// As [`build`](super::build), of the first path whose helpers do not suffice too.
-pub fn paths(request: &RepairRequest<'_>, paths: &[SharedPath]) -> Result<Proved, FlowError> {
-    let lane = |(path, _): &SharedPath| -> Result<Lane, FlowError> {
+pub fn paths(request: &RepairRequest<'_>, paths: &[PathShare]) -> Result<Proved, FlowError> {
+    let lane = |(path, _): &PathShare| -> Result<Lane, FlowError> {
         let at = |site: Site| request.helpers.iter().filter(move |helper| helper.site == site).copied();
         let mut helpers: Vec<_> = [request.requestor].iter().chain(path).flat_map(|&site| at(site)).collect();
         // Blocks of which nothing is stored cost nothing, wherever they are.

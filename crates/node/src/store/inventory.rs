@@ -1,7 +1,7 @@
 //! What is stored.
 
 use super::names::pairs;
-use super::{Result, Shared, Store};
+use super::{Folder, Result, Store};
 use model::StoredCopy;
 
 /// How much is stored.
@@ -18,7 +18,7 @@ pub struct Usage {
 impl Store {
     /// Number and length of the blocks, as counted when the store was opened and kept since; no disk access.
     pub fn usage(&self) -> Usage {
-        *self.shared.names.usage()
+        *self.folder.names.usage()
     }
 
     /// All blocks in the order of their ids, a folder at a time, without a lock: what is written or deleted meanwhile
@@ -28,12 +28,12 @@ impl Store {
     /// [`StoreError::Corrupt`]: super::StoreError::Corrupt
     pub fn list(&self) -> impl Iterator<Item = Result<StoredCopy>> + Send + use<> {
         let store = self.clone();
-        (0..=u8::MAX).flat_map(move |first_byte| list_folder(&store.shared, first_byte))
+        (0..=u8::MAX).flat_map(move |first_byte| list_folder(&store.folder, first_byte))
     }
 }
 
-fn list_folder(shared: &Shared, first_byte: u8) -> Vec<Result<StoredCopy>> {
-    let pairs = match pairs(shared.disk.as_ref(), first_byte) {
+fn list_folder(folder: &Folder, first_byte: u8) -> Vec<Result<StoredCopy>> {
+    let pairs = match pairs(folder.disk.as_ref(), first_byte) {
         Ok(pairs) => pairs,
         Err(error) => return vec![Err(error)],
     };
@@ -41,7 +41,7 @@ fn list_folder(shared: &Shared, first_byte: u8) -> Vec<Result<StoredCopy>> {
         .into_iter()
         .filter(|(_, pair)| pair.data && pair.sidecar)
         .map(|(block, _)| {
-            let (sidecar, _) = shared.names.open(shared.disk.as_ref(), block)?;
+            let (sidecar, _) = folder.names.open(folder.disk.as_ref(), block)?;
             let (generation, stored_bytes) = (sidecar.meta.generation, sidecar.meta.stored_bytes);
             Ok(StoredCopy { block, generation, stored_bytes })
         })

@@ -54,11 +54,11 @@ const LOCK_FILE: &str = "lock";
 /// writers, is gone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    shared: Arc<Shared>,
+    folder: Arc<Folder>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Folder {
     disk: Arc<dyn Disk>,
     names: Names,
     identity: Mutex<Identity>,
@@ -109,26 +109,26 @@ impl Store {
             disk.remove(&Path::new(temp::FOLDER).join(entry.name))?;
         }
         let names = Names::load(disk.as_ref())?;
-        let shared =
-            Shared { disk, names, identity: Mutex::new(identity), temps: AtomicU64::new(0), _lock: lock };
-        Ok(Self { shared: Arc::new(shared) })
+        let folder =
+            Folder { disk, names, identity: Mutex::new(identity), temps: AtomicU64::new(0), _lock: lock };
+        Ok(Self { folder: Arc::new(folder) })
     }
 
     /// Whose store it is.
     pub fn identity(&self) -> Identity {
-        *self.shared.identity.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.folder.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records, durably and for good, that the store belongs to `cluster`; nothing happens if it does already.
     /// [`StoreError::WrongCluster`] if it belongs to another.
     pub fn join(&self, cluster: ClusterId) -> Result<()> {
-        let mut identity = self.shared.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut identity = self.folder.identity.lock().unwrap_or_else(PoisonError::into_inner);
         match identity.cluster {
             Some(found) if found != cluster => Err(StoreError::WrongCluster { expected: cluster, found }),
             Some(_) => Ok(()),
             None => {
                 let joined = Identity { cluster: Some(cluster), ..*identity };
-                joined.save(self.shared.disk.as_ref())?;
+                joined.save(self.folder.disk.as_ref())?;
                 *identity = joined;
                 Ok(())
             }
@@ -137,31 +137,31 @@ impl Store {
 
     /// Begins to write a block. Nothing of it has a final name before [`BlockWriter::finish`].
     pub fn writer(&self, block: BlockId, generation: u64) -> Result<BlockWriter> {
-        BlockWriter::begin(&self.shared, block, generation)
+        BlockWriter::begin(&self.folder, block, generation)
     }
 
     /// Opens a block for reading. The reader sees the same bytes even if the block is deleted or replaced meanwhile.
     ///
     /// Errors: [`StoreError::NotFound`]; [`StoreError::Corrupt`] if its sidecar or length is wrong.
     pub fn reader(&self, block: BlockId) -> Result<BlockReader> {
-        BlockReader::open(&self.shared, block)
+        BlockReader::open(&self.folder, block)
     }
 
     /// Whether the block is here (not whether it is intact).
     pub fn contains(&self, block: BlockId) -> Result<bool> {
-        self.shared.names.contains(self.shared.disk.as_ref(), block)
+        self.folder.names.contains(self.folder.disk.as_ref(), block)
     }
 
     /// Removes a copy of a block, durably on return; false if there is none of exactly that generation here.
     ///
     /// Errors: whatever keeps the store from knowing which copy it has; nothing is removed then.
     pub fn delete(&self, block: BlockId, generation: u64) -> Result<bool> {
-        self.shared.names.delete(self.shared.disk.as_ref(), block, generation)
+        self.folder.names.delete(self.folder.disk.as_ref(), block, generation)
     }
 
     /// Bytes that can still be written, as the disk says.
     pub fn free_bytes(&self) -> Result<u64> {
-        Ok(self.shared.disk.free_bytes()?)
+        Ok(self.folder.disk.free_bytes()?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::error::reading;
 use super::sidecar::{ChunkEntry, Sidecar, chunks_of};
-use super::{BlockMeta, Damage, Result, Shared, StoreError};
+use super::{BlockMeta, Damage, Folder, Result, StoreError};
 use disk::DiskFile;
 use gf::CHUNK_BYTES;
 use model::BlockId;
@@ -18,8 +18,8 @@ pub struct BlockReader {
 }
 
 impl BlockReader {
-    pub(super) fn open(shared: &Shared, block: BlockId) -> Result<Self> {
-        let (sidecar, data) = shared.names.open(shared.disk.as_ref(), block)?;
+    pub(super) fn open(folder: &Folder, block: BlockId) -> Result<Self> {
+        let (sidecar, data) = folder.names.open(folder.disk.as_ref(), block)?;
         Ok(Self { sidecar, data })
     }
 

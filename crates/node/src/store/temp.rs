@@ -1,6 +1,6 @@
 //! Files that have no final name yet.
 
-use super::{Result, Shared};
+use super::{Folder, Result};
 use disk::{DiskFile, SyncPoint};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(super) const FOLDER: &str = "tmp";
 /// A file in `tmp/`, removed when it is dropped before it was renamed.
 #[derive(Debug)]
 pub(super) struct TempFile {
-    shared: Arc<Shared>,
+    folder: Arc<Folder>,
     path: PathBuf,
     file: Box<dyn DiskFile>,
     renamed: bool,
@@ -20,11 +20,11 @@ pub(super) struct TempFile {
 
 impl TempFile {
     /// A new one. The count makes its name unique as long as the store is open, and the store has emptied the folder.
-    pub(super) fn create(shared: &Arc<Shared>) -> Result<Self> {
-        let number = shared.temps.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn create(folder: &Arc<Folder>) -> Result<Self> {
+        let number = folder.temps.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(FOLDER).join(number.to_string());
-        let file = shared.disk.create_new(&path)?;
-        Ok(Self { shared: Arc::clone(shared), path, file, renamed: false })
+        let file = folder.disk.create_new(&path)?;
+        Ok(Self { folder: Arc::clone(folder), path, file, renamed: false })
     }
 
     pub(super) fn file(&self) -> &dyn DiskFile {
@@ -36,7 +36,7 @@ impl TempFile {
     }
 
     pub(super) fn rename(mut self, to: &Path) -> Result<()> {
-        self.shared.disk.rename(&self.path, to)?;
+        self.folder.disk.rename(&self.path, to)?;
         self.renamed = true;
         Ok(())
     }
@@ -45,7 +45,7 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.renamed
-            && let Err(error) = self.shared.disk.remove(&self.path)
+            && let Err(error) = self.folder.disk.remove(&self.path)
         {
             // The next opening of the store sweeps it away.
             tracing::debug!(path = %self.path.display(), %error, "a temporary file stays");

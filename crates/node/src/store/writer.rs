@@ -2,7 +2,7 @@
 
 use super::sidecar::{self, ChunkEntry, chunks_of};
 use super::temp::TempFile;
-use super::{BlockMeta, Digest, NewBlock, Result, Shared, StoreError};
+use super::{BlockMeta, Digest, Folder, NewBlock, Result, StoreError};
 use disk::SyncPoint;
 use flow::limits;
 use gf::{CHUNK_BYTES, Fingerprint};
@@ -22,7 +22,7 @@ const READ_BACK_BYTES: usize = 1 << 20;
 /// chunk, chunks in any order, each byte once. Chunks are written as soon as they are complete.
 #[derive(Debug)]
 pub struct BlockWriter {
-    shared: Arc<Shared>,
+    folder: Arc<Folder>,
     block: BlockId,
     generation: u64,
     data: TempFile,
@@ -53,12 +53,12 @@ pub struct Staged {
 }
 
 impl BlockWriter {
-    pub(super) fn begin(shared: &Arc<Shared>, block: BlockId, generation: u64) -> Result<Self> {
+    pub(super) fn begin(folder: &Arc<Folder>, block: BlockId, generation: u64) -> Result<Self> {
         Ok(Self {
-            shared: Arc::clone(shared),
+            folder: Arc::clone(folder),
             block,
             generation,
-            data: TempFile::create(shared)?,
+            data: TempFile::create(folder)?,
             chunks: Vec::new(),
             begun: BTreeMap::new(),
             hasher: blake3::Hasher::new(),
@@ -279,11 +279,11 @@ impl BlockWriter {
     }
 
     fn commit(self, meta: &BlockMeta) -> Result<()> {
-        let sidecar = TempFile::create(&self.shared)?;
+        let sidecar = TempFile::create(&self.folder)?;
         sidecar.file().write_at(0, &sidecar::encode(meta, self.entries())?)?;
         sidecar.sync(SyncPoint::BlockSidecar)?;
         self.data.sync(SyncPoint::BlockData)?;
-        self.shared.names.commit(self.shared.disk.as_ref(), meta, sidecar, self.data)
+        self.folder.names.commit(self.folder.disk.as_ref(), meta, sidecar, self.data)
     }
 }
 

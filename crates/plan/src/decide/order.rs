@@ -10,7 +10,7 @@ use crate::path::{
     weighted_path,
 };
 use crate::{LinkRates, PlanError, RackId, Topology};
-use flow::{Helper, Proved, RepairRequest, Scheme, SharedPath, Site};
+use flow::{Helper, PathShare, Proved, RepairRequest, Scheme, Site};
 use model::NodeId;
 
 /// The rack of whoever stands in none that is known: a client.
@@ -93,7 +93,7 @@ impl<'a> Network<'a> {
         }
         let choice = self.choice(request, &[request.requestor], fixed.len());
         for candidates in [&choice, &fixed] {
-            let Some(paths) = self.shared_paths(candidates, fixed.len(), request.requestor)? else {
+            let Some(paths) = self.paths_with_shares(candidates, fixed.len(), request.requestor)? else {
                 return Ok(None);
             };
             if let Ok(flow) = flow::paths(request, &paths) {
@@ -103,12 +103,12 @@ impl<'a> Network<'a> {
         Ok(None)
     }
 
-    fn shared_paths(
+    fn paths_with_shares(
         &self,
         candidates: &[NodeId],
         k: usize,
         requestor: Site,
-    ) -> std::result::Result<Option<Vec<SharedPath>>, PlanError> {
+    ) -> std::result::Result<Option<Vec<PathShare>>, PlanError> {
         let nodes: Vec<NodeId> = candidates.iter().copied().chain([NodeId(requestor.0)]).collect();
         let helpers: Vec<usize> = (0..candidates.len()).collect();
         let found = multi_path(&self.bandwidth(&nodes)?, &helpers, k, candidates.len(), MAX_LANES);

@@ -40,7 +40,7 @@ pub struct FlowHeader {
     /// What was written of a block is kept for a lease when the flow breaks: a later attempt of it goes on from there.
     #[prost(bool, tag = "10")]
     pub keep: bool,
-    /// slices that share a frame, in plain chains: see flow::bound::shared_frames; 0 is 1
+    /// slices that share a frame, in plain chains: see flow::bound::frame_slices; 0 is 1
     #[prost(uint32, tag = "11")]
     pub frame_slices: u32,
     /// … and so many for each lane are under way, dealt out by shares; 0: no such bound

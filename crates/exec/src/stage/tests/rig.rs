@@ -138,9 +138,9 @@ pub const STRATEGIES: [&str; 7] = ["first", "between", "last", "stream", "accumu
 
 fn name(strategy: Strategy) -> &'static str {
     STRATEGIES[match strategy {
-        Strategy::SharedFrame(strategy::Place::First { .. }) => 0,
-        Strategy::SharedFrame(strategy::Place::Between(_)) => 1,
-        Strategy::SharedFrame(strategy::Place::Last) => 2,
+        Strategy::Frame(strategy::Place::First { .. }) => 0,
+        Strategy::Frame(strategy::Place::Between(_)) => 1,
+        Strategy::Frame(strategy::Place::Last) => 2,
         Strategy::Stream => 3,
         Strategy::Accumulate => 4,
         Strategy::InPlace(_) => 5,

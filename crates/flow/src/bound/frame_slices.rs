@@ -14,10 +14,10 @@ use model::StoredCopy;
 use std::collections::BTreeMap;
 
 /// Payload of a shared frame at most. Twice as much would save 0.07 % of the bytes, and fill a hop's receive buffer.
-pub const SHARED_FRAME_BYTES: u32 = 128 * 1024;
+pub const FRAME_BYTES: u32 = 128 * 1024;
 
 /// Slices that share a frame in a flow like this; 1 where they cannot.
-pub(super) fn frame_slices(
+pub(super) fn of(
     flow: &Flow,
     header: &FlowHeader,
     edges: &[Vec<BoundEdge>],
@@ -30,7 +30,7 @@ pub(super) fn frame_slices(
         let extents = |edge: EdgeId, _| edges.get(usize::from(edge.0)).map(|edge| &edge.extents[..]);
         lane.stages.iter().all(|stage| is_plain(header.geometry, stage, extents, &stored))
     });
-    if plain { SHARED_FRAME_BYTES / header.geometry.slice_bytes } else { 1 }
+    if plain { FRAME_BYTES / header.geometry.slice_bytes } else { 1 }
 }
 
 /// Whether a stage that arrived may share frames as its header says.
@@ -56,7 +56,7 @@ pub fn frame_end(header: &FlowHeader, slice: u64, granted_end: u64) -> u64 {
 /// Whether a header's number of slices a frame can be.
 pub fn header_ok(header: &FlowHeader) -> bool {
     let bytes = u64::from(header.frame_slices) * u64::from(header.geometry.slice_bytes);
-    header.frame_slices == 1 || (may_share(header) && bytes <= u64::from(SHARED_FRAME_BYTES))
+    header.frame_slices == 1 || (may_share(header) && bytes <= u64::from(FRAME_BYTES))
 }
 
 fn may_share(header: &FlowHeader) -> bool {

@@ -1,4 +1,4 @@
-//! The stages of a plain chain whose slices share frames (`flow::bound::shared_frames`): the first, a hop, the last.
+//! The stages of a plain chain whose slices share frames (`flow::bound::frame_slices`): the first, a hop, the last.
 //!
 //! A slice is combined and sent on as soon as it is there, as everywhere. The frame's fingerprint is checked with its last
 //! slice, which a hop sends only then, and which the last stage awaits before it hands on any.
@@ -8,7 +8,7 @@ use super::outputs;
 use super::strategy::{Hop, Place};
 use super::{Stage, algebra, hop};
 use crate::fault_injection::Injection;
-use flow::bound::shared_frames;
+use flow::bound::frame_slices;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
 use model::Fault;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use wire::frame::{HEADER_BYTES, fingerprint_bytes};
 
 /// The frame that a stage is at.
 #[derive(Default)]
-pub(crate) struct SharedFrame {
+pub(crate) struct Frame {
     /// Its slices that are still to come.
     slices: Range<u64>,
     /// What its fingerprint is to be.
@@ -33,7 +33,7 @@ pub(crate) struct SharedFrame {
 pub(crate) fn slice(stage: &mut Stage, place: Place, slice: u64, granted_end: u64) -> Result<(), Fault> {
     let begins = stage.frame.slices.is_empty();
     if begins {
-        stage.frame.slices = slice..shared_frames::frame_end(&stage.id.header, slice, granted_end);
+        stage.frame.slices = slice..frame_slices::frame_end(&stage.id.header, slice, granted_end);
     }
     match place {
         Place::First { coefficient } => first(stage, coefficient, begins, granted_end),
@@ -85,7 +85,7 @@ fn first(stage: &mut Stage, coefficient: u8, begins: bool, granted_end: u64) -> 
         }
         load(inputs, &frame.slices, granted_end)?;
         let payload_bytes = outlet.end().payload_bytes_of(frame.slices.clone(), 0, slice_bytes);
-        let header = outlet.shared_header(&frame.slices, payload_bytes);
+        let header = outlet.frame_header(&frame.slices, payload_bytes);
         let mut made = Fingerprint::ZERO;
         made.add_scaled(coefficient, &own(inputs, &frame.slices, payload_bytes));
         let at = outlet.pending_bytes();
@@ -124,13 +124,13 @@ fn in_between(stage: &mut Stage, hop: Hop, begins: bool, granted_end: u64) -> Re
         await_input(stage, head_bytes(&slices, payload_bytes) + length)?;
         let own = own(&stage.inputs, &slices, payload_bytes);
         let inlet = &mut stage.inputs.inlets[0];
-        let head = inlet.take_shared_head(&slices)?;
+        let head = inlet.take_frame_head(&slices)?;
         stage.frame.promised = head.fingerprint(inlet.buffer()).unwrap_or_default();
         stage.frame.seen = Fingerprint::ZERO;
         let mut made = stage.frame.promised;
         made.add_scaled(hop.coefficient, &own);
         let outlet = &mut stage.outputs.outlets[0];
-        let header = outlet.shared_header(&slices, payload_bytes);
+        let header = outlet.frame_header(&slices, payload_bytes);
         let head_bytes = &mut inlet.buffer_mut()[head.at..head.payload_at()];
         if header.fingerprint_bytes() > 0 {
             head_bytes[HEADER_BYTES..].copy_from_slice(made.as_bytes());
@@ -168,10 +168,10 @@ fn last(stage: &mut Stage, begins: bool) -> Result<(), Fault> {
         let inlet = &mut inputs.inlets[0];
         let payload_bytes = inlet.end().payload_bytes_of(frame.slices.clone(), 0, slice_bytes);
         inlet.wait(head_bytes(&frame.slices, payload_bytes) + payload_bytes as usize)?;
-        let head = inlet.take_shared_head(&frame.slices)?;
+        let head = inlet.take_frame_head(&frame.slices)?;
         let promised = head.fingerprint(inlet.buffer()).unwrap_or_default();
         let payload = &inlet.buffer()[head.payload_at()..head.end()];
-        if algebra::shared_end(payload, slice_bytes as usize, &mut frame.pieces) != promised {
+        if algebra::frame_end(payload, slice_bytes as usize, &mut frame.pieces) != promised {
             return Err(inputs.mismatch(0, frame.slices.start, 0));
         }
     }
