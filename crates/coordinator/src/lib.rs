@@ -3,9 +3,9 @@
 //! ```text
 //!   service ─▶ objects    put, read, lookup          ┐
 //!             jobs        archive, repair, recover   ├─▶ plan::decide  nodes chosen, flows built, proved, priced
-//!             membership  register, heartbeat        ├─▶ catalog   one transaction per change of state, over a Disk
-//!             cluster     status, backup, rebuild    ├─▶ health    who lives, who is suspected
-//!             explain     plans without running them ┘   nodes     calls to the nodes
+//!             membership  register, heartbeat        ├─▶ records   the catalog: one transaction per change of state
+//!             operator    status, backup, rebuild    ├─▶ cluster   who lives, whom flows suspect, calls to the nodes
+//!             explain     plans without running them ┘
 //! ```
 //!
 //! What holds: before a plan that writes is handed out, the copies that it will write are durable in the catalog; a copy
