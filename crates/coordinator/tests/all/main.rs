@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod catalog;
+mod in_process;
 mod letting_go;
 mod life_of_an_object;
 mod power_cuts;

@@ -6,7 +6,7 @@
 
 pub mod world;
 
-use coordinator::{Config, Coordinator, CoordinatorError};
+use coordinator::{Config, Coordinator, CoordinatorError, Fleet};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,29 @@ impl Cluster {
         world: Arc<World>,
         settings: Settings,
     ) -> Result<Cluster, CoordinatorError> {
-        let coordinator = coordinator::start(config(&disk, settings)).await?;
+        let config = config(&disk, settings);
+        Cluster::told(config, (power, disk), world, settings).await
+    }
+
+    /// The same, whose nodes are reached in another way.
+    pub async fn over(
+        fleet: Arc<dyn Fleet>,
+        world: Arc<World>,
+        settings: Settings,
+    ) -> Result<Cluster, CoordinatorError> {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        let config = Config { fleet, ..config(&disk, settings) };
+        Cluster::told(config, (power, disk), world, settings).await
+    }
+
+    async fn told(
+        config: Config,
+        (power, disk): (Arc<PowerSwitch>, CrashDisk),
+        world: Arc<World>,
+        settings: Settings,
+    ) -> Result<Cluster, CoordinatorError> {
+        let coordinator = coordinator::start(config).await?;
         let client = connect(&coordinator).await;
         let mut cluster = Cluster {
             power,

@@ -57,7 +57,7 @@ impl World {
             listeners.iter().map(|(node, l)| (*node, l.local_addr().expect("an address"))).collect();
         let world = Arc::new(World { addresses, state: Mutex::default() });
         for (node, listener) in listeners {
-            let service = NodeServer::new(FakeNode { node, world: Arc::clone(&world) });
+            let service = NodeServer::new(world.node(node));
             tokio::spawn(
                 tonic::transport::Server::builder()
                     .add_service(service)
@@ -65,6 +65,17 @@ impl World {
             );
         }
         world
+    }
+
+    /// Nodes 1 … `nodes`, which nothing listens for: who wants them calls [`node`](Self::node).
+    pub fn unserved(nodes: u32) -> Arc<World> {
+        let addresses = (1..=nodes).map(|node| (node, SocketAddr::from(([127, 0, 0, 1], node as u16))));
+        Arc::new(World { addresses: addresses.collect(), state: Mutex::default() })
+    }
+
+    /// What answers calls to a node.
+    pub fn node(self: &Arc<Self>, node: u32) -> FakeNode {
+        FakeNode { node, world: Arc::clone(self) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -311,7 +322,8 @@ pub fn fingerprint(bytes: &[u8]) -> Fingerprint {
     block
 }
 
-struct FakeNode {
+/// One of them, as daemons serve it.
+pub struct FakeNode {
     node: u32,
     world: Arc<World>,
 }

@@ -1,0 +1,136 @@
+//! The coordinator over nodes that live in its own process: nothing listens for them, so whatever it did not ask its fleet
+//! for would fail.
+
+use crate::support::world::{FakeNode, World};
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
+use coordinator::{CoordinatorError, Fleet};
+use flow::FlowPlan;
+use model::{BlockCopy, Cause, ClusterId, Fault, NodeId};
+use plan::decide::World as View;
+use std::fmt;
+use std::sync::Arc;
+use tokio_stream::StreamExt;
+use tonic::{Request, Response, Status};
+use wire::codec::plan::order;
+use wire::proto;
+use wire::proto::node_server::Node;
+
+type Result<T> = std::result::Result<T, CoordinatorError>;
+
+/// The nodes of a world, called by their functions.
+struct InProcess(Arc<World>);
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InProcess")
+    }
+}
+
+impl InProcess {
+    fn node(&self, node: NodeId) -> FakeNode {
+        self.0.node(node.0)
+    }
+}
+
+fn answer<T>(node: NodeId, answer: std::result::Result<Response<T>, Status>) -> Result<T> {
+    let failed = |status: Status| CoordinatorError::Node { node, why: status.message().to_owned() };
+    answer.map(Response::into_inner).map_err(failed)
+}
+
+fn references(copies: &[BlockCopy]) -> Vec<proto::BlockRef> {
+    let reference = |copy: &BlockCopy| proto::BlockRef {
+        block: copy.block.to_vec(),
+        generation: copy.generation,
+        stored_bytes: 0,
+    };
+    copies.iter().map(reference).collect()
+}
+
+#[tonic::async_trait]
+impl Fleet for InProcess {
+    async fn drive(
+        &self,
+        _: &View,
+        node: NodeId,
+        plan: &FlowPlan,
+        _: &mut (dyn FnMut(u64, u64) + Send),
+    ) -> std::result::Result<proto::DriveResult, Fault> {
+        self.0.run(&order(plan, false).plan.expect("a plan"), &[], node.0)
+    }
+
+    async fn rehearse(&self, _: &View, _: NodeId, _: &FlowPlan) -> std::result::Result<(), Fault> {
+        Err(Fault::new(Cause::Bug, "nobody rehearses here"))
+    }
+
+    async fn delete(
+        &self,
+        _: &View,
+        node: NodeId,
+        cluster: ClusterId,
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, String)>> {
+        let request = proto::DeleteBlocksRequest { cluster: cluster.to_vec(), blocks: references(copies) };
+        let reply = answer(node, self.node(node).delete_blocks(Request::new(request)).await)?;
+        assert!(reply.refused.is_empty(), "the double refuses nothing");
+        Ok(Vec::new())
+    }
+
+    async fn check(
+        &self,
+        _: &View,
+        node: NodeId,
+        copies: &[BlockCopy],
+        verify: bool,
+    ) -> Result<Vec<(BlockCopy, Vec<u8>)>> {
+        let request = proto::CheckBlocksRequest { blocks: references(copies), verify };
+        let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
+        let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
+        Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
+    }
+
+    async fn list(&self, _: &View, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
+        let request = Request::new(proto::ListBlocksRequest { with_meta });
+        let listed = answer(node, self.node(node).list_blocks(request).await)?;
+        Ok(listed.map(|block| block.expect("the double lists all")).collect().await)
+    }
+
+    async fn throttle(&self, _: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {
+        answer(node, self.node(node).set_throttle(Request::new(throttle)).await).map(|_| ())
+    }
+
+    async fn control_task(
+        &self,
+        _: &View,
+        node: NodeId,
+        control: proto::TaskControl,
+    ) -> Result<proto::TaskStatus> {
+        answer(node, self.node(node).control_task(Request::new(control)).await)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archived_object_is_recovered_by_nodes_that_no_socket_leads_to() {
+    let world = World::unserved(8);
+    let hasty = Settings { dead_after_ms: 1_200, garbage_grace_ms: 50, put_lease_ms: 60_000 };
+    let fleet = Arc::new(InProcess(Arc::clone(&world)));
+    let mut cluster = Cluster::over(fleet, world, hasty).await.unwrap();
+    let object = bytes(9, 4 * BLOCK_BYTES as usize);
+    cluster.put("object", &object).await.unwrap();
+    cluster.archive("object", "rs-4+2").await.unwrap();
+    cluster.until("surplus replicas go", async |c| c.status().await.garbage == 0).await;
+    cluster.nothing_leaked(&["object"]).await;
+
+    let node = cluster.lookup("object").await.unwrap().blocks[0].nodes[0];
+    cluster.kill(node).await;
+    assert_eq!(cluster.status().await.missing_blocks, 1);
+    cluster.world.flows();
+    let recovery = proto::RepairRequest { node, ..Default::default() };
+    let end = cluster.repair(recovery).await.unwrap().pop().unwrap();
+    assert_eq!((end.done, end.total, end.failed), (1, 1, 0));
+    let flows = cluster.world.flows();
+    assert!(flows.len() == 1 && flows[0].participants.iter().all(|p| p.node != node));
+    assert_eq!(cluster.status().await.missing_blocks, 0);
+    // Every byte is where it is said to be: nothing is decoded.
+    assert_eq!(cluster.get("object").await.unwrap(), (object, 0));
+    cluster.stop().await;
+}
