@@ -73,6 +73,23 @@ fn the_tree_is_that_of_the_paper() {
     assert_eq!(taken[..2], [&Input::Edge(EdgeId(1)), &Input::Edge(EdgeId(2))]);
 }
 
+/// Whole recoveries balance their ports by it.
+#[test]
+fn what_a_scheme_says_that_its_stages_receive_is_what_its_flow_has_them_receive() {
+    for scheme in Scheme::all() {
+        let slice = if scheme.whole_block() { MIB as u32 } else { 32 << 10 };
+        for k in 1..=16 {
+            let (flow, _) = repair(scheme, &format!("rs-{k}+2"), MIB, slice);
+            // Several lanes count as one chain.
+            let [lane] = &flow.lanes[..] else { continue };
+            let into =
+                |stage: usize| lane.edges.iter().filter(|edge| usize::from(edge.to.0) == stage).count();
+            let received: Vec<usize> = (0..lane.stages.len()).map(into).collect();
+            assert_eq!(scheme.received(k), received, "{scheme}, {k} helpers");
+        }
+    }
+}
+
 /// RP §4.4: f rows side by side, f(1 + (k−1)/s), for a hop waits for all rows of a slice.
 #[test]
 fn several_blocks_take_their_number_of_timeslots() {
