@@ -104,7 +104,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     if config.node.0 == 0 {
         return Err(NodeError::Number);
     }
-    let store = open_or_format(config.disk, config.node.0)?;
+    let store = open_or_format(config.disk, config.node)?;
     let flows = Arc::new(FlowStore::new(store, config.cache_bytes));
     let mut engine_config = EngineConfig::new(config.node.into(), config.throttle, Some(flows.clone()));
     engine_config.injection = config.injection;
@@ -137,7 +137,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     Ok(Node { parts, control_addr, data_addr, _listener, membership, scrubbing, server, serving })
 }
 
-fn open_or_format(disk: Arc<dyn Disk>, node: u32) -> Result<Store, StoreError> {
+fn open_or_format(disk: Arc<dyn Disk>, node: NodeId) -> Result<Store, StoreError> {
     match Store::open(disk.clone(), node) {
         Err(StoreError::NotFormatted) => {
             Store::format(&disk, node)?;

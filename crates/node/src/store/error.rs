@@ -1,6 +1,6 @@
 use super::Digest;
 use disk::DiskError;
-use model::{BlockId, ClusterId};
+use model::{BlockId, ClusterId, NodeId};
 
 /// What the store answers.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -127,12 +127,12 @@ pub enum StoreError {
         block: BlockId,
     },
     /// The folder belongs to another node.
-    #[error("the block store belongs to node {found}, not to node {expected}")]
+    #[error("the block store belongs to {found}, not to {expected}")]
     WrongNode {
         /// The node that wanted it.
-        expected: u32,
+        expected: NodeId,
         /// The node that it belongs to.
-        found: u32,
+        found: NodeId,
     },
     /// The folder belongs to another cluster.
     #[error("the block store belongs to cluster {found}, not to cluster {expected}")]

@@ -10,7 +10,7 @@
 use super::names::remove_if_there;
 use super::{Result, StoreError};
 use disk::{Disk, DiskError, SyncPoint};
-use model::ClusterId;
+use model::{ClusterId, NodeId};
 use std::fmt::Write;
 use std::path::Path;
 use wire::frame::crc32c;
@@ -26,7 +26,7 @@ const MAX_IDENTITY_BYTES: u64 = 1024;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// The node.
-    pub node: u32,
+    pub node: NodeId,
     /// Its cluster, once it has joined one.
     pub cluster: Option<ClusterId>,
 }
@@ -34,7 +34,7 @@ pub struct Identity {
 impl Identity {
     fn encode(&self) -> String {
         let cluster = self.cluster.map_or("none".to_owned(), |cluster| cluster.to_string());
-        let mut text = format!("{VERSION_LINE}\nnode {}\ncluster {cluster}\n", self.node);
+        let mut text = format!("{VERSION_LINE}\nnode {}\ncluster {cluster}\n", self.node.0);
         let crc = crc32c(text.as_bytes());
         // Writing to a String cannot fail.
         let _ = writeln!(text, "crc32c {crc:08x}");
@@ -58,7 +58,7 @@ impl Identity {
             Some(id) => Some(id.parse().map_err(|_| bad("it names no cluster"))?),
             None => return Err(bad("it names no cluster")),
         };
-        Ok(Self { node, cluster })
+        Ok(Self { node: NodeId(node), cluster })
     }
 
     /// Reads it; [`StoreError::NotFormatted`] if there is none.
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn the_format_is_stable() {
         let identity =
-            Identity { node: 7, cluster: Some(ClusterId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff)) };
+            Identity { node: NodeId(7), cluster: Some(ClusterId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff)) };
         assert_eq!(identity.encode(), GOLDEN);
         assert_eq!(Identity::decode(GOLDEN).unwrap(), identity);
-        let alone = Identity { node: u32::MAX, cluster: None };
+        let alone = Identity { node: NodeId(u32::MAX), cluster: None };
         assert_eq!(Identity::decode(&alone.encode()).unwrap(), alone);
     }
 

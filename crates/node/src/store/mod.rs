@@ -39,7 +39,7 @@ pub use sidecar::{ChunkEntry, ENTRY_BYTES, MAX_META_BYTES, chunks_of};
 pub use writer::{BlockWriter, Staged};
 
 use disk::{Disk, DiskError, LockGuard, SyncPoint};
-use model::{BlockId, ClusterId};
+use model::{BlockId, ClusterId, NodeId};
 use names::{BLOCKS, Names, folder_path};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -70,7 +70,7 @@ struct Folder {
 impl Store {
     /// Makes an empty store for `node`, durable on return. A format that a power cut interrupted can be repeated.
     /// [`StoreError::AlreadyFormatted`] if there is one, or if blocks are there whose store lost its identity.
-    pub fn format(disk: &Arc<dyn Disk>, node: u32) -> Result<()> {
+    pub fn format(disk: &Arc<dyn Disk>, node: NodeId) -> Result<()> {
         let _lock = lock(disk.as_ref())?;
         match Identity::load(disk.as_ref()) {
             Err(StoreError::NotFormatted) => {}
@@ -95,7 +95,7 @@ impl Store {
     ///
     /// Errors: [`StoreError::NotFormatted`], [`StoreError::WrongNode`], [`StoreError::BadIdentity`],
     /// [`StoreError::InUse`], [`StoreError::UnknownVersion`].
-    pub fn open(disk: Arc<dyn Disk>, node: u32) -> Result<Self> {
+    pub fn open(disk: Arc<dyn Disk>, node: NodeId) -> Result<Self> {
         // Before the lock: a folder that is no store is not touched.
         Identity::load(disk.as_ref())?;
         let lock = lock(disk.as_ref())?;

@@ -28,7 +28,7 @@ fn a_daemon_that_would_be_in_the_way_does_not_start() {
         |id: &str, dir: &str| rig.error(&["--coordinator", &coordinator, "node", "--id", id, "--dir", dir]);
     assert!(start("1", &folder("node-1")).contains("in use by another process"));
     rig.ok(&["node", "stop", "1"]);
-    assert!(start("2", &folder("node-1")).contains("belongs to node 1, not to node 2"));
+    assert!(start("2", &folder("node-1")).contains("belongs to node-1, not to node-2"));
     assert!(start("1", "/dev/null").contains("/dev/null"));
     rig.ok(&["node", "start", "1"]);
 
@@ -64,7 +64,7 @@ fn a_node_of_another_cluster_is_refused() {
     theirs.ok(&["node", "stop", "3"]);
     let (coordinator, folder) = (ours.coordinator(), theirs.home().join("node-3"));
     let stray = ["--coordinator", &coordinator, "node", "--id", "7", "--dir", folder.to_str().unwrap()];
-    assert!(ours.error(&stray).contains("belongs to node 3"));
+    assert!(ours.error(&stray).contains("belongs to node-3"));
     let stray = ["--coordinator", &coordinator, "node", "--id", "3", "--dir", folder.to_str().unwrap()];
     let mut daemon = ours.daemon(&stray, "stray.log");
     assert_eq!(daemon.ended().code(), Some(1));

@@ -38,7 +38,10 @@ fn sidecars_are_stable() {
 fn a_folder_belongs_to_one_node_one_cluster_and_one_process() {
     let bench = Bench::new();
     let disk = || as_dyn(&bench.disk);
-    assert!(matches!(Store::open(disk(), 8), Err(StoreError::WrongNode { expected: 8, found: NODE })));
+    assert!(matches!(
+        Store::open(disk(), NodeId(8)),
+        Err(StoreError::WrongNode { expected: NodeId(8), found: NODE })
+    ));
     assert!(matches!(Store::format(&disk(), NODE), Err(StoreError::AlreadyFormatted)));
 
     let store = bench.store();
@@ -75,7 +78,7 @@ fn a_folder_without_or_with_a_broken_identity_is_not_used() {
 #[test]
 fn the_identity_is_a_text_that_stays() {
     let bench = Bench::new();
-    let alone = format!("stripeline-store 1\nnode {NODE}\ncluster none\n");
+    let alone = format!("stripeline-store 1\nnode {}\ncluster none\n", NODE.0);
     let is = |text: &str| String::from_utf8(file(&bench.disk, Path::new("identity"))).unwrap() == text;
     assert!(is(&format!("{alone}crc32c {:08x}\n", wire::frame::crc32c(alone.as_bytes()))));
     bench.store().join(ClusterId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff)).unwrap();

@@ -11,7 +11,7 @@ use gf::CHUNK_BYTES;
 use std::path::Path;
 use std::sync::Arc;
 
-const NODE: u32 = 7;
+const NODE: NodeId = NodeId(7);
 
 /// An empty store on a simulated disk.
 struct Bench {
