@@ -96,6 +96,35 @@ fn the_glossary_is_in_order() {
 }
 
 /// The word that a line of the table is about, without signs.
+/// At slices of 32 KiB, as the record beside it has them.
+#[test]
+fn the_figures_of_the_front_page_are_those_of_the_record() {
+    let page = fs::read_to_string(repository().join("README.md")).unwrap();
+    let record = fs::read_to_string(repository().join("results/rp-8a.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let median = |series: &str, metric: &str| {
+        let series = record["series"].as_array().unwrap().iter().find(|s| s["name"] == series).unwrap();
+        let points = series["points"].as_array().unwrap();
+        let point = points.iter().find(|point| point["x"] == 32_768.0).unwrap();
+        let mut values: Vec<f64> =
+            point["samples"].as_array().unwrap().iter().map(|s| s[metric].as_f64().unwrap()).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    for (row, series) in [
+        ("conventional", "conventional"),
+        ("PPR, streamed", "ppr-sliced"),
+        ("pipeline", "pipeline"),
+        ("bare chain of helpers (read, XOR, relay; checks nothing)", "bare helper chain"),
+        ("direct send of one block", "direct send"),
+    ] {
+        let (time, cpu) = (median(series, "verified_s"), median(series, "cpu_s"));
+        let ratio = time / median("direct send", "verified_s");
+        let line = format!("| {row} | {time:.3} s | {ratio:.3} | {cpu:.2} |");
+        assert!(page.contains(&line), "README.md does not say what results/rp-8a.json does: {line}");
+    }
+}
+
 fn first_word(line: &str) -> String {
     let cell = line.split('|').nth(1).unwrap_or_default();
     cell.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ').collect::<String>().trim().to_owned()
