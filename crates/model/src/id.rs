@@ -78,6 +78,10 @@ id!(
     ClusterId
 );
 id!(
+    /// A store: one folder of blocks, for good.
+    StoreId
+);
+id!(
     /// The secret of one edge, known to its two ends and the flow's driver.
     Token
 );

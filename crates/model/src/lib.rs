@@ -11,6 +11,7 @@ mod id;
 mod node;
 pub mod note;
 mod placement;
+mod stamp;
 mod switch;
 
 pub use assign::Assign;
@@ -18,7 +19,8 @@ pub use block::{
     BlockCopy, BlockFacts, Contents, Location, MemberState, Part, StoredCopy, StripePlace, Sums,
 };
 pub use fault::{Cause, Fault};
-pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StripeId, Token};
-pub use node::{NodeId, Peer};
+pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StoreId, StripeId, Token};
+pub use node::{Incarnation, NodeId, Peer};
 pub use placement::{Placement, StripePlacement};
+pub use stamp::{Stamp, Term};
 pub use switch::{BadAction, Switch};

@@ -6,6 +6,11 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);
 
+/// One start of a store, by the word that it drew then. Whatever a node says names it, so that a clone of its folder, or
+/// the same folder set back, is not taken for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Incarnation(pub u64);
+
 /// Who takes part in a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Peer {
@@ -47,6 +52,12 @@ impl fmt::Display for Peer {
             Peer::Client => f.write_str("client"),
             Peer::Node(node) => node.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0 >> 32)
     }
 }
 
