@@ -11,7 +11,7 @@
 use crate::backend::{Redb, Scan};
 use crate::error::{CatalogError, Result};
 use crate::rows::{
-    CATALOG_FORMAT, GarbageRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow, TABLES,
+    CATALOG_FORMAT, CandidateRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow, TABLES,
 };
 use crate::table::{Change, Key, Read, Row, malformed};
 use crate::{Catalog, meta};
@@ -20,17 +20,14 @@ use model::{BlockCopy, BlockFacts};
 use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"STRPLCAT";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const END: u8 = 0xff;
 const HASH_BYTES: usize = 32;
 const HEAD_BYTES: usize = MAGIC.len() + 4;
 
-/// A restored catalog gives its blocks generations from here on above the backup's: copies that were written after the
-/// backup are not to be taken for new ones. More repairs of one block than this between backup and loss do not happen.
-const GENERATION_LEAP: u64 = 1 << 20;
-
-/// The same for versions of objects.
-const VERSION_LEAP: u64 = 1 << 40;
+/// A restored catalog begins its terms so far above the backup's: what was written after the backup is not to be taken for
+/// new. More starts of a coordinator than this between a backup and the loss of its catalog do not happen.
+const TERM_LEAP: u64 = 1 << 12;
 
 impl Catalog {
     /// Streams a snapshot in pieces of about `piece_bytes`; `send` says whether anyone still listens.
@@ -88,30 +85,28 @@ pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
     restored
 }
 
-/// Checks the restored rows by reading them, and moves the counters on.
+/// Checks the restored rows by reading them, and ends their term: from here on this is another history.
 fn leap(txn: &Change) -> Result<()> {
     let mut row = meta(txn)?;
     if row.format != CATALOG_FORMAT {
         return Err(CatalogError::Format { found: row.format, known: CATALOG_FORMAT });
     }
     row.unnamed = false;
-    row.next_version = row.next_version.saturating_add(VERSION_LEAP);
     txn.put::<MetaRow>(&MetaKey, &row)?;
-    for (block, mut row) in txn.all::<BlockFacts>(&[])? {
-        row.last_generation = row.last_generation.saturating_add(GENERATION_LEAP);
+    for (block, row) in txn.all::<BlockFacts>(&[])? {
         txn.set_block(block, &row)?;
     }
-    Ok(())
+    txn.leap(TERM_LEAP)
 }
 
-/// Whether a row tells of something that has begun and not ended. Garbage of a block that is still there is among it: what
+/// Whether a row tells of something that has begun and not ended. A candidate of a block that is still there is among it: what
 /// it gave way to may be gone by the time of a restore.
 fn is_in_flight(txn: &impl Read, table: &str, key: &[u8]) -> Result<bool> {
     Ok(match table {
         PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | IntentRow::TABLE => true,
-        GarbageRow::TABLE => match BlockCopy::from_bytes(key) {
+        CandidateRow::TABLE => match BlockCopy::from_bytes(key) {
             Some(copy) => txn.get::<BlockFacts>(&copy.block)?.is_some(),
-            None => return Err(malformed(GarbageRow::TABLE, key, "the key is none")),
+            None => return Err(malformed(CandidateRow::TABLE, key, "the key is none")),
         },
         _ => false,
     })

@@ -3,7 +3,7 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
-use crate::rows::{GarbageRow, HeldKey, HeldRow, ObjectRow, PlannedRow, StripeRow};
+use crate::rows::{CandidateRow, HeldKey, HeldRow, ObjectRow, PlannedRow, Reason, StripeRow};
 use crate::table::{Change, Key, Read, malformed};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, StripeId, StripePlacement};
 use std::collections::BTreeSet;
@@ -111,11 +111,18 @@ impl Change<'_> {
         self.put(&block, row)
     }
 
-    /// Removes a block; its copies become garbage.
+    /// The row of a copy's block.
+    pub(crate) fn get_block(&self, copy: BlockCopy) -> Result<Option<BlockFacts>> {
+        self.get::<BlockFacts>(&copy.block)
+    }
+
+    /// Removes a block; its copies, flawed ones too, become candidates.
     pub(crate) fn drop_block(&self, block: BlockId, row: &BlockFacts, now_ms: u64) -> Result<()> {
         self.forget_held(block)?;
         self.remove::<BlockFacts>(&block)?;
-        row.locations.iter().try_for_each(|l| self.to_garbage(l.copy_of(block), now_ms))
+        let flawed = row.flawed.iter().map(|flawed| &flawed.location);
+        let mut copies = row.locations.iter().chain(flawed).map(|l| l.copy_of(block));
+        copies.try_for_each(|copy| self.to_candidate(copy, Reason::Deleted, row.stored_bytes, now_ms))
     }
 
     fn forget_held(&self, block: BlockId) -> Result<()> {
@@ -137,16 +144,22 @@ impl Change<'_> {
         self.remove::<PlannedRow>(&copy).map(|_| ())
     }
 
-    /// The copy has to go, if it is or ever comes there.
-    pub(crate) fn to_garbage(&self, copy: BlockCopy, now_ms: u64) -> Result<()> {
+    /// The copy is superfluous, if it is or ever comes there.
+    pub(crate) fn to_candidate(
+        &self,
+        copy: BlockCopy,
+        reason: Reason,
+        stored_bytes: u64,
+        now_ms: u64,
+    ) -> Result<()> {
         self.remove::<PlannedRow>(&copy)?;
-        self.put(&copy, &GarbageRow { since_ms: now_ms })
+        self.put(&copy, &CandidateRow { since_ms: now_ms, reason, stored_bytes, is_ordered: false })
     }
 
     /// A copy that is still planned will count no more.
-    pub(crate) fn give_up_copy(&self, copy: BlockCopy, now_ms: u64) -> Result<()> {
+    pub(crate) fn give_up_copy(&self, copy: BlockCopy, stored_bytes: u64, now_ms: u64) -> Result<()> {
         match self.get::<PlannedRow>(&copy)? {
-            Some(_) => self.to_garbage(copy, now_ms),
+            Some(_) => self.to_candidate(copy, Reason::GivenUp, stored_bytes, now_ms),
             None => Ok(()),
         }
     }

@@ -19,7 +19,7 @@ impl Catalog {
 }
 
 impl Change<'_> {
-    /// A block that no object names any more. Outside a stripe it is garbage. In a stripe it keeps its bytes, which
+    /// A block that no object names any more. Outside a stripe its copies are candidates. In a stripe it keeps its bytes, which
     /// other members are decoded with, until the last data block of the stripe dies; then the whole stripe goes.
     pub(super) fn retire_block(&self, block: BlockId, now_ms: u64) -> Result<()> {
         let mut row = referenced(self, block)?;

@@ -1,10 +1,11 @@
 //! How the model is stored: each of its types has one form, made of what the row encoding knows. A change of the model never
 //! changes a format unseen, and a change of a form is a new version of the rows that have it.
 
+use crate::rows::Reason;
 use gf::Fingerprint;
 use model::{
-    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, MemberState, NodeId, Part, PutId,
-    StripeId, StripePlace, Sums, Switch,
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, Flawed, FlowId, Location, MemberState, NodeId,
+    Part, PutId, Stamp, StripeId, StripePlace, Sums, Switch, Term,
 };
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -62,12 +63,15 @@ macro_rules! fields {
 fields! {
     Location { node: NodeId, generation: u64 }
     BlockCopy { block: BlockId, node: NodeId, generation: u64 }
+    Flawed { location: Location, flaw: Flaw }
+    Term { number: u64, word: u64 }
+    Stamp { term: Term, change: u64 }
     Sums { digest: Option<[u8; 32]>, fingerprint: Option<Fingerprint> }
     Part { name: String, version: u64, offset: u64, last: bool }
     StripePlace { stripe: StripeId, index: u16 }
     BlockFacts {
-        stored_bytes: u64, sums: Sums, last_generation: u64, locations: Vec<Location>, replicas: u32,
-        part: Option<Part>, stripe: Option<StripePlace>, dead: bool
+        stored_bytes: u64, sums: Sums, last_generation: u64, locations: Vec<Location>, flawed: Vec<Flawed>,
+        replicas: u32, part: Option<Part>, stripe: Option<StripePlace>, dead: bool
     }
 }
 
@@ -171,4 +175,6 @@ macro_rules! listed {
 listed! {
     Assign [Balanced, LeastRecent, MPpr, LowestIndex]
     Switch [Go, Pause, Stop]
+    Flaw [Missing, Damaged]
+    Reason [Deleted, GivenUp, Surplus, Archived, Found]
 }

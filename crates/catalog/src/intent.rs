@@ -1,8 +1,8 @@
 //! Intents: what the coordinator has ordered and nobody has ended yet, be it repairs or encodings.
 //!
 //! ```text
-//!   begin (every copy that the flow may write is planned) ──▶ commit   copies become locations, what they replace garbage
-//!                        ▲ │ mend (next attempt)          └─▶ abort    copies become garbage
+//!   begin (every copy that the flow may write is planned) ──▶ commit   copies become locations, what they replace candidates
+//!                        ▲ │ mend (next attempt)          └─▶ abort    copies become candidates
 //!                        └─┘
 //! ```
 //!
@@ -12,9 +12,11 @@ use crate::Catalog;
 use crate::blocks::{holders, writers};
 use crate::error::{CatalogError, Result};
 use crate::put::FIRST_GENERATION;
-use crate::rows::{IntentRow, NewStripe, Purpose};
+use crate::rows::{IntentRow, NewStripe, Purpose, Reason};
 use crate::table::{Change, Read};
-use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, StripePlace, Sums};
+use model::{
+    BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Stamp, StripePlace, Sums,
+};
 use std::collections::BTreeSet;
 
 /// An order that was noted.
@@ -28,6 +30,8 @@ pub struct Intent {
     pub purpose: Purpose,
     /// What it may write, in the order in which it was asked for.
     pub copies: Vec<BlockCopy>,
+    /// The change that noted these copies: their births.
+    pub birth: Stamp,
 }
 
 /// A copy that is durable on its node.
@@ -67,7 +71,7 @@ impl Catalog {
                 // A parity is new.
                 let mut generation = FIRST_GENERATION;
                 if let Some(mut row) = row {
-                    row.last_generation += 1;
+                    row.last_generation = txn.next_generation(row.last_generation)?;
                     generation = row.last_generation;
                     txn.set_block(block, &row)?;
                 }
@@ -75,7 +79,7 @@ impl Catalog {
                 txn.plan_copy(copy, now_ms)?;
                 copies.push(copy);
             }
-            let intent = Intent { flow, attempt, purpose: purpose.clone(), copies };
+            let intent = Intent { flow, attempt, purpose: purpose.clone(), copies, birth: txn.stamp()? };
             txn.put(&flow, &intent.row())?;
             Ok(intent)
         })
@@ -92,14 +96,15 @@ impl Catalog {
         })
     }
 
-    /// What was staged counts from now on; what was planned and is not staged is garbage.
+    /// What was staged counts from now on; what was planned and is not staged is a candidate.
     ///
     /// A repaired copy takes the place of the one that the purpose names (of all copies, in a stripe), unless the block is
-    /// gone or a living node holds what was missing: then it is garbage. A copy that comes back later is garbage too. Sums
-    /// fill in what the catalog did not know. Returns what became of each staged block: why it does not count, if it does
-    /// not.
+    /// gone or a living node holds what was missing: then it is a candidate. What it replaced is one too: should it come
+    /// back while its block needs it, it is counted on again. Sums fill in what the catalog did not know. Returns what
+    /// became of each staged block: why it does not count, if it does not.
     ///
-    /// A stripe is made whole or not at all: every data block must still be an object's, with the copy that was kept.
+    /// A stripe is made whole or not at all: every data block must still be an object's, with the copy that was kept, and
+    /// every copy, kept or new, on a node that is `living`.
     ///
     /// # Errors
     /// [`CatalogError::Overtaken`] if this attempt is not the current one, or if the stripe's data have changed.
@@ -121,7 +126,7 @@ impl Catalog {
                     }
                 }
                 Purpose::Encode(new) => {
-                    txn.commit_stripe(new, staged, now_ms)?;
+                    txn.commit_stripe(new, staged, living, now_ms)?;
                     fates.extend(staged.iter().map(|staged| (staged.copy.block, None)));
                 }
             }
@@ -130,7 +135,7 @@ impl Catalog {
         })
     }
 
-    /// Gives an order up; what it wrote is garbage. No error if another attempt has taken over.
+    /// Gives an order up; what it wrote are candidates. No error if another attempt has taken over.
     pub fn abort(&self, intent: &Intent, now_ms: u64) -> Result<()> {
         self.change(|txn| match txn.current(intent) {
             Err(CatalogError::Overtaken(_)) => Ok(()),
@@ -138,7 +143,7 @@ impl Catalog {
         })
     }
 
-    /// After a restart nobody waits for the flows of before: what they write is garbage, and their jobs begin anew.
+    /// After a restart nobody waits for the flows of before: what they write are candidates, and their jobs begin anew.
     pub fn give_up_flows(&self, now_ms: u64) -> Result<()> {
         self.change(|txn| {
             txn.all::<IntentRow>(&[])?.into_iter().try_for_each(|(flow, _)| txn.give_up(flow, now_ms))
@@ -148,8 +153,8 @@ impl Catalog {
 
 impl Intent {
     fn row(&self) -> IntentRow {
-        let Intent { attempt, purpose, copies, .. } = self.clone();
-        IntentRow { attempt, purpose, copies }
+        let Intent { attempt, purpose, copies, birth, .. } = self.clone();
+        IntentRow { attempt, purpose, copies, birth }
     }
 }
 
@@ -179,10 +184,14 @@ impl Change<'_> {
         }
     }
 
-    /// Forgets an intent; copies that are still planned become garbage.
+    /// Forgets an intent; copies that are still planned become candidates.
     fn give_up(&self, flow: FlowId, now_ms: u64) -> Result<()> {
         let copies = self.get::<IntentRow>(&flow)?.map(|row| row.copies).unwrap_or_default();
-        copies.into_iter().try_for_each(|copy| self.give_up_copy(copy, now_ms))?;
+        for copy in copies {
+            // Of a parity that is in no row yet nobody keeps the length.
+            let stored_bytes = self.get_block(copy)?.map_or(0, |row| row.stored_bytes);
+            self.give_up_copy(copy, stored_bytes, now_ms)?;
+        }
         self.remove::<IntentRow>(&flow).map(|_| ())
     }
 
@@ -207,17 +216,34 @@ impl Change<'_> {
         row.sums.digest = row.sums.digest.or(staged.sums.digest);
         row.sums.fingerprint = row.sums.fingerprint.or(staged.sums.fingerprint);
         self.copy_arrived(copy)?;
+        for location in gone {
+            self.to_candidate(location.copy_of(copy.block), Reason::Surplus, row.stored_bytes, now_ms)?;
+        }
+        self.let_flawed_go(copy.block, &mut row, now_ms)?;
         self.set_block(copy.block, &row)?;
-        gone.into_iter().try_for_each(|l| self.to_garbage(l.copy_of(copy.block), now_ms))?;
         Ok(None)
     }
 
-    fn commit_stripe(&self, new: &NewStripe, staged: &[Staged], now_ms: u64) -> Result<()> {
+    fn commit_stripe(
+        &self,
+        new: &NewStripe,
+        staged: &[Staged],
+        living: &BTreeSet<NodeId>,
+        now_ms: u64,
+    ) -> Result<()> {
         for (index, block) in (0..).zip(&new.members) {
             let MemberState::Stored(block) = *block else { continue };
             let place = StripePlace { stripe: new.stripe, index };
             let staged = staged.iter().find(|staged| staged.copy.block == block);
             let kept = new.kept.iter().find(|copy| copy.block == block);
+            if let Some(copy) = staged.map(|staged| &staged.copy).or(kept)
+                && !living.contains(&copy.node)
+            {
+                return Err(CatalogError::Overtaken(format!(
+                    "{} died with a member of the stripe",
+                    copy.node
+                )));
+            }
             match (staged, kept) {
                 (Some(staged), _) if index < new.data => self.keep_alone(staged.copy, true, place, now_ms)?,
                 (Some(&Staged { copy, stored_bytes, sums }), _) => {
@@ -235,7 +261,7 @@ impl Change<'_> {
     }
 
     /// A data block becomes a member of a stripe: all of its copies but this one, which may have just been written, are
-    /// garbage.
+    /// candidates.
     fn keep_alone(&self, copy: BlockCopy, is_new: bool, place: StripePlace, now_ms: u64) -> Result<()> {
         let overtaken =
             |what: &str| CatalogError::Overtaken(format!("block {} {what} meanwhile", copy.block));
@@ -243,12 +269,14 @@ impl Change<'_> {
         if row.stripe.is_some() || !(is_new || row.locations.contains(&copy.location())) {
             return Err(overtaken("has moved"));
         }
-        for surplus in row.locations.iter().filter(|&&l| l != copy.location()) {
-            self.to_garbage(surplus.copy_of(copy.block), now_ms)?;
+        let kept = copy.location();
+        for surplus in row.locations.iter().filter(|&&l| l != kept) {
+            self.to_candidate(surplus.copy_of(copy.block), Reason::Archived, row.stored_bytes, now_ms)?;
         }
         self.copy_arrived(copy)?;
-        row.locations = vec![copy.location()];
+        row.locations = vec![kept];
         row.stripe = Some(place);
+        self.let_flawed_go(copy.block, &mut row, now_ms)?;
         self.set_block(copy.block, &row)
     }
 }

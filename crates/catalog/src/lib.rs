@@ -2,15 +2,17 @@
 //! of state (FLOW.md, "Order of writes").
 //!
 //! ```text
-//!   planned ──commit──▶ location of a block ──replaced, deleted──▶ garbage ──deleted on the node──▶ forgotten
-//!      │                     ▲────────────── taken back ────────────── │ ▲
+//!   planned ──commit──▶ location of a block ──replaced, deleted──▶ candidate ──deleted on the node──▶ forgotten
+//!      │                  │ ▲────────────── taken back ─────────────── │ ▲
+//!      │                  └─▶ flawed ──found whole──▶ location         │ │
+//!      │                        └─────────── another took its place ─────┤
 //!      └────────────── given up ─────────────────────────────────────────┘
 //! ```
 //!
 //! Every copy of a block, (block, node, generation), is in exactly one of these states from before the plan that
 //! writes it is handed out until the node has deleted it. So a copy that the catalog does not know is of another history,
-//! of which nothing is known here: it stays. Garbage goes only if its block is gone, or if others are there in its stead
-//! (`garbage.rs`). Nothing here reads a clock: the time comes in as milliseconds since 1970.
+//! of which nothing is known here: it stays. A candidate goes only if its block is gone, or if others are there in its stead
+//! (`letting_go.rs`). Nothing here reads a clock: the time comes in as milliseconds since 1970.
 
 //!
 //! Absent: a clock, chance, sockets, and any word on how a copy gets to its node. Internal: the coordinator is its user.
@@ -19,32 +21,39 @@ mod audit;
 pub mod backend;
 mod backup;
 mod blocks;
+mod candidates;
 mod delete;
 mod error;
+mod flaws;
 mod form;
 #[cfg(test)]
 mod format_tests;
-mod garbage;
+mod history;
 mod intent;
 mod inventory;
 mod jobs;
+mod letting_go;
+#[cfg(test)]
+mod letting_go_tests;
 mod nodes;
 mod put;
 mod rebuild;
 pub mod rows;
+mod safe_mode;
 #[cfg(test)]
 mod states_tests;
 mod status;
 mod table;
 
 pub use backup::restore;
+pub use candidates::{Orders, Waiting};
 pub use error::{CatalogError, Result};
-pub use garbage::Due;
 pub use intent::{Intent, Staged};
 pub use inventory::Reconciled;
+pub use letting_go::{Sight, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
 pub use rebuild::{FoundBlock, Rebuilt};
-pub use rows::{NewStripe, Purpose};
+pub use rows::{CandidateRow, NewStripe, Purpose, Reason};
 pub use status::Counts;
 
 use backend::{Backend, Redb};
@@ -88,8 +97,9 @@ impl Catalog {
     fn change<T>(&self, change: impl Fn(&Change) -> Result<T>) -> Result<T> {
         let mut result = None;
         self.backend.change(&mut |txn| {
-            result = Some(change(&Change(txn))?);
-            Ok(())
+            let txn = Change::new(txn);
+            result = Some(change(&txn)?);
+            if txn.has_written() { txn.count_itself() } else { Ok(()) }
         })?;
         result.ok_or_else(|| CatalogError::Bug("a back end ran no change".to_owned()))
     }

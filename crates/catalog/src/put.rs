@@ -4,7 +4,7 @@ use crate::error::{CatalogError, Result};
 use crate::rows::{MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
-use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Sums};
+use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Stamp, Sums};
 use std::collections::BTreeSet;
 
 /// Bytes of an object's name.
@@ -86,14 +86,15 @@ impl Catalog {
         self.view(|txn| txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut))
     }
 
-    /// Notes that copies of a block may appear, and extends the put's lease. Durable before the plan goes out.
+    /// Notes that copies of a block may appear, and extends the put's lease. Durable before the plan goes out. Returns the
+    /// change that noted them: the copies' birth.
     pub fn plan_block(
         &self,
         put: PutId,
         planned: &PlannedBlock,
         now_ms: u64,
         lease_until_ms: u64,
-    ) -> Result<()> {
+    ) -> Result<Stamp> {
         self.change(|txn| {
             let mut row = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
             check_block(&row, planned)?;
@@ -104,11 +105,12 @@ impl Catalog {
                 txn.plan_copy(BlockCopy { block, node, generation: FIRST_GENERATION }, now_ms)?;
             }
             let row = PutBlockRow { index, stored_bytes, sums, last, nodes, flow };
-            txn.put(&PutBlockKey { put, block }, &row)
+            txn.put(&PutBlockKey { put, block }, &row)?;
+            txn.stamp()
         })
     }
 
-    /// Makes the version visible and its predecessor garbage.
+    /// Makes the version visible, and the copies of its predecessor candidates.
     ///
     /// A version that began before the present one is overwritten at once: both puts were under way together, and this
     /// one counts as the earlier.
@@ -160,7 +162,7 @@ impl Catalog {
         })
     }
 
-    /// Gives a put up; what it wrote is garbage. No error if it is not pending.
+    /// Gives a put up; what it wrote are candidates. No error if it is not pending.
     pub fn abort_put(&self, put: PutId, now_ms: u64) -> Result<()> {
         self.change(|txn| {
             let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
@@ -175,11 +177,12 @@ impl Catalog {
     }
 }
 
-/// Removes the rows of a put; copies that are still planned become garbage.
+/// Removes the rows of a put; copies that are still planned become candidates.
 fn end_put(txn: &Change, put: PutId, planned: &[(PutBlockKey, PutBlockRow)], now_ms: u64) -> Result<()> {
     for (key, row) in planned {
         for &node in &row.nodes {
-            txn.give_up_copy(BlockCopy { block: key.block, node, generation: FIRST_GENERATION }, now_ms)?;
+            let copy = BlockCopy { block: key.block, node, generation: FIRST_GENERATION };
+            txn.give_up_copy(copy, row.stored_bytes, now_ms)?;
         }
         txn.remove::<PutBlockRow>(key)?;
     }

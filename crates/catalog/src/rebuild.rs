@@ -241,6 +241,7 @@ impl Sight {
                 sums: facts.sums,
                 last_generation,
                 locations: copies.iter().filter(counts).copied().collect(),
+                flawed: Vec::new(),
                 replicas,
                 part: facts.part.clone(),
                 stripe,

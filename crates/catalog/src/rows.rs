@@ -12,14 +12,18 @@ pub use job::{JobRow, RecoveryRow};
 
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
-use model::{BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
+use model::{
+    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, Stamp, StripeId, Sums,
+    Term,
+};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Version of the whole catalog: which tables there are and what they mean.
-pub(crate) const CATALOG_FORMAT: u32 = 2;
+pub(crate) const CATALOG_FORMAT: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 16] = [
+pub(crate) const TABLES: [&str; 19] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -31,11 +35,14 @@ pub(crate) const TABLES: [&str; 16] = [
     PlannedRow::TABLE,
     IntentRow::TABLE,
     JobRow::TABLE,
-    GarbageRow::TABLE,
+    CandidateRow::TABLE,
     LinksRow::TABLE,
     AuditRow::TABLE,
     LeavingRow::TABLE,
     TaskRow::TABLE,
+    HistoryRow::TABLE,
+    TermRow::TABLE,
+    SafeModeRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -148,10 +155,45 @@ pub(crate) struct LeavingRow {
     pub since_ms: u64,
 }
 
-/// A copy that has to go.
+/// A copy that is not counted on any more, and goes when everything that letting go asks for holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct GarbageRow {
+pub struct CandidateRow {
+    /// Since when.
     pub since_ms: u64,
+    /// What made it superfluous.
+    #[serde(with = "form")]
+    pub reason: Reason,
+    /// The room it takes up; 0 if nobody knows.
+    pub stored_bytes: u64,
+    /// Its node was told to delete it, and has not answered.
+    pub is_ordered: bool,
+}
+
+/// What made a copy superfluous.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// Its object was deleted or overwritten, or its stripe dropped.
+    Deleted,
+    /// A put or an order ended without it.
+    GivenUp,
+    /// Another copy has taken its place.
+    Surplus,
+    /// Its block was archived, and another copy kept.
+    Archived,
+    /// It came from somewhere, and its block is placed elsewhere.
+    Found,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Deleted => "its object was deleted or overwritten",
+            Reason::GivenUp => "what was to write it was given up",
+            Reason::Surplus => "another copy has taken its place",
+            Reason::Archived => "its block was archived",
+            Reason::Found => "its block is placed elsewhere",
+        })
+    }
 }
 
 /// What the operator knows of the links, in Mb/s: one row.
@@ -165,6 +207,34 @@ pub struct LinksRow {
     pub up: Option<Vec<Option<f64>>>,
     /// What each node receives in all.
     pub down: Option<Vec<Option<f64>>>,
+}
+
+/// The present term, and how many changes it has seen: one row.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct HistoryRow {
+    #[serde(with = "form")]
+    pub term: Term,
+    pub change: u64,
+}
+
+/// A term that has ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct TermRow {
+    pub word: u64,
+    pub changes: u64,
+}
+
+/// The history may be broken: one row, as long as it may be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SafeModeRow {
+    /// Since when.
+    pub since_ms: u64,
+    /// Who said so.
+    #[serde(with = "form")]
+    pub node: NodeId,
+    /// The change that the node has heard of, and of which nothing is known here.
+    #[serde(with = "form")]
+    pub heard: Stamp,
 }
 
 /// Key of the one meta row.
@@ -204,16 +274,19 @@ tables! {
     PlannedRow, "planned", BlockCopy;
     IntentRow, "intents", FlowId;
     JobRow, "jobs", u64;
-    GarbageRow, "garbage", BlockCopy;
+    CandidateRow, "candidates", BlockCopy;
     LinksRow, "links", MetaKey;
     AuditRow, "audit", u64;
     LeavingRow, "leaving", NodeId;
     TaskRow, "tasks", String;
+    HistoryRow, "history", MetaKey;
+    TermRow, "terms", u64;
+    SafeModeRow, "safe-mode", MetaKey;
 }
 
 as_they_are! {
-    MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow GarbageRow LinksRow
-    AuditRow LeavingRow TaskRow
+    MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
+    AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow
 }
 
 impl Key for MetaKey {

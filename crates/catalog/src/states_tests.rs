@@ -2,17 +2,17 @@
 
 use crate::backend::{Backend, Memory, Redb};
 use crate::error::Result;
-use crate::rows::{GarbageRow, IntentRow, PlannedRow, PutRow, StripeRow};
+use crate::rows::{CandidateRow, IntentRow, PlannedRow, PutRow, StripeRow};
 use crate::table::{Read, Snapshot};
 use crate::{
     Catalog, CommittedBlock, FIRST_GENERATION, FoundBlock, Intent, NewPut, NewStripe, PlannedBlock, Purpose,
-    Staged,
+    Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
 use model::{
-    BlockCopy, BlockFacts, BlockId, ClusterId, Contents, FlowId, Location, MemberState, NodeId, Part, PutId,
-    StripeId, Sums,
+    BlockCopy, BlockFacts, BlockId, ClusterId, Contents, Flaw, FlowId, Location, MemberState, NodeId, Part,
+    PutId, StripeId, Sums,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,10 +40,21 @@ fn states(txn: &Snapshot) -> Result<States> {
         assert_eq!(before, None, "{copy:?} is in two states");
     };
     txn.all::<PlannedRow>(&[])?.into_iter().for_each(|(key, _)| copy(key, "planned"));
-    txn.all::<GarbageRow>(&[])?.into_iter().for_each(|(key, _)| copy(key, "garbage"));
+    for (key, row) in txn.all::<CandidateRow>(&[])? {
+        copy(key, if row.is_ordered { "ordered" } else { "candidate" });
+    }
     let blocks = txn.all::<BlockFacts>(&[])?;
     let locations = blocks.iter().flat_map(|(block, row)| row.locations.iter().map(|l| l.copy_of(*block)));
     locations.for_each(|key| copy(key, "location"));
+    for (block, row) in &blocks {
+        for flawed in &row.flawed {
+            let state = match flawed.flaw {
+                Flaw::Missing => "missing",
+                Flaw::Damaged => "damaged",
+            };
+            copy(flawed.location.copy_of(*block), state);
+        }
+    }
     for (block, row) in blocks {
         let state = match row.stripe {
             _ if row.dead => "dead",
@@ -155,7 +166,7 @@ impl Watched {
 
     fn encode(&mut self, data: BlockId) {
         let intent = self.encoding(&[(data, REPLICAS[0])], Some(PARITY_NODE));
-        self.commit_all(&intent, &[]);
+        self.commit_all(&intent, &[REPLICAS[0], PARITY_NODE]);
     }
 
     fn repair(&mut self, block: BlockId) -> Intent {
@@ -175,9 +186,13 @@ fn puts_and_deletes(w: &mut Watched) {
     w.put("a");
     w.commit(earlier, &REPLICAS);
     w.act("delete", |c| c.delete("a", NOW)).unwrap();
-    let garbage = w.catalog.due_garbage(&REPLICAS.into(), NOW, 100).unwrap();
-    let copies: Vec<BlockCopy> = garbage.into_values().flatten().collect();
-    w.act("garbage_deleted", |c| c.garbage_deleted(&copies)).unwrap();
+    let copies = w.catalog.due_candidates(&REPLICAS.into(), NOW, 100, &BTreeSet::new()).unwrap();
+    let sight = Sight { compared: REPLICAS.into(), ..Sight::default() };
+    let orders = w.act("order", |c| c.order(&copies, &sight)).unwrap();
+    assert_eq!((orders.go, orders.wait.len()), (copies.clone(), 0));
+    let (refused, gone) = copies.split_first().unwrap();
+    w.act("refused", |c| c.refused(&[*refused])).unwrap();
+    w.act("deleted", |c| c.deleted(gone)).unwrap();
 }
 
 fn encodings(w: &mut Watched) {
@@ -201,7 +216,7 @@ fn deaths(w: &mut Watched) {
     for overwrite in [false, true] {
         let blocks = [w.put("c"), w.put("d")];
         let intent = w.encoding(&[(blocks[0], REPLICAS[0]), (blocks[1], REPLICAS[1])], None);
-        w.commit_all(&intent, &[]);
+        w.commit_all(&intent, &REPLICAS);
         for name in ["c", "d"] {
             if overwrite {
                 w.put(name);
@@ -234,9 +249,37 @@ fn repairs(w: &mut Watched) {
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
     w.repair(block);
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
-    assert!(w.act("drop_damaged", |c| c.drop_damaged(block, REPLICAS[1], |_| true, NOW)).unwrap());
-    let lost = [BlockCopy { block, node: REPLICAS[2], generation: FIRST_GENERATION }];
-    assert_eq!(w.act("forget_missing", |c| c.forget_missing(&lost)).unwrap(), 1);
+    flaws(w);
+}
+
+fn flaws(w: &mut Watched) {
+    let at = |block, node| BlockCopy { block, node, generation: FIRST_GENERATION };
+    for flaw in [Flaw::Damaged, Flaw::Missing] {
+        let block = w.put("e");
+        let copy = at(block, REPLICAS[1]);
+        assert_eq!(w.act("note_flaws", |c| c.note_flaws(&[copy], flaw)).unwrap(), [copy]);
+        // It is whole after all, or comes back.
+        assert!(w.act("take_back", |c| c.take_back(&copy, &[], &REPLICAS.into(), NOW)).unwrap());
+        w.act("note_flaws", |c| c.note_flaws(&[copy], flaw)).unwrap();
+        // Another copy takes its place.
+        let intent =
+            w.act("begin", |c| c.begin(FLOW, 1, &Purpose::Repair { replaces: None }, &[(block, FREE)], NOW));
+        w.commit_all(&intent.unwrap(), &REPLICAS);
+        let block = w.put("f");
+        w.act("note_flaws", |c| c.note_flaws(&[at(block, REPLICAS[1])], flaw)).unwrap();
+        w.act("delete", |c| c.delete("f", NOW)).unwrap();
+        let block = w.put("f");
+        w.act("note_flaws", |c| c.note_flaws(&[at(block, REPLICAS[1])], flaw)).unwrap();
+        w.put("f");
+    }
+    // A dead node had a copy, and there are enough others.
+    let block = w.put("e");
+    let intent =
+        w.act("begin", |c| c.begin(FLOW, 1, &Purpose::Repair { replaces: None }, &[(block, FREE)], NOW));
+    w.commit_all(&intent.unwrap(), &REPLICAS);
+    let (surplus, living) = (at(block, REPLICAS[0]), BTreeSet::from([REPLICAS[1], REPLICAS[2], FREE]));
+    assert!(w.act("drop_surplus", |c| c.drop_surplus(&surplus, &living, NOW)).unwrap());
+    assert!(!w.act("drop_surplus", |c| c.drop_surplus(&surplus, &living, NOW)).unwrap());
 }
 
 fn inventories(w: &mut Watched) {

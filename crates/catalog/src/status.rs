@@ -3,10 +3,11 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::blocks::referenced;
+use crate::candidates::Waiting;
 use crate::error::Result;
-use crate::rows::{GarbageRow, ObjectRow, PlannedRow, StripeRow};
+use crate::rows::{CandidateRow, ObjectRow, PlannedRow, StripeRow};
 use crate::table::{Read, Row};
-use model::{BlockFacts, MemberState, NodeId};
+use model::{BlockFacts, Flaw, MemberState, NodeId};
 use std::collections::BTreeSet;
 
 /// Counts over the whole catalog.
@@ -18,8 +19,12 @@ pub struct Counts {
     pub blocks: u64,
     /// Encoded stripes.
     pub stripes: u64,
-    /// Copies that have to go.
-    pub garbage: u64,
+    /// Copies that are to go.
+    pub candidates: Waiting,
+    /// Copies that their nodes have lost.
+    pub lost_copies: u64,
+    /// Copies that their nodes have found damaged.
+    pub damaged_copies: u64,
     /// Copies that plans are to write, neither committed nor given up.
     pub in_flight: u64,
     /// Blocks without a living copy.
@@ -39,12 +44,22 @@ impl Catalog {
         self.view(|txn| {
             let mut counts = Counts {
                 objects: txn.count::<ObjectRow>()?,
-                garbage: txn.count::<GarbageRow>()?,
                 in_flight: txn.count::<PlannedRow>()?,
                 ..Counts::default()
             };
+            txn.scan::<CandidateRow>(&[], |_, row| {
+                counts.candidates.copies += 1;
+                counts.candidates.bytes += row.stored_bytes;
+                Ok(Scan::Next)
+            })?;
             txn.scan::<BlockFacts>(&[], |_, row| {
                 counts.blocks += 1;
+                for flawed in &row.flawed {
+                    match flawed.flaw {
+                        Flaw::Missing => counts.lost_copies += 1,
+                        Flaw::Damaged => counts.damaged_copies += 1,
+                    }
+                }
                 if row.stripe.is_none() && !row.lives(living) {
                     counts.missing += 1;
                     counts.unrecoverable += 1;

@@ -6,6 +6,7 @@
 use crate::backend::{Rows, RowsMut, Scan, Visit};
 use crate::error::{CatalogError, Result};
 use crate::form::Stored;
+use std::cell::Cell;
 
 /// A kind of row: its table, key and version.
 pub(crate) trait Row: Stored {
@@ -75,7 +76,11 @@ pub(crate) trait Read {
 pub(crate) struct Snapshot<'a>(pub &'a dyn Rows);
 
 /// One transaction: all of it becomes durable, or none.
-pub(crate) struct Change<'a>(pub &'a dyn RowsMut);
+pub(crate) struct Change<'a> {
+    rows: &'a dyn RowsMut,
+    /// Whether it has written or removed a row.
+    wrote: Cell<bool>,
+}
 
 impl Read for Snapshot<'_> {
     fn rows(&self) -> &dyn Rows {
@@ -85,11 +90,20 @@ impl Read for Snapshot<'_> {
 
 impl Read for Change<'_> {
     fn rows(&self) -> &dyn Rows {
-        self.0
+        self.rows
     }
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    pub(crate) fn new(rows: &'a dyn RowsMut) -> Change<'a> {
+        Change { rows, wrote: Cell::new(false) }
+    }
+
+    /// Whether anything is other than before.
+    pub(crate) fn has_written(&self) -> bool {
+        self.wrote.get()
+    }
+
     pub(crate) fn put<R: Row>(&self, key: &R::Key, row: &R) -> Result<()> {
         let value = postcard::to_extend(&row.form(), vec![R::VERSION]);
         let value = value.map_err(|e| CatalogError::Bug(e.to_string()))?;
@@ -97,12 +111,15 @@ impl Change<'_> {
     }
 
     pub(crate) fn raw_put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
-        self.0.put(table, key, value)
+        self.wrote.set(true);
+        self.rows.put(table, key, value)
     }
 
     /// Whether there was such a row.
     pub(crate) fn remove<R: Row>(&self, key: &R::Key) -> Result<bool> {
-        self.0.remove(R::TABLE, &key.to_bytes())
+        let was_there = self.rows.remove(R::TABLE, &key.to_bytes())?;
+        self.wrote.set(self.wrote.get() || was_there);
+        Ok(was_there)
     }
 }
 

@@ -137,7 +137,8 @@ fn status_json(status: &ClusterStatus) -> Value {
             throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks)
     };
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
-    fields!(status => objects blocks stripes garbage in_flight missing_blocks unrecoverable_blocks quarantined;
+    fields!(status => objects blocks stripes garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
+        unrecoverable_blocks quarantined;
         "cluster": hex(&status.cluster), "nodes": nodes)
 }
 
@@ -178,12 +179,17 @@ fn status_text(status: &ClusterStatus) -> String {
             status.missing_blocks, status.unrecoverable_blocks
         );
     }
-    let corrupt: usize =
-        status.nodes.iter().filter_map(|n| n.status.as_ref()).map(|s| s.corrupt_blocks.len()).sum();
-    if corrupt > 0 {
+    if status.lost_copies + status.damaged_copies > 0 {
         text += &format!(
-            "attention: {corrupt} corrupt blocks were found; 'stripeline repair block' restores them\n"
+            "attention: {} copies are missing and {} damaged; nothing counts on them, and others are made in their place\n",
+            status.lost_copies, status.damaged_copies
         );
+    }
+    if status.garbage > 0 {
+        let waits =
+            status.tasks.iter().find(|task| task.name == "gc").map_or("", |task| task.detail.as_str());
+        text += &format!("{} superfluous copies ({}) are kept", status.garbage, Size(status.garbage_bytes));
+        text += &(if waits.is_empty() { "\n".to_owned() } else { format!(": {waits}\n") });
     }
     for node in &status.nodes {
         let halves = node.status.as_ref().map_or(0, |s| s.half_blocks);

@@ -1,11 +1,10 @@
-//! Damaged copies: they go if their blocks can be had without them, and the blocks are repaired one after another.
+//! Damaged copies: they are noted as flawed, and their blocks are repaired one after another. Nothing is deleted for it:
+//! that is the collector's business, when others stand in for the copy.
 
 use crate::cluster::Cluster;
-use crate::error::{CoordinatorError, Result};
-use crate::records::{Records, now_ms};
+use crate::records::Records;
 use catalog::{Catalog, CatalogError};
-use model::{BlockFacts, BlockId, Cause, Fault, NodeId, Peer};
-use plan::decide::Planner;
+use model::{BlockId, Cause, Fault, Flaw, NodeId, Peer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,15 +16,14 @@ const MAX_DAMAGED: usize = 1024;
 pub(crate) struct Damaged {
     records: Records,
     cluster: Arc<Cluster>,
-    planner: Arc<Planner>,
-    /// Blocks that lost a damaged copy and wait for their repair.
+    /// Blocks that lack a copy and wait for their repair.
     waiting: Mutex<VecDeque<BlockId>>,
 }
 
 impl Damaged {
     /// Nothing is damaged as far as is known.
-    pub fn new(records: Records, cluster: Arc<Cluster>, planner: Arc<Planner>) -> Damaged {
-        Damaged { records, cluster, planner, waiting: Mutex::default() }
+    pub fn new(records: Records, cluster: Arc<Cluster>) -> Damaged {
+        Damaged { records, cluster, waiting: Mutex::default() }
     }
 
     /// Whether there was room for it.
@@ -43,7 +41,7 @@ impl Damaged {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Learns from a fault: suspects an edge, drops a damaged copy.
+    /// Learns from a fault: suspects an edge, notes a damaged copy.
     pub async fn learn(&self, fault: &Fault) {
         for node in self.cluster.health.suspect(fault) {
             tracing::warn!(%node, "quarantined: suspected on two edges");
@@ -52,44 +50,36 @@ impl Damaged {
             (fault.cause, fault.suspect, fault.block)
             && same == node.into()
         {
-            self.drop_copy(block, node).await;
+            self.found(block, node).await;
         }
     }
 
-    /// A node's copy of a block is damaged: it goes, and is repaired, if the block can be had without it.
-    pub async fn drop_copy(&self, block: BlockId, node: NodeId) {
-        match self.try_drop(block, node).await {
-            Ok(false) => {}
-            Ok(true) => {
-                tracing::warn!(%block, %node, "damaged copy dropped");
-                if !self.add(block) {
-                    tracing::warn!(%block, "too many damaged blocks wait for repair; repair this one by hand");
-                }
+    /// A node says that its copy of a block is damaged: it is counted on no more, and the block is repaired.
+    pub async fn found(&self, block: BlockId, node: NodeId) {
+        let note = move |catalog: &Catalog| {
+            let facts = match catalog.placement(block) {
+                Err(CatalogError::NoSuchBlock(_)) => return Ok(Vec::new()),
+                placement => placement?.facts,
+            };
+            match facts.on(node) {
+                Some(location) => catalog.note_flaws(&[location.copy_of(block)], Flaw::Damaged),
+                None => Ok(Vec::new()),
             }
-            Err(error) => tracing::warn!(%block, %node, %error, "a damaged copy could not be dropped"),
+        };
+        match self.records.run(note).await {
+            Ok(noted) if noted.is_empty() => {}
+            Ok(_) => {
+                tracing::warn!(%block, %node, "a copy is damaged");
+                self.repair(block);
+            }
+            Err(error) => tracing::warn!(%block, %node, %error, "a damaged copy could not be noted"),
         }
     }
 
-    async fn try_drop(&self, block: BlockId, node: NodeId) -> Result<bool> {
-        let placement = match self.records.run(move |catalog| catalog.placement(block)).await {
-            Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => return Ok(false),
-            placement => placement?,
-        };
-        let mut living = self.cluster.view().living();
-        living.remove(&node);
-        let rebuildable = placement.stripe.as_ref().is_some_and(|stripe| {
-            let index = usize::from(stripe.index);
-            let mut usable = stripe.usable(&living);
-            if let Some(own) = usable.get_mut(index) {
-                *own = false;
-            }
-            self.planner.codes.recoverable(&stripe.code, &usable).get(index) == Some(&true)
-        });
-        let now_ms = now_ms();
-        let drop = move |catalog: &Catalog| {
-            let is_safe = |row: &BlockFacts| rebuildable || row.lives(&living);
-            catalog.drop_damaged(block, node, is_safe, now_ms)
-        };
-        self.records.run(drop).await
+    /// The block lacks a copy.
+    pub fn repair(&self, block: BlockId) {
+        if !self.add(block) {
+            tracing::warn!(%block, "too many damaged blocks wait for repair; repair this one by hand");
+        }
     }
 }

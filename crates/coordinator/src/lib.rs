@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What holds: before a plan that writes is handed out, the copies that it will write are durable in the catalog; a copy
-//! becomes a location, or garbage, in one transaction; garbage goes only after a grace, and on proof that nothing rests on it.
+//! becomes a location, or a candidate, in one transaction; a candidate goes only after a grace, and on proof that nothing rests on it.
 //! So whatever dies, nothing that was acknowledged is lost and nothing that was written is forgotten.
 //!
 //! Absent: block data, and any socket to a data port. Internal: the program and tests start it; others talk to it through
@@ -19,11 +19,11 @@ mod attempt;
 mod audit;
 mod background;
 mod cluster;
+mod collector;
 pub mod config;
 mod damaged;
 mod error;
 mod explain;
-mod garbage;
 mod job;
 mod jobs;
 mod membership;
@@ -43,8 +43,8 @@ use audit::Audit;
 use background::PutReaper;
 use catalog::Catalog;
 use cluster::Cluster;
+use collector::{Collector, Garbage};
 use damaged::Damaged;
-use garbage::{Collector, Garbage};
 use jobs::{DamagedRepairs, Jobs, Recoverer};
 use membership::Membership;
 use model::ClusterId;
@@ -89,6 +89,8 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     let disk = Arc::clone(&config.disk);
     let opened = tokio::task::spawn_blocking(move || {
         let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
+        let term = catalog.begin_term(rand::random(), 0)?;
+        tracing::info!(%term, "a new term");
         catalog.give_up_flows(now_ms())?;
         Ok::<_, CoordinatorError>(catalog)
     });
@@ -124,7 +126,7 @@ fn build(config: Config, catalog: Catalog) -> Result<(Service, Records, Arc<Grou
     let next_audit = catalog.audit_end()?;
     let records = Records::of(catalog);
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
-    let damaged = Arc::new(Damaged::new(records.clone(), Arc::clone(&cluster), Arc::clone(&planner)));
+    let damaged = Arc::new(Damaged::new(records.clone(), Arc::clone(&cluster)));
     let garbage = Arc::new(Garbage::new(records.clone(), Arc::clone(&cluster), config.garbage_grace_ms));
     let attempts = Arc::new(Attempts {
         records: records.clone(),

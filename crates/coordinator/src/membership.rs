@@ -1,12 +1,12 @@
 //! Nodes come, report, and say what they hold.
 
 use crate::cluster::Cluster;
+use crate::collector::Garbage;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
-use crate::garbage::Garbage;
 use crate::records::{Records, now_ms};
 use catalog::rows::NodeRow;
-use model::{BlockCopy, BlockId, ClusterId, NodeId};
+use model::{BlockCopy, BlockId, ClusterId, Flaw, NodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Membership {
         };
         for block in damaged {
             let block = BlockId::from_slice(&block)?;
-            self.damaged.drop_copy(block, node).await;
+            self.damaged.found(block, node).await;
         }
         Ok(proto::HeartbeatReply { register_again: false })
     }
@@ -169,11 +169,14 @@ impl Membership {
             }
             let is_gone = |copy: &BlockCopy| !held.contains(copy) && !damaged.contains(&copy.block);
             let missing: Vec<BlockCopy> = missing.into_iter().filter(is_gone).collect();
-            self.records.run(move |catalog| catalog.forget_missing(&missing)).await
+            self.records.run(move |catalog| catalog.note_flaws(&missing, Flaw::Missing)).await
         };
         match outcome.await {
-            Ok(0) => {}
-            Ok(lost) => tracing::warn!(%node, lost, "copies that this node should have are gone"),
+            Ok(lost) if lost.is_empty() => {}
+            Ok(lost) => {
+                tracing::warn!(%node, lost = lost.len(), "copies that this node should have are missing");
+                lost.iter().for_each(|copy| self.damaged.repair(copy.block));
+            }
             Err(error) => tracing::warn!(%node, %error, "the node could not be asked for missing copies"),
         }
     }

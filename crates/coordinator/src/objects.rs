@@ -86,7 +86,7 @@ impl Objects {
         let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
         let now = now_ms();
         let lease_until_ms = now.saturating_add(self.config.put_lease_ms);
-        self.records.run(move |catalog| catalog.plan_block(put, &row, now, lease_until_ms)).await?;
+        self.records.run(move |c| c.plan_block(put, &row, now, lease_until_ms)).await?;
         Ok(proto::PlanReply {
             plan: Some(wire::codec::plan::encode(&planned.plan)),
             note,
@@ -164,7 +164,13 @@ impl Objects {
         let held: Vec<_> = request.held.iter().map(held).collect();
         let read =
             ReadRequest { flow, offset, length, held: &held, room_bytes, scheme, avoid: &avoid, slices };
-        let read = self.planner.read(&view, &placement, &read, &mut token)?;
+        let read = match self.planner.read(&view, &placement, &read, &mut token) {
+            // What is sound of damaged copies is better than nothing.
+            Err(DecideError::Unrecoverable { .. }) => {
+                self.planner.read(&view, &placement.in_the_last_resort(), &read, &mut token)?
+            }
+            read => read?,
+        };
         if let Some(planned) = &read.planned {
             self.cluster.health.mark(&planned.plan.flow, Peer::Client);
         }

@@ -39,6 +39,24 @@ impl BlockCopy {
     }
 }
 
+/// Why a copy does not count, though its block still has it noted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Flaw {
+    /// Its node, asked twice for all that it has, did not name it.
+    Missing,
+    /// Its node read it twice, and a checksum failed. What is sound of it can still be read.
+    Damaged,
+}
+
+/// A copy that is neither a source nor redundancy, until it is found whole again or another one has taken its place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Flawed {
+    /// Which one.
+    pub location: Location,
+    /// What is wrong with it.
+    pub flaw: Flaw,
+}
+
 /// A copy of a block as a node stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredCopy {
@@ -151,8 +169,10 @@ pub struct BlockFacts {
     /// The highest generation that was ever given to a copy. Two copies of a block share one only if the same put wrote
     /// them, so (block, node, generation) is written at most once and a late deletion cannot hit a later copy.
     pub last_generation: u64,
-    /// Its copies.
+    /// Its copies that are counted on.
     pub locations: Vec<Location>,
+    /// Those that are not, and that no other one has replaced yet.
+    pub flawed: Vec<Flawed>,
     /// Copies wanted while the block is in no stripe.
     pub replicas: u32,
     /// `None` for a parity.
@@ -168,8 +188,8 @@ impl BlockFacts {
     pub fn new(stored_bytes: u64, sums: Sums, locations: Vec<Location>) -> BlockFacts {
         let last_generation = locations.iter().map(|l| l.generation).max().unwrap_or(0);
         let replicas = u32::try_from(locations.len()).unwrap_or(u32::MAX);
-        let (part, stripe, dead) = (None, None, false);
-        BlockFacts { stored_bytes, sums, last_generation, locations, replicas, part, stripe, dead }
+        let (flawed, part, stripe, dead) = (Vec::new(), None, None, false);
+        BlockFacts { stored_bytes, sums, last_generation, locations, flawed, replicas, part, stripe, dead }
     }
 
     /// The copy on a node.
@@ -182,10 +202,26 @@ impl BlockFacts {
         self.locations.iter().any(|l| living.contains(&l.node))
     }
 
-    /// Whether it has fewer living copies than it is to have: outside a stripe those that its put asked for.
+    /// Copies that it is to have: outside a stripe those that its put asked for.
+    pub fn wanted(&self) -> usize {
+        if self.stripe.is_some() { 1 } else { self.replicas as usize }
+    }
+
+    /// Whether it has fewer living copies than it is to have.
     pub fn is_in_need(&self, living: &BTreeSet<NodeId>) -> bool {
-        let wanted = if self.stripe.is_some() { 1 } else { self.replicas as usize };
-        self.locations.iter().filter(|l| living.contains(&l.node)).count() < wanted
+        self.locations.iter().filter(|l| living.contains(&l.node)).count() < self.wanted()
+    }
+
+    /// What is wrong with that copy, if it is known to be flawed.
+    pub fn flaw_of(&self, location: Location) -> Option<Flaw> {
+        self.flawed.iter().find(|flawed| flawed.location == location).map(|flawed| flawed.flaw)
+    }
+
+    /// The same with damaged copies among those that can be read: what is sound of them is better than nothing.
+    pub fn in_the_last_resort(&self) -> BlockFacts {
+        let damaged = self.flawed.iter().filter(|flawed| flawed.flaw == Flaw::Damaged);
+        let locations = self.locations.iter().copied().chain(damaged.map(|flawed| flawed.location));
+        BlockFacts { locations: locations.collect(), ..self.clone() }
     }
 
     /// The copy at `location`, as its node stores it.

@@ -34,6 +34,18 @@ pub struct StripePlacement {
     pub holders: BTreeSet<NodeId>,
 }
 
+impl Placement {
+    /// The same with damaged copies among those that can be read, its stripe's too.
+    pub fn in_the_last_resort(&self) -> Placement {
+        let member = |(block, facts): &(BlockId, BlockFacts)| (*block, facts.in_the_last_resort());
+        let stripe = self.stripe.as_ref().map(|stripe| StripePlacement {
+            members: stripe.members.iter().map(|state| state.map(member)).collect(),
+            ..stripe.clone()
+        });
+        Placement { block: self.block, facts: self.facts.in_the_last_resort(), stripe }
+    }
+}
+
 impl StripePlacement {
     /// Its blocks that are stored.
     pub fn stored(&self) -> impl Iterator<Item = &(BlockId, BlockFacts)> {

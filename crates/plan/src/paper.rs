@@ -212,6 +212,7 @@ fn placement(paper: &Paper, n: usize, stripe: usize, draw: &mut Draw) -> Placeme
         },
         last_generation: 1,
         locations: vec![Location { node: nodes[index], generation: 1 }],
+        flawed: Vec::new(),
         replicas: 1,
         part: Some(Part {
             name: format!("object-{stripe}"),

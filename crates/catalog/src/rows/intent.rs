@@ -2,7 +2,7 @@
 
 use super::StripeRow;
 use crate::form;
-use model::{BlockCopy, BlockId, MemberState, NodeId, StripeId};
+use model::{BlockCopy, BlockId, MemberState, NodeId, Stamp, StripeId};
 use serde::{Deserialize, Serialize};
 
 /// An order of the coordinator under way: what its flow may write, and what that is for.
@@ -12,6 +12,8 @@ pub(crate) struct IntentRow {
     pub purpose: Purpose,
     #[serde(with = "form")]
     pub copies: Vec<BlockCopy>,
+    #[serde(with = "form")]
+    pub birth: Stamp,
 }
 
 /// What an order makes.

@@ -2,4 +2,5 @@
 
 #![allow(missing_docs)]
 
+mod laws;
 mod other_back_end;

@@ -7,12 +7,12 @@ use catalog::backend::{Backend, Memory, Redb, Rows, RowsMut, Scan, Visit};
 use catalog::rows::ObjectRow;
 use catalog::{
     Catalog, CatalogError, CommittedBlock, Counts, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock,
-    Purpose, Result, Staged, restore,
+    Purpose, Result, Sight, Staged, Waiting, restore,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 /// Table and key.
@@ -197,25 +197,27 @@ fn encode(catalog: &Catalog, data: [BlockId; 2], parity: BlockId) -> Result<()> 
     let intent = catalog.begin(FlowId(parity.0), 1, &purpose, &[(parity, PARITY_NODE)], NOW_MS)?;
     let staged = |&copy: &BlockCopy| Staged { copy, stored_bytes: BYTES, sums: Sums::default() };
     let staged: Vec<Staged> = intent.copies.iter().map(staged).collect();
-    catalog.commit(&intent, &staged, &REPLICAS.into(), NOW_MS).map(|_| ())
+    let living = REPLICAS.into_iter().chain([PARITY_NODE]).collect();
+    catalog.commit(&intent, &staged, &living, NOW_MS).map(|_| ())
 }
 
-/// Puts, an encoding, a delete, garbage that goes and garbage that stays, a repair and a put that have not ended.
+/// Puts, an encoding, a delete, candidates that go and those that stay, a repair and a put that have not ended.
 fn live(catalog: &Catalog) -> Result<()> {
     let data = [put(catalog, "a", 1)?, put(catalog, "b", 2)?];
     encode(catalog, data, BlockId(3))?;
     put(catalog, "c", 4)?;
     catalog.delete("c", NOW_MS)?;
-    let gone = garbage(catalog, &[REPLICAS[0]])?;
-    catalog.garbage_deleted(&gone.into_values().flatten().collect::<Vec<_>>())?;
+    let gone = candidates(catalog, &[REPLICAS[0]])?;
+    let sight = Sight { compared: REPLICAS.into(), attested: catalog.witnesses(&gone)?, ..Sight::default() };
+    catalog.deleted(&catalog.order(&gone, &sight)?.go)?;
     let block = put(catalog, "d", 5)?;
     let purpose = Purpose::Repair { replaces: Some(REPLICAS[0]) };
     catalog.begin(FlowId(6), 1, &purpose, &[(block, FREE)], NOW_MS)?;
     plan(catalog, "e", 7).map(|_| ())
 }
 
-fn garbage(catalog: &Catalog, nodes: &[NodeId]) -> Result<BTreeMap<NodeId, Vec<BlockCopy>>> {
-    catalog.due_garbage(&nodes.iter().copied().collect(), NOW_MS, 100)
+fn candidates(catalog: &Catalog, nodes: &[NodeId]) -> Result<Vec<BlockCopy>> {
+    catalog.due_candidates(&nodes.iter().copied().collect(), NOW_MS, 100, &BTreeSet::new())
 }
 
 fn backup(catalog: &Catalog) -> Result<Vec<u8>> {
@@ -234,7 +236,7 @@ struct Seen {
     objects: Vec<ObjectRow>,
     /// Of each block of the objects, its facts and its stripe.
     placements: String,
-    garbage: BTreeMap<NodeId, Vec<BlockCopy>>,
+    candidates: Vec<BlockCopy>,
     backup: Vec<u8>,
 }
 
@@ -251,7 +253,7 @@ fn seen(catalog: &Catalog) -> Seen {
         counts: catalog.counts(&living, two_suffice).unwrap(),
         objects,
         placements: format!("{placements:?}"),
-        garbage: garbage(catalog, &REPLICAS).unwrap(),
+        candidates: candidates(catalog, &REPLICAS).unwrap(),
         backup: backup(catalog).unwrap(),
     }
 }
@@ -262,10 +264,18 @@ fn a_back_end_from_outside_lives_the_same_life() {
         live(&catalog).unwrap();
         seen(&catalog)
     });
-    // Garbage: two replicas of each block of the stripe and three of the deleted one, without the two of these on node 1.
+    // Candidates: two replicas of each block of the stripe and three of the deleted one, without the two of these on node 1.
     // That node is dead, and with it the first block of the stripe, which two others give.
-    let counts =
-        Counts { objects: 3, blocks: 4, stripes: 1, garbage: 5, in_flight: 4, missing: 1, unrecoverable: 0 };
+    let candidates = Waiting { copies: 5, bytes: 5 * BYTES };
+    let counts = Counts {
+        objects: 3,
+        blocks: 4,
+        stripes: 1,
+        candidates,
+        in_flight: 4,
+        missing: 1,
+        ..Counts::default()
+    };
     assert_eq!(journaled.counts, counts);
     assert_eq!(journaled, memory);
     assert_eq!(journaled, redb);

@@ -94,8 +94,11 @@ impl Attempt<'_> {
             _ if options.discard => None,
             Lack::Nothing => return Ok(Lacking::Nothing),
             Lack::Surplus(node) => {
-                let now_ms = now_ms();
-                records.run(move |c| c.drop_damaged(block, node, |_| true, now_ms)).await?;
+                let surplus = placement.facts.on(node).map(|location| location.copy_of(block));
+                let (now_ms, living) = (now_ms(), options.without_leaver(view));
+                if let Some(copy) = surplus {
+                    records.run(move |c| c.drop_surplus(&copy, &living, now_ms)).await?;
+                }
                 return Ok(Lacking::Nothing);
             }
             Lack::Copy(replaces) => replaces,

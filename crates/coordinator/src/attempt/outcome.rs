@@ -48,7 +48,7 @@ impl Attempt<'_> {
         for (block, refused) in self.with.records.run(commit).await? {
             match refused {
                 None => outcome.made.push(block),
-                // It came back, or was deleted: the copy is garbage already.
+                // It came back, or was deleted: the copy is a candidate already.
                 Some(why) => tracing::info!(%block, why, "not committed"),
             }
         }
@@ -65,9 +65,9 @@ impl Attempt<'_> {
                 tracing::warn!(?refused, "a discarded copy stays");
                 Ok(())
             }
-            Ok(_) => records.run(move |c| c.garbage_deleted(&[copy])).await,
+            Ok(_) => records.run(move |c| c.deleted(&[copy])).await,
             Err(error) => {
-                tracing::info!(%error, "a discarded copy stays until it is collected as garbage");
+                tracing::info!(%error, "a discarded copy stays until it is collected");
                 Ok(())
             }
         }

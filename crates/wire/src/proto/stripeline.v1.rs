@@ -1136,6 +1136,15 @@ pub struct ClusterStatus {
     /// copies that a plan told nodes to write, and that are neither committed nor given up
     #[prost(uint64, tag = "11")]
     pub in_flight: u64,
+    /// the room that copies take up that are to go, as far as it is known
+    #[prost(uint64, tag = "12")]
+    pub garbage_bytes: u64,
+    /// copies that their nodes, asked twice, did not have
+    #[prost(uint64, tag = "13")]
+    pub lost_copies: u64,
+    /// copies that their nodes found damaged
+    #[prost(uint64, tag = "14")]
+    pub damaged_copies: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeInfo {

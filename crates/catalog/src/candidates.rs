@@ -1,0 +1,133 @@
+//! Candidates: copies that are not counted on any more. They go only on the coordinator's word, when everything that
+//! `letting_go.rs` asks for holds, decided in one transaction for each order; until then a block in need takes them back.
+
+use crate::Catalog;
+use crate::backend::Scan;
+use crate::blocks::{referenced, stripe};
+use crate::error::Result;
+use crate::letting_go::{Case, Sight, Wait, may_go};
+use crate::rows::{CandidateRow, PlannedRow};
+use crate::table::Read;
+use model::{BlockCopy, BlockFacts, BlockId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was decided about candidates.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Orders {
+    /// These go; they are noted as ordered.
+    pub go: Vec<BlockCopy>,
+    /// These wait, and what for.
+    pub wait: Vec<(BlockCopy, Wait)>,
+}
+
+/// Candidates in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Copies.
+    pub copies: u64,
+    /// The room they take up, as far as their lengths are known.
+    pub bytes: u64,
+}
+
+impl Catalog {
+    /// Candidates on these nodes whose grace is over, at most `limit` for each node, those left out that `skip` names: what
+    /// waits does not hold up what comes after it.
+    pub fn due_candidates(
+        &self,
+        nodes: &BTreeSet<NodeId>,
+        before_ms: u64,
+        limit: usize,
+        skip: &BTreeSet<BlockCopy>,
+    ) -> Result<Vec<BlockCopy>> {
+        self.view(|txn| {
+            let (mut due, mut by_node) = (Vec::new(), BTreeMap::<NodeId, usize>::new());
+            txn.scan::<CandidateRow>(&[], |copy, row| {
+                if row.since_ms <= before_ms && nodes.contains(&copy.node) && !skip.contains(&copy) {
+                    let count = by_node.entry(copy.node).or_default();
+                    if *count < limit {
+                        *count += 1;
+                        due.push(copy);
+                    }
+                }
+                Ok(Scan::Next)
+            })?;
+            Ok(due)
+        })
+    }
+
+    /// Copies that their own nodes must have seen before any of these may be deleted.
+    pub fn witnesses(&self, copies: &[BlockCopy]) -> Result<BTreeSet<BlockCopy>> {
+        self.view(|txn| {
+            let mut witnesses = BTreeSet::new();
+            for copy in copies {
+                let Some(row) = txn.get::<BlockFacts>(&copy.block)? else { continue };
+                let others = match members(txn, &row)? {
+                    members if members.is_empty() => vec![(copy.block, row)],
+                    members => members,
+                };
+                let places = others.iter().flat_map(|(b, row)| row.locations.iter().map(|l| l.copy_of(*b)));
+                witnesses.extend(places.filter(|other| other != copy));
+            }
+            Ok(witnesses)
+        })
+    }
+
+    /// Decides about each of these copies, and notes those that go as ordered: from then on nothing counts on them, until
+    /// their node has answered.
+    pub fn order(&self, copies: &[BlockCopy], sight: &Sight) -> Result<Orders> {
+        self.change(|txn| {
+            let mut orders = Orders::default();
+            for &copy in copies {
+                // Taken back, or deleted, meanwhile.
+                let Some(row) = txn.get::<CandidateRow>(&copy)? else { continue };
+                let block = txn.get::<BlockFacts>(&copy.block)?;
+                let members =
+                    block.as_ref().map(|block| members(txn, block)).transpose()?.unwrap_or_default();
+                let case = Case {
+                    copy,
+                    since_ms: Some(row.since_ms),
+                    is_planned: txn.get::<PlannedRow>(&copy)?.is_some(),
+                    block: block.as_ref(),
+                    members: &members,
+                };
+                match may_go(&case, sight) {
+                    Ok(()) => {
+                        txn.put(&copy, &CandidateRow { is_ordered: true, ..row })?;
+                        orders.go.push(copy);
+                    }
+                    Err(wait) => orders.wait.push((copy, wait)),
+                }
+            }
+            Ok(orders)
+        })
+    }
+
+    /// The nodes have deleted these copies.
+    pub fn deleted(&self, copies: &[BlockCopy]) -> Result<()> {
+        self.change(|txn| copies.iter().try_for_each(|copy| txn.remove::<CandidateRow>(copy).map(|_| ())))
+    }
+
+    /// The nodes have refused to delete these copies, and do not go back to the order.
+    pub fn refused(&self, copies: &[BlockCopy]) -> Result<()> {
+        self.change(|txn| {
+            for copy in copies {
+                if let Some(row) = txn.get::<CandidateRow>(copy)? {
+                    txn.put(copy, &CandidateRow { is_ordered: false, ..row })?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Why a copy is a candidate, if it is one.
+    pub fn candidate(&self, copy: &BlockCopy) -> Result<Option<CandidateRow>> {
+        self.view(|txn| txn.get::<CandidateRow>(copy))
+    }
+}
+
+/// The stored members of a block's stripe.
+fn members(txn: &impl Read, row: &BlockFacts) -> Result<Vec<(BlockId, BlockFacts)>> {
+    let Some(place) = row.stripe else { return Ok(Vec::new()) };
+    let row = stripe(txn, place.stripe)?;
+    row.stored().map(|block| Ok((block, referenced(txn, block)?))).collect()
+}

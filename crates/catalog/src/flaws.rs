@@ -1,0 +1,107 @@
+//! Flaws: copies that a block still has noted, and that are not counted on. Nothing is deleted for a flaw; when another copy
+//! has taken the place of a flawed one, that one is a candidate.
+
+use crate::Catalog;
+use crate::blocks::holders;
+use crate::error::Result;
+use crate::rows::{CandidateRow, Reason};
+use crate::table::{Change, Read};
+use model::{BlockCopy, BlockFacts, Flaw, Flawed, Location, NodeId};
+use std::collections::BTreeSet;
+
+impl Catalog {
+    /// Notes what is wrong with copies that were counted on. Returns those that were.
+    pub fn note_flaws(&self, copies: &[BlockCopy], flaw: Flaw) -> Result<Vec<BlockCopy>> {
+        self.change(|txn| {
+            let mut noted = Vec::new();
+            for &copy in copies {
+                let Some(mut row) = txn.get_block(copy)? else { continue };
+                let location = copy.location();
+                if !row.locations.contains(&location) {
+                    continue;
+                }
+                row.locations.retain(|l| *l != location);
+                row.flawed.push(Flawed { location, flaw });
+                txn.set_block(copy.block, &row)?;
+                noted.push(copy);
+            }
+            Ok(noted)
+        })
+    }
+
+    /// A copy that its node has just read, and found whole, is counted on again if its block still needs it. In a
+    /// stripe it takes the place of those on dead nodes. `digest` is what its sidecar says. Whether it did.
+    pub fn take_back(
+        &self,
+        copy: &BlockCopy,
+        digest: &[u8],
+        living: &BTreeSet<NodeId>,
+        now_ms: u64,
+    ) -> Result<bool> {
+        self.change(|txn| {
+            let Some(mut row) = txn.get_block(*copy)? else { return Ok(false) };
+            let candidate = txn.get::<CandidateRow>(copy)?;
+            // What was ordered may be gone at any moment.
+            let is_known = match &candidate {
+                Some(candidate) => !candidate.is_ordered,
+                None => row.flaw_of(copy.location()).is_some(),
+            };
+            let is_the_block = row.sums.digest.is_none_or(|known| known == digest);
+            let has_place = row.on(copy.node).is_none()
+                && match row.stripe {
+                    Some(place) => !holders(txn, place.stripe)?.contains(&copy.node),
+                    None => true,
+                };
+            if !(is_known && is_the_block && has_place && row.is_in_need(living)) {
+                return Ok(false);
+            }
+            txn.remove::<CandidateRow>(copy)?;
+            row.flawed.retain(|flawed| flawed.location != copy.location());
+            if row.stripe.is_some() {
+                for old in std::mem::take(&mut row.locations) {
+                    txn.to_candidate(old.copy_of(copy.block), Reason::Surplus, row.stored_bytes, now_ms)?;
+                }
+            }
+            row.locations.push(copy.location());
+            row.last_generation = row.last_generation.max(copy.generation);
+            txn.let_flawed_go(copy.block, &mut row, now_ms)?;
+            txn.set_block(copy.block, &row)?;
+            Ok(true)
+        })
+    }
+
+    /// The copy on `node`, which is dead, is not counted on any more if enough others live without it.
+    pub fn drop_surplus(&self, copy: &BlockCopy, living: &BTreeSet<NodeId>, now_ms: u64) -> Result<bool> {
+        self.change(|txn| {
+            let Some(mut row) = txn.get_block(*copy)? else { return Ok(false) };
+            let location: Location = copy.location();
+            let others: BTreeSet<NodeId> = living.iter().copied().filter(|node| *node != copy.node).collect();
+            if !row.locations.contains(&location) || living.contains(&copy.node) || row.is_in_need(&others) {
+                return Ok(false);
+            }
+            row.locations.retain(|l| *l != location);
+            txn.set_block(copy.block, &row)?;
+            txn.to_candidate(*copy, Reason::Surplus, row.stored_bytes, now_ms)?;
+            Ok(true)
+        })
+    }
+}
+
+impl Change<'_> {
+    /// Once a block has as many copies as it is to have, its flawed ones are candidates.
+    pub(crate) fn let_flawed_go(
+        &self,
+        block: model::BlockId,
+        row: &mut BlockFacts,
+        now_ms: u64,
+    ) -> Result<()> {
+        if row.locations.len() < row.wanted() {
+            return Ok(());
+        }
+        for flawed in std::mem::take(&mut row.flawed) {
+            let copy = flawed.location.copy_of(block);
+            self.to_candidate(copy, Reason::Surplus, row.stored_bytes, now_ms)?;
+        }
+        Ok(())
+    }
+}

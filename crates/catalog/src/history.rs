@@ -1,0 +1,106 @@
+//! The catalog's history: terms, one for each life of a coordinator, and the changes of each, counted (HEALING.md, "Stores,
+//! births" and "Terms, records, holders").
+
+use crate::Catalog;
+use crate::error::{CatalogError, Result};
+use crate::rows::{HistoryRow, MetaKey, MetaRow, TermRow};
+use crate::table::{Change, Read};
+use crate::{meta, put};
+use model::{Stamp, Term};
+
+impl Catalog {
+    /// Begins a new term, above all that this catalog has seen and above `heard`, which may come from elsewhere. `word` is
+    /// drawn by chance. Versions of objects and generations of blocks that are given out from now on are above any that
+    /// an earlier term can have given out, even one that this catalog has forgotten.
+    ///
+    /// # Errors
+    /// [`CatalogError::Invalid`] after 2^24 terms.
+    pub fn begin_term(&self, word: u64, heard: u64) -> Result<Term> {
+        self.change(|txn| {
+            let last = history(txn)?;
+            if last.term.number > 0 {
+                let HistoryRow { term: Term { number, word }, change } = last;
+                txn.put(&number, &TermRow { word, changes: change })?;
+            }
+            let number = last.term.number.max(heard).saturating_add(1);
+            if number > MAX_TERM {
+                return Err(CatalogError::Invalid(format!(
+                    "{number} terms: a catalog has at most {MAX_TERM}"
+                )));
+            }
+            let term = Term { number, word };
+            txn.put(&MetaKey, &HistoryRow { term, change: 0 })?;
+            let meta = meta(txn)?;
+            txn.put(&MetaKey, &MetaRow { next_version: meta.next_version.max(first_of(number)), ..meta })?;
+            Ok(term)
+        })
+    }
+
+    /// The last change.
+    pub fn last_change(&self) -> Result<Stamp> {
+        self.view(|txn| Ok(history(txn)?.stamp()))
+    }
+
+    /// Whether a change with that stamp was made here, or in a life of this catalog before: what it wrote is known, or was
+    /// let go. `false`: nothing is known of it.
+    pub fn remembers(&self, stamp: Stamp) -> Result<bool> {
+        self.view(|txn| remembers(txn, stamp))
+    }
+}
+
+/// Terms: versions and generations leave 40 bits to the changes of each.
+const MAX_TERM: u64 = 1 << 24;
+
+/// Bits of a version or generation below its term.
+const TERM_BITS: u32 = 40;
+
+/// The first version, or generation, of a term. The first term begins at 1, as everything does.
+pub(crate) fn first_of(term: u64) -> u64 {
+    (term.saturating_sub(1) << TERM_BITS) + put::FIRST_GENERATION
+}
+
+impl HistoryRow {
+    fn stamp(&self) -> Stamp {
+        Stamp { term: self.term, change: self.change }
+    }
+}
+
+fn history(txn: &impl Read) -> Result<HistoryRow> {
+    Ok(txn.get::<HistoryRow>(&MetaKey)?.unwrap_or_default())
+}
+
+pub(crate) fn remembers(txn: &impl Read, stamp: Stamp) -> Result<bool> {
+    let Stamp { term, change } = stamp;
+    let now = history(txn)?;
+    if term == now.term {
+        return Ok(term.number > 0 && change <= now.change);
+    }
+    let row = txn.get::<TermRow>(&term.number)?;
+    Ok(row.is_some_and(|row| row.word == term.word && change <= row.changes))
+}
+
+impl Change<'_> {
+    /// Ends the present term, and leaves so many numbers unused.
+    pub(crate) fn leap(&self, terms: u64) -> Result<()> {
+        let HistoryRow { term: Term { number, word }, change } = history(self)?;
+        self.put(&number, &TermRow { word, changes: change })?;
+        self.put(&MetaKey, &HistoryRow { term: Term { number: number + terms, word: 0 }, change: 0 })
+    }
+
+    /// The stamp of this change.
+    pub(crate) fn stamp(&self) -> Result<Stamp> {
+        let HistoryRow { term, change } = history(self)?;
+        Ok(Stamp { term, change: change + 1 })
+    }
+
+    /// Counts this change: the last thing that it does.
+    pub(crate) fn count_itself(&self) -> Result<()> {
+        let Stamp { term, change } = self.stamp()?;
+        self.put(&MetaKey, &HistoryRow { term, change })
+    }
+
+    /// The generation of a copy that comes after `last`.
+    pub(crate) fn next_generation(&self, last: u64) -> Result<u64> {
+        Ok((last + 1).max(first_of(history(self)?.term.number)))
+    }
+}

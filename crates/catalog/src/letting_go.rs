@@ -1,0 +1,158 @@
+//! Whether a copy may go: one pure function of all that the decision rests on (HEALING.md, "Letting go").
+//!
+//! ```text
+//!   nothing stands against it   no broken history, its grace is over, no plan names it, its node's list was compared
+//!   and one of
+//!     word        its block is gone, and the copy was ours to let go
+//!     replicated  besides it as many others as are wanted were seen by their nodes a moment ago
+//!     coded       every stored member of its block's stripe was
+//! ```
+//!
+//! Copies that are candidates themselves, or flawed, vouch for nobody: only locations are looked at.
+
+use model::{BlockCopy, BlockFacts, BlockId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What is known of the cluster when orders are decided.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// The rack of each node that blocks can be placed on or kept at: neither forgotten nor leaving, dead ones too.
+    pub racks: BTreeMap<NodeId, u32>,
+    /// Nodes that live, and whose lists were compared since they came.
+    pub compared: BTreeSet<NodeId>,
+    /// Copies that their nodes said are there, a moment ago.
+    pub attested: BTreeSet<BlockCopy>,
+    /// The history may be broken: nothing goes.
+    pub is_halted: bool,
+    /// By the cluster's clock.
+    pub now_ms: u64,
+    /// How long a candidate is kept.
+    pub grace_ms: u64,
+}
+
+/// A copy that is to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// Which one.
+    pub copy: BlockCopy,
+    /// Since when it is a candidate; `None`: it is none.
+    pub since_ms: Option<u64>,
+    /// A plan is out that writes just this copy.
+    pub is_planned: bool,
+    /// Its block's row; `None`: the block is gone.
+    pub block: Option<&'a BlockFacts>,
+    /// The stored members of its block's stripe, itself among them; none if it is in no stripe.
+    pub members: &'a [(BlockId, BlockFacts)],
+}
+
+/// Why a copy has to wait.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Wait {
+    /// Nothing goes while the history may be broken.
+    Halted,
+    /// It is no candidate: nothing that the catalog did made it superfluous.
+    NoReason,
+    /// Somebody with an older plan may still read it.
+    Grace,
+    /// A plan is out that writes it.
+    Planned,
+    /// It is counted on.
+    CountedOn,
+    /// Its node is away, or was not compared since it came.
+    NotCompared,
+    /// Too few others of its block were seen.
+    Replicas,
+    /// A member of its stripe was not seen.
+    Members,
+}
+
+/// The conditions, each of which a test takes away to see what is lost then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Conditions {
+    pub not_halted: bool,
+    pub reason: bool,
+    pub grace: bool,
+    pub not_planned: bool,
+    pub not_counted_on: bool,
+    pub compared: bool,
+    pub replicas: bool,
+    pub members: bool,
+}
+
+impl Conditions {
+    pub(crate) const ALL: Conditions = Conditions {
+        not_halted: true,
+        reason: true,
+        grace: true,
+        not_planned: true,
+        not_counted_on: true,
+        compared: true,
+        replicas: true,
+        members: true,
+    };
+}
+
+/// Whether the copy may be deleted now.
+///
+/// # Errors
+/// What it waits for.
+pub fn may_go(case: &Case<'_>, sight: &Sight) -> Result<(), Wait> {
+    decide(case, sight, Conditions::ALL)
+}
+
+pub(crate) fn decide(case: &Case<'_>, sight: &Sight, on: Conditions) -> Result<(), Wait> {
+    let copy = case.copy;
+    let unless = |applies: bool, holds: bool, wait: Wait| if applies && !holds { Err(wait) } else { Ok(()) };
+    unless(on.not_halted, !sight.is_halted, Wait::Halted)?;
+    unless(on.reason, case.since_ms.is_some(), Wait::NoReason)?;
+    let waited_ms = sight.now_ms.saturating_sub(case.since_ms.unwrap_or(0));
+    unless(on.grace, waited_ms >= sight.grace_ms, Wait::Grace)?;
+    unless(on.not_planned, !case.is_planned, Wait::Planned)?;
+    unless(on.compared, sight.compared.contains(&copy.node), Wait::NotCompared)?;
+    let Some(block) = case.block else { return Ok(()) };
+    unless(on.not_counted_on, !block.locations.contains(&copy.location()), Wait::CountedOn)?;
+    match block.stripe {
+        None => unless(on.replicas, has_replicas(copy, block, sight), Wait::Replicas),
+        Some(_) => unless(on.members, has_members(case, sight), Wait::Members),
+    }
+}
+
+/// Whether as many others as are wanted were seen, or as many as there are nodes for, in two racks where there are two.
+fn has_replicas(copy: BlockCopy, block: &BlockFacts, sight: &Sight) -> bool {
+    let others = block.locations.iter().map(|l| l.copy_of(copy.block)).filter(|other| *other != copy);
+    let seen: Vec<NodeId> =
+        others.filter(|other| sight.attested.contains(other)).map(|other| other.node).collect();
+    let racks = |nodes: &mut dyn Iterator<Item = &NodeId>| {
+        nodes.filter_map(|node| sight.racks.get(node)).collect::<BTreeSet<_>>().len()
+    };
+    let wanted = block.wanted().min(sight.racks.len());
+    let spread = wanted.min(racks(&mut sight.racks.keys())).min(MIN_RACKS);
+    seen.len() >= wanted && racks(&mut seen.iter()) >= spread
+}
+
+/// Racks that replicas are in, where the cluster has so many: the rule of HDFS and of every placement here.
+const MIN_RACKS: usize = 2;
+
+fn has_members(case: &Case<'_>, sight: &Sight) -> bool {
+    let is_seen = |(block, facts): &(BlockId, BlockFacts)| {
+        let mut copies = facts.locations.iter().map(|l| l.copy_of(*block));
+        copies.any(|copy| copy != case.copy && sight.attested.contains(&copy))
+    };
+    !case.members.is_empty() && case.members.iter().all(is_seen)
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wait::Halted => "the catalog's history may be broken: nothing is deleted",
+            Wait::NoReason => "nothing made them superfluous",
+            Wait::Grace => "somebody may still read them",
+            Wait::Planned => "a plan is out that writes them",
+            Wait::CountedOn => "they are counted on",
+            Wait::NotCompared => "their nodes are away",
+            Wait::Replicas => "too few others of their blocks were seen",
+            Wait::Members => "a member of their stripes was not seen",
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! Each condition of letting go is needed: with it off, something is lost.
+
+use crate::letting_go::{Case, Conditions, Sight, Wait, decide};
+use model::{BlockCopy, BlockFacts, BlockId, Location, NodeId, StripeId, StripePlace, Sums};
+use std::collections::BTreeSet;
+
+const GRACE_MS: u64 = 1_000;
+const NOW_MS: u64 = 5_000;
+
+fn copy(block: u128, node: u32) -> BlockCopy {
+    BlockCopy { block: BlockId(block), node: NodeId(node), generation: 1 }
+}
+
+fn row(nodes: &[u32]) -> BlockFacts {
+    let locations = nodes.iter().map(|&node| Location { node: NodeId(node), generation: 1 }).collect();
+    BlockFacts::new(10, Sums::default(), locations)
+}
+
+/// What the catalog knows, what nodes said, and how it really is when the order is obeyed.
+struct Scene {
+    copy: BlockCopy,
+    since_ms: Option<u64>,
+    is_planned: bool,
+    block: Option<BlockFacts>,
+    members: Vec<(BlockId, BlockFacts)>,
+    sight: Sight,
+    /// Copies that are on disks then.
+    there: BTreeSet<BlockCopy>,
+    /// Somebody needs the block, whatever this catalog says.
+    is_needed: bool,
+    /// Somebody reads just this copy, or is about to count on it.
+    is_used: bool,
+}
+
+/// A block of three replicas that live, and a fourth copy on node 4 that was made superfluous long ago.
+fn surplus() -> Scene {
+    let others = [1, 2, 3].map(|node| copy(7, node));
+    Scene {
+        copy: copy(7, 4),
+        since_ms: Some(NOW_MS - GRACE_MS),
+        is_planned: false,
+        block: Some(row(&[1, 2, 3])),
+        members: Vec::new(),
+        sight: Sight {
+            racks: (1..=5).map(|node| (NodeId(node), node % 2)).collect(),
+            compared: (1..=5).map(NodeId).collect(),
+            attested: others.into(),
+            is_halted: false,
+            now_ms: NOW_MS,
+            grace_ms: GRACE_MS,
+        },
+        there: others.into_iter().chain([copy(7, 4)]).collect(),
+        is_needed: true,
+        is_used: false,
+    }
+}
+
+/// A block of a stripe of two that any one member gives, kept on node 1 beside a parity on node 2; node 4 has a replica left.
+fn archived() -> Scene {
+    let place = |index| Some(StripePlace { stripe: StripeId(1), index });
+    let member = |node, index| BlockFacts { stripe: place(index), ..row(&[node]) };
+    Scene {
+        block: Some(member(1, 0)),
+        members: vec![(BlockId(7), member(1, 0)), (BlockId(8), member(2, 1))],
+        sight: Sight { attested: [copy(7, 1), copy(8, 2)].into(), ..surplus().sight },
+        there: [copy(7, 1), copy(8, 2), copy(7, 4)].into(),
+        ..surplus()
+    }
+}
+
+impl Scene {
+    fn decided(&self, on: Conditions) -> Result<(), Wait> {
+        let case = Case {
+            copy: self.copy,
+            since_ms: self.since_ms,
+            is_planned: self.is_planned,
+            block: self.block.as_ref(),
+            members: &self.members,
+        };
+        decide(&case, &self.sight, on)
+    }
+
+    /// Whether something is lost once the copy is gone: a block that is needed has no copy left, its own or, in a stripe,
+    /// another member, or whoever uses the copy misses it.
+    fn loses(&self) -> bool {
+        let is_left = self.there.iter().any(|there| *there != self.copy);
+        self.is_used || (self.is_needed && !is_left)
+    }
+}
+
+#[test]
+fn what_is_superfluous_goes() {
+    for scene in [surplus(), archived()] {
+        assert_eq!(scene.decided(Conditions::ALL), Ok(()));
+        assert!(!scene.loses());
+    }
+    let deleted = Scene { block: None, is_needed: false, there: [copy(7, 4)].into(), ..surplus() };
+    assert_eq!(deleted.decided(Conditions::ALL), Ok(()));
+    assert!(!deleted.loses());
+}
+
+#[test]
+fn with_any_condition_off_something_is_lost() {
+    let alone: BTreeSet<BlockCopy> = [copy(7, 4)].into();
+    let all = Conditions::ALL;
+    let later = surplus();
+    let scenes = [
+        // The catalog was set back: it forgot a block that was acknowledged since.
+        (
+            "not_halted",
+            Conditions { not_halted: false, ..all },
+            Wait::Halted,
+            Scene {
+                block: None,
+                sight: Sight { is_halted: true, ..surplus().sight },
+                there: alone.clone(),
+                ..surplus()
+            },
+        ),
+        // A copy that another history wrote, of a block that nothing is known of here.
+        (
+            "reason",
+            Conditions { reason: false, ..all },
+            Wait::NoReason,
+            Scene { since_ms: None, block: None, there: alone.clone(), ..surplus() },
+        ),
+        // A reader whose plan is older than the change that made it superfluous.
+        (
+            "grace",
+            Conditions { grace: false, ..all },
+            Wait::Grace,
+            Scene { since_ms: Some(NOW_MS - GRACE_MS + 1), is_used: true, ..surplus() },
+        ),
+        // Once its flow has ended well it is counted on.
+        (
+            "not_planned",
+            Conditions { not_planned: false, ..all },
+            Wait::Planned,
+            Scene { is_planned: true, is_used: true, ..surplus() },
+        ),
+        (
+            "not_counted_on",
+            Conditions { not_counted_on: false, ..all },
+            Wait::CountedOn,
+            Scene {
+                block: Some(BlockFacts { replicas: 3, ..row(&[1, 2, 3, 4]) }),
+                is_used: true,
+                ..surplus()
+            },
+        ),
+        // Its node is away and obeys when it is back: by then the others are gone.
+        (
+            "compared",
+            Conditions { compared: false, ..all },
+            Wait::NotCompared,
+            Scene {
+                sight: Sight { compared: [1, 2, 3].map(NodeId).into(), ..later.sight },
+                there: alone.clone(),
+                ..surplus()
+            },
+        ),
+        // The others are on nodes that say nothing, for they are gone.
+        (
+            "replicas",
+            Conditions { replicas: false, ..all },
+            Wait::Replicas,
+            Scene {
+                sight: Sight { attested: BTreeSet::new(), ..surplus().sight },
+                there: alone.clone(),
+                ..surplus()
+            },
+        ),
+        (
+            "members",
+            Conditions { members: false, ..all },
+            Wait::Members,
+            Scene {
+                sight: Sight { attested: BTreeSet::new(), ..surplus().sight },
+                there: alone.clone(),
+                ..archived()
+            },
+        ),
+    ];
+    for (name, off, wait, scene) in scenes {
+        assert_eq!(scene.decided(all), Err(wait), "{name} on: it waits");
+        assert_eq!(scene.decided(off), Ok(()), "{name} off: it goes");
+        assert!(scene.loses(), "{name} off: and something is lost");
+    }
+}
+
+#[test]
+fn replicas_wait_for_as_many_others_as_there_are_nodes_for_and_for_two_racks() {
+    let mut scene = surplus();
+    scene.sight.attested.remove(&copy(7, 3));
+    assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Replicas), "two of three");
+    // The cluster has three nodes that blocks can be kept at, one of which has this copy, and no other.
+    scene.sight.racks.retain(|node, _| node.0 < 3);
+    assert_eq!(scene.decided(Conditions::ALL), Ok(()), "two are all that there can be");
+    let mut scene = surplus();
+    scene.sight.racks = (1..=5).map(|node| (NodeId(node), u32::from(node == 4))).collect();
+    assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Replicas), "the others share a rack");
+}
+
+#[test]
+fn a_stripe_waits_for_each_of_its_members_and_candidates_vouch_for_nobody() {
+    let mut scene = archived();
+    scene.sight.attested.remove(&copy(8, 2));
+    assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Members));
+    // Another copy of the member is there, and no location.
+    scene.sight.attested.insert(copy(8, 3));
+    assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Members));
+}

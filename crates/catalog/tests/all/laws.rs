@@ -1,0 +1,161 @@
+//! Laws of changes that no single state shows.
+
+#![allow(clippy::unwrap_used)] // a test may
+
+use catalog::backend::Memory;
+use catalog::{
+    Catalog, CatalogError, CommittedBlock, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock, Purpose,
+    Staged, restore,
+};
+use disk::{CrashDisk, Disk, PowerSwitch};
+use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, Stamp, StripeId, Sums, Term};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const REPLICAS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
+const PARITY_NODE: NodeId = NodeId(4);
+const BYTES: u64 = 10;
+
+fn catalog() -> Catalog {
+    let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+    catalog.begin_term(77, 0).unwrap();
+    catalog
+}
+
+/// A block of three replicas; the birth of its copies.
+fn put(catalog: &Catalog, id: u128) -> (BlockId, Stamp) {
+    let (put, block) = (PutId(id), BlockId(id));
+    let new =
+        NewPut { put, name: format!("object-{id}"), block_bytes: BYTES, replicas: 3, lease_until_ms: 100 };
+    catalog.begin_put(&new).unwrap();
+    let (sums, nodes) = (Sums::default(), REPLICAS.to_vec());
+    let flow = FlowId(id);
+    let planned =
+        PlannedBlock { block, index: 0, stored_bytes: BYTES, sums, last: true, nodes: nodes.clone(), flow };
+    let birth = catalog.plan_block(put, &planned, 0, 100).unwrap();
+    let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes };
+    catalog.commit_put(put, &[committed], BYTES, [0; 32], 0).unwrap();
+    (block, birth)
+}
+
+#[test]
+fn an_encoding_commits_only_if_every_copy_kept_and_new_is_on_a_living_node() {
+    let all: BTreeSet<NodeId> = REPLICAS.into_iter().chain([PARITY_NODE]).collect();
+    for (dead, commits) in [(REPLICAS[0], false), (PARITY_NODE, false), (REPLICAS[2], true)] {
+        let catalog = catalog();
+        let (data, _) = put(&catalog, 1);
+        let parity = BlockId(2);
+        let purpose = Purpose::Encode(NewStripe {
+            stripe: StripeId(3),
+            code: "rs-1+1".to_owned(),
+            block_bytes: BYTES,
+            members: vec![MemberState::Stored(data), MemberState::Stored(parity)],
+            data: 1,
+            kept: vec![BlockCopy { block: data, node: REPLICAS[0], generation: FIRST_GENERATION }],
+        });
+        let intent = catalog.begin(FlowId(9), 1, &purpose, &[(parity, PARITY_NODE)], 0).unwrap();
+        let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default() };
+        let living = all.iter().copied().filter(|node| *node != dead).collect();
+        let committed = catalog.commit(&intent, &[staged], &living, 0);
+        assert_eq!(committed.is_ok(), commits, "{dead} is dead: {committed:?}");
+        if !commits {
+            assert!(matches!(committed, Err(CatalogError::Overtaken(_))));
+            assert_eq!(catalog.placement(data).unwrap().facts.locations.len(), 3, "all replicas count");
+        }
+    }
+}
+
+#[test]
+fn a_birth_is_remembered_by_the_catalog_that_gave_it_and_by_no_other() {
+    let first = catalog();
+    let (_, birth) = put(&first, 1);
+    assert!(first.remembers(birth).unwrap());
+    let later = Stamp { change: birth.change + 100, ..birth };
+    assert!(!first.remembers(later).unwrap(), "a change that was not made yet");
+    let other = Stamp { term: Term { word: 78, ..birth.term }, ..birth };
+    assert!(!first.remembers(other).unwrap(), "another life of that number");
+    assert!(!first.remembers(Stamp::default()).unwrap(), "a copy from before there were births");
+    // The next life remembers it, and so does a catalog that is restored; not what came after the backup.
+    first.begin_term(79, 0).unwrap();
+    assert!(first.remembers(birth).unwrap());
+    let mut backup = Vec::new();
+    first
+        .backup(1 << 20, |piece| {
+            backup.extend(piece);
+            true
+        })
+        .unwrap();
+    let (_, after) = put(&first, 2);
+    let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
+    restore(&disk, &backup).unwrap();
+    let restored = Catalog::open(&disk, ClusterId(1)).unwrap();
+    restored.begin_term(80, 0).unwrap();
+    assert!(restored.remembers(birth).unwrap());
+    assert!(!restored.remembers(after).unwrap());
+}
+
+#[test]
+fn terms_rise_above_all_that_was_heard_and_versions_and_generations_with_them() {
+    let catalog = catalog();
+    let (block, _) = put(&catalog, 1);
+    assert_eq!(catalog.begin_term(5, 0).unwrap(), Term { number: 2, word: 5 });
+    assert_eq!(catalog.begin_term(6, 40).unwrap(), Term { number: 41, word: 6 });
+    let purpose = Purpose::Repair { replaces: None };
+    let intent = catalog.begin(FlowId(9), 1, &purpose, &[(block, PARITY_NODE)], 0).unwrap();
+    assert_eq!(intent.copies[0].generation, (40 << 40) + 1);
+    catalog.abort(&intent, 0).unwrap();
+    let intent = catalog.begin(FlowId(9), 1, &purpose, &[(block, PARITY_NODE)], 0).unwrap();
+    assert_eq!(intent.copies[0].generation, (40 << 40) + 2);
+    put(&catalog, 2);
+    assert_eq!(catalog.object("object-2").unwrap().0.version, (40 << 40) + 1);
+    assert!(matches!(catalog.begin_term(7, u64::MAX - 1), Err(CatalogError::Invalid(_))));
+}
+
+#[test]
+fn what_was_ordered_is_not_taken_back_before_its_node_has_answered() {
+    let catalog = catalog();
+    let (block, _) = put(&catalog, 1);
+    catalog.delete("object-1", 0).unwrap();
+    let copies: Vec<BlockCopy> = catalog.due_candidates(&REPLICAS.into(), 0, 10, &BTreeSet::new()).unwrap();
+    assert_eq!(copies.len(), 3);
+    let sight = catalog::Sight { compared: REPLICAS.into(), ..Default::default() };
+    assert_eq!(catalog.order(&copies, &sight).unwrap().go, copies);
+    assert!(copies.iter().all(|copy| catalog.candidate(copy).unwrap().unwrap().is_ordered));
+    assert!(!catalog.take_back(&copies[0], &[], &REPLICAS.into(), 0).unwrap());
+    assert!(matches!(catalog.placement(block), Err(CatalogError::NoSuchBlock(_))));
+}
+
+#[test]
+fn what_waits_does_not_hold_up_what_comes_after_it() {
+    let catalog = catalog();
+    (1..=4).for_each(|id| {
+        put(&catalog, id);
+        catalog.delete(&format!("object-{id}"), 0).unwrap();
+    });
+    let due = |skip: &BTreeSet<BlockCopy>| catalog.due_candidates(&REPLICAS.into(), 0, 2, skip).unwrap();
+    let first = due(&BTreeSet::new());
+    assert_eq!(first.len(), 6, "two of each node");
+    let second = due(&first.iter().copied().collect());
+    assert_eq!(second.len(), 6);
+    assert!(second.iter().all(|copy| !first.contains(copy)));
+}
+
+#[test]
+fn what_a_node_heard_and_the_catalog_does_not_know_is_a_broken_history() {
+    let catalog = catalog();
+    put(&catalog, 1);
+    let last = catalog.last_change().unwrap();
+    assert!(!catalog.hear(NodeId(1), Stamp::default(), 0).unwrap(), "a node that heard of nobody");
+    assert!(!catalog.hear(NodeId(1), last, 0).unwrap());
+    catalog.begin_term(5, 0).unwrap();
+    assert!(!catalog.hear(NodeId(1), last, 0).unwrap(), "of an earlier life");
+    assert_eq!(catalog.safe_mode().unwrap(), None);
+    let lost = Stamp { change: last.change + 1, ..last };
+    assert!(catalog.hear(NodeId(2), lost, 7).unwrap());
+    let row = catalog.safe_mode().unwrap().unwrap();
+    assert_eq!((row.node, row.heard, row.since_ms), (NodeId(2), lost, 7));
+    assert!(catalog.hear(NodeId(3), lost, 9).unwrap());
+    assert_eq!(catalog.safe_mode().unwrap(), Some(row), "the first one is told");
+    assert!(catalog.end_safe_mode().unwrap());
+    assert_eq!(catalog.safe_mode().unwrap(), None);
+}

@@ -1,0 +1,240 @@
+//! The collector: the only door through which a copy leaves a disk. Copies go when nothing rests on them any more, and come
+//! back when their block needs them.
+//!
+//! ```text
+//!   candidates whose grace is over ─▶ who must be there ─▶ asked ─▶ decided, noted as ordered ─▶ ordered ─▶ forgotten
+//!                                                                      └─ else wait, and are tried again
+//! ```
+//! What is decided on is `catalog::Sight`; the rule is one pure function there (`letting_go.rs`).
+
+use crate::cluster::Cluster;
+use crate::config::tick;
+use crate::error::{CoordinatorError, Result};
+use crate::records::{Records, now_ms};
+use catalog::{CatalogError, Orders, Sight, Wait};
+use model::{BlockCopy, NodeId};
+use plan::decide::World;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use worker::{Step, Task, Worker};
+
+/// Candidates are looked for this often, and more often when their grace is shorter.
+const TICK_MS: u64 = 5_000;
+
+/// Copies that a node is told to delete, or to look for, in one call: some milliseconds each.
+const BATCH: usize = 256;
+
+/// What waits is tried again after this time, or once another node lives or dies: asking costs a call to each node that
+/// holds one of the others.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
+
+/// Copies that wait and are remembered, so that they do not hold up what comes after them; with more, all are tried again.
+const MAX_WAITING: usize = 1 << 20;
+
+/// Candidates, told to go or called back.
+#[derive(Debug)]
+pub(crate) struct Garbage {
+    records: Records,
+    cluster: Arc<Cluster>,
+    grace_ms: u64,
+    /// Held by whoever has copies deleted, or takes one back: neither may happen between the other's look and deed.
+    ordering: tokio::sync::Mutex<()>,
+}
+
+/// The worker.
+pub(crate) struct Collector {
+    garbage: Arc<Garbage>,
+    waiting: Waiting,
+}
+
+/// What was tried in vain.
+#[derive(Default)]
+struct Waiting {
+    copies: Arc<BTreeSet<BlockCopy>>,
+    why: BTreeMap<Wait, u64>,
+    since: Option<Instant>,
+    among: BTreeSet<NodeId>,
+}
+
+impl Waiting {
+    /// Forgets all of it if it is to be tried again.
+    fn look(&mut self, living: &BTreeSet<NodeId>) {
+        let is_old = self.since.is_some_and(|since| since.elapsed() > TRY_AGAIN);
+        if is_old || self.among != *living || self.copies.len() > MAX_WAITING {
+            *self = Waiting { since: Some(Instant::now()), among: living.clone(), ..Waiting::default() };
+        }
+    }
+
+    fn add(&mut self, waiting: &[(BlockCopy, Wait)]) {
+        for &(copy, why) in waiting {
+            if Arc::make_mut(&mut self.copies).insert(copy) {
+                *self.why.entry(why).or_default() += 1;
+            }
+        }
+    }
+
+    /// For people: how many wait for what.
+    fn text(&self) -> String {
+        let why = |(why, count): (&Wait, &u64)| format!("{count} copies wait: {why}");
+        self.why.iter().map(why).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Collector {
+    pub fn new(garbage: Arc<Garbage>) -> Collector {
+        Collector { garbage, waiting: Waiting::default() }
+    }
+}
+
+impl Worker for Collector {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        "gc"
+    }
+
+    fn pause(&self) -> Duration {
+        tick(TICK_MS, self.garbage.grace_ms)
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step> {
+        self.waiting.look(&self.garbage.cluster.view().living());
+        let Turn { deleted, orders, failure } = self.garbage.turn(&self.waiting.copies).await?;
+        self.waiting.add(&orders.wait);
+        let is_over = deleted == 0 && orders.wait.is_empty();
+        self.garbage.take_back(orders.wait.into_iter().map(|(copy, _)| copy).collect()).await;
+        task.note(|report| {
+            report.done += deleted;
+            report.errors += u64::from(failure.is_some());
+            report.detail = failure.map_or_else(|| self.waiting.text(), |error| error.to_string());
+        });
+        Ok(if is_over { Step::Wait(self.pause()) } else { Step::Again })
+    }
+}
+
+/// What a turn came to.
+struct Turn {
+    deleted: u64,
+    orders: Orders,
+    /// The first node's that failed; the others' copies did not wait for it.
+    failure: Option<CoordinatorError>,
+}
+
+impl Garbage {
+    /// Deleted after `grace_ms` at the earliest.
+    pub fn new(records: Records, cluster: Arc<Cluster>, grace_ms: u64) -> Garbage {
+        Garbage { records, cluster, grace_ms, ordering: tokio::sync::Mutex::default() }
+    }
+
+    async fn turn(&self, skip: &Arc<BTreeSet<BlockCopy>>) -> Result<Turn> {
+        // Nothing is taken back between the look at what is there and the deletion.
+        let _ordering = self.ordering.lock().await;
+        let view = self.cluster.view();
+        let (now_ms, living) = (now_ms(), view.living());
+        let (before_ms, compared) = (now_ms.saturating_sub(self.grace_ms), living.clone());
+        let skip = Arc::clone(skip);
+        let due = self.records.run(move |c| c.due_candidates(&living, before_ms, BATCH, &skip)).await?;
+        if due.is_empty() {
+            return Ok(Turn { deleted: 0, orders: Orders::default(), failure: None });
+        }
+        let asked = due.clone();
+        let witnesses = self.records.run(move |catalog| catalog.witnesses(&asked)).await?;
+        let attested = self.seen(&view, witnesses).await;
+        let stays = |node: &plan::decide::NodeFacts| !node.is_leaving;
+        let racks = view.nodes.iter().filter(|(_, node)| stays(node)).map(|(id, node)| (id, node.rack));
+        let (racks, grace_ms) = (racks.collect(), self.grace_ms);
+        let sight = Sight { racks, compared, attested, is_halted: false, now_ms, grace_ms };
+        let orders = self.records.run(move |catalog| catalog.order(&due, &sight)).await?;
+        let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
+        let mut turn = Turn { deleted: 0, orders, failure: None };
+        for (node, copies) in by_node(turn.orders.go.iter().copied()) {
+            match self.cluster.fleet.delete(&view, node, cluster, &copies).await {
+                Ok(refused) => {
+                    if let Some((copy, why)) = refused.first() {
+                        let why =
+                            format!("{} copies are not deleted; block {}: {why}", refused.len(), copy.block);
+                        turn.failure.get_or_insert(CoordinatorError::Node { node, why });
+                    }
+                    turn.deleted += self.answered(copies, refused).await?;
+                }
+                // They may be gone, or go yet: they stay ordered, and are ordered again.
+                Err(error) => _ = turn.failure.get_or_insert(error),
+            }
+        }
+        Ok(turn)
+    }
+
+    /// A node has said what became of an order. Returns how many copies are gone.
+    async fn answered(&self, copies: Vec<BlockCopy>, refused: Vec<(BlockCopy, String)>) -> Result<u64> {
+        let refused: BTreeSet<BlockCopy> = refused.into_iter().map(|(copy, _)| copy).collect();
+        let (kept, gone): (Vec<_>, Vec<_>) = copies.into_iter().partition(|copy| refused.contains(copy));
+        let count = gone.len() as u64;
+        let note = move |catalog: &catalog::Catalog| {
+            for copy in &gone {
+                if let Some(row) = catalog.candidate(copy)? {
+                    let (block, node, generation) = (copy.block, copy.node, copy.generation);
+                    tracing::info!(%block, %node, generation, why = %row.reason, "a copy was let go");
+                }
+            }
+            catalog.deleted(&gone)?;
+            if kept.is_empty() { Ok(()) } else { catalog.refused(&kept) }
+        };
+        self.records.run(note).await?;
+        Ok(count)
+    }
+
+    /// Those of the copies that their nodes say are there. No answer is no proof.
+    async fn seen(&self, view: &World, copies: BTreeSet<BlockCopy>) -> BTreeSet<BlockCopy> {
+        let mut seen = BTreeSet::new();
+        for (node, copies) in by_node(copies) {
+            for batch in copies.chunks(BATCH) {
+                match self.cluster.fleet.check(view, node, batch, false).await {
+                    Ok(there) => seen.extend(there.into_iter().map(|(copy, _)| copy)),
+                    Err(error) => {
+                        tracing::debug!(%node, %error, "cannot say what it has");
+                        break;
+                    }
+                }
+            }
+        }
+        seen
+    }
+
+    /// Copies whose blocks need them are read by their nodes, and counted on again if they are whole.
+    pub async fn take_back(&self, copies: Vec<BlockCopy>) {
+        for copy in copies {
+            let _ordering = self.ordering.lock().await;
+            match self.back(copy).await {
+                Ok(true) => {
+                    tracing::info!(block = %copy.block, node = %copy.node, "a copy is counted on again")
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::info!(block = %copy.block, node = %copy.node, %error, "not taken back")
+                }
+            }
+        }
+    }
+
+    async fn back(&self, copy: BlockCopy) -> Result<bool> {
+        let view = self.cluster.view();
+        let living = self.cluster.perhaps_living(&view);
+        let placement = self.records.run(move |catalog| catalog.placement(copy.block)).await;
+        match placement {
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => return Ok(false),
+            Ok(placement) if !placement.facts.is_in_need(&living) => return Ok(false),
+            other => _ = other?,
+        }
+        let found = self.cluster.fleet.check(&view, copy.node, &[copy], true).await?;
+        let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
+        let now_ms = now_ms();
+        self.records.run(move |catalog| catalog.take_back(&copy, &digest, &living, now_ms)).await
+    }
+}
+
+fn by_node(copies: impl IntoIterator<Item = BlockCopy>) -> BTreeMap<NodeId, Vec<BlockCopy>> {
+    let mut by_node: BTreeMap<NodeId, Vec<BlockCopy>> = BTreeMap::new();
+    copies.into_iter().for_each(|copy| by_node.entry(copy.node).or_default().push(copy));
+    by_node
+}
