@@ -3,12 +3,18 @@
 mod audit;
 mod intent;
 mod job;
+mod settings;
+mod time;
 
 pub use audit::{AuditRow, Difference};
 pub(crate) use intent::IntentRow;
 pub use intent::{NewStripe, Purpose};
 pub(crate) use job::TaskRow;
 pub use job::{JobRow, RecoveryRow};
+pub use settings::ThrottleRow;
+pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
+pub(crate) use time::EndedPutRow;
+pub use time::{ClockRow, HeardRow};
 
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
@@ -19,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const CATALOG_FORMAT: u32 = 2;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 16] = [
+pub(crate) const TABLES: [&str; 20] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -36,6 +42,10 @@ pub(crate) const TABLES: [&str; 16] = [
     AuditRow::TABLE,
     LeavingRow::TABLE,
     TaskRow::TABLE,
+    ThrottleRow::TABLE,
+    NodeTaskRow::TABLE,
+    ClockRow::TABLE,
+    EndedPutRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -209,11 +219,15 @@ tables! {
     AuditRow, "audit", u64;
     LeavingRow, "leaving", NodeId;
     TaskRow, "tasks", String;
+    ThrottleRow, "throttle", MetaKey;
+    NodeTaskRow, "node-tasks", NodeTaskKey;
+    ClockRow, "clock", MetaKey;
+    EndedPutRow, "ended-puts", PutId;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow GarbageRow LinksRow
-    AuditRow LeavingRow TaskRow
+    AuditRow LeavingRow TaskRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
 }
 
 impl Key for MetaKey {

@@ -2,9 +2,9 @@
 
 use crate::cluster::Cluster;
 use crate::error::{CoordinatorError, Result};
-use crate::records::{Records, now_ms};
+use crate::records::Records;
 use catalog::{Catalog, CatalogError};
-use model::{BlockFacts, BlockId, Cause, Fault, NodeId, Peer};
+use model::{BlockFacts, BlockId, NodeId};
 use plan::decide::Planner;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,20 +43,7 @@ impl Damaged {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Learns from a fault: suspects an edge, drops a damaged copy.
-    pub async fn learn(&self, fault: &Fault) {
-        for node in self.cluster.health.suspect(fault) {
-            tracing::warn!(%node, "quarantined: suspected on two edges");
-        }
-        if let (Cause::CorruptBlock, Some((Peer::Node(node), same)), Some(block)) =
-            (fault.cause, fault.suspect, fault.block)
-            && same == node.into()
-        {
-            self.drop_copy(block, node).await;
-        }
-    }
-
-    /// A node's copy of a block is damaged: it goes, and is repaired, if the block can be had without it.
+    /// A node's copy of a block is damaged, as the node itself found: it goes, and is repaired, if the block can be had without it.
     pub async fn drop_copy(&self, block: BlockId, node: NodeId) {
         match self.try_drop(block, node).await {
             Ok(false) => {}
@@ -85,7 +72,7 @@ impl Damaged {
             }
             self.planner.codes.recoverable(&stripe.code, &usable).get(index) == Some(&true)
         });
-        let now_ms = now_ms();
+        let now_ms = self.cluster.clock.now_ms();
         let drop = move |catalog: &Catalog| {
             let is_safe = |row: &BlockFacts| rebuildable || row.lives(&living);
             catalog.drop_damaged(block, node, is_safe, now_ms)

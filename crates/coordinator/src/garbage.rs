@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
-use crate::records::{Records, now_ms};
+use crate::records::Records;
 use catalog::{CatalogError, Due};
 use model::{BlockCopy, NodeId};
 use plan::decide::World;
@@ -92,7 +92,7 @@ impl Garbage {
         // Nothing is taken back between the look at what is there and the deletion.
         let _ordering = self.ordering.lock().await;
         let view = self.cluster.view();
-        let before_ms = now_ms().saturating_sub(self.grace_ms);
+        let before_ms = self.cluster.clock.now_ms().saturating_sub(self.grace_ms);
         let living = view.living();
         let due: Vec<BlockCopy> = self
             .records
@@ -113,6 +113,10 @@ impl Garbage {
                         turn.failure.get_or_insert(CoordinatorError::Node { node, why });
                     }
                     copies.retain(|copy| refused.iter().all(|(refused, _)| refused != copy));
+                    for copy in &copies {
+                        let BlockCopy { block, generation, .. } = copy;
+                        tracing::info!(%block, %node, generation, "let go: others were seen, or its block is gone");
+                    }
                     turn.deleted += copies.len() as u64;
                     self.records.run(move |catalog| catalog.garbage_deleted(&copies)).await?;
                 }
@@ -166,7 +170,7 @@ impl Garbage {
         }
         let found = self.cluster.fleet.check(&view, copy.node, &[copy], true).await?;
         let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
-        let now_ms = now_ms();
+        let now_ms = self.cluster.clock.now_ms();
         self.records.run(move |catalog| catalog.take_back(&copy, &digest, &living, now_ms)).await
     }
 }

@@ -128,6 +128,11 @@ impl Rig {
         }
     }
 
+    /// The node ends in an orderly way.
+    pub async fn stop(&mut self, node: u32) {
+        self.machines.get_mut(&node).unwrap().daemon.take().unwrap().end(Node::shutdown).await;
+    }
+
     /// The node's process ends without a word. Its disk stays.
     pub fn kill(&mut self, node: u32) {
         self.machines.get_mut(&node).unwrap().daemon = None;

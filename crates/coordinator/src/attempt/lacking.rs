@@ -2,7 +2,6 @@
 
 use super::{Attempt, Order, Outcome, RepairOptions, Step, Wanted};
 use crate::error::{CoordinatorError, Result};
-use crate::records::now_ms;
 use catalog::{CatalogError, Purpose};
 use model::{BlockId, MemberState, NodeId, Placement, StripePlacement};
 use plan::decide::{World, requestors};
@@ -94,7 +93,7 @@ impl Attempt<'_> {
             _ if options.discard => None,
             Lack::Nothing => return Ok(Lacking::Nothing),
             Lack::Surplus(node) => {
-                let now_ms = now_ms();
+                let now_ms = self.with.cluster.clock.now_ms();
                 records.run(move |c| c.drop_damaged(block, node, |_| true, now_ms)).await?;
                 return Ok(Lacking::Nothing);
             }

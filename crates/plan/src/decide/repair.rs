@@ -80,6 +80,10 @@ pub fn requestor(
         if !world.node(asked)?.is_living {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is dead")));
         }
+        if !world.node(asked)?.has_room(placement.facts.stored_bytes) {
+            let bytes = placement.facts.stored_bytes;
+            return Err(DecideError::NoRoom { roomy: 0, usable: 1, needed: 1, bytes });
+        }
         if world.node(asked)?.is_leaving {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is decommissioned")));
         }
@@ -90,8 +94,11 @@ pub fn requestor(
         }
         return Ok(asked);
     }
-    let holders: Vec<NodeId> = holders.into_iter().collect();
-    Ok(crate::requestor(&world.topology, &world.usable(avoid), &holders, &load)?)
+    let bytes = placement.facts.stored_bytes;
+    let without: BTreeSet<NodeId> = avoid.union(&holders).copied().collect();
+    world.roomy(&without, bytes, 1)?;
+    let (holders, usable): (Vec<NodeId>, _) = (holders.into_iter().collect(), world.roomy(avoid, bytes, 0)?);
+    Ok(crate::requestor(&world.topology, &usable, &holders, &load)?)
 }
 
 /// A node for each lost block of a stripe, no two alike. The one that is asked for decodes and drives; the others are chosen.

@@ -91,7 +91,7 @@ impl Stripe {
         };
         Binding {
             participants: flow.sites().into_iter().map(participant).collect(),
-            blocks: members().map(|member| (member, copy(member))).collect(),
+            blocks: members().map(|member| (member, copy(member).into())).collect(),
             writes: members().map(|member| (member, write(member))).collect(),
             scheme: "test".into(),
             slices: 0..flow.geometry.slices(),
@@ -288,8 +288,8 @@ impl Memory {
 struct Source(Arc<Memory>, BlockId);
 
 impl BlockStore for Arc<Memory> {
-    fn open(&self, block: BlockId, _: u64) -> Result<Box<dyn BlockSource>, Fault> {
-        Ok(Box::new(Source(Arc::clone(self), block)))
+    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
+        Ok(Box::new(Source(Arc::clone(self), read.copy.block)))
     }
 
     fn create(&self, write: &BlockWrite, _: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
