@@ -2,6 +2,7 @@
 //! answer was lost can ask again.
 
 use crate::Catalog;
+use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
 use crate::rows::{EndedPutRow, ObjectRow, PutRow};
 use crate::table::{Change, Read};
@@ -45,11 +46,17 @@ impl Catalog {
         })
     }
 
-    /// Forgets puts that were committed longer than a lease ago.
-    pub fn forget_ended_puts(&self, now_ms: u64) -> Result<()> {
-        let ended = self.view(|txn| txn.all::<EndedPutRow>(&[]))?;
-        let past: Vec<PutId> =
-            ended.into_iter().filter(|(_, row)| row.until_ms < now_ms).map(|(put, _)| put).collect();
+    /// Forgets puts that were committed longer than a lease ago, so many at once.
+    pub fn forget_ended_puts(&self, now_ms: u64, limit: usize) -> Result<()> {
+        let mut past: Vec<PutId> = Vec::new();
+        self.view(|txn| {
+            txn.scan::<EndedPutRow>(&[], |put, row| {
+                if row.until_ms < now_ms {
+                    past.push(put);
+                }
+                Ok(if past.len() < limit { Scan::Next } else { Scan::Stop })
+            })
+        })?;
         // Nearly always there is none: then nothing is written.
         if past.is_empty() {
             return Ok(());

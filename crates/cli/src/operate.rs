@@ -40,7 +40,7 @@ pub fn tasks(context: &Context, command: TasksCommand) -> Result<()> {
         TasksCommand::Resume(args) => ("resume", args),
         TasksCommand::Stop(args) => ("stop", args),
     };
-    let control = TaskControl { name: args.name, action: action.to_owned(), node: args.node };
+    let control = TaskControl { name: args.name, action: action.to_owned(), node: args.node, version: 0 };
     let task = context.with_client(async |client| Ok(client.control_task(control).await?))?;
     context.out.answer(&task_json(args.node, &task), || format!("{} is {}", task.name, task.state))
 }

@@ -13,6 +13,9 @@ use worker::{Step, Task, Worker};
 /// Idle puts are looked for this often, and more often when their lease is shorter.
 const PUT_TICK_MS: u64 = 10_000;
 
+/// Puts that are forgotten in one transaction, so that others do not wait long.
+const FORGOTTEN_AT_ONCE: usize = 4_096;
+
 /// A coordinator that was stopped, or whose machine was, hears no heartbeats meanwhile; its nodes are not dead for that.
 pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
     loop {
@@ -64,7 +67,7 @@ impl Worker for PutReaper {
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let now = self.clock.now_ms();
         let end = move |catalog: &catalog::Catalog| {
-            catalog.forget_ended_puts(now)?;
+            catalog.forget_ended_puts(now, FORGOTTEN_AT_ONCE)?;
             let expired = catalog.expired_puts(now)?;
             expired.iter().try_for_each(|&put| catalog.abort_put(put, now))?;
             Ok(expired.len() as u64)

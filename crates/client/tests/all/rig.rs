@@ -283,7 +283,7 @@ impl Rig {
     }
 
     pub async fn control_task(&self, name: &str, action: &str) {
-        let control = TaskControl { name: name.to_owned(), action: action.to_owned(), node: 0 };
+        let control = TaskControl { name: name.to_owned(), action: action.to_owned(), ..Default::default() };
         self.client.control_task(control).await.unwrap();
     }
 

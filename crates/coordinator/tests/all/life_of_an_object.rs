@@ -379,9 +379,10 @@ async fn bad_requests_get_one_clear_sentence() {
     assert!(task.message().contains("gc, "), "the names are listed: {task:?}");
     assert_eq!(cluster.control("gc", "explode").await.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(cluster.control("gc", "pause").await.unwrap().state, "paused");
-    let control = proto::TaskControl { name: "scrub".to_owned(), action: "status".to_owned(), node: 2 };
+    let control =
+        proto::TaskControl { name: "scrub".to_owned(), action: "status".to_owned(), node: 2, version: 0 };
     assert_eq!(cluster.client.control_task(control).await.unwrap().into_inner().name, "scrub of node 2");
-    let throttle = proto::Throttle { egress_bytes_per_s: 7, ingress_bytes_per_s: 7 };
+    let throttle = proto::Throttle { egress_bytes_per_s: 7, ingress_bytes_per_s: 7, version: 0 };
     cluster.client.set_throttle(throttle).await.unwrap();
     assert_eq!(cluster.world.throttles().len(), 3);
 }

@@ -316,7 +316,8 @@ impl Cluster {
     }
 
     pub async fn control(&mut self, name: &str, action: &str) -> Result<proto::TaskStatus, Status> {
-        let control = proto::TaskControl { name: name.to_owned(), action: action.to_owned(), node: 0 };
+        let control =
+            proto::TaskControl { name: name.to_owned(), action: action.to_owned(), ..Default::default() };
         Ok(self.client.control_task(control).await?.into_inner())
     }
 

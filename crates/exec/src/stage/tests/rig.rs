@@ -7,7 +7,7 @@ use crate::engine::{Engine, EngineConfig, StageIo};
 use crate::fault_injection::Injection;
 use crate::store::{BlockSink, BlockSource, BlockStore};
 use codes::Code;
-use flow::bound::{Binding, BlockWrite, FlowHeader, NodeStages, Participant, bind};
+use flow::bound::{Binding, BlockRead, BlockWrite, FlowHeader, NodeStages, Participant, bind};
 use flow::{Geometry, Member, Proved, Site, interpret, stored_bytes};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
 use model::{BlockId, Fault, NodeId, Peer, StoredCopy, Sums, Token};
