@@ -11,7 +11,8 @@
 use crate::backend::{Redb, Scan};
 use crate::error::{CatalogError, Result};
 use crate::rows::{
-    CATALOG_FORMAT, CandidateRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow, TABLES,
+    CATALOG_FORMAT, CandidateRow, EndedPutRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow,
+    TABLES,
 };
 use crate::table::{Change, Key, Read, Row, malformed};
 use crate::{Catalog, meta};
@@ -103,7 +104,9 @@ fn leap(txn: &Change) -> Result<()> {
 /// it gave way to may be gone by the time of a restore.
 fn is_in_flight(txn: &impl Read, table: &str, key: &[u8]) -> Result<bool> {
     Ok(match table {
-        PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | IntentRow::TABLE => true,
+        PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | IntentRow::TABLE | EndedPutRow::TABLE => {
+            true
+        }
         CandidateRow::TABLE => match BlockCopy::from_bytes(key) {
             Some(copy) => txn.get::<BlockFacts>(&copy.block)?.is_some(),
             None => return Err(malformed(CandidateRow::TABLE, key, "the key is none")),

@@ -3,9 +3,10 @@
 use crate::backend::Scan;
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, CandidateRow, Difference, HeldKey, HeldRow, HistoryRow, IntentRow, JobRow, LeavingRow,
-    LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, ObjectRow, PlannedRow, Purpose, PutBlockKey, PutBlockRow,
-    PutRow, Reason, RecoveryRow, SafeModeRow, StripeRow, TABLES, TaskRow, TermRow,
+    AuditRow, CandidateRow, ClockRow, Difference, EndedPutRow, HeardRow, HeldKey, HeldRow, HistoryRow,
+    IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow,
+    ObjectRow, PlannedRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Reason, RecoveryRow, SafeModeRow,
+    StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -183,6 +184,28 @@ fn put_in_flight(txn: &Change<'_>) -> Result<()> {
     txn.put(&FlowId(3), &IntentRow { attempt: 1, purpose, copies: vec![COPY], birth: BIRTH })
 }
 
+/// Rows of tables that came after the backup that is kept.
+fn put_since(txn: &Change<'_>) -> Result<()> {
+    let throttle = ThrottleRow { egress_bytes_per_s: 50_000_000, ingress_bytes_per_s: 0 };
+    txn.put(&MetaKey, &throttle)?;
+    let key = |task: &str| NodeTaskKey { node: NodeId(300), task: task.to_owned() };
+    txn.put(&key("scrub"), &NodeTaskRow { switch: Switch::Pause })?;
+    txn.put(&key("höhe"), &NodeTaskRow { switch: Switch::Stop })?;
+    let heard = vec![HeardRow { node: NodeId(7), at_ms: 1_700_000_000_000 }];
+    txn.put(&MetaKey, &ClockRow { now_ms: 1_700_000_000_300, heard })?;
+    let ended = EndedPutRow {
+        name: "höhe/x".to_owned(),
+        version: 300,
+        object_bytes: 70_000,
+        digest: [8; 32],
+        block_bytes: 64 << 20,
+        block_count: 1,
+        created_ms: 1_700_000_000_000,
+        until_ms: 5,
+    };
+    txn.put(&PutId(0xabce), &ended)
+}
+
 fn catalog(rows: impl Fn(&Change) -> Result<()>) -> Catalog {
     let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
     let catalog = Catalog::open(&disk, ClusterId(1)).unwrap();
@@ -223,7 +246,11 @@ fn lines(catalog: &Catalog) -> String {
 
 #[test]
 fn rows_are_stable() {
-    let catalog = catalog(|txn| put_lasting(txn).and_then(|()| put_in_flight(txn)));
+    let catalog = catalog(|txn| {
+        put_lasting(txn)?;
+        put_in_flight(txn)?;
+        put_since(txn)
+    });
     let now = lines(&catalog);
     renew("rows-v3.txt", &now);
     for (now, then) in now.lines().zip(ROWS.lines()) {

@@ -12,8 +12,8 @@
 //! Every copy of a block, (block, node, generation), is in exactly one of these states from before the plan that
 //! writes it is handed out until the node has deleted it. So a copy that the catalog does not know is of another history,
 //! of which nothing is known here: it stays. A candidate goes only if its block is gone, or if others are there in its stead
-//! (`letting_go.rs`). Nothing here reads a clock: the time comes in as milliseconds since 1970.
-
+//! (`letting_go.rs`). Nothing here reads a clock: the time comes in, in milliseconds of the cluster's clock
+//! (`time.rs`); only when an object was made is told by the wall's.
 //!
 //! Absent: a clock, chance, sockets, and any word on how a copy gets to its node. Internal: the coordinator is its user.
 
@@ -38,12 +38,15 @@ mod letting_go_tests;
 mod nodes;
 mod put;
 mod rebuild;
+mod renewal;
 pub mod rows;
 mod safe_mode;
+mod settings;
 #[cfg(test)]
 mod states_tests;
 mod status;
 mod table;
+mod time;
 
 pub use backup::restore;
 pub use candidates::{Orders, Waiting};
@@ -53,7 +56,9 @@ pub use inventory::Reconciled;
 pub use letting_go::{Sight, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
 pub use rebuild::{FoundBlock, Rebuilt};
+pub use renewal::{CommittedPut, PutEnd};
 pub use rows::{CandidateRow, NewStripe, Purpose, Reason};
+pub use settings::NodeSettings;
 pub use status::Counts;
 
 use backend::{Backend, Redb};

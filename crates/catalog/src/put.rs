@@ -1,6 +1,7 @@
 //! Put: row pending → copies planned → staged on the nodes → one transaction that makes the version visible.
 
 use crate::error::{CatalogError, Result};
+use crate::renewal::{CommittedPut, PutEnd, remember, repeated};
 use crate::rows::{MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
@@ -113,17 +114,20 @@ impl Catalog {
     /// Makes the version visible, and the copies of its predecessor candidates.
     ///
     /// A version that began before the present one is overwritten at once: both puts were under way together, and this
-    /// one counts as the earlier.
+    /// one counts as the earlier. Of a put that was committed a lease ago or less, it answers what it answered then.
     pub fn commit_put(
         &self,
         put: PutId,
         blocks: &[CommittedBlock],
         object_bytes: u64,
         digest: [u8; 32],
-        now_ms: u64,
-    ) -> Result<(String, ObjectRow)> {
+        end: PutEnd,
+    ) -> Result<CommittedPut> {
+        let PutEnd { now_ms, created_ms, .. } = end;
         self.change(|txn| {
-            let pending = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
+            let Some(pending) = txn.get::<PutRow>(&put)? else {
+                return repeated(txn, put, object_bytes, &digest);
+            };
             let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
             let object = ObjectRow {
                 version: pending.version,
@@ -131,7 +135,7 @@ impl Catalog {
                 digest: Some(digest),
                 block_bytes: pending.block_bytes,
                 blocks: blocks.iter().map(|b| b.block).collect(),
-                created_ms: now_ms,
+                created_ms,
             };
             let mut offset = 0;
             for (index, block) in blocks.iter().enumerate() {
@@ -147,6 +151,7 @@ impl Catalog {
             }
             // What was planned and is not used now: blocks written again elsewhere, replicas that failed.
             end_put(txn, put, &planned, now_ms)?;
+            let committed = remember(txn, put, &pending.name, &object, end)?;
             match txn.get::<ObjectRow>(&pending.name)? {
                 Some(newer) if newer.version > object.version => {
                     object.blocks.iter().try_for_each(|&b| txn.retire_block(b, now_ms))?;
@@ -158,7 +163,7 @@ impl Catalog {
                     txn.put(&pending.name, &object)?;
                 }
             }
-            Ok((pending.name, object))
+            Ok(committed)
         })
     }
 

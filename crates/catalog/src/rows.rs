@@ -3,12 +3,18 @@
 mod audit;
 mod intent;
 mod job;
+mod settings;
+mod time;
 
 pub use audit::{AuditRow, Difference};
 pub(crate) use intent::IntentRow;
 pub use intent::{NewStripe, Purpose};
 pub(crate) use job::TaskRow;
 pub use job::{JobRow, RecoveryRow};
+pub use settings::ThrottleRow;
+pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
+pub(crate) use time::EndedPutRow;
+pub use time::{ClockRow, HeardRow};
 
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
@@ -23,7 +29,7 @@ use std::fmt;
 pub(crate) const CATALOG_FORMAT: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 19] = [
+pub(crate) const TABLES: [&str; 23] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -43,6 +49,10 @@ pub(crate) const TABLES: [&str; 19] = [
     HistoryRow::TABLE,
     TermRow::TABLE,
     SafeModeRow::TABLE,
+    ThrottleRow::TABLE,
+    NodeTaskRow::TABLE,
+    ClockRow::TABLE,
+    EndedPutRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -282,11 +292,15 @@ tables! {
     HistoryRow, "history", MetaKey;
     TermRow, "terms", u64;
     SafeModeRow, "safe-mode", MetaKey;
+    ThrottleRow, "throttle", MetaKey;
+    NodeTaskRow, "node-tasks", NodeTaskKey;
+    ClockRow, "clock", MetaKey;
+    EndedPutRow, "ended-puts", PutId;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
-    AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow
+    AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
 }
 
 impl Key for MetaKey {

@@ -6,7 +6,7 @@ use crate::rows::{CandidateRow, IntentRow, PlannedRow, PutRow, StripeRow};
 use crate::table::{Read, Snapshot};
 use crate::{
     Catalog, CommittedBlock, FIRST_GENERATION, FoundBlock, Intent, NewPut, NewStripe, PlannedBlock, Purpose,
-    Sight, Staged,
+    PutEnd, Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -22,6 +22,7 @@ const PAGE: &str = include_str!("../../../docs/data-model.md");
 const BYTES: u64 = 10;
 const FLOW: FlowId = FlowId(1);
 const NOW: u64 = 0;
+const END: PutEnd = PutEnd { now_ms: NOW, created_ms: 0, remembered_until_ms: 100 };
 /// Nodes that hold the replicas of a put.
 const REPLICAS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 const PARITY_NODE: NodeId = NodeId(4);
@@ -130,7 +131,7 @@ impl Watched {
     fn commit(&mut self, (put, block): (PutId, BlockId), nodes: &[NodeId]) -> BlockId {
         let block = CommittedBlock { block, stored_bytes: BYTES, sums: Sums::default(), nodes: nodes.into() };
         let blocks = [block.clone()];
-        self.act("commit_put", |c| c.commit_put(put, &blocks, BYTES, [0; 32], NOW)).unwrap();
+        self.act("commit_put", |c| c.commit_put(put, &blocks, BYTES, [0; 32], END)).unwrap();
         block.block
     }
 

@@ -134,12 +134,19 @@ fn status_json(status: &ClusterStatus) -> Value {
         let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(|b| hex(b)).collect();
         fields!(n => node rack living leaving slow last_seen_ms_ago control_addr data_addr,
             s => blocks stored_bytes free_bytes running_stages half_blocks,
-            throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks)
+            throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks,
+            "wishes": wishes(n))
     };
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
+    let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
     fields!(status => objects blocks stripes garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
         unrecoverable_blocks quarantined;
-        "cluster": hex(&status.cluster), "nodes": nodes)
+        "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle)
+}
+
+/// What operators want of a node's tasks: "scrub: pause".
+fn wishes(node: &NodeInfo) -> Vec<String> {
+    node.wishes.iter().map(|wish| format!("{}: {}", wish.name, wish.action)).collect()
 }
 
 fn status_text(status: &ClusterStatus) -> String {
@@ -159,7 +166,7 @@ fn status_text(status: &ClusterStatus) -> String {
             state,
             s.blocks.to_string(),
             Size(s.stored_bytes).to_string(),
-            Size(s.free_bytes).to_string(),
+            s.free_bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string()),
             limit.to_string(),
             n.control_addr.clone(),
         ]);
@@ -173,6 +180,13 @@ fn status_text(status: &ClusterStatus) -> String {
         status.blocks,
         status.stripes
     );
+    if let Some(limit) = &status.throttle {
+        let (up, down) = (Rate(limit.egress_bytes_per_s), Rate(limit.ingress_bytes_per_s));
+        text += &format!("set by an operator: each node sends at {up} and receives at {down} at most\n");
+    }
+    for node in status.nodes.iter().filter(|node| !node.wishes.is_empty()) {
+        text += &format!("set by an operator: node-{}: {}\n", node.node, wishes(node).join(", "));
+    }
     if status.missing_blocks + status.unrecoverable_blocks > 0 {
         text += &format!(
             "attention: {} blocks have no living copy, {} of them cannot be rebuilt now\n",

@@ -78,6 +78,9 @@ enum Command {
     Stat {
         /// Name of the object
         name: String,
+        /// Only the number of a living node that holds this block of it
+        #[arg(long, value_name = "INDEX")]
+        node_of: Option<u64>,
     },
     /// Remove an object
     Rm {
@@ -101,7 +104,7 @@ enum Command {
     /// Background tasks
     #[command(subcommand)]
     Tasks(operate::TasksCommand),
-    /// Limit the network of every living node, in each direction
+    /// Limit the network of every node, in each direction, until it is set again
     Throttle {
         /// Such as 400mbit or 50MB/s; none lifts the limit
         rate: Rate,
@@ -191,7 +194,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Put(args) => objects::put(context, args),
         Command::Get(args) => objects::get(context, args),
         Command::Ls { prefix } => objects::ls(context, &prefix),
-        Command::Stat { name } => objects::stat(context, &name),
+        Command::Stat { name, node_of } => objects::stat(context, &name, node_of),
         Command::Rm { name } => objects::rm(context, &name),
         Command::Archive(args) => objects::archive(context, args),
         Command::Repair(command) => repair::run(context, command),

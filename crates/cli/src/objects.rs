@@ -120,8 +120,17 @@ pub fn ls(context: &Context, prefix: &str) -> Result<()> {
     })
 }
 
-pub fn stat(context: &Context, name: &str) -> Result<()> {
+pub fn stat(context: &Context, name: &str, node_of: Option<u64>) -> Result<()> {
     let object = context.with_client(async |client| Ok(client.lookup(name, true).await?))?;
+    if let Some(index) = node_of {
+        let Some(block) = object.blocks.iter().find(|block| block.index == index) else {
+            bail!("'{name}' has {}; there is no block {index}", count(object.block_count, "block"));
+        };
+        let Some(node) = block.living_nodes.first() else {
+            bail!("no living node holds block {index} of '{name}'");
+        };
+        return context.out.answer(&json!({"index": index, "node": node}), || node.to_string());
+    }
     let mut document = object_json(&object);
     document["blocks"] = object.blocks.iter().map(block_json).collect();
     context.out.answer(&document, || stat_text(&object))

@@ -15,7 +15,7 @@ use wire::proto::{NodeInfo, TaskControl, TaskStatus};
 pub enum TasksCommand {
     /// List the background tasks of the coordinator and of the nodes
     List,
-    /// Pause a task where it is; the coordinator's stay paused when it restarts
+    /// Pause a task where it is; it stays paused over restarts
     Pause(TaskArgs),
     /// Let a paused or stopped task go on
     Resume(TaskArgs),
@@ -40,7 +40,7 @@ pub fn tasks(context: &Context, command: TasksCommand) -> Result<()> {
         TasksCommand::Resume(args) => ("resume", args),
         TasksCommand::Stop(args) => ("stop", args),
     };
-    let control = TaskControl { name: args.name, action: action.to_owned(), node: args.node };
+    let control = TaskControl { name: args.name, action: action.to_owned(), node: args.node, version: 0 };
     let task = context.with_client(async |client| Ok(client.control_task(control).await?))?;
     context.out.answer(&task_json(args.node, &task), || format!("{} is {}", task.name, task.state))
 }
@@ -73,7 +73,7 @@ fn task_json(node: u32, task: &TaskStatus) -> Value {
 pub fn throttle(context: &Context, rate: Rate) -> Result<()> {
     context.with_client(async |client| Ok(client.throttle(rate.0, rate.0).await?))?;
     context.out.answer(&json!({"egress_bytes_per_s": rate.0, "ingress_bytes_per_s": rate.0}), || {
-        format!("every living node: {rate} in each direction")
+        format!("every node, from now on: {rate} in each direction")
     })
 }
 

@@ -16,6 +16,10 @@ use wire::proto::node_client::NodeClient;
 /// A call that is no job is answered from the catalog, at worst behind a few dozen others that sync.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A lost answer is asked for so often, with these pauses: a coordinator that is started again is there within a second.
+const MAX_TRIES: u32 = 4;
+const TRY_PAUSE: Duration = Duration::from_millis(500);
+
 /// A peer that vanished without closing is noticed in the sum of the two; jobs run for hours on an idle stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -66,6 +70,33 @@ impl Client {
             Ok(Err(status)) => Err(ClientError::from_status(&status, &self.address)),
             Err(_) => Err(ClientError::TimedOut { what, seconds: CALL_TIMEOUT.as_secs() }),
         }
+    }
+}
+
+impl Client {
+    /// The same for a call that may be repeated: if its answer is lost, it is asked for again, a few times.
+    pub(crate) async fn call_again<T, F>(&self, what: &'static str, call: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let mut tries = 1;
+        loop {
+            match self.call(what, call()).await {
+                Err(ClientError::Unreachable { .. } | ClientError::TimedOut { .. }) if tries < MAX_TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(TRY_PAUSE).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// Does something at intervals, until it is dropped.
+pub(crate) async fn at_intervals<F: Future>(interval: Duration, mut act: impl FnMut() -> F) {
+    loop {
+        tokio::time::sleep(interval).await;
+        act().await;
     }
 }
 

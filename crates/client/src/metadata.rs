@@ -54,9 +54,9 @@ impl Client {
         self.call("the task's control", self.coordinator.clone().control_task(control)).await
     }
 
-    /// Limits every living node, bytes per second in each direction; 0 lifts the limit.
+    /// Limits every node, bytes per second in each direction, until it is set again; 0 lifts the limit.
     pub async fn throttle(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) -> Result<()> {
-        let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s };
+        let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s, version: 0 };
         self.call("the throttle", self.coordinator.clone().set_throttle(request)).await.map(|_| ())
     }
 

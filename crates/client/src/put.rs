@@ -2,23 +2,56 @@
 
 use crate::attempts::Attempts;
 use crate::block::{Block, Blocks};
-use crate::connect::Client;
+use crate::connect::{Client, at_intervals};
 use crate::error::{ClientError, Result};
 use crate::get::Progress;
 use exec::DriverIo;
 use model::{Cause, Fault, NodeId};
 use plan::decide::{Bounds, Course};
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::task::JoinSet;
 use wire::codec::plan::decode;
 use wire::proto::{
     AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
-    PlanWriteRequest, WrittenBlock,
+    PlanWriteRequest, RenewPutRequest, WrittenBlock,
 };
 
 /// Two blocks that are being sent keep the network busy while a third is being read and hashed.
 const BLOCKS_IN_MEMORY: usize = 3;
+
+/// A lease is renewed so often while it lasts, if bytes move: two answers may be lost.
+const RENEWALS_PER_LEASE: u32 = 4;
+
+/// Whether bytes of a put have moved lately: only then its lease is renewed.
+#[derive(Clone, Default)]
+struct Moved(Arc<AtomicBool>);
+
+impl Moved {
+    fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they have since this was asked last.
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// An input whose bytes are noted as they come: whoever waits for a slow one is not stuck.
+struct Noted<R>(R, Moved);
+
+impl<R: Read> Read for Noted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(out)?;
+        if read > 0 {
+            self.1.note();
+        }
+        Ok(read)
+    }
+}
 
 /// How an object is put. The default leaves everything to the cluster.
 #[derive(Clone, Default)]
@@ -55,7 +88,12 @@ impl Client {
         if begun.block_bytes == 0 {
             return Err(ClientError::Protocol("the coordinator gave blocks of 0 bytes".to_owned()));
         }
-        let stored = self.put_blocks(name, &begun, input, options).await;
+        let moved = Moved::default();
+        let input = Noted(input, moved.clone());
+        let stored = tokio::select! {
+            stored = self.put_blocks(name, &begun, input, &moved, options) => stored,
+            () = self.renew(&begun, &moved) => Err(ClientError::Bug("renewals ended".to_owned())),
+        };
         if stored.is_err() {
             // This ends the put sooner than its lease would, no more: a failure here changes nothing, and the first
             // error is the one to tell.
@@ -65,11 +103,33 @@ impl Client {
         stored
     }
 
+    /// Renews the put's lease as long as its bytes move.
+    async fn renew(&self, begun: &BeginPutReply, moved: &Moved) {
+        if begun.lease_ms == 0 {
+            return std::future::pending().await;
+        }
+        let renew = || async {
+            if !moved.take() {
+                return;
+            }
+            let request = RenewPutRequest { put: begun.put.clone() };
+            if let Err(error) =
+                self.call("the renewal of a put", self.coordinator.clone().renew_put(request)).await
+            {
+                // If it was not renewed, the next one comes in time; if the put is over, its next call says so.
+                moved.note();
+                tracing::debug!(%error, "a put's lease could not be renewed");
+            }
+        };
+        at_intervals(Duration::from_millis(begun.lease_ms) / RENEWALS_PER_LEASE, renew).await;
+    }
+
     async fn put_blocks(
         &self,
         name: &str,
         begun: &BeginPutReply,
         input: impl Read + Send + 'static,
+        moved: &Moved,
         options: PutOptions,
     ) -> Result<ObjectInfo> {
         let mut blocks = Blocks::new(input, begun.block_bytes);
@@ -91,7 +151,7 @@ impl Client {
             let block = block.map_err(|e| ClientError::Input(Arc::new(e)))?;
             blocks = back;
             let last = block.last;
-            writes.spawn(self.clone().write_block(name.to_owned(), begun.put.clone(), block));
+            writes.spawn(self.clone().write_block(name.to_owned(), begun.put.clone(), block, moved.clone()));
             while writes.len() >= BLOCKS_IN_MEMORY || last {
                 let Some(joined) = writes.join_next().await else { break };
                 collect(joined)?;
@@ -111,11 +171,22 @@ impl Client {
             object_bytes,
             digest: digest.as_bytes().to_vec(),
         };
-        self.call("the commit of the put", self.coordinator.clone().commit_put(commit)).await
+        // Of a put that is committed already the coordinator answers as it did first.
+        let call = || {
+            let (mut coordinator, commit) = (self.coordinator.clone(), commit.clone());
+            async move { coordinator.commit_put(commit).await }
+        };
+        self.call_again("the commit of the put", call).await
     }
 
     /// Writes one block, around nodes that fail.
-    async fn write_block(self, name: String, put: Vec<u8>, block: Block) -> Result<(u64, WrittenBlock)> {
+    async fn write_block(
+        self,
+        name: String,
+        put: Vec<u8>,
+        block: Block,
+        moved: Moved,
+    ) -> Result<(u64, WrittenBlock)> {
         let mut request = PlanWriteRequest {
             put,
             index: block.index,
@@ -129,7 +200,7 @@ impl Client {
         let mut attempts = Attempts::new(what, Course::new(Bounds::WRITE, false));
         loop {
             request.avoid = attempts.avoid();
-            match self.try_write(&request, &block).await {
+            match self.try_write(&request, &block, &moved).await {
                 Ok(Ok(written)) => return Ok((block.index, written)),
                 Ok(Err(fault)) => {
                     self.report(&fault).await;
@@ -144,13 +215,14 @@ impl Client {
         &self,
         request: &PlanWriteRequest,
         block: &Block,
+        moved: &Moved,
     ) -> Result<Result<WrittenBlock, Fault>> {
         let reply =
             self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;
         let plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
         let io = DriverIo { source: Some(Arc::clone(&block.bytes)), sink: None };
-        let driven = self.engine.drive(plan, io, |_| {}).await;
+        let driven = self.engine.drive(plan, io, |_| moved.note()).await;
         Ok(driven.and_then(|result| as_written(result, block)))
     }
 

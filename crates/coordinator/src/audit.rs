@@ -3,7 +3,7 @@
 //! `audit`.
 
 use crate::error::{CoordinatorError, Result};
-use crate::records::{Records, now_ms};
+use crate::records::Records;
 use catalog::rows::{AuditRow, Difference};
 use flow::FlowPlan;
 use model::{BlockId, Fault, NodeId};
@@ -30,14 +30,15 @@ pub(crate) struct Audit {
     next: AtomicU64,
     records: Records,
     task: Arc<Task>,
+    wall_ms: fn() -> u64,
 }
 
 impl Audit {
     /// Goes on with entry `next`.
-    pub fn new(next: u64, records: Records, tasks: &Tasks) -> Audit {
+    pub fn new(next: u64, records: Records, tasks: &Tasks, wall_ms: fn() -> u64) -> Audit {
         let task = tasks.add(TASK);
         task.note(|report| report.detail = "repairs whose links carried what was predicted".to_owned());
-        Audit { next: AtomicU64::new(next), records, task }
+        Audit { next: AtomicU64::new(next), records, task, wall_ms }
     }
 
     /// Notes how the flow of a repair ended.
@@ -61,7 +62,7 @@ impl Audit {
         };
         let driver = writers.first().copied().unwrap_or(NodeId(0));
         let entry = AuditRow {
-            at_unix_ms: now_ms(),
+            at_unix_ms: (self.wall_ms)(),
             blocks: blocks.to_vec(),
             flow: binding.header.flow,
             attempt: binding.header.attempt,

@@ -1,15 +1,20 @@
 //! Workers that run as long as the coordinator, and have no file of their own.
 
+use crate::clock::{self, Clock};
 use crate::cluster::Cluster;
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
-use crate::records::{Records, now_ms};
+use crate::records::Records;
+use catalog::rows::ClockRow;
 use std::sync::Arc;
 use std::time::Duration;
 use worker::{Step, Task, Worker};
 
 /// Idle puts are looked for this often, and more often when their lease is shorter.
 const PUT_TICK_MS: u64 = 10_000;
+
+/// Puts that are forgotten in one transaction, so that others do not wait long.
+const FORGOTTEN_AT_ONCE: usize = 4_096;
 
 /// A coordinator that was stopped, or whose machine was, hears no heartbeats meanwhile; its nodes are not dead for that.
 pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
@@ -19,9 +24,32 @@ pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
     }
 }
 
-/// Gives up puts whose lease has ended.
+/// Notes the cluster's clock, and when nodes were heard last, every `note_ms`. No task: nobody may pause time.
+pub(crate) async fn keep_time(records: Records, cluster: Arc<Cluster>, note_ms: u64) {
+    let mut noted_ms = cluster.clock.now_ms();
+    loop {
+        tokio::time::sleep(clock::LOOK.min(Duration::from_millis(note_ms))).await;
+        let now_ms = cluster.clock.now_ms();
+        if now_ms.saturating_sub(noted_ms) < note_ms {
+            continue;
+        }
+        match note_time(&records, &cluster).await {
+            Ok(()) => noted_ms = now_ms,
+            Err(error) => tracing::warn!(%error, "the time cannot be noted; it is tried again"),
+        }
+    }
+}
+
+/// Notes both now.
+pub(crate) async fn note_time(records: &Records, cluster: &Cluster) -> Result<()> {
+    let row = ClockRow { now_ms: cluster.clock.now_ms(), heard: cluster.heard() };
+    records.run(move |catalog| catalog.note_clock(&row)).await
+}
+
+/// Gives up puts whose lease has ended, and forgets those that were committed a lease ago.
 pub(crate) struct PutReaper {
     pub records: Records,
+    pub clock: Arc<Clock>,
     pub lease_ms: u64,
 }
 
@@ -37,13 +65,17 @@ impl Worker for PutReaper {
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let end = move |catalog: &catalog::Catalog| {
+            catalog.forget_ended_puts(now, FORGOTTEN_AT_ONCE)?;
             let expired = catalog.expired_puts(now)?;
             expired.iter().try_for_each(|&put| catalog.abort_put(put, now))?;
             Ok(expired.len() as u64)
         };
         let ended = self.records.run(end).await?;
+        if ended > 0 {
+            tracing::info!(puts = ended, "given up: their clients are silent, or their bytes do not move");
+        }
         task.note(|report| report.done += ended);
         Ok(Step::Wait(self.pause()))
     }

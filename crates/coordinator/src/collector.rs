@@ -10,7 +10,7 @@
 use crate::cluster::Cluster;
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
-use crate::records::{Records, now_ms};
+use crate::records::Records;
 use catalog::{CatalogError, Orders, Sight, Wait};
 use model::{BlockCopy, NodeId};
 use plan::decide::World;
@@ -25,9 +25,9 @@ const TICK_MS: u64 = 5_000;
 /// Copies that a node is told to delete, or to look for, in one call: some milliseconds each.
 const BATCH: usize = 256;
 
-/// What waits is tried again after this time, or once another node lives or dies: asking costs a call to each node that
-/// holds one of the others.
-const TRY_AGAIN: Duration = Duration::from_secs(30);
+/// What waits is tried again after a pause, which doubles up to this, and at once when another node lives or dies: asking
+/// costs a call to each node that holds one of the others.
+const MAX_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Copies that wait and are remembered, so that they do not hold up what comes after them; with more, all are tried again.
 const MAX_WAITING: usize = 1 << 20;
@@ -53,17 +53,25 @@ pub(crate) struct Collector {
 struct Waiting {
     copies: Arc<BTreeSet<BlockCopy>>,
     why: BTreeMap<Wait, u64>,
-    since: Option<Instant>,
+    /// Since when, and for how long.
+    tried: Option<(Instant, Duration)>,
     among: BTreeSet<NodeId>,
 }
 
 impl Waiting {
-    /// Forgets all of it if it is to be tried again.
-    fn look(&mut self, living: &BTreeSet<NodeId>) {
-        let is_old = self.since.is_some_and(|since| since.elapsed() > TRY_AGAIN);
-        if is_old || self.among != *living || self.copies.len() > MAX_WAITING {
-            *self = Waiting { since: Some(Instant::now()), among: living.clone(), ..Waiting::default() };
-        }
+    /// Forgets all of it if it is to be tried again. `pause` is the first patience.
+    fn look(&mut self, living: &BTreeSet<NodeId>, pause: Duration) {
+        let patience = match self.tried {
+            Some((since, patience)) if self.among == *living && self.copies.len() <= MAX_WAITING => {
+                if since.elapsed() < patience {
+                    return;
+                }
+                patience.saturating_mul(2).min(MAX_PATIENCE)
+            }
+            _ => pause,
+        };
+        let tried = Some((Instant::now(), patience));
+        *self = Waiting { tried, among: living.clone(), ..Waiting::default() };
     }
 
     fn add(&mut self, waiting: &[(BlockCopy, Wait)]) {
@@ -99,7 +107,7 @@ impl Worker for Collector {
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
-        self.waiting.look(&self.garbage.cluster.view().living());
+        self.waiting.look(&self.garbage.cluster.view().living(), self.pause());
         let Turn { deleted, orders, failure } = self.garbage.turn(&self.waiting.copies).await?;
         self.waiting.add(&orders.wait);
         let is_over = deleted == 0 && orders.wait.is_empty();
@@ -131,7 +139,7 @@ impl Garbage {
         // Nothing is taken back between the look at what is there and the deletion.
         let _ordering = self.ordering.lock().await;
         let view = self.cluster.view();
-        let (now_ms, living) = (now_ms(), view.living());
+        let (now_ms, living) = (self.cluster.clock.now_ms(), view.living());
         let (before_ms, compared) = (now_ms.saturating_sub(self.grace_ms), living.clone());
         let skip = Arc::clone(skip);
         let due = self.records.run(move |c| c.due_candidates(&living, before_ms, BATCH, &skip)).await?;
@@ -228,7 +236,7 @@ impl Garbage {
         }
         let found = self.cluster.fleet.check(&view, copy.node, &[copy], true).await?;
         let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
-        let now_ms = now_ms();
+        let now_ms = self.cluster.clock.now_ms();
         self.records.run(move |catalog| catalog.take_back(&copy, &digest, &living, now_ms)).await
     }
 }

@@ -1,5 +1,6 @@
 //! What a coordinator can be told.
 
+use crate::clock;
 use crate::cluster::{Fleet, Grpc};
 use disk::Disk;
 use flow::limits;
@@ -17,8 +18,12 @@ pub const DEAD_AFTER_MS: u64 = 5_000;
 /// plan loses the ground, and no late writer outlives the deletion.
 pub const GARBAGE_GRACE_MS: u64 = 60_000;
 
-/// A put that plans no further block for this long is given up: 64 MiB take less than that at 1 Mbit/s.
+/// A put whose bytes do not move for this long is given up: its client is dead, or stuck.
 pub const PUT_LEASE_MS: u64 = 600_000;
+
+/// The cluster's clock is noted this often: what has passed of a grace survives a restart but for this at most, and a sync
+/// a minute costs nothing.
+pub const CLOCK_NOTE_MS: u64 = 60_000;
 
 /// Replicas of a block before it is archived.
 pub const REPLICAS: u32 = 3;
@@ -81,7 +86,7 @@ pub struct Config {
     pub dead_after_ms: u64,
     /// Milliseconds that garbage is kept; default [`GARBAGE_GRACE_MS`].
     pub garbage_grace_ms: u64,
-    /// Milliseconds that a put may be idle; default [`PUT_LEASE_MS`].
+    /// Milliseconds that a put may be idle, and that one which was committed is remembered; default [`PUT_LEASE_MS`].
     pub put_lease_ms: u64,
     /// Block length of puts that name none, bytes; default [`limits::DEFAULT_BLOCK_BYTES`].
     pub block_bytes: u64,
@@ -93,6 +98,10 @@ pub struct Config {
     pub parallel: usize,
     /// Milliseconds from a node's death to its recovery without being asked; default [`RECOVERY_GRACE_MS`].
     pub recovery_grace_ms: u64,
+    /// Milliseconds between two notes of the cluster's clock; default [`CLOCK_NOTE_MS`].
+    pub clock_note_ms: u64,
+    /// Milliseconds since 1970, for what people are told; default the system's clock.
+    pub wall_ms: fn() -> u64,
 }
 
 impl Config {
@@ -111,6 +120,8 @@ impl Config {
             slice_bytes: limits::DEFAULT_SLICE_BYTES,
             parallel: PARALLEL_REPAIRS,
             recovery_grace_ms: RECOVERY_GRACE_MS,
+            clock_note_ms: CLOCK_NOTE_MS,
+            wall_ms: clock::wall_ms,
         }
     }
 }

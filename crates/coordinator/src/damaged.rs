@@ -1,12 +1,11 @@
 //! Damaged copies: they are noted as flawed, and their blocks are repaired one after another. Nothing is deleted for it:
 //! that is the collector's business, when others stand in for the copy.
 
-use crate::cluster::Cluster;
 use crate::records::Records;
 use catalog::{Catalog, CatalogError};
-use model::{BlockId, Cause, Fault, Flaw, NodeId, Peer};
+use model::{BlockId, Flaw, NodeId};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Damaged blocks that wait for their repair; what does not fit is found again by the next scrub.
 const MAX_DAMAGED: usize = 1024;
@@ -15,15 +14,14 @@ const MAX_DAMAGED: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Damaged {
     records: Records,
-    cluster: Arc<Cluster>,
     /// Blocks that lack a copy and wait for their repair.
     waiting: Mutex<VecDeque<BlockId>>,
 }
 
 impl Damaged {
     /// Nothing is damaged as far as is known.
-    pub fn new(records: Records, cluster: Arc<Cluster>) -> Damaged {
-        Damaged { records, cluster, waiting: Mutex::default() }
+    pub fn new(records: Records) -> Damaged {
+        Damaged { records, waiting: Mutex::default() }
     }
 
     /// Whether there was room for it.
@@ -39,19 +37,6 @@ impl Damaged {
     /// The next block to repair.
     pub fn next(&self) -> Option<BlockId> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-
-    /// Learns from a fault: suspects an edge, notes a damaged copy.
-    pub async fn learn(&self, fault: &Fault) {
-        for node in self.cluster.health.suspect(fault) {
-            tracing::warn!(%node, "quarantined: suspected on two edges");
-        }
-        if let (Cause::CorruptBlock, Some((Peer::Node(node), same)), Some(block)) =
-            (fault.cause, fault.suspect, fault.block)
-            && same == node.into()
-        {
-            self.found(block, node).await;
-        }
     }
 
     /// A node says that its copy of a block is damaged: it is counted on no more, and the block is repaired.

@@ -147,6 +147,7 @@ fn code_of_decision(error: &DecideError) -> tonic::Code {
             tonic::Code::InvalidArgument
         }
         NoSuchNode(_) => tonic::Code::NotFound,
+        NoRoom { .. } => tonic::Code::ResourceExhausted,
         NotEnoughNodes { .. } | Conflict(_) | NoReplica { .. } | Plan(_) => tonic::Code::FailedPrecondition,
         Unrecoverable { .. } => tonic::Code::Unavailable,
         Flow(_) | Unbound(_) | Bug(_) => tonic::Code::Internal,

@@ -18,6 +18,7 @@
 mod attempt;
 mod audit;
 mod background;
+mod clock;
 mod cluster;
 mod collector;
 pub mod config;
@@ -26,12 +27,14 @@ mod error;
 mod explain;
 mod job;
 mod jobs;
+mod looks;
 mod membership;
 mod objects;
 mod operator;
 mod reads;
 mod records;
 mod service;
+mod settings;
 
 pub use catalog::restore;
 pub use cluster::{Fleet, Grpc};
@@ -42,18 +45,21 @@ use attempt::{Attempts, UsualTimes};
 use audit::Audit;
 use background::PutReaper;
 use catalog::Catalog;
+use clock::Clock;
 use cluster::Cluster;
 use collector::{Collector, Garbage};
 use damaged::Damaged;
 use jobs::{DamagedRepairs, Jobs, Recoverer};
+use looks::{Looker, Looks};
 use membership::Membership;
 use model::ClusterId;
 use objects::Objects;
 use operator::Operator;
 use plan::decide::Planner;
 use reads::Reads;
-use records::{Records, now_ms};
+use records::Records;
 use service::Service;
+use settings::Settings;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +78,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Coordinator {
     records: Records,
+    cluster: Arc<Cluster>,
     group: Arc<Group>,
     local_addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -86,20 +93,21 @@ pub struct Coordinator {
 /// [`CoordinatorError::Listen`], [`CoordinatorError::Invalid`] for settings out of bounds.
 pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     check(&config)?;
-    let disk = Arc::clone(&config.disk);
+    let (disk, wall_ms) = (Arc::clone(&config.disk), config.wall_ms);
     let opened = tokio::task::spawn_blocking(move || {
         let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
         let term = catalog.begin_term(rand::random(), 0)?;
         tracing::info!(%term, "a new term");
-        catalog.give_up_flows(now_ms())?;
-        Ok::<_, CoordinatorError>(catalog)
+        let clock = Clock::of(&catalog, wall_ms)?;
+        catalog.give_up_flows(clock.now_ms())?;
+        Ok::<_, CoordinatorError>((catalog, clock))
     });
-    let catalog = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
+    let (catalog, clock) = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
     let addr = config.listen;
     let listen = |source| CoordinatorError::Listen { addr, source };
     let listener = tokio::net::TcpListener::bind(addr).await.map_err(listen)?;
     let local_addr = listener.local_addr().map_err(listen)?;
-    let (service, records, group) = build(config, catalog)?;
+    let (service, records, cluster, group) = build(config, catalog, clock)?;
 
     let (stop, stopped) = oneshot::channel();
     let serving = tonic::transport::Server::builder()
@@ -115,18 +123,25 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
         }
     });
     tracing::info!(%local_addr, "coordinator serves");
-    Ok(Coordinator { records, group, local_addr, stop: Some(stop), server })
+    Ok(Coordinator { records, cluster, group, local_addr, stop: Some(stop), server })
 }
 
 /// Puts the parts together, and starts what runs in the background.
-fn build(config: Config, catalog: Catalog) -> Result<(Service, Records, Arc<Group>), CoordinatorError> {
+fn build(
+    config: Config,
+    catalog: Catalog,
+    clock: Clock,
+) -> Result<(Service, Records, Arc<Cluster>, Arc<Group>), CoordinatorError> {
     let (config, group) = (Arc::new(config), Arc::new(Group::default()));
     let tasks = Arc::new(Tasks::after(catalog.switches()?));
-    let cluster = Arc::new(Cluster::new(Arc::clone(&config.fleet), config.dead_after_ms, &catalog)?);
+    let cluster = Arc::new(Cluster::new(Arc::clone(&config.fleet), config.dead_after_ms, clock, &catalog)?);
+    let settings = Settings::of(&catalog)?;
     let next_audit = catalog.audit_end()?;
     let records = Records::of(catalog);
+    let settings = Arc::new(settings(records.clone()));
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
-    let damaged = Arc::new(Damaged::new(records.clone(), Arc::clone(&cluster)));
+    let damaged = Arc::new(Damaged::new(records.clone()));
+    let looks = Arc::new(Looks::new(records.clone(), Arc::clone(&cluster), Arc::clone(&damaged)));
     let garbage = Arc::new(Garbage::new(records.clone(), Arc::clone(&cluster), config.garbage_grace_ms));
     let attempts = Arc::new(Attempts {
         records: records.clone(),
@@ -134,30 +149,44 @@ fn build(config: Config, catalog: Catalog) -> Result<(Service, Records, Arc<Grou
         planner: Arc::clone(&planner),
         usual: Arc::new(UsualTimes::new()),
         damaged: Arc::clone(&damaged),
-        audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks)),
+        looks: Arc::clone(&looks),
+        audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks, config.wall_ms)),
     });
-    let operator = Operator::new(&attempts, Arc::clone(&tasks), Arc::clone(&group), config.replicas);
+    let operator =
+        Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
     let jobs = Arc::new(Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&tasks), Arc::clone(&group)));
 
     begin(&group, &tasks, Collector::new(Arc::clone(&garbage)));
-    begin(&group, &tasks, PutReaper { records: records.clone(), lease_ms: config.put_lease_ms });
+    begin(
+        &group,
+        &tasks,
+        PutReaper {
+            records: records.clone(),
+            clock: Arc::clone(&cluster.clock),
+            lease_ms: config.put_lease_ms,
+        },
+    );
+    begin(&group, &tasks, Looker(looks));
     begin(&group, &tasks, DamagedRepairs(Arc::clone(&jobs)));
     begin(&group, &tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
     group.spawn(Arc::clone(&jobs).resume());
     group.spawn(background::notice_own_pauses(Arc::clone(&cluster)));
+    group.spawn(background::keep_time(records.clone(), Arc::clone(&cluster), config.clock_note_ms));
 
     let membership = Arc::new(Membership {
         records: records.clone(),
         cluster: Arc::clone(&cluster),
         garbage,
         damaged,
+        settings,
         group: Arc::clone(&group),
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
     });
     let parallel = config.parallel;
-    let objects = Arc::new(Objects { records: records.clone(), cluster, planner, reads, config });
+    let objects =
+        Arc::new(Objects { records: records.clone(), cluster: Arc::clone(&cluster), planner, reads, config });
     let service = Service { objects, membership, operator, jobs, group: Arc::clone(&group), parallel };
-    Ok((service, records, group))
+    Ok((service, records, cluster, group))
 }
 
 fn begin(group: &Group, tasks: &Tasks, worker: impl Worker + 'static) {
@@ -183,6 +212,9 @@ impl Coordinator {
             self.server.abort();
         }
         self.group.shut_down().await;
+        if let Err(error) = background::note_time(&self.records, &self.cluster).await {
+            tracing::warn!(%error, "the time cannot be noted: a minute of graces counts again");
+        }
         self.records.close().await;
     }
 }
@@ -204,6 +236,9 @@ fn check(config: &Config) -> Result<(), CoordinatorError> {
     }
     if !(1..=config::MAX_REPLICAS).contains(&config.replicas) {
         return invalid("replicas: from 1 to 16");
+    }
+    if config.clock_note_ms == 0 {
+        return invalid("the clock is noted at intervals of at least a millisecond");
     }
     if config.heartbeat_ms == 0 || config.dead_after_ms <= config.heartbeat_ms {
         return invalid("a node must be silent for longer than a heartbeat before it is dead");

@@ -4,7 +4,9 @@ use crate::cluster::Cluster;
 use crate::collector::Garbage;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
-use crate::records::{Records, now_ms};
+use crate::operator;
+use crate::records::Records;
+use crate::settings::{OfNode, Settings};
 use catalog::rows::NodeRow;
 use model::{BlockCopy, BlockId, ClusterId, Flaw, NodeId};
 use std::collections::BTreeSet;
@@ -31,6 +33,7 @@ pub(crate) struct Membership {
     pub cluster: Arc<Cluster>,
     pub garbage: Arc<Garbage>,
     pub damaged: Arc<Damaged>,
+    pub settings: Arc<Settings>,
     pub group: Arc<Group>,
     pub heartbeat_ms: u32,
 }
@@ -67,7 +70,8 @@ impl Membership {
             let members = Arc::clone(self);
             self.group.spawn(async move { members.look_for(node, missing).await });
         }
-        Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms })
+        let settings = Some(told(self.settings.of_node(node)));
+        Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings })
     }
 
     /// A heartbeat; newly damaged blocks are dealt with.
@@ -75,13 +79,22 @@ impl Membership {
         let status = request.status.ok_or_else(|| invalid("a heartbeat without a status"))?;
         let node = NodeId(status.node);
         let Some(damaged) = self.cluster.health.heartbeat(status) else {
-            return Ok(proto::HeartbeatReply { register_again: true });
+            return Ok(proto::HeartbeatReply { register_again: true, settings: None });
         };
         for block in damaged {
             let block = BlockId::from_slice(&block)?;
             self.damaged.found(block, node).await;
         }
-        Ok(proto::HeartbeatReply { register_again: false })
+        let settings = Some(told(self.settings.of_node(node)));
+        Ok(proto::HeartbeatReply { register_again: false, settings })
+    }
+
+    /// A node ends: nothing is planned with it any more, and its recovery need not be waited for.
+    pub fn goodbye(&self, request: &proto::GoodbyeRequest) {
+        let node = NodeId(request.node);
+        if self.cluster.health.goodbye(node, &request.control_addr) {
+            tracing::info!(%node, "it said goodbye: it does not live any more");
+        }
     }
 
     /// A folder that never belonged to a cluster cannot hold what this node holds. Taken for it, it would cost every copy
@@ -138,7 +151,8 @@ impl Membership {
         let copies: Vec<BlockCopy> = held.iter().copied().collect();
         let mut needed = Vec::new();
         for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
-            let (now_ms, living) = (now_ms(), self.cluster.perhaps_living(&self.cluster.view()));
+            let now_ms = self.cluster.clock.now_ms();
+            let living = self.cluster.perhaps_living(&self.cluster.view());
             let result = self.records.run(move |catalog| catalog.reconcile(&batch, &living, now_ms)).await?;
             if result.surplus + result.unknown > 0 {
                 let (surplus, unknown) = (result.surplus, result.unknown);
@@ -207,6 +221,14 @@ async fn inventory(messages: &mut Streaming<proto::RegisterMessage>, node: NodeI
             return Ok(inventory);
         }
     }
+}
+
+/// What operators want of a node, as it is told.
+fn told(wanted: OfNode) -> proto::NodeSettings {
+    let OfNode { version, throttle, tasks } = wanted;
+    let throttle = throttle.map(|row| operator::throttle(&row, version));
+    let tasks = tasks.iter().map(|(name, switch)| operator::wish(name, *switch)).collect();
+    proto::NodeSettings { throttle, tasks, version }
 }
 
 async fn next(messages: &mut Streaming<proto::RegisterMessage>) -> Result<Option<Kind>> {

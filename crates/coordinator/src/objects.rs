@@ -5,8 +5,8 @@ use crate::cluster::Cluster;
 use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
 use crate::reads::Reads;
-use crate::records::{Records, now_ms};
-use catalog::{CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock};
+use crate::records::Records;
+use catalog::{CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
 use flow::limits;
 use model::{
     BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripePlacement, Sums,
@@ -48,11 +48,11 @@ impl Objects {
         let view = self.cluster.view();
         enough_nodes(&view, replicas, &BTreeSet::new())?;
         let put = PutId(rand::random());
-        let lease_until_ms = now_ms().saturating_add(self.config.put_lease_ms);
+        let lease_until_ms = self.lease_until_ms();
         let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
         let version = self.records.run(move |catalog| catalog.begin_put(&new)).await?;
-        let slice_bytes = self.config.slice_bytes;
-        Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes })
+        let (slice_bytes, lease_ms) = (self.config.slice_bytes, self.config.put_lease_ms);
+        Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes, lease_ms })
     }
 
     /// Chooses nodes for a block, notes them, and hands out the plan.
@@ -65,7 +65,8 @@ impl Objects {
         let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
         let nodes = {
             let mut draw = Draw::seeded(rand::random());
-            replica_nodes(&view, pending.replicas as usize, at_least, &avoid, &mut draw)?
+            let replicas = (pending.replicas as usize, at_least);
+            replica_nodes(&view, replicas, request.stored_bytes, &avoid, &mut draw)?
         };
         let block = BlockId(rand::random());
         let offset = request.index.checked_mul(pending.block_bytes);
@@ -84,8 +85,7 @@ impl Objects {
         let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
         let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
         let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
-        let now = now_ms();
-        let lease_until_ms = now.saturating_add(self.config.put_lease_ms);
+        let (now, lease_until_ms) = (self.cluster.clock.now_ms(), self.lease_until_ms());
         self.records.run(move |c| c.plan_block(put, &row, now, lease_until_ms)).await?;
         Ok(proto::PlanReply {
             plan: Some(wire::codec::plan::encode(&planned.plan)),
@@ -93,6 +93,17 @@ impl Objects {
             length: request.stored_bytes,
             ..Default::default()
         })
+    }
+
+    fn lease_until_ms(&self) -> u64 {
+        self.cluster.clock.now_ms().saturating_add(self.config.put_lease_ms)
+    }
+
+    /// A client says that bytes of its put move.
+    pub async fn renew_put(&self, request: proto::RenewPutRequest) -> Result<proto::Empty> {
+        let (put, lease_until_ms) = (PutId::from_slice(&request.put)?, self.lease_until_ms());
+        self.records.run(move |catalog| catalog.renew_put(put, lease_until_ms)).await?;
+        Ok(proto::Empty {})
     }
 
     /// Makes what was put visible.
@@ -116,18 +127,23 @@ impl Objects {
             .try_into()
             .map_err(|_| invalid("the digest of an object is a BLAKE3 of 32 bytes".to_owned()))?;
         let copies = blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
-        let (bytes, now) = (request.object_bytes, now_ms());
-        let (name, row) = self.records.run(move |c| c.commit_put(put, &blocks, bytes, digest, now)).await?;
+        let end = PutEnd {
+            now_ms: self.cluster.clock.now_ms(),
+            created_ms: (self.config.wall_ms)(),
+            remembered_until_ms: self.lease_until_ms(),
+        };
+        let bytes = request.object_bytes;
+        let put = self.records.run(move |c| c.commit_put(put, &blocks, bytes, digest, end)).await?;
         Ok(proto::ObjectInfo {
-            name,
-            version: row.version,
-            object_bytes: row.object_bytes,
+            name: put.name,
+            version: put.version,
+            object_bytes: put.object_bytes,
             digest: digest.to_vec(),
-            block_bytes: row.block_bytes,
+            block_bytes: put.block_bytes,
             code: format!("rep-{copies}"),
-            created_unix_ms: row.created_ms,
+            created_unix_ms: put.created_ms,
             blocks: Vec::new(),
-            block_count: row.blocks.len() as u64,
+            block_count: put.block_count,
         })
     }
 

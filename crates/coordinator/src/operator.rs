@@ -2,16 +2,21 @@
 
 use crate::attempt::{Attempts, UsualTimes};
 use crate::cluster::{Cluster, LinkTable, Report};
+use crate::config::Config;
 use crate::error::Result;
-use crate::records::{Records, now_ms};
+use crate::records::Records;
+use crate::settings::Settings;
 use catalog::FoundBlock;
+use catalog::rows::ThrottleRow;
 use model::{BlockId, Contents, Location, NodeId, Switch, note};
 use plan::decide::{DecideError, NodeFacts, Planner};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use wire::proto;
-use worker::{Group, Tasks};
+use worker::{Group, Tasks, UnknownTask};
 
 /// Bytes of a piece of a backup.
 const BACKUP_PIECE_BYTES: usize = 256 << 10;
@@ -21,6 +26,9 @@ const BACKUP_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Pieces of a backup that wait for a slow receiver.
 const BACKUP_PIECES: usize = 4;
+
+/// Names of tasks are words.
+const MAX_TASK_NAME_BYTES: usize = 64;
 
 /// The task by which quarantined and slow nodes get another chance.
 const QUARANTINE: &str = "quarantine";
@@ -32,20 +40,29 @@ pub(crate) struct Operator {
     cluster: Arc<Cluster>,
     planner: Arc<Planner>,
     usual: Arc<UsualTimes>,
+    settings: Arc<Settings>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
     /// Of blocks that a rebuilt catalog finds outside stripes.
     replicas: u32,
+    wall_ms: fn() -> u64,
 }
 
 impl Operator {
     /// Adds the task that has no loop of its own.
-    pub fn new(with: &Attempts, tasks: Arc<Tasks>, group: Arc<Group>, replicas: u32) -> Operator {
+    pub fn new(
+        with: &Attempts,
+        settings: Arc<Settings>,
+        tasks: Arc<Tasks>,
+        group: Arc<Group>,
+        config: &Config,
+    ) -> Operator {
         let task = tasks.add(QUARANTINE);
         task.note(|report| report.detail = "resume to use quarantined and slow nodes again".to_owned());
         let (cluster, planner) = (Arc::clone(&with.cluster), Arc::clone(&with.planner));
         let (records, usual) = (with.records.clone(), Arc::clone(&with.usual));
-        Operator { records, cluster, planner, usual, tasks, group, replicas }
+        let (replicas, wall_ms) = (config.replicas, config.wall_ms);
+        Operator { records, cluster, planner, usual, settings, tasks, group, replicas, wall_ms }
     }
 
     /// Everything that an operator wants to know at once.
@@ -73,6 +90,13 @@ impl Operator {
                 status: Some(status),
                 leaving: node.is_leaving,
                 slow: node.is_slow,
+                wishes: self
+                    .settings
+                    .of_node(id)
+                    .tasks
+                    .iter()
+                    .map(|(name, switch)| wish(name, *switch))
+                    .collect(),
             })
         };
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
@@ -91,19 +115,14 @@ impl Operator {
             unrecoverable_blocks: counts.unrecoverable,
             tasks: self.tasks.statuses(),
             quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
+            throttle: self.settings.throttle().map(|row| throttle(&row, 0)),
         })
     }
 
     /// A command for a task, here or on a node.
     pub async fn control_task(&self, control: proto::TaskControl) -> Result<proto::TaskStatus> {
         if control.node != 0 {
-            let view = self.cluster.view();
-            let node = NodeId(control.node);
-            return self
-                .cluster
-                .fleet
-                .control_task(&view, node, proto::TaskControl { node: 0, ..control })
-                .await;
+            return self.control_node_task(control).await;
         }
         let task = self.tasks.find(&control.name)?;
         if let Some(switch) = Switch::of(&control.action)? {
@@ -120,16 +139,65 @@ impl Operator {
         Ok(task.status())
     }
 
-    /// The same limits on every living node. All are tried; the first failure is reported.
-    pub async fn throttle(&self, throttle: proto::Throttle) -> Result<()> {
-        let view = self.cluster.view();
-        let mut outcome = Ok(());
-        for node in view.living() {
-            let set = self.cluster.fleet.throttle(&view, node, throttle).await;
-            outcome = outcome.and(set);
+    /// A command for a task of a node. It is noted first: a node that is away obeys when it is back.
+    async fn control_node_task(&self, control: proto::TaskControl) -> Result<proto::TaskStatus> {
+        let (view, node) = (self.cluster.view(), NodeId(control.node));
+        let is_living = view.node(node)?.is_living;
+        let order = proto::TaskControl { node: 0, ..control.clone() };
+        let Some(switch) = Switch::of(&control.action)? else {
+            return self.cluster.fleet.control_task(&view, node, order).await;
+        };
+        self.check_node_task(&control.name)?;
+        let version = self.settings.set_switch(node, control.name.clone(), switch).await?;
+        tracing::info!(%node, task = control.name, action = control.action, "an operator's order to a node");
+        if is_living {
+            let order = proto::TaskControl { version, ..order };
+            match self.cluster.fleet.control_task(&view, node, order).await {
+                Ok(status) => return Ok(status),
+                Err(error) => tracing::info!(%node, %error, "it is told with its next heartbeat"),
+            }
         }
+        let state = match switch {
+            Switch::Go => "to go on",
+            Switch::Pause => "paused",
+            Switch::Stop => "stopped",
+        };
+        let (state, detail) = (state.to_owned(), format!("{node} is away, and obeys when it is back"));
+        Ok(proto::TaskStatus { name: control.name, state, detail, ..Default::default() })
+    }
+
+    /// An error if no node that ever reported has such a task.
+    fn check_node_task(&self, name: &str) -> Result<()> {
+        let reports = self.cluster.health.reports();
+        let tasks = reports.values().flat_map(|report| &report.status.tasks);
+        let known: BTreeSet<&str> = tasks.map(|task| task.name.as_str()).collect();
+        if name.len() > MAX_TASK_NAME_BYTES || (!known.is_empty() && !known.contains(name)) {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(UnknownTask { name: name.to_owned(), known }.into());
+        }
+        Ok(())
+    }
+
+    /// The same limits on every node, until others are set. Those that do not answer now are told when they do.
+    pub async fn throttle(&self, wanted: proto::Throttle) -> Result<()> {
+        let row = ThrottleRow {
+            egress_bytes_per_s: wanted.egress_bytes_per_s,
+            ingress_bytes_per_s: wanted.ingress_bytes_per_s,
+        };
+        let version = self.settings.set_throttle(row).await?;
+        tracing::info!(?row, "an operator's limit of all nodes");
+        let (view, mut calls) = (self.cluster.view(), JoinSet::new());
+        for node in view.living() {
+            let (fleet, view) = (Arc::clone(&self.cluster.fleet), view.clone());
+            calls.spawn(async move {
+                if let Err(error) = fleet.throttle(&view, node, throttle(&row, version)).await {
+                    tracing::info!(%node, %error, "it is told with its next heartbeat");
+                }
+            });
+        }
+        while calls.join_next().await.is_some() {}
         self.usual.forget();
-        outcome
+        Ok(())
     }
 
     /// A backup of the catalog, in pieces.
@@ -165,12 +233,12 @@ impl Operator {
             found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
             tracing::info!(%node, blocks = total, "sidecars read");
         }
-        let (planner, replicas) = (Arc::clone(&self.planner), self.replicas);
+        let (planner, replicas, made_ms) = (Arc::clone(&self.planner), self.replicas, (self.wall_ms)());
         let rebuilt = self
             .records
             .run(move |catalog| {
                 let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
-                catalog.rebuild(found, replicas, recoverable, now_ms())
+                catalog.rebuild(found, replicas, recoverable, made_ms)
             })
             .await?;
         Ok(proto::RebuildReply {
@@ -184,7 +252,7 @@ impl Operator {
     /// A node takes no more blocks, or takes them again.
     pub async fn set_leaving(&self, node: NodeId, leaves: bool) -> Result<()> {
         self.cluster.view().node(node)?;
-        let now_ms = now_ms();
+        let now_ms = self.cluster.clock.now_ms();
         self.records.run(move |catalog| catalog.set_leaving(node, leaves, now_ms)).await?;
         self.cluster.health.set_leaving(node, leaves);
         Ok(())
@@ -206,6 +274,17 @@ impl Operator {
     pub async fn links(&self) -> Result<String> {
         LinkTable::from(self.records.run(|catalog| catalog.links()).await?).to_json()
     }
+}
+
+/// A limit, as a node is told.
+pub(crate) fn throttle(row: &ThrottleRow, version: u64) -> proto::Throttle {
+    let ThrottleRow { egress_bytes_per_s, ingress_bytes_per_s } = *row;
+    proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s, version }
+}
+
+/// What is wanted of a node's task, as it is told.
+pub(crate) fn wish(name: &str, switch: Switch) -> proto::TaskWish {
+    proto::TaskWish { name: name.to_owned(), action: switch.action().to_owned() }
 }
 
 /// A block whose sidecar makes sense; others are left out, as if they were lost.

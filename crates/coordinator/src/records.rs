@@ -3,7 +3,6 @@
 use crate::error::{CoordinatorError, Result};
 use catalog::Catalog;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An open catalog.
 #[derive(Clone, Debug)]
@@ -43,9 +42,4 @@ impl Records {
             })
             .await;
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

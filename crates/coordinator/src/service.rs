@@ -1,13 +1,13 @@
 //! The gRPC service: each call is handed on, each error becomes a status.
 
 use crate::attempt::{self, Attempts, RepairOptions};
+use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
 use crate::explain;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
 use crate::objects::Objects;
 use crate::operator::Operator;
-use crate::records::now_ms;
 use catalog::CatalogError;
 use catalog::rows::JobRow;
 use model::{BlockId, NodeId, PutId};
@@ -65,6 +65,11 @@ impl Coordinator for Service {
         answer(self.membership.heartbeat(request.into_inner()).await)
     }
 
+    async fn goodbye(&self, request: Request<proto::GoodbyeRequest>) -> Answer<proto::Empty> {
+        self.membership.goodbye(&request.into_inner());
+        answer(Ok(proto::Empty {}))
+    }
+
     async fn begin_put(&self, request: Request<proto::BeginPutRequest>) -> Answer<proto::BeginPutReply> {
         answer(self.objects.begin_put(request.into_inner()).await)
     }
@@ -73,13 +78,17 @@ impl Coordinator for Service {
         answer(self.objects.plan_write(request.into_inner()).await)
     }
 
+    async fn renew_put(&self, request: Request<proto::RenewPutRequest>) -> Answer<proto::Empty> {
+        answer(self.objects.renew_put(request.into_inner()).await)
+    }
+
     async fn commit_put(&self, request: Request<proto::CommitPutRequest>) -> Answer<proto::ObjectInfo> {
         answer(self.objects.commit_put(request.into_inner()).await)
     }
 
     async fn abort_put(&self, request: Request<proto::AbortPutRequest>) -> Answer<proto::Empty> {
         let put = PutId::from_slice(&request.into_inner().put).map_err(CoordinatorError::from)?;
-        let now_ms = now_ms();
+        let now_ms = self.objects.cluster.clock.now_ms();
         self.objects.records.run(move |catalog| catalog.abort_put(put, now_ms)).await?;
         answer(Ok(proto::Empty {}))
     }
@@ -99,7 +108,7 @@ impl Coordinator for Service {
     }
 
     async fn delete(&self, request: Request<proto::LookupRequest>) -> Answer<proto::Empty> {
-        let (name, now_ms) = (request.into_inner().name, now_ms());
+        let (name, now_ms) = (request.into_inner().name, self.objects.cluster.clock.now_ms());
         self.objects.records.run(move |catalog| catalog.delete(&name, now_ms)).await?;
         answer(Ok(proto::Empty {}))
     }
@@ -111,7 +120,7 @@ impl Coordinator for Service {
     async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
         let fault = model::Fault::from(request.into_inner());
         tracing::info!(%fault, "reported");
-        self.jobs.attempts.damaged.learn(&fault).await;
+        self.jobs.attempts.looks.learn(&fault, Word::Client);
         answer(Ok(proto::Empty {}))
     }
 
@@ -201,6 +210,11 @@ impl Service {
             ));
         }
         if request.node != 0 {
+            if !(request.decommission || request.discard || request.dry_run) {
+                for &node in [request.node].iter().chain(&request.more_nodes) {
+                    cluster.wait_for_news_of(NodeId(node)).await;
+                }
+            }
             let row = jobs::row_of(cluster, self.parallel, &request)?;
             if request.dry_run {
                 return Ok(Wish::Rehearsed(row));

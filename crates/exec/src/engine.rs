@@ -263,8 +263,8 @@ impl Engine {
         let mut plans = Vec::new();
         for input in &spec.inputs {
             plans.push(match input {
-                InputSpec::Local { copy, symbols } => {
-                    let opened = LocalBlock::open(self.store()?, self.node(), header, *copy, symbols)?;
+                InputSpec::Local { read, symbols } => {
+                    let opened = LocalBlock::open(self.store()?, self.node(), header, read, symbols)?;
                     InputPlan::Local(opened, symbols.len())
                 }
                 InputSpec::Edge(end) => {

@@ -1,6 +1,6 @@
 //! What the executor asks of a block store.
 
-use flow::bound::{BlockWrite, FlowHeader};
+use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::Fingerprint;
 use model::{BlockId, Fault};
 use std::ops::Range;
@@ -8,8 +8,9 @@ use wire::proto;
 
 /// Where local blocks are read and written. Implemented by the node (native layout; later HDFS, QFS).
 pub trait BlockStore: Send + Sync {
-    /// Opens a block of that generation for reading.
-    fn open(&self, block: BlockId, generation: u64) -> Result<Box<dyn BlockSource>, Fault>;
+    /// Opens a copy for reading: that generation, and a block of that digest where it is known. Another one is corrupt,
+    /// however well it fits its sidecar.
+    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault>;
 
     /// Begins a block. Nothing stands under its final name before [`BlockSink::finish`].
     fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault>;

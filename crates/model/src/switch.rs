@@ -23,6 +23,15 @@ impl Switch {
             _ => Err(BadAction(action.to_owned())),
         }
     }
+
+    /// The word that means it.
+    pub fn action(self) -> &'static str {
+        match self {
+            Switch::Go => "resume",
+            Switch::Pause => "pause",
+            Switch::Stop => "stop",
+        }
+    }
 }
 
 /// What no task can be told.

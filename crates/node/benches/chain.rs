@@ -136,7 +136,7 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> Flow
         participant(number, node.control_addr().to_string(), node.data_addr().to_string())
     }));
     let block = |h: usize| StoredCopy { block: ids[h], generation: 1, stored_bytes: BLOCK_BYTES };
-    let blocks = (0..HOPS).map(|h| (Member(h as u16 + 1), block(h))).collect();
+    let blocks = (0..HOPS).map(|h| (Member(h as u16 + 1), block(h).into())).collect();
     let slices = 0..geometry.slices();
     let binding = Binding {
         header,

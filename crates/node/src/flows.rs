@@ -5,7 +5,7 @@ use crate::store::{BlockMeta, BlockReader, BlockWriter, NewBlock, Staged, Store,
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
-use flow::bound::{BlockWrite, FlowHeader};
+use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, Fingerprint};
 use model::{BlockId, Cause, Fault, StoredCopy, Sums, note};
 use std::collections::BTreeSet;
@@ -82,12 +82,18 @@ pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
 }
 
 impl BlockStore for FlowStore {
-    fn open(&self, block: BlockId, generation: u64) -> Result<Box<dyn BlockSource>, Fault> {
+    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
+        let StoredCopy { block, generation, .. } = read.copy;
         let reader = self.store.reader(block).map_err(|e| self.fault(block, e))?;
         let stored = reader.meta().generation;
         if stored != generation {
             let what = format!("generation {stored} is stored here, not {generation}");
             return Err(Fault::new(Cause::NotFound, what).about(block));
+        }
+        if read.digest.is_some_and(|digest| digest != reader.meta().digest) {
+            self.report_corrupt(block);
+            let what = "its sidecar has another digest than was recorded when it was written";
+            return Err(Fault::new(Cause::CorruptBlock, what).about(block));
         }
         Ok(Box::new(OpenBlock(reader, Arc::clone(&self.cache))))
     }

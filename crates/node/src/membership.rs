@@ -5,7 +5,7 @@ use crate::flows::FlowStore;
 use crate::parts::Parts;
 use crate::store::StoreError;
 use exec::BlockStore;
-use model::ClusterId;
+use model::{ClusterId, NodeId};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +26,9 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// A heartbeat that takes longer counts as failed.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A coordinator that lives answers within milliseconds.
+const GOODBYE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A node that was never registered and is refused for this long ends: it is of another cluster or version. A refusal
 /// because an address is still taken for a dead node's is over sooner.
@@ -113,9 +116,27 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
     inventory.await.map_err(away)?.map_err(away)?;
     let reply = reply.map_err(unregistered)?.into_inner();
     let cluster = ClusterId::from_slice(&reply.cluster).map_err(away)?;
+    if let Some(wanted) = &reply.settings {
+        member.parts.obey(wanted, true);
+    }
     let store = flows.store.clone();
     tokio::task::spawn_blocking(move || store.join(cluster)).await.map_err(away)?.map_err(away)?;
     Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
+}
+
+/// Tells the coordinator that the node ends, so that it need not find out; within a bounded time, for one that is away finds
+/// out when it is back.
+pub async fn say_goodbye(coordinator: &str, node: NodeId, control_addr: SocketAddr) {
+    let goodbye = async {
+        let channel = Endpoint::from_shared(format!("http://{coordinator}")).map_err(away)?.connect().await;
+        let mut client = CoordinatorClient::new(channel.map_err(away)?);
+        let control_addr = control_addr.to_string();
+        client.goodbye(proto::GoodbyeRequest { node: node.0, control_addr }).await.map_err(away)
+    };
+    match tokio::time::timeout(GOODBYE_PATIENCE, goodbye).await {
+        Ok(Ok(_)) => tracing::info!("said goodbye to the coordinator at {coordinator}"),
+        _ => tracing::info!("the coordinator at {coordinator} does not answer: it will find out"),
+    }
 }
 
 /// Hello, then every block. An error ends it without the word that it is complete, and the coordinator takes it for none.
@@ -169,7 +190,11 @@ async fn heartbeats(parts: &Parts, client: &mut CoordinatorClient<Channel>, ever
         ticks.tick().await;
         let request = proto::HeartbeatRequest { status: Some(parts.status()) };
         match tokio::time::timeout(HEARTBEAT_TIMEOUT, client.heartbeat(request)).await {
-            Ok(Ok(reply)) if !reply.get_ref().register_again => {}
+            Ok(Ok(reply)) if !reply.get_ref().register_again => {
+                if let Some(wanted) = &reply.get_ref().settings {
+                    parts.obey(wanted, false);
+                }
+            }
             _ => return,
         }
     }

@@ -2,8 +2,10 @@
 
 use crate::flows::FlowStore;
 use exec::Engine;
-use model::{BlockId, NodeId};
+use model::{BlockId, NodeId, Switch};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wire::proto;
 use worker::Tasks;
 
@@ -18,9 +20,31 @@ pub struct Parts {
     pub engine: Engine,
     /// What runs in the background.
     pub tasks: Arc<Tasks>,
+    /// The version of the operators' settings that it obeys.
+    pub settings: Arc<AtomicU64>,
 }
 
 impl Parts {
+    /// Does as operators want. What came with a heartbeat's answer may be older than an order that overtook it.
+    pub fn obey(&self, wanted: &proto::NodeSettings, has_registered: bool) {
+        let version = self.settings.load(Ordering::Relaxed);
+        if wanted.version < version && !has_registered {
+            return;
+        }
+        self.settings.store(wanted.version, Ordering::Relaxed);
+        if let Some(throttle) = &wanted.throttle {
+            self.engine.throttle().set(throttle.egress_bytes_per_s, throttle.ingress_bytes_per_s);
+        }
+        let switch = |wish: &proto::TaskWish| Some((wish.name.clone(), Switch::of(&wish.action).ok()??));
+        let tasks: BTreeMap<String, Switch> = wanted.tasks.iter().filter_map(switch).collect();
+        self.tasks.obey(&tasks);
+    }
+
+    /// An order came that is part of the settings of that version.
+    pub fn was_told(&self, version: u64) {
+        self.settings.fetch_max(version, Ordering::Relaxed);
+    }
+
     /// How it is now.
     pub fn status(&self) -> proto::NodeStatus {
         let usage = self.flows.store.usage();
@@ -29,9 +53,9 @@ impl Parts {
             node: self.node.0,
             blocks: usage.blocks,
             stored_bytes: usage.stored_bytes,
-            free_bytes: self.flows.store.free_bytes().unwrap_or(0),
+            free_bytes: self.flows.store.free_bytes().ok(),
             running_stages: self.engine.running_stages() as u32,
-            throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
+            throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s, version: 0 }),
             tasks: self.tasks.statuses(),
             corrupt_blocks: self.flows.corrupt().into_iter().map(BlockId::to_vec).collect(),
             half_blocks: usage.half_blocks,

@@ -93,6 +93,7 @@ pub struct Node {
     _listener: DataListener,
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<String>,
+    coordinator: String,
     scrubbing: tokio::task::JoinHandle<()>,
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask all of it to end.
@@ -116,7 +117,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     let control = tokio::net::TcpListener::bind(config.listen_control).await.map_err(listen)?;
     let (control_addr, data_addr) = (control.local_addr().map_err(listen)?, listener.addr());
     let (serving, ending) = Ending::new();
-    let parts = Parts { node: config.node, flows, engine, tasks: Arc::default() };
+    let parts = Parts { node: config.node, flows, engine, tasks: Arc::default(), settings: Arc::default() };
     let scrubber = Scrubber::new(parts.flows.clone(), ending.clone());
     let scrubbing = tokio::spawn(worker::run(scrubber, parts.tasks.add(SCRUB)));
     let service = NodeService::new(parts.clone(), ending.clone()).server();
@@ -131,10 +132,21 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         }
     });
     let (rack, coordinator) = (config.rack, config.coordinator);
-    let member = Member { parts: parts.clone(), rack, control_addr, data_addr, coordinator };
+    let member =
+        Member { parts: parts.clone(), rack, control_addr, data_addr, coordinator: coordinator.clone() };
     let membership = tokio::spawn(membership::run(member));
     let (_listener, serving) = (listener, Some(serving));
-    Ok(Node { parts, control_addr, data_addr, _listener, membership, scrubbing, server, serving })
+    Ok(Node {
+        parts,
+        control_addr,
+        data_addr,
+        _listener,
+        membership,
+        coordinator,
+        scrubbing,
+        server,
+        serving,
+    })
 }
 
 fn open_or_format(disk: Arc<dyn Disk>, node: NodeId) -> Result<Store, StoreError> {
@@ -181,9 +193,10 @@ impl Node {
         }
     }
 
-    /// Ends it: flows that run fail, nothing half-written stays under a final name.
+    /// Ends it: the coordinator is told, flows that run fail, nothing half-written stays under a final name.
     pub async fn shutdown(mut self) {
         self.membership.abort();
+        membership::say_goodbye(&self.coordinator, self.parts.node, self.control_addr).await;
         self.serving = None;
         let _ = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;
         self.end();

@@ -5,8 +5,8 @@ use crate::flows::{FlowStore, listed_block, stored_block};
 use crate::parts::Parts;
 use crate::scrub::{Read, Round, SCRUB};
 use crate::sessions;
-use crate::store::{StoreError, Verdict};
-use exec::DriverIo;
+use crate::store::{BlockReader, StoreError, Verdict};
+use exec::{BlockStore, DriverIo};
 use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
 use tokio::sync::mpsc;
@@ -177,6 +177,7 @@ impl proto::node_server::Node for NodeService {
 
     async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
         let rates = request.into_inner();
+        self.parts.was_told(rates.version);
         self.parts.engine.throttle().set(rates.egress_bytes_per_s, rates.ingress_bytes_per_s);
         Ok(Response::new(proto::Empty {}))
     }
@@ -186,6 +187,7 @@ impl proto::node_server::Node for NodeService {
         let task = self.parts.tasks.find(&control.name).map_err(|e| Status::not_found(e.to_string()))?;
         let switch = Switch::of(&control.action).map_err(|e| Status::invalid_argument(e.to_string()))?;
         if let Some(switch) = switch {
+            self.parts.was_told(control.version);
             task.obey(switch);
         }
         Ok(Response::new(task.status()))
@@ -216,18 +218,30 @@ fn block_id(wanted: &proto::BlockRef) -> Result<BlockId, Fault> {
     BlockId::from_slice(&wanted.block).map_err(|_| Fault::new(Cause::Invalid, "a block id of another length"))
 }
 
-/// Whether exactly that copy is here and, as far as was looked, sound. Errors say no: nobody may count on it then.
+/// Whether exactly that copy is here and, as far as was looked, sound. Errors say no: nobody may count on it then. Damage is
+/// noted as if a scrub had found it.
 fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<proto::CheckedBlock, Fault> {
     let block = block_id(wanted)?;
-    let sound = !verify || matches!(flows.store.verify(block, |_| ()), Ok(Verdict::Whole));
-    let reader =
-        flows.store.reader(block).ok().filter(|reader| {
-            sound && reader.meta().generation == wanted.generation && !flows.is_corrupt(block)
-        });
-    Ok(reader.map_or_else(Default::default, |reader| proto::CheckedBlock {
-        there: true,
-        digest: reader.meta().digest.to_vec(),
-    }))
+    let verdict = verify.then(|| flows.store.verify(block, |_| ()));
+    let reader = flows.store.reader(block);
+    let is_another = |reader: &BlockReader| {
+        let meta = reader.meta();
+        meta.generation == wanted.generation && !wanted.digest.is_empty() && wanted.digest != meta.digest
+    };
+    let is_damaged = matches!(verdict, Some(Ok(Verdict::Damaged(_)) | Err(StoreError::Corrupt { .. })))
+        || matches!(reader, Err(StoreError::Corrupt { .. }))
+        || reader.as_ref().is_ok_and(is_another);
+    if is_damaged {
+        tracing::warn!(%block, "damaged, as a check found");
+        flows.report_corrupt(block);
+    }
+    let damaged = flows.is_corrupt(block);
+    let is_sound = matches!(verdict, None | Some(Ok(Verdict::Whole))) && !damaged;
+    let sound = reader.ok().filter(|reader| is_sound && reader.meta().generation == wanted.generation);
+    Ok(match sound {
+        Some(reader) => proto::CheckedBlock { there: true, digest: reader.meta().digest.to_vec(), damaged },
+        None => proto::CheckedBlock { damaged, ..Default::default() },
+    })
 }
 
 fn event(kind: proto::drive_event::Kind) -> proto::DriveEvent {

@@ -18,6 +18,8 @@ pub struct ArchiveRequest<'a> {
     pub topology: &'a Topology,
     /// Nodes that may be used.
     pub alive: &'a [NodeId],
+    /// Those of them that have no room for another block: what they hold can stay there.
+    pub full: &'a BTreeSet<NodeId>,
     /// Nodes that hold a replica, for each data block that the stripe has (a short stripe has fewer than k).
     pub replicas: &'a [Vec<NodeId>],
     /// Parities to make, n−k.
@@ -65,7 +67,7 @@ pub fn archive(request: &ArchiveRequest<'_>, draw: &mut Draw) -> Result<Archival
     let choices = live_replicas(request, &nodes)?;
     let matched = matching(request.topology, &nodes, &choices, needed)?;
 
-    let mut vacant = Vacant::new(request.topology, &nodes, matched.iter().flatten().copied())?;
+    let mut vacant = Vacant::new(request, &nodes, matched.iter().flatten().copied())?;
     let mut data = Vec::new();
     for (matched, choices) in matched.iter().zip(&choices) {
         data.push(match *matched {
@@ -115,17 +117,17 @@ struct Vacant {
 
 impl Vacant {
     fn new(
-        topology: &Topology,
+        request: &ArchiveRequest<'_>,
         nodes: &[NodeId],
         used: impl Iterator<Item = usize>,
     ) -> Result<Self, PlanError> {
         let used: BTreeSet<usize> = used.collect();
         let mut vacant = Vacant { nodes: Vec::new(), blocks: BTreeMap::new() };
         for (index, &node) in nodes.iter().enumerate() {
-            let rack = topology.rack_of(node)?;
+            let rack = request.topology.rack_of(node)?;
             if used.contains(&index) {
                 *vacant.blocks.entry(rack).or_default() += 1;
-            } else {
+            } else if !request.full.contains(&node) {
                 vacant.nodes.push((node, rack));
             }
         }

@@ -152,7 +152,7 @@ impl Cluster {
         received: &mut BTreeMap<NodeId, u64>,
     ) -> Result<Vec<Assignment>, DecideError> {
         let in_flight = InFlight::new(usize::MAX);
-        let mut takers = Takers::new(world, &BTreeSet::new())?;
+        let mut takers = Takers::new(world, &BTreeSet::new(), 0)?;
         let candidates = batch
             .iter()
             .map(|placement| self.planner.lost_block(world, placement, false, &mut takers))

@@ -83,6 +83,13 @@ impl Tasks {
         self.lock().values().map(|task| task.status()).collect()
     }
 
+    /// Each does as is wanted of it; those that are not named go on.
+    pub fn obey(&self, wanted: &BTreeMap<String, Switch>) {
+        for (name, task) in self.lock().iter() {
+            task.obey(wanted.get(name).copied().unwrap_or_default());
+        }
+    }
+
     /// The one of that name.
     pub fn find(&self, name: &str) -> Result<Arc<Task>, UnknownTask> {
         let tasks = self.lock();
@@ -110,7 +117,7 @@ impl Task {
 
     /// Does as the operator wants.
     pub fn obey(&self, switch: Switch) {
-        self.switch.send_replace(switch);
+        self.switch.send_if_modified(|now| std::mem::replace(now, switch) != switch);
     }
 
     /// Waits as long as the task is paused. `false`: it is to stop.

@@ -5,7 +5,7 @@
 use catalog::backend::Memory;
 use catalog::{
     Catalog, CatalogError, CommittedBlock, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock, Purpose,
-    Staged, restore,
+    PutEnd, Staged, restore,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, Stamp, StripeId, Sums, Term};
@@ -34,7 +34,8 @@ fn put(catalog: &Catalog, id: u128) -> (BlockId, Stamp) {
         PlannedBlock { block, index: 0, stored_bytes: BYTES, sums, last: true, nodes: nodes.clone(), flow };
     let birth = catalog.plan_block(put, &planned, 0, 100).unwrap();
     let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes };
-    catalog.commit_put(put, &[committed], BYTES, [0; 32], 0).unwrap();
+    let end = PutEnd { now_ms: 0, created_ms: 0, remembered_until_ms: 0 };
+    catalog.commit_put(put, &[committed], BYTES, [0; 32], end).unwrap();
     (block, birth)
 }
 

@@ -7,7 +7,7 @@ use catalog::backend::{Backend, Memory, Redb, Rows, RowsMut, Scan, Visit};
 use catalog::rows::ObjectRow;
 use catalog::{
     Catalog, CatalogError, CommittedBlock, Counts, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock,
-    Purpose, Result, Sight, Staged, Waiting, restore,
+    Purpose, PutEnd, Result, Sight, Staged, Waiting, restore,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
@@ -137,6 +137,7 @@ impl RowsMut for Open {
 const CLUSTER: ClusterId = ClusterId(1);
 const BYTES: u64 = 10;
 const NOW_MS: u64 = 0;
+const END: PutEnd = PutEnd { now_ms: NOW_MS, created_ms: 0, remembered_until_ms: 0 };
 const LEASE_UNTIL_MS: u64 = 100;
 /// Nodes that hold the replicas of a put.
 const REPLICAS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
@@ -173,7 +174,7 @@ fn plan(catalog: &Catalog, name: &str, id: u128) -> Result<CommittedBlock> {
 /// Makes the object visible, which is said to have `object_bytes`.
 fn commit(catalog: &Catalog, block: &CommittedBlock, object_bytes: u64) -> Result<()> {
     let blocks = [block.clone()];
-    catalog.commit_put(PutId(block.block.0), &blocks, object_bytes, [0; 32], NOW_MS).map(|_| ())
+    catalog.commit_put(PutId(block.block.0), &blocks, object_bytes, [0; 32], END).map(|_| ())
 }
 
 fn put(catalog: &Catalog, name: &str, id: u128) -> Result<BlockId> {

@@ -3,10 +3,13 @@
 // Helper functions of tests may fail loudly; the lint's exception covers only the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod another_pair;
 mod archive;
 mod catalog;
 mod daemon;
+mod endings;
 mod faults;
+mod leases;
 mod letting_go;
 mod local;
 mod objects;
@@ -14,6 +17,9 @@ mod pauses;
 mod power_cut;
 mod reads;
 mod recovery;
+mod reports;
 mod rig;
+mod room;
+mod settings;
 mod stripes;
 mod syncs;

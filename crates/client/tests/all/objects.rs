@@ -188,7 +188,7 @@ async fn a_node_that_dies_while_it_writes_is_gone_around() {
     rig.kill(victim);
     rig.client.throttle(0, 0).await.ok();
     put.await.unwrap().unwrap();
-    lift_limits(&rig);
+    lift_limits(&rig).await;
     let info = rig.client.lookup("a", true).await.unwrap();
     let nodes = &info.blocks[0].nodes;
     assert!(!nodes.contains(&victim) && nodes.len() >= 2, "{nodes:?} without node-{victim}");
@@ -215,7 +215,7 @@ async fn a_node_that_dies_while_it_is_read_is_replaced_by_another() {
     eventually("the first bytes", async || !output.bytes().is_empty()).await;
     let victim = busy_node(&rig).await;
     rig.kill(victim);
-    lift_limits(&rig);
+    lift_limits(&rig).await;
     let report = get.await.unwrap().unwrap();
     assert!(output.bytes() == bytes && report.digest_checked, "{report:?}");
 }
@@ -248,8 +248,8 @@ async fn busy_node(rig: &Rig) -> u32 {
     busy().unwrap()
 }
 
-fn lift_limits(rig: &Rig) {
-    rig.running().into_iter().for_each(|n| rig.node(n).engine().throttle().set(0, 0));
+async fn lift_limits(rig: &Rig) {
+    rig.client.throttle(0, 0).await.unwrap();
 }
 
 /// A file has its name only once all of it is right.

@@ -128,6 +128,11 @@ impl Rig {
         }
     }
 
+    /// The node ends in an orderly way.
+    pub async fn stop(&mut self, node: u32) {
+        self.machines.get_mut(&node).unwrap().daemon.take().unwrap().end(Node::shutdown).await;
+    }
+
     /// The node's process ends without a word. Its disk stays.
     pub fn kill(&mut self, node: u32) {
         self.machines.get_mut(&node).unwrap().daemon = None;
@@ -278,7 +283,7 @@ impl Rig {
     }
 
     pub async fn control_task(&self, name: &str, action: &str) {
-        let control = TaskControl { name: name.to_owned(), action: action.to_owned(), node: 0 };
+        let control = TaskControl { name: name.to_owned(), action: action.to_owned(), ..Default::default() };
         self.client.control_task(control).await.unwrap();
     }
 

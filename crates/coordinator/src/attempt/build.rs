@@ -2,6 +2,7 @@
 
 use super::outcome::Made;
 use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
+use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
 use catalog::{Purpose, Staged};
 use model::{BlockCopy, BlockId, Cause, Fault, Peer};
@@ -51,7 +52,7 @@ impl Attempt<'_> {
         tracing::info!(%wanted, noted, error = %fault, "{what}");
         self.job.say(format!("attempt {noted} to {wanted} failed: {fault}; the next one mends it"));
         if !is_slow {
-            self.with.damaged.learn(&fault).await;
+            self.with.looks.learn(&fault, Word::Flow);
         }
         fault.suspect = fault.suspect.filter(|_| !is_void);
         if let Next::Mend { slow: Some(node) } = self.course.broke(&fault, requestors) {

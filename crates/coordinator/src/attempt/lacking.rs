@@ -2,7 +2,6 @@
 
 use super::{Attempt, Order, Outcome, RepairOptions, Step, Wanted};
 use crate::error::{CoordinatorError, Result};
-use crate::records::now_ms;
 use catalog::{CatalogError, Purpose};
 use model::{BlockId, MemberState, NodeId, Placement, StripePlacement};
 use plan::decide::{World, requestors};
@@ -95,7 +94,7 @@ impl Attempt<'_> {
             Lack::Nothing => return Ok(Lacking::Nothing),
             Lack::Surplus(node) => {
                 let surplus = placement.facts.on(node).map(|location| location.copy_of(block));
-                let (now_ms, living) = (now_ms(), options.without_leaver(view));
+                let (now_ms, living) = (self.with.cluster.clock.now_ms(), options.without_leaver(view));
                 if let Some(copy) = surplus {
                     records.run(move |c| c.drop_surplus(&copy, &living, now_ms)).await?;
                 }

@@ -20,11 +20,12 @@ pub(crate) use lacking::lost;
 pub(crate) use usual::UsualTimes;
 
 use crate::audit::Audit;
-use crate::cluster::{Cluster, Receiving};
+use crate::cluster::{Cluster, Receiving, Word};
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
-use crate::records::{Records, now_ms};
+use crate::looks::Looks;
+use crate::records::Records;
 use catalog::{CatalogError, Intent, Purpose};
 use codes::Code;
 use flow::Scheme;
@@ -84,6 +85,7 @@ pub(crate) struct Attempts {
     pub planner: Arc<Planner>,
     pub usual: Arc<UsualTimes>,
     pub damaged: Arc<Damaged>,
+    pub looks: Arc<Looks>,
     pub audit: Arc<Audit>,
 }
 
@@ -114,7 +116,7 @@ impl Attempts {
         let next = match error {
             CoordinatorError::Flow(fault) => {
                 if !matches!(fault.cause, Cause::Invalid | Cause::Slow) {
-                    self.damaged.learn(fault).await;
+                    self.looks.learn(fault, Word::Flow);
                 }
                 course.broke(fault, &[])
             }
@@ -131,8 +133,11 @@ impl Attempts {
 
 /// Whether nodes that are gone around may be what is lacking.
 fn lacks_nodes(error: &CoordinatorError) -> bool {
-    use DecideError::{NoReplica, Plan, Unrecoverable};
-    matches!(error, CoordinatorError::Decide(Unrecoverable { .. } | Plan(_) | NoReplica { .. }))
+    use DecideError::{NoReplica, NoRoom, Plan, Unrecoverable};
+    matches!(
+        error,
+        CoordinatorError::Decide(Unrecoverable { .. } | Plan(_) | NoReplica { .. } | NoRoom { .. })
+    )
 }
 
 /// A flow's end, unless the job's task is told to pause or to stop before. The flow is let go at once then: what it has
@@ -218,7 +223,7 @@ impl Attempt<'_> {
 
     async fn begin(&self, order: Order) -> Result<Noted> {
         let _receiving = order.writes.iter().map(|&(_, node)| self.with.cluster.load.receive(node)).collect();
-        let (flow, attempt, now) = (self.flow, self.noted, now_ms());
+        let (flow, attempt, now) = (self.flow, self.noted, self.with.cluster.clock.now_ms());
         let (purpose, writes) = (order.purpose.clone(), order.writes.clone());
         let begin = move |c: &catalog::Catalog| c.begin(flow, attempt, &purpose, &writes, now);
         let intent = self.with.records.run(begin).await?;
@@ -226,7 +231,7 @@ impl Attempt<'_> {
     }
 
     async fn abort(&self, intent: &Intent) -> Result<()> {
-        let (intent, now_ms) = (intent.clone(), now_ms());
+        let (intent, now_ms) = (intent.clone(), self.with.cluster.clock.now_ms());
         self.with.records.run(move |catalog| catalog.abort(&intent, now_ms)).await
     }
 }

@@ -3,7 +3,6 @@
 
 use super::{Attempt, Attempts, Noted, Outcome, Wanted};
 use crate::error::{CoordinatorError, Result};
-use crate::records::now_ms;
 use catalog::{Intent, Purpose, Staged};
 use flow::FlowPlan;
 use flow::bound::BlockWrite;
@@ -42,7 +41,7 @@ impl Attempt<'_> {
             }
             return Ok(outcome);
         }
-        let (intent, now_ms) = (noted.intent.clone(), now_ms());
+        let (intent, now_ms) = (noted.intent.clone(), self.with.cluster.clock.now_ms());
         let living = self.options.without_leaver(&self.with.cluster.view());
         let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
         for (block, refused) in self.with.records.run(commit).await? {

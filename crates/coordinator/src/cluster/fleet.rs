@@ -64,6 +64,16 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         verify: bool,
     ) -> Result<Vec<(BlockCopy, Vec<u8>)>>;
 
+    /// Whether the node finds its copy damaged, having read every byte: it differs from its sidecar, or its sidecar from the
+    /// block's `digest`. A copy that is not there is not damaged.
+    async fn is_damaged(
+        &self,
+        view: &World,
+        node: NodeId,
+        copy: BlockCopy,
+        digest: Option<[u8; 32]>,
+    ) -> Result<bool>;
+
     /// Every block that a node has, or an error: a part of the list is none.
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>>;
 
@@ -193,6 +203,21 @@ impl Fleet for Grpc {
         Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
     }
 
+    async fn is_damaged(
+        &self,
+        view: &World,
+        node: NodeId,
+        copy: BlockCopy,
+        digest: Option<[u8; 32]>,
+    ) -> Result<bool> {
+        let mut client = self.client(view, node)?;
+        let digest = digest.map(|digest| digest.to_vec()).unwrap_or_default();
+        let blocks = vec![proto::BlockRef { digest, ..reference(&copy) }];
+        let request = proto::CheckBlocksRequest { blocks, verify: true };
+        let checked = answered_within(VERIFY_TIMEOUT, node, client.check_blocks(request)).await?.blocks;
+        Ok(checked.first().is_some_and(|checked| checked.damaged))
+    }
+
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
         let mut client = self.client(view, node)?;
         let mut stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
@@ -260,7 +285,7 @@ async fn answered_within<T>(
 }
 
 fn reference(copy: &BlockCopy) -> proto::BlockRef {
-    proto::BlockRef { block: copy.block.to_vec(), generation: copy.generation, stored_bytes: 0 }
+    proto::BlockRef { block: copy.block.to_vec(), generation: copy.generation, ..Default::default() }
 }
 
 fn failed(node: NodeId, why: &str) -> CoordinatorError {

@@ -11,8 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::proto;
 
-/// Edges on which a node must be suspected before it is quarantined (FLOW.md, "Verified flows").
-const QUARANTINE_EDGES: usize = 2;
+/// A node that is suspected on so many edges, by whomever, looks at itself …
+const LOOK_EDGES: usize = 2;
+
+/// … and one that flows of nodes suspect on so many is quarantined though it finds nothing: its memory, its processor or its
+/// links may be what is wrong. What clients say never does that: nobody knows who they are.
+const QUARANTINE_EDGES: usize = 3;
 
 /// What heartbeats change shows in views this much later, or a tenth of the time after which a node is dead: a view of a
 /// thousand nodes takes a third of a millisecond to make, and every plan asks for one.
@@ -63,14 +67,33 @@ struct Node {
     last_seen: Option<Instant>,
     /// Its inventory is known, so its heartbeats count.
     is_registered: bool,
-    status: proto::NodeStatus,
+    /// `None` until its first heartbeat.
+    status: Option<proto::NodeStatus>,
+    /// Edges on which flows that nodes drove suspect it.
     suspected: BTreeSet<(Peer, Peer)>,
+    /// Edges on which clients do.
+    accused: BTreeSet<(Peer, Peer)>,
+    /// It looked at itself, being suspected, and found damage.
+    agrees: bool,
+    /// It said goodbye, and has not registered since.
+    left: Option<Instant>,
+    /// What the log knows.
+    told_living: bool,
     /// When it last held up a repair, at most [`SLOW_AFTER`] times.
     held_up: VecDeque<Instant>,
     /// It is decommissioned: it is given no blocks.
     is_leaving: bool,
     /// Damaged blocks that it reported and that were dealt with.
     handled: BTreeSet<Vec<u8>>,
+}
+
+/// Who says that something is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Word {
+    /// A flow that a node drove for this coordinator.
+    Flow,
+    /// A client, who may be anybody.
+    Client,
 }
 
 /// What a node says of itself, for people.
@@ -116,9 +139,17 @@ impl Health {
         (self.dead_after / LOOKS).max(MIN_LOOK)
     }
 
-    /// Makes sure that this process did not stand still.
+    /// Makes sure that this process did not stand still, and that the log tells of who died.
     pub fn look(&self) {
-        drop(self.nodes());
+        let mut nodes = self.nodes();
+        for (node, state) in &mut nodes.by_id {
+            let lives = state.is_living(self.dead_after);
+            if state.told_living && !lives && state.left.is_none() {
+                let silent_ms = state.last_seen.map_or(0, |seen| seen.elapsed().as_millis() as u64);
+                tracing::warn!(%node, silent_ms, "dead: it says nothing");
+            }
+            state.told_living = lives;
+        }
     }
 
     fn last_view(&self) -> MutexGuard<'_, Option<(Instant, World)>> {
@@ -136,14 +167,42 @@ impl Health {
     pub fn registered(&self, node: NodeId, row: NodeRow) {
         let mut nodes = self.nodes_to_change();
         let entry = nodes.by_id.entry(node).or_insert_with(|| Node::new(row.clone()));
+        if let Some(seen) = entry.last_seen.filter(|_| !entry.is_living(self.dead_after)) {
+            tracing::info!(%node, away_ms = seen.elapsed().as_millis() as u64, "it is back");
+        }
+        (entry.left, entry.told_living) = (None, true);
         entry.row = row;
         entry.is_registered = true;
         entry.last_seen = Some(Instant::now());
     }
 
-    /// For how long a node has said nothing; `None` if it never said anything.
-    pub fn silence_of(&self, node: NodeId) -> Option<Duration> {
-        self.nodes().by_id.get(&node)?.last_seen.map(|seen| seen.elapsed())
+    /// A node ends, by its own word, and from where it registered. Whether it lived until now.
+    pub fn goodbye(&self, node: NodeId, control_addr: &str) -> bool {
+        let mut nodes = self.nodes_to_change();
+        let own = nodes.by_id.get_mut(&node).filter(|own| own.row.control_addr == control_addr);
+        let Some(own) = own.filter(|own| own.is_living(self.dead_after)) else { return false };
+        (own.is_registered, own.left) = (false, Some(Instant::now()));
+        true
+    }
+
+    /// When a node was heard last; `None` if it never was.
+    pub fn heard(&self, node: NodeId) -> Option<Instant> {
+        self.nodes().by_id.get(&node)?.last_seen
+    }
+
+    /// For how long each node that was ever heard has said nothing.
+    pub fn silences(&self) -> Vec<(NodeId, Duration)> {
+        let nodes = self.nodes();
+        let silence = |(id, node): (&NodeId, &Node)| Some((*id, node.last_seen?.elapsed()));
+        nodes.by_id.iter().filter_map(silence).collect()
+    }
+
+    /// How long a node has been dead; `None` if it was never heard.
+    pub fn dead_for(&self, node: NodeId) -> Option<Duration> {
+        let nodes = self.nodes();
+        let node = nodes.by_id.get(&node)?;
+        let silent = || node.last_seen.map(|seen| seen.elapsed().saturating_sub(self.dead_after));
+        node.left.map(|left| left.elapsed()).or_else(silent)
     }
 
     /// A node is decommissioned, or no longer.
@@ -177,28 +236,41 @@ impl Health {
         let fresh: Vec<Vec<u8>> =
             status.corrupt_blocks.iter().filter(|block| !node.handled.contains(*block)).cloned().collect();
         node.handled.extend(fresh.iter().cloned());
-        node.status = status;
+        node.status = Some(status);
         Some(fresh)
     }
 
-    /// Notes whom a fault suspects. Only wrong bytes count: a node that dies is not suspicious, it is dead. Returns nodes
-    /// that are quarantined from now on.
-    pub fn suspect(&self, fault: &Fault) -> Vec<NodeId> {
+    /// Notes whom a fault suspects. Only wrong bytes count: a node that dies is not suspicious, it is dead. Returns the nodes
+    /// that are to look at themselves.
+    pub fn suspect(&self, fault: &Fault, word: Word) -> Vec<NodeId> {
         let wrong_bytes = matches!(fault.cause, Cause::CorruptSlice | Cause::WrongDigest);
         let Some((from, to)) = fault.suspect.filter(|_| wrong_bytes) else { return Vec::new() };
         let mut nodes = self.nodes_to_change();
-        let mut quarantined = Vec::new();
+        let mut looking = Vec::new();
         for id in BTreeSet::from([from, to]).into_iter().filter_map(Peer::node) {
             let Some(node) = nodes.by_id.get_mut(&id) else { continue };
             let was = node.is_quarantined();
-            if node.suspected.len() < MAX_SUSPECTED_EDGES {
-                node.suspected.insert((from, to));
+            let edges = match word {
+                Word::Flow => &mut node.suspected,
+                Word::Client => &mut node.accused,
+            };
+            let is_new = edges.len() < MAX_SUSPECTED_EDGES && edges.insert((from, to));
+            if is_new && node.is_suspicious() {
+                looking.push(id);
             }
             if !was && node.is_quarantined() {
-                quarantined.push(id);
+                tracing::warn!(node = %id, "quarantined: flows go on suspecting it");
             }
         }
-        quarantined
+        looking
+    }
+
+    /// A node looked at what it was suspected with, and found it damaged.
+    pub fn agrees(&self, id: NodeId) {
+        if let Some(node) = self.nodes_to_change().by_id.get_mut(&id).filter(|node| node.is_suspicious()) {
+            node.agrees = true;
+            tracing::warn!(node = %id, "quarantined: it was suspected, and found damage itself");
+        }
     }
 
     /// Notes that a node held up a repair, which went around it.
@@ -213,6 +285,8 @@ impl Health {
     pub fn forgive(&self) {
         for node in self.nodes_to_change().by_id.values_mut() {
             node.suspected.clear();
+            node.accused.clear();
+            node.agrees = false;
             node.held_up.clear();
         }
     }
@@ -274,7 +348,7 @@ impl Health {
     /// What the nodes say of themselves.
     pub fn reports(&self) -> BTreeMap<NodeId, Report> {
         let report = |node: &Node| {
-            let (rack, status) = (node.row.rack.clone(), node.status.clone());
+            let (rack, status) = (node.row.rack.clone(), node.status.clone().unwrap_or_default());
             Report { rack, last_seen: node.last_seen, status }
         };
         self.nodes().by_id.iter().map(|(&id, node)| (id, report(node))).collect()
@@ -305,8 +379,12 @@ impl Node {
             row,
             last_seen: None,
             is_registered: false,
-            status: proto::NodeStatus::default(),
+            status: None,
             suspected: BTreeSet::new(),
+            accused: BTreeSet::new(),
+            agrees: false,
+            left: None,
+            told_living: false,
             held_up: VecDeque::new(),
             is_leaving: false,
             handled: BTreeSet::new(),
@@ -314,32 +392,42 @@ impl Node {
     }
 
     fn facts(&self, rack: u32, dead_after: Duration) -> NodeFacts {
-        let cached = self.status.cached_blocks.iter();
+        let status = self.status.as_ref();
+        let cached = status.iter().flat_map(|status| &status.cached_blocks);
         NodeFacts {
             control_addr: self.row.control_addr.clone(),
             data_addr: self.row.data_addr.clone(),
             rack,
-            is_living: self.is_registered && self.lives(dead_after),
+            is_living: self.is_living(dead_after),
             was_seen: self.last_seen.is_some(),
             is_quarantined: self.is_quarantined(),
             is_slow: self.is_slow(),
             is_leaving: self.is_leaving,
-            running_stages: self.status.running_stages,
-            blocks: self.status.blocks,
+            running_stages: status.map_or(0, |status| status.running_stages),
+            blocks: status.map_or(0, |status| status.blocks),
+            free_bytes: status.and_then(|status| status.free_bytes),
             cached_blocks: cached.filter_map(|block| BlockId::from_slice(block).ok()).collect(),
         }
     }
 
+    fn is_living(&self, dead_after: Duration) -> bool {
+        self.is_registered && self.lives(dead_after)
+    }
+
     fn lives(&self, dead_after: Duration) -> bool {
-        self.last_seen.is_some_and(|seen| seen.elapsed() < dead_after)
+        self.left.is_none() && self.last_seen.is_some_and(|seen| seen.elapsed() < dead_after)
     }
 
     fn is_slow(&self) -> bool {
         self.held_up.iter().filter(|at| at.elapsed() < SLOW_FOR).count() >= SLOW_AFTER
     }
 
+    fn is_suspicious(&self) -> bool {
+        self.suspected.union(&self.accused).count() >= LOOK_EDGES
+    }
+
     fn is_quarantined(&self) -> bool {
-        self.suspected.len() >= QUARANTINE_EDGES
+        self.agrees || self.suspected.len() >= QUARANTINE_EDGES
     }
 }
 
@@ -421,18 +509,59 @@ mod tests {
     }
 
     #[test]
-    fn two_suspected_edges_quarantine_the_node_they_share() {
+    fn a_node_that_is_suspected_looks_at_itself_and_is_quarantined_if_flows_go_on_suspecting_it() {
         let health = health(60_000);
         let wrong = |from, to| Fault::new(Cause::CorruptSlice, "").suspecting(NodeId(from), NodeId(to));
-        assert!(health.suspect(&wrong(1, 2)).is_empty());
-        assert!(health.suspect(&wrong(1, 2)).is_empty(), "the same edge again says nothing new");
-        assert!(
-            health.suspect(&Fault::new(Cause::Disconnected, "").suspecting(NodeId(1), NodeId(3))).is_empty()
-        );
-        assert_eq!(health.suspect(&wrong(1, 3)), [NodeId(1)]);
+        let suspect = |fault: &Fault| health.suspect(fault, Word::Flow);
+        let quarantined = || health.view().nodes.iter().filter(|(_, node)| node.is_quarantined).count();
+        assert!(suspect(&wrong(1, 2)).is_empty());
+        assert!(suspect(&wrong(1, 2)).is_empty(), "the same edge again says nothing new");
+        let lost = Fault::new(Cause::Disconnected, "").suspecting(NodeId(1), NodeId(3));
+        assert!(suspect(&lost).is_empty());
+        assert_eq!(suspect(&wrong(1, 3)), [NodeId(1)], "it looks at itself");
+        assert_eq!(quarantined(), 0);
+        assert_eq!(suspect(&wrong(1, 4)), [NodeId(1)]);
         assert_eq!(health.view().usable(&BTreeSet::from([NodeId(4)])), [NodeId(2), NodeId(3)]);
         health.forgive();
         assert_eq!(health.view().usable(&BTreeSet::new()).len(), 4);
+    }
+
+    #[test]
+    fn a_node_that_finds_what_it_is_suspected_of_is_quarantined() {
+        let health = health(60_000);
+        health.agrees(NodeId(1));
+        assert!(
+            health.view().last_resort.is_empty(),
+            "damage that it was not suspected with is no suspicion"
+        );
+        for to in [2, 3] {
+            let wrong = Fault::new(Cause::CorruptSlice, "").suspecting(NodeId(1), NodeId(to));
+            health.suspect(&wrong, Word::Client);
+        }
+        health.agrees(NodeId(1));
+        assert_eq!(*health.view().last_resort, BTreeSet::from([NodeId(1)]));
+    }
+
+    #[test]
+    fn no_number_of_clients_quarantines_anybody() {
+        let health = health(60_000);
+        for (from, to) in (1..=4).flat_map(|from| (0..=9).map(move |to| (from, to))) {
+            let wrong = Fault::new(Cause::CorruptSlice, "").suspecting(NodeId(from), NodeId(to));
+            health.suspect(&wrong, Word::Client);
+        }
+        assert_eq!(health.view().usable(&BTreeSet::new()).len(), 4);
+    }
+
+    #[test]
+    fn a_node_that_says_goodbye_is_dead_at_once_and_an_earlier_life_of_it_cannot_say_so() {
+        let health = health(60_000);
+        assert!(!health.goodbye(NodeId(1), "10.0.0.1:7"));
+        assert_eq!(health.view().living().len(), 4);
+        assert!(health.goodbye(NodeId(1), "10.0.0.1:1"));
+        assert_eq!(health.view().living(), BTreeSet::from([2, 3, 4].map(NodeId)));
+        assert!(health.dead_for(NodeId(1)).is_some_and(|dead| dead < Duration::from_secs(10)));
+        assert_eq!(health.heartbeat(status(1)), None, "whoever lives on must register");
+        assert!(!health.goodbye(NodeId(1), "10.0.0.1:1"));
     }
 
     #[test]

@@ -6,19 +6,24 @@ mod links;
 mod load;
 
 pub use fleet::{Fleet, Grpc};
-pub(crate) use health::Report;
+pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;
 
+use crate::clock::Clock;
 use crate::error::Result;
 use catalog::Catalog;
+use catalog::rows::HeardRow;
 use health::Health;
 use load::Load;
 use model::NodeId;
 use plan::decide::{NodeFacts, World};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Whoever waits for news of a node looks this often.
+const NEWS_TICK: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Debug)]
@@ -26,20 +31,33 @@ pub(crate) struct Cluster {
     pub health: Health,
     pub fleet: Arc<dyn Fleet>,
     pub load: Load,
+    pub clock: Arc<Clock>,
+    /// When nodes were heard last before this coordinator started, on the cluster's clock.
+    heard_before: BTreeMap<NodeId, u64>,
     started: Instant,
+    started_ms: u64,
     dead_after: Duration,
 }
 
 impl Cluster {
     /// As the catalog knows it: all nodes are dead until they register.
-    pub fn new(fleet: Arc<dyn Fleet>, dead_after_ms: u64, catalog: &Catalog) -> Result<Cluster> {
+    pub fn new(
+        fleet: Arc<dyn Fleet>,
+        dead_after_ms: u64,
+        clock: Clock,
+        catalog: &Catalog,
+    ) -> Result<Cluster> {
         let links = LinkTable::from(catalog.links()?).rates()?;
         let dead_after = Duration::from_millis(dead_after_ms);
+        let heard = catalog.clock()?.unwrap_or_default().heard;
         Ok(Cluster {
             health: Health::new(dead_after, catalog.nodes()?, &catalog.leaving()?, links),
             fleet,
             load: Load::default(),
+            heard_before: heard.into_iter().map(|row| (row.node, row.at_ms)).collect(),
             started: Instant::now(),
+            started_ms: clock.now_ms(),
+            clock: Arc::new(clock),
             dead_after,
         })
     }
@@ -64,10 +82,41 @@ impl Cluster {
         tokio::time::sleep(self.dead_after).await;
     }
 
-    /// How long a node has been dead, as far as this coordinator knows.
+    /// How long a node has been dead, as far as is known. Time for which no coordinator ran does not count.
     pub fn dead_for(&self, node: NodeId) -> Duration {
-        let silence = self.health.silence_of(node);
-        silence.unwrap_or_else(|| self.started.elapsed()).saturating_sub(self.dead_after)
+        if let Some(dead) = self.health.dead_for(node) {
+            return dead;
+        }
+        let heard_ms = self.heard_before.get(&node).copied().unwrap_or(self.started_ms);
+        let silence = Duration::from_millis(self.clock.now_ms().saturating_sub(heard_ms));
+        silence.saturating_sub(self.dead_after)
+    }
+
+    /// When each node was heard last, on the cluster's clock: by this coordinator, or by one before it.
+    pub fn heard(&self) -> Vec<HeardRow> {
+        let now_ms = self.clock.now_ms();
+        let mut heard = self.heard_before.clone();
+        for (node, silence) in self.health.silences() {
+            heard.insert(node, now_ms.saturating_sub(silence.as_millis() as u64));
+        }
+        heard.into_iter().map(|(node, at_ms)| HeardRow { node, at_ms }).collect()
+    }
+
+    /// Whoever lives as far as is known may have died a moment ago, and after a start nobody is known. Returns when the node
+    /// was heard again or is dead, and in any case within a bounded time.
+    pub async fn wait_for_news_of(&self, node: NodeId) {
+        let (asked, heard) = (Instant::now(), self.health.heard(node));
+        let is_unknown = || {
+            let view = self.view();
+            let Ok(state) = view.node(node) else { return false };
+            match state.is_living {
+                true => self.health.heard(node) == heard,
+                false => !state.was_seen && self.has_just_started(),
+            }
+        };
+        while is_unknown() && asked.elapsed() < 2 * self.dead_after {
+            tokio::time::sleep(NEWS_TICK).await;
+        }
     }
 
     /// Nodes that live, or of which a coordinator that has just started cannot know yet: a block whose copies are there

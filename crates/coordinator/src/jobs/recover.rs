@@ -67,6 +67,7 @@ pub(super) async fn run(
     for &node in row.nodes.iter().filter(|_| !(row.moves || discard)) {
         check_dead(&with.cluster, node)?;
     }
+    tracing::info!(nodes = whose(row), what = what(row), "begun");
     // How much is shared depends on how many run at once.
     with.usual.of(true).forget();
     let mut recovery = Recovery {
@@ -99,6 +100,7 @@ pub(super) async fn run(
         }
     }
     let Recovery { repaired, failed, failure, .. } = recovery;
+    tracing::info!(nodes = whose(row), what = what(row), repaired, failed, "ended");
     match failure {
         None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", whose(row))),
         None if discard => {

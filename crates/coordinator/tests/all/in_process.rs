@@ -41,7 +41,7 @@ fn references(copies: &[BlockCopy]) -> Vec<proto::BlockRef> {
     let reference = |copy: &BlockCopy| proto::BlockRef {
         block: copy.block.to_vec(),
         generation: copy.generation,
-        stored_bytes: 0,
+        ..Default::default()
     };
     copies.iter().map(reference).collect()
 }
@@ -86,6 +86,12 @@ impl Fleet for InProcess {
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
         Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
+    }
+
+    async fn is_damaged(&self, _: &View, node: NodeId, copy: BlockCopy, _: Option<[u8; 32]>) -> Result<bool> {
+        let request = proto::CheckBlocksRequest { blocks: references(&[copy]), verify: true };
+        let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
+        Ok(checked[0].damaged)
     }
 
     async fn list(&self, _: &View, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {

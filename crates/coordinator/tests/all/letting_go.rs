@@ -190,7 +190,8 @@ async fn a_catalog_that_was_set_back_empties_no_node() {
     let mut cluster = Cluster::on(power, disk, world, HASTY).await.unwrap();
     cluster.collect().await;
     cluster.collect().await;
-    assert_eq!(cluster.world.copies(), copies, "parities and later objects are unknown here, and stay");
+    let now = cluster.world.copies();
+    assert!(now.is_superset(&copies), "parities and later objects are unknown here, and stay");
     assert_eq!(cluster.get("early").await.unwrap().0, object);
     assert_eq!(cluster.get("late").await.unwrap_err().code(), Code::NotFound);
 }

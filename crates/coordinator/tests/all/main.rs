@@ -10,3 +10,4 @@ mod life_of_an_object;
 mod power_cuts;
 mod schemes;
 mod support;
+mod time;

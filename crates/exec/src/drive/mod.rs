@@ -52,7 +52,7 @@ impl Engine {
     ) -> Result<proto::DriveResult, Fault> {
         let started = Instant::now();
         let (header, lanes) = (&plan.binding.header, plan.flow.lane_shares());
-        let enrich = |f: Fault| self.enrich(header, f);
+        let enrich = |f: Fault| naming(&plan, self.enrich(header, f));
         let all = plan.binding.slices.clone();
         let mut grants = Grants::new(&lanes, header, vec![all.clone()], ends(&plan.flow));
         // What an earlier attempt left is known only when everyone is prepared.
@@ -124,6 +124,13 @@ impl Engine {
         let (kept, early) = all_prepared(sites, &mut incoming, deadline).await?;
         Ok(Participants { here, there, kept, early: early.into(), incoming })
     }
+}
+
+/// A fault that suspects an edge, with the block that its sender brings to the flow, or its receiver: what they can look at.
+fn naming(plan: &FlowPlan<Flow>, fault: Fault) -> Fault {
+    let Some((from, to)) = fault.suspect.filter(|_| fault.cause == Cause::CorruptSlice) else { return fault };
+    let brought = || plan.brought_by(from).or_else(|| plan.brought_by(to));
+    Fault { block: fault.block.or_else(brought), ..fault }
 }
 
 /// The first window is granted with the preparation: nobody waits for a second round of messages, and a flow within one

@@ -1,7 +1,7 @@
 //! A stage's reading of a local block: in large pieces, ahead of the slices, checked against the sidecar.
 
 use crate::store::{BlockSource, BlockStore};
-use flow::bound::FlowHeader;
+use flow::bound::{BlockRead, FlowHeader};
 use gf::{CHUNK_BYTES, Fingerprint};
 use model::{BlockId, Cause, Fault, Peer, StoredCopy};
 use std::ops::Range;
@@ -48,11 +48,11 @@ impl LocalBlock {
         store: Arc<dyn BlockStore>,
         node: Peer,
         header: &FlowHeader,
-        copy: StoredCopy,
+        read: &BlockRead,
         symbols: &[u16],
     ) -> Result<LocalBlock, Fault> {
-        let StoredCopy { block, generation, stored_bytes } = copy;
-        let source = store.open(block, generation).map_err(|f| f.about(block).suspecting(node, node))?;
+        let StoredCopy { block, stored_bytes, .. } = read.copy;
+        let source = store.open(read).map_err(|f| f.about(block).suspecting(node, node))?;
         if source.stored_bytes() != stored_bytes {
             let what = format!("{} bytes are stored, the plan says {stored_bytes}", source.stored_bytes());
             return Err(Fault::new(Cause::NotFound, what).about(block).suspecting(node, node));

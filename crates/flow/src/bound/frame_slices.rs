@@ -6,11 +6,10 @@
 //! its own block in the sidecar. Only the last slice of a frame waits until the frame was checked, so that nobody gets a
 //! whole frame from a hop that received a wrong one, and whoever finds a fault names the edge on which it happened.
 
-use super::{BoundEdge, Ends, FlowHeader};
+use super::{BlockRead, BoundEdge, Ends, FlowHeader};
 use crate::graph::{EdgeId, Flow, Geometry, Input, Member, Output, Stage};
 use crate::limits;
 use gf::CHUNK_BYTES;
-use model::StoredCopy;
 use std::collections::BTreeMap;
 
 /// Payload of a shared frame at most. Twice as much would save 0.07 % of the bytes, and fill a hop's receive buffer.
@@ -39,11 +38,11 @@ pub(super) fn fits(
     lane: u32,
     stage: &Stage,
     ends: &Ends,
-    blocks: &BTreeMap<Member, StoredCopy>,
+    blocks: &BTreeMap<Member, BlockRead>,
 ) -> bool {
     let extents =
         |edge: EdgeId, sends| ends.get(&(lane, u32::from(edge.0), sends)).map(|end| &end.extents[..]);
-    let stored = |member| blocks.get(&member).map_or(0, |copy| copy.stored_bytes);
+    let stored = |member| blocks.get(&member).map_or(0, |read| read.copy.stored_bytes);
     header.frame_slices == 1 || is_plain(header.geometry, stage, extents, stored)
 }
 

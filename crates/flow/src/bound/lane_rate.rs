@@ -64,7 +64,7 @@ mod tests {
             binding: Binding {
                 header: FlowHeader::new(FlowId(1), Field::Gf256, geometry),
                 participants: (1..4).map(participant).collect(),
-                blocks: BTreeMap::from([(Member(0), copy)]),
+                blocks: BTreeMap::from([(Member(0), copy.into())]),
                 writes: BTreeMap::new(),
                 scheme: "test".to_owned(),
                 slices: 0..1,

@@ -18,7 +18,7 @@ mod plan;
 
 pub use header::FlowHeader;
 pub use part::{EdgeEnd, Ends, InputSpec, NodeStages, OutputSpec, StageSpec};
-pub use plan::{Binding, BlockWrite, BoundEdge, FlowPlan, Participant, bind};
+pub use plan::{Binding, BlockRead, BlockWrite, BoundEdge, FlowPlan, Participant, bind};
 
 use model::{Cause, Fault};
 

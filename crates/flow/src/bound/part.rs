@@ -1,12 +1,12 @@
 //! What one node runs of a flow.
 
-use super::{BlockWrite, FlowHeader, frame_slices, invalid};
+use super::{BlockRead, BlockWrite, FlowHeader, frame_slices, invalid};
 use crate::graph::{Input, Member, Output, Stage, StageKey, Symbol};
 use crate::{limits, validate};
 use core::net::SocketAddr;
 use core::ops::Range;
 use gf::Matrix;
-use model::{Fault, Peer, StoredCopy, Token};
+use model::{Fault, Peer, Token};
 use std::collections::BTreeMap;
 
 /// The stages of a flow on one node, checked.
@@ -39,7 +39,7 @@ pub enum InputSpec {
     /// Symbols of a stored block.
     Local {
         /// The block. Bytes past its stored ones are zero.
-        copy: StoredCopy,
+        read: BlockRead,
         /// Symbols read, a row each.
         symbols: Vec<u16>,
     },
@@ -154,7 +154,7 @@ impl NodeStages {
         header: FlowHeader,
         stages: Vec<(StageKey, Stage)>,
         ends: Ends,
-        blocks: &BTreeMap<Member, StoredCopy>,
+        blocks: &BTreeMap<Member, BlockRead>,
         writes: &BTreeMap<Member, BlockWrite>,
     ) -> Result<NodeStages, Fault> {
         let too_many = stages.iter().any(|((lane, _), _)| *lane as usize >= validate::MAX_LANES);
@@ -175,7 +175,7 @@ struct Parts<'a> {
     header: &'a FlowHeader,
     /// Those that no stage has taken.
     ends: Ends,
-    blocks: &'a BTreeMap<Member, StoredCopy>,
+    blocks: &'a BTreeMap<Member, BlockRead>,
     writes: &'a BTreeMap<Member, BlockWrite>,
 }
 
@@ -217,12 +217,12 @@ impl Parts<'_> {
     }
 
     fn local(&self, member: Member, symbols: Vec<u16>) -> Result<InputSpec, Fault> {
-        let copy = *self.blocks.get(&member).ok_or_else(|| invalid("a local input without a block"))?;
+        let read = *self.blocks.get(&member).ok_or_else(|| invalid("a local input without a block"))?;
         let alpha = self.header.geometry.alpha;
-        if symbols.iter().any(|&s| s >= alpha) || copy.stored_bytes > limits::MAX_BLOCK_BYTES {
+        if symbols.iter().any(|&s| s >= alpha) || read.copy.stored_bytes > limits::MAX_BLOCK_BYTES {
             return Err(invalid("symbols or length of a local block"));
         }
-        Ok(InputSpec::Local { copy, symbols })
+        Ok(InputSpec::Local { read, symbols })
     }
 
     fn write(&self, member: Member) -> Result<BlockWrite, Fault> {

@@ -19,7 +19,7 @@ pub struct Binding {
     /// Who stands at the sites.
     pub participants: Vec<Participant>,
     /// What `Local` inputs read.
-    pub blocks: BTreeMap<Member, StoredCopy>,
+    pub blocks: BTreeMap<Member, BlockRead>,
     /// What `Write` outputs write.
     pub writes: BTreeMap<Member, BlockWrite>,
     /// The scheme's name, for people.
@@ -41,6 +41,21 @@ pub struct Participant {
     pub data_addr: String,
     /// For prices between racks.
     pub rack: u32,
+}
+
+/// A block that a stage reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockRead {
+    /// The copy.
+    pub copy: StoredCopy,
+    /// BLAKE3 of the block, where it is known: the sidecar must say the same, or the copy is not what it passes for.
+    pub digest: Option<[u8; 32]>,
+}
+
+impl From<StoredCopy> for BlockRead {
+    fn from(copy: StoredCopy) -> BlockRead {
+        BlockRead { copy, digest: None }
+    }
 }
 
 /// A block that a stage writes, with everything that its sidecar records.
@@ -93,7 +108,7 @@ pub struct FlowPlan<F = Proved> {
 impl Binding {
     /// Stored length of a member that is read, brought by the client, or written.
     fn stored_bytes(&self, member: Member) -> u64 {
-        let read = self.blocks.get(&member).map(|b| b.stored_bytes);
+        let read = self.blocks.get(&member).map(|b| b.copy.stored_bytes);
         read.or_else(|| self.writes.get(&member).map(|w| w.stored_bytes)).unwrap_or(0)
     }
 
@@ -179,6 +194,16 @@ impl FlowPlan<Flow> {
     pub fn peer(&self, site: Site) -> Peer {
         let standing = self.binding.participants.iter().find(|p| p.site == site);
         standing.map_or(Peer::Client, |participant| participant.peer)
+    }
+
+    /// The block that whoever stands there brings to the flow, if any.
+    pub fn brought_by(&self, peer: Peer) -> Option<BlockId> {
+        let own = self.flow.stages().filter(|(_, stage)| self.peer(stage.site) == peer);
+        let mut inputs = own.flat_map(|(_, stage)| &stage.inputs);
+        inputs.find_map(|input| match input {
+            Input::Local { member, .. } => self.binding.blocks.get(member).map(|read| read.copy.block),
+            _ => None,
+        })
     }
 
     /// The sites at the ends of an edge.

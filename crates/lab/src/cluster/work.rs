@@ -208,7 +208,8 @@ impl LabCluster {
     /// # Errors
     /// [`LabError::Client`].
     pub fn forgive(&self) -> Result<()> {
-        let resume = TaskControl { name: "quarantine".to_owned(), action: "resume".to_owned(), node: 0 };
+        let resume =
+            TaskControl { name: "quarantine".to_owned(), action: "resume".to_owned(), ..Default::default() };
         self.at_coordinator(async |client| Ok(client.control_task(resume).await?)).map(drop)
     }
 

@@ -221,7 +221,7 @@ impl Rig {
             .map(|m| {
                 let stored_bytes = self.blocks[m].len() as u64;
                 let block = StoredCopy { block: self.ids[m], generation: 1, stored_bytes };
-                (Member(m as u16), block)
+                (Member(m as u16), block.into())
             })
             .collect();
         let writes: BTreeMap<_, _> =

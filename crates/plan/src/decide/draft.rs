@@ -1,7 +1,7 @@
 //! From a proved flow to a plan: nodes, blocks and tokens are bound to it.
 
 use super::{CLIENT, Result, World, site};
-use flow::bound::{Binding, BlockWrite, FlowHeader, Participant};
+use flow::bound::{Binding, BlockRead, BlockWrite, FlowHeader, Participant};
 use flow::{Cost, Flow, FlowPlan, Geometry, Helper, Member, Proved, Site, limits};
 use model::{BlockFacts, BlockId, Location, NodeId, Peer, Token};
 use std::collections::BTreeMap;
@@ -28,6 +28,11 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// What its node is to read, and how it knows that it is this.
+    fn read(&self) -> BlockRead {
+        BlockRead { copy: self.facts.copy_at(self.block, self.location), digest: self.facts.sums.digest }
+    }
+
     pub fn helper(&self) -> Helper {
         Helper { member: self.member, site: site(self.location.node), stored_bytes: self.facts.stored_bytes }
     }
@@ -56,7 +61,7 @@ impl Draft<'_> {
             None => sources.iter().find(|s| s.member == member).map_or(0, |s| s.facts.stored_bytes),
         };
         let cost = flow::predict(&flow, stored, Some(first..first + count));
-        let blocks = sources.iter().map(|s| (s.member, s.facts.copy_at(s.block, s.location))).collect();
+        let blocks = sources.iter().map(|s| (s.member, s.read())).collect();
         let participants =
             flow.sites().into_iter().map(|at| participant(world, at)).collect::<Result<_>>()?;
         let binding = Binding {

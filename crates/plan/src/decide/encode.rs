@@ -40,7 +40,7 @@ pub struct EncodePlan<'a> {
 /// Decides which replica of each data block stays, who encodes, and where the parities go.
 ///
 /// # Errors
-/// [`DecideError::NoReplica`], [`DecideError::Plan`].
+/// [`DecideError::NoReplica`], [`DecideError::NoRoom`], [`DecideError::Plan`].
 pub fn archival(
     world: &World,
     code: &Code,
@@ -50,14 +50,21 @@ pub fn archival(
 ) -> Result<Archival> {
     let replicas: Vec<Vec<NodeId>> =
         data.iter().map(|p| p.facts.locations.iter().map(|l| l.node).collect()).collect();
+    let (alive, bytes) = (world.usable(avoid), data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0));
+    let has_room = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| node.has_room(bytes));
+    let full: BTreeSet<NodeId> = alive.iter().copied().filter(|node| !has_room(node)).collect();
     let request = ArchiveRequest {
         code: code.name(),
         topology: &world.topology,
-        alive: &world.usable(avoid),
+        alive: &alive,
+        full: &full,
         replicas: &replicas,
         parities: code.n() - code.k(),
     };
     crate::archive(&request, draw).map_err(|error| match error {
+        PlanError::NotEnoughNodes { needed, alive: usable, .. } if usable >= needed => {
+            DecideError::NoRoom { roomy: usable - full.len(), usable, needed, bytes }
+        }
         PlanError::NoReplica { block } => {
             let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
             DecideError::NoReplica { block }

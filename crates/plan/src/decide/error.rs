@@ -25,6 +25,21 @@ pub enum DecideError {
         /// Distinct nodes needed.
         needed: usize,
     },
+    /// Enough nodes live, and too few of them have room.
+    #[error(
+        "{roomy} of {usable} nodes that can take blocks have room for {bytes} bytes, {needed} are needed; add nodes or disks, \
+         or delete something"
+    )]
+    NoRoom {
+        /// Nodes with room.
+        roomy: usize,
+        /// Nodes that live and could take blocks.
+        usable: usize,
+        /// Nodes needed.
+        needed: usize,
+        /// What is to be written to each, without its sidecar.
+        bytes: u64,
+    },
     /// Something contradicts the request as things stand.
     #[error("{0}")]
     Conflict(String),

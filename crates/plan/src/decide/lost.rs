@@ -32,12 +32,13 @@ pub struct Takers {
 }
 
 impl Takers {
-    /// All nodes that may, and of them `asked`, if there are any.
+    /// All nodes that may and have room for a block of so many bytes, and of them `asked`, if there are any.
     ///
     /// # Errors
-    /// [`DecideError::Plan`](super::DecideError::Plan) for a node without a rack.
-    pub fn new(world: &World, asked: &BTreeSet<NodeId>) -> Result<Takers> {
-        let usable = world.usable(&BTreeSet::new());
+    /// [`DecideError::Plan`](super::DecideError::Plan) for a node without a rack,
+    /// [`DecideError::NoRoom`](super::DecideError::NoRoom).
+    pub fn new(world: &World, asked: &BTreeSet<NodeId>, bytes: u64) -> Result<Takers> {
+        let usable = world.roomy(&BTreeSet::new(), bytes, 1)?;
         let named: Vec<NodeId> = usable.iter().copied().filter(|node| asked.contains(node)).collect();
         let all = Requestors::new(&world.topology, &usable)?;
         let asked = if named.is_empty() { None } else { Some(Requestors::new(&world.topology, &named)?) };

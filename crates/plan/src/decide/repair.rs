@@ -64,7 +64,7 @@ pub struct RepairPlan {
 ///
 /// # Errors
 /// [`DecideError::Conflict`] and [`DecideError::Invalid`] if the node that is asked for may not; [`DecideError::Plan`] if
-/// none may.
+/// none may; [`DecideError::NoRoom`] if those that may have no room.
 pub fn requestor(
     world: &World,
     placement: &Placement,
@@ -76,9 +76,13 @@ pub fn requestor(
         Some(stripe) => stripe.holders.clone(),
         None => placement.facts.locations.iter().map(|l| l.node).collect(),
     };
+    let bytes = placement.facts.stored_bytes;
     if let Some(asked) = asked {
         if !world.node(asked)?.is_living {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is dead")));
+        }
+        if !world.node(asked)?.has_room(bytes) {
+            return Err(DecideError::NoRoom { roomy: 0, usable: 1, needed: 1, bytes });
         }
         if world.node(asked)?.is_leaving {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is decommissioned")));
@@ -90,8 +94,14 @@ pub fn requestor(
         }
         return Ok(asked);
     }
+    let mut usable = world.usable(avoid);
+    let others = usable.iter().filter(|node| !holders.contains(node)).count();
+    usable.retain(|&node| world.nodes.get(node).is_some_and(|node| node.has_room(bytes)));
+    if others > 0 && usable.iter().all(|node| holders.contains(node)) {
+        return Err(DecideError::NoRoom { roomy: 0, usable: others, needed: 1, bytes });
+    }
     let holders: Vec<NodeId> = holders.into_iter().collect();
-    Ok(crate::requestor(&world.topology, &world.usable(avoid), &holders, &load)?)
+    Ok(crate::requestor(&world.topology, &usable, &holders, &load)?)
 }
 
 /// A node for each lost block of a stripe, no two alike. The one that is asked for decodes and drives; the others are chosen.

@@ -6,6 +6,13 @@ use model::{BlockFacts, BlockId, Location, NodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// A block's sidecar has a hundred and thirty-odd bytes for each 32 KiB of it: less than a two-hundredth.
+const SIDECAR_SHARE: u64 = 200;
+
+/// A disk keeps this much free besides: folders, journals and sidecars' heads need some, and what a node said of its room is
+/// a heartbeat old.
+const SPARE_BYTES: u64 = 1 << 20;
+
 /// The cluster at one moment. A copy costs a few counters, so whoever keeps the changing things hands one out for each
 /// decision.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +52,8 @@ pub struct NodeFacts {
     pub running_stages: u32,
     /// Blocks that it stores.
     pub blocks: u64,
+    /// Room on its disk; `None` if nobody knows.
+    pub free_bytes: Option<u64>,
     /// Those that it has in memory.
     pub cached_blocks: Vec<BlockId>,
 }
@@ -59,6 +68,22 @@ impl World {
     pub fn usable(&self, avoid: &BTreeSet<NodeId>) -> Vec<NodeId> {
         let usable = |(id, node): &(NodeId, &NodeFacts)| node.takes_blocks() && !avoid.contains(id);
         self.nodes.iter().filter(usable).map(|(id, _)| id).collect()
+    }
+
+    /// Nodes that may be given a block of so many bytes: usable ones that have room for it.
+    ///
+    /// # Errors
+    /// [`DecideError::NoRoom`] if so few of those that are usable have room that the `needed` are not among them.
+    pub fn roomy(&self, avoid: &BTreeSet<NodeId>, bytes: u64, needed: usize) -> Result<Vec<NodeId>> {
+        let mut nodes = self.usable(avoid);
+        let usable = nodes.len();
+        nodes.retain(|&node| self.nodes.get(node).is_some_and(|node| node.has_room(bytes)));
+        match nodes.len() {
+            roomy if roomy < needed && needed <= usable => {
+                Err(DecideError::NoRoom { roomy, usable, needed, bytes })
+            }
+            _ => Ok(nodes),
+        }
     }
 
     /// A node that is known.
@@ -81,6 +106,13 @@ impl NodeFacts {
     /// Whether others help rather.
     pub fn is_last_resort(&self) -> bool {
         self.is_quarantined || self.is_slow
+    }
+
+    /// Whether a block of so many bytes fits on its disk, as far as is known.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.free_bytes.is_none_or(|free| {
+            free >= bytes.saturating_add(bytes / SIDECAR_SHARE).saturating_add(SPARE_BYTES)
+        })
     }
 
     /// Whether it may be given blocks.

@@ -27,21 +27,22 @@ pub struct WriteRequest {
     pub nodes: Vec<NodeId>,
 }
 
-/// Nodes for the replicas of a new block: as many as asked for, or all that can be used if they are fewer, but no fewer than
-/// `at_least`.
+/// Nodes for the replicas of a new block: as many as asked for, or all that can be used and have room if they are fewer, but
+/// no fewer than `at_least`.
 ///
 /// # Errors
-/// [`DecideError::NotEnoughNodes`].
+/// [`DecideError::NotEnoughNodes`], [`DecideError::NoRoom`].
 pub fn replica_nodes(
     world: &World,
-    replicas: usize,
-    at_least: usize,
+    (replicas, at_least): (usize, usize),
+    stored_bytes: u64,
     avoid: &BTreeSet<NodeId>,
     draw: &mut Draw,
 ) -> Result<Vec<NodeId>> {
-    let usable = world.usable(avoid);
-    if usable.len() < at_least.max(1) {
-        return Err(DecideError::NotEnoughNodes { alive: usable.len(), needed: at_least.max(1) });
+    let needed = at_least.max(1);
+    let usable = world.roomy(avoid, stored_bytes, needed)?;
+    if usable.len() < needed {
+        return Err(DecideError::NotEnoughNodes { alive: usable.len(), needed });
     }
     Ok(random(&world.topology, &usable, replicas.min(usable.len()), draw)?)
 }

@@ -7,4 +7,5 @@ mod multi_path;
 mod placement;
 mod rack_aware_path;
 mod recovery;
+mod room;
 mod weighted_path;

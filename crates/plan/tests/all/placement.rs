@@ -95,6 +95,7 @@ fn archival_moves_no_more_blocks_than_it_must() {
             code: "rs-4+2",
             topology: &topology,
             alive: &alive,
+            full: &BTreeSet::new(),
             replicas: &replicas,
             parities: 2,
         };
@@ -126,6 +127,7 @@ fn archival_spreads_a_stripe_evenly_over_racks() {
             code: "rs-10+4",
             topology: &topology,
             alive: &alive,
+            full: &BTreeSet::new(),
             replicas: &replicas,
             parities: 4,
         };
@@ -148,6 +150,7 @@ fn archival_names_what_is_missing() {
         code: "rs-2+2",
         topology: &topology,
         alive: &alive[..3],
+        full: &BTreeSet::new(),
         replicas: &replicas,
         parities: 2,
     };

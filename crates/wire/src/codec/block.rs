@@ -3,14 +3,21 @@
 use super::{invalid, narrow};
 use crate::proto;
 use flow::Member;
-use flow::bound::BlockWrite;
+use flow::bound::{BlockRead, BlockWrite};
 use gf::{FINGERPRINT_BYTES, Fingerprint};
 use model::{BlockId, Fault, Part, StoredCopy, Sums};
 
 impl From<StoredCopy> for proto::BlockRef {
     fn from(copy: StoredCopy) -> proto::BlockRef {
         let StoredCopy { block, generation, stored_bytes } = copy;
-        proto::BlockRef { block: block.to_vec(), generation, stored_bytes }
+        proto::BlockRef { block: block.to_vec(), generation, stored_bytes, digest: Vec::new() }
+    }
+}
+
+impl From<BlockRead> for proto::BlockRef {
+    fn from(read: BlockRead) -> proto::BlockRef {
+        let digest = read.digest.map(|digest| digest.to_vec()).unwrap_or_default();
+        proto::BlockRef { digest, ..read.copy.into() }
     }
 }
 
@@ -71,9 +78,13 @@ pub(super) fn write(write: &proto::BlockWrite) -> Result<BlockWrite, Fault> {
     })
 }
 
-pub(super) fn copy(copy: &proto::BlockRef) -> Result<StoredCopy, Fault> {
-    let (generation, stored_bytes) = (copy.generation, copy.stored_bytes);
-    Ok(StoredCopy { block: id(&copy.block)?, generation, stored_bytes })
+pub(super) fn read(read: &proto::BlockRef) -> Result<BlockRead, Fault> {
+    let (generation, stored_bytes) = (read.generation, read.stored_bytes);
+    let sums = sums(&read.digest, &[]).ok_or_else(|| invalid("digest of a block to read"))?;
+    Ok(BlockRead {
+        copy: StoredCopy { block: id(&read.block)?, generation, stored_bytes },
+        digest: sums.digest,
+    })
 }
 
 fn id(bytes: &[u8]) -> Result<BlockId, Fault> {

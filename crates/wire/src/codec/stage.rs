@@ -4,10 +4,10 @@ use super::{block, invalid, narrow};
 use crate::proto;
 use crate::proto::stage_input::Kind as In;
 use crate::proto::stage_output::Kind as Out;
-use flow::bound::{Binding, BlockWrite};
+use flow::bound::{Binding, BlockRead, BlockWrite};
 use flow::{EdgeId, Input, Member, Output, Site, Stage, StageKey, Symbol, limits};
 use gf::{Field, Matrix};
-use model::{Fault, StoredCopy};
+use model::Fault;
 use std::collections::BTreeMap;
 
 pub(super) fn encode((lane, index): StageKey, stage: &Stage, binding: &Binding) -> proto::Stage {
@@ -28,7 +28,7 @@ fn encode_input(input: &Input, binding: &Binding) -> In {
         Input::Local { member, symbols } => In::Local(proto::LocalInput {
             member: u32::from(member.0),
             symbols: symbols.iter().map(|&s| u32::from(s)).collect(),
-            block: binding.blocks.get(member).map(|&copy| copy.into()),
+            block: binding.blocks.get(member).map(|&read| read.into()),
         }),
         Input::Edge(edge) => In::Edge(u32::from(edge.0)),
         Input::Source { member } => In::SourceMember(u32::from(member.0)),
@@ -60,7 +60,7 @@ fn encode_matrix(matrix: &Matrix) -> proto::Matrix {
 /// The blocks that stages name.
 #[derive(Default)]
 pub(super) struct Named {
-    pub blocks: BTreeMap<Member, StoredCopy>,
+    pub blocks: BTreeMap<Member, BlockRead>,
     pub writes: BTreeMap<Member, BlockWrite>,
 }
 
@@ -83,8 +83,8 @@ impl Named {
         Ok(match kind {
             In::Local(local) => {
                 let member = Member(narrow(local.member)?);
-                let copy = local.block.as_ref().ok_or_else(|| invalid("a local input without a block"))?;
-                name(&mut self.blocks, member, block::copy(copy)?)?;
+                let read = local.block.as_ref().ok_or_else(|| invalid("a local input without a block"))?;
+                name(&mut self.blocks, member, block::read(read)?)?;
                 let symbols = local.symbols.iter().map(|&s| narrow(s)).collect::<Result<_, _>>()?;
                 Input::Local { member, symbols }
             }

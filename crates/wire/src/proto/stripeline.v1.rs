@@ -98,6 +98,9 @@ pub struct BlockRef {
     pub generation: u64,
     #[prost(uint64, tag = "3")]
     pub stored_bytes: u64,
+    /// BLAKE3, 32 bytes, where it is known: a sidecar that says another is damage
+    #[prost(bytes = "vec", tag = "4")]
+    pub digest: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StageInput {
@@ -612,6 +615,9 @@ pub struct CheckedBlock {
     /// as its sidecar says
     #[prost(bytes = "vec", tag = "2")]
     pub digest: ::prost::alloc::vec::Vec<u8>,
+    /// the node itself found it damaged, now or before
+    #[prost(bool, tag = "3")]
+    pub damaged: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListBlocksRequest {
@@ -641,6 +647,27 @@ pub struct StoredBlock {
     #[prost(bool, tag = "9")]
     pub damaged: bool,
 }
+/// What operators want of a node. The coordinator keeps it, and tells it at registration and with each heartbeat's reply.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeSettings {
+    /// absent: nobody said anything; the node's own start flags hold
+    #[prost(message, optional, tag = "1")]
+    pub throttle: ::core::option::Option<Throttle>,
+    /// all other tasks are to go on
+    #[prost(message, repeated, tag = "2")]
+    pub tasks: ::prost::alloc::vec::Vec<TaskWish>,
+    /// rises with each change, in one life of the coordinator
+    #[prost(uint64, tag = "3")]
+    pub version: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskWish {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// pause or stop
+    #[prost(string, tag = "2")]
+    pub action: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Throttle {
     /// 0: unlimited
@@ -648,6 +675,9 @@ pub struct Throttle {
     pub egress_bytes_per_s: u64,
     #[prost(uint64, tag = "2")]
     pub ingress_bytes_per_s: u64,
+    /// of the settings that it is part of: a heartbeat's reply with older ones is not obeyed
+    #[prost(uint64, tag = "3")]
+    pub version: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskStatus {
@@ -675,6 +705,9 @@ pub struct TaskControl {
     /// 0: the coordinator's
     #[prost(uint32, tag = "3")]
     pub node: u32,
+    /// as a throttle's
+    #[prost(uint64, tag = "4")]
+    pub version: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeStatus {
@@ -684,8 +717,9 @@ pub struct NodeStatus {
     pub blocks: u64,
     #[prost(uint64, tag = "3")]
     pub stored_bytes: u64,
-    #[prost(uint64, tag = "4")]
-    pub free_bytes: u64,
+    /// absent: it cannot tell
+    #[prost(uint64, optional, tag = "4")]
+    pub free_bytes: ::core::option::Option<u64>,
     #[prost(uint32, tag = "5")]
     pub running_stages: u32,
     #[prost(message, optional, tag = "6")]
@@ -760,22 +794,34 @@ pub struct BlockInventory {
     #[prost(bool, tag = "3")]
     pub complete: bool,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisterReply {
     #[prost(bytes = "vec", tag = "1")]
     pub cluster: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint32, tag = "2")]
     pub heartbeat_ms: u32,
+    #[prost(message, optional, tag = "3")]
+    pub settings: ::core::option::Option<NodeSettings>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HeartbeatRequest {
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<NodeStatus>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HeartbeatReply {
     #[prost(bool, tag = "1")]
     pub register_again: bool,
+    #[prost(message, optional, tag = "2")]
+    pub settings: ::core::option::Option<NodeSettings>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GoodbyeRequest {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// as it registered: an earlier life of the node says nothing for a later one
+    #[prost(string, tag = "2")]
+    pub control_addr: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BeginPutRequest {
@@ -799,6 +845,14 @@ pub struct BeginPutReply {
     pub block_bytes: u64,
     #[prost(uint32, tag = "4")]
     pub slice_bytes: u32,
+    /// the put is given up when nothing was planned or renewed for so long
+    #[prost(uint64, tag = "5")]
+    pub lease_ms: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewPutRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub put: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PlanWriteRequest {
@@ -1145,6 +1199,9 @@ pub struct ClusterStatus {
     /// copies that their nodes found damaged
     #[prost(uint64, tag = "14")]
     pub damaged_copies: u64,
+    /// as operators set it for all nodes; absent if nobody did
+    #[prost(message, optional, tag = "15")]
+    pub throttle: ::core::option::Option<Throttle>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeInfo {
@@ -1168,6 +1225,9 @@ pub struct NodeInfo {
     /// it held repairs up lately: others help rather
     #[prost(bool, tag = "9")]
     pub slow: bool,
+    /// what operators want of its tasks, if they are not to go on
+    #[prost(message, repeated, tag = "10")]
+    pub wishes: ::prost::alloc::vec::Vec<TaskWish>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditRequest {
@@ -2241,6 +2301,28 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Heartbeat"));
             self.inner.unary(req, path, codec).await
         }
+        /// A node that ends: from now on it does not live.
+        pub async fn goodbye(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GoodbyeRequest>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/Goodbye",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Goodbye"));
+            self.inner.unary(req, path, codec).await
+        }
         /// objects
         pub async fn begin_put(
             &mut self,
@@ -2284,6 +2366,29 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "PlanWrite"));
             self.inner.unary(req, path, codec).await
         }
+        /// Bytes of the put moved since its lease was last renewed.
+        pub async fn renew_put(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RenewPutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/RenewPut",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "RenewPut"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Of a put that was committed within the last lease it answers what it answered first.
         pub async fn commit_put(
             &mut self,
             request: impl tonic::IntoRequest<super::CommitPutRequest>,
@@ -2413,6 +2518,7 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "PlanRead"));
             self.inner.unary(req, path, codec).await
         }
+        /// A client's word: whom it suspects looks at itself, nothing more.
         pub async fn report_fault(
             &mut self,
             request: impl tonic::IntoRequest<super::Fault>,
@@ -2722,6 +2828,11 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::HeartbeatRequest>,
         ) -> std::result::Result<tonic::Response<super::HeartbeatReply>, tonic::Status>;
+        /// A node that ends: from now on it does not live.
+        async fn goodbye(
+            &self,
+            request: tonic::Request<super::GoodbyeRequest>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
         /// objects
         async fn begin_put(
             &self,
@@ -2731,6 +2842,12 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::PlanWriteRequest>,
         ) -> std::result::Result<tonic::Response<super::PlanReply>, tonic::Status>;
+        /// Bytes of the put moved since its lease was last renewed.
+        async fn renew_put(
+            &self,
+            request: tonic::Request<super::RenewPutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
+        /// Of a put that was committed within the last lease it answers what it answered first.
         async fn commit_put(
             &self,
             request: tonic::Request<super::CommitPutRequest>,
@@ -2764,6 +2881,7 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::PlanReadRequest>,
         ) -> std::result::Result<tonic::Response<super::PlanReply>, tonic::Status>;
+        /// A client's word: whom it suspects looks at itself, nothing more.
         async fn report_fault(
             &self,
             request: tonic::Request<super::Fault>,
@@ -3009,6 +3127,51 @@ pub mod coordinator_server {
                     };
                     Box::pin(fut)
                 }
+                "/stripeline.v1.Coordinator/Goodbye" => {
+                    #[allow(non_camel_case_types)]
+                    struct GoodbyeSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::GoodbyeRequest>
+                    for GoodbyeSvc<T> {
+                        type Response = super::Empty;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GoodbyeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::goodbye(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GoodbyeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/stripeline.v1.Coordinator/BeginPut" => {
                     #[allow(non_camel_case_types)]
                     struct BeginPutSvc<T: Coordinator>(pub Arc<T>);
@@ -3084,6 +3247,51 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PlanWriteSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/RenewPut" => {
+                    #[allow(non_camel_case_types)]
+                    struct RenewPutSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::RenewPutRequest>
+                    for RenewPutSvc<T> {
+                        type Response = super::Empty;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RenewPutRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::renew_put(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RenewPutSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

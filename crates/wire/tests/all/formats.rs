@@ -53,7 +53,8 @@ fn header() -> proto::FlowHeader {
 fn stages() -> Vec<proto::Stage> {
     use proto::stage_input::Kind as In;
     use proto::stage_output::Kind as Out;
-    let block = proto::BlockRef { block: vec![3; 16], generation: 300, stored_bytes: 70_000 };
+    let block =
+        proto::BlockRef { block: vec![3; 16], generation: 300, stored_bytes: 70_000, digest: Vec::new() };
     let local = proto::LocalInput { member: 1, symbols: vec![0, 300], block: Some(block) };
     let inputs = [In::Local(local), In::Edge(5), In::SourceMember(6)];
     let write = proto::BlockWrite {

@@ -27,7 +27,12 @@ fn nearly_right() -> impl Strategy<Value = proto::Prepare> {
             use proto::stage_input::Kind as In;
             use proto::stage_output::Kind as Out;
             let geometry = Some(proto::Geometry { block_bytes, alpha, slice_bytes: slice_bytes % (1 << 20) });
-            let block = Some(proto::BlockRef { block: flow.clone(), generation: 1, stored_bytes });
+            let block = Some(proto::BlockRef {
+                block: flow.clone(),
+                generation: 1,
+                stored_bytes,
+                digest: Vec::new(),
+            });
             let local = proto::LocalInput { member: 0, symbols: vec![alpha % 3], block };
             let stage = proto::Stage {
                 inputs: vec![

@@ -35,7 +35,8 @@ pub(super) async fn assign(
     let (cluster, planner, moves) = (Arc::clone(&with.cluster), Arc::clone(&with.planner), row.moves);
     let found = with.records.decide(move |catalog| {
         let view = cluster.view();
-        let mut takers = Takers::new(&view, &asked)?;
+        let longest = batch.iter().map(|lost| lost.bytes).max().unwrap_or(0);
+        let mut takers = Takers::new(&view, &asked, longest)?;
         let mut of = |lost: Lost| {
             // Unknown, or beyond repair: the repair itself tells, and the others go on.
             let known = catalog.placement(lost.block).ok();

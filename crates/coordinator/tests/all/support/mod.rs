@@ -91,6 +91,14 @@ impl Cluster {
         Cluster::told(config, (power, disk), world, settings).await
     }
 
+    /// The same, whose wall clock is this.
+    pub async fn dated(nodes: u32, settings: Settings, wall_ms: fn() -> u64) -> Cluster {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        let config = Config { wall_ms, ..config(&disk, settings) };
+        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+    }
+
     async fn told(
         config: Config,
         (power, disk): (Arc<PowerSwitch>, CrashDisk),
@@ -308,7 +316,8 @@ impl Cluster {
     }
 
     pub async fn control(&mut self, name: &str, action: &str) -> Result<proto::TaskStatus, Status> {
-        let control = proto::TaskControl { name: name.to_owned(), action: action.to_owned(), node: 0 };
+        let control =
+            proto::TaskControl { name: name.to_owned(), action: action.to_owned(), ..Default::default() };
         Ok(self.client.control_task(control).await?.into_inner())
     }
 

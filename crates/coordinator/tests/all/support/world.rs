@@ -168,6 +168,7 @@ impl World {
             block: block.clone(),
             generation: stored.generation,
             stored_bytes: stored.bytes.len() as u64,
+            ..Default::default()
         };
         proto::BlockInventory { blocks: own.map(reference).collect(), complete: true, damaged: Vec::new() }
     }
@@ -396,11 +397,12 @@ impl Node for FakeNode {
         let check = |wanted: proto::BlockRef| {
             let key = (self.node, wanted.block);
             let stored = state.blocks.get(&key).filter(|s| s.generation == wanted.generation);
-            let sound = stored.filter(|_| !state.corrupt.contains(&key));
-            sound.map_or_else(Default::default, |stored| proto::CheckedBlock {
-                there: true,
-                digest: blake3::hash(&stored.bytes).as_bytes().to_vec(),
-            })
+            let damaged = stored.is_some() && state.corrupt.contains(&key);
+            let digest = stored.map(|stored| blake3::hash(&stored.bytes).as_bytes().to_vec());
+            match digest.filter(|_| !damaged) {
+                Some(digest) => proto::CheckedBlock { there: true, digest, damaged },
+                None => proto::CheckedBlock { damaged, ..Default::default() },
+            }
         };
         let blocks = request.into_inner().blocks.into_iter().map(check).collect();
         Ok(Response::new(proto::CheckBlocksReply { blocks }))

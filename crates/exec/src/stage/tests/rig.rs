@@ -7,7 +7,7 @@ use crate::engine::{Engine, EngineConfig, StageIo};
 use crate::fault_injection::Injection;
 use crate::store::{BlockSink, BlockSource, BlockStore};
 use codes::Code;
-use flow::bound::{Binding, BlockWrite, FlowHeader, NodeStages, Participant, bind};
+use flow::bound::{Binding, BlockRead, BlockWrite, FlowHeader, NodeStages, Participant, bind};
 use flow::{Geometry, Member, Proved, Site, interpret, stored_bytes};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
 use model::{BlockId, Fault, NodeId, Peer, StoredCopy, Sums, Token};
@@ -91,7 +91,7 @@ impl Stripe {
         };
         Binding {
             participants: flow.sites().into_iter().map(participant).collect(),
-            blocks: members().map(|member| (member, copy(member))).collect(),
+            blocks: members().map(|member| (member, copy(member).into())).collect(),
             writes: members().map(|member| (member, write(member))).collect(),
             scheme: "test".into(),
             slices: 0..flow.geometry.slices(),
@@ -288,8 +288,8 @@ impl Memory {
 struct Source(Arc<Memory>, BlockId);
 
 impl BlockStore for Arc<Memory> {
-    fn open(&self, block: BlockId, _: u64) -> Result<Box<dyn BlockSource>, Fault> {
-        Ok(Box::new(Source(Arc::clone(self), block)))
+    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
+        Ok(Box::new(Source(Arc::clone(self), read.copy.block)))
     }
 
     fn create(&self, write: &BlockWrite, _: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
