@@ -3,8 +3,8 @@
 
 use gf::Fingerprint;
 use model::{
-    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, MemberState, NodeId, Part, PutId,
-    StripeId, StripePlace, Sums, Switch,
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, Location, MemberState, NodeId,
+    Part, PutId, StoreId, StripeId, StripePlace, Sums, Switch,
 };
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -42,7 +42,7 @@ macro_rules! ids {
     };
 }
 
-ids! { BlockId StripeId FlowId PutId ClusterId }
+ids! { BlockId StripeId FlowId PutId ClusterId StoreId }
 
 /// Types whose fields are stored one after another, in this order.
 macro_rules! fields {
@@ -96,6 +96,16 @@ impl Stored for NodeId {
     }
     fn of(form: u32) -> Option<Self> {
         Some(NodeId(form))
+    }
+}
+
+impl Stored for Incarnation {
+    type Form = u64;
+    fn form(&self) -> u64 {
+        self.0
+    }
+    fn of(form: u64) -> Option<Self> {
+        Some(Incarnation(form))
     }
 }
 

@@ -18,12 +18,12 @@ use model::{
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A row on each line: its table, key and value. Written by format 2, row version 1. A difference means that catalogs
+/// A row on each line: its table, key and value. Written by format 3, row version 1. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.
-const ROWS: &str = include_str!("../golden/rows-v2.txt");
+const ROWS: &str = include_str!("../golden/rows-v3.txt");
 
 /// A backup of the rows that outlive their flows. Written by version 2.
-const BACKUP: &str = include_str!("../golden/backup-v2.hex");
+const BACKUP: &str = include_str!("../golden/backup-v3.hex");
 
 const DATA: BlockId = BlockId(0x00ff_1122_3344_5566_7788_99aa_bbcc_ddee);
 const PARITY: BlockId = BlockId(2);
@@ -95,7 +95,14 @@ fn put_lasting(txn: &Change<'_>) -> Result<()> {
     let meta = MetaRow { cluster: ClusterId(5), unnamed: true, ..crate::meta(txn)? };
     txn.put(&MetaKey, &MetaRow { next_version: 301, next_job: 12, ..meta })?;
     let at = |port: u16| format!("10.0.0.7:{port}");
-    txn.put(&NodeId(7), &NodeRow { control_addr: at(7000), data_addr: at(7001), rack: "r1".to_owned() })?;
+    let node = NodeRow {
+        control_addr: at(7000),
+        data_addr: at(7001),
+        rack: "r1".to_owned(),
+        store: StoreId(0x5704e),
+        incarnation: Incarnation(0x3a54),
+    };
+    txn.put(&NodeId(7), &node)?;
     let object = ObjectRow {
         version: 300,
         object_bytes: 70_000,

@@ -25,6 +25,7 @@ mod form;
 #[cfg(test)]
 mod format_tests;
 mod garbage;
+pub mod incarnation;
 mod intent;
 mod inventory;
 mod jobs;

@@ -12,11 +12,14 @@ pub use job::{JobRow, RecoveryRow};
 
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
-use model::{BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
+use model::{
+    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, StoreId,
+    StripeId, Sums,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the whole catalog: which tables there are and what they mean.
-pub(crate) const CATALOG_FORMAT: u32 = 2;
+pub(crate) const CATALOG_FORMAT: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
 pub(crate) const TABLES: [&str; 16] = [
@@ -63,6 +66,12 @@ pub struct NodeRow {
     pub data_addr: String,
     /// Its rack's name.
     pub rack: String,
+    /// Its store.
+    #[serde(with = "form")]
+    pub store: StoreId,
+    /// The start of the store that was accepted last.
+    #[serde(with = "form")]
+    pub incarnation: Incarnation,
 }
 
 /// The present version of an object.

@@ -79,6 +79,7 @@ impl Objects {
             sums,
             part: Part { name: pending.name, version: pending.version, offset, last: request.last },
             nodes: nodes.clone(),
+            birth: model::Stamp::default(),
         };
         let planned = self.planner.write(&view, &write, &mut token)?;
         let note = format!("{} of {} replicas", nodes.len(), pending.replicas);

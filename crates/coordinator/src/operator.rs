@@ -62,7 +62,7 @@ impl Operator {
             .await?;
         let mut reports = self.cluster.health.reports();
         let node = |(id, node): (NodeId, &NodeFacts)| {
-            let Report { rack, last_seen, status } = reports.remove(&id)?;
+            let Report { rack, last_seen, status, is_set_back } = reports.remove(&id)?;
             Some(proto::NodeInfo {
                 node: id.0,
                 rack,
@@ -73,6 +73,7 @@ impl Operator {
                 status: Some(status),
                 leaving: node.is_leaving,
                 slow: node.is_slow,
+                set_back: is_set_back,
             })
         };
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
@@ -207,7 +208,7 @@ impl Operator {
 
 /// A block whose sidecar makes sense; others are left out, as if they were lost.
 fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
-    if stored.damaged {
+    if stored.damaged || !stored.unjudged.is_empty() {
         return None;
     }
     let stripe = match stored.stripe.as_slice() {

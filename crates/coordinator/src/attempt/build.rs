@@ -4,7 +4,7 @@ use super::outcome::Made;
 use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
 use crate::error::{CoordinatorError, Result};
 use catalog::{Purpose, Staged};
-use model::{BlockCopy, BlockId, Cause, Fault, Peer};
+use model::{BlockCopy, BlockId, Cause, Fault, Peer, Stamp};
 use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
@@ -141,6 +141,7 @@ impl Attempt<'_> {
             requestor: copy.node,
             scheduled: self.options.is_one_of_many(),
             generation: copy.generation,
+            birth: Stamp::default(),
             flow: self.flow,
             attempt,
             moves: self.options.moves,

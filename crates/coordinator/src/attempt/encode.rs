@@ -77,6 +77,7 @@ impl Attempt<'_> {
                 scheduled: false,
                 requestor: copy.node,
                 generation: copy.generation,
+                birth: model::Stamp::default(),
                 flow: FlowId(rand::random()),
                 attempt: 1,
                 moves: false,

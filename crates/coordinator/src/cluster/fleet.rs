@@ -16,6 +16,9 @@ use wire::{limits, proto};
 /// A short call (status, deletion, throttle) to a living node takes milliseconds; one that takes this long has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A node that registers waits for its number's process of before to answer, or not to: one that lives takes milliseconds.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Reading a block of the largest size at 40 MB/s.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -45,7 +48,7 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// Has a node, and all others that take part in a flow, prepare for it and let go.
     async fn rehearse(&self, view: &World, node: NodeId, plan: &FlowPlan) -> std::result::Result<(), Fault>;
 
-    /// Has a node delete exactly these copies. Returns those that it refused to, with its reason: all others are not
+    /// Has a node delete exactly these copies, in the start of its store that the view knows. Returns those that it refused to, with its reason: all others are not
     /// there any more.
     async fn delete(
         &self,
@@ -63,6 +66,9 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         copies: &[BlockCopy],
         verify: bool,
     ) -> Result<Vec<(BlockCopy, Vec<u8>)>>;
+
+    /// What answers at that address, if a node of that number does within a bounded time.
+    async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus>;
 
     /// Every block that a node has, or an error: a part of the list is none.
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>>;
@@ -160,7 +166,10 @@ impl Fleet for Grpc {
     ) -> Result<Vec<(BlockCopy, String)>> {
         let mut client = self.client(view, node)?;
         let blocks = copies.iter().map(reference).collect();
-        let request = proto::DeleteBlocksRequest { cluster: cluster.to_vec(), blocks };
+        let accepted = view.node(node)?.store;
+        let (store, incarnation) = accepted.ok_or_else(|| failed(node, "it never registered"))?;
+        let (cluster, store, incarnation) = (cluster.to_vec(), store.to_vec(), incarnation.0);
+        let request = proto::DeleteBlocksRequest { cluster, blocks, store, incarnation };
         let refused = answered(node, client.delete_blocks(request)).await?.refused;
         let is_of = |copy: &BlockCopy, block: &proto::BlockRef| {
             (block.block.as_slice(), block.generation) == (&copy.block.to_bytes(), copy.generation)
@@ -191,6 +200,14 @@ impl Fleet for Grpc {
         }
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
         Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
+    }
+
+    async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus> {
+        // Not over the channel that is kept: the question is who has the address now.
+        let channel = connect(node, control_addr).ok()?;
+        let mut client = NodeClient::new(channel).max_decoding_message_size(limits::MAX_CONTROL_BYTES);
+        let answer = answered_within(ANSWER_PATIENCE, node, client.get_status(proto::Empty {})).await.ok()?;
+        (answer.node == node.0).then_some(answer)
     }
 
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {

@@ -19,6 +19,7 @@ const CHUNK: u64 = CHUNK_BYTES as u64;
 /// The rows that one `Local` input brings.
 pub struct LocalBlock {
     block: BlockId,
+    generation: u64,
     node: Peer,
     source: Box<dyn BlockSource>,
     store: Arc<dyn BlockStore>,
@@ -71,7 +72,18 @@ impl LocalBlock {
             .collect();
         let slice_bytes = u64::from(geometry.slice_bytes);
         let check_on_read = header.verify && slice_bytes < CHUNK;
-        Ok(LocalBlock { block, node, source, store, rows, slice_bytes, check_on_read, read_bytes: 0 })
+        let read_bytes = 0;
+        Ok(LocalBlock {
+            block,
+            generation,
+            node,
+            source,
+            store,
+            rows,
+            slice_bytes,
+            check_on_read,
+            read_bytes,
+        })
     }
 
     /// Tells the disk what is coming.
@@ -193,7 +205,7 @@ impl LocalBlock {
 
     /// The fault for a chunk of a row that differs from its sidecar.
     pub fn corrupt(&self, row: usize, chunk: u64) -> Fault {
-        self.store.report_corrupt(self.block);
+        self.store.report_corrupt(self.block, self.generation);
         let offset = self.rows[row].base + chunk * CHUNK;
         Fault::new(Cause::CorruptBlock, format!("the bytes at {offset} differ from the sidecar"))
             .about(self.block)

@@ -7,6 +7,7 @@
 mod bad_input;
 mod daemons;
 mod damage;
+mod incarnations;
 mod journey;
 mod kill;
 mod noise;
