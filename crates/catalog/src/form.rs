@@ -4,8 +4,8 @@
 use crate::rows::Reason;
 use gf::Fingerprint;
 use model::{
-    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, Flawed, FlowId, Location, MemberState, NodeId,
-    Part, PutId, Stamp, StripeId, StripePlace, Sums, Switch, Term,
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, Flawed, FlowId, Incarnation, Location,
+    MemberState, NodeId, Part, PutId, Stamp, StoreId, StripeId, StripePlace, Sums, Switch, Term,
 };
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -43,7 +43,7 @@ macro_rules! ids {
     };
 }
 
-ids! { BlockId StripeId FlowId PutId ClusterId }
+ids! { BlockId StripeId FlowId PutId ClusterId StoreId }
 
 /// Types whose fields are stored one after another, in this order.
 macro_rules! fields {
@@ -100,6 +100,16 @@ impl Stored for NodeId {
     }
     fn of(form: u32) -> Option<Self> {
         Some(NodeId(form))
+    }
+}
+
+impl Stored for Incarnation {
+    type Form = u64;
+    fn form(&self) -> u64 {
+        self.0
+    }
+    fn of(form: u64) -> Option<Self> {
+        Some(Incarnation(form))
     }
 }
 

@@ -97,7 +97,14 @@ fn put_lasting(txn: &Change<'_>) -> Result<()> {
     let meta = MetaRow { cluster: ClusterId(5), unnamed: true, ..crate::meta(txn)? };
     txn.put(&MetaKey, &MetaRow { next_version: 301, next_job: 12, ..meta })?;
     let at = |port: u16| format!("10.0.0.7:{port}");
-    txn.put(&NodeId(7), &NodeRow { control_addr: at(7000), data_addr: at(7001), rack: "r1".to_owned() })?;
+    let node = NodeRow {
+        control_addr: at(7000),
+        data_addr: at(7001),
+        rack: "r1".to_owned(),
+        store: StoreId(0x5704e),
+        incarnation: Incarnation(0x3a54),
+    };
+    txn.put(&NodeId(7), &node)?;
     let object = ObjectRow {
         version: 300,
         object_bytes: 70_000,

@@ -29,6 +29,7 @@ mod form;
 #[cfg(test)]
 mod format_tests;
 mod history;
+pub mod incarnation;
 mod intent;
 mod inventory;
 mod jobs;

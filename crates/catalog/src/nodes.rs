@@ -5,18 +5,28 @@ use crate::error::{CatalogError, Result};
 use crate::rows::{CandidateRow, HeldKey, HeldRow, LeavingRow, LinksRow, MetaKey, NodeRow};
 use crate::table::{Key, Read};
 use crate::{Catalog, meta};
-use model::{BlockFacts, ClusterId, NodeId};
+use model::{BlockFacts, ClusterId, Incarnation, NodeId, StoreId};
 
 impl Catalog {
     /// Notes a node that registers. A node that was never part of a cluster joins this one; one of another cluster is
     /// refused, unless this catalog is new: then it takes that cluster's id and keeps its blocks, to be rebuilt from.
+    ///
+    /// `seen` is the start that was accepted when this one was judged.
+    ///
+    /// # Errors
+    /// [`CatalogError::OtherCluster`]; [`CatalogError::Overtaken`] if another start was accepted since.
     pub fn register_node(
         &self,
         node: NodeId,
         row: &NodeRow,
         cluster: Option<ClusterId>,
+        seen: Option<(StoreId, Incarnation)>,
     ) -> Result<ClusterId> {
         self.change(|txn| {
+            let known = txn.get::<NodeRow>(&node)?;
+            if known.as_ref().map(|row| (row.store, row.incarnation)) != seen {
+                return Err(CatalogError::Overtaken(format!("another start of {node} registered meanwhile")));
+            }
             let mut meta = meta(txn)?;
             match cluster {
                 Some(theirs) if theirs != meta.cluster && meta.unnamed => {
@@ -31,7 +41,7 @@ impl Catalog {
                 meta.unnamed = false;
                 txn.put(&MetaKey, &meta)?;
             }
-            if txn.get::<NodeRow>(&node)?.as_ref() != Some(row) {
+            if known.as_ref() != Some(row) {
                 txn.put(&node, row)?;
             }
             Ok(meta.cluster)
@@ -81,6 +91,11 @@ impl Catalog {
     /// Replaces it.
     pub fn set_links(&self, links: &LinksRow) -> Result<()> {
         self.change(|txn| txn.put(&MetaKey, links))
+    }
+
+    /// A node, if it ever registered.
+    pub fn node(&self, node: NodeId) -> Result<Option<NodeRow>> {
+        self.view(|txn| txn.get::<NodeRow>(&node))
     }
 
     /// All nodes that ever registered.

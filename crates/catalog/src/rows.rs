@@ -19,8 +19,8 @@ pub use time::{ClockRow, HeardRow};
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
 use model::{
-    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, Stamp, StripeId, Sums,
-    Term,
+    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, Stamp,
+    StoreId, StripeId, Sums, Term,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -80,6 +80,12 @@ pub struct NodeRow {
     pub data_addr: String,
     /// Its rack's name.
     pub rack: String,
+    /// Its store.
+    #[serde(with = "form")]
+    pub store: StoreId,
+    /// The start of the store that was accepted last.
+    #[serde(with = "form")]
+    pub incarnation: Incarnation,
 }
 
 /// The present version of an object.

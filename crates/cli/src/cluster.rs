@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use model::ClusterId;
 use serde_json::{Value, json};
-use wire::proto::{ClusterStatus, NodeInfo};
+use wire::proto::{BlockRef, ClusterStatus, NodeInfo};
 
 /// What to do with the local cluster.
 #[derive(Subcommand, Debug)]
@@ -131,8 +131,8 @@ fn status_json(status: &ClusterStatus) -> Value {
     let node = |n: &NodeInfo| {
         let s = n.status.clone().unwrap_or_default();
         let throttle = s.throttle.unwrap_or_default();
-        let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(|b| hex(b)).collect();
-        fields!(n => node rack living leaving slow last_seen_ms_ago control_addr data_addr,
+        let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(copy_text).collect();
+        fields!(n => node rack living leaving slow set_back last_seen_ms_ago control_addr data_addr,
             s => blocks stored_bytes free_bytes running_stages half_blocks,
             throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks,
             "wishes": wishes(n))
@@ -147,6 +147,11 @@ fn status_json(status: &ClusterStatus) -> Value {
 /// What operators want of a node's tasks: "scrub: pause".
 fn wishes(node: &NodeInfo) -> Vec<String> {
     node.wishes.iter().map(|wish| format!("{}: {}", wish.name, wish.action)).collect()
+}
+
+/// As its file is named.
+fn copy_text(copy: &BlockRef) -> String {
+    format!("{}.{}", hex(&copy.block), copy.generation)
 }
 
 fn status_text(status: &ClusterStatus) -> String {
@@ -213,6 +218,12 @@ fn status_text(status: &ClusterStatus) -> String {
                 node.node
             );
         }
+    }
+    for node in status.nodes.iter().filter(|node| node.set_back) {
+        text += &format!(
+            "attention: the folder of node-{} was set back or swapped: it does not know its last start\n",
+            node.node
+        );
     }
     for node in &status.quarantined {
         text += &format!("attention: {node} is quarantined\n");

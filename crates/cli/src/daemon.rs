@@ -70,6 +70,9 @@ pub struct NodeArgs {
     /// Recently read blocks that are kept in memory, for recoveries by m-PPR [default: none]
     #[arg(long, value_name = "SIZE")]
     cache: Option<Size>,
+    /// Room of the disk that is never given to blocks [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    reserve: Option<Size>,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
@@ -129,6 +132,9 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
         config.throttle = Arc::new(Throttle::new(up, down));
         if let Some(Size(bytes)) = args.cache.or(file.cache) {
             config.cache_bytes = bytes;
+        }
+        if let Some(Size(bytes)) = args.reserve.or(file.reserve) {
+            config.reserve_bytes = bytes;
         }
         let mut handle = node::start(config).await?;
         announce(&dir, handle.control_addr(), Some(handle.data_addr()))?;

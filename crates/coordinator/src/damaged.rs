@@ -2,8 +2,7 @@
 //! that is the collector's business, when others stand in for the copy.
 
 use crate::records::Records;
-use catalog::{Catalog, CatalogError};
-use model::{BlockId, Flaw, NodeId};
+use model::{BlockCopy, BlockId, Flaw};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -39,22 +38,14 @@ impl Damaged {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// A node says that its copy of a block is damaged: it is counted on no more, and the block is repaired.
-    pub async fn found(&self, block: BlockId, node: NodeId) {
-        let note = move |catalog: &Catalog| {
-            let facts = match catalog.placement(block) {
-                Err(CatalogError::NoSuchBlock(_)) => return Ok(Vec::new()),
-                placement => placement?.facts,
-            };
-            match facts.on(node) {
-                Some(location) => catalog.note_flaws(&[location.copy_of(block)], Flaw::Damaged),
-                None => Ok(Vec::new()),
-            }
-        };
-        match self.records.run(note).await {
+    /// A node says that its copy is damaged: it is counted on no more, and its block is repaired.
+    pub async fn found(&self, copy: BlockCopy) {
+        let BlockCopy { block, node, generation } = copy;
+        match self.records.run(move |catalog| catalog.note_flaws(&[copy], Flaw::Damaged)).await {
+            // One that did not count.
             Ok(noted) if noted.is_empty() => {}
             Ok(_) => {
-                tracing::warn!(%block, %node, "a copy is damaged");
+                tracing::warn!(%block, %node, generation, "damage found: its node says so");
                 self.repair(block);
             }
             Err(error) => tracing::warn!(%block, %node, %error, "a damaged copy could not be noted"),

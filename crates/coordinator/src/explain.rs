@@ -140,6 +140,7 @@ fn spec(
         requestor,
         scheduled: request.node != 0,
         generation: placement.facts.last_generation + 1,
+        birth: model::Stamp::default(),
         flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,

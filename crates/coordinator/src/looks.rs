@@ -103,9 +103,8 @@ impl Looks {
             }
             return Ok(false);
         }
-        tracing::warn!(%block, %node, "damage found: its node read it");
         self.cluster.health.agrees(node);
-        self.damaged.found(block, node).await;
+        self.damaged.found(copy).await;
         Ok(true)
     }
 }

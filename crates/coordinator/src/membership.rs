@@ -7,8 +7,9 @@ use crate::error::{CoordinatorError, Result};
 use crate::operator;
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
+use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
-use model::{BlockCopy, BlockId, ClusterId, Flaw, NodeId};
+use model::{BlockCopy, BlockId, ClusterId, Flaw, Incarnation, NodeId, StoreId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,23 +50,20 @@ impl Membership {
         };
         let (row, cluster) = self.check_hello(&hello)?;
         let node = NodeId(hello.node);
-        if hello.cluster.is_empty() {
-            self.refuse_another_folder(node).await?;
-        }
-        let stored = row.clone();
-        let cluster = self.records.run(move |c| c.register_node(node, &stored, cluster)).await?;
+        let admitted = self.admit(node, &row, start_of(&hello)?).await?;
+        let (stored, seen) = (row.clone(), admitted.seen);
+        let cluster = self.records.run(move |c| c.register_node(node, &stored, cluster, seen)).await?;
         // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
         let placed = self.records.run(move |catalog| catalog.held_by(node)).await?;
-        let Inventory { held, damaged } = inventory(&mut messages, node).await?;
-        self.cluster.health.registered(node, row);
-        tracing::info!(%node, blocks = held.len(), damaged = damaged.len(), "registered");
+        let Inventory { held, unjudged, strange } = inventory(&mut messages, node).await?;
+        self.cluster.health.registered(node, row, admitted.is_set_back);
+        tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
         let needed = self.compare(node, &held).await?;
         if !needed.is_empty() {
             let garbage = Arc::clone(&self.garbage);
             self.group.spawn(async move { garbage.take_back(needed).await });
         }
-        let is_missing = |copy: &&BlockCopy| !damaged.contains(&copy.block);
-        let missing: Vec<BlockCopy> = placed.difference(&held).filter(is_missing).copied().collect();
+        let missing: Vec<BlockCopy> = placed.difference(&held).copied().collect();
         if !missing.is_empty() {
             let members = Arc::clone(self);
             self.group.spawn(async move { members.look_for(node, missing).await });
@@ -81,9 +79,9 @@ impl Membership {
         let Some(damaged) = self.cluster.health.heartbeat(status) else {
             return Ok(proto::HeartbeatReply { register_again: true, settings: None });
         };
-        for block in damaged {
-            let block = BlockId::from_slice(&block)?;
-            self.damaged.found(block, node).await;
+        for copy in damaged {
+            let (block, generation) = (BlockId::from_slice(&copy.block)?, copy.generation);
+            self.damaged.found(BlockCopy { block, node, generation }).await;
         }
         let settings = Some(told(self.settings.of_node(node)));
         Ok(proto::HeartbeatReply { register_again: false, settings })
@@ -97,17 +95,47 @@ impl Membership {
         }
     }
 
-    /// A folder that never belonged to a cluster cannot hold what this node holds. Taken for it, it would cost every copy
-    /// that the true one has.
-    async fn refuse_another_folder(&self, node: NodeId) -> Result<()> {
-        let copies = self.records.run(move |catalog| catalog.held_by(node)).await?.len();
-        if copies == 0 {
-            return Ok(());
+    /// Judges who wants to register: refused is a clone, or a second node of the same number, and a store that is another
+    /// than the one that has the number's copies. Taken for it, it would cost every copy that the true one has.
+    async fn admit(&self, node: NodeId, row: &NodeRow, start: Start) -> Result<Admitted> {
+        let before = self.records.run(move |catalog| catalog.node(node)).await?;
+        let copies = self.records.run(move |catalog| Ok(catalog.held_by(node)?.len() as u64)).await?;
+        let known = match &before {
+            None => None,
+            Some(known) => {
+                let answers = !start.is_the_accepted_one(known) && self.answers(node, known).await;
+                Some(Known { store: known.store, word: known.incarnation, copies, answers })
+            }
+        };
+        let seen = before.as_ref().map(|known| (known.store, known.incarnation));
+        let at = before.map_or_else(String::new, |known| known.control_addr);
+        let here = &row.control_addr;
+        match judge(known.as_ref(), &start, false) {
+            Verdict::Welcome => Ok(Admitted { seen, is_set_back: false }),
+            Verdict::SetBack => {
+                tracing::warn!(%node, store = %start.store, "its folder was set back or swapped: it does not know its last start");
+                Ok(Admitted { seen, is_set_back: true })
+            }
+            Verdict::Clone => Err(CoordinatorError::Conflict(format!(
+                "{node} lives at {at}, and another process at {here} says that it is {node} too: its folder is a clone, or \
+                 two nodes were given one number; end one of them, or give this one a folder and a number of its own"
+            ))),
+            Verdict::OtherStore => Err(CoordinatorError::Conflict(format!(
+                "{node} has {copies} copies here, and this folder is another store than theirs: start it with the node's own \
+                 folder; if that is lost, run `stripeline repair node {node}` first; if it is another node, give it another number"
+            ))),
+            Verdict::Forgotten => Err(CoordinatorError::Conflict(format!(
+                "the store of {node} was given up for good; start it with an empty folder"
+            ))),
         }
-        Err(CoordinatorError::Conflict(format!(
-            "{node} has {copies} copies here, and this folder is a new one: start it with the node's own folder; if that is \
-             lost, run `stripeline repair node {node}` first; if it is another node, give it another number"
-        )))
+    }
+
+    /// Whether the process that was accepted last still answers where it was.
+    async fn answers(&self, node: NodeId, known: &NodeRow) -> bool {
+        let status = self.cluster.fleet.who_answers(node, &known.control_addr).await;
+        status.is_some_and(|status| {
+            status.store == known.store.to_bytes() && status.incarnation == known.incarnation.0
+        })
     }
 
     fn check_hello(&self, hello: &proto::NodeHello) -> Result<(NodeRow, Option<ClusterId>)> {
@@ -142,6 +170,8 @@ impl Membership {
             control_addr: hello.control_addr.clone(),
             data_addr: hello.data_addr.clone(),
             rack: hello.rack.clone(),
+            store: StoreId::from_slice(&hello.store)?,
+            incarnation: Incarnation(hello.incarnation),
         };
         Ok((row, cluster))
     }
@@ -173,16 +203,15 @@ impl Membership {
     async fn look_for(&self, node: NodeId, missing: Vec<BlockCopy>) {
         let view = self.cluster.view();
         let outcome = async {
-            let (mut held, mut damaged) = (BTreeSet::new(), BTreeSet::new());
+            let mut held = BTreeSet::new();
             for listed in self.cluster.fleet.list(&view, node, false).await? {
                 let block = BlockId::from_slice(&listed.block)?;
-                match listed.damaged {
-                    true => _ = damaged.insert(block),
-                    false => _ = held.insert(BlockCopy { block, node, generation: listed.generation }),
+                // Half a copy is none: its block is made again, and the half stays.
+                if listed.unjudged.is_empty() {
+                    held.insert(BlockCopy { block, node, generation: listed.generation });
                 }
             }
-            let is_gone = |copy: &BlockCopy| !held.contains(copy) && !damaged.contains(&copy.block);
-            let missing: Vec<BlockCopy> = missing.into_iter().filter(is_gone).collect();
+            let missing: Vec<BlockCopy> = missing.into_iter().filter(|copy| !held.contains(copy)).collect();
             self.records.run(move |catalog| catalog.note_flaws(&missing, Flaw::Missing)).await
         };
         match outcome.await {
@@ -196,26 +225,51 @@ impl Membership {
     }
 }
 
+/// A node that may register.
+struct Admitted {
+    /// The start that was accepted before.
+    seen: Option<(StoreId, Incarnation)>,
+    is_set_back: bool,
+}
+
+fn start_of(hello: &proto::NodeHello) -> Result<Start> {
+    Ok(Start {
+        store: StoreId::from_slice(&hello.store)?,
+        accepted: hello.accepted.first().copied().map(Incarnation),
+        tried: hello.tried.iter().copied().map(Incarnation).collect(),
+        new: Incarnation(hello.incarnation),
+    })
+}
+
 /// What a node says it has.
+#[derive(Default)]
 struct Inventory {
     held: BTreeSet<BlockCopy>,
-    /// Blocks of which it cannot say which copies they are: they are there, and its heartbeats tell of them.
-    damaged: BTreeSet<BlockId>,
+    /// Copies of which it has only one of two files: they are none, and it keeps them.
+    unjudged: BTreeSet<BlockCopy>,
+    /// Files that are no block's.
+    strange: u64,
 }
 
 /// All of it, to the word that it is complete: an inventory that breaks off is none.
 async fn inventory(messages: &mut Streaming<proto::RegisterMessage>, node: NodeId) -> Result<Inventory> {
-    let mut inventory = Inventory { held: BTreeSet::new(), damaged: BTreeSet::new() };
+    let mut inventory = Inventory::default();
+    let copy = |named: &proto::BlockRef| -> Result<BlockCopy> {
+        Ok(BlockCopy { block: BlockId::from_slice(&named.block)?, node, generation: named.generation })
+    };
     loop {
         let Some(Kind::Blocks(part)) = next(messages).await? else {
             return Err(invalid("the node's inventory broke off: it cannot list its blocks"));
         };
-        for reference in part.blocks {
-            let block = BlockId::from_slice(&reference.block)?;
-            inventory.held.insert(BlockCopy { block, node, generation: reference.generation });
+        for named in &part.blocks {
+            inventory.held.insert(copy(named)?);
         }
-        for block in part.damaged {
-            inventory.damaged.insert(BlockId::from_slice(&block)?);
+        for file in part.unjudged {
+            match &file.block {
+                Some(named) => _ = inventory.unjudged.insert(copy(named)?),
+                None => inventory.strange += 1,
+            }
+            tracing::warn!(%node, name = file.name, "a file that it cannot judge");
         }
         if part.complete {
             return Ok(inventory);

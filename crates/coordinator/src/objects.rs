@@ -72,21 +72,22 @@ impl Objects {
         let offset = request.index.checked_mul(pending.block_bytes);
         let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
         let flow = FlowId(rand::random());
+        let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
+        let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
+        let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes: nodes.clone(), flow };
+        let (now, lease_until_ms) = (self.cluster.clock.now_ms(), self.lease_until_ms());
+        let birth = self.records.run(move |c| c.plan_block(put, &row, now, lease_until_ms)).await?;
         let write = WriteRequest {
             flow,
             block,
             generation: catalog::FIRST_GENERATION,
-            stored_bytes: request.stored_bytes,
+            stored_bytes,
             sums,
-            part: Part { name: pending.name, version: pending.version, offset, last: request.last },
-            nodes: nodes.clone(),
+            part: Part { name: pending.name, version: pending.version, offset, last },
+            nodes,
+            birth,
         };
         let planned = self.planner.write(&view, &write, &mut token)?;
-        let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
-        let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
-        let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
-        let (now, lease_until_ms) = (self.cluster.clock.now_ms(), self.lease_until_ms());
-        self.records.run(move |c| c.plan_block(put, &row, now, lease_until_ms)).await?;
         Ok(proto::PlanReply {
             plan: Some(wire::codec::plan::encode(&planned.plan)),
             note,

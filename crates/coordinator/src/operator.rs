@@ -79,7 +79,7 @@ impl Operator {
             .await?;
         let mut reports = self.cluster.health.reports();
         let node = |(id, node): (NodeId, &NodeFacts)| {
-            let Report { rack, last_seen, status } = reports.remove(&id)?;
+            let Report { rack, last_seen, status, is_set_back } = reports.remove(&id)?;
             Some(proto::NodeInfo {
                 node: id.0,
                 rack,
@@ -97,6 +97,7 @@ impl Operator {
                     .iter()
                     .map(|(name, switch)| wish(name, *switch))
                     .collect(),
+                set_back: is_set_back,
             })
         };
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
@@ -289,7 +290,7 @@ pub(crate) fn wish(name: &str, switch: Switch) -> proto::TaskWish {
 
 /// A block whose sidecar makes sense; others are left out, as if they were lost.
 fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
-    if stored.damaged {
+    if stored.damaged || !stored.unjudged.is_empty() {
         return None;
     }
     let stripe = match stored.stripe.as_slice() {

@@ -8,13 +8,13 @@ pub enum SyncPoint {
     BlockData,
     /// Final names of a block and its sidecar.
     BlockFolder,
-    /// Removal of an older copy of a block, before a newer one takes its names.
-    BlockReplaced,
     /// Removal of a block.
     BlockDeleted,
+    /// New names of the blocks of a store of an older version, before its identity says that they have them.
+    Migrated,
     /// The folders of a new store.
     FormatFolders,
-    /// Contents of a new store's identity file.
+    /// Contents of a store's identity file.
     Format,
     /// Final name of the identity file.
     FormatFolder,
@@ -30,8 +30,8 @@ impl SyncPoint {
         SyncPoint::BlockSidecar,
         SyncPoint::BlockData,
         SyncPoint::BlockFolder,
-        SyncPoint::BlockReplaced,
         SyncPoint::BlockDeleted,
+        SyncPoint::Migrated,
         SyncPoint::FormatFolders,
         SyncPoint::Format,
         SyncPoint::FormatFolder,

@@ -12,11 +12,11 @@ pub trait BlockStore: Send + Sync {
     /// however well it fits its sidecar.
     fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault>;
 
-    /// Begins a block. Nothing stands under its final name before [`BlockSink::finish`].
+    /// Begins a block; refused at once if there is no room for it. Nothing stands under its final name before [`BlockSink::finish`].
     fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault>;
 
-    /// A block was found corrupt while a flow read it.
-    fn report_corrupt(&self, block: BlockId);
+    /// Wrong bytes were met while a flow read a copy. Whether the copy is corrupt is for the store to find out.
+    fn report_corrupt(&self, block: BlockId, generation: u64);
 }
 
 /// A block being read.

@@ -93,9 +93,10 @@ async fn cluster(folder: &Path) -> (Vec<Node>, Vec<BlockId>) {
             .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15 + hop as u64) >> 56) as u8)
             .collect();
         std::fs::write(folder.join(format!("bare-{hop}")), &bytes).unwrap();
-        let mut writer = node.flows().store.writer(id, 1).unwrap();
+        let mut writer = node.flows().store.writer(id, 1, BLOCK_BYTES).unwrap();
         writer.write(0, &bytes, None).unwrap();
         let facts = NewBlock {
+            birth: model::Stamp::default(),
             stored_bytes: BLOCK_BYTES,
             alpha: 1,
             symbol_bytes: BLOCK_BYTES,

@@ -99,15 +99,11 @@ impl BlockCache {
         }
     }
 
-    /// The block is gone or damaged, every generation of it.
-    pub fn forget(&self, block: BlockId) {
-        if self.most_bytes == 0 {
-            return;
+    /// The copy is gone or damaged.
+    pub fn forget(&self, block: BlockId, generation: u64) {
+        if self.most_bytes > 0 {
+            self.lock().drop_block((block, generation));
         }
-        let mut state = self.lock();
-        let keys: Vec<Key> =
-            state.blocks.range((block, 0)..=(block, u64::MAX)).map(|(key, _)| *key).collect();
-        keys.into_iter().for_each(|key| state.drop_block(key));
     }
 
     /// Blocks that are whole here, the last read first, at most [`MAX_REPORTED`].
@@ -183,7 +179,9 @@ mod tests {
         assert_eq!(cache.whole(), [block(2), block(0)], "the least recently used one went");
         assert!(cache.bytes() <= 5 * CHUNK);
 
-        cache.forget(block(0));
+        cache.forget(block(0), 8);
+        assert_eq!(cache.whole(), [block(2), block(0)], "another generation");
+        cache.forget(block(0), 7);
         assert_eq!((cache.whole(), cache.bytes()), (vec![block(2)], stored as u64));
     }
 

@@ -1,67 +1,45 @@
 //! The block store as the flow executor sees it.
 
 use crate::cache::BlockCache;
-use crate::store::{BlockMeta, BlockReader, BlockWriter, NewBlock, Staged, Store, StoreError};
+use crate::store::{BlockMeta, BlockReader, BlockWriter, CopyId, NewBlock, Staged, Store, StoreError};
+use crate::suspects::Suspects;
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, Fingerprint};
 use model::{BlockId, Cause, Fault, StoredCopy, Sums, note};
-use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use wire::proto;
 
-/// Corrupt blocks remembered for the coordinator; one that is told of so many has other worries.
-const MAX_CORRUPT: usize = 4096;
-
-/// A [`Store`] for flows, and the list of what was found corrupt in it.
+/// A [`Store`] for flows, and what was met in it.
 pub struct FlowStore {
     /// The blocks.
     pub store: Store,
     /// Recently read ones.
     pub cache: Arc<BlockCache>,
-    corrupt: Arc<Corrupt>,
-}
-
-/// Blocks found corrupt and still here.
-#[derive(Default)]
-struct Corrupt(Mutex<BTreeSet<BlockId>>);
-
-impl Corrupt {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
-        self.0.lock().unwrap_or_else(|p| p.into_inner())
-    }
+    /// Copies in which wrong bytes were met.
+    pub suspects: Arc<Suspects>,
 }
 
 impl FlowStore {
     /// Over an open store, with at most `cache_bytes` of it in memory.
     pub fn new(store: Store, cache_bytes: u64) -> FlowStore {
-        FlowStore { store, cache: Arc::new(BlockCache::new(cache_bytes)), corrupt: Arc::default() }
+        FlowStore { store, cache: Arc::new(BlockCache::new(cache_bytes)), suspects: Arc::default() }
     }
 
-    /// Blocks found corrupt and still here.
-    pub fn corrupt(&self) -> Vec<BlockId> {
-        self.corrupt.lock().iter().copied().collect()
+    /// The copy was deleted.
+    pub fn forget(&self, copy: CopyId) {
+        self.cache.forget(copy.block, copy.generation);
+        self.suspects.forget(copy);
     }
 
-    /// Whether the block was found corrupt and is still here.
-    pub fn is_corrupt(&self, block: BlockId) -> bool {
-        self.corrupt.lock().contains(&block)
-    }
-
-    /// The block was replaced or deleted.
-    pub fn forget(&self, block: BlockId) {
-        self.cache.forget(block);
-        self.corrupt.lock().remove(&block);
-    }
-
-    fn fault(&self, block: BlockId, error: StoreError) -> Fault {
+    fn fault(&self, copy: CopyId, error: StoreError) -> Fault {
         if matches!(error, StoreError::Corrupt { .. }) {
-            self.report_corrupt(block);
+            self.report_corrupt(copy.block, copy.generation);
         }
-        fault_of(block, &error)
+        fault_of(copy.block, &error)
     }
 }
 
@@ -71,8 +49,9 @@ pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
         StoreError::NotFound { .. } => Cause::NotFound,
         StoreError::Corrupt { .. } => Cause::CorruptBlock,
         StoreError::DigestDiffers { .. } => Cause::WrongDigest,
-        StoreError::Stale { .. } => Cause::StaleAttempt,
-        StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
+        // Another writing has these names: here the copy cannot be, elsewhere it can.
+        StoreError::Exists { .. } | StoreError::Half { .. } => Cause::Disk,
+        StoreError::NoRoom { .. } | StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
         StoreError::Disk(_) => Cause::Disk,
         StoreError::BadGeometry { .. } => Cause::Invalid,
         StoreError::UnknownVersion { .. } => Cause::Disk,
@@ -84,74 +63,85 @@ pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
 impl BlockStore for FlowStore {
     fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
         let StoredCopy { block, generation, .. } = read.copy;
-        let reader = self.store.reader(block).map_err(|e| self.fault(block, e))?;
-        let stored = reader.meta().generation;
-        if stored != generation {
-            let what = format!("generation {stored} is stored here, not {generation}");
-            return Err(Fault::new(Cause::NotFound, what).about(block));
-        }
+        let copy = CopyId { block, generation };
+        let reader = self.store.reader(block, generation).map_err(|e| self.fault(copy, e))?;
         if read.digest.is_some_and(|digest| digest != reader.meta().digest) {
-            self.report_corrupt(block);
+            // It fits its sidecar; to read it again tells nothing.
+            self.suspects.condemn(copy);
             let what = "its sidecar has another digest than was recorded when it was written";
             return Err(Fault::new(Cause::CorruptBlock, what).about(block));
         }
-        Ok(Box::new(OpenBlock(reader, Arc::clone(&self.cache))))
+        let (cache, suspects) = (Arc::clone(&self.cache), Arc::clone(&self.suspects));
+        Ok(Box::new(OpenBlock { reader, copy, cache, suspects }))
     }
 
     fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
-        let (block, sums) = (write.block, write.sums);
+        let block = write.block;
         if !write.note.is_empty() {
             note::decode(&write.note)
                 .map_err(|bad| Fault::new(Cause::Invalid, bad.to_string()).about(block))?;
         }
         let facts = NewBlock {
+            birth: write.birth,
             stored_bytes: write.stored_bytes,
             alpha: header.geometry.alpha,
             symbol_bytes: header.geometry.symbol_bytes(),
             part: write.part.clone(),
             note: write.note.clone(),
         };
-        let writer = self.store.writer(block, write.generation).map_err(|e| self.fault(block, e))?;
-        let (member, corrupt) = (write.member, Arc::clone(&self.corrupt));
-        Ok(Box::new(Sink { block, member, writer, facts, sums, corrupt }))
+        let writer = self.store.writer(block, write.generation, write.stored_bytes);
+        let writer = writer.map_err(|e| fault_of(block, &e))?;
+        let store = self.store.clone();
+        Ok(Box::new(Sink { block, member: write.member, writer, facts, sums: write.sums, store }))
     }
 
-    fn report_corrupt(&self, block: BlockId) {
-        self.cache.forget(block);
-        let mut corrupt = self.corrupt.lock();
-        if corrupt.len() < MAX_CORRUPT {
-            corrupt.insert(block);
-        }
+    fn report_corrupt(&self, block: BlockId, generation: u64) {
+        self.cache.forget(block, generation);
+        self.suspects.suspect(CopyId { block, generation });
     }
 }
 
-struct OpenBlock(BlockReader, Arc<BlockCache>);
+struct OpenBlock {
+    reader: BlockReader,
+    copy: CopyId,
+    cache: Arc<BlockCache>,
+    suspects: Arc<Suspects>,
+}
+
+impl OpenBlock {
+    /// A copy that cannot be read as its sidecar says is looked at again.
+    fn fault(&self, error: &StoreError) -> Fault {
+        if matches!(error, StoreError::Corrupt { .. }) {
+            self.suspects.suspect(self.copy);
+        }
+        fault_of(self.copy.block, error)
+    }
+}
 
 impl BlockSource for OpenBlock {
     fn stored_bytes(&self) -> u64 {
-        self.0.stored_bytes()
+        self.reader.stored_bytes()
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
-        let OpenBlock(reader, cache) = self;
-        let (block, generation) = (reader.meta().block, reader.meta().generation);
-        if cache.read(block, generation, offset, out) {
+        let CopyId { block, generation } = self.copy;
+        if self.cache.read(block, generation, offset, out) {
             return Ok(());
         }
-        reader.read_at(offset, out).map_err(|e| fault_of(block, &e))?;
-        cache.keep(block, generation, reader.stored_bytes(), offset, out);
+        self.reader.read_at(offset, out).map_err(|e| self.fault(&e))?;
+        self.cache.keep(block, generation, self.reader.stored_bytes(), offset, out);
         Ok(())
     }
 
     fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<(), Fault> {
-        let entries = self.0.entries(first..first + out.len() as u64);
-        let entries = entries.map_err(|e| fault_of(self.0.meta().block, &e))?;
+        let entries = self.reader.entries(first..first + out.len() as u64);
+        let entries = entries.map_err(|e| self.fault(&e))?;
         out.iter_mut().zip(entries).for_each(|(to, entry)| *to = entry.fingerprint);
         Ok(())
     }
 
     fn will_need(&self, range: Range<u64>) {
-        self.0.will_need(range);
+        self.reader.will_need(range);
     }
 }
 
@@ -161,7 +151,7 @@ struct Sink {
     writer: BlockWriter,
     facts: NewBlock,
     sums: Sums,
-    corrupt: Arc<Corrupt>,
+    store: Store,
 }
 
 impl BlockSink for Sink {
@@ -185,8 +175,6 @@ impl BlockSink for Sink {
     fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
         let staged = self.writer.finish(self.facts, self.sums.digest);
         let Staged { meta, symbols } = staged.map_err(|e| fault_of(self.block, &e))?;
-        // A corrupt copy, if there was one, has just been replaced.
-        self.corrupt.lock().remove(&self.block);
         if self.sums.fingerprint.is_some_and(|f| f != meta.fingerprint) {
             let what = "its fingerprint is not the one recorded when it was written";
             return Err(Fault::new(Cause::WrongDigest, what).about(self.block));
@@ -199,28 +187,35 @@ impl BlockSink for Sink {
             digest: meta.digest.to_vec(),
             fingerprint: meta.fingerprint.as_bytes().to_vec(),
             symbol_fingerprints: symbols.iter().map(|f| f.as_bytes().to_vec()).collect(),
+            store: self.store.identity().store.to_vec(),
+            incarnation: self.store.incarnation().0,
             ..Default::default()
         })
     }
 }
 
-/// What a listing tells of a block without its sidecar.
-pub fn listed_block(copy: StoredCopy) -> proto::StoredBlock {
-    let StoredCopy { block, generation, stored_bytes } = copy;
-    proto::StoredBlock { block: block.to_vec(), generation, stored_bytes, ..Default::default() }
+/// A copy, as messages name it by its file's name alone.
+pub fn named(copy: CopyId) -> proto::BlockRef {
+    proto::BlockRef { block: copy.block.to_vec(), generation: copy.generation, ..Default::default() }
 }
 
-/// What a listing tells of a block with its sidecar.
+/// What a listing tells of a copy without its sidecar.
+pub fn listed_block(copy: CopyId) -> proto::StoredBlock {
+    proto::StoredBlock { block: copy.block.to_vec(), generation: copy.generation, ..Default::default() }
+}
+
+/// What a listing tells of a copy with its sidecar.
 pub fn stored_block(meta: &BlockMeta) -> proto::StoredBlock {
     proto::StoredBlock {
         block: meta.block.to_vec(),
         generation: meta.generation,
+        birth: Some(meta.birth.into()),
         stored_bytes: meta.stored_bytes,
         digest: meta.digest.to_vec(),
         fingerprint: meta.fingerprint.as_bytes().to_vec(),
         alpha: u32::from(meta.alpha),
         object: meta.part.clone().map(Into::into),
         stripe: meta.note.clone(),
-        damaged: false,
+        ..Default::default()
     }
 }

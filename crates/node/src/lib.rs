@@ -4,7 +4,7 @@
 //! - [`server`]: the daemon, startable in-process; [`service`]: what it answers.
 //! - [`flows`]: the store as the flow executor sees it; [`cache`]: recently read blocks in memory.
 //! - [`membership`]: registering with the coordinator, and heartbeats; [`parts`]: what it is made of.
-//! - [`scrub`]: reading everything, slowly, against the sidecars.
+//! - [`scrub`]: reading everything, slowly, against the sidecars; [`suspects`]: reading again what seemed wrong.
 //!
 //! Absent: any decision about other nodes; a node obeys plans and orders. Internal: the program and tests start it; what
 //! others may rely on are the files that it writes (docs/formats.md).
@@ -19,5 +19,6 @@ pub mod server;
 pub mod service;
 mod sessions;
 pub mod store;
+pub mod suspects;
 
 pub use server::{Config, Node, NodeError, start};

@@ -1,10 +1,9 @@
 //! A node's side of membership: it registers with its whole inventory, then sends heartbeats; when the coordinator is
 //! away it tries again, for ever, at intervals.
 
-use crate::flows::FlowStore;
+use crate::flows::{FlowStore, named};
 use crate::parts::Parts;
-use crate::store::StoreError;
-use exec::BlockStore;
+use crate::store::{Identity, StoreError, Unjudged};
 use model::{ClusterId, NodeId};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -99,14 +98,22 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         .map_err(away)?;
     let mut client = CoordinatorClient::new(channel);
     let (messages, outgoing) = tokio::sync::mpsc::channel(MESSAGES_AHEAD);
-    let identity = flows.store.identity();
+    // Only now that somebody answers: starts that nobody can have welcomed are not noted.
+    let store = flows.store.clone();
+    let before = tokio::task::spawn_blocking(move || store.try_start()).await.map_err(away)?.map_err(away)?;
+    let incarnation = flows.store.incarnation();
+    let Identity { store, cluster, accepted, tried, .. } = before;
     let hello = proto::NodeHello {
         node: node.0,
-        cluster: identity.cluster.map(ClusterId::to_vec).unwrap_or_default(),
+        cluster: cluster.map(ClusterId::to_vec).unwrap_or_default(),
         control_addr: member.control_addr.to_string(),
         data_addr: member.data_addr.to_string(),
         rack: member.rack.clone(),
         protocol: PROTOCOL_VERSION,
+        store: store.to_vec(),
+        accepted: accepted.iter().map(|word| word.0).collect(),
+        tried: tried.iter().filter(|word| **word != incarnation).map(|word| word.0).collect(),
+        incarnation: incarnation.0,
     };
     let listed = Arc::clone(flows);
     let inventory = tokio::task::spawn_blocking(move || send_inventory(&listed, hello, &messages));
@@ -120,7 +127,8 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         member.parts.obey(wanted, true);
     }
     let store = flows.store.clone();
-    tokio::task::spawn_blocking(move || store.join(cluster)).await.map_err(away)?.map_err(away)?;
+    // Before the first heartbeat: who counts as serving can be told from a clone by its next start.
+    tokio::task::spawn_blocking(move || store.welcomed(cluster)).await.map_err(away)?.map_err(away)?;
     Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
 }
 
@@ -139,7 +147,8 @@ pub async fn say_goodbye(coordinator: &str, node: NodeId, control_addr: SocketAd
     }
 }
 
-/// Hello, then every block. An error ends it without the word that it is complete, and the coordinator takes it for none.
+/// Hello, then the names of all copies, folder by folder. An error ends it without the word that it is complete, and the
+/// coordinator takes it for none.
 fn send_inventory(
     flows: &FlowStore,
     hello: proto::NodeHello,
@@ -151,24 +160,33 @@ fn send_inventory(
         return Ok(());
     }
     let mut next = proto::BlockInventory::default();
-    for listed in flows.store.list() {
-        match listed {
-            Ok(copy) => next.blocks.push(copy.into()),
-            Err(StoreError::Corrupt { block, damage }) => {
-                tracing::warn!(%block, %damage, "a block of the inventory is damaged");
-                flows.report_corrupt(block);
-                next.damaged.push(block.to_vec());
+    for listing in flows.store.list() {
+        let listing = listing?;
+        let copies = listing.copies.into_iter().map(|copy| Ok(named(copy)));
+        for listed in copies.chain(listing.unjudged.into_iter().map(|name| Err(unjudged(name)))) {
+            match listed {
+                Ok(copy) => next.blocks.push(copy),
+                Err(unjudged) => next.unjudged.push(unjudged),
             }
-            Err(error) => return Err(error),
-        }
-        let is_full = next.blocks.len() + next.damaged.len() == BLOCKS_PER_MESSAGE;
-        if is_full && !send(Kind::Blocks(std::mem::take(&mut next))) {
-            return Ok(());
+            let is_full = next.blocks.len() + next.unjudged.len() == BLOCKS_PER_MESSAGE;
+            if is_full && !send(Kind::Blocks(std::mem::take(&mut next))) {
+                return Ok(());
+            }
         }
     }
     next.complete = true;
     send(Kind::Blocks(next));
     Ok(())
+}
+
+/// A name that says nothing for sure, as a message.
+pub fn unjudged(file: Unjudged) -> proto::UnjudgedFile {
+    let half = |name, copy| proto::UnjudgedFile { name, block: Some(named(copy)) };
+    match file {
+        Unjudged::Data(copy) => half(copy.to_string(), copy),
+        Unjudged::Sidecar(copy) => half(format!("{copy}.meta"), copy),
+        Unjudged::Strange(name) => proto::UnjudgedFile { name, block: None },
+    }
 }
 
 fn away(error: impl std::fmt::Display) -> Unregistered {

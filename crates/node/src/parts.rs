@@ -1,6 +1,6 @@
 //! What a node is made of, and what it says of itself in heartbeats and when it is asked.
 
-use crate::flows::FlowStore;
+use crate::flows::{FlowStore, named};
 use exec::Engine;
 use model::{BlockId, NodeId, Switch};
 use std::collections::BTreeMap;
@@ -57,7 +57,9 @@ impl Parts {
             running_stages: self.engine.running_stages() as u32,
             throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s, version: 0 }),
             tasks: self.tasks.statuses(),
-            corrupt_blocks: self.flows.corrupt().into_iter().map(BlockId::to_vec).collect(),
+            corrupt_blocks: self.flows.suspects.corrupt().into_iter().map(named).collect(),
+            store: self.flows.store.identity().store.to_vec(),
+            incarnation: self.flows.store.incarnation().0,
             half_blocks: usage.half_blocks,
             cached_blocks: self.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),
         }

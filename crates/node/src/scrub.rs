@@ -2,9 +2,7 @@
 
 use crate::ending::Ending;
 use crate::flows::FlowStore;
-use crate::store::{StoreError, Verdict};
-use exec::BlockStore;
-use model::{BlockId, StoredCopy};
+use crate::store::{CopyId, StoreError, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinError;
@@ -29,17 +27,19 @@ pub struct Round {
     /// Bytes per second; 0 is as fast as the disk.
     rate: u64,
     ending: Ending,
-    left: std::vec::IntoIter<Result<StoredCopy, StoreError>>,
+    /// Folders are listed one after another, so a round holds one folder's names.
+    folders: std::ops::RangeInclusive<u8>,
+    left: std::vec::IntoIter<CopyId>,
     done: u64,
     total: u64,
     corrupt: u64,
     unread: u64,
 }
 
-/// A block that was read.
+/// A copy that was read.
 pub struct Read {
     /// It.
-    pub block: BlockId,
+    pub copy: CopyId,
     /// What is wrong with it.
     pub problem: Option<String>,
     /// How many were read, it included.
@@ -49,56 +49,66 @@ pub struct Read {
 }
 
 impl Round {
-    /// Lists what there is.
-    pub async fn begin(
-        store: Arc<FlowStore>,
-        rate: u64,
-        ending: Ending,
-        task: &Task,
-    ) -> Result<Round, JoinError> {
-        let listing = Arc::clone(&store);
-        let listed: Vec<_> = tokio::task::spawn_blocking(move || listing.store.list().collect()).await?;
-        let total = listed.len() as u64;
+    /// At its beginning. Of so many blocks as there are now.
+    pub fn begin(store: Arc<FlowStore>, rate: u64, ending: Ending, task: &Task) -> Round {
+        let total = store.store.usage().blocks;
         task.note(|report| (report.done, report.total) = (0, total));
-        Ok(Round { store, rate, ending, left: listed.into_iter(), done: 0, total, corrupt: 0, unread: 0 })
+        let (folders, left) = (0..=u8::MAX, Vec::new().into_iter());
+        Round { store, rate, ending, folders, left, done: 0, total, corrupt: 0, unread: 0 }
     }
 
-    /// Reads until there is something to say of a block; `None` after the last.
+    /// Reads until there is something to say of a copy; `None` after the last.
     pub async fn next(&mut self, task: &Task) -> Result<Option<Read>, JoinError> {
-        while let Some(listed) = self.left.next() {
+        while let Some(copy) = self.next_copy(task).await? {
             let (store, rate, ending) = (Arc::clone(&self.store), self.rate, self.ending.clone());
-            let check = move || {
-                let block = listed?.block;
-                Ok((block, store.store.verify(block, |bytes| wait(rate, bytes, &ending))?))
-            };
-            let checked = tokio::task::spawn_blocking(check).await?;
+            let read = move || read_twice(&store, copy, |bytes| wait(rate, bytes, &ending));
+            let checked = tokio::task::spawn_blocking(read).await?;
             self.done += 1;
-            task.note(|report| report.done = self.done);
-            let (block, problem) = match checked {
-                Ok((block, Verdict::Whole)) => (block, None),
-                Ok((block, Verdict::Damaged(damage))) | Err(StoreError::Corrupt { block, damage }) => {
+            // Some may have been written since it began.
+            self.total = self.total.max(self.done);
+            task.note(|report| (report.done, report.total) = (self.done, self.total));
+            let problem = match checked {
+                Ok(Verdict::Whole) => None,
+                Ok(Verdict::Damaged(damage)) => {
                     self.corrupt += 1;
-                    self.store.report_corrupt(block);
-                    (block, Some(damage.to_string()))
+                    Some(damage.to_string())
                 }
                 // Deleted meanwhile.
                 Err(StoreError::NotFound { .. }) => continue,
-                // Says nothing about the block: too few descriptors, a folder that cannot be listed.
+                // Says nothing about the copy: too few descriptors, a version that is not known.
                 Err(error) => {
-                    self.unread += 1;
-                    task.note(|report| report.errors += 1);
-                    tracing::warn!("scrub: {error}");
+                    self.missed(task, &error);
                     continue;
                 }
             };
             if let Some(problem) = &problem {
                 task.note(|report| report.errors += 1);
-                tracing::warn!("scrub: block {block}: {problem}");
+                tracing::warn!("scrub: block {copy}: {problem}");
             }
-            return Ok(Some(Read { block, problem, done: self.done, total: self.total }));
+            return Ok(Some(Read { copy, problem, done: self.done, total: self.total }));
         }
         self.end(task);
         Ok(None)
+    }
+
+    async fn next_copy(&mut self, task: &Task) -> Result<Option<CopyId>, JoinError> {
+        loop {
+            if let Some(copy) = self.left.next() {
+                return Ok(Some(copy));
+            }
+            let Some(first_byte) = self.folders.next() else { return Ok(None) };
+            let store = self.store.store.clone();
+            match tokio::task::spawn_blocking(move || store.list_folder(first_byte)).await? {
+                Ok(listing) => self.left = listing.copies.into_iter(),
+                Err(error) => self.missed(task, &error),
+            }
+        }
+    }
+
+    fn missed(&mut self, task: &Task, error: &StoreError) {
+        self.unread += 1;
+        task.note(|report| report.errors += 1);
+        tracing::warn!("scrub: {error}");
     }
 
     /// What came of it, be it whole or not.
@@ -110,6 +120,21 @@ impl Round {
                 format!("last round: {total} blocks, {corrupt} corrupt, {unread} could not be read");
         });
     }
+}
+
+/// Reads a copy, and once more if it is not as it was written: what fails twice is corrupt.
+fn read_twice(store: &FlowStore, copy: CopyId, mut wait: impl FnMut(u64)) -> Result<Verdict, StoreError> {
+    let mut read = || store.store.verify(copy.block, copy.generation, &mut wait);
+    if let Verdict::Damaged(damage) = read()? {
+        let Verdict::Damaged(again) = read()? else {
+            tracing::warn!("scrub: block {copy}: {damage}, but not when it was read again");
+            return Ok(Verdict::Whole);
+        };
+        store.cache.forget(copy.block, copy.generation);
+        store.suspects.condemn(copy);
+        return Ok(Verdict::Damaged(again));
+    }
+    Ok(Verdict::Whole)
 }
 
 /// Waits as long as `bytes` take at that rate. A node that ends waits for nothing.
@@ -147,9 +172,7 @@ impl Worker for Scrubber {
     async fn step(&mut self, task: &Task) -> Result<Step, JoinError> {
         let mut round = match self.round.take() {
             Some(round) => round,
-            None => {
-                Round::begin(Arc::clone(&self.store), SCRUB_BYTES_PER_S, self.ending.clone(), task).await?
-            }
+            None => Round::begin(Arc::clone(&self.store), SCRUB_BYTES_PER_S, self.ending.clone(), task),
         };
         if round.next(task).await?.is_none() {
             return Ok(Step::Wait(SCRUB_PAUSE));

@@ -6,7 +6,8 @@ use crate::membership::{self, Member};
 use crate::parts::Parts;
 use crate::scrub::{SCRUB, Scrubber};
 use crate::service::NodeService;
-use crate::store::{Store, StoreError};
+use crate::store::{RESERVE_BYTES, Store, StoreError};
+use crate::suspects::{REREAD, Rereader};
 use disk::Disk;
 use exec::{DataListener, Engine, EngineConfig, Injection, Throttle};
 use model::NodeId;
@@ -41,6 +42,8 @@ pub struct Config {
     /// Recently read blocks that are kept in memory, bytes; default 0, for the operating system caches files already, and
     /// this is memory that it then lacks. It pays where recoveries are assigned by m-PPR and disks are slow.
     pub cache_bytes: u64,
+    /// Bytes of the disk that are never given to blocks.
+    pub reserve_bytes: u64,
     /// Faults that tests plant.
     pub injection: Arc<Injection>,
 }
@@ -58,6 +61,7 @@ impl Config {
             disk,
             throttle: Arc::default(),
             cache_bytes: 0,
+            reserve_bytes: RESERVE_BYTES,
             injection: Arc::default(),
         }
     }
@@ -94,7 +98,7 @@ pub struct Node {
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<String>,
     coordinator: String,
-    scrubbing: tokio::task::JoinHandle<()>,
+    workers: [tokio::task::JoinHandle<()>; 2],
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask all of it to end.
     serving: Option<Serving>,
@@ -105,7 +109,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     if config.node.0 == 0 {
         return Err(NodeError::Number);
     }
-    let store = open_or_format(config.disk, config.node)?;
+    let store = open_or_format(config.disk, config.node, config.reserve_bytes)?;
     let flows = Arc::new(FlowStore::new(store, config.cache_bytes));
     let mut engine_config = EngineConfig::new(config.node.into(), config.throttle, Some(flows.clone()));
     engine_config.injection = config.injection;
@@ -119,7 +123,11 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     let (serving, ending) = Ending::new();
     let parts = Parts { node: config.node, flows, engine, tasks: Arc::default(), settings: Arc::default() };
     let scrubber = Scrubber::new(parts.flows.clone(), ending.clone());
-    let scrubbing = tokio::spawn(worker::run(scrubber, parts.tasks.add(SCRUB)));
+    let rereader = Rereader { suspects: parts.flows.suspects.clone(), store: parts.flows.store.clone() };
+    let workers = [
+        tokio::spawn(worker::run(scrubber, parts.tasks.add(SCRUB))),
+        tokio::spawn(worker::run(rereader, parts.tasks.add(REREAD))),
+    ];
     let service = NodeService::new(parts.clone(), ending.clone()).server();
     let server = tokio::spawn(async move {
         let incoming = TcpIncoming::from(control).with_nodelay(Some(true));
@@ -136,24 +144,14 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         Member { parts: parts.clone(), rack, control_addr, data_addr, coordinator: coordinator.clone() };
     let membership = tokio::spawn(membership::run(member));
     let (_listener, serving) = (listener, Some(serving));
-    Ok(Node {
-        parts,
-        control_addr,
-        data_addr,
-        _listener,
-        membership,
-        coordinator,
-        scrubbing,
-        server,
-        serving,
-    })
+    Ok(Node { parts, control_addr, data_addr, _listener, membership, coordinator, workers, server, serving })
 }
 
-fn open_or_format(disk: Arc<dyn Disk>, node: NodeId) -> Result<Store, StoreError> {
-    match Store::open(disk.clone(), node) {
+fn open_or_format(disk: Arc<dyn Disk>, node: NodeId, reserve_bytes: u64) -> Result<Store, StoreError> {
+    match Store::open(disk.clone(), node, reserve_bytes) {
         Err(StoreError::NotFormatted) => {
             Store::format(&disk, node)?;
-            Store::open(disk, node)
+            Store::open(disk, node, reserve_bytes)
         }
         other => other,
     }
@@ -204,7 +202,7 @@ impl Node {
 
     fn end(&mut self) {
         self.membership.abort();
-        self.scrubbing.abort();
+        self.workers.iter().for_each(tokio::task::JoinHandle::abort);
         self.serving = None;
         self.server.abort();
     }

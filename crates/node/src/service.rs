@@ -5,8 +5,8 @@ use crate::flows::{FlowStore, listed_block, stored_block};
 use crate::parts::Parts;
 use crate::scrub::{Read, Round, SCRUB};
 use crate::sessions;
-use crate::store::{BlockReader, StoreError, Verdict};
-use exec::{BlockStore, DriverIo};
+use crate::store::{CopyId, Store, StoreError, Unjudged, Verdict};
+use exec::DriverIo;
 use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
 use tokio::sync::mpsc;
@@ -102,16 +102,24 @@ impl proto::node_server::Node for NodeService {
                 "only the coordinator of this node's cluster deletes blocks",
             ));
         }
+        let store = &self.parts.flows.store;
+        let is_meant = request.store == store.identity().store.to_bytes()
+            && request.incarnation == store.incarnation().0;
+        if !is_meant {
+            return Err(Status::failed_precondition(format!(
+                "the order is meant for another store, or another start of it, than {}",
+                store.incarnation()
+            )));
+        }
         let flows = self.parts.flows.clone();
         let reply = tokio::task::spawn_blocking(move || {
             let mut reply = proto::DeleteBlocksReply::default();
             for wanted in request.blocks {
-                let block = block_id(&wanted)?;
-                match flows.store.delete(block, wanted.generation) {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        reply.deleted += 1;
-                        flows.forget(block);
+                let copy = copy_id(&wanted)?;
+                match flows.store.delete(copy.block, copy.generation) {
+                    Ok(was_there) => {
+                        reply.deleted += u64::from(was_there);
+                        flows.forget(copy);
                     }
                     Err(error) => {
                         let why = error.to_string();
@@ -147,24 +155,25 @@ impl proto::node_server::Node for NodeService {
         let store = self.parts.flows.store.clone();
         let (blocks, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::task::spawn_blocking(move || {
-            for listed in store.list() {
-                let block = listed.and_then(|listed| match with_meta {
-                    true => Ok(stored_block(store.reader(listed.block)?.meta())),
-                    false => Ok(listed_block(listed)),
-                });
-                let block = match block {
-                    // Deleted since it was listed.
-                    Err(StoreError::NotFound { .. }) => continue,
-                    Err(StoreError::Corrupt { block, .. }) => {
-                        Ok(proto::StoredBlock { block: block.to_vec(), damaged: true, ..Default::default() })
-                    }
+            for listing in store.list() {
+                let listing = match listing {
+                    Ok(listing) => listing,
                     // Part of the list is missing: whoever gets the rest must not take it for the whole.
-                    Err(error) => Err(Status::unavailable(error.to_string())),
-                    Ok(block) => Ok(block),
+                    Err(error) => {
+                        let _ = blocks.blocking_send(Err(Status::unavailable(error.to_string())));
+                        return;
+                    }
                 };
-                let is_last = block.is_err();
-                if blocks.blocking_send(block).is_err() || is_last {
-                    return;
+                let halves = listing.unjudged.into_iter().filter_map(half);
+                let whole = listing.copies.into_iter().filter_map(|copy| match with_meta {
+                    true => with_sidecar(&store, copy),
+                    false => Some(Ok(listed_block(copy))),
+                });
+                for block in whole.chain(halves.map(Ok)) {
+                    let is_last = block.is_err();
+                    if blocks.blocking_send(block).is_err() || is_last {
+                        return;
+                    }
                 }
             }
         });
@@ -198,12 +207,12 @@ impl proto::node_server::Node for NodeService {
         let task = self.parts.tasks.find(SCRUB).map_err(|e| Status::internal(e.to_string()))?;
         let (events, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(async move {
-            let begun = Round::begin(flows, 0, ending.clone(), &task).await;
-            let Ok(mut round) = begun else { return };
+            let mut round = Round::begin(flows, 0, ending.clone(), &task);
             while !ending.is_asked() && task.may_go_on().await {
-                let Ok(Some(Read { block, problem, done, total })) = round.next(&task).await else { return };
+                let Ok(Some(Read { copy, problem, done, total })) = round.next(&task).await else { return };
                 let problem = problem.unwrap_or_default();
-                let event = proto::ScrubEvent { block: block.to_vec(), problem, done, total };
+                let CopyId { block, generation } = copy;
+                let event = proto::ScrubEvent { block: block.to_vec(), generation, problem, done, total };
                 if events.send(Ok(event)).await.is_err() {
                     break;
                 }
@@ -214,30 +223,59 @@ impl proto::node_server::Node for NodeService {
     }
 }
 
-fn block_id(wanted: &proto::BlockRef) -> Result<BlockId, Fault> {
-    BlockId::from_slice(&wanted.block).map_err(|_| Fault::new(Cause::Invalid, "a block id of another length"))
+fn copy_id(wanted: &proto::BlockRef) -> Result<CopyId, Fault> {
+    let block = BlockId::from_slice(&wanted.block)
+        .map_err(|_| Fault::new(Cause::Invalid, "a block id of another length"))?;
+    Ok(CopyId { block, generation: wanted.generation })
+}
+
+/// What a listing tells of a copy that was listed a moment ago; an error ends the listing.
+fn with_sidecar(store: &Store, copy: CopyId) -> Option<Result<proto::StoredBlock, Status>> {
+    match store.reader(copy.block, copy.generation) {
+        Ok(reader) => Some(Ok(stored_block(reader.meta()))),
+        // Deleted since it was listed.
+        Err(StoreError::NotFound { .. }) => None,
+        Err(StoreError::Corrupt { .. }) => {
+            Some(Ok(proto::StoredBlock { damaged: true, ..listed_block(copy) }))
+        }
+        Err(error @ StoreError::UnknownVersion { .. }) => {
+            Some(Ok(proto::StoredBlock { unjudged: error.to_string(), ..listed_block(copy) }))
+        }
+        Err(error) => Some(Err(Status::unavailable(error.to_string()))),
+    }
+}
+
+/// What a listing tells of half a copy; nothing of names that are no copy's.
+fn half(file: Unjudged) -> Option<proto::StoredBlock> {
+    let (copy, why) = match file {
+        Unjudged::Data(copy) => (copy, "its sidecar is not there"),
+        Unjudged::Sidecar(copy) => (copy, "its data are not there"),
+        Unjudged::Strange(_) => return None,
+    };
+    Some(proto::StoredBlock { unjudged: why.to_owned(), ..listed_block(copy) })
 }
 
 /// Whether exactly that copy is here and, as far as was looked, sound. Errors say no: nobody may count on it then. Damage is
 /// noted as if a scrub had found it.
 fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<proto::CheckedBlock, Fault> {
-    let block = block_id(wanted)?;
-    let verdict = verify.then(|| flows.store.verify(block, |_| ()));
-    let reader = flows.store.reader(block);
-    let is_another = |reader: &BlockReader| {
-        let meta = reader.meta();
-        meta.generation == wanted.generation && !wanted.digest.is_empty() && wanted.digest != meta.digest
+    let copy = copy_id(wanted)?;
+    let CopyId { block, generation } = copy;
+    let fails = || {
+        let verdict = flows.store.verify(block, generation, |_| ());
+        (matches!(verdict, Ok(Verdict::Damaged(_)) | Err(StoreError::Corrupt { .. })), verdict)
     };
-    let is_damaged = matches!(verdict, Some(Ok(Verdict::Damaged(_)) | Err(StoreError::Corrupt { .. })))
-        || matches!(reader, Err(StoreError::Corrupt { .. }))
-        || reader.as_ref().is_ok_and(is_another);
-    if is_damaged {
-        tracing::warn!(%block, "damaged, as a check found");
-        flows.report_corrupt(block);
+    // What fails is read once more before anything is said of it.
+    let verdict = verify.then(|| Some(fails()).filter(|(failed, _)| !failed).unwrap_or_else(fails));
+    let reader = flows.store.reader(block, generation);
+    let is_another = !wanted.digest.is_empty()
+        && reader.as_ref().is_ok_and(|reader| wanted.digest != reader.meta().digest);
+    if is_another || matches!(verdict, Some((true, _))) {
+        tracing::warn!(%copy, "damaged, as a check found");
+        flows.suspects.condemn(copy);
     }
-    let damaged = flows.is_corrupt(block);
-    let is_sound = matches!(verdict, None | Some(Ok(Verdict::Whole))) && !damaged;
-    let sound = reader.ok().filter(|reader| is_sound && reader.meta().generation == wanted.generation);
+    let damaged = flows.suspects.corrupt().contains(&copy);
+    let is_sound = verdict.is_none_or(|(_, verdict)| matches!(verdict, Ok(Verdict::Whole)));
+    let sound = reader.ok().filter(|_| is_sound && flows.suspects.is_clear(copy));
     Ok(match sound {
         Some(reader) => proto::CheckedBlock { there: true, digest: reader.meta().digest.to_vec(), damaged },
         None => proto::CheckedBlock { damaged, ..Default::default() },

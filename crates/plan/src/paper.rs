@@ -119,6 +119,7 @@ impl Cluster {
                     requestor: assignment.requestor,
                     scheduled: true,
                     generation: 2,
+                    birth: model::Stamp::default(),
                     flow: FlowId(repair),
                     attempt: 1,
                     moves: false,

@@ -36,6 +36,9 @@ pub struct UpArgs {
     /// Block size of puts that name none [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     pub block_size: Option<Size>,
+    /// Room of each node's disk that is never given to blocks, by nodes that this starts [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub reserve: Option<Size>,
     /// Port of the coordinator [default: the last one if it is free, else any]
     #[arg(long)]
     pub port: Option<u16>,
@@ -56,6 +59,7 @@ pub fn bring_up(home: &Home, args: &UpArgs) -> Result<Running> {
     let mut cluster = home.cluster()?.unwrap_or_else(Cluster::new);
     let block_bytes_before = cluster.block_bytes;
     cluster.reshape(args.nodes, args.racks, args.block_size, args.throttle)?;
+    cluster.reserve_bytes = args.reserve.map(|Size(bytes)| bytes).or(cluster.reserve_bytes);
     let coordinator_runs = home.coordinator().running()?;
     if coordinator_runs.is_some() && cluster.block_bytes != block_bytes_before {
         bail!("the block size of a running coordinator stays; run 'stripeline cluster down' first");
@@ -170,6 +174,9 @@ fn start_unless_running(
     ];
     let mut arguments = vec!["node".to_owned()];
     arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+    if let Some(bytes) = cluster.reserve_bytes {
+        arguments.extend(["--reserve".to_owned(), bytes.to_string()]);
+    }
     process::spawn(&dir, &arguments, Some(coordinator.to_owned())).map(Some)
 }
 

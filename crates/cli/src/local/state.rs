@@ -16,6 +16,9 @@ pub struct Cluster {
     pub nodes: Vec<Member>,
     pub block_bytes: Option<u64>,
     pub throttle_bytes_per_s: u64,
+    /// Of each node's disk; none for what nodes keep unasked.
+    #[serde(default)]
+    pub reserve_bytes: Option<u64>,
 }
 
 /// A node of it.
@@ -43,6 +46,7 @@ impl Cluster {
             nodes: Vec::new(),
             block_bytes: None,
             throttle_bytes_per_s: 0,
+            reserve_bytes: None,
         }
     }
 

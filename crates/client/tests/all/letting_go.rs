@@ -4,7 +4,6 @@ use crate::catalog::{populate, same};
 use crate::rig::{Rig, eventually};
 use disk::{CrashDisk, Disk};
 use model::BlockId;
-use node::NodeError;
 use node::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -49,10 +48,21 @@ async fn sidecars_of_another_version_for_one_start_cost_nothing() {
     nodes.iter().for_each(|&node| rig.kill(node));
     for &node in &nodes {
         flip_versions(&rig.machines[&node].disk);
-        let refused = rig.start(node).await;
-        assert!(matches!(refused, Err(NodeError::Store(StoreError::UnknownVersion { .. }))), "{refused:?}");
     }
+    // Copies that cannot be judged keep no node from starting, are not absent, and not damaged.
+    rig.bring_back(nodes.clone()).await;
+    for (&node, blocks) in &before {
+        let block = *blocks.first().unwrap();
+        let copy = rig.newest(node, block).unwrap();
+        let read = rig.node(node).flows().store.reader(block, copy.generation);
+        assert!(matches!(read, Err(StoreError::UnknownVersion { .. })), "{read:?}");
+    }
+    let refused = rig.get("replicated").await;
+    assert!(refused.is_err(), "nobody guesses what an unknown version says");
     tokio::time::sleep(A_WHILE).await;
+    assert_eq!(stored(&rig), before);
+    assert!(rig.running().iter().all(|&node| rig.node(node).flows().suspects.corrupt().is_empty()));
+    nodes.iter().for_each(|&node| rig.kill(node));
     nodes.iter().for_each(|node| flip_versions(&rig.machines[node].disk));
     rig.bring_back(nodes).await;
     tokio::time::sleep(A_WHILE).await;
@@ -95,7 +105,7 @@ fn sidecars(disk: &CrashDisk) -> Vec<PathBuf> {
         let folder = Path::new("blocks").join(folder.name);
         disk.list(&folder).unwrap().into_iter().map(move |file| folder.join(file.name))
     });
-    files.filter(|path| path.extension().is_some()).collect()
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "meta")).collect()
 }
 
 /// The version's low byte; twice is as before.

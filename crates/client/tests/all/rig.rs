@@ -8,7 +8,7 @@ use exec::{DriverIo, Engine, Injection};
 use node::{Node, NodeError};
 
 use model::{BlockId, NodeId};
-use node::store::{StoreError, Verdict};
+use node::store::{CopyId, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -294,35 +294,49 @@ impl Rig {
 
     /// Blocks that a running node stores.
     pub fn stored(&self, node: u32) -> BTreeSet<BlockId> {
-        self.node(node).flows().store.list().map(|listed| listed.unwrap().block).collect()
+        self.copies(node).into_iter().map(|copy| copy.block).collect()
     }
 
-    /// What is wrong with a stored block, all of it read.
+    /// Copies that a running node stores, several of one block among them, in the order of their names.
+    pub fn copies(&self, node: u32) -> Vec<CopyId> {
+        self.node(node).flows().store.list().flat_map(|listing| listing.unwrap().copies).collect()
+    }
+
+    /// The newest copy of a block on a running node.
+    pub fn newest(&self, node: u32, block: BlockId) -> Option<CopyId> {
+        self.copies(node).into_iter().rfind(|copy| copy.block == block)
+    }
+
+    /// What is wrong with the newest copy of a block, all of it read.
     pub fn damage(&self, node: u32, block: BlockId) -> Option<String> {
         if !self.running().contains(&node) {
             return Some(format!("block {block} is on node-{node}, which does not run"));
         }
-        match self.node(node).flows().store.verify(block, |_| ()) {
+        match self.newest(node, block) {
+            Some(copy) => self.damage_of(node, copy),
+            None => Some(format!("block {block} is not on node-{node}")),
+        }
+    }
+
+    fn damage_of(&self, node: u32, copy: CopyId) -> Option<String> {
+        match self.node(node).flows().store.verify(copy.block, copy.generation, |_| ()) {
             Ok(Verdict::Whole) => None,
-            Ok(Verdict::Damaged(damage)) => Some(format!("node-{node}: block {block}: {damage}")),
+            Ok(Verdict::Damaged(damage)) => Some(format!("node-{node}: block {copy}: {damage}")),
             Err(error) => Some(format!("node-{node}: {error}")),
         }
     }
 
     /// What is wrong with the running nodes' blocks: whatever has its final name must be whole.
     pub fn damages(&self) -> Vec<String> {
-        let blocks = self.running().into_iter().flat_map(|node| {
-            let listed = self.node(node).flows().store.list().collect::<Vec<_>>();
-            listed.into_iter().map(move |listed| (node, listed))
-        });
-        let damage = |(node, listed): (u32, Result<model::StoredCopy, StoreError>)| match listed {
-            // It may have been deleted since it was listed.
-            Ok(listed) => {
-                self.damage(node, listed.block).filter(|_| self.stored(node).contains(&listed.block))
-            }
-            Err(error) => Some(format!("node-{node}: {error}")),
+        let copies = self
+            .running()
+            .into_iter()
+            .flat_map(|node| self.copies(node).into_iter().map(move |copy| (node, copy)));
+        // It may have been deleted since it was listed.
+        let damage = |(node, copy): (u32, CopyId)| {
+            self.damage_of(node, copy).filter(|_| self.copies(node).contains(&copy))
         };
-        blocks.filter_map(damage).collect()
+        copies.filter_map(damage).collect()
     }
 }
 

@@ -13,8 +13,7 @@ enum Shows {
     /// When the catalog is lost after a delete and rebuilt from the nodes: while there is a catalog, it has copies that came
     /// back deleted again.
     InARebuild,
-    /// In the tests of the node's store (`no_sync_of_a_block_is_superfluous`): only a cut between two calls, while two
-    /// copies of a block with different bytes are on one disk, brings it to light.
+    /// In the tests of the node's store (`no_sync_of_a_migration_is_superfluous`): only a store of an older version has it.
     InTheStore,
 }
 
@@ -30,7 +29,7 @@ fn shows(point: SyncPoint) -> Shows {
         | SyncPoint::Catalog
         | SyncPoint::CatalogFolder => Shows::AfterAStep,
         SyncPoint::BlockDeleted => Shows::InARebuild,
-        SyncPoint::BlockReplaced => Shows::InTheStore,
+        SyncPoint::Migrated => Shows::InTheStore,
     }
 }
 

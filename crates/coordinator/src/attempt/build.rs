@@ -4,7 +4,7 @@ use super::outcome::Made;
 use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
 use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
-use catalog::{Purpose, Staged};
+use catalog::{Intent, Purpose, Staged};
 use model::{BlockCopy, BlockId, Cause, Fault, Peer};
 use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
 use std::sync::MutexGuard;
@@ -120,7 +120,7 @@ impl Attempt<'_> {
     fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {
         let avoid = self.course.around();
         let planner = &self.with.planner;
-        let specs = noted.intent.copies.iter().map(|copy| self.spec(noted.intent.attempt, *copy));
+        let specs = noted.intent.copies.iter().map(|copy| self.spec(&noted.intent, *copy));
         let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
         if let [target] = &specs[..] {
             return Ok(Some(planner.repair(view, target, &avoid, &mut token)?));
@@ -134,7 +134,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn spec(&self, attempt: u32, copy: BlockCopy) -> Result<RepairSpec> {
+    fn spec(&self, intent: &Intent, copy: BlockCopy) -> Result<RepairSpec> {
         Ok(RepairSpec {
             scheme: scheme(&self.options.scheme)?,
             slices: self.with.planner.slice_length(self.options.slice_bytes)?,
@@ -142,8 +142,9 @@ impl Attempt<'_> {
             requestor: copy.node,
             scheduled: self.options.is_one_of_many(),
             generation: copy.generation,
+            birth: intent.birth,
             flow: self.flow,
-            attempt,
+            attempt: intent.attempt,
             moves: self.options.moves,
             helpers: self.options.helpers.clone(),
             explained: false,

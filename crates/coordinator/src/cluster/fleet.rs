@@ -16,6 +16,9 @@ use wire::{limits, proto};
 /// A short call (status, deletion, throttle) to a living node takes milliseconds; one that takes this long has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A node that registers waits for its number's process of before to answer, or not to: one that lives takes milliseconds.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Reading a block of the largest size at 40 MB/s.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -45,7 +48,7 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// Has a node, and all others that take part in a flow, prepare for it and let go.
     async fn rehearse(&self, view: &World, node: NodeId, plan: &FlowPlan) -> std::result::Result<(), Fault>;
 
-    /// Has a node delete exactly these copies. Returns those that it refused to, with its reason: all others are not
+    /// Has a node delete exactly these copies, in the start of its store that the view knows. Returns those that it refused to, with its reason: all others are not
     /// there any more.
     async fn delete(
         &self,
@@ -63,6 +66,9 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         copies: &[BlockCopy],
         verify: bool,
     ) -> Result<Vec<(BlockCopy, Vec<u8>)>>;
+
+    /// What answers at that address, if a node of that number does within a bounded time.
+    async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus>;
 
     /// Whether the node finds its copy damaged, having read every byte: it differs from its sidecar, or its sidecar from the
     /// block's `digest`. A copy that is not there is not damaged.
@@ -170,7 +176,10 @@ impl Fleet for Grpc {
     ) -> Result<Vec<(BlockCopy, String)>> {
         let mut client = self.client(view, node)?;
         let blocks = copies.iter().map(reference).collect();
-        let request = proto::DeleteBlocksRequest { cluster: cluster.to_vec(), blocks };
+        let accepted = view.node(node)?.store;
+        let (store, incarnation) = accepted.ok_or_else(|| failed(node, "it never registered"))?;
+        let (cluster, store, incarnation) = (cluster.to_vec(), store.to_vec(), incarnation.0);
+        let request = proto::DeleteBlocksRequest { cluster, blocks, store, incarnation };
         let refused = answered(node, client.delete_blocks(request)).await?.refused;
         let is_of = |copy: &BlockCopy, block: &proto::BlockRef| {
             (block.block.as_slice(), block.generation) == (&copy.block.to_bytes(), copy.generation)
@@ -216,6 +225,14 @@ impl Fleet for Grpc {
         let request = proto::CheckBlocksRequest { blocks, verify: true };
         let checked = answered_within(VERIFY_TIMEOUT, node, client.check_blocks(request)).await?.blocks;
         Ok(checked.first().is_some_and(|checked| checked.damaged))
+    }
+
+    async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus> {
+        // Not over the channel that is kept: the question is who has the address now.
+        let channel = connect(node, control_addr).ok()?;
+        let mut client = NodeClient::new(channel).max_decoding_message_size(limits::MAX_CONTROL_BYTES);
+        let answer = answered_within(ANSWER_PATIENCE, node, client.get_status(proto::Empty {})).await.ok()?;
+        (answer.node == node.0).then_some(answer)
     }
 
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {

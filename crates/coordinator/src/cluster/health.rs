@@ -83,8 +83,10 @@ struct Node {
     held_up: VecDeque<Instant>,
     /// It is decommissioned: it is given no blocks.
     is_leaving: bool,
-    /// Damaged blocks that it reported and that were dealt with.
-    handled: BTreeSet<Vec<u8>>,
+    /// Its store's folder was set back or swapped when it last registered.
+    is_set_back: bool,
+    /// Damaged copies that it reported and that were dealt with: block and generation.
+    handled: BTreeSet<(Vec<u8>, u64)>,
 }
 
 /// Who says that something is wrong.
@@ -102,6 +104,7 @@ pub(crate) struct Report {
     pub rack: String,
     pub last_seen: Option<Instant>,
     pub status: proto::NodeStatus,
+    pub is_set_back: bool,
 }
 
 impl Health {
@@ -163,14 +166,16 @@ impl Health {
         nodes
     }
 
-    /// A node has registered.
-    pub fn registered(&self, node: NodeId, row: NodeRow) {
+    /// A node has registered; `is_set_back`: its store does not know the start that was accepted before this one.
+    pub fn registered(&self, node: NodeId, row: NodeRow, is_set_back: bool) {
         let mut nodes = self.nodes_to_change();
         let entry = nodes.by_id.entry(node).or_insert_with(|| Node::new(row.clone()));
         if let Some(seen) = entry.last_seen.filter(|_| !entry.is_living(self.dead_after)) {
             tracing::info!(%node, away_ms = seen.elapsed().as_millis() as u64, "it is back");
         }
         (entry.left, entry.told_living) = (None, true);
+        // The same process may register again.
+        entry.is_set_back = is_set_back || (entry.is_set_back && entry.row.incarnation == row.incarnation);
         entry.row = row;
         entry.is_registered = true;
         entry.last_seen = Some(Instant::now());
@@ -220,11 +225,16 @@ impl Health {
         others.find(|(_, other)| other.lives(self.dead_after)).map(|(id, _)| *id)
     }
 
-    /// Takes a heartbeat. Returns the damaged blocks that are reported for the first time, or `None` if the node must
-    /// register (again).
-    pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<Vec<u8>>> {
+    /// Takes a heartbeat. Returns the damaged copies that are reported for the first time, or `None` if the node must
+    /// register (again). That of another start than the accepted one keeps no node alive.
+    pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<proto::BlockRef>> {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&NodeId(status.node))?;
+        let is_of_it =
+            status.store == node.row.store.to_bytes() && status.incarnation == node.row.incarnation.0;
+        if !is_of_it {
+            return None;
+        }
         // A node that was taken for dead may have missed deletions and repairs: its inventory is wanted again.
         node.is_registered &= node.lives(self.dead_after);
         if !node.is_registered {
@@ -232,10 +242,10 @@ impl Health {
             return None;
         }
         node.last_seen = Some(Instant::now());
-        node.handled.retain(|block| status.corrupt_blocks.contains(block));
-        let fresh: Vec<Vec<u8>> =
-            status.corrupt_blocks.iter().filter(|block| !node.handled.contains(*block)).cloned().collect();
-        node.handled.extend(fresh.iter().cloned());
+        let told = status.corrupt_blocks.iter().map(|copy| (copy.block.clone(), copy.generation)).collect();
+        let before = std::mem::replace(&mut node.handled, told);
+        let is_fresh = |copy: &&proto::BlockRef| !before.contains(&(copy.block.clone(), copy.generation));
+        let fresh = status.corrupt_blocks.iter().filter(is_fresh).cloned().collect();
         node.status = Some(status);
         Some(fresh)
     }
@@ -349,7 +359,7 @@ impl Health {
     pub fn reports(&self) -> BTreeMap<NodeId, Report> {
         let report = |node: &Node| {
             let (rack, status) = (node.row.rack.clone(), node.status.clone().unwrap_or_default());
-            Report { rack, last_seen: node.last_seen, status }
+            Report { rack, last_seen: node.last_seen, status, is_set_back: node.is_set_back }
         };
         self.nodes().by_id.iter().map(|(&id, node)| (id, report(node))).collect()
     }
@@ -387,6 +397,7 @@ impl Node {
             told_living: false,
             held_up: VecDeque::new(),
             is_leaving: false,
+            is_set_back: false,
             handled: BTreeSet::new(),
         }
     }
@@ -397,6 +408,7 @@ impl Node {
         NodeFacts {
             control_addr: self.row.control_addr.clone(),
             data_addr: self.row.data_addr.clone(),
+            store: Some((self.row.store, self.row.incarnation)),
             rack,
             is_living: self.is_living(dead_after),
             was_seen: self.last_seen.is_some(),
@@ -434,25 +446,60 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{Incarnation, StoreId};
 
-    fn health(dead_after_ms: u64) -> Health {
-        let row = |n: u32| NodeRow {
+    fn row(n: u32) -> NodeRow {
+        NodeRow {
             control_addr: format!("10.0.0.{n}:1"),
             data_addr: format!("10.0.0.{n}:2"),
             rack: "r".to_owned(),
-        };
+            store: StoreId(u128::from(n)),
+            incarnation: Incarnation(100 + u64::from(n)),
+        }
+    }
+
+    fn health(dead_after_ms: u64) -> Health {
         let health = Health::new(
             Duration::from_millis(dead_after_ms),
             (1..=4).map(|n| (NodeId(n), row(n))).collect(),
             &[],
             LinkRates::default(),
         );
-        (1..=4).for_each(|n| health.registered(NodeId(n), row(n)));
+        (1..=4).for_each(|n| health.registered(NodeId(n), row(n), false));
         health
     }
 
     fn status(node: u32) -> proto::NodeStatus {
-        proto::NodeStatus { node, ..Default::default() }
+        let NodeRow { store, incarnation, .. } = row(node);
+        proto::NodeStatus { node, store: store.to_vec(), incarnation: incarnation.0, ..Default::default() }
+    }
+
+    fn copy(generation: u64) -> proto::BlockRef {
+        proto::BlockRef { block: vec![7; 16], generation, ..Default::default() }
+    }
+
+    #[test]
+    fn a_heartbeat_of_another_start_or_store_keeps_nobody_alive() {
+        let health = health(30);
+        let clone = proto::NodeStatus { incarnation: 7, ..status(1) };
+        let other = proto::NodeStatus { store: StoreId(9).to_vec(), ..status(2) };
+        while !health.view().living().is_empty() {
+            assert_eq!(health.heartbeat(clone.clone()), None, "it is told to register");
+            assert_eq!(health.heartbeat(other.clone()), None);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_set_back_is_shown_until_its_next_start() {
+        let health = health(60_000);
+        let shown = || health.reports()[&NodeId(1)].is_set_back;
+        health.registered(NodeId(1), row(1), true);
+        assert!(shown());
+        health.registered(NodeId(1), row(1), false);
+        assert!(shown(), "the same process registers again");
+        health.registered(NodeId(1), NodeRow { incarnation: Incarnation(8), ..row(1) }, false);
+        assert!(!shown());
     }
 
     #[test]
@@ -578,12 +625,14 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_block_is_reported_once_until_the_node_no_longer_lists_it() {
+    fn a_damaged_copy_is_reported_once_until_the_node_no_longer_lists_it() {
         let health = health(60_000);
-        let bad = proto::NodeStatus { corrupt_blocks: vec![vec![7; 16]], ..status(2) };
-        assert_eq!(health.heartbeat(bad.clone()), Some(vec![vec![7; 16]]));
+        let bad = proto::NodeStatus { corrupt_blocks: vec![copy(1)], ..status(2) };
+        assert_eq!(health.heartbeat(bad.clone()), Some(vec![copy(1)]));
         assert_eq!(health.heartbeat(bad.clone()), Some(vec![]));
+        let both = proto::NodeStatus { corrupt_blocks: vec![copy(1), copy(2)], ..status(2) };
+        assert_eq!(health.heartbeat(both), Some(vec![copy(2)]), "another copy of it");
         assert_eq!(health.heartbeat(status(2)), Some(vec![]));
-        assert_eq!(health.heartbeat(bad), Some(vec![vec![7; 16]]));
+        assert_eq!(health.heartbeat(bad), Some(vec![copy(1)]));
     }
 }

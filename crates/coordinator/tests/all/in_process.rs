@@ -62,14 +62,24 @@ impl Fleet for InProcess {
         Err(Fault::new(Cause::Bug, "nobody rehearses here"))
     }
 
+    async fn who_answers(&self, node: NodeId, _: &str) -> Option<proto::NodeStatus> {
+        self.0.lives(node.0).then(|| self.0.status(node.0))
+    }
+
     async fn delete(
         &self,
-        _: &View,
+        view: &View,
         node: NodeId,
         cluster: ClusterId,
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>> {
-        let request = proto::DeleteBlocksRequest { cluster: cluster.to_vec(), blocks: references(copies) };
+        let (store, incarnation) = view.node(node)?.store.expect("it registered");
+        let request = proto::DeleteBlocksRequest {
+            cluster: cluster.to_vec(),
+            blocks: references(copies),
+            store: store.to_vec(),
+            incarnation: incarnation.0,
+        };
         let reply = answer(node, self.node(node).delete_blocks(Request::new(request)).await)?;
         assert!(reply.refused.is_empty(), "the double refuses nothing");
         Ok(Vec::new())

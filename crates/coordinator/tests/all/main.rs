@@ -5,6 +5,7 @@
 
 mod catalog;
 mod in_process;
+mod incarnations;
 mod letting_go;
 mod life_of_an_object;
 mod power_cuts;

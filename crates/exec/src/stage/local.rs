@@ -19,6 +19,7 @@ const CHUNK: u64 = CHUNK_BYTES as u64;
 /// The rows that one `Local` input brings.
 pub struct LocalBlock {
     block: BlockId,
+    generation: u64,
     node: Peer,
     source: Box<dyn BlockSource>,
     store: Arc<dyn BlockStore>,
@@ -51,7 +52,7 @@ impl LocalBlock {
         read: &BlockRead,
         symbols: &[u16],
     ) -> Result<LocalBlock, Fault> {
-        let StoredCopy { block, stored_bytes, .. } = read.copy;
+        let StoredCopy { block, generation, stored_bytes } = read.copy;
         let source = store.open(read).map_err(|f| f.about(block).suspecting(node, node))?;
         if source.stored_bytes() != stored_bytes {
             let what = format!("{} bytes are stored, the plan says {stored_bytes}", source.stored_bytes());
@@ -71,7 +72,18 @@ impl LocalBlock {
             .collect();
         let slice_bytes = u64::from(geometry.slice_bytes);
         let check_on_read = header.verify && slice_bytes < CHUNK;
-        Ok(LocalBlock { block, node, source, store, rows, slice_bytes, check_on_read, read_bytes: 0 })
+        let read_bytes = 0;
+        Ok(LocalBlock {
+            block,
+            generation,
+            node,
+            source,
+            store,
+            rows,
+            slice_bytes,
+            check_on_read,
+            read_bytes,
+        })
     }
 
     /// Tells the disk what is coming.
@@ -193,7 +205,7 @@ impl LocalBlock {
 
     /// The fault for a chunk of a row that differs from its sidecar.
     pub fn corrupt(&self, row: usize, chunk: u64) -> Fault {
-        self.store.report_corrupt(self.block);
+        self.store.report_corrupt(self.block, self.generation);
         let offset = self.rows[row].base + chunk * CHUNK;
         Fault::new(Cause::CorruptBlock, format!("the bytes at {offset} differ from the sidecar"))
             .about(self.block)

@@ -7,7 +7,7 @@ use crate::prove::Proved;
 use crate::validate;
 use core::ops::{Deref, Range};
 use core::time::Duration;
-use model::{BlockId, Cause, Fault, Part, Peer, StoredCopy, Sums, Token};
+use model::{BlockId, Cause, Fault, Part, Peer, Stamp, StoredCopy, Sums, Token};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What binds a flow to the world. Every member that a [`Local`](Input::Local) input names needs a block, every
@@ -75,6 +75,8 @@ pub struct BlockWrite {
     pub part: Option<Part>,
     /// The note of its stripe ([`model::note`]); empty for a block of none.
     pub note: Vec<u8>,
+    /// The change of the catalog that noted the copy.
+    pub birth: Stamp,
 }
 
 /// An edge, bound.

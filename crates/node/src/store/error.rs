@@ -22,15 +22,23 @@ pub enum StoreError {
         /// What is wrong with it.
         damage: Damage,
     },
-    /// A newer copy of the block is stored already.
-    #[error("block {block} generation {generation} is older than the stored generation {stored}")]
-    Stale {
+    /// Exactly this copy is stored already, and with other bytes. It stays.
+    #[error("generation {generation} of block {block} is stored already, and it has other bytes")]
+    Exists {
         /// The block.
         block: BlockId,
-        /// The refused generation.
+        /// The generation.
         generation: u64,
-        /// The stored one.
-        stored: u64,
+    },
+    /// The block does not fit beside what is stored, what is being written, and the reserve.
+    #[error("block {block}: {wanted_bytes} bytes are wanted, {free_bytes} can still be taken")]
+    NoRoom {
+        /// The block.
+        block: BlockId,
+        /// What it takes, its sidecar included.
+        wanted_bytes: u64,
+        /// What there is, the reserve and what open writers will still write taken off.
+        free_bytes: u64,
     },
     /// Bytes came that do not fit to what was written before: out of order within a chunk, or a second time.
     #[error("block {block}: the bytes at {offset} came out of order or twice")]
@@ -107,10 +115,17 @@ pub enum StoreError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A sidecar of a version that this program does not know. What it says cannot be judged, so nothing may rest on it.
+    /// A store of a version that this program does not know: nothing in it can be judged.
+    #[error("the block store is of version {found}, this program reads versions 1 and 2: start {reader}")]
+    UnknownStore {
+        /// The version found.
+        found: String,
+        /// Which program reads it.
+        reader: String,
+    },
+    /// A sidecar of a version that this program does not know. The copy cannot be judged: it is neither damaged nor absent.
     #[error(
-        "the sidecar of block {block} has version {found}, this program knows {known}: start the version that wrote it; \
-         if none did, the file is damaged: move it and its block out of the store"
+        "the sidecar of block {block} has version {found}, this program knows {known}: the version that wrote it reads it"
     )]
     UnknownVersion {
         /// The block.
@@ -120,11 +135,13 @@ pub enum StoreError {
         /// What this program reads.
         known: String,
     },
-    /// A block of which only one of the two files is there. It is no copy, and it is kept.
-    #[error("block {block} has no sidecar: which copy its data are cannot be told, and they are kept")]
+    /// Only one of the copy's two files is there. It is no copy, and it is kept.
+    #[error("half of generation {generation} of block {block} lies here, and it is kept")]
     Half {
         /// The block.
         block: BlockId,
+        /// The generation.
+        generation: u64,
     },
     /// The folder belongs to another node.
     #[error("the block store belongs to {found}, not to {expected}")]

@@ -1,68 +1,147 @@
 //! The file that says whose store a folder is. Text, so that an operator can read it:
 //!
 //! ```text
-//! stripeline-store 1
+//! stripeline-store 2
+//! program 0.1.0                                    (the last that wrote it)
 //! node 7
-//! cluster 00112233445566778899aabbccddeeff        ("none" before the node has joined one)
+//! store ffeeddccbbaa99887766554433221100           (which store it is, for good)
+//! cluster 00112233445566778899aabbccddeeff         ("none" before the node has joined one)
+//! accepted 0123456789abcdef                        (the word of the start that was last welcomed; or "none")
+//! tried 00000000000000aa 00000000000000bb          (those of the starts since that asked to be; or "none")
 //! crc32c f097421e                                  (of the lines above)
 //! ```
 
 use super::names::remove_if_there;
 use super::{Result, StoreError};
 use disk::{Disk, DiskError, SyncPoint};
-use model::{ClusterId, NodeId};
+use model::{ClusterId, Incarnation, NodeId, StoreId};
 use std::fmt::Write;
 use std::path::Path;
 use wire::frame::crc32c;
 
 const FILE: &str = "identity";
 const NEW_FILE: &str = "identity.new";
-const VERSION_LINE: &str = "stripeline-store 1";
+
+/// The first line, before the version.
+const MAGIC: &str = "stripeline-store ";
+const VERSION: &str = "2";
+const VERSION_1: &str = "1";
+
+/// The version of the program, so that another one can say which program reads the store.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// Longer than any identity; more is not read.
 const MAX_IDENTITY_BYTES: u64 = 1024;
 
-/// Whose store it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Starts that are remembered though nobody welcomed them. Each asked a coordinator that answered, and then died before it
+/// could note the answer: more than a few in a row are none of a healthy machine, and the oldest is forgotten.
+const MAX_TRIED: usize = 16;
+
+/// Whose store it is, which one, and the words of its starts.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// The node.
     pub node: NodeId,
+    /// The store, for good.
+    pub store: StoreId,
     /// Its cluster, once it has joined one.
     pub cluster: Option<ClusterId>,
+    /// The start that a coordinator last welcomed, as far as is known here.
+    pub accepted: Option<Incarnation>,
+    /// Starts since that asked to be: one of them may have been welcomed, and have died before it noted so.
+    pub tried: Vec<Incarnation>,
+}
+
+/// An identity file of a version that is read.
+pub(super) enum Loaded {
+    /// Of the present one.
+    Current(Identity),
+    /// Of version 1, which knew no stores.
+    Version1 {
+        /// The node.
+        node: NodeId,
+        /// Its cluster.
+        cluster: Option<ClusterId>,
+    },
+}
+
+impl Loaded {
+    pub(super) fn node(&self) -> NodeId {
+        match self {
+            Loaded::Current(identity) => identity.node,
+            Loaded::Version1 { node, .. } => *node,
+        }
+    }
 }
 
 impl Identity {
+    /// Of a store that never started.
+    pub(super) fn new(node: NodeId, store: StoreId) -> Identity {
+        Identity { node, store, cluster: None, accepted: None, tried: Vec::new() }
+    }
+
+    /// The same after a start that asks to be welcomed.
+    pub(super) fn with_tried(&self, word: Incarnation) -> Identity {
+        let mut tried = self.tried.clone();
+        tried.push(word);
+        tried.drain(..tried.len().saturating_sub(MAX_TRIED));
+        Identity { tried, ..self.clone() }
+    }
+
     fn encode(&self) -> String {
-        let cluster = self.cluster.map_or("none".to_owned(), |cluster| cluster.to_string());
-        let mut text = format!("{VERSION_LINE}\nnode {}\ncluster {cluster}\n", self.node.0);
+        let Identity { node, store, cluster, accepted, tried } = self;
+        let cluster = cluster.map_or("none".to_owned(), |cluster| cluster.to_string());
+        let words = |words: &[Incarnation]| match words {
+            [] => "none".to_owned(),
+            words => words.iter().map(|word| format!("{:016x}", word.0)).collect::<Vec<_>>().join(" "),
+        };
+        let (accepted, tried) = (words(accepted.as_slice()), words(tried));
+        let mut text = format!(
+            "{MAGIC}{VERSION}\nprogram {PROGRAM}\nnode {}\nstore {store}\ncluster {cluster}\naccepted {accepted}\ntried {tried}\n",
+            node.0
+        );
         let crc = crc32c(text.as_bytes());
         // Writing to a String cannot fail.
         let _ = writeln!(text, "crc32c {crc:08x}");
         text
     }
 
-    fn decode(text: &str) -> Result<Self> {
+    fn decode(text: &str) -> Result<Loaded> {
         let bad = |why| StoreError::BadIdentity { why };
-        if text.lines().next() != Some(VERSION_LINE) {
-            return Err(bad("it is not of version 1"));
+        let version = text.lines().next().and_then(|line| line.strip_prefix(MAGIC));
+        let version = version.ok_or(bad("it does not begin like one"))?;
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let is_number = version.parse::<u32>().is_ok_and(|number| number.to_string() == version);
+        if is_number && ![VERSION, VERSION_1].contains(&version) {
+            let reader = match field("program ") {
+                Some(program) => format!("the program that wrote it, stripeline {program}, or a later one"),
+                None => "the program that wrote it, or a later one".to_owned(),
+            };
+            return Err(StoreError::UnknownStore { found: version.to_owned(), reader });
         }
         let body_bytes = text.find("crc32c ").ok_or(bad("its checksum is missing"))?;
         let (body, crc) = text.split_at(body_bytes);
         if crc != format!("crc32c {:08x}\n", crc32c(body.as_bytes())) {
             return Err(bad("its checksum does not hold"));
         }
-        let field = |name: &str| body.lines().find_map(|line| line.strip_prefix(name));
         let node = field("node ").and_then(|node| node.parse().ok()).ok_or(bad("it names no node"))?;
+        let node = NodeId(node);
         let cluster = match field("cluster ") {
             Some("none") => None,
             Some(id) => Some(id.parse().map_err(|_| bad("it names no cluster"))?),
             None => return Err(bad("it names no cluster")),
         };
-        Ok(Self { node: NodeId(node), cluster })
+        if version == VERSION_1 {
+            return Ok(Loaded::Version1 { node, cluster });
+        }
+        let store = field("store ").and_then(|store| store.parse().ok()).ok_or(bad("it names no store"))?;
+        let accepted = field("accepted ").and_then(words).ok_or(bad("its accepted word is none"))?;
+        let tried = field("tried ").and_then(words).ok_or(bad("its tried words are none"))?;
+        Ok(Loaded::Current(Identity { node, store, cluster, accepted: accepted.first().copied(), tried }))
     }
 
     /// Reads it; [`StoreError::NotFormatted`] if there is none.
-    pub(super) fn load(disk: &dyn Disk) -> Result<Self> {
+    pub(super) fn load(disk: &dyn Disk) -> Result<Loaded> {
         let file = disk.open(Path::new(FILE)).map_err(|error| match error {
             DiskError::NotFound { .. } => StoreError::NotFormatted,
             other => other.into(),
@@ -85,33 +164,80 @@ impl Identity {
     }
 }
 
+fn words(text: &str) -> Option<Vec<Incarnation>> {
+    let word = |digits: &str| u64::from_str_radix(digits, 16).ok().map(Incarnation);
+    if text == "none" { Some(Vec::new()) } else { text.split(' ').map(word).collect() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GOLDEN: &str =
+    const GOLDEN_V1: &str =
         "stripeline-store 1\nnode 7\ncluster 00112233445566778899aabbccddeeff\ncrc32c f097421e\n";
 
+    const CLUSTER: ClusterId = ClusterId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
+
+    /// As it is, but for the checksum; `program` changes with each release.
+    fn golden() -> String {
+        let body = format!(
+            "stripeline-store 2\nprogram {PROGRAM}\nnode 7\nstore ffeeddccbbaa99887766554433221100\n\
+             cluster 00112233445566778899aabbccddeeff\naccepted 0123456789abcdef\n\
+             tried 00000000000000aa 00000000000000bb\n"
+        );
+        let crc = crc32c(body.as_bytes());
+        format!("{body}crc32c {crc:08x}\n")
+    }
+
+    fn identity() -> Identity {
+        Identity {
+            node: NodeId(7),
+            store: StoreId(0xffee_ddcc_bbaa_9988_7766_5544_3322_1100),
+            cluster: Some(CLUSTER),
+            accepted: Some(Incarnation(0x0123_4567_89ab_cdef)),
+            tried: vec![Incarnation(0xaa), Incarnation(0xbb)],
+        }
+    }
+
     #[test]
-    fn the_format_is_stable() {
-        let identity =
-            Identity { node: NodeId(7), cluster: Some(ClusterId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff)) };
-        assert_eq!(identity.encode(), GOLDEN);
-        assert_eq!(Identity::decode(GOLDEN).unwrap(), identity);
-        let alone = Identity { node: NodeId(u32::MAX), cluster: None };
-        assert_eq!(Identity::decode(&alone.encode()).unwrap(), alone);
+    fn the_format_is_stable_and_the_one_before_is_read() {
+        assert_eq!(identity().encode(), golden());
+        assert!(matches!(Identity::decode(&golden()), Ok(Loaded::Current(it)) if it == identity()));
+        let alone = Identity::new(NodeId(u32::MAX), StoreId(1));
+        assert!(matches!(Identity::decode(&alone.encode()), Ok(Loaded::Current(it)) if it == alone));
+        let old = Identity::decode(GOLDEN_V1);
+        assert!(matches!(old, Ok(Loaded::Version1 { node: NodeId(7), cluster: Some(CLUSTER) })));
+    }
+
+    #[test]
+    fn an_unknown_version_is_named_with_the_program_that_reads_it() {
+        let later = golden().replace("stripeline-store 2", "stripeline-store 3").replace(PROGRAM, "9.8.7");
+        let Err(refused @ StoreError::UnknownStore { .. }) = Identity::decode(&later) else { panic!() };
+        let said = refused.to_string();
+        assert!(said.contains("version 3") && said.contains("stripeline 9.8.7"), "{said}");
+        assert!(matches!(Identity::decode("stripeline-store 4\n"), Err(StoreError::UnknownStore { .. })));
+    }
+
+    #[test]
+    fn only_the_latest_starts_that_nobody_welcomed_are_kept() {
+        let tried = (0..40).fold(identity(), |identity, word| identity.with_tried(Incarnation(word))).tried;
+        assert_eq!(tried, (40 - MAX_TRIED as u64..40).map(Incarnation).collect::<Vec<_>>());
+        let longest = Identity { tried, ..identity() }.encode();
+        assert!(longest.len() as u64 <= MAX_IDENTITY_BYTES, "{}", longest.len());
     }
 
     #[test]
     fn every_cut_and_every_flipped_bit_is_noticed() {
-        for end in 0..GOLDEN.len() {
-            assert!(Identity::decode(&GOLDEN[..end]).is_err(), "{end}");
-        }
-        for bit in 0..GOLDEN.len() * 8 {
-            let mut bytes = GOLDEN.as_bytes().to_vec();
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            let decoded = std::str::from_utf8(&bytes).ok().map(Identity::decode);
-            assert!(!matches!(decoded, Some(Ok(_))), "{bit}");
+        for golden in [golden().as_str(), GOLDEN_V1] {
+            for end in 0..golden.len() {
+                assert!(Identity::decode(&golden[..end]).is_err(), "{end}");
+            }
+            for bit in 0..golden.len() * 8 {
+                let mut bytes = golden.as_bytes().to_vec();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let decoded = std::str::from_utf8(&bytes).ok().map(Identity::decode);
+                assert!(!matches!(decoded, Some(Ok(_))), "{bit}");
+            }
         }
     }
 }

@@ -1,51 +1,65 @@
-//! What is stored.
+//! What is stored, by its names: an inventory opens no block.
 
-use super::names::pairs;
-use super::{Folder, Result, Store};
-use model::StoredCopy;
+use super::names::{CopyId, Found, found};
+use super::{Result, Store};
 
 /// How much is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
-    /// Blocks.
+    /// Copies of blocks.
     pub blocks: u64,
     /// Their bytes, sidecars not counted.
     pub stored_bytes: u64,
-    /// Data without a sidecar and sidecars without data, when the store was opened.
+    /// Data without a sidecar and sidecars without data, when the store was opened and as far as is known since.
     pub half_blocks: u64,
 }
 
+/// What one of the store's folders holds.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Listing {
+    /// Copies of which both files are there, in the order of their ids. Whether they are sound is not known: an inventory
+    /// opens nothing.
+    pub copies: Vec<CopyId>,
+    /// Names that say nothing for sure.
+    pub unjudged: Vec<Unjudged>,
+}
+
+/// A name that cannot be judged.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Unjudged {
+    /// Only the data of this copy are there, its sidecar is not.
+    Data(CopyId),
+    /// Only the sidecar of this copy is there.
+    Sidecar(CopyId),
+    /// No copy has such a name.
+    Strange(String),
+}
+
 impl Store {
-    /// Number and length of the blocks, as counted when the store was opened and kept since; no disk access.
+    /// Number and length of the copies, as counted when the store was opened and kept since; no disk access.
     pub fn usage(&self) -> Usage {
         *self.folder.names.usage()
     }
 
-    /// All blocks in the order of their ids, a folder at a time, without a lock: what is written or deleted meanwhile
-    /// may or may not be listed. A block whose sidecar or length is wrong comes as [`StoreError::Corrupt`]; other
-    /// errors mean that a part of the list is missing.
-    ///
-    /// [`StoreError::Corrupt`]: super::StoreError::Corrupt
-    pub fn list(&self) -> impl Iterator<Item = Result<StoredCopy>> + Send + use<> {
+    /// Everything, a folder at a time, without a lock: what is written or deleted meanwhile may or may not be listed. Each
+    /// step holds one folder's names and one descriptor. An error means that a folder is missing from the list.
+    pub fn list(&self) -> impl Iterator<Item = Result<Listing>> + Send + use<> {
         let store = self.clone();
-        (0..=u8::MAX).flat_map(move |first_byte| list_folder(&store.folder, first_byte))
+        (0..=u8::MAX).map(move |first_byte| store.list_folder(first_byte))
     }
-}
 
-fn list_folder(folder: &Folder, first_byte: u8) -> Vec<Result<StoredCopy>> {
-    let pairs = match pairs(folder.disk.as_ref(), first_byte) {
-        Ok(pairs) => pairs,
-        Err(error) => return vec![Err(error)],
-    };
-    pairs
-        .into_iter()
-        .filter(|(_, pair)| pair.data && pair.sidecar)
-        .map(|(block, _)| {
-            let (sidecar, _) = folder.names.open(folder.disk.as_ref(), block)?;
-            let (generation, stored_bytes) = (sidecar.meta.generation, sidecar.meta.stored_bytes);
-            Ok(StoredCopy { block, generation, stored_bytes })
-        })
-        // Deleted since the folder was listed.
-        .filter(|listed| !matches!(listed, Err(super::StoreError::NotFound { .. })))
-        .collect()
+    /// The blocks whose ids begin with that byte.
+    pub fn list_folder(&self, first_byte: u8) -> Result<Listing> {
+        let Found { pairs, strange } = found(self.folder.disk.as_ref(), first_byte)?;
+        let mut listing = Listing::default();
+        for (copy, pair) in pairs {
+            match (pair.data, pair.sidecar) {
+                (true, true) => listing.copies.push(copy),
+                (true, false) => listing.unjudged.push(Unjudged::Data(copy)),
+                _ => listing.unjudged.push(Unjudged::Sidecar(copy)),
+            }
+        }
+        listing.unjudged.extend(strange.into_iter().map(Unjudged::Strange));
+        Ok(listing)
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::Digest;
 use gf::{FINGERPRINT_BYTES, Fingerprint};
-use model::{BlockId, Part};
+use model::{BlockId, Part, Stamp, Term};
 use serde::{Deserialize, Serialize};
 
 /// A stored block.
@@ -13,6 +13,8 @@ pub struct BlockMeta {
     pub block: BlockId,
     /// Distinguishes copies of one id that were written at different times.
     pub generation: u64,
+    /// The change of the catalog that noted the copy; none ([`Stamp::default`]) in sidecars of version 2.
+    pub birth: Stamp,
     /// Length of the data file.
     pub stored_bytes: u64,
     /// BLAKE3 of the data file.
@@ -32,6 +34,8 @@ pub struct BlockMeta {
 /// What whoever writes a block knows about it; the rest of [`BlockMeta`] comes from the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewBlock {
+    /// The change of the catalog that noted the copy.
+    pub birth: Stamp,
     /// Length of the block.
     pub stored_bytes: u64,
     /// Symbols per block (α).
@@ -52,6 +56,8 @@ type Parts = [[u8; 32]; FINGERPRINT_BYTES / 32];
 pub(super) struct Form {
     block: [u8; 16],
     generation: u64,
+    /// Number and word of the term, the change in it.
+    birth: (u64, u64, u64),
     stored_bytes: u64,
     digest: Digest,
     fingerprint: Parts,
@@ -62,6 +68,48 @@ pub(super) struct Form {
     note: Vec<u8>,
 }
 
+/// As version 2 stored it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FormV2 {
+    block: [u8; 16],
+    generation: u64,
+    stored_bytes: u64,
+    digest: Digest,
+    fingerprint: Parts,
+    alpha: u16,
+    symbol_bytes: u64,
+    part: Option<(String, u64, u64, bool)>,
+    note: Vec<u8>,
+}
+
+#[cfg(test)]
+impl FormV2 {
+    /// Of a block of one symbol that belongs to nothing.
+    pub(super) fn of(
+        block: BlockId,
+        generation: u64,
+        stored_bytes: u64,
+        digest: Digest,
+        print: &Fingerprint,
+    ) -> FormV2 {
+        let (block, symbol_bytes) = (block.to_bytes(), stored_bytes);
+        let mut fingerprint = Parts::default();
+        fingerprint.as_flattened_mut().copy_from_slice(print.as_bytes());
+        let (alpha, part, note) = (1, None, Vec::new());
+        FormV2 { block, generation, stored_bytes, digest, fingerprint, alpha, symbol_bytes, part, note }
+    }
+}
+
+impl From<FormV2> for BlockMeta {
+    fn from(old: FormV2) -> BlockMeta {
+        let FormV2 { block, generation, stored_bytes, digest, fingerprint, alpha, symbol_bytes, part, note } =
+            old;
+        let birth = (0, 0, 0);
+        Form { block, generation, birth, stored_bytes, digest, fingerprint, alpha, symbol_bytes, part, note }
+            .into()
+    }
+}
+
 impl From<&BlockMeta> for Form {
     fn from(meta: &BlockMeta) -> Form {
         let mut fingerprint = Parts::default();
@@ -70,6 +118,7 @@ impl From<&BlockMeta> for Form {
         Form {
             block: meta.block.to_bytes(),
             generation: meta.generation,
+            birth: (meta.birth.term.number, meta.birth.term.word, meta.birth.change),
             stored_bytes: meta.stored_bytes,
             digest: meta.digest,
             fingerprint,
@@ -86,9 +135,11 @@ impl From<Form> for BlockMeta {
         let mut fingerprint = [0; FINGERPRINT_BYTES];
         fingerprint.copy_from_slice(form.fingerprint.as_flattened());
         let part = |(name, version, offset, last)| Part { name, version, offset, last };
+        let (number, word, change) = form.birth;
         BlockMeta {
             block: BlockId(u128::from_be_bytes(form.block)),
             generation: form.generation,
+            birth: Stamp { term: Term { number, word }, change },
             stored_bytes: form.stored_bytes,
             digest: form.digest,
             fingerprint: Fingerprint::from_bytes(fingerprint),

@@ -1,17 +1,19 @@
 //! The native block store: blocks are plain files that `cp`, `cmp` and `b3sum` understand.
 //!
 //! ```text
-//!   <folder>/identity                 whose store it is
-//!            lock                     held while a process uses it
-//!            tmp/                     files without a final name; emptied on opening
-//!            blocks/3f/3f…9c          a block's bytes (the folder is the id's first two digits)
-//!            blocks/3f/3f…9c.meta     its sidecar: who it is; checksum and fingerprint of every chunk
+//!   <folder>/identity                   whose store it is, which one, and its starts
+//!            lock                       held while a process uses it
+//!            tmp/                       files without a final name; emptied on opening
+//!            blocks/3f/3f…9c.2          the bytes of generation 2 of a block (the folder is the id's first two digits)
+//!            blocks/3f/3f…9c.2.meta     its sidecar: who it is; checksum and fingerprint of every chunk
 //! ```
 //!
 //! What holds, whatever happens:
-//! - a block exists if both names do; either alone is no copy: it is counted, told and kept;
+//! - a copy exists if both names do; either alone is no copy: it is counted, told and kept;
 //! - both names exist only after the contents of both are durable, and both belong to the same write;
-//! - after [`BlockWriter::finish`] returned, the block survives a power cut; before, it exists whole or not at all.
+//! - a new copy of a block lies beside the old ones: nothing is ever replaced in place;
+//! - after [`BlockWriter::finish`] returned, the copy survives a power cut; before, it exists whole or not at all;
+//! - inventories and deletions go by names alone: they open no file.
 //!
 //! All calls block; async callers run them where blocking is allowed.
 
@@ -19,8 +21,10 @@ mod error;
 mod identity;
 mod inventory;
 mod meta;
+mod migrate;
 mod names;
 mod reader;
+mod room;
 mod scrub;
 mod sidecar;
 mod temp;
@@ -31,19 +35,23 @@ mod tests;
 
 pub use error::{Damage, Result, StoreError};
 pub use identity::Identity;
-pub use inventory::Usage;
+pub use inventory::{Listing, Unjudged, Usage};
 pub use meta::{BlockMeta, NewBlock};
+pub use names::CopyId;
 pub use reader::BlockReader;
+pub use room::RESERVE_BYTES;
 pub use scrub::Verdict;
 pub use sidecar::{ChunkEntry, ENTRY_BYTES, MAX_META_BYTES, chunks_of};
 pub use writer::{BlockWriter, Staged};
 
 use disk::{Disk, DiskError, LockGuard, SyncPoint};
-use model::{BlockId, ClusterId, NodeId};
+use identity::Loaded;
+use model::{BlockId, ClusterId, Incarnation, NodeId, StoreId};
 use names::{BLOCKS, Names, folder_path};
+use room::Room;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// BLAKE3 of a block's bytes.
 pub type Digest = [u8; 32];
@@ -62,6 +70,9 @@ struct Folder {
     disk: Arc<dyn Disk>,
     names: Names,
     identity: Mutex<Identity>,
+    /// Of this start.
+    incarnation: Incarnation,
+    room: Arc<Room>,
     /// Names the next temporary file.
     temps: AtomicU64,
     _lock: LockGuard,
@@ -74,7 +85,9 @@ impl Store {
         let _lock = lock(disk.as_ref())?;
         match Identity::load(disk.as_ref()) {
             Err(StoreError::NotFormatted) => {}
-            Ok(_) | Err(StoreError::BadIdentity { .. }) => return Err(StoreError::AlreadyFormatted),
+            Ok(_) | Err(StoreError::BadIdentity { .. } | StoreError::UnknownStore { .. }) => {
+                return Err(StoreError::AlreadyFormatted);
+            }
             Err(error) => return Err(error),
         }
         make_folder(disk.as_ref(), Path::new(temp::FOLDER))?;
@@ -88,80 +101,127 @@ impl Store {
         }
         disk.sync_folder(Path::new(BLOCKS), SyncPoint::FormatFolders)?;
         disk.sync_folder(Path::new(""), SyncPoint::FormatFolders)?;
-        Identity { node, cluster: None }.save(disk.as_ref())
+        Identity::new(node, StoreId(rand::random())).save(disk.as_ref())
     }
 
-    /// Opens the store of `node`, removes temporary files that a crash left, and makes durable what is there.
+    /// Opens the store of `node`, removes temporary files that a crash left, and makes durable what is there. A store of an
+    /// older version becomes one of this version. This start of it has a word of its own from here on.
+    ///
+    /// `reserve_bytes` of the disk are never given to blocks.
     ///
     /// Errors: [`StoreError::NotFormatted`], [`StoreError::WrongNode`], [`StoreError::BadIdentity`],
-    /// [`StoreError::InUse`], [`StoreError::UnknownVersion`].
-    pub fn open(disk: Arc<dyn Disk>, node: NodeId) -> Result<Self> {
+    /// [`StoreError::UnknownStore`], [`StoreError::InUse`].
+    pub fn open(disk: Arc<dyn Disk>, node: NodeId, reserve_bytes: u64) -> Result<Self> {
         // Before the lock: a folder that is no store is not touched.
         Identity::load(disk.as_ref())?;
         let lock = lock(disk.as_ref())?;
-        let identity = Identity::load(disk.as_ref())?;
-        if identity.node != node {
-            return Err(StoreError::WrongNode { expected: node, found: identity.node });
+        let loaded = Identity::load(disk.as_ref())?;
+        let found = loaded.node();
+        if found != node {
+            return Err(StoreError::WrongNode { expected: node, found });
         }
         // The process that made the name may have died before it synced it.
         disk.sync_folder(Path::new(""), SyncPoint::FormatFolder)?;
         for entry in disk.list(Path::new(temp::FOLDER))? {
             disk.remove(&Path::new(temp::FOLDER).join(entry.name))?;
         }
+        let identity = match loaded {
+            Loaded::Current(identity) => identity,
+            Loaded::Version1 { node, cluster } => {
+                migrate::name_generations(disk.as_ref())?;
+                let identity = Identity { cluster, ..Identity::new(node, StoreId(rand::random())) };
+                identity.save(disk.as_ref())?;
+                identity
+            }
+        };
         let names = Names::load(disk.as_ref())?;
-        let folder =
-            Folder { disk, names, identity: Mutex::new(identity), temps: AtomicU64::new(0), _lock: lock };
+        let folder = Folder {
+            disk,
+            names,
+            identity: Mutex::new(identity),
+            incarnation: Incarnation(rand::random()),
+            room: Arc::new(Room::new(reserve_bytes)),
+            temps: AtomicU64::new(0),
+            _lock: lock,
+        };
         Ok(Self { folder: Arc::new(folder) })
     }
 
-    /// Whose store it is.
+    fn locked_identity(&self) -> MutexGuard<'_, Identity> {
+        self.folder.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose store it is, which one, and the words of its starts.
     pub fn identity(&self) -> Identity {
-        *self.folder.identity.lock().unwrap_or_else(PoisonError::into_inner)
+        self.locked_identity().clone()
     }
 
-    /// Records, durably and for good, that the store belongs to `cluster`; nothing happens if it does already.
-    /// [`StoreError::WrongCluster`] if it belongs to another.
-    pub fn join(&self, cluster: ClusterId) -> Result<()> {
-        let mut identity = self.folder.identity.lock().unwrap_or_else(PoisonError::into_inner);
-        match identity.cluster {
-            Some(found) if found != cluster => Err(StoreError::WrongCluster { expected: cluster, found }),
-            Some(_) => Ok(()),
-            None => {
-                let joined = Identity { cluster: Some(cluster), ..*identity };
-                joined.save(self.folder.disk.as_ref())?;
-                *identity = joined;
-                Ok(())
-            }
+    /// The word of this start.
+    pub fn incarnation(&self) -> Incarnation {
+        self.folder.incarnation
+    }
+
+    /// Notes, durably, that this start is about to register: should it be accepted and nobody here hear of it, the next
+    /// start can show its word. Returns the identity as it was before.
+    pub fn try_start(&self) -> Result<Identity> {
+        let mut identity = self.locked_identity();
+        let before = identity.clone();
+        let word = self.folder.incarnation;
+        if identity.accepted != Some(word) && !identity.tried.contains(&word) {
+            let tried = identity.with_tried(word);
+            tried.save(self.folder.disk.as_ref())?;
+            *identity = tried;
         }
+        Ok(before)
     }
 
-    /// Begins to write a block. Nothing of it has a final name before [`BlockWriter::finish`].
-    pub fn writer(&self, block: BlockId, generation: u64) -> Result<BlockWriter> {
-        BlockWriter::begin(&self.folder, block, generation)
+    /// Notes, durably, that the coordinator of `cluster` welcomed this start. The store belongs to that cluster for good.
+    /// [`StoreError::WrongCluster`] if it belongs to another.
+    pub fn welcomed(&self, cluster: ClusterId) -> Result<()> {
+        let mut identity = self.locked_identity();
+        if let Some(found) = identity.cluster.filter(|found| *found != cluster) {
+            return Err(StoreError::WrongCluster { expected: cluster, found });
+        }
+        let accepted = Some(self.folder.incarnation);
+        let welcomed = Identity { cluster: Some(cluster), accepted, tried: Vec::new(), ..identity.clone() };
+        if *identity != welcomed {
+            welcomed.save(self.folder.disk.as_ref())?;
+            *identity = welcomed;
+        }
+        Ok(())
     }
 
-    /// Opens a block for reading. The reader sees the same bytes even if the block is deleted or replaced meanwhile.
+    /// Begins to write a copy of `stored_bytes`. Nothing of it has a final name before [`BlockWriter::finish`].
     ///
-    /// Errors: [`StoreError::NotFound`]; [`StoreError::Corrupt`] if its sidecar or length is wrong.
-    pub fn reader(&self, block: BlockId) -> Result<BlockReader> {
-        BlockReader::open(&self.folder, block)
+    /// Errors: [`StoreError::NoRoom`], the disk's.
+    pub fn writer(&self, block: BlockId, generation: u64, stored_bytes: u64) -> Result<BlockWriter> {
+        BlockWriter::begin(&self.folder, CopyId { block, generation }, stored_bytes)
     }
 
-    /// Whether the block is here (not whether it is intact).
-    pub fn contains(&self, block: BlockId) -> Result<bool> {
-        self.folder.names.contains(self.folder.disk.as_ref(), block)
-    }
-
-    /// Removes a copy of a block, durably on return; false if there is none of exactly that generation here.
+    /// Opens a copy for reading. The reader sees the same bytes even if the copy is deleted meanwhile.
     ///
-    /// Errors: whatever keeps the store from knowing which copy it has; nothing is removed then.
+    /// Errors: [`StoreError::NotFound`]; [`StoreError::Corrupt`] if its sidecar or length is wrong;
+    /// [`StoreError::UnknownVersion`].
+    pub fn reader(&self, block: BlockId, generation: u64) -> Result<BlockReader> {
+        BlockReader::open(&self.folder, CopyId { block, generation })
+    }
+
+    /// Whether both files of the copy are here (not whether they are intact).
+    pub fn contains(&self, block: BlockId, generation: u64) -> Result<bool> {
+        self.folder.names.contains(self.folder.disk.as_ref(), CopyId { block, generation })
+    }
+
+    /// Removes exactly this copy, durably on return, and no other of the block; false if nothing of it was here. It goes by
+    /// names and opens nothing, so a damaged copy can go.
+    ///
+    /// Errors: the disk's. Nothing more is removed then, and the order can be repeated.
     pub fn delete(&self, block: BlockId, generation: u64) -> Result<bool> {
-        self.folder.names.delete(self.folder.disk.as_ref(), block, generation)
+        self.folder.names.delete(self.folder.disk.as_ref(), CopyId { block, generation })
     }
 
-    /// Bytes that can still be written, as the disk says.
+    /// Bytes that blocks can still take: what the disk says, the reserve and what is being written taken off.
     pub fn free_bytes(&self) -> Result<u64> {
-        Ok(self.folder.disk.free_bytes()?)
+        self.folder.room.free_bytes(self.folder.disk.as_ref())
     }
 }
 

@@ -1,23 +1,48 @@
-//! The final names of blocks: where they lie, and in which order they come and go.
+//! The final names of copies: where they lie, and how they come and go.
 
 use super::error::reading;
 use super::inventory::Usage;
 use super::sidecar::Sidecar;
 use super::temp::TempFile;
-use super::{BlockMeta, Damage, Digest, Result, StoreError};
+use super::{Damage, Result, StoreError};
 use disk::{Disk, DiskError, DiskFile, SyncPoint};
 use model::BlockId;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The folder of the folders of blocks.
 pub(super) const BLOCKS: &str = "blocks";
 
-const SIDECAR_SUFFIX: &str = ".meta";
+pub(super) const SIDECAR_SUFFIX: &str = ".meta";
 
 /// Folders of blocks, one for each first byte of an id.
 const FOLDERS: usize = 256;
+
+/// A copy in this store. Its text is the name of its data file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CopyId {
+    /// The block.
+    pub block: BlockId,
+    /// Which writing of it.
+    pub generation: u64,
+}
+
+impl fmt::Display for CopyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.block, self.generation)
+    }
+}
+
+impl CopyId {
+    /// From such a text, and from no other that means the same.
+    fn parse(name: &str) -> Option<CopyId> {
+        let (block, generation) = name.split_once('.')?;
+        let copy = CopyId { block: block.parse().ok()?, generation: generation.parse().ok()? };
+        (copy.to_string() == name).then_some(copy)
+    }
+}
 
 /// The folder of the blocks whose ids begin with that byte.
 pub(super) fn folder_path(first_byte: u8) -> PathBuf {
@@ -28,12 +53,12 @@ fn first_byte(block: BlockId) -> u8 {
     block.to_bytes()[0]
 }
 
-pub(super) fn data_path(block: BlockId) -> PathBuf {
-    folder_path(first_byte(block)).join(block.to_string())
+pub(super) fn data_path(copy: CopyId) -> PathBuf {
+    folder_path(first_byte(copy.block)).join(copy.to_string())
 }
 
-pub(super) fn sidecar_path(block: BlockId) -> PathBuf {
-    folder_path(first_byte(block)).join(format!("{block}{SIDECAR_SUFFIX}"))
+pub(super) fn sidecar_path(copy: CopyId) -> PathBuf {
+    folder_path(first_byte(copy.block)).join(format!("{copy}{SIDECAR_SUFFIX}"))
 }
 
 /// Guards the pairs of names: who changes a pair holds its folder's lock for writing, who opens one for reading.
@@ -44,27 +69,26 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Syncs every folder and counts what is there. Half a pair is no block, and it is kept: its other half may have been
-    /// moved away by hand. A sidecar of an unknown version ends it ([`StoreError::UnknownVersion`]).
+    /// Syncs every folder and counts what is there, by names and lengths: no file is opened. Half a pair is no copy, and it
+    /// is kept: its other half may have been moved away by hand.
     pub(super) fn load(disk: &dyn Disk) -> Result<Self> {
         let mut usage = Usage::default();
         for first_byte in 0..=u8::MAX {
-            let folder = folder_path(first_byte);
-            for (block, pair) in pairs(disk, first_byte)? {
-                match pair {
-                    Pair { data: true, sidecar: true } => {
-                        check_version(disk, block)?;
-                        usage.blocks += 1;
-                        usage.stored_bytes += disk.len(&data_path(block))?;
-                    }
-                    Pair { data, .. } => {
-                        tracing::warn!(%block, data, "half a block: its data, or its sidecar, are not there");
-                        usage.half_blocks += 1;
-                    }
+            let Found { pairs, strange } = found(disk, first_byte)?;
+            for (copy, pair) in pairs {
+                if !pair.is_whole() {
+                    tracing::warn!(%copy, pair.data, "half a copy: its data, or its sidecar, are not there");
+                    usage.half_blocks += 1;
+                    continue;
                 }
+                usage.blocks += 1;
+                usage.stored_bytes += disk.len(&data_path(copy))?;
+            }
+            for name in strange {
+                tracing::warn!(name, first_byte, "a file that is no block lies among the blocks");
             }
             // Names that an earlier process made may not be durable yet if it died without a power cut.
-            disk.sync_folder(&folder, SyncPoint::BlockFolder)?;
+            disk.sync_folder(&folder_path(first_byte), SyncPoint::BlockFolder)?;
         }
         let folders = std::iter::repeat_with(RwLock::default).take(FOLDERS).collect();
         Ok(Self { folders, usage: Mutex::new(usage) })
@@ -78,134 +102,85 @@ impl Names {
         &self.folders[usize::from(first_byte(block))]
     }
 
-    /// Opens both files of a block; their lengths fit each other and the header holds.
-    pub(super) fn open(&self, disk: &dyn Disk, block: BlockId) -> Result<(Sidecar, Box<dyn DiskFile>)> {
+    /// Opens both files of a copy; their lengths fit each other and the header holds.
+    pub(super) fn open(&self, disk: &dyn Disk, copy: CopyId) -> Result<(Sidecar, Box<dyn DiskFile>)> {
+        let block = copy.block;
         let (sidecar, data) = {
             let _guard = self.folder(block).read().unwrap_or_else(PoisonError::into_inner);
-            let data = disk.open(&data_path(block)).map_err(reading(block))?;
-            (disk.open(&sidecar_path(block)).map_err(reading(block))?, data)
+            let data = disk.open(&data_path(copy)).map_err(reading(block))?;
+            (disk.open(&sidecar_path(copy)).map_err(reading(block))?, data)
         };
-        let sidecar = load_fitting(sidecar, block, data.len().map_err(reading(block))?)?;
-        Ok((sidecar, data))
+        let sidecar = Sidecar::load(sidecar, copy)?;
+        let (stored, found) = (sidecar.meta.stored_bytes, data.len().map_err(reading(block))?);
+        match stored == found {
+            true => Ok((sidecar, data)),
+            false => Err(StoreError::Corrupt { block, damage: Damage::Length { stored, found } }),
+        }
     }
 
-    pub(super) fn contains(&self, disk: &dyn Disk, block: BlockId) -> Result<bool> {
-        let _guard = self.folder(block).read().unwrap_or_else(PoisonError::into_inner);
-        Ok(disk.exists(&data_path(block))? && disk.exists(&sidecar_path(block))?)
+    pub(super) fn contains(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
+        let _guard = self.folder(copy.block).read().unwrap_or_else(PoisonError::into_inner);
+        Ok(pair(disk, copy)?.is_whole())
     }
 
-    /// Gives a block its names, both files being durable under temporary ones (FLOW.md, "Order of writes"). A copy of
-    /// an older or the same generation is replaced.
+    /// Gives a copy its names, both files being durable under temporary ones (FLOW.md, "Order of writes"). Names that are
+    /// taken stay whose they are.
     pub(super) fn commit(
         &self,
         disk: &dyn Disk,
-        meta: &BlockMeta,
+        copy: CopyId,
+        stored_bytes: u64,
         sidecar: TempFile,
         data: TempFile,
     ) -> Result<()> {
-        let block = meta.block;
+        let CopyId { block, generation } = copy;
         {
             let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
-            let kept = self.make_way(disk, meta)?;
-            let named = sidecar.rename(&sidecar_path(block)).and_then(|()| data.rename(&data_path(block)));
-            if let Err(error) = named {
-                if !kept {
-                    // The names were free before: half a pair is this writer's own.
-                    let _ = self.remove_both(disk, block);
-                }
+            match pair(disk, copy)? {
+                Pair { data: false, sidecar: false } => {}
+                Pair { data: true, sidecar: true } => return Err(StoreError::Exists { block, generation }),
+                Pair { .. } => return Err(StoreError::Half { block, generation }),
+            }
+            sidecar.rename(&sidecar_path(copy))?;
+            if let Err(error) = data.rename(&data_path(copy)) {
+                // The names were free before: this half is the writer's own.
+                let _ = disk.remove(&sidecar_path(copy));
                 return Err(error);
             }
             let mut usage = self.usage();
-            if !kept {
-                usage.blocks += 1;
-                usage.stored_bytes += meta.stored_bytes;
-            }
+            usage.blocks += 1;
+            usage.stored_bytes += stored_bytes;
         }
-        Ok(disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockFolder)?)
+        self.sync(disk, copy, SyncPoint::BlockFolder)
     }
 
-    /// Sees to it that new files can take a block's names. The same bytes need nothing: any mix of the two pairs is
-    /// whole and right, and the block is never absent. Other bytes are first removed durably, or a power cut could
-    /// leave the data of one copy beside the sidecar of the other. Returns whether the names are still there.
-    fn make_way(&self, disk: &dyn Disk, meta: &BlockMeta) -> Result<bool> {
-        let block = meta.block;
-        match self.stored(disk, block) {
-            Ok((generation, _)) if generation > meta.generation => {
-                Err(StoreError::Stale { block, generation: meta.generation, stored: generation })
-            }
-            Ok((_, digest)) if digest == meta.digest => Ok(true),
-            Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Corrupt { .. }) => {
-                if self.remove_both(disk, block)? {
-                    disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockReplaced)?;
-                }
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
+    /// Makes the names in a copy's folder durable.
+    pub(super) fn sync(&self, disk: &dyn Disk, copy: CopyId, point: SyncPoint) -> Result<()> {
+        Ok(disk.sync_folder(&folder_path(first_byte(copy.block)), point)?)
     }
 
-    /// Generation and digest of the stored copy; the folder's lock is held.
-    fn stored(&self, disk: &dyn Disk, block: BlockId) -> Result<(u64, Digest)> {
-        let found = disk.len(&data_path(block)).map_err(reading(block))?;
-        let meta = load_fitting(disk.open(&sidecar_path(block)).map_err(reading(block))?, block, found)?.meta;
-        Ok((meta.generation, meta.digest))
-    }
-
-    /// Removes whichever names are there; true if any was. The folder's lock is held.
-    fn remove_both(&self, disk: &dyn Disk, block: BlockId) -> Result<bool> {
-        let data_bytes = match disk.len(&data_path(block)) {
-            Ok(bytes) => Some(bytes),
-            Err(DiskError::NotFound { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let had_data = remove_if_there(disk, &data_path(block))?;
-        let had_sidecar = remove_if_there(disk, &sidecar_path(block))?;
-        let mut usage = self.usage();
-        if let (true, true, Some(bytes)) = (had_data, had_sidecar, data_bytes) {
+    /// Removes exactly that copy, or the half of it that is here, by its names: no file is opened, and no other copy of the
+    /// block is touched. Durable on return, even if there was nothing: an earlier removal may not have been synced.
+    pub(super) fn delete(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
+        let _guard = self.folder(copy.block).write().unwrap_or_else(PoisonError::into_inner);
+        let before = pair(disk, copy)?;
+        let bytes = if before.data { disk.len(&data_path(copy))? } else { 0 };
+        remove_if_there(disk, &data_path(copy))?;
+        if before.is_whole() {
+            // The sidecar may refuse to go.
+            let mut usage = self.usage();
             usage.blocks = usage.blocks.saturating_sub(1);
             usage.stored_bytes = usage.stored_bytes.saturating_sub(bytes);
-        } else if had_data || had_sidecar {
+            usage.half_blocks += 1;
+        }
+        remove_if_there(disk, &sidecar_path(copy))?;
+        let was_there = before.data || before.sidecar;
+        if was_there {
+            let mut usage = self.usage();
             usage.half_blocks = usage.half_blocks.saturating_sub(1);
         }
-        Ok(had_data || had_sidecar)
-    }
-
-    /// Removes exactly that copy; false if it is not here. Whatever keeps this from knowing which copy is here is an
-    /// error, and nothing goes.
-    pub(super) fn delete(&self, disk: &dyn Disk, block: BlockId, generation: u64) -> Result<bool> {
-        let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
-        let data = disk.exists(&data_path(block))?;
-        let sidecar = match disk.open(&sidecar_path(block)) {
-            Ok(file) => file,
-            Err(DiskError::NotFound { .. }) if data => return Err(StoreError::Half { block }),
-            Err(DiskError::NotFound { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        // A sidecar without data says of which copy a deletion was interrupted.
-        if Sidecar::load(sidecar, block)?.meta.generation != generation {
-            return Ok(false);
-        }
-        self.remove_both(disk, block)?;
-        disk.sync_folder(&folder_path(first_byte(block)), SyncPoint::BlockDeleted)?;
-        Ok(true)
-    }
-}
-
-/// The sidecar of a block of whose data so many bytes were `found`.
-fn load_fitting(file: Box<dyn DiskFile>, block: BlockId, found: u64) -> Result<Sidecar> {
-    let sidecar = Sidecar::load(file, block)?;
-    match sidecar.meta.stored_bytes {
-        stored if stored == found => Ok(sidecar),
-        stored => Err(StoreError::Corrupt { block, damage: Damage::Length { stored, found } }),
-    }
-}
-
-/// A sidecar that cannot be read at all is damage, which is found when the block is listed.
-fn check_version(disk: &dyn Disk, block: BlockId) -> Result<()> {
-    let sidecar = disk.open(&sidecar_path(block)).map_err(reading(block));
-    match sidecar.and_then(|file| super::sidecar::probe(file.as_ref(), block)) {
-        Err(StoreError::Corrupt { .. }) => Ok(()),
-        other => other,
+        self.sync(disk, copy, SyncPoint::BlockDeleted)?;
+        Ok(was_there)
     }
 }
 
@@ -218,30 +193,48 @@ pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool> {
     }
 }
 
-/// Which names of a block there are.
+/// Which names of a copy there are.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Pair {
     pub(super) data: bool,
     pub(super) sidecar: bool,
 }
 
-/// The blocks of a folder, whole or half, in the order of their ids. Names that are no block's are left alone.
-pub(super) fn pairs(disk: &dyn Disk, first_byte: u8) -> Result<BTreeMap<BlockId, Pair>> {
-    let mut pairs: BTreeMap<BlockId, Pair> = BTreeMap::new();
-    for entry in disk.list(&folder_path(first_byte))? {
-        let (id, is_sidecar) = match entry.name.strip_suffix(SIDECAR_SUFFIX) {
-            Some(id) => (id, true),
+impl Pair {
+    pub(super) fn is_whole(self) -> bool {
+        self.data && self.sidecar
+    }
+}
+
+fn pair(disk: &dyn Disk, copy: CopyId) -> Result<Pair> {
+    Ok(Pair { data: disk.exists(&data_path(copy))?, sidecar: disk.exists(&sidecar_path(copy))? })
+}
+
+/// What a folder holds, by its names.
+#[derive(Default, Debug)]
+pub(super) struct Found {
+    /// Copies, whole or half.
+    pub(super) pairs: BTreeMap<CopyId, Pair>,
+    /// Names that no copy in this folder has.
+    pub(super) strange: Vec<String>,
+}
+
+/// Lists the folder of that first byte.
+pub(super) fn found(disk: &dyn Disk, first: u8) -> Result<Found> {
+    let mut found = Found::default();
+    for entry in disk.list(&folder_path(first))? {
+        let (name, is_sidecar) = match entry.name.strip_suffix(SIDECAR_SUFFIX) {
+            Some(name) => (name, true),
             None => (entry.name.as_str(), false),
         };
-        match id.parse::<BlockId>() {
-            Ok(block) if block.to_bytes()[0] == first_byte && block.to_string() == id => {
-                let pair = pairs.entry(block).or_default();
+        match CopyId::parse(name).filter(|copy| !entry.is_folder && first_byte(copy.block) == first) {
+            Some(copy) => {
+                let pair = found.pairs.entry(copy).or_default();
                 *if is_sidecar { &mut pair.sidecar } else { &mut pair.data } = true;
             }
-            _ => {
-                tracing::warn!(name = entry.name, first_byte, "a file that is no block lies among the blocks")
-            }
+            None => found.strange.push(entry.name),
         }
     }
-    Ok(pairs)
+    found.strange.sort_unstable();
+    Ok(found)
 }

@@ -2,10 +2,9 @@
 
 use super::error::reading;
 use super::sidecar::{ChunkEntry, Sidecar, chunks_of};
-use super::{BlockMeta, Damage, Folder, Result, StoreError};
+use super::{BlockMeta, CopyId, Damage, Folder, Result, StoreError};
 use disk::DiskFile;
 use gf::CHUNK_BYTES;
-use model::BlockId;
 use std::ops::Range;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
@@ -18,8 +17,8 @@ pub struct BlockReader {
 }
 
 impl BlockReader {
-    pub(super) fn open(folder: &Folder, block: BlockId) -> Result<Self> {
-        let (sidecar, data) = folder.names.open(folder.disk.as_ref(), block)?;
+    pub(super) fn open(folder: &Folder, copy: CopyId) -> Result<Self> {
+        let (sidecar, data) = folder.names.open(folder.disk.as_ref(), copy)?;
         Ok(Self { sidecar, data })
     }
 

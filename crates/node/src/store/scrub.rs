@@ -19,13 +19,13 @@ pub enum Verdict {
 }
 
 impl Store {
-    /// Reads a whole block and checks it: checksums and fingerprints of its chunks, its digest, its fingerprint. The
+    /// Reads a whole copy of a block and checks it: checksums and fingerprints of its chunks, its digest, its fingerprint. The
     /// pages read do not stay in the cache. `before_step` is called with the number of bytes of each step (at most
     /// 1 MiB) before they are read, and may sleep.
     ///
     /// Errors: [`StoreError::NotFound`]; the disk's, except that what the medium cannot return is a damage.
-    pub fn verify(&self, block: BlockId, before_step: impl FnMut(u64)) -> Result<Verdict> {
-        let checked = self.reader(block).and_then(|reader| check(&reader, before_step));
+    pub fn verify(&self, block: BlockId, generation: u64, before_step: impl FnMut(u64)) -> Result<Verdict> {
+        let checked = self.reader(block, generation).and_then(|reader| check(&reader, before_step));
         match checked {
             Ok(()) => Ok(Verdict::Whole),
             Err(StoreError::Corrupt { damage, .. }) => Ok(Verdict::Damaged(damage)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0   magic "SLsidecr" (8) | version (2) | version of the fingerprint's definition (2) | bytes of meta, m (4)
-//! 16   meta: postcard of meta::Form (m)
+//! 16   meta: postcard of meta::Form, in version 2 of meta::FormV2 (m)
 //!      crc of all the above (4)
 //!      for each chunk of the block, 136 bytes:
 //!          crc of the chunk's bytes (4) | fingerprint of the chunk (128) | crc of these 132 bytes (4)
@@ -11,17 +11,20 @@
 //! Entries have their own checksums, so that a range of them can be read alone.
 
 use super::error::reading;
-use super::meta::Form;
-use super::{BlockMeta, Damage, Result, StoreError};
+use super::meta::{Form, FormV2};
+use super::{BlockMeta, CopyId, Damage, Result, StoreError};
 use disk::DiskFile;
 use flow::limits;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, FINGERPRINT_VERSION, Fingerprint};
 use model::BlockId;
+use serde::de::DeserializeOwned;
 use std::ops::Range;
 use wire::frame::crc32c;
 
 const MAGIC: [u8; 8] = *b"SLsidecr";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
+/// The version before, which is read and no more written: its meta lacks the birth.
+const VERSION_2: u16 = 2;
 const HEADER_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
 
@@ -98,13 +101,6 @@ pub(super) fn encode(meta: &BlockMeta, entries: impl Iterator<Item = ChunkEntry>
     Ok(out)
 }
 
-/// Whether the sidecar of `block` is of the known version, without reading more of it than its header.
-pub(super) fn probe(file: &dyn DiskFile, block: BlockId) -> Result<()> {
-    let mut header = [0; HEADER_BYTES];
-    file.read_exact_at(0, &mut header).map_err(reading(block))?;
-    check_version(&header, block)
-}
-
 /// An open sidecar whose header holds.
 #[derive(Debug)]
 pub(super) struct Sidecar {
@@ -114,8 +110,21 @@ pub(super) struct Sidecar {
 }
 
 impl Sidecar {
-    /// Reads and checks the header of the sidecar of `block`; its length must be that which the header implies.
-    pub(super) fn load(file: Box<dyn DiskFile>, block: BlockId) -> Result<Self> {
+    /// Reads and checks the header of a sidecar that stands under the name of `copy`; its length must be that which the
+    /// header implies.
+    pub(super) fn load(file: Box<dyn DiskFile>, copy: CopyId) -> Result<Self> {
+        let sidecar = Self::load_of(file, copy.block)?;
+        match sidecar.meta.generation == copy.generation {
+            true => Ok(sidecar),
+            false => Err(StoreError::Corrupt {
+                block: copy.block,
+                damage: Damage::Sidecar("it is that of another copy"),
+            }),
+        }
+    }
+
+    /// The same, of whichever copy of `block` it is.
+    pub(super) fn load_of(file: Box<dyn DiskFile>, block: BlockId) -> Result<Self> {
         let corrupt = |why| StoreError::Corrupt { block, damage: Damage::Sidecar(why) };
         let file_bytes = file.len().map_err(reading(block))?;
         let mut head = vec![0; file_bytes.min(FIRST_READ_BYTES) as usize];
@@ -171,12 +180,13 @@ fn check_version(start: &[u8], block: BlockId) -> Result<()> {
         return Ok(());
     };
     let found = (u16::from_le_bytes([*v0, *v1]), u16::from_le_bytes([*f0, *f1]));
-    let known = (VERSION, FINGERPRINT_VERSION);
-    if *m != MAGIC || found == known {
+    let is_known = matches!(found.0, VERSION_2 | VERSION) && found.1 == FINGERPRINT_VERSION;
+    if *m != MAGIC || is_known {
         return Ok(());
     }
-    let text = |(sidecar, fingerprints)| format!("{sidecar}.{fingerprints}");
-    Err(StoreError::UnknownVersion { block, found: text(found), known: text(known) })
+    let found = format!("{}.{}", found.0, found.1);
+    let known = format!("{VERSION_2}.{FINGERPRINT_VERSION} and {VERSION}.{FINGERPRINT_VERSION}");
+    Err(StoreError::UnknownVersion { block, found, known })
 }
 
 /// Bytes of header, meta and their checksum, from the first bytes of a file of a known version.
@@ -198,14 +208,21 @@ fn parse_head(head: &[u8]) -> std::result::Result<BlockMeta, &'static str> {
     if crc32c(body) != u32::from_le_bytes(*crc) {
         return Err("its checksum does not hold");
     }
-    let (form, rest): (Form, _) =
-        postcard::take_from_bytes(&body[HEADER_BYTES..]).map_err(|_| "its meta cannot be read")?;
-    if !rest.is_empty() {
-        return Err("bytes follow its meta");
-    }
-    let meta = BlockMeta::from(form);
+    let (header, form) = body.split_at(HEADER_BYTES);
+    let meta = match u16::from_le_bytes([header[8], header[9]]) {
+        VERSION_2 => parse_form::<FormV2>(form)?.into(),
+        _ => BlockMeta::from(parse_form::<Form>(form)?),
+    };
     check_geometry(meta.stored_bytes, meta.alpha, meta.symbol_bytes)?;
     Ok(meta)
+}
+
+fn parse_form<F: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<F, &'static str> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((form, [])) => Ok(form),
+        Ok(_) => Err("bytes follow its meta"),
+        Err(_) => Err("its meta cannot be read"),
+    }
 }
 
 /// Whether a block of that length can consist of such symbols. Whatever passes can be folded without overflow.

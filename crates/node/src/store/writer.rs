@@ -1,9 +1,10 @@
 //! Writing a block.
 
+use super::room::{Room, Taken};
 use super::sidecar::{self, ChunkEntry, chunks_of};
 use super::temp::TempFile;
-use super::{BlockMeta, Digest, Folder, NewBlock, Result, StoreError};
-use disk::SyncPoint;
+use super::{BlockMeta, CopyId, Digest, Folder, NewBlock, Result, StoreError};
+use disk::{DiskFile, SyncPoint};
 use flow::limits;
 use gf::{CHUNK_BYTES, Fingerprint};
 use model::BlockId;
@@ -26,6 +27,8 @@ pub struct BlockWriter {
     block: BlockId,
     generation: u64,
     data: TempFile,
+    /// Room for what it will still write.
+    room: Taken,
     /// Complete chunks by index.
     chunks: Vec<Option<Complete>>,
     /// Beginnings of chunks by index, at most one for each symbol.
@@ -53,11 +56,14 @@ pub struct Staged {
 }
 
 impl BlockWriter {
-    pub(super) fn begin(folder: &Arc<Folder>, block: BlockId, generation: u64) -> Result<Self> {
+    pub(super) fn begin(folder: &Arc<Folder>, copy: CopyId, stored_bytes: u64) -> Result<Self> {
+        let CopyId { block, generation } = copy;
+        let room = Room::take(&folder.room, folder.disk.as_ref(), block, stored_bytes)?;
         Ok(Self {
             folder: Arc::clone(folder),
             block,
             generation,
+            room,
             data: TempFile::create(folder)?,
             chunks: Vec::new(),
             begun: BTreeMap::new(),
@@ -152,6 +158,7 @@ impl BlockWriter {
             return Ok(());
         }
         self.data.file().write_at(offset, bytes)?;
+        self.room.written(bytes.len() as u64);
         let slots = &mut self.chunks[first as usize..end as usize];
         for (index, (slot, chunk)) in slots.iter_mut().zip(bytes.chunks(CHUNK_BYTES)).enumerate() {
             let entry = ChunkEntry::of(chunk, fingerprint(index));
@@ -211,12 +218,12 @@ impl BlockWriter {
     }
 
     /// Checks that all is there, and is what was expected if a digest is given; then makes it durable, sidecar before
-    /// data, and gives it its final names. The block that had them before, of the same or an older generation, is
-    /// gone afterwards.
+    /// data, and gives it its final names. If exactly this copy is here already, with the same bytes, it stays, and that is
+    /// no error.
     ///
-    /// Errors leave nothing: [`StoreError::Incomplete`], [`StoreError::DigestDiffers`], [`StoreError::Stale`],
-    /// [`StoreError::BadGeometry`], [`StoreError::TooLarge`], the disk's. (If only the very last sync fails, the block
-    /// may be there, whole, until it is deleted.)
+    /// Errors leave nothing: [`StoreError::Incomplete`], [`StoreError::DigestDiffers`], [`StoreError::Exists`],
+    /// [`StoreError::Half`], [`StoreError::BadGeometry`], [`StoreError::TooLarge`], the disk's. (If only the very last sync
+    /// fails, the copy may be there, whole, until it is deleted.)
     pub fn finish(mut self, facts: NewBlock, expected: Option<Digest>) -> Result<Staged> {
         let stored_bytes = facts.stored_bytes;
         sidecar::check_geometry(stored_bytes, facts.alpha, facts.symbol_bytes)
@@ -235,6 +242,7 @@ impl BlockWriter {
         let meta = BlockMeta {
             block: self.block,
             generation: self.generation,
+            birth: facts.birth,
             stored_bytes,
             digest,
             fingerprint,
@@ -263,15 +271,9 @@ impl BlockWriter {
 
     /// BLAKE3 of the bytes in the block's order: what came in another order is read back.
     fn digest(&mut self, stored_bytes: u64) -> Result<Digest> {
-        let mut buffer = Vec::new();
-        while self.hashed_bytes < stored_bytes {
-            let bytes = (stored_bytes - self.hashed_bytes).min(READ_BACK_BYTES as u64) as usize;
-            buffer.resize(bytes, 0);
-            self.data.file().read_exact_at(self.hashed_bytes, &mut buffer)?;
-            self.hasher.update(&buffer);
-            self.hashed_bytes += bytes as u64;
-        }
-        Ok(*self.hasher.finalize().as_bytes())
+        let from = self.hashed_bytes;
+        self.hashed_bytes = stored_bytes.max(from);
+        hash_on(&mut self.hasher, self.data.file(), from, stored_bytes)
     }
 
     fn entries(&self) -> impl Iterator<Item = ChunkEntry> {
@@ -279,12 +281,44 @@ impl BlockWriter {
     }
 
     fn commit(self, meta: &BlockMeta) -> Result<()> {
+        let copy = CopyId { block: self.block, generation: self.generation };
+        let (disk, names) = (self.folder.disk.as_ref(), &self.folder.names);
+        if names.contains(disk, copy)? {
+            return match self.is_stored(copy, meta)? {
+                // Whoever made its names may have failed to make them durable.
+                true => names.sync(disk, copy, SyncPoint::BlockFolder),
+                false => Err(StoreError::Exists { block: copy.block, generation: copy.generation }),
+            };
+        }
         let sidecar = TempFile::create(&self.folder)?;
         sidecar.file().write_at(0, &sidecar::encode(meta, self.entries())?)?;
         sidecar.sync(SyncPoint::BlockSidecar)?;
         self.data.sync(SyncPoint::BlockData)?;
-        self.folder.names.commit(self.folder.disk.as_ref(), meta, sidecar, self.data)
+        names.commit(disk, copy, meta.stored_bytes, sidecar, self.data)
     }
+
+    /// Whether the copy that has these names is this one: its bytes are read, for a sidecar vouches for none.
+    fn is_stored(&self, copy: CopyId, meta: &BlockMeta) -> Result<bool> {
+        let (stored, data) = match self.folder.names.open(self.folder.disk.as_ref(), copy) {
+            Err(StoreError::Corrupt { .. }) => return Ok(false),
+            opened => opened?,
+        };
+        let is_like_it = (stored.meta.digest, stored.meta.stored_bytes) == (meta.digest, meta.stored_bytes);
+        Ok(is_like_it
+            && hash_on(&mut blake3::Hasher::new(), data.as_ref(), 0, meta.stored_bytes)? == meta.digest)
+    }
+}
+
+/// Feeds the bytes from `from` to `to` to the hasher, and says what comes out.
+fn hash_on(hasher: &mut blake3::Hasher, file: &dyn DiskFile, from: u64, to: u64) -> Result<Digest> {
+    let (mut buffer, mut at) = (Vec::new(), from);
+    while at < to {
+        buffer.resize((to - at).min(READ_BACK_BYTES as u64) as usize, 0);
+        file.read_exact_at(at, &mut buffer)?;
+        hasher.update(&buffer);
+        at += buffer.len() as u64;
+    }
+    Ok(*hasher.finalize().as_bytes())
 }
 
 /// The fingerprints of a block's symbols, from those of its chunks in order.

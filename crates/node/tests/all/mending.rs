@@ -1,6 +1,6 @@
 //! A repair that breaks goes on where it broke: around whoever failed, with what is there already.
 
-use crate::rig::{IMPATIENT_MS, Rig, remove};
+use crate::rig::{IMPATIENT_MS, Rig, WRITTEN, remove};
 use flow::Scheme;
 use model::{Cause, Fault, FlowId};
 use std::collections::BTreeSet;
@@ -177,7 +177,7 @@ async fn schedule(seed: u64) -> u64 {
             }
             Err(fault) => {
                 // A driver that was lost may have finished: then the block is whole.
-                let is_there = rig.requestor.flows().store.contains(rig.ids[0]).unwrap();
+                let is_there = rig.requestor.flows().store.contains(rig.ids[0], WRITTEN).unwrap();
                 assert!(!is_there || rig.repaired(0), "schedule {seed}, {scheme}: half a block has a name");
                 let guilty = guilty(&fault);
                 assert!(!guilty.is_empty(), "schedule {seed}, {scheme}: nobody is blamed: {fault}");

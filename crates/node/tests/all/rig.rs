@@ -235,11 +235,12 @@ impl Rig {
         BlockWrite {
             member: Member(member as u16),
             block: self.ids[member],
-            generation: 2,
+            generation: WRITTEN,
             stored_bytes: self.blocks[member].len() as u64,
             sums: Sums { digest: Some(blake3::hash(&self.blocks[member]).into()), fingerprint: None },
             part: None,
             note: Vec::new(),
+            birth: model::Stamp::default(),
         }
     }
 
@@ -275,12 +276,19 @@ impl Rig {
     /// The same of any node.
     pub fn stores(&self, node: &Node, member: usize) -> bool {
         let store = &node.flows().store;
-        let Ok(reader) = store.reader(self.ids[member]) else { return false };
+        let stored = [WRITTEN, STORED].into_iter().find_map(|g| store.reader(self.ids[member], g).ok());
+        let Some(reader) = stored else { return false };
         let mut bytes = vec![0; reader.stored_bytes() as usize];
         reader.read_verified(0, &mut bytes).unwrap();
         bytes == self.blocks[member]
     }
 }
+
+/// Generation of the copies that the rig stores.
+pub const STORED: u64 = 1;
+
+/// Generation of the copies that its repairs write.
+pub const WRITTEN: u64 = 2;
 
 /// The suspected edge, by the numbers of its ends.
 pub fn suspect(fault: &Fault) -> Option<(u32, u32)> {
@@ -344,9 +352,10 @@ fn participant(site: u32, node: &Node) -> Participant {
 }
 
 fn put(node: &Node, id: BlockId, bytes: &[u8], geometry: Geometry) {
-    let mut writer = node.flows().store.writer(id, 1).unwrap();
+    let mut writer = node.flows().store.writer(id, STORED, bytes.len() as u64).unwrap();
     writer.write(0, bytes, None).unwrap();
     let facts = NewBlock {
+        birth: model::Stamp::default(),
         stored_bytes: bytes.len() as u64,
         alpha: geometry.alpha,
         symbol_bytes: geometry.symbol_bytes(),
@@ -392,7 +401,7 @@ fn encode(code: &Code, geometry: Geometry, lengths: &[u64]) -> Vec<Vec<u8>> {
 
 /// Removes whatever copy of the block is there.
 pub fn remove(store: &Store, block: BlockId) {
-    if let Ok(reader) = store.reader(block) {
-        store.delete(block, reader.meta().generation).unwrap();
+    for generation in [STORED, WRITTEN] {
+        store.delete(block, generation).unwrap();
     }
 }

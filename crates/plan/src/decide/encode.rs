@@ -9,7 +9,7 @@ use flow::bound::{BlockWrite, FlowHeader};
 use flow::{EncodeRequest, Geometry, Helper, Member};
 use gf::{Field, Fingerprint};
 use model::note::{self, MemberFacts, StripeFacts};
-use model::{BlockCopy, BlockId, FlowId, MemberState, NodeId, Placement, StripeId, Sums};
+use model::{BlockCopy, BlockId, FlowId, MemberState, NodeId, Placement, Stamp, StripeId, Sums};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
@@ -35,6 +35,8 @@ pub struct EncodePlan<'a> {
     pub archival: &'a Archival,
     /// Length of a slice.
     pub slice_bytes: u32,
+    /// The change of the catalog that noted what is written.
+    pub birth: Stamp,
 }
 
 /// Decides which replica of each data block stays, who encodes, and where the parities go.
@@ -161,6 +163,7 @@ fn parity_writes(
             sums: sums(index),
             part: None,
             note: note::encode(facts, index as u16, noted.iter().copied()),
+            birth: encode.birth,
         };
         made.insert(member, write);
     }

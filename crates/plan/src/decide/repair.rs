@@ -9,7 +9,7 @@ use super::{
 use codes::{Code, CodeError};
 use flow::bound::{BlockWrite, FlowHeader};
 use flow::{FlowError, Geometry, Helper, Member, RepairRequest, Scheme, Sink, Site};
-use model::{BlockId, FlowId, MemberState, NodeId, Placement, StripePlacement};
+use model::{BlockId, FlowId, MemberState, NodeId, Placement, Stamp, StripePlacement};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a block is to be repaired.
@@ -27,6 +27,8 @@ pub struct RepairSpec {
     pub scheduled: bool,
     /// Generation of the new copy.
     pub generation: u64,
+    /// The change of the catalog that noted the new copy.
+    pub birth: Stamp,
     /// The flow's id.
     pub flow: FlowId,
     /// Attempt, from 1.
@@ -336,6 +338,7 @@ impl RepairSpec {
             sums: placement.facts.sums,
             part: placement.facts.part.clone(),
             note,
+            birth: self.birth,
         }
     }
 }

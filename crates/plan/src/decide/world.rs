@@ -2,7 +2,7 @@
 
 use super::{DecideError, Result};
 use crate::{ByNode, LeastRecent, LinkRates, Topology};
-use model::{BlockFacts, BlockId, Location, NodeId};
+use model::{BlockFacts, BlockId, Incarnation, Location, NodeId, StoreId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ pub struct NodeFacts {
     pub control_addr: String,
     /// Host and port of slices.
     pub data_addr: String,
+    /// Its store, and the start of it that was accepted last: orders name both.
+    pub store: Option<(StoreId, Incarnation)>,
     /// The number of its rack.
     pub rack: u32,
     /// It reports, and its inventory is known.

@@ -5,7 +5,7 @@ use crate::draw::Draw;
 use crate::placement::random::random;
 use flow::Member;
 use flow::bound::{BlockWrite, FlowHeader};
-use model::{BlockId, FlowId, NodeId, Part, Sums};
+use model::{BlockId, FlowId, NodeId, Part, Stamp, Sums};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A block to write.
@@ -25,6 +25,8 @@ pub struct WriteRequest {
     pub part: Part,
     /// Who gets a copy, in the order of the chain.
     pub nodes: Vec<NodeId>,
+    /// The change of the catalog that noted the copies.
+    pub birth: Stamp,
 }
 
 /// Nodes for the replicas of a new block: as many as asked for, or all that can be used and have room if they are fewer, but
@@ -66,6 +68,7 @@ impl Planner {
             sums: request.sums,
             part: Some(request.part.clone()),
             note: Vec::new(),
+            birth: request.birth,
         };
         let writes: BTreeMap<_, _> = replicas.iter().map(|&(member, _)| (member, write(member))).collect();
         let header = FlowHeader::new(request.flow, code.field(), geometry);

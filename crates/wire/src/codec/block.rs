@@ -5,7 +5,7 @@ use crate::proto;
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite};
 use gf::{FINGERPRINT_BYTES, Fingerprint};
-use model::{BlockId, Fault, Part, StoredCopy, Sums};
+use model::{BlockId, Fault, Part, Stamp, StoredCopy, Sums, Term};
 
 impl From<StoredCopy> for proto::BlockRef {
     fn from(copy: StoredCopy) -> proto::BlockRef {
@@ -32,6 +32,20 @@ impl From<proto::ObjectPart> for Part {
     fn from(part: proto::ObjectPart) -> Part {
         let proto::ObjectPart { name, version, offset, last } = part;
         Part { name, version, offset, last }
+    }
+}
+
+impl From<Stamp> for proto::Stamp {
+    fn from(stamp: Stamp) -> proto::Stamp {
+        let Stamp { term: Term { number, word }, change } = stamp;
+        proto::Stamp { term: number, word, change }
+    }
+}
+
+impl From<proto::Stamp> for Stamp {
+    fn from(stamp: proto::Stamp) -> Stamp {
+        let proto::Stamp { term: number, word, change } = stamp;
+        Stamp { term: Term { number, word }, change }
     }
 }
 
@@ -62,6 +76,7 @@ pub(super) fn write_message(write: &BlockWrite) -> proto::BlockWrite {
         fingerprint,
         object: write.part.clone().map(Into::into),
         stripe: write.note.clone(),
+        birth: Some(write.birth.into()),
     }
 }
 
@@ -75,6 +90,7 @@ pub(super) fn write(write: &proto::BlockWrite) -> Result<BlockWrite, Fault> {
         sums: sums.ok_or_else(|| invalid("digest or fingerprint of a block to write"))?,
         part: write.object.clone().map(Into::into),
         note: write.stripe.clone(),
+        birth: write.birth.map(Into::into).unwrap_or_default(),
     })
 }
 

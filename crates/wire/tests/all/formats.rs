@@ -1,4 +1,4 @@
-//! What travels stays as it is: messages with all fields set, against bytes that version 1 wrote.
+//! What travels stays as it is: messages with all fields set, against bytes that an earlier program of these versions wrote.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -10,7 +10,7 @@ use wire::frame::{HEADER_BYTES, Header, Kind, Reply};
 use wire::proto;
 
 /// A name and bytes on each line.
-const GOLDEN: &str = include_str!("../../golden/messages-v1.txt");
+const GOLDEN: &str = include_str!("../../golden/messages-v4.txt");
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -66,6 +66,7 @@ fn stages() -> Vec<proto::Stage> {
         fingerprint: vec![6; 128],
         object: Some(part()),
         stripe: vec![7; 3],
+        birth: Some(proto::Stamp { term: 3, word: u64::MAX, change: 301 }),
     };
     let read = proto::SymbolRead { symbols: vec![proto::SymbolRef { member: 3, index: 1 }] };
     let outputs = [Out::Edge(0), Out::Write(write), Out::Read(read)];

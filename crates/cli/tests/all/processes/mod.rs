@@ -8,6 +8,7 @@ mod bad_input;
 mod by_hand;
 mod daemons;
 mod damage;
+mod incarnations;
 mod journey;
 mod kill;
 mod noise;

@@ -192,11 +192,15 @@ impl Rig {
         self.json(&["stat", name])["blocks"].as_array().unwrap().clone()
     }
 
-    /// The data file of a block on one of its nodes; its sidecar has `.meta` appended.
+    /// The data file of the newest copy of a block on one of its nodes; its sidecar has `.meta` appended.
     pub fn block_file(&self, block: &Value) -> PathBuf {
         let id = block["block"].as_str().unwrap();
         let node = block["nodes"][0].as_u64().unwrap();
-        self.home().join(format!("node-{node}/data/blocks/{}/{id}", &id[..2]))
+        let folder = self.home().join(format!("node-{node}/data/blocks/{}", &id[..2]));
+        let generation =
+            |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix(id)?[1..].parse::<u64>().ok();
+        let newest = fs::read_dir(&folder).unwrap().filter_map(|entry| generation(entry.unwrap())).max();
+        folder.join(format!("{id}.{}", newest.expect("a copy of the block")))
     }
 
     /// Starts a daemon in the foreground.

@@ -131,6 +131,7 @@ fn plan_one(
         scheduled: true,
         // As the copy's would be; nothing is written.
         generation: placement.facts.last_generation + 1,
+        birth: model::Stamp::default(),
         flow: FlowId(rand::random()),
         attempt: 1,
         moves: false,

@@ -340,7 +340,7 @@ impl Cluster {
                 listed.extend(members.filter(|m| m.node != 0).map(|m| (m.node, m.block)));
             }
         }
-        assert_eq!(self.world.copies(), listed);
+        assert_eq!(self.world.copies(), listed.into_iter().collect::<Vec<_>>());
     }
 }
 

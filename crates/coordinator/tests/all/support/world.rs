@@ -3,7 +3,7 @@
 use flow::Member;
 use flow::interpret::{self, Outcome};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
-use model::{Cause, Fault, NodeId, Peer};
+use model::{Cause, Fault, NodeId, Peer, StoreId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -22,7 +22,8 @@ pub struct Stored {
     pub write: proto::BlockWrite,
 }
 
-type Key = (u32, Vec<u8>);
+/// Node, block, generation.
+type Key = (u32, Vec<u8>, u64);
 
 #[derive(Default)]
 struct State {
@@ -38,6 +39,16 @@ struct State {
     corrupt: BTreeSet<Key>,
     flows: Vec<proto::FlowPlan>,
     throttles: BTreeMap<u32, u64>,
+    /// Starts of nodes beyond their first, and the words that the last one shows of those before it.
+    starts: BTreeMap<u32, (u64, Vec<u64>)>,
+}
+
+impl State {
+    /// The newest copy of a block on a node.
+    fn newest(&self, node: u32, block: &[u8]) -> Option<Key> {
+        let copies = (node, block.to_vec(), 0)..=(node, block.to_vec(), u64::MAX);
+        self.blocks.range(copies).next_back().map(|(key, _)| key.clone())
+    }
 }
 
 /// All nodes together.
@@ -111,16 +122,20 @@ impl World {
 
     /// The node finds its copy damaged.
     pub fn corrupt(&self, node: u32, block: &[u8]) {
-        self.state().corrupt.insert((node, block.to_vec()));
+        let mut state = self.state();
+        let copy = state.newest(node, block).expect("the copy");
+        state.corrupt.insert(copy);
     }
 
     /// The node loses its copy.
     pub fn lose(&self, node: u32, block: &[u8]) -> Stored {
-        self.state().blocks.remove(&(node, block.to_vec())).expect("the copy")
+        let mut state = self.state();
+        let copy = state.newest(node, block).expect("the copy");
+        state.blocks.remove(&copy).expect("the copy")
     }
 
     pub fn store(&self, node: u32, block: &[u8], stored: Stored) {
-        self.state().blocks.insert((node, block.to_vec()), stored);
+        self.state().blocks.insert((node, block.to_vec(), stored.generation), stored);
     }
 
     /// Empties all nodes; they live, and belong to no cluster.
@@ -128,12 +143,26 @@ impl World {
         *self.state() = State::default();
     }
 
-    pub fn copies(&self) -> BTreeSet<Key> {
-        self.state().blocks.keys().cloned().collect()
+    /// Node and block of each copy: a block that lies on a node in two generations is there twice.
+    pub fn copies(&self) -> Vec<(u32, Vec<u8>)> {
+        self.state().blocks.keys().map(|(node, block, _)| (*node, block.clone())).collect()
+    }
+
+    /// The word of a node's start.
+    pub fn word(&self, node: u32) -> u64 {
+        1000 * u64::from(node) + self.state().starts.get(&node).map_or(0, |start| start.0)
+    }
+
+    /// The node's process ends and another begins over the same store, which knows these words of its starts.
+    pub fn restart(&self, node: u32, tried: Vec<u64>) {
+        let mut state = self.state();
+        let start = state.starts.entry(node).or_default();
+        *start = (start.0 + 1, tried);
     }
 
     pub fn stored(&self, node: u32, block: &[u8]) -> Option<Stored> {
-        self.state().blocks.get(&(node, block.to_vec())).cloned()
+        let state = self.state();
+        state.newest(node, block).map(|copy| state.blocks[&copy].clone())
     }
 
     /// The flows that ran, and forgets them.
@@ -154,6 +183,10 @@ impl World {
             data_addr: address,
             rack: format!("rack-{}", node / 2),
             protocol: wire::PROTOCOL_VERSION,
+            store: store(node).to_vec(),
+            accepted: Vec::new(),
+            tried: self.state().starts.get(&node).map(|start| start.1.clone()).unwrap_or_default(),
+            incarnation: self.word(node),
         }
     }
 
@@ -163,20 +196,32 @@ impl World {
 
     pub fn inventory(&self, node: u32) -> proto::BlockInventory {
         let state = self.state();
-        let own = state.blocks.iter().filter(|((at, _), _)| *at == node);
-        let reference = |((_, block), stored): (&Key, &Stored)| proto::BlockRef {
+        let own = state.blocks.iter().filter(|((at, ..), _)| *at == node);
+        let reference = |((_, block, _), stored): (&Key, &Stored)| proto::BlockRef {
             block: block.clone(),
             generation: stored.generation,
             stored_bytes: stored.bytes.len() as u64,
             ..Default::default()
         };
-        proto::BlockInventory { blocks: own.map(reference).collect(), complete: true, damaged: Vec::new() }
+        proto::BlockInventory { blocks: own.map(reference).collect(), complete: true, unjudged: Vec::new() }
     }
 
     pub fn status(&self, node: u32) -> proto::NodeStatus {
+        let incarnation = self.word(node);
         let state = self.state();
-        let corrupt = state.corrupt.iter().filter(|(at, _)| *at == node).map(|(_, block)| block.clone());
-        proto::NodeStatus { node, corrupt_blocks: corrupt.collect(), ..Default::default() }
+        let corrupt = state.corrupt.iter().filter(|(at, ..)| *at == node);
+        let corrupt_blocks = corrupt.map(|(_, block, generation)| proto::BlockRef {
+            block: block.clone(),
+            generation: *generation,
+            stored_bytes: 0,
+        });
+        proto::NodeStatus {
+            node,
+            corrupt_blocks: corrupt_blocks.collect(),
+            store: store(node).to_vec(),
+            incarnation,
+            ..Default::default()
+        }
     }
 
     /// Runs a plan of a read and cuts out the bytes that its reply promises.
@@ -215,7 +260,7 @@ impl World {
         let written = plan.stages.iter().flat_map(|s| s.outputs.iter().map(move |o| (s, o)));
         let staged = written.filter_map(|(stage, output)| match &output.kind {
             Some(proto::stage_output::Kind::Write(write)) => {
-                let stored = &state.blocks[&(stage.site, write.block.clone())];
+                let stored = &state.blocks[&(stage.site, write.block.clone(), write.generation)];
                 Some(proto::Staged {
                     lane: stage.lane,
                     stage: stage.stage,
@@ -226,7 +271,7 @@ impl World {
                     stored_bytes: write.stored_bytes,
                     digest: blake3::hash(&stored.bytes).as_bytes().to_vec(),
                     fingerprint: fingerprint(&stored.bytes).as_bytes().to_vec(),
-                    symbol_fingerprints: Vec::new(),
+                    ..Default::default()
                 })
             }
             _ => None,
@@ -287,8 +332,7 @@ impl World {
         if state.dead.contains(&node) {
             return Err(Fault::new(Cause::Unreachable, "dead").suspecting(NodeId(node), NodeId(node)));
         }
-        let stored = state.blocks.get(&(node, wanted.block.clone()));
-        let stored = stored.filter(|s| s.generation == wanted.generation);
+        let stored = state.blocks.get(&(node, wanted.block.clone(), wanted.generation));
         let stored = stored.ok_or_else(|| {
             Fault::new(Cause::NotFound, "no such copy").suspecting(NodeId(node), NodeId(node))
         })?;
@@ -309,10 +353,14 @@ impl World {
             );
         }
         let stored = Stored { bytes, generation: write.generation, write: write.clone() };
-        state.corrupt.remove(&(node, write.block.clone()));
-        state.blocks.insert((node, write.block.clone()), stored);
+        state.blocks.insert((node, write.block.clone(), write.generation), stored);
         Ok(())
     }
+}
+
+/// The store of a node.
+fn store(node: u32) -> StoreId {
+    StoreId(u128::from(node))
 }
 
 pub fn fingerprint(bytes: &[u8]) -> Fingerprint {
@@ -374,13 +422,17 @@ impl Node for FakeNode {
     ) -> Result<Response<proto::DeleteBlocksReply>, Status> {
         self.alive()?;
         let request = request.into_inner();
+        let is_meant =
+            (request.store, request.incarnation) == (store(self.node).to_vec(), self.world.word(self.node));
+        if !is_meant {
+            return Err(Status::failed_precondition("the order is meant for another start"));
+        }
         let mut state = self.world.state();
         assert_eq!(Some(&request.cluster), state.cluster.get(&self.node));
         let mut deleted = 0;
         for wanted in request.blocks {
-            let key = (self.node, wanted.block);
-            if state.blocks.get(&key).is_some_and(|s| s.generation == wanted.generation) {
-                state.blocks.remove(&key);
+            let key = (self.node, wanted.block, wanted.generation);
+            if state.blocks.remove(&key).is_some() {
                 state.corrupt.remove(&key);
                 deleted += 1;
             }
@@ -395,8 +447,8 @@ impl Node for FakeNode {
         self.alive()?;
         let state = self.world.state();
         let check = |wanted: proto::BlockRef| {
-            let key = (self.node, wanted.block);
-            let stored = state.blocks.get(&key).filter(|s| s.generation == wanted.generation);
+            let key = (self.node, wanted.block, wanted.generation);
+            let stored = state.blocks.get(&key);
             let damaged = stored.is_some() && state.corrupt.contains(&key);
             let digest = stored.map(|stored| blake3::hash(&stored.bytes).as_bytes().to_vec());
             match digest.filter(|_| !damaged) {
@@ -414,8 +466,8 @@ impl Node for FakeNode {
     ) -> Result<Response<Self::ListBlocksStream>, Status> {
         self.alive()?;
         let state = self.world.state();
-        let own = state.blocks.iter().filter(|((at, _), _)| *at == self.node);
-        let listed = own.map(|((_, block), stored)| proto::StoredBlock {
+        let own = state.blocks.iter().filter(|((at, ..), _)| *at == self.node);
+        let listed = own.map(|((_, block, _), stored)| proto::StoredBlock {
             block: block.clone(),
             generation: stored.generation,
             stored_bytes: stored.bytes.len() as u64,
@@ -424,12 +476,14 @@ impl Node for FakeNode {
             alpha: 1,
             object: stored.write.object.clone(),
             stripe: stored.write.stripe.clone(),
-            damaged: false,
+            birth: stored.write.birth,
+            ..Default::default()
         });
         Ok(stream(listed.collect()))
     }
 
     async fn get_status(&self, _: Request<proto::Empty>) -> Result<Response<proto::NodeStatus>, Status> {
+        self.alive()?;
         Ok(Response::new(self.world.status(self.node)))
     }
 

@@ -88,6 +88,7 @@ impl Stripe {
             sums: Sums::default(),
             part: None,
             note: Vec::new(),
+            birth: model::Stamp::default(),
         };
         Binding {
             participants: flow.sites().into_iter().map(participant).collect(),
@@ -297,7 +298,7 @@ impl BlockStore for Arc<Memory> {
         Ok(Box::new(Target { memory: Arc::clone(self), member: write.member.0, bytes }))
     }
 
-    fn report_corrupt(&self, _: BlockId) {}
+    fn report_corrupt(&self, _: BlockId, _: u64) {}
 }
 
 impl BlockSource for Source {

@@ -49,7 +49,7 @@ proptest! {
         }
         let bench = Bench::new();
         let store = bench.store();
-        let mut writer = store.writer(BLOCK, 3).unwrap();
+        let mut writer = store.writer(BLOCK, 3, stored as u64).unwrap();
         for frame in frames(alpha, symbol_bytes, stored, slice) {
             let prints: Vec<_> = bytes[frame.clone()].chunks(CHUNK_BYTES).map(fingerprint).collect();
             let known = (with_fingerprints && slice >= CHUNK_BYTES).then_some(prints.as_slice());
@@ -59,7 +59,7 @@ proptest! {
         let digest = *blake3::hash(&bytes).as_bytes();
         let staged = writer.finish(facts, Some(digest)).unwrap();
 
-        prop_assert_eq!(file(&bench.disk, &data_path(BLOCK)), bytes.clone());
+        prop_assert_eq!(file(&bench.disk, &data_path_of(BLOCK, 3)), bytes.clone());
         prop_assert_eq!((staged.meta.digest, staged.meta.stored_bytes), (digest, stored as u64));
         prop_assert_eq!(staged.meta.fingerprint, fingerprint(&bytes));
         prop_assert_eq!(staged.symbols.len(), alpha);
@@ -68,8 +68,8 @@ proptest! {
             let end = ((index + 1) * symbol_bytes).min(stored);
             prop_assert_eq!(*symbol, fingerprint(&bytes[start..end]));
         }
-        prop_assert_eq!(store.verify(BLOCK, |_| ()).unwrap(), Verdict::Whole);
-        let reader = store.reader(BLOCK).unwrap();
+        prop_assert_eq!(store.verify(BLOCK, 3, |_| ()).unwrap(), Verdict::Whole);
+        let reader = store.reader(BLOCK, 3).unwrap();
         prop_assert_eq!(reader.meta().generation, 3);
         for (at, wanted) in ranges {
             let at = at.min(stored);
@@ -94,7 +94,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let chunk = CHUNK_BYTES as u64;
     let bytes = content(0, 3 * CHUNK_BYTES);
     let begin = || {
-        let mut writer = store.writer(BLOCK, 1).unwrap();
+        let mut writer = store.writer(BLOCK, 1, bytes.len() as u64).unwrap();
         writer.write(0, &bytes[..CHUNK_BYTES + 100], None).unwrap();
         writer
     };
@@ -131,36 +131,57 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
 
     drop(begin());
-    assert_eq!(store.list().count(), 0);
+    assert_eq!(copies(&store), []);
     assert!(bench.disk.list(Path::new("tmp")).unwrap().is_empty());
     begin().finish(plain(stored), None).unwrap();
 }
 
 #[test]
-fn a_newer_copy_replaces_and_an_older_one_is_refused() {
+fn copies_of_a_block_lie_beside_each_other_and_each_goes_by_its_own_order() {
     let bench = Bench::new();
     let store = bench.store();
     put(&store, BLOCK, 2, b"second").unwrap();
-    let reader = store.reader(BLOCK).unwrap();
-    assert!(matches!(put(&store, BLOCK, 1, b"first"), Err(StoreError::Stale { stored: 2, .. })));
-    put(&store, BLOCK, 2, b"second").unwrap();
     put(&store, BLOCK, 3, b"the third").unwrap();
-    assert_eq!(get(&store, BLOCK).unwrap(), b"the third");
+    put(&store, BLOCK, 1, b"first").unwrap();
+    let reader = store.reader(BLOCK, 2).unwrap();
+    for (generation, bytes) in [(1, &b"first"[..]), (2, b"second"), (3, b"the third")] {
+        assert_eq!(get(&store, BLOCK, generation).unwrap(), bytes);
+    }
+    assert_eq!(copies(&store), [(BLOCK, 1), (BLOCK, 2), (BLOCK, 3)]);
+    assert_eq!(store.usage(), Usage { blocks: 3, stored_bytes: 20, half_blocks: 0 });
+    assert!(!store.delete(BLOCK, 4).unwrap(), "another copy than was meant stays");
+    assert!(store.delete(BLOCK, 2).unwrap() && !store.delete(BLOCK, 2).unwrap());
     let mut old = [0; 6];
     reader.read_verified(0, &mut old).unwrap();
     assert_eq!(&old, b"second", "whoever reads goes on reading what he opened");
-    let listed: Vec<_> = store.list().map(Result::unwrap).collect();
-    assert_eq!(listed, [model::StoredCopy { block: BLOCK, generation: 3, stored_bytes: 9 }]);
-    assert_eq!(store.usage(), Usage { blocks: 1, stored_bytes: 9, half_blocks: 0 });
-    for other in [2, 4] {
-        assert!(!store.delete(BLOCK, other).unwrap(), "another copy than was meant stays");
-    }
-    assert!(store.delete(BLOCK, 3).unwrap() && !store.delete(BLOCK, 3).unwrap());
-    assert!(!store.contains(BLOCK).unwrap());
-    assert_eq!(store.usage(), Usage::default());
+    assert!(!store.contains(BLOCK, 2).unwrap());
+    assert_eq!(copies(&store), [(BLOCK, 1), (BLOCK, 3)]);
+    assert_eq!(store.usage(), Usage { blocks: 2, stored_bytes: 14, half_blocks: 0 });
     assert!(matches!(reader.read_at(5, &mut old), Err(StoreError::OutOfRange { .. })));
     assert!(matches!(reader.entries(0..2), Err(StoreError::OutOfRange { .. })));
     assert!(matches!(reader.entries(u64::MAX - 1..u64::MAX), Err(StoreError::OutOfRange { .. })));
+}
+
+#[test]
+fn a_copy_that_is_there_already_stays_and_only_the_same_bytes_are_taken_for_it() {
+    let bench = Bench::new();
+    let store = bench.store();
+    let bytes = content(4, 2 * CHUNK_BYTES + 7);
+    put(&store, BLOCK, 1, &bytes).unwrap();
+    put(&store, BLOCK, 1, &bytes).unwrap();
+    for other in [content(5, bytes.len()), content(4, 100), vec![]] {
+        let refused = put(&store, BLOCK, 1, &other);
+        assert!(matches!(refused, Err(StoreError::Exists { block: BLOCK, generation: 1 })), "{refused:?}");
+    }
+    assert_eq!(get(&store, BLOCK, 1).unwrap(), bytes);
+    assert_eq!(store.usage(), Usage { blocks: 1, stored_bytes: bytes.len() as u64, half_blocks: 0 });
+    // A sidecar vouches for no bytes.
+    bench.disk.damage(&data_path(BLOCK), |bytes| bytes[9] ^= 1).unwrap();
+    assert!(matches!(put(&store, BLOCK, 1, &bytes), Err(StoreError::Exists { .. })));
+    bench.disk.damage(&sidecar_path(BLOCK), |bytes| bytes.truncate(9)).unwrap();
+    assert!(matches!(put(&store, BLOCK, 1, &bytes), Err(StoreError::Exists { .. })));
+    assert!(bench.disk.list(Path::new("tmp")).unwrap().is_empty());
+    assert_eq!(bench.disk.list(Path::new("blocks/01")).unwrap().len(), 2);
 }
 
 #[test]
@@ -173,7 +194,7 @@ fn many_blocks_are_listed_in_order_and_counted_again_on_opening() {
     }
     let mut sorted = blocks.clone();
     sorted.sort();
-    let listed: Vec<BlockId> = store.list().map(|listed| listed.unwrap().block).collect();
+    let listed: Vec<BlockId> = copies(&store).into_iter().map(|(block, _)| block).collect();
     assert_eq!(listed, sorted);
     let usage = Usage { blocks: 300, stored_bytes: (0..300).sum(), half_blocks: 0 };
     assert_eq!(store.usage(), usage);
@@ -187,16 +208,16 @@ fn a_real_folder_holds_plain_files() {
     let folder = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(disk::RealDisk::create(folder.path().join("store")).unwrap());
     Store::format(&disk, NODE).unwrap();
-    let store = Store::open(Arc::clone(&disk), NODE).unwrap();
+    let store = Store::open(Arc::clone(&disk), NODE, 0).unwrap();
     let bytes = content(5, 1_000_000);
     put(&store, BLOCK, 1, &bytes).unwrap();
     assert_eq!(std::fs::read(folder.path().join("store").join(data_path(BLOCK))).unwrap(), bytes);
     let mut told = 0;
-    assert_eq!(store.verify(BLOCK, |step| told += step).unwrap(), Verdict::Whole);
+    assert_eq!(store.verify(BLOCK, 1, |step| told += step).unwrap(), Verdict::Whole);
     assert_eq!(told, 1_000_000);
     drop(store);
-    let store = Store::open(disk, NODE).unwrap();
-    assert_eq!(get(&store, BLOCK).unwrap(), bytes);
+    let store = Store::open(disk, NODE, 0).unwrap();
+    assert_eq!(get(&store, BLOCK, 1).unwrap(), bytes);
     assert!(store.free_bytes().unwrap() > 0);
     assert!(store.delete(BLOCK, 1).unwrap());
 }

@@ -1,0 +1,78 @@
+//! Folders of nodes that are cloned, or set back: who is who is told by the words of their starts.
+
+use super::rig::Rig;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => _ = fs::copy(entry.path(), target).unwrap(),
+        }
+    }
+}
+
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let folders = fs::read_dir(folder.join("blocks")).unwrap();
+    folders.flat_map(|f| fs::read_dir(f.unwrap().path()).unwrap().map(|file| file.unwrap().path())).collect()
+}
+
+#[test]
+fn a_cloned_folder_is_refused_with_both_addresses_and_costs_nothing() {
+    let rig = Rig::up(4);
+    let bytes = rig.file("f", 400_000, 1);
+    rig.put("f", "a");
+    let own = rig.home().join("node-1/data");
+    let before = files(&own);
+    assert!(!before.is_empty());
+    copy(&own, &rig.path("clone").join("data"));
+    let folder = rig.arg("clone");
+    let coordinator = rig.coordinator();
+    let arguments = ["node", "--id", "1", "--dir", &folder, "--coordinator", &coordinator];
+    let mut clone = rig.daemon(&arguments, "clone.log");
+    let status = clone.ended();
+    assert_eq!(status.code(), Some(1));
+    let log = fs::read_to_string(rig.path("clone.log")).unwrap();
+    let refusal = log.lines().last().unwrap();
+    let address = rig.address("node-1", "control").unwrap();
+    assert!(refusal.contains("clone") && refusal.contains(&address), "{refusal}");
+    assert_eq!(refusal.matches("127.0.0.1:").count(), 2, "both addresses: {refusal}");
+
+    assert_eq!(rig.living(), [1, 2, 3, 4]);
+    assert_eq!(rig.address("node-1", "control"), Some(address));
+    assert!(rig.get("a") == bytes && rig.ok(&["scrub"]).contains("all sound"));
+    assert_eq!(files(&own), before, "no order reached either");
+    assert_eq!(rig.json(&["cluster", "status"])["garbage"], 0);
+}
+
+#[test]
+fn a_folder_that_was_set_back_is_welcome_and_shown_until_its_next_start() {
+    let rig = Rig::up(4);
+    let bytes = rig.file("f", 400_000, 2);
+    rig.put("f", "a");
+    let own = rig.home().join("node-2/data");
+    let shown = || {
+        let status = rig.json(&["cluster", "status"]);
+        status["nodes"].as_array().unwrap().iter().any(|n| n["node"] == 2 && n["set_back"] == true)
+    };
+    rig.lose(2);
+    copy(&own, &rig.path("before"));
+    rig.ok(&["node", "start", "2"]);
+    assert!(!shown(), "an ordinary start");
+    rig.lose(2);
+    fs::remove_dir_all(&own).unwrap();
+    copy(&rig.path("before"), &own);
+    rig.ok(&["node", "start", "2"]);
+    assert!(shown());
+    assert!(rig.ok(&["cluster", "status"]).contains("node-2 was set back"));
+    assert!(rig.get("a") == bytes && rig.ok(&["scrub"]).contains("all sound"));
+    rig.lose(2);
+    rig.ok(&["node", "start", "2"]);
+    assert!(!shown());
+}

@@ -1,0 +1,127 @@
+//! Which start of which store a node's number stands for: registrations, heartbeats, orders to delete.
+
+use crate::support::{Cluster, Settings};
+use tonic::{Code, Status};
+use wire::proto;
+use wire::proto::register_message::Kind;
+
+/// Nodes die within moments, and deletions do not wait.
+const HASTY: Settings = Settings { dead_after_ms: 600, garbage_grace_ms: 50, put_lease_ms: 60_000 };
+
+async fn register(
+    cluster: &mut Cluster,
+    hello: proto::NodeHello,
+    inventory: proto::BlockInventory,
+) -> Result<(), Status> {
+    let messages = [Kind::Hello(hello), Kind::Blocks(inventory)];
+    let messages = messages.map(|kind| proto::RegisterMessage { kind: Some(kind) });
+    cluster.client.register(tokio_stream::iter(messages)).await.map(|_| ())
+}
+
+async fn node_of(cluster: &mut Cluster, node: u32) -> proto::NodeInfo {
+    cluster.status().await.nodes.into_iter().find(|n| n.node == node).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_is_refused_with_both_addresses_and_changes_nothing() {
+    let mut cluster = Cluster::new(4, Settings::default()).await;
+    cluster.put("object", b"x").await.unwrap();
+    let before = cluster.lookup("object").await.unwrap().blocks;
+    let node = before[0].nodes[0];
+    let own = cluster.world.hello(node);
+    let word = cluster.world.word(node);
+    for accepted in [vec![word], vec![]] {
+        let here = "127.0.0.1:9".to_owned();
+        let clone = proto::NodeHello {
+            control_addr: here.clone(),
+            data_addr: here.clone(),
+            accepted,
+            incarnation: word + 1,
+            ..own.clone()
+        };
+        let refused = register(&mut cluster, clone, proto::BlockInventory::default()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        assert!(refused.message().contains(&own.control_addr), "{refused:?}");
+        assert!(refused.message().contains(&here), "{refused:?}");
+    }
+    assert_eq!(cluster.lookup("object").await.unwrap().blocks, before);
+    assert_eq!(node_of(&mut cluster, node).await.control_addr, own.control_addr);
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_knows_the_last_one_is_welcome_and_one_that_does_not_is_shown() {
+    let mut cluster = Cluster::new(4, Settings::default()).await;
+    cluster.put("object", b"x").await.unwrap();
+    let before = cluster.lookup("object").await.unwrap().blocks;
+    let node = before[0].nodes[0];
+    for (tried, is_set_back) in [(true, false), (false, true), (true, false)] {
+        // At its address the new process answers, not the one of before.
+        let last = cluster.world.word(node);
+        cluster.world.restart(node, if tried { vec![last] } else { vec![7] });
+        let word = cluster.world.word(node);
+        // Its next heartbeat has another word, so it is told to register.
+        cluster
+            .until("it registers", async |c| {
+                node_of(c, node).await.status.is_some_and(|status| status.incarnation == word)
+            })
+            .await;
+        let info = node_of(&mut cluster, node).await;
+        assert_eq!((info.set_back, info.living), (is_set_back, true));
+        assert_eq!(cluster.lookup("object").await.unwrap().blocks, before);
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_store_may_have_a_number_only_if_that_holds_nothing() {
+    let mut cluster = Cluster::new(4, HASTY).await;
+    cluster.put("object", b"x").await.unwrap();
+    let nodes = cluster.lookup("object").await.unwrap().blocks[0].nodes.clone();
+    let empty = (1..=4).find(|node| !nodes.contains(node)).unwrap();
+    for node in [nodes[0], empty] {
+        cluster.kill(node).await;
+        cluster.world.restart(node, vec![]);
+        let other = proto::NodeHello { store: vec![9; 16], cluster: vec![], ..cluster.world.hello(node) };
+        let answer = register(&mut cluster, other, proto::BlockInventory::default()).await;
+        if node == empty {
+            answer.unwrap();
+            continue;
+        }
+        let refused = answer.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        let ways_out = ["own folder", "stripeline repair node", "another number"];
+        assert!(ways_out.iter().all(|way| refused.message().contains(way)), "{refused:?}");
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_of_another_start_is_not_believed() {
+    let mut cluster = Cluster::new(3, HASTY).await;
+    cluster.world.kill(2);
+    let word = cluster.world.word(2) + 1;
+    // Another process goes on in its name.
+    cluster
+        .until("it dies all the same", async |c| {
+            let status = proto::NodeStatus { incarnation: word, ..c.world.status(2) };
+            let reply = c.client.heartbeat(proto::HeartbeatRequest { status: Some(status) }).await.unwrap();
+            assert!(reply.into_inner().register_again);
+            !node_of(c, 2).await.living
+        })
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_to_delete_name_the_start_that_is_accepted() {
+    let mut cluster = Cluster::new(3, HASTY).await;
+    cluster.put("object", b"x").await.unwrap();
+    let node = cluster.lookup("object").await.unwrap().blocks[0].nodes[0];
+    let last = cluster.world.word(node);
+    cluster.world.restart(node, vec![last]);
+    cluster.delete("object").await.unwrap();
+    // The double obeys no others.
+    cluster.until("the copies go", async |c| c.world.copies().is_empty()).await;
+    cluster.stop().await;
+}
