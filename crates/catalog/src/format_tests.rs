@@ -12,8 +12,8 @@ use crate::{Catalog, restore};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
 use model::{
-    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Location, MemberState, NodeId, Part, PutId,
-    StripeId, StripePlace, Sums, Switch,
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, Location, MemberState, NodeId,
+    Part, PutId, StoreId, StripeId, StripePlace, Sums, Switch,
 };
 use std::fmt::Write;
 use std::sync::Arc;

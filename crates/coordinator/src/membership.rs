@@ -5,9 +5,10 @@ use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::garbage::Garbage;
 use crate::records::{Records, now_ms};
+use catalog::CatalogError;
 use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
-use model::{BlockCopy, BlockId, ClusterId, Incarnation, NodeId, StoreId};
+use model::{BlockCopy, BlockId, ClusterId, Incarnation, Location, NodeId, StoreId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,9 +78,12 @@ impl Membership {
         };
         for copy in damaged {
             let (block, generation) = (BlockId::from_slice(&copy.block)?, copy.generation);
-            let copy = BlockCopy { block, node, generation };
+            let placement = match self.records.run(move |catalog| catalog.placement(block)).await {
+                Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => continue,
+                placement => placement?,
+            };
             // An older copy that lies beside the one that counts is no loss.
-            if self.records.run(move |catalog| Ok(catalog.held_by(node)?.contains(&copy))).await? {
+            if placement.facts.on(node) == Some(Location { node, generation }) {
                 self.damaged.drop_copy(block, node).await;
             }
         }
@@ -90,7 +94,9 @@ impl Membership {
     /// than the one that has the number's copies. Taken for it, it would cost every copy that the true one has.
     async fn admit(&self, node: NodeId, row: &NodeRow, start: Start) -> Result<Admitted> {
         let before = self.records.run(move |catalog| catalog.node(node)).await?;
-        let copies = self.records.run(move |catalog| Ok(catalog.held_by(node)?.len() as u64)).await?;
+        let is_other = before.as_ref().is_some_and(|known| known.store != start.store);
+        let count = move |catalog: &catalog::Catalog| Ok(catalog.held_by(node)?.len() as u64);
+        let copies = if is_other { self.records.run(count).await? } else { 0 };
         let known = match &before {
             None => None,
             Some(known) => {

@@ -56,6 +56,7 @@ impl Attempt<'_> {
                 data: &noted.order.blocks,
                 archival: noted.order.archival.as_ref().ok_or_else(bug)?,
                 slice_bytes: self.with.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
+                birth: model::Stamp::default(),
             },
             &mut token,
         )?;

@@ -116,6 +116,16 @@ pub mod stage_input {
         SourceMember(u32),
     }
 }
+/// A change of the catalog: which life of a coordinator made it (number and word), and which change of that life it was.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Stamp {
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    #[prost(uint64, tag = "2")]
+    pub word: u64,
+    #[prost(uint64, tag = "3")]
+    pub change: u64,
+}
 /// A block that a stage writes, with everything that its sidecar records.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockWrite {
@@ -138,6 +148,9 @@ pub struct BlockWrite {
     /// the stripe's note (docs/formats.md), as the sidecar keeps it; empty for a block of none
     #[prost(bytes = "vec", tag = "8")]
     pub stripe: ::prost::alloc::vec::Vec<u8>,
+    /// the change of the catalog that noted the copy
+    #[prost(message, optional, tag = "9")]
+    pub birth: ::core::option::Option<Stamp>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SymbolRead {
@@ -366,6 +379,12 @@ pub struct Staged {
     pub fingerprint: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", repeated, tag = "10")]
     pub symbol_fingerprints: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// where it lies: the store, 16 bytes …
+    #[prost(bytes = "vec", tag = "11")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// … and the word of its start
+    #[prost(uint64, tag = "12")]
+    pub incarnation: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StageStats {
@@ -574,6 +593,12 @@ pub struct DeleteBlocksRequest {
     pub cluster: ::prost::alloc::vec::Vec<u8>,
     #[prost(message, repeated, tag = "2")]
     pub blocks: ::prost::alloc::vec::Vec<BlockRef>,
+    /// only this store …
+    #[prost(bytes = "vec", tag = "3")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// … in this start of it
+    #[prost(uint64, tag = "4")]
+    pub incarnation: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeleteBlocksReply {
@@ -637,9 +662,14 @@ pub struct StoredBlock {
     /// the note that its sidecar keeps; empty if it was written for no stripe
     #[prost(bytes = "vec", tag = "8")]
     pub stripe: ::prost::alloc::vec::Vec<u8>,
-    /// its sidecar or its length is wrong: nothing but its id is known
+    /// its sidecar or its length is wrong: only its name is known
     #[prost(bool, tag = "9")]
     pub damaged: bool,
+    #[prost(message, optional, tag = "10")]
+    pub birth: ::core::option::Option<Stamp>,
+    /// why its node cannot say what it is (half of it, a version that it does not know); only its name is known
+    #[prost(string, tag = "11")]
+    pub unjudged: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Throttle {
@@ -684,6 +714,7 @@ pub struct NodeStatus {
     pub blocks: u64,
     #[prost(uint64, tag = "3")]
     pub stored_bytes: u64,
+    /// that blocks can still take: the reserve, and what is being written, taken off
     #[prost(uint64, tag = "4")]
     pub free_bytes: u64,
     #[prost(uint32, tag = "5")]
@@ -692,15 +723,21 @@ pub struct NodeStatus {
     pub throttle: ::core::option::Option<Throttle>,
     #[prost(message, repeated, tag = "7")]
     pub tasks: ::prost::alloc::vec::Vec<TaskStatus>,
-    /// found by scrubs or reads since the start
-    #[prost(bytes = "vec", repeated, tag = "8")]
-    pub corrupt_blocks: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     /// whole in memory, the last read first
     #[prost(bytes = "vec", repeated, tag = "9")]
     pub cached_blocks: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     /// data without a sidecar, or the reverse: they are no copies, and are kept
     #[prost(uint64, tag = "10")]
     pub half_blocks: u64,
+    /// which store it is, 16 bytes …
+    #[prost(bytes = "vec", tag = "11")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// … and the word of its start
+    #[prost(uint64, tag = "12")]
+    pub incarnation: u64,
+    /// found by scrubs or reads since the start, and read twice
+    #[prost(message, repeated, tag = "13")]
+    pub corrupt_blocks: ::prost::alloc::vec::Vec<BlockRef>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubRequest {}
@@ -708,6 +745,8 @@ pub struct ScrubRequest {}
 pub struct ScrubEvent {
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "5")]
+    pub generation: u64,
     /// empty: sound
     #[prost(string, tag = "2")]
     pub problem: ::prost::alloc::string::String,
@@ -748,17 +787,38 @@ pub struct NodeHello {
     pub rack: ::prost::alloc::string::String,
     #[prost(uint32, tag = "6")]
     pub protocol: u32,
+    /// which store it is, 16 bytes
+    #[prost(bytes = "vec", tag = "7")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// the word of its start that was welcomed last, as far as it knows; or none
+    #[prost(uint64, repeated, tag = "8")]
+    pub accepted: ::prost::alloc::vec::Vec<u64>,
+    /// of its starts since then that asked, this one left out
+    #[prost(uint64, repeated, tag = "9")]
+    pub tried: ::prost::alloc::vec::Vec<u64>,
+    /// of this start
+    #[prost(uint64, tag = "10")]
+    pub incarnation: u64,
 }
+/// What lies in the store, by its names: nothing was opened.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct BlockInventory {
     #[prost(message, repeated, tag = "1")]
     pub blocks: ::prost::alloc::vec::Vec<BlockRef>,
-    /// of these the generation is not known
-    #[prost(bytes = "vec", repeated, tag = "2")]
-    pub damaged: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     /// the last one; an inventory without it is none
     #[prost(bool, tag = "3")]
     pub complete: bool,
+    #[prost(message, repeated, tag = "4")]
+    pub unjudged: ::prost::alloc::vec::Vec<UnjudgedFile>,
+}
+/// A name that says nothing for sure.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnjudgedFile {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// of which it is a half; absent if it is no block's name
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<BlockRef>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RegisterReply {
@@ -1159,6 +1219,9 @@ pub struct NodeInfo {
     /// it held repairs up lately: others help rather
     #[prost(bool, tag = "9")]
     pub slow: bool,
+    /// its store's starts do not follow each other: its folder was set back or swapped
+    #[prost(bool, tag = "10")]
+    pub set_back: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditRequest {
