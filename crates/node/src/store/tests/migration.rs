@@ -79,7 +79,7 @@ fn check(disk: &CrashDisk) -> std::result::Result<(), String> {
     }
     // A rename that was cut may leave a file both its names: the old one is a strange one then, and harms nobody.
     let is_left = |file: &Unjudged| {
-        let old = [A, B].map(|block| [block.to_string(), format!("{block}.meta")]);
+        let old = [A, B, HALF].map(|block| [block.to_string(), format!("{block}.meta")]);
         matches!(file, Unjudged::Strange(name) if old.as_flattened().contains(name))
     };
     let mut told: Vec<Unjudged> = unjudged(&store).into_iter().filter(|file| !is_left(file)).collect();
