@@ -13,8 +13,8 @@ use crate::{Catalog, restore};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
 use model::{
-    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, Flawed, FlowId, Location, MemberState, NodeId,
-    Part, PutId, Stamp, StripeId, StripePlace, Sums, Switch, Term,
+    Assign, BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, Flawed, FlowId, Incarnation, Location,
+    MemberState, NodeId, Part, PutId, Stamp, StoreId, StripeId, StripePlace, Sums, Switch, Term,
 };
 use std::fmt::Write;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ pub struct Known {
     pub store: StoreId,
     /// The word c: the start that was accepted last.
     pub word: Incarnation,
-    /// Copies that the catalog places on it.
+    /// Copies that the catalog places on it; of interest only if another store comes.
     pub copies: u64,
     /// Whether a process answers under the word c, at the address that the catalog knows.
     pub answers: bool,

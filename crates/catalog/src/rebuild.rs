@@ -85,7 +85,12 @@ impl Sight {
         let mut stripes: BTreeMap<StripeId, Vec<StripeNote>> = BTreeMap::new();
         for block in found {
             sight.had.insert(block.block);
-            sight.copies.entry(block.block).or_default().push(block.location);
+            let copies = sight.copies.entry(block.block).or_default();
+            // An older copy may lie beside a newer one: that one counts.
+            match copies.iter_mut().find(|known| known.node == block.location.node) {
+                Some(known) => known.generation = known.generation.max(block.location.generation),
+                None => copies.push(block.location),
+            }
             sight.facts.insert(block.block, block.facts);
             if let Some(stripe) = block.stripe {
                 stripes.entry(stripe.stripe).or_default().push(stripe);

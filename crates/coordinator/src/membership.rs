@@ -99,7 +99,9 @@ impl Membership {
     /// than the one that has the number's copies. Taken for it, it would cost every copy that the true one has.
     async fn admit(&self, node: NodeId, row: &NodeRow, start: Start) -> Result<Admitted> {
         let before = self.records.run(move |catalog| catalog.node(node)).await?;
-        let copies = self.records.run(move |catalog| Ok(catalog.held_by(node)?.len() as u64)).await?;
+        let is_other = before.as_ref().is_some_and(|known| known.store != start.store);
+        let count = move |catalog: &catalog::Catalog| Ok(catalog.held_by(node)?.len() as u64);
+        let copies = if is_other { self.records.run(count).await? } else { 0 };
         let known = match &before {
             None => None,
             Some(known) => {

@@ -13,7 +13,8 @@
 //! - the bytes and the length of a file are those of its last [`DiskFile::sync`], or any mix of them with later ones;
 //! - the entries of a folder (creations, renames, removals) are those of its last [`Disk::sync_folder`], and each
 //!   later change may or may not be there, independently of the others;
-//! - a rename over an existing name leaves the old file or the new one, never none.
+//! - a rename over an existing name leaves the old file or the new one, never none;
+//! - a rename within a folder leaves the file under its old name, its new one or both, never under none.
 //!
 //! Absent: what the files mean. Internal: only the block store and the catalog write through it, and it may change with
 //! them.

@@ -22,12 +22,13 @@ fn files(disk: &CrashDisk, block: BlockId) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// Puts a pair in the place of a node's copy: of the same block, generation and length, and of other bytes.
 fn replace(rig: &Rig, node: u32, block: BlockId) {
-    let meta = rig.node(node).flows().store.reader(block).unwrap().meta().clone();
+    let copy = rig.newest(node, block).unwrap();
+    let meta = rig.node(node).flows().store.reader(block, copy.generation).unwrap().meta().clone();
     let other = CrashDisk::new(&PowerSwitch::new());
     let disk: Arc<dyn Disk> = Arc::new(other.clone());
     Store::format(&disk, NodeId(node)).unwrap();
-    let store = Store::open(disk, NodeId(node)).unwrap();
-    let mut writer = store.writer(block, meta.generation).unwrap();
+    let store = Store::open(disk, NodeId(node), 0).unwrap();
+    let mut writer = store.writer(block, meta.generation, meta.stored_bytes).unwrap();
     writer.write(0, &content(99, meta.stored_bytes as usize), None).unwrap();
     let facts = NewBlock {
         stored_bytes: meta.stored_bytes,
@@ -35,6 +36,7 @@ fn replace(rig: &Rig, node: u32, block: BlockId) {
         symbol_bytes: meta.symbol_bytes,
         part: meta.part,
         note: meta.note,
+        birth: meta.birth,
     };
     writer.finish(facts, None).unwrap();
     let pair = files(&other, block);
@@ -66,7 +68,8 @@ async fn a_replica_of_another_content_is_read_around_and_replaced() {
     eventually("the copy is replaced", async || {
         let info = rig.client.lookup("a", true).await.unwrap();
         let is_right = |&node: &u32| {
-            let reader = rig.node(node).flows().store.reader(block);
+            let Some(copy) = rig.newest(node, block) else { return false };
+            let reader = rig.node(node).flows().store.reader(block, copy.generation);
             reader.is_ok_and(|reader| reader.meta().digest == *blake3::hash(&bytes).as_bytes())
         };
         info.blocks[0].nodes.len() == 3 && info.blocks[0].nodes.iter().all(is_right)

@@ -157,13 +157,21 @@ async fn a_catalog_that_cannot_be_written_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_folder_is_not_taken_for_a_nodes_own() {
-    let rig = Rig::new(3).await;
+    let mut rig = Rig::new(3).await;
     rig.put("a", b"bytes").await.unwrap();
-    let folder = CrashDisk::new(&rig.power);
-    let config = node::Config::new(NodeId(1), rig.address().to_string(), Arc::new(folder));
-    let mut stranger = node::start(config).await.unwrap();
-    let why = tokio::time::timeout(PATIENCE, stranger.refused()).await.unwrap().to_string();
-    assert!(why.contains("this folder is a new one"), "{why}");
+    // The true node lives, and then it does not.
+    for said in ["node-1 lives at", "this folder is another store"] {
+        let folder = CrashDisk::new(&rig.power);
+        let config = node::Config::new(NodeId(1), rig.address().to_string(), Arc::new(folder));
+        let mut stranger = node::start(config).await.unwrap();
+        let why = tokio::time::timeout(PATIENCE, stranger.refused()).await.unwrap().to_string();
+        assert!(why.contains(said), "{why}");
+        stranger.shutdown().await;
+        if rig.running().contains(&1) {
+            rig.lose([1]).await;
+        }
+    }
+    rig.bring_back([1]).await;
     let info = rig.client.lookup("a", true).await.unwrap();
     assert_eq!(info.blocks[0].nodes, [1, 2, 3], "the true node's copy is forgotten");
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");

@@ -423,7 +423,9 @@ async fn m_ppr_takes_cached_blocks_as_sources() {
     let members = &info.blocks[0].stripe.as_ref().unwrap().members;
     // The archival has read the data.
     for (node, member) in rig.machines.keys().flat_map(|node| members.iter().map(move |m| (*node, m))) {
-        rig.node(node).flows().cache.forget(BlockId::from_slice(&member.block).unwrap());
+        if let Some(copy) = rig.newest(node, BlockId::from_slice(&member.block).unwrap()) {
+            rig.node(node).flows().cache.forget(copy.block, copy.generation);
+        }
     }
     let block = members[0].block.clone();
     let measured = RepairRequest { block: block.clone(), discard: true, ..Default::default() };

@@ -8,7 +8,7 @@ use exec::{DriverIo, Engine, Injection};
 use node::{Node, NodeError};
 
 use model::{BlockId, NodeId};
-use node::store::{CopyId, Verdict};
+use node::store::{CopyId, StoreError, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;

@@ -260,9 +260,11 @@ impl Media {
     }
 }
 
-/// Sets both views to what survives: the durable names, each unsynced change at random.
+/// Sets both views to what survives: the durable names, each unsynced change at random. A file that was only renamed keeps
+/// one of its names.
 fn surviving_names(live: &mut Names, durable: &mut Names, chance: Option<&mut Chance>) {
     if let Some(chance) = chance {
+        let before: BTreeSet<NodeId> = durable.values().copied().collect();
         let names: BTreeSet<OsString> = live.keys().chain(durable.keys()).cloned().collect();
         for name in names {
             if live.get(&name) != durable.get(&name) && chance.flip() {
@@ -270,6 +272,12 @@ fn surviving_names(live: &mut Names, durable: &mut Names, chance: Option<&mut Ch
                     Some(&node) => durable.insert(name, node),
                     None => durable.remove(&name),
                 };
+            }
+        }
+        let after: BTreeSet<NodeId> = durable.values().copied().collect();
+        for (name, node) in live.iter() {
+            if before.contains(node) && !after.contains(node) {
+                durable.insert(name.clone(), *node);
             }
         }
     }

@@ -206,3 +206,22 @@ proptest! {
         prop_assert_eq!(read(&restart(&power, &disk), "f").unwrap(), synced);
     }
 }
+
+/// As journals of file systems keep it: a rename is one change.
+#[test]
+fn a_file_that_is_renamed_within_its_folder_always_has_a_name() {
+    let mut left = BTreeSet::new();
+    for seed in 0..100 {
+        let power = PowerSwitch::new();
+        power.survive_at_random(seed);
+        let disk = CrashDisk::new(&power);
+        write(&disk, "old", b"bytes");
+        disk.sync_folder(p(""), SyncPoint::BlockFolder).unwrap();
+        disk.rename(p("old"), p("new")).unwrap();
+        let disk = restart(&power, &disk);
+        let names = ["old", "new"].map(|name| read(&disk, name) == Some(b"bytes".to_vec()));
+        assert!(names.contains(&true), "seed {seed}");
+        left.insert(names);
+    }
+    assert_eq!(left.len(), 3, "the old name, the new one, both");
+}

@@ -5,6 +5,7 @@
 
 mod faults;
 mod mending;
+mod orders;
 mod repair;
 mod rig;
 mod sessions;

@@ -176,17 +176,19 @@ impl World {
 
     pub fn hello(&self, node: u32) -> proto::NodeHello {
         let address = self.addresses[&node].to_string();
+        let incarnation = self.word(node);
+        let state = self.state();
         proto::NodeHello {
             node,
-            cluster: self.state().cluster.get(&node).cloned().unwrap_or_default(),
+            cluster: state.cluster.get(&node).cloned().unwrap_or_default(),
             control_addr: address.clone(),
             data_addr: address,
             rack: format!("rack-{}", node / 2),
             protocol: wire::PROTOCOL_VERSION,
             store: store(node).to_vec(),
             accepted: Vec::new(),
-            tried: self.state().starts.get(&node).map(|start| start.1.clone()).unwrap_or_default(),
-            incarnation: self.word(node),
+            tried: state.starts.get(&node).map(|start| start.1.clone()).unwrap_or_default(),
+            incarnation,
         }
     }
 
@@ -213,7 +215,7 @@ impl World {
         let corrupt_blocks = corrupt.map(|(_, block, generation)| proto::BlockRef {
             block: block.clone(),
             generation: *generation,
-            stored_bytes: 0,
+            ..Default::default()
         });
         proto::NodeStatus {
             node,

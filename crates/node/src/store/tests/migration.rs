@@ -77,7 +77,12 @@ fn check(disk: &CrashDisk) -> std::result::Result<(), String> {
             return Err(format!("{block}: other bytes"));
         }
     }
-    let mut told = unjudged(&store);
+    // A rename that was cut may leave a file both its names: the old one is a strange one then, and harms nobody.
+    let is_left = |file: &Unjudged| {
+        let old = [A, B, HALF].map(|block| [block.to_string(), format!("{block}.meta")]);
+        matches!(file, Unjudged::Strange(name) if old.as_flattened().contains(name))
+    };
+    let mut told: Vec<Unjudged> = unjudged(&store).into_iter().filter(|file| !is_left(file)).collect();
     told.sort();
     let half = Unjudged::Sidecar(CopyId { block: HALF, generation: 2 });
     let strange = |name: String| Unjudged::Strange(name);
@@ -97,6 +102,7 @@ fn check(disk: &CrashDisk) -> std::result::Result<(), String> {
 fn a_store_of_version_1_is_taken_over_with_all_its_blocks() {
     let bench = old_store();
     check(&bench.disk).unwrap();
+    assert_eq!(unjudged(&bench.store()).len(), 4, "nothing else is left");
     let id = bench.store().identity().store;
     assert_eq!(bench.store().identity().store, id, "once");
     let reader = bench.store().reader(B, 7).unwrap();

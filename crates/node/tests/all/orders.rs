@@ -1,0 +1,67 @@
+//! Orders to delete, and what a node takes: both by the store, the start of it, and the room that there is.
+
+use crate::rig::{REQUESTOR, Rig, STORED, suspect};
+use flow::Scheme;
+use model::{BlockId, Cause, ClusterId};
+use node::store::Store;
+use tonic::Code;
+use wire::proto;
+use wire::proto::node_client::NodeClient;
+
+const CLUSTER: ClusterId = ClusterId(77);
+
+fn order(store: &Store, block: BlockId) -> proto::DeleteBlocksRequest {
+    proto::DeleteBlocksRequest {
+        cluster: CLUSTER.to_vec(),
+        blocks: vec![proto::BlockRef { block: block.to_vec(), generation: STORED, ..Default::default() }],
+        store: store.identity().store.to_vec(),
+        incarnation: store.incarnation().0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_for_another_start_is_refused() {
+    let rig = Rig::new("rs-2+1", &[5_000; 2], 32 * 1024).await;
+    let (store, block) = (rig.nodes[0].flows().store.clone(), rig.ids[0]);
+    store.welcomed(CLUSTER).unwrap();
+    let addr = format!("http://{}", rig.nodes[0].control_addr());
+    let mut client = NodeClient::connect(addr).await.unwrap();
+    let right = order(&store, block);
+    for wrong in [
+        proto::DeleteBlocksRequest { incarnation: right.incarnation ^ 1, ..right.clone() },
+        proto::DeleteBlocksRequest { incarnation: 0, ..right.clone() },
+        proto::DeleteBlocksRequest { store: vec![1; 16], ..right.clone() },
+        proto::DeleteBlocksRequest { store: vec![], ..right.clone() },
+        proto::DeleteBlocksRequest { cluster: vec![1; 16], ..right.clone() },
+    ] {
+        let refused = client.delete_blocks(wrong).await.unwrap_err();
+        let code = refused.code();
+        assert!(matches!(code, Code::FailedPrecondition | Code::PermissionDenied), "{refused:?}");
+        assert!(store.contains(block, STORED).unwrap());
+    }
+    let status = client.get_status(proto::Empty {}).await.unwrap().into_inner();
+    assert_eq!((&status.store, status.incarnation), (&right.store, right.incarnation));
+    let reply = client.delete_blocks(right.clone()).await.unwrap().into_inner();
+    assert_eq!((reply.deleted, reply.refused.len()), (1, 0));
+    assert!(!store.contains(block, STORED).unwrap());
+    assert_eq!(client.delete_blocks(right).await.unwrap().into_inner().deleted, 0, "it is gone already");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_fit_is_refused_when_the_flow_is_prepared() {
+    let rig = Rig::new("rs-2+1", &[300_000; 2], 32 * 1024).await;
+    let store = rig.requestor.flows().store.clone();
+    // Others are about to fill the disk: nothing of it is written yet.
+    let mut others = Vec::new();
+    while store.free_bytes().unwrap() > 200_000 {
+        let free = store.free_bytes().unwrap();
+        let most = free - free / 200 - 8_192;
+        others.push(store.writer(BlockId(others.len() as u128), 1, most).unwrap());
+    }
+    let fault = rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap_err();
+    assert_eq!((fault.cause, suspect(&fault)), (Cause::NoSpace, Some((REQUESTOR, REQUESTOR))), "{fault}");
+    assert!(fault.detail.contains("can still be taken"), "{fault}");
+    drop(others);
+    rig.repair(rig.plan(Scheme::Pipeline, &[0], true)).await.unwrap();
+    assert!(rig.repaired(0));
+}
