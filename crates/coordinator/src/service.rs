@@ -210,11 +210,7 @@ impl Service {
             ));
         }
         if request.node != 0 {
-            if !(request.decommission || request.discard || request.dry_run) {
-                for &node in [request.node].iter().chain(&request.more_nodes) {
-                    cluster.wait_for_news_of(NodeId(node)).await;
-                }
-            }
+            self.know_who_is_dead(&request).await;
             let row = jobs::row_of(cluster, self.parallel, &request)?;
             if request.dry_run {
                 return Ok(Wish::Rehearsed(row));
@@ -273,6 +269,16 @@ impl Service {
         }
         let blocks = if request.whole_object { self.stripes_of(request.object).await? } else { vec![block] };
         Ok(Wish::Stripes(blocks, members, options))
+    }
+
+    /// Nodes to recover may have died a moment ago.
+    async fn know_who_is_dead(&self, request: &proto::RepairRequest) {
+        if request.decommission || request.discard || request.dry_run {
+            return;
+        }
+        for &node in [request.node].iter().chain(&request.more_nodes) {
+            self.objects.cluster.wait_for_news_of(NodeId(node)).await;
+        }
     }
 
     /// A block of each of an object's stripes, and its blocks that are in none.

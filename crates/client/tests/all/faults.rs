@@ -330,6 +330,13 @@ async fn full_disks_are_gone_around_or_named() {
     // A repair has one node left that is not full.
     rig.lose([info.blocks[0].nodes[0]]).await;
     rig.machines[&2].disk.set_capacity(u64::MAX);
+    eventually("the coordinator knows of the room", async || {
+        let status = rig.status().await;
+        let told = status.nodes.iter().find(|n| n.node == 2).and_then(|n| n.status.as_ref());
+        told.and_then(|status| status.free_bytes).is_some_and(|free| free > 0)
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
     rig.repair_node(info.blocks[0].nodes[0]).await.unwrap();
     assert_eq!(rig.stored(2).len(), 2);
 

@@ -10,11 +10,11 @@ const LEASE_MS: u64 = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_put_whose_block_takes_longer_than_the_lease_is_not_given_up() {
-    let settings = Settings { put_lease_ms: LEASE_MS, block_bytes: 1 << 20, ..Settings::nodes(3) };
+    let settings = Settings { put_lease_ms: LEASE_MS, block_bytes: 1 << 24, ..Settings::nodes(3) };
     let rig = Rig::with(settings).await;
-    // Four seconds.
-    rig.client.throttle(1 << 18, 1 << 18).await.unwrap();
-    let (bytes, began) = (content(1, 1 << 20), Instant::now());
+    // Four seconds, in eight steps that a flow tells of.
+    rig.client.throttle(1 << 22, 1 << 22).await.unwrap();
+    let (bytes, began) = (content(1, 1 << 24), Instant::now());
     rig.put("a", &bytes).await.unwrap();
     assert!(began.elapsed() > Duration::from_millis(2 * LEASE_MS), "it took no longer than the lease");
     rig.client.throttle(0, 0).await.unwrap();
