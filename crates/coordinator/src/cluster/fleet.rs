@@ -48,8 +48,8 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// Has a node, and all others that take part in a flow, prepare for it and let go.
     async fn rehearse(&self, view: &World, node: NodeId, plan: &FlowPlan) -> std::result::Result<(), Fault>;
 
-    /// Has a node delete exactly these copies, in the start of its store that the view knows. Returns those that it refused to, with its reason: all others are not
-    /// there any more.
+    /// Has a node delete exactly these copies, in the start of its store that the view knows. Returns those that it refused
+    /// to, with its reason: all others are not there any more.
     async fn delete(
         &self,
         view: &World,

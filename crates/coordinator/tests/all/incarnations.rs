@@ -83,7 +83,8 @@ async fn another_store_may_have_a_number_only_if_that_holds_nothing() {
         cluster.kill(node).await;
         cluster.world.restart(node, vec![]);
         let other = proto::NodeHello { store: vec![9; 16], cluster: vec![], ..cluster.world.hello(node) };
-        let answer = register(&mut cluster, other, proto::BlockInventory::default()).await;
+        let empty_folder = proto::BlockInventory { complete: true, ..Default::default() };
+        let answer = register(&mut cluster, other, empty_folder).await;
         if node == empty {
             answer.unwrap();
             continue;

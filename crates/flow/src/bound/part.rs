@@ -53,6 +53,8 @@ pub enum InputSpec {
 }
 
 /// An output, bound.
+// A stage has a few of them, and most are taken apart at once.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Debug)]
 pub enum OutputSpec {
     /// An outgoing edge.
