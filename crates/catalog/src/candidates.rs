@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::letting_go::{Case, Sight, Wait, may_go};
 use crate::rows::{CandidateRow, PlannedRow};
 use crate::table::Read;
-use model::{BlockCopy, BlockFacts, BlockId, NodeId};
+use model::{BlockCopy, BlockFacts, BlockId, NodeId, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was decided about candidates.
@@ -18,6 +18,8 @@ pub struct Orders {
     pub go: Vec<BlockCopy>,
     /// These wait, and what for.
     pub wait: Vec<(BlockCopy, Wait)>,
+    /// The change that decided it.
+    pub by: Stamp,
 }
 
 /// Candidates in numbers.
@@ -76,7 +78,7 @@ impl Catalog {
     /// their node has answered.
     pub fn order(&self, copies: &[BlockCopy], sight: &Sight) -> Result<Orders> {
         self.change(|txn| {
-            let mut orders = Orders::default();
+            let mut orders = Orders { by: txn.stamp()?, ..Orders::default() };
             for &copy in copies {
                 // Taken back, or deleted, meanwhile.
                 let Some(row) = txn.get::<CandidateRow>(&copy)? else { continue };

@@ -68,6 +68,12 @@ pub enum CatalogError {
         /// This one.
         ours: model::ClusterId,
     },
+    /// An encoding would leave fewer copies while it is not known which are needed.
+    #[error(
+        "the catalog's history may be broken, so that nothing is archived or let go; 'stripeline cluster status' says why, and \
+         'stripeline catalog end-safe-mode' takes the history as it is"
+    )]
+    SafeMode,
     /// Another flow is about to write the block.
     #[error("block {0} is being repaired already")]
     BeingRepaired(BlockId),

@@ -30,11 +30,13 @@ impl Catalog {
     }
 
     /// A copy that its node has just read, and found whole, is counted on again if its block still needs it. In a
-    /// stripe it takes the place of those on dead nodes. `digest` is what its sidecar says. Whether it did.
+    /// stripe it takes the place of those on dead nodes. `digest` is what its sidecar says; `is_fenced`: its node obeys no
+    /// earlier order to delete it. Whether it did.
     pub fn take_back(
         &self,
         copy: &BlockCopy,
         digest: &[u8],
+        is_fenced: bool,
         living: &BTreeSet<NodeId>,
         now_ms: u64,
     ) -> Result<bool> {
@@ -43,7 +45,7 @@ impl Catalog {
             let candidate = txn.get::<CandidateRow>(copy)?;
             // What was ordered may be gone at any moment.
             let is_known = match &candidate {
-                Some(candidate) => !candidate.is_ordered,
+                Some(candidate) => is_fenced || !candidate.is_ordered,
                 None => row.flaw_of(copy.location()).is_some(),
             };
             let is_the_block = row.sums.digest.is_none_or(|known| known == digest);

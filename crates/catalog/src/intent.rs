@@ -12,7 +12,7 @@ use crate::Catalog;
 use crate::blocks::{holders, writers};
 use crate::error::{CatalogError, Result};
 use crate::put::FIRST_GENERATION;
-use crate::rows::{IntentRow, NewStripe, Purpose, Reason};
+use crate::rows::{IntentRow, MetaKey, NewStripe, Purpose, Reason, SafeModeRow};
 use crate::table::{Change, Read};
 use model::{
     BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Stamp, StripePlace, Sums,
@@ -51,7 +51,8 @@ impl Catalog {
     ///
     /// # Errors
     /// [`CatalogError::BeingRepaired`] if another flow writes a block that is to be repaired, [`CatalogError::Overtaken`] if
-    /// a node has got a block of the stripe since it was chosen.
+    /// a node has got a block of the stripe since it was chosen; [`CatalogError::SafeMode`] for an encoding while the history
+    /// may be broken.
     pub fn begin(
         &self,
         flow: FlowId,
@@ -62,6 +63,9 @@ impl Catalog {
     ) -> Result<Intent> {
         self.change(|txn| {
             txn.give_up(flow, now_ms)?;
+            if matches!(purpose, Purpose::Encode(_)) && txn.get::<SafeModeRow>(&MetaKey)?.is_some() {
+                return Err(CatalogError::SafeMode);
+            }
             let mut copies = Vec::with_capacity(writes.len());
             for &(block, node) in writes {
                 let row = txn.get::<BlockFacts>(&block)?;

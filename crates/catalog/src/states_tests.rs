@@ -260,7 +260,7 @@ fn flaws(w: &mut Watched) {
         let copy = at(block, REPLICAS[1]);
         assert_eq!(w.act("note_flaws", |c| c.note_flaws(&[copy], flaw)).unwrap(), [copy]);
         // It is whole after all, or comes back.
-        assert!(w.act("take_back", |c| c.take_back(&copy, &[], &REPLICAS.into(), NOW)).unwrap());
+        assert!(w.act("take_back", |c| c.take_back(&copy, &[], false, &REPLICAS.into(), NOW)).unwrap());
         w.act("note_flaws", |c| c.note_flaws(&[copy], flaw)).unwrap();
         // Another copy takes its place.
         let intent =
@@ -290,7 +290,7 @@ fn inventories(w: &mut Watched) {
     let living = BTreeSet::from([1, 2, 9].map(NodeId));
     let found = w.act("reconcile", |c| c.reconcile(&strangers, &living, NOW)).unwrap();
     assert_eq!((found.unknown, &found.needed[..]), (1, &strangers[1..]));
-    assert!(w.act("take_back", |c| c.take_back(&strangers[1], &[], &living, NOW)).unwrap());
+    assert!(w.act("take_back", |c| c.take_back(&strangers[1], &[], false, &living, NOW)).unwrap());
 }
 
 /// A catalog that is made again from the nodes.

@@ -28,6 +28,9 @@ pub enum CatalogCommand {
     },
     /// Fill the empty catalog of a running coordinator from what its nodes store
     Rebuild,
+    /// Take the catalog's history as it is, though a node has heard of changes that it does not know: what became superfluous
+    /// may go again. Copies of which nothing is known stay
+    EndSafeMode,
 }
 
 pub fn run(context: &Context, command: CatalogCommand) -> Result<()> {
@@ -35,6 +38,12 @@ pub fn run(context: &Context, command: CatalogCommand) -> Result<()> {
         CatalogCommand::Backup { file } => backup(context, &file),
         CatalogCommand::Restore { file } => restore(context, &file),
         CatalogCommand::Rebuild => rebuild(context),
+        CatalogCommand::EndSafeMode => {
+            context.with_client(async |client| Ok(client.end_safe_mode().await?))?;
+            context
+                .out
+                .answer(&json!({"safe_mode": false}), || "what became superfluous may go again".to_owned())
+        }
     }
 }
 

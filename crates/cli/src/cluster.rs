@@ -140,7 +140,7 @@ fn status_json(status: &ClusterStatus) -> Value {
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
     fields!(status => objects blocks stripes garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
-        unrecoverable_blocks quarantined;
+        unrecoverable_blocks quarantined safe_mode unknown_copies;
         "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle)
 }
 
@@ -196,6 +196,19 @@ fn status_text(status: &ClusterStatus) -> String {
         text += &format!(
             "attention: {} blocks have no living copy, {} of them cannot be rebuilt now\n",
             status.missing_blocks, status.unrecoverable_blocks
+        );
+    }
+    if !status.safe_mode.is_empty() {
+        text += &format!(
+            "attention: nothing is archived or let go, for the catalog's history may be broken: {}; \
+             'stripeline catalog end-safe-mode' takes it as it is\n",
+            status.safe_mode
+        );
+    }
+    if status.unknown_copies > 0 {
+        text += &format!(
+            "attention: nodes have {} copies of which nothing is known; they are kept\n",
+            status.unknown_copies
         );
     }
     if status.lost_copies + status.damaged_copies > 0 {

@@ -44,6 +44,12 @@ impl Client {
         self.call("the recommissioning", self.coordinator.clone().recommission(request)).await.map(|_| ())
     }
 
+    /// The catalog's history is taken as it is: what became superfluous may go again.
+    pub async fn end_safe_mode(&self) -> Result<()> {
+        let mut coordinator = self.coordinator.clone();
+        self.call("the end of safe mode", coordinator.end_safe_mode(Empty {})).await.map(|_| ())
+    }
+
     /// Nodes, counts, tasks.
     pub async fn status(&self) -> Result<ClusterStatus> {
         self.call("the status", self.coordinator.clone().get_status(Empty {})).await

@@ -7,7 +7,7 @@
 //! ```
 //! What is decided on is `catalog::Sight`; the rule is one pure function there (`letting_go.rs`).
 
-use crate::cluster::Cluster;
+use crate::cluster::{Check, Cluster, Order};
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
@@ -152,12 +152,14 @@ impl Garbage {
         let stays = |node: &plan::decide::NodeFacts| !node.is_leaving;
         let racks = view.nodes.iter().filter(|(_, node)| stays(node)).map(|(id, node)| (id, node.rack));
         let (racks, grace_ms) = (racks.collect(), self.grace_ms);
-        let sight = Sight { racks, compared, attested, is_halted: false, now_ms, grace_ms };
+        let is_halted = self.records.run(|catalog| catalog.safe_mode()).await?.is_some();
+        let sight = Sight { racks, compared, attested, is_halted, now_ms, grace_ms };
         let orders = self.records.run(move |catalog| catalog.order(&due, &sight)).await?;
         let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
         let mut turn = Turn { deleted: 0, orders, failure: None };
         for (node, copies) in by_node(turn.orders.go.iter().copied()) {
-            match self.cluster.fleet.delete(&view, node, cluster, &copies).await {
+            let order = Order { cluster, by: turn.orders.by };
+            match self.cluster.fleet.delete(&view, node, order, &copies).await {
                 Ok(refused) => {
                     if let Some((copy, why)) = refused.first() {
                         let why =
@@ -197,7 +199,7 @@ impl Garbage {
         let mut seen = BTreeSet::new();
         for (node, copies) in by_node(copies) {
             for batch in copies.chunks(BATCH) {
-                match self.cluster.fleet.check(view, node, batch, false).await {
+                match self.cluster.fleet.check(view, node, batch, Check::default()).await {
                     Ok(there) => seen.extend(there.into_iter().map(|(copy, _)| copy)),
                     Err(error) => {
                         tracing::debug!(%node, %error, "cannot say what it has");
@@ -234,10 +236,16 @@ impl Garbage {
             Ok(placement) if !placement.facts.is_in_need(&living) => return Ok(false),
             other => _ = other?,
         }
-        let found = self.cluster.fleet.check(&view, copy.node, &[copy], true).await?;
+        // What was ordered may be on its way yet: its node is told first not to obey.
+        let fence = move |catalog: &catalog::Catalog| {
+            let is_ordered = catalog.candidate(&copy)?.is_some_and(|candidate| candidate.is_ordered);
+            Ok(if is_ordered { Some(catalog.last_change()?) } else { None })
+        };
+        let check = Check { verify: true, fence: self.records.run(fence).await? };
+        let found = self.cluster.fleet.check(&view, copy.node, &[copy], check).await?;
         let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
-        let now_ms = self.cluster.clock.now_ms();
-        self.records.run(move |catalog| catalog.take_back(&copy, &digest, &living, now_ms)).await
+        let (now_ms, is_fenced) = (self.cluster.clock.now_ms(), check.fence.is_some());
+        self.records.run(move |c| c.take_back(&copy, &digest, is_fenced, &living, now_ms)).await
     }
 }
 

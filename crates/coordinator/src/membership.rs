@@ -9,7 +9,7 @@ use crate::records::Records;
 use crate::settings::{OfNode, Settings};
 use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
-use model::{BlockCopy, BlockId, ClusterId, Flaw, Incarnation, NodeId, StoreId};
+use model::{BlockCopy, BlockId, ClusterId, Flaw, Incarnation, NodeId, Stamp, StoreId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,7 @@ impl Membership {
         let admitted = self.admit(node, &row, start_of(&hello)?).await?;
         let (stored, seen) = (row.clone(), admitted.seen);
         let cluster = self.records.run(move |c| c.register_node(node, &stored, cluster, seen)).await?;
+        self.hear(node, hello.heard.map(Stamp::from).unwrap_or_default()).await?;
         // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
         let placed = self.records.run(move |catalog| catalog.held_by(node)).await?;
         let Inventory { held, unjudged, strange } = inventory(&mut messages, node).await?;
@@ -69,7 +70,8 @@ impl Membership {
             self.group.spawn(async move { members.look_for(node, missing).await });
         }
         let settings = Some(told(self.settings.of_node(node)));
-        Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings })
+        let now = Some(self.records.run(|catalog| catalog.last_change()).await?.into());
+        Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
     }
 
     /// A heartbeat; newly damaged blocks are dealt with.
@@ -77,14 +79,34 @@ impl Membership {
         let status = request.status.ok_or_else(|| invalid("a heartbeat without a status"))?;
         let node = NodeId(status.node);
         let Some(damaged) = self.cluster.health.heartbeat(status) else {
-            return Ok(proto::HeartbeatReply { register_again: true, settings: None });
+            return Ok(proto::HeartbeatReply { register_again: true, ..Default::default() });
         };
         for copy in damaged {
             let (block, generation) = (BlockId::from_slice(&copy.block)?, copy.generation);
             self.damaged.found(BlockCopy { block, node, generation }).await;
         }
         let settings = Some(told(self.settings.of_node(node)));
-        Ok(proto::HeartbeatReply { register_again: false, settings })
+        let now = Some(self.records.run(|catalog| catalog.last_change()).await?.into());
+        Ok(proto::HeartbeatReply { register_again: false, settings, now })
+    }
+
+    /// A node says which change it has heard of. If nothing is known of it here, this catalog was set back, or another one is
+    /// about: from then on nothing is let go, and a new term begins above the one that the node obeyed, for it obeys no
+    /// other.
+    async fn hear(&self, node: NodeId, heard: Stamp) -> Result<()> {
+        let now_ms = self.cluster.clock.now_ms();
+        let word = rand::random();
+        let hear = move |catalog: &catalog::Catalog| {
+            if !catalog.hear(node, heard, now_ms)? {
+                return Ok(None);
+            }
+            let is_above = catalog.last_change()?.term.number > heard.term.number;
+            if is_above { Ok(None) } else { catalog.begin_term(word, heard.term.number).map(Some) }
+        };
+        if let Some(term) = self.records.run(hear).await? {
+            tracing::warn!(%node, %heard, %term, "it obeyed a change that is not known here: nothing is let go from now on");
+        }
+        Ok(())
     }
 
     /// A node ends: nothing is planned with it any more, and its recovery need not be waited for.
@@ -181,7 +203,7 @@ impl Membership {
     /// What the node has and the catalog does not place there. Returns the copies that their blocks need.
     async fn compare(&self, node: NodeId, held: &BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
         let copies: Vec<BlockCopy> = held.iter().copied().collect();
-        let mut needed = Vec::new();
+        let (mut needed, mut unknown_copies) = (Vec::new(), 0);
         for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
             let now_ms = self.cluster.clock.now_ms();
             let living = self.cluster.perhaps_living(&self.cluster.view());
@@ -195,8 +217,10 @@ impl Membership {
                     "copies that the catalog does not know; unknown ones are kept"
                 );
             }
+            unknown_copies += result.unknown;
             needed.extend(result.needed);
         }
+        self.cluster.health.found_unknown(node, unknown_copies);
         Ok(needed)
     }
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::records::Records;
 use crate::settings::Settings;
 use catalog::FoundBlock;
-use catalog::rows::ThrottleRow;
+use catalog::rows::{SafeModeRow, ThrottleRow};
 use model::{BlockId, Contents, Location, NodeId, Switch, note};
 use plan::decide::{DecideError, NodeFacts, Planner};
 use std::collections::BTreeSet;
@@ -70,11 +70,11 @@ impl Operator {
         let view = self.cluster.view();
         let living = view.living();
         let planner = Arc::clone(&self.planner);
-        let (meta, counts) = self
+        let (meta, counts, broken) = self
             .records
             .run(move |catalog| {
                 let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
-                Ok((catalog.meta()?, catalog.counts(&living, recoverable)?))
+                Ok((catalog.meta()?, catalog.counts(&living, recoverable)?, catalog.safe_mode()?))
             })
             .await?;
         let mut reports = self.cluster.health.reports();
@@ -117,7 +117,17 @@ impl Operator {
             tasks: self.tasks.statuses(),
             quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
             throttle: self.settings.throttle().map(|row| throttle(&row, 0)),
+            safe_mode: broken.map_or(String::new(), |row| why_broken(&row)),
+            unknown_copies: self.cluster.health.unknown_copies(),
         })
+    }
+
+    /// The history is taken as it is: what became superfluous may go again.
+    pub async fn end_safe_mode(&self) -> Result<()> {
+        if self.records.run(|catalog| catalog.end_safe_mode()).await? {
+            tracing::warn!("an operator takes the catalog's history as it is: copies are let go again");
+        }
+        Ok(())
     }
 
     /// A command for a task, here or on a node.
@@ -307,4 +317,12 @@ fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
         },
         stripe,
     })
+}
+
+/// For people: why nothing is let go.
+fn why_broken(row: &SafeModeRow) -> String {
+    let SafeModeRow { node, heard, .. } = row;
+    format!(
+        "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one"
+    )
 }

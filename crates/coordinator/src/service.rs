@@ -185,6 +185,11 @@ impl Coordinator for Service {
         answer(Ok(ReceiverStream::new(self.operator.backup())))
     }
 
+    async fn end_safe_mode(&self, _: Request<proto::Empty>) -> Answer<proto::Empty> {
+        self.operator.end_safe_mode().await?;
+        answer(Ok(proto::Empty {}))
+    }
+
     async fn rebuild_catalog(&self, _: Request<proto::Empty>) -> Answer<proto::RebuildReply> {
         answer(self.operator.rebuild().await)
     }

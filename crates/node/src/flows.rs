@@ -8,13 +8,15 @@ use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, Fingerprint};
-use model::{BlockId, Cause, Fault, StoredCopy, Sums, note};
+use model::{BlockId, Cause, Fault, Stamp, StoredCopy, Sums, note};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wire::proto;
 
 /// A [`Store`] for flows, and what was met in it.
 pub struct FlowStore {
+    /// Orders to delete that were decided by this change of the catalog, or before, are refused; those that run hold it.
+    pub fence: Mutex<Option<Stamp>>,
     /// The blocks.
     pub store: Store,
     /// Recently read ones.
@@ -26,7 +28,8 @@ pub struct FlowStore {
 impl FlowStore {
     /// Over an open store, with at most `cache_bytes` of it in memory.
     pub fn new(store: Store, cache_bytes: u64) -> FlowStore {
-        FlowStore { store, cache: Arc::new(BlockCache::new(cache_bytes)), suspects: Arc::default() }
+        let cache = Arc::new(BlockCache::new(cache_bytes));
+        FlowStore { fence: Mutex::default(), store, cache, suspects: Arc::default() }
     }
 
     /// The copy was deleted.

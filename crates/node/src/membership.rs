@@ -23,6 +23,9 @@ const MESSAGES_AHEAD: usize = 8;
 /// Between two attempts to reach the coordinator.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// So often what was heard of the catalog is made durable: a node that is killed forgets no more than this of it.
+const NOTE_HEARD: Duration = Duration::from_secs(10);
+
 /// A heartbeat that takes longer counts as failed.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -114,6 +117,7 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         accepted: accepted.iter().map(|word| word.0).collect(),
         tried: tried.iter().filter(|word| **word != incarnation).map(|word| word.0).collect(),
         incarnation: incarnation.0,
+        heard: Some(flows.store.heard().into()),
     };
     let listed = Arc::clone(flows);
     let inventory = tokio::task::spawn_blocking(move || send_inventory(&listed, hello, &messages));
@@ -126,6 +130,12 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
     if let Some(wanted) = &reply.settings {
         member.parts.obey(wanted, true);
     }
+    let (store, now) = (flows.store.clone(), reply.now.map(model::Stamp::from).unwrap_or_default());
+    let heard = tokio::task::spawn_blocking(move || store.hear(now)).await.map_err(away)?;
+    heard.map_err(|error| match error {
+        StoreError::OlderTerm { .. } => Unregistered::Refused(error.to_string()),
+        error => away(error),
+    })?;
     let store = flows.store.clone();
     // Before the first heartbeat: who counts as serving can be told from a clone by its next start.
     tokio::task::spawn_blocking(move || store.welcomed(cluster)).await.map_err(away)?.map_err(away)?;
@@ -204,12 +214,23 @@ fn unregistered(status: tonic::Status) -> Unregistered {
 async fn heartbeats(parts: &Parts, client: &mut CoordinatorClient<Channel>, every: Duration) {
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut noted = Instant::now();
     loop {
         ticks.tick().await;
+        if noted.elapsed() > NOTE_HEARD {
+            noted = Instant::now();
+            parts.note_heard().await;
+        }
         let request = proto::HeartbeatRequest { status: Some(parts.status()) };
         match tokio::time::timeout(HEARTBEAT_TIMEOUT, client.heartbeat(request)).await {
             Ok(Ok(reply)) if !reply.get_ref().register_again => {
-                if let Some(wanted) = &reply.get_ref().settings {
+                let reply = reply.get_ref();
+                let now = reply.now.map(model::Stamp::from).unwrap_or_default();
+                if let Err(error) = parts.flows.store.hear(now) {
+                    tracing::warn!("a heartbeat's answer is not believed: {error}");
+                    return;
+                }
+                if let Some(wanted) = &reply.settings {
                     parts.obey(wanted, false);
                 }
             }

@@ -25,6 +25,16 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Makes durable what the node has heard of the catalog.
+    pub async fn note_heard(&self) {
+        let store = self.flows.store.clone();
+        match tokio::task::spawn_blocking(move || store.note_heard()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("what was heard of the catalog cannot be noted: {error}"),
+            Err(error) => tracing::warn!("what was heard of the catalog cannot be noted: {error}"),
+        }
+    }
+
     /// Does as operators want. What came with a heartbeat's answer may be older than an order that overtook it.
     pub fn obey(&self, wanted: &proto::NodeSettings, has_registered: bool) {
         let version = self.settings.load(Ordering::Relaxed);

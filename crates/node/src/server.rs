@@ -194,6 +194,7 @@ impl Node {
     /// Ends it: the coordinator is told, flows that run fail, nothing half-written stays under a final name.
     pub async fn shutdown(mut self) {
         self.membership.abort();
+        self.parts.note_heard().await;
         membership::say_goodbye(&self.coordinator, self.parts.node, self.control_addr).await;
         self.serving = None;
         let _ = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;

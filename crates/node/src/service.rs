@@ -9,6 +9,7 @@ use crate::store::{CopyId, Store, StoreError, Unjudged, Verdict};
 use exec::DriverIo;
 use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
+use std::sync::PoisonError;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -111,9 +112,19 @@ impl proto::node_server::Node for NodeService {
                 store.incarnation()
             )));
         }
+        let by = request.by.map(model::Stamp::from).unwrap_or_default();
+        store.hear(by).map_err(|error| Status::failed_precondition(error.to_string()))?;
         let flows = self.parts.flows.clone();
         let reply = tokio::task::spawn_blocking(move || {
             let mut reply = proto::DeleteBlocksReply::default();
+            // Held to the end: who fences the order off then knows that it has ended, or never begins.
+            let fence = flows.fence.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(fence) = fence.filter(|fence| by <= *fence) {
+                let why = format!("the order of change {by} was called off by {fence}");
+                let refuse = |block| proto::RefusedBlock { block: Some(block), why: why.clone() };
+                reply.refused = request.blocks.into_iter().map(refuse).collect();
+                return Ok(reply);
+            }
             for wanted in request.blocks {
                 let copy = copy_id(&wanted)?;
                 match flows.store.delete(copy.block, copy.generation) {
@@ -137,9 +148,13 @@ impl proto::node_server::Node for NodeService {
         &self,
         request: Request<proto::CheckBlocksRequest>,
     ) -> Answer<proto::CheckBlocksReply> {
-        let proto::CheckBlocksRequest { blocks, verify } = request.into_inner();
+        let proto::CheckBlocksRequest { blocks, verify, fence } = request.into_inner();
         let flows = self.parts.flows.clone();
         let checked = tokio::task::spawn_blocking(move || {
+            if let Some(stamp) = fence {
+                let mut fence = flows.fence.lock().unwrap_or_else(PoisonError::into_inner);
+                *fence = (*fence).max(Some(stamp.into()));
+            }
             blocks.iter().map(|wanted| check(&flows, wanted, verify)).collect::<Result<_, Fault>>()
         });
         let checked = checked.await.map_err(|e| Status::internal(e.to_string()))?;

@@ -122,7 +122,7 @@ fn what_was_ordered_is_not_taken_back_before_its_node_has_answered() {
     let sight = catalog::Sight { compared: REPLICAS.into(), ..Default::default() };
     assert_eq!(catalog.order(&copies, &sight).unwrap().go, copies);
     assert!(copies.iter().all(|copy| catalog.candidate(copy).unwrap().unwrap().is_ordered));
-    assert!(!catalog.take_back(&copies[0], &[], &REPLICAS.into(), 0).unwrap());
+    assert!(!catalog.take_back(&copies[0], &[], false, &REPLICAS.into(), 0).unwrap());
     assert!(matches!(catalog.placement(block), Err(CatalogError::NoSuchBlock(_))));
 }
 

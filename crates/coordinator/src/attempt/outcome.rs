@@ -2,6 +2,7 @@
 //! only measured.
 
 use super::{Attempt, Attempts, Noted, Outcome, Wanted};
+use crate::cluster::Order;
 use crate::error::{CoordinatorError, Result};
 use catalog::{Intent, Purpose, Staged};
 use flow::FlowPlan;
@@ -58,8 +59,9 @@ impl Attempt<'_> {
     /// it to be measured, nothing ever counted on it, and the node deletes exactly this generation.
     async fn throw_away(&self, view: &World, copy: BlockCopy) -> Result<()> {
         let Attempts { records, cluster, .. } = self.with;
-        let id = records.run(|catalog| catalog.meta()).await?.cluster;
-        match cluster.fleet.delete(view, copy.node, id, &[copy]).await {
+        let order = |c: &catalog::Catalog| Ok(Order { cluster: c.meta()?.cluster, by: c.last_change()? });
+        let order = records.run(order).await?;
+        match cluster.fleet.delete(view, copy.node, order, &[copy]).await {
             Ok(refused) if !refused.is_empty() => {
                 tracing::warn!(?refused, "a discarded copy stays");
                 Ok(())

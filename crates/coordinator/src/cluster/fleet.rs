@@ -2,7 +2,7 @@
 
 use crate::error::{CoordinatorError, Result};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, ClusterId, Fault, NodeId};
+use model::{BlockCopy, Cause, ClusterId, Fault, NodeId, Stamp};
 use plan::decide::World;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,6 +32,24 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Blocks that a node may list for one call, so that a broken node cannot take all memory: 100 TB of small blocks.
 const MAX_LISTED_BLOCKS: usize = 10_000_000;
 
+/// On whose word copies are deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// Whose copies they are.
+    pub cluster: ClusterId,
+    /// The change of the catalog that decided it.
+    pub by: Stamp,
+}
+
+/// How copies are looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Check {
+    /// Every byte is read.
+    pub verify: bool,
+    /// Orders to delete that were decided by this change, or before, are obeyed no more.
+    pub fence: Option<Stamp>,
+}
+
 /// What a coordinator asks of nodes: of daemons over gRPC, or of a cluster within its own process.
 #[tonic::async_trait]
 pub trait Fleet: Send + Sync + fmt::Debug {
@@ -54,17 +72,17 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         &self,
         view: &World,
         node: NodeId,
-        cluster: ClusterId,
+        order: Order,
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>>;
 
-    /// Which of these copies the node has now, each with the digest in its sidecar. With `verify` it reads every byte.
+    /// Which of these copies the node has now, each with the digest in its sidecar.
     async fn check(
         &self,
         view: &World,
         node: NodeId,
         copies: &[BlockCopy],
-        verify: bool,
+        how: Check,
     ) -> Result<Vec<(BlockCopy, Vec<u8>)>>;
 
     /// What answers at that address, if a node of that number does within a bounded time.
@@ -171,15 +189,16 @@ impl Fleet for Grpc {
         &self,
         view: &World,
         node: NodeId,
-        cluster: ClusterId,
+        order: Order,
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>> {
         let mut client = self.client(view, node)?;
         let blocks = copies.iter().map(reference).collect();
         let accepted = view.node(node)?.store;
         let (store, incarnation) = accepted.ok_or_else(|| failed(node, "it never registered"))?;
-        let (cluster, store, incarnation) = (cluster.to_vec(), store.to_vec(), incarnation.0);
-        let request = proto::DeleteBlocksRequest { cluster, blocks, store, incarnation };
+        let (cluster, by) = (order.cluster.to_vec(), Some(order.by.into()));
+        let (store, incarnation) = (store.to_vec(), incarnation.0);
+        let request = proto::DeleteBlocksRequest { cluster, blocks, store, incarnation, by };
         let refused = answered(node, client.delete_blocks(request)).await?.refused;
         let is_of = |copy: &BlockCopy, block: &proto::BlockRef| {
             (block.block.as_slice(), block.generation) == (&copy.block.to_bytes(), copy.generation)
@@ -199,10 +218,12 @@ impl Fleet for Grpc {
         view: &World,
         node: NodeId,
         copies: &[BlockCopy],
-        verify: bool,
+        how: Check,
     ) -> Result<Vec<(BlockCopy, Vec<u8>)>> {
         let mut client = self.client(view, node)?;
-        let request = proto::CheckBlocksRequest { blocks: copies.iter().map(reference).collect(), verify };
+        let (blocks, fence) = (copies.iter().map(reference).collect(), how.fence.map(Into::into));
+        let verify = how.verify;
+        let request = proto::CheckBlocksRequest { blocks, verify, fence };
         let patience = if verify { VERIFY_TIMEOUT } else { CALL_TIMEOUT };
         let checked = answered_within(patience, node, client.check_blocks(request)).await?.blocks;
         if checked.len() != copies.len() {
@@ -222,7 +243,7 @@ impl Fleet for Grpc {
         let mut client = self.client(view, node)?;
         let digest = digest.map(|digest| digest.to_vec()).unwrap_or_default();
         let blocks = vec![proto::BlockRef { digest, ..reference(&copy) }];
-        let request = proto::CheckBlocksRequest { blocks, verify: true };
+        let request = proto::CheckBlocksRequest { blocks, verify: true, fence: None };
         let checked = answered_within(VERIFY_TIMEOUT, node, client.check_blocks(request)).await?.blocks;
         Ok(checked.first().is_some_and(|checked| checked.damaged))
     }

@@ -85,6 +85,8 @@ struct Node {
     is_leaving: bool,
     /// Its store's folder was set back or swapped when it last registered.
     is_set_back: bool,
+    /// Copies that it named, of blocks of which nothing is known.
+    unknown_copies: u64,
     /// Damaged copies that it reported and that were dealt with: block and generation.
     handled: BTreeSet<(Vec<u8>, u64)>,
 }
@@ -208,6 +210,18 @@ impl Health {
         let node = nodes.by_id.get(&node)?;
         let silent = || node.last_seen.map(|seen| seen.elapsed().saturating_sub(self.dead_after));
         node.left.map(|left| left.elapsed()).or_else(silent)
+    }
+
+    /// So many copies of a node are of blocks of which nothing is known.
+    pub fn found_unknown(&self, node: NodeId, unknown_copies: u64) {
+        if let Some(node) = self.nodes().by_id.get_mut(&node) {
+            node.unknown_copies = unknown_copies;
+        }
+    }
+
+    /// The same of all nodes, as each said when it registered last.
+    pub fn unknown_copies(&self) -> u64 {
+        self.nodes().by_id.values().map(|node| node.unknown_copies).sum()
     }
 
     /// A node is decommissioned, or no longer.
@@ -398,6 +412,7 @@ impl Node {
             held_up: VecDeque::new(),
             is_leaving: false,
             is_set_back: false,
+            unknown_copies: 0,
             handled: BTreeSet::new(),
         }
     }

@@ -5,7 +5,7 @@ mod health;
 mod links;
 mod load;
 
-pub use fleet::{Fleet, Grpc};
+pub use fleet::{Check, Fleet, Grpc, Order};
 pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;

@@ -3,9 +3,9 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{CoordinatorError, Fleet};
+use coordinator::{Check, CoordinatorError, Fleet, Order};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, ClusterId, Fault, NodeId};
+use model::{BlockCopy, Cause, Fault, NodeId};
 use plan::decide::World as View;
 use std::fmt;
 use std::sync::Arc;
@@ -70,15 +70,16 @@ impl Fleet for InProcess {
         &self,
         view: &View,
         node: NodeId,
-        cluster: ClusterId,
+        order: Order,
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>> {
         let (store, incarnation) = view.node(node)?.store.expect("it registered");
         let request = proto::DeleteBlocksRequest {
-            cluster: cluster.to_vec(),
+            cluster: order.cluster.to_vec(),
             blocks: references(copies),
             store: store.to_vec(),
             incarnation: incarnation.0,
+            by: Some(order.by.into()),
         };
         let reply = answer(node, self.node(node).delete_blocks(Request::new(request)).await)?;
         assert!(reply.refused.is_empty(), "the double refuses nothing");
@@ -90,16 +91,17 @@ impl Fleet for InProcess {
         _: &View,
         node: NodeId,
         copies: &[BlockCopy],
-        verify: bool,
+        how: Check,
     ) -> Result<Vec<(BlockCopy, Vec<u8>)>> {
-        let request = proto::CheckBlocksRequest { blocks: references(copies), verify };
+        let (verify, fence) = (how.verify, how.fence.map(Into::into));
+        let request = proto::CheckBlocksRequest { blocks: references(copies), verify, fence };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
         Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
     }
 
     async fn is_damaged(&self, _: &View, node: NodeId, copy: BlockCopy, _: Option<[u8; 32]>) -> Result<bool> {
-        let request = proto::CheckBlocksRequest { blocks: references(&[copy]), verify: true };
+        let request = proto::CheckBlocksRequest { blocks: references(&[copy]), verify: true, fence: None };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
         Ok(checked[0].damaged)
     }

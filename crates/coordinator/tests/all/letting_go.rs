@@ -195,6 +195,11 @@ async fn a_catalog_that_was_set_back_empties_no_node() {
         copies.iter().all(|copy| now.contains(copy)),
         "parities and later objects are unknown here, and stay"
     );
+    let status = cluster.status().await;
+    assert!(status.safe_mode.contains("does not know"), "{}", status.safe_mode);
+    assert!(status.unknown_copies > 0);
+    let refused = cluster.archive("early", "rs-4+2").await.unwrap_err();
+    assert!(refused.message().contains("history"), "{refused:?}");
     assert_eq!(cluster.get("early").await.unwrap().0, object);
     assert_eq!(cluster.get("late").await.unwrap_err().code(), Code::NotFound);
 }

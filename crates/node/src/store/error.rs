@@ -1,6 +1,6 @@
 use super::Digest;
 use disk::DiskError;
-use model::{BlockId, ClusterId, NodeId};
+use model::{BlockId, ClusterId, NodeId, Term};
 
 /// What the store answers.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -158,6 +158,14 @@ pub enum StoreError {
         expected: ClusterId,
         /// The cluster that the store belongs to.
         found: ClusterId,
+    },
+    /// Another life of a coordinator is obeyed already.
+    #[error("term {obeyed} of a coordinator is obeyed here, and term {term} is none after it")]
+    OlderTerm {
+        /// Whom the node obeys.
+        obeyed: Term,
+        /// Who is refused.
+        term: Term,
     },
     /// The disk refused.
     #[error(transparent)]

@@ -8,13 +8,14 @@
 //! cluster 00112233445566778899aabbccddeeff         ("none" before the node has joined one)
 //! accepted 0123456789abcdef                        (the word of the start that was last welcomed; or "none")
 //! tried 00000000000000aa 00000000000000bb          (those of the starts since that asked to be; or "none")
+//! heard 3 00000000000000cc 42                      (the last change of the catalog that it heard of: term, its word, number)
 //! crc32c f097421e                                  (of the lines above)
 //! ```
 
 use super::names::remove_if_there;
 use super::{Result, StoreError};
 use disk::{Disk, DiskError, SyncPoint};
-use model::{ClusterId, Incarnation, NodeId, StoreId};
+use model::{ClusterId, Incarnation, NodeId, Stamp, StoreId, Term};
 use std::fmt::Write;
 use std::path::Path;
 use wire::frame::crc32c;
@@ -50,6 +51,8 @@ pub struct Identity {
     pub accepted: Option<Incarnation>,
     /// Starts since that asked to be: one of them may have been welcomed, and have died before it noted so.
     pub tried: Vec<Incarnation>,
+    /// The last change of the catalog that it heard of and has noted, in the highest term.
+    pub heard: Stamp,
 }
 
 /// An identity file of a version that is read.
@@ -77,7 +80,7 @@ impl Loaded {
 impl Identity {
     /// Of a store that never started.
     pub(super) fn new(node: NodeId, store: StoreId) -> Identity {
-        Identity { node, store, cluster: None, accepted: None, tried: Vec::new() }
+        Identity { node, store, cluster: None, accepted: None, tried: Vec::new(), heard: Stamp::default() }
     }
 
     /// The same after a start that asks to be welcomed.
@@ -89,7 +92,7 @@ impl Identity {
     }
 
     fn encode(&self) -> String {
-        let Identity { node, store, cluster, accepted, tried } = self;
+        let Identity { node, store, cluster, accepted, tried, heard } = self;
         let cluster = cluster.map_or("none".to_owned(), |cluster| cluster.to_string());
         let words = |words: &[Incarnation]| match words {
             [] => "none".to_owned(),
@@ -97,8 +100,8 @@ impl Identity {
         };
         let (accepted, tried) = (words(accepted.as_slice()), words(tried));
         let mut text = format!(
-            "{MAGIC}{VERSION}\nprogram {PROGRAM}\nnode {}\nstore {store}\ncluster {cluster}\naccepted {accepted}\ntried {tried}\n",
-            node.0
+            "{MAGIC}{VERSION}\nprogram {PROGRAM}\nnode {}\nstore {store}\ncluster {cluster}\naccepted {accepted}\ntried {tried}\nheard {} {:016x} {}\n",
+            node.0, heard.term.number, heard.term.word, heard.change
         );
         let crc = crc32c(text.as_bytes());
         // Writing to a String cannot fail.
@@ -137,7 +140,9 @@ impl Identity {
         let store = field("store ").and_then(|store| store.parse().ok()).ok_or(bad("it names no store"))?;
         let accepted = field("accepted ").and_then(words).ok_or(bad("its accepted word is none"))?;
         let tried = field("tried ").and_then(words).ok_or(bad("its tried words are none"))?;
-        Ok(Loaded::Current(Identity { node, store, cluster, accepted: accepted.first().copied(), tried }))
+        let heard = field("heard ").and_then(stamp).ok_or(bad("what it heard is no change"))?;
+        let accepted = accepted.first().copied();
+        Ok(Loaded::Current(Identity { node, store, cluster, accepted, tried, heard }))
     }
 
     /// Reads it; [`StoreError::NotFormatted`] if there is none.
@@ -169,6 +174,14 @@ fn words(text: &str) -> Option<Vec<Incarnation>> {
     if text == "none" { Some(Vec::new()) } else { text.split(' ').map(word).collect() }
 }
 
+fn stamp(text: &str) -> Option<Stamp> {
+    let mut parts = text.split(' ');
+    let number = parts.next()?.parse().ok()?;
+    let word = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let change = parts.next()?.parse().ok()?;
+    parts.next().is_none().then_some(Stamp { term: Term { number, word }, change })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +196,7 @@ mod tests {
         let body = format!(
             "stripeline-store 2\nprogram {PROGRAM}\nnode 7\nstore ffeeddccbbaa99887766554433221100\n\
              cluster 00112233445566778899aabbccddeeff\naccepted 0123456789abcdef\n\
-             tried 00000000000000aa 00000000000000bb\n"
+             tried 00000000000000aa 00000000000000bb\nheard 3 00000000000000cc 42\n"
         );
         let crc = crc32c(body.as_bytes());
         format!("{body}crc32c {crc:08x}\n")
@@ -196,6 +209,7 @@ mod tests {
             cluster: Some(CLUSTER),
             accepted: Some(Incarnation(0x0123_4567_89ab_cdef)),
             tried: vec![Incarnation(0xaa), Incarnation(0xbb)],
+            heard: Stamp { term: Term { number: 3, word: 0xcc }, change: 42 },
         }
     }
 

@@ -18,6 +18,7 @@
 //! All calls block; async callers run them where blocking is allowed.
 
 mod error;
+mod heard;
 mod identity;
 mod inventory;
 mod meta;
@@ -46,7 +47,7 @@ pub use writer::{BlockWriter, Staged};
 
 use disk::{Disk, DiskError, LockGuard, SyncPoint};
 use identity::Loaded;
-use model::{BlockId, ClusterId, Incarnation, NodeId, StoreId};
+use model::{BlockId, ClusterId, Incarnation, NodeId, Stamp, StoreId};
 use names::{BLOCKS, Names, folder_path};
 use room::Room;
 use std::path::Path;
@@ -72,6 +73,8 @@ struct Folder {
     identity: Mutex<Identity>,
     /// Of this start.
     incarnation: Incarnation,
+    /// The last change of the catalog that was heard of; what is noted of it is in the identity.
+    heard: Mutex<Stamp>,
     room: Arc<Room>,
     /// Names the next temporary file.
     temps: AtomicU64,
@@ -138,6 +141,7 @@ impl Store {
         let folder = Folder {
             disk,
             names,
+            heard: Mutex::new(identity.heard),
             identity: Mutex::new(identity),
             incarnation: Incarnation(rand::random()),
             room: Arc::new(Room::new(reserve_bytes)),

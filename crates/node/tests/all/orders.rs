@@ -10,12 +10,18 @@ use wire::proto::node_client::NodeClient;
 
 const CLUSTER: ClusterId = ClusterId(77);
 
+/// A change of a term.
+fn change(term: u64, change: u64) -> proto::Stamp {
+    proto::Stamp { term, word: 7, change }
+}
+
 fn order(store: &Store, block: BlockId) -> proto::DeleteBlocksRequest {
     proto::DeleteBlocksRequest {
         cluster: CLUSTER.to_vec(),
         blocks: vec![proto::BlockRef { block: block.to_vec(), generation: STORED, ..Default::default() }],
         store: store.identity().store.to_vec(),
         incarnation: store.incarnation().0,
+        by: Some(change(2, 5)),
     }
 }
 
@@ -45,6 +51,36 @@ async fn an_order_for_another_start_is_refused() {
     assert_eq!((reply.deleted, reply.refused.len()), (1, 0));
     assert!(!store.contains(block, STORED).unwrap());
     assert_eq!(client.delete_blocks(right).await.unwrap().into_inner().deleted, 0, "it is gone already");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_of_an_older_term_and_those_that_were_called_off_are_refused() {
+    let rig = Rig::new("rs-2+1", &[5_000; 2], 32 * 1024).await;
+    let (store, block) = (rig.nodes[0].flows().store.clone(), rig.ids[0]);
+    store.welcomed(CLUSTER).unwrap();
+    let addr = format!("http://{}", rig.nodes[0].control_addr());
+    let mut client = NodeClient::connect(addr).await.unwrap();
+    let right = order(&store, block);
+    // The node has heard of the third term: whoever still speaks for the second one is refused.
+    store.hear(change(3, 1).into()).unwrap();
+    let refused = client.delete_blocks(right.clone()).await.unwrap_err();
+    assert!(
+        refused.code() == Code::FailedPrecondition && refused.message().contains("is obeyed"),
+        "{refused:?}"
+    );
+    let other_word =
+        proto::DeleteBlocksRequest { by: Some(proto::Stamp { word: 8, ..change(3, 9) }), ..right.clone() };
+    assert_eq!(client.delete_blocks(other_word).await.unwrap_err().code(), Code::FailedPrecondition);
+    // An order that is late: its copy was asked for again meanwhile.
+    let late = proto::DeleteBlocksRequest { by: Some(change(3, 5)), ..right };
+    let look =
+        proto::CheckBlocksRequest { blocks: late.blocks.clone(), verify: true, fence: Some(change(3, 5)) };
+    assert!(client.check_blocks(look).await.unwrap().into_inner().blocks[0].there);
+    let reply = client.delete_blocks(late.clone()).await.unwrap().into_inner();
+    assert_eq!((reply.deleted, reply.refused.len()), (0, 1), "{reply:?}");
+    assert!(store.contains(block, STORED).unwrap());
+    let new = proto::DeleteBlocksRequest { by: Some(change(3, 6)), ..late };
+    assert_eq!(client.delete_blocks(new).await.unwrap().into_inner().deleted, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -602,6 +602,9 @@ pub struct DeleteBlocksRequest {
     /// … in this start of it
     #[prost(uint64, tag = "4")]
     pub incarnation: u64,
+    /// the change that decided it: of an older term, or fenced off, it is refused
+    #[prost(message, optional, tag = "5")]
+    pub by: ::core::option::Option<Stamp>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeleteBlocksReply {
@@ -625,6 +628,9 @@ pub struct CheckBlocksRequest {
     /// read every byte
     #[prost(bool, tag = "2")]
     pub verify: bool,
+    /// orders to delete up to this one are refused from now on; absent: none are
+    #[prost(message, optional, tag = "3")]
+    pub fence: ::core::option::Option<Stamp>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CheckBlocksReply {
@@ -832,6 +838,9 @@ pub struct NodeHello {
     /// of this start
     #[prost(uint64, tag = "10")]
     pub incarnation: u64,
+    /// the last change that it heard of, in the highest term
+    #[prost(message, optional, tag = "11")]
+    pub heard: ::core::option::Option<Stamp>,
 }
 /// What lies in the store, by its names: nothing was opened.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -861,6 +870,9 @@ pub struct RegisterReply {
     pub heartbeat_ms: u32,
     #[prost(message, optional, tag = "3")]
     pub settings: ::core::option::Option<NodeSettings>,
+    /// the coordinator's last change
+    #[prost(message, optional, tag = "4")]
+    pub now: ::core::option::Option<Stamp>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HeartbeatRequest {
@@ -873,6 +885,9 @@ pub struct HeartbeatReply {
     pub register_again: bool,
     #[prost(message, optional, tag = "2")]
     pub settings: ::core::option::Option<NodeSettings>,
+    /// the coordinator's last change
+    #[prost(message, optional, tag = "3")]
+    pub now: ::core::option::Option<Stamp>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GoodbyeRequest {
@@ -1261,6 +1276,12 @@ pub struct ClusterStatus {
     /// as operators set it for all nodes; absent if nobody did
     #[prost(message, optional, tag = "15")]
     pub throttle: ::core::option::Option<Throttle>,
+    /// why nothing is let go, if the catalog's history may be broken; else empty
+    #[prost(string, tag = "16")]
+    pub safe_mode: ::prost::alloc::string::String,
+    /// that nodes have, and of whose blocks the catalog knows nothing: they are kept
+    #[prost(uint64, tag = "17")]
+    pub unknown_copies: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeInfo {
@@ -2845,6 +2866,28 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "BackupCatalog"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// An operator takes the catalog's history as it is: what became superfluous may go again.
+        pub async fn end_safe_mode(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Empty>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/EndSafeMode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "EndSafeMode"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn rebuild_catalog(
             &mut self,
             request: impl tonic::IntoRequest<super::Empty>,
@@ -3016,6 +3059,11 @@ pub mod coordinator_server {
             tonic::Response<Self::BackupCatalogStream>,
             tonic::Status,
         >;
+        /// An operator takes the catalog's history as it is: what became superfluous may go again.
+        async fn end_safe_mode(
+            &self,
+            request: tonic::Request<super::Empty>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
         async fn rebuild_catalog(
             &self,
             request: tonic::Request<super::Empty>,
@@ -4165,6 +4213,49 @@ pub mod coordinator_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/EndSafeMode" => {
+                    #[allow(non_camel_case_types)]
+                    struct EndSafeModeSvc<T: Coordinator>(pub Arc<T>);
+                    impl<T: Coordinator> tonic::server::UnaryService<super::Empty>
+                    for EndSafeModeSvc<T> {
+                        type Response = super::Empty;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Empty>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::end_safe_mode(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EndSafeModeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

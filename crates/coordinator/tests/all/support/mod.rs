@@ -134,10 +134,12 @@ impl Cluster {
                     continue;
                 }
                 let request = proto::HeartbeatRequest { status: Some(world.status(node)) };
-                if let Ok(reply) = client.heartbeat(request).await
-                    && reply.get_ref().register_again
-                {
-                    let _ = register(&mut client, &world, node).await;
+                match client.heartbeat(request).await {
+                    Ok(reply) if reply.get_ref().register_again => {
+                        let _ = register(&mut client, &world, node).await;
+                    }
+                    Ok(reply) => world.hear(node, reply.get_ref().now),
+                    Err(_) => {}
                 }
             }
         });
@@ -373,6 +375,7 @@ pub async fn register(client: &mut Client, world: &World, node: u32) -> Result<(
     let blocks = proto::RegisterMessage { kind: Some(Kind::Blocks(world.inventory(node))) };
     let reply = client.register(tokio_stream::iter([hello, blocks])).await?.into_inner();
     world.joined(node, reply.cluster);
+    world.hear(node, reply.now);
     Ok(())
 }
 

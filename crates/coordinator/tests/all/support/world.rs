@@ -30,6 +30,8 @@ struct State {
     blocks: BTreeMap<Key, Stored>,
     dead: BTreeSet<u32>,
     cluster: BTreeMap<u32, Vec<u8>>,
+    /// The last change of the catalog that each heard of.
+    heard: BTreeMap<u32, proto::Stamp>,
     /// So many of the next blocks that are written come out wrong.
     lies: u32,
     /// Bytes that a link of the next flow carries beyond those predicted.
@@ -189,6 +191,14 @@ impl World {
             accepted: Vec::new(),
             tried: state.starts.get(&node).map(|start| start.1.clone()).unwrap_or_default(),
             incarnation,
+            heard: state.heard.get(&node).copied(),
+        }
+    }
+
+    /// A coordinator has answered the node.
+    pub fn hear(&self, node: u32, now: Option<proto::Stamp>) {
+        if let Some(now) = now {
+            self.state().heard.insert(node, now);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod damage;
 mod format;
+mod heard;
 mod incarnations;
 mod migration;
 mod names;

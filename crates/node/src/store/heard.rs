@@ -1,0 +1,43 @@
+//! What the store has heard of the catalog: the last change, in the highest term. A coordinator whose catalog was set back
+//! learns it from here (HEALING.md, "Terms, records, holders").
+
+use super::{Identity, Result, Store, StoreError};
+use model::Stamp;
+use std::sync::PoisonError;
+
+impl Store {
+    /// The last change that was heard of, noted or not.
+    pub fn heard(&self) -> Stamp {
+        *self.folder.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody who speaks for the catalog names its last change. A new term is noted durably at once, changes within it by
+    /// [`note_heard`](Self::note_heard).
+    ///
+    /// Errors: [`StoreError::OlderTerm`] if another life of a coordinator is obeyed already; the disk's.
+    pub fn hear(&self, now: Stamp) -> Result<()> {
+        let is_new_term = {
+            let mut heard = self.folder.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let (term, obeyed) = (now.term, heard.term);
+            if term.number < obeyed.number || (term.number == obeyed.number && term.word != obeyed.word) {
+                return Err(StoreError::OlderTerm { obeyed, term });
+            }
+            let is_new_term = term != obeyed;
+            *heard = if is_new_term { now } else { (*heard).max(now) };
+            is_new_term
+        };
+        if is_new_term { self.note_heard() } else { Ok(()) }
+    }
+
+    /// Makes durable what was heard, if it is not.
+    pub fn note_heard(&self) -> Result<()> {
+        let heard = self.heard();
+        let mut identity = self.locked_identity();
+        if identity.heard != heard {
+            let noted = Identity { heard, ..identity.clone() };
+            noted.save(self.folder.disk.as_ref())?;
+            *identity = noted;
+        }
+        Ok(())
+    }
+}
