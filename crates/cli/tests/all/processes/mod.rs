@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may give up
 
 mod bad_input;
+mod chaos;
 mod daemons;
 mod damage;
 mod journey;

@@ -1,0 +1,311 @@
+//! After a schedule: everything is put right and started again, and then, within a bound, all must be as it should be.
+
+use crate::catalog::View;
+use crate::disks;
+use crate::faults::folders::all_live;
+use crate::violation::Kind;
+use crate::work::get;
+use crate::world::{World, is_absent, locked, object_name};
+use anyhow::Result;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// What was acknowledged can be read within this time after everything was put right.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between looks.
+const POLL: Duration = Duration::from_millis(300);
+
+/// Between orders to repair what is missing.
+const REPAIR_EVERY: Duration = Duration::from_secs(3);
+
+/// What is not as it should be, with the words for it.
+type Findings = BTreeSet<(Kind, String)>;
+
+/// Puts everything right, waits for quiet for at most `quiet`, and judges what is there.
+pub fn settle(world: &World, quiet: Duration) -> Result<()> {
+    world.tell("everything is put right and started again");
+    restart(world)?;
+    if !all_live(world)? {
+        let status = world.ask(&["cluster", "status"])?;
+        let why = String::from_utf8_lossy(&status.stdout).into_owned() + &status.stderr;
+        world.violated(Kind::NotEnded, format!("not every node comes back: {why}"));
+    }
+    recommission(world)?;
+    read_all(world, READ_PATIENCE)?;
+    become_quiet(world, quiet)?;
+    scrub(world, quiet)?;
+    // Repairs and deletions went on meanwhile.
+    read_all(world, READ_PATIENCE)?;
+    listed(world)?;
+    end(world)
+}
+
+fn restart(world: &World) -> Result<()> {
+    for daemon in world.cluster.daemons() {
+        daemon.signal(Signal::CONT);
+    }
+    end(world)?;
+    for daemon in world.cluster.daemons() {
+        if !world.start(daemon, false)? {
+            world.violated(Kind::NotEnded, format!("{} does not start again", daemon.folder.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Ends all daemons; a panic in a log counts wherever it came from.
+fn end(world: &World) -> Result<()> {
+    for daemon in world.cluster.daemons().iter().rev() {
+        if !world.cluster.end(daemon)? {
+            world.violated(Kind::Hang, format!("{} does not end when asked", daemon.folder.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Looks for panics in all logs.
+pub fn panics(world: &World) {
+    for daemon in world.cluster.daemons() {
+        if let Some(line) = daemon.log().lines().find(|line| line.contains("panicked")) {
+            world.violated(Kind::Panic, format!("{}: {line}", daemon.folder.display()));
+        }
+    }
+}
+
+fn recommission(world: &World) -> Result<()> {
+    let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
+    for node in nodes(&status).iter().filter(|node| node["leaving"] == true) {
+        world.ask(&["node", "recommission", &node["node"].to_string()])?;
+    }
+    Ok(())
+}
+
+fn nodes(status: &Value) -> &[Value] {
+    status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Reads every object, whole and in part.
+fn read_all(world: &World, patience: Duration) -> Result<()> {
+    for object in 0..world.objects.len() {
+        let deadline = Instant::now() + patience;
+        loop {
+            let outcome = get(world, object, None)?;
+            if outcome != "failed" {
+                world.count("read at the end", outcome);
+                break;
+            }
+            if Instant::now() > deadline {
+                let possible = locked(&world.objects[object].name).possible();
+                let what =
+                    format!("{} cannot be read any more; it stands for {possible:?}", object_name(object));
+                world.violated(Kind::Lost, what);
+                break;
+            }
+            std::thread::sleep(POLL);
+        }
+        for range in [(0, 1), (333, 667), (999, 1000)] {
+            let outcome = get(world, object, Some(range))?;
+            world.count("range at the end", outcome);
+        }
+    }
+    Ok(())
+}
+
+/// `ls` names what can be read, and nothing else.
+fn listed(world: &World) -> Result<()> {
+    let Some(Value::Array(listed)) = world.ask_json(&["ls"])? else {
+        world.violated(Kind::NotEnded, "objects cannot be listed");
+        return Ok(());
+    };
+    let listed: BTreeSet<&str> = listed.iter().filter_map(|object| object["name"].as_str()).collect();
+    for (number, object) in world.objects.iter().enumerate() {
+        let (name, possible) = (object_name(number), locked(&object.name).possible());
+        match listed.contains(name.as_str()) {
+            true if possible.iter().all(Option::is_none) => {
+                world.violated(Kind::Resurrected, format!("{name} was deleted, and is listed"));
+            }
+            false if !possible.contains(&None) => {
+                world.violated(Kind::Lost, format!("{name} is not listed; it stands for {possible:?}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Looks until nothing is found any more, or the time is up; then what is still found is a violation each.
+fn become_quiet(world: &World, quiet: Duration) -> Result<()> {
+    let deadline = Instant::now() + quiet;
+    let mut repaired: Option<Instant> = None;
+    loop {
+        let (findings, missing) = look(world)?;
+        if findings.is_empty() && missing == 0 {
+            world.tell("quiet");
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            for (kind, what) in findings {
+                world.violated(kind, what);
+            }
+            if missing > 0 {
+                world.violated(Kind::NotEnded, format!("{missing} blocks are missing and are not repaired"));
+            }
+            return Ok(());
+        }
+        if missing > 0 && repaired.is_none_or(|at| at.elapsed() > REPAIR_EVERY) {
+            repaired = Some(Instant::now());
+            for object in 0..world.objects.len() {
+                let ran = world.ask(&["repair", "object", &object_name(object)])?;
+                if !ran.is_ok() && !is_absent(&ran) {
+                    world.tell(format!("repair {}: {}", object_name(object), ran.stderr.trim()));
+                }
+            }
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// What is not as it should be now, and how many blocks are missing.
+fn look(world: &World) -> Result<(Findings, u64)> {
+    let mut findings = Findings::new();
+    let Some(status) = world.ask_json(&["cluster", "status"])? else {
+        findings.insert((Kind::NotEnded, "the coordinator does not answer 'cluster status'".to_owned()));
+        return Ok((findings, 0));
+    };
+    let Some(view) = world.view()? else {
+        findings.insert((Kind::NotEnded, "the coordinator does not answer 'stat'".to_owned()));
+        return Ok((findings, 0));
+    };
+    let number = |key: &str| status[key].as_u64().unwrap_or(0);
+    if number("in_flight") > 0 {
+        findings.insert((Kind::NotEnded, format!("{} copies are in flight", number("in_flight"))));
+    }
+    let waiting = number("garbage") + number("candidates");
+    if waiting > 0 {
+        findings.insert((Kind::NotEnded, format!("{waiting} copies wait to be deleted")));
+    }
+    if number("missing_blocks") != view.missing {
+        let what = format!(
+            "status says that {} blocks are missing, stat shows {}",
+            number("missing_blocks"),
+            view.missing
+        );
+        findings.insert((Kind::UntrueStatus, what));
+    }
+    let living = nodes(&status).iter().filter(|node| node["living"] == true).count();
+    if living != world.plan.shape.nodes as usize {
+        findings.insert((Kind::UntrueStatus, format!("status says that {living} nodes live; all run")));
+    }
+    jobs(world, &mut findings)?;
+    disks(world, &status, &view, &mut findings)?;
+    Ok((findings, view.missing))
+}
+
+/// Jobs have ended. Tasks with a number in their name are jobs; others are workers, which never end.
+fn jobs(world: &World, findings: &mut Findings) -> Result<()> {
+    let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
+    for task in tasks.as_array().into_iter().flatten() {
+        let name = task["name"].as_str().unwrap_or_default();
+        if name.ends_with(|last: char| last.is_ascii_digit()) && task["state"] == "running" {
+            findings.insert((Kind::NotEnded, format!("{name} still runs: {}", task["detail"])));
+        }
+    }
+    Ok(())
+}
+
+/// What lies on disks is what the catalog counts on, and what nodes say of themselves.
+fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) -> Result<()> {
+    let unknown = status["unknown"].as_u64().unwrap_or(0) + status["unknown_copies"].as_u64().unwrap_or(0);
+    let mut unaccounted = Vec::new();
+    for node in world.cluster.nodes() {
+        let found = disks::find(&node.folder)?;
+        for path in &found.temporary {
+            findings.insert((Kind::Unaccounted, format!("{} is left over", path.display())));
+        }
+        let mut halves: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        let (mut present, mut whole_bytes) = (BTreeSet::new(), 0);
+        for file in &found.files {
+            let entry = halves.entry(&file.copy).or_default();
+            *(if file.is_sidecar { &mut entry.0 } else { &mut entry.1 }) += 1;
+            if !file.is_sidecar {
+                present.insert(file.block.as_str());
+            }
+            if !view.places.contains(&(file.block.clone(), node.number)) {
+                let hurt = if world.hurt.has(&file.path) { ", which was hurt" } else { "" };
+                unaccounted.push(format!("node-{}: {}{hurt}", node.number, file.path.display()));
+            }
+        }
+        for file in found.files.iter().filter(|file| !file.is_sidecar) {
+            whole_bytes += if halves[file.copy.as_str()].0 > 0 { file.bytes } else { 0 };
+        }
+        for (block, _) in view.places.iter().filter(|(_, at)| *at == node.number) {
+            if !present.contains(block.as_str()) {
+                let what = format!("node-{} is said to have block {block}, and has not", node.number);
+                findings.insert((Kind::Unaccounted, what));
+            }
+        }
+        let half = halves.values().filter(|(sidecars, data)| sidecars + data == 1).count() as u64;
+        let whole = halves.len() as u64 - half;
+        let said = nodes(status).iter().find(|said| said["node"] == node.number);
+        let said = |key: &str| said.and_then(|said| said[key].as_u64()).unwrap_or(0);
+        let told = (said("blocks"), said("stored_bytes"), said("half_blocks"));
+        if told != (whole, whole_bytes, half) {
+            let what = format!(
+                "node-{} says (blocks, bytes, halves) {told:?}, its disk has {:?}",
+                node.number,
+                (whole, whole_bytes, half)
+            );
+            findings.insert((Kind::UntrueStatus, what));
+        }
+    }
+    if unaccounted.len() as u64 > unknown * 2 {
+        findings.extend(unaccounted.into_iter().map(|file| (Kind::Unaccounted, file)));
+    }
+    Ok(())
+}
+
+/// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`.
+fn scrub(world: &World, quiet: Duration) -> Result<()> {
+    let deadline = Instant::now() + quiet;
+    loop {
+        let ran = world.ask(&["scrub"])?;
+        if ran.is_ok() {
+            break;
+        }
+        let lines = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let unsound: Vec<Value> = events.filter(|event| event["problem"].is_string()).collect();
+        if Instant::now() < deadline {
+            std::thread::sleep(POLL);
+            continue;
+        }
+        if unsound.is_empty() {
+            world.violated(Kind::NotEnded, format!("scrub fails: {}", ran.stderr.trim()));
+        }
+        let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
+        for event in unsound {
+            let known = nodes(&status).iter().filter(|node| node["node"] == event["node"]);
+            let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
+            world.count("unsound at the end", "found by scrub");
+            if !known.any(|block| *block == event["block"]) {
+                world.violated(Kind::UntrueStatus, format!("unsound, and not in status: {event}"));
+            }
+        }
+        return Ok(());
+    }
+    // What it calls sound is not what was hurt.
+    let Some(view) = world.view()? else { return Ok(()) };
+    for node in world.cluster.nodes() {
+        for file in disks::find(&node.data())?.files {
+            let counted = view.places.contains(&(file.block.clone(), node.number));
+            if counted && world.hurt.has(&file.path) {
+                let what = format!("scrub says that {} is sound; it was hurt", file.path.display());
+                world.violated(Kind::UntrueStatus, what);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Thirty schedules of work and faults over processes of this build; docs/chaos.md says what they do and how they replay.
+//!
+//! Five tests, so that each ends well within the time that a test has, and a failure names few seeds.
+
+use chaos::{Plan, Settings, Summary};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Seeds of one test.
+const SEEDS: u64 = 6;
+
+/// Schedules at once: each is half asleep.
+const PARALLEL: usize = 2;
+
+fn part(number: u64) {
+    chaos::sweep().unwrap();
+    let settings = Settings::new(env!("CARGO_BIN_EXE_stripeline"));
+    let (first, last) = (number * SEEDS + 1, (number + 1) * SEEDS);
+    let (next, summary) = (AtomicU64::new(first), Mutex::new(Summary::default()));
+    let run = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > last {
+                return;
+            }
+            match chaos::run(&Plan::of(seed), &settings) {
+                Ok(report) => {
+                    if report.failures().next().is_some() {
+                        eprintln!("{}", report.story.join("\n"));
+                    }
+                    eprintln!("{report}");
+                    summary.lock().unwrap().add(&report);
+                }
+                Err(error) => summary.lock().unwrap().add_broken(seed, &error),
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..PARALLEL).for_each(|_| _ = scope.spawn(run)));
+    let summary = summary.into_inner().unwrap();
+    eprintln!("{summary}");
+    assert!(summary.is_good(), "`make chaos SEEDS=N` replays a seed\n{summary}");
+}
+
+#[test]
+fn seeds_1_to_6_lose_nothing_and_leave_nothing() {
+    part(0);
+}
+
+#[test]
+fn seeds_7_to_12_lose_nothing_and_leave_nothing() {
+    part(1);
+}
+
+#[test]
+fn seeds_13_to_18_lose_nothing_and_leave_nothing() {
+    part(2);
+}
+
+#[test]
+fn seeds_19_to_24_lose_nothing_and_leave_nothing() {
+    part(3);
+}
+
+#[test]
+fn seeds_25_to_30_lose_nothing_and_leave_nothing() {
+    part(4);
+}
