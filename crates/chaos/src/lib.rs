@@ -94,12 +94,12 @@ pub fn run(plan: &Plan, settings: &Settings) -> Result<Report> {
     let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(place())?;
     let name = plan.seed.to_string();
     let cluster = Cluster::lay_out(&name, &plan.shape, folder.path(), &settings.program, true)?;
-    let world = World::new(plan.clone(), cluster, settings.speaks);
+    let world = World::new(plan.clone(), cluster, settings);
     begin(&world)?;
     perform(&world).with_context(|| format!("seed {}", plan.seed))?;
     settle::settle(&world, settings.quiet).with_context(|| format!("seed {}", plan.seed))?;
     settle::panics(&world);
-    let report = Report::of(&world, &settings.on, began.elapsed());
+    let report = Report::of(&world, began.elapsed());
     drop(world);
     if settings.keep && !report.violations.is_empty() {
         fs::write(folder.path().join("story"), report.story.join("\n") + "\n")?;

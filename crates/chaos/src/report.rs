@@ -1,6 +1,6 @@
 //! What a schedule came to, and many of them together.
 
-use crate::switches::{SWITCHES, mark};
+use crate::switches::SWITCHES;
 use crate::violation::{Kind, Violation};
 use crate::world::{Tally, World};
 use comfy_table::{Table, presets};
@@ -24,10 +24,8 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(world: &World, on: &[String], took: Duration) -> Report {
-        let (mut violations, tally, story) = world.seen();
-        let faults: Vec<&'static str> = world.plan.faults.iter().map(|step| step.does.kind()).collect();
-        mark(&mut violations, &faults, on);
+    pub(crate) fn of(world: &World, took: Duration) -> Report {
+        let (violations, tally, story) = world.seen();
         Report { seed: world.plan.seed, violations, tally, story, took }
     }
 

@@ -15,6 +15,13 @@ use std::time::{Duration, Instant};
 /// What was acknowledged can be read within this time after everything was put right.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 
+/// … and again after that.
+const READ_AGAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where all that is found is switched off and stays the same for so long, nothing more is waited for: so long takes every
+/// grace, lease and recovery of these clusters.
+const SAME_FOR: Duration = Duration::from_secs(8);
+
 /// Between looks.
 const POLL: Duration = Duration::from_millis(300);
 
@@ -38,7 +45,7 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
     become_quiet(world, quiet)?;
     scrub(world, quiet)?;
     // Repairs and deletions went on meanwhile.
-    read_all(world, READ_PATIENCE)?;
+    read_all(world, READ_AGAIN_PATIENCE)?;
     listed(world)?;
     end(world)
 }
@@ -89,8 +96,8 @@ fn nodes(status: &Value) -> &[Value] {
 
 /// Reads every object, whole and in part.
 fn read_all(world: &World, patience: Duration) -> Result<()> {
+    let deadline = Instant::now() + patience;
     for object in 0..world.objects.len() {
-        let deadline = Instant::now() + patience;
         loop {
             let outcome = get(world, object, None)?;
             if outcome != "failed" {
@@ -105,6 +112,9 @@ fn read_all(world: &World, patience: Duration) -> Result<()> {
                 break;
             }
             std::thread::sleep(POLL);
+        }
+        if Instant::now() > deadline {
+            continue;
         }
         for range in [(0, 1), (333, 667), (999, 1000)] {
             let outcome = get(world, object, Some(range))?;
@@ -140,18 +150,23 @@ fn listed(world: &World) -> Result<()> {
 fn become_quiet(world: &World, quiet: Duration) -> Result<()> {
     let deadline = Instant::now() + quiet;
     let mut repaired: Option<Instant> = None;
+    let mut same: (Findings, Instant) = (Findings::new(), Instant::now());
     loop {
-        let (findings, missing) = look(world)?;
-        if findings.is_empty() && missing == 0 {
+        let (mut findings, missing) = look(world)?;
+        if missing > 0 {
+            findings.insert((Kind::NotEnded, format!("{missing} blocks are missing and are not repaired")));
+        }
+        if findings.is_empty() {
             world.tell("quiet");
             return Ok(());
         }
-        if Instant::now() > deadline {
+        if findings != same.0 {
+            same = (findings.clone(), Instant::now());
+        }
+        let in_vain = same.1.elapsed() > SAME_FOR && world.are_switched_off(&findings);
+        if in_vain || Instant::now() > deadline {
             for (kind, what) in findings {
                 world.violated(kind, what);
-            }
-            if missing > 0 {
-                world.violated(Kind::NotEnded, format!("{missing} blocks are missing and are not repaired"));
             }
             return Ok(());
         }
@@ -219,13 +234,14 @@ fn jobs(world: &World, findings: &mut Findings) -> Result<()> {
 /// What lies on disks is what the catalog counts on, and what nodes say of themselves.
 fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) -> Result<()> {
     let unknown = status["unknown"].as_u64().unwrap_or(0) + status["unknown_copies"].as_u64().unwrap_or(0);
-    let mut unaccounted = Vec::new();
+    let mut unaccounted = (0, Vec::new());
     for node in world.cluster.nodes() {
         let found = disks::find(&node.folder)?;
         for path in &found.temporary {
             findings.insert((Kind::Unaccounted, format!("{} is left over", path.display())));
         }
         let mut halves: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        let mut strangers = Vec::new();
         let (mut present, mut whole_bytes) = (BTreeSet::new(), 0);
         for file in &found.files {
             let entry = halves.entry(&file.copy).or_default();
@@ -234,9 +250,17 @@ fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) ->
                 present.insert(file.block.as_str());
             }
             if !view.places.contains(&(file.block.clone(), node.number)) {
-                let hurt = if world.hurt.has(&file.path) { ", which was hurt" } else { "" };
-                unaccounted.push(format!("node-{}: {}{hurt}", node.number, file.path.display()));
+                strangers.push(file);
             }
+        }
+        if let Some(first) = strangers.first() {
+            let hurt = strangers.iter().filter(|file| world.hurt.has(&file.path)).count();
+            let (node, count) = (node.number, strangers.len());
+            unaccounted.0 += count as u64;
+            unaccounted.1.push(format!(
+                "node-{node} has {count} files that the catalog does not account for, {hurt} of them hurt, such as {}",
+                first.path.display()
+            ));
         }
         for file in found.files.iter().filter(|file| !file.is_sidecar) {
             whole_bytes += if halves[file.copy.as_str()].0 > 0 { file.bytes } else { 0 };
@@ -261,8 +285,9 @@ fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) ->
             findings.insert((Kind::UntrueStatus, what));
         }
     }
-    if unaccounted.len() as u64 > unknown * 2 {
-        findings.extend(unaccounted.into_iter().map(|file| (Kind::Unaccounted, file)));
+    // A copy has two files at most.
+    if unaccounted.0 > unknown * 2 {
+        findings.extend(unaccounted.1.into_iter().map(|what| (Kind::Unaccounted, what)));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What is not held against the product yet. Each switch is off for one reason, which has a name, and every run says how
 //! often it would have failed without it. Nobody adds one without an issue that will take it away.
 
-use crate::violation::{Kind, Violation};
+use crate::violation::Kind;
 
 /// Something that is not held against the product.
 #[derive(Clone, Copy, Debug)]
@@ -12,23 +12,59 @@ pub struct Switch {
     pub fault: &'static str,
     /// Violations of these kinds.
     pub kinds: &'static [Kind],
+    /// That say this; all, if it is empty.
+    pub says: &'static str,
     /// Why, and what will take it away.
     pub why: &'static str,
 }
 
 /// Those there are.
-pub const SWITCHES: &[Switch] = &[];
+pub const SWITCHES: &[Switch] = &[
+    Switch {
+        name: "unknown-copies",
+        fault: "",
+        kinds: &[Kind::Unaccounted],
+        says: "does not account for",
+        why: "copies that return after their deletion was struck off are kept for ever: births will tell whose they are \
+              (issue 17, terms and the collector)",
+    },
+    Switch {
+        name: "hurt-garbage",
+        fault: "",
+        kinds: &[Kind::NotEnded],
+        says: "wait to be deleted",
+        why: "a copy whose sidecar is hurt cannot be told from others, so its deletion waits for ever: generations in names \
+              (issue 17, stores)",
+    },
+    Switch {
+        name: "set-back-coordinator",
+        fault: "set back coordinator",
+        kinds: BROKEN_HISTORY,
+        says: "",
+        why: "nobody but the coordinator's folder knows what was acknowledged: holders of records (issue 17, terms)",
+    },
+    Switch {
+        name: "lose-catalog",
+        fault: "lose catalog",
+        kinds: BROKEN_HISTORY,
+        says: "",
+        why: "'catalog rebuild' takes what nodes store for what was acknowledged: 'catalog recover' (issue 17, records)",
+    },
+];
 
-/// Marks the violations that a switch keeps from failing the run, but for the switches named in `on`.
-pub fn mark(violations: &mut [Violation], faults: &[&'static str], on: &[String]) {
-    for violation in violations {
-        let has = |switch: &&Switch| {
-            switch.kinds.contains(&violation.kind)
-                && (switch.fault.is_empty() || faults.contains(&switch.fault))
-                && !on.iter().any(|name| name == switch.name || name == "all")
-        };
-        violation.switch = SWITCHES.iter().find(has).map(|switch| switch.name);
-    }
+/// All that a broken history may lead to. Panics and hangs are none of it.
+const BROKEN_HISTORY: &[Kind] =
+    &[Kind::Lost, Kind::Wrong, Kind::Resurrected, Kind::Unaccounted, Kind::UntrueStatus, Kind::NotEnded];
+
+/// The switch that lets a violation pass in a plan with these faults, but for the switches named in `on`.
+pub fn passing(kind: Kind, what: &str, faults: &[&'static str], on: &[String]) -> Option<&'static str> {
+    let lets = |switch: &&Switch| {
+        switch.kinds.contains(&kind)
+            && (switch.fault.is_empty() || faults.contains(&switch.fault))
+            && what.contains(switch.says)
+            && !on.iter().any(|name| name == switch.name || name == "all")
+    };
+    SWITCHES.iter().find(lets).map(|switch| switch.name)
 }
 
 #[cfg(test)]

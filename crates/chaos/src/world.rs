@@ -1,11 +1,13 @@
 //! One schedule while it runs: the cluster, what is known of each name, and what was seen.
 
+use crate::Settings;
 use crate::catalog::{Place, View};
 use crate::cluster::{Cluster, Daemon, Started};
 use crate::command::{PATIENCE, Ran};
 use crate::disks::{self, Hurt};
 use crate::oracle::{Name, Names};
 use crate::plan::Plan;
+use crate::switches::passing;
 use crate::violation::{Kind, Violation};
 use anyhow::Result;
 use serde_json::Value;
@@ -50,14 +52,16 @@ pub struct World {
     tally: Mutex<Tally>,
     story: Mutex<Vec<String>>,
     speaks: bool,
+    /// Switches that are on again.
+    on: Vec<String>,
 }
 
 /// Holds daemons for a fault.
 pub type Holds<'a> = Vec<MutexGuard<'a, ()>>;
 
 impl World {
-    /// A schedule over a cluster that is laid out. It tells its story while it happens if it `speaks`.
-    pub fn new(plan: Plan, cluster: Cluster, speaks: bool) -> World {
+    /// A schedule over a cluster that is laid out.
+    pub fn new(plan: Plan, cluster: Cluster, settings: &Settings) -> World {
         World {
             objects: (0..plan.objects()).map(|_| Object::default()).collect(),
             held: (0..=plan.shape.nodes).map(|_| Mutex::default()).collect(),
@@ -71,7 +75,8 @@ impl World {
             violations: Mutex::default(),
             tally: Mutex::default(),
             story: Mutex::default(),
-            speaks,
+            speaks: settings.speaks,
+            on: settings.on.clone(),
         }
     }
 
@@ -106,9 +111,21 @@ impl World {
 
     /// Notes that something went wrong.
     pub fn violated(&self, kind: Kind, what: impl Into<String>) {
-        let violation = Violation { kind, at_ms: self.now_ms(), what: what.into(), switch: None };
+        let what = what.into();
+        let switch = passing(kind, &what, &self.faults(), &self.on);
+        let violation = Violation { kind, at_ms: self.now_ms(), what, switch };
         self.tell(format!("VIOLATION {kind}: {}", violation.what));
         locked(&self.violations).push(violation);
+    }
+
+    fn faults(&self) -> Vec<&'static str> {
+        self.plan.faults.iter().map(|step| step.does.kind()).collect()
+    }
+
+    /// Whether all of this would be let pass.
+    pub fn are_switched_off<'a>(&self, findings: impl IntoIterator<Item = &'a (Kind, String)>) -> bool {
+        let faults = self.faults();
+        findings.into_iter().all(|(kind, what)| passing(*kind, what, &faults, &self.on).is_some())
     }
 
     /// What went wrong, how often what was done, and the story.
