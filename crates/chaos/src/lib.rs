@@ -46,6 +46,9 @@ const ROOM: u64 = 1 << 30;
 /// Folders of schedules begin so; the number of the process follows.
 const PREFIX: &str = "stripeline-chaos-";
 
+/// Folders that are kept begin so; the seed follows.
+const KEPT: &str = "stripeline-kept-";
+
 /// How schedules run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -103,7 +106,10 @@ pub fn run(plan: &Plan, settings: &Settings) -> Result<Report> {
     drop(world);
     if settings.keep && !report.violations.is_empty() {
         fs::write(folder.path().join("story"), report.story.join("\n") + "\n")?;
-        eprintln!("seed {}: everything is kept in {}", plan.seed, folder.keep().display());
+        // Under another name, or the next run would sweep it away.
+        let kept = place().join(format!("{KEPT}{}-{}", plan.seed, std::process::id()));
+        fs::rename(folder.keep(), &kept)?;
+        eprintln!("seed {}: everything is kept in {}", plan.seed, kept.display());
     }
     Ok(report)
 }

@@ -8,19 +8,22 @@ use crate::work::get;
 use crate::world::{World, is_absent, locked, object_name};
 use anyhow::Result;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// What was acknowledged can be read within this time after everything was put right.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 
+/// … but for so long only where a loss is let pass.
+const VAIN_PATIENCE: Duration = Duration::from_secs(6);
+
 /// … and again after that.
 const READ_AGAIN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where all that is found is switched off and stays the same for so long, nothing more is waited for: so long takes every
 /// grace, lease and recovery of these clusters.
-const SAME_FOR: Duration = Duration::from_secs(8);
+const SAME_FOR: Duration = Duration::from_secs(6);
 
 /// Between looks.
 const POLL: Duration = Duration::from_millis(300);
@@ -41,11 +44,12 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
         world.violated(Kind::NotEnded, format!("not every node comes back: {why}"));
     }
     recommission(world)?;
-    read_all(world, READ_PATIENCE)?;
+    let is_vain = world.are_switched_off(&[(Kind::Lost, String::new())]);
+    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_PATIENCE })?;
     become_quiet(world, quiet)?;
     scrub(world, quiet)?;
     // Repairs and deletions went on meanwhile.
-    read_all(world, READ_AGAIN_PATIENCE)?;
+    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_AGAIN_PATIENCE })?;
     listed(world)?;
     end(world)
 }
@@ -292,36 +296,51 @@ fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) ->
     Ok(())
 }
 
-/// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`.
+/// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known
+/// there and stays the same is not waited for.
 fn scrub(world: &World, quiet: Duration) -> Result<()> {
     let deadline = Instant::now() + quiet;
+    let mut same: (Vec<Value>, Instant) = (Vec::new(), Instant::now());
     loop {
         let ran = world.ask(&["scrub"])?;
         if ran.is_ok() {
-            break;
+            return sound_is_not_hurt(world);
         }
         let lines = String::from_utf8_lossy(&ran.stdout).into_owned();
         let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let unsound: Vec<Value> = events.filter(|event| event["problem"].is_string()).collect();
-        if Instant::now() < deadline {
-            std::thread::sleep(POLL);
-            continue;
-        }
-        if unsound.is_empty() {
-            world.violated(Kind::NotEnded, format!("scrub fails: {}", ran.stderr.trim()));
+        let unsound = events.filter(|event| event["problem"].is_string());
+        let unsound: Vec<Value> = unsound
+            .map(|e| json!({"node": e["node"], "block": e["block"], "problem": e["problem"]}))
+            .collect();
+        if unsound != same.0 {
+            same = (unsound.clone(), Instant::now());
         }
         let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
-        for event in unsound {
-            let known = nodes(&status).iter().filter(|node| node["node"] == event["node"]);
-            let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
-            world.count("unsound at the end", "found by scrub");
-            if !known.any(|block| *block == event["block"]) {
+        let unknown: Vec<&Value> = unsound.iter().filter(|event| !is_known(&status, event)).collect();
+        let in_vain = !unsound.is_empty() && unknown.is_empty() && same.1.elapsed() > SAME_FOR;
+        if in_vain || Instant::now() > deadline {
+            if unsound.is_empty() {
+                world.violated(Kind::NotEnded, format!("scrub fails: {}", ran.stderr.trim()));
+            }
+            for event in unknown {
                 world.violated(Kind::UntrueStatus, format!("unsound, and not in status: {event}"));
             }
+            unsound.iter().for_each(|_| world.count("unsound at the end", "in status"));
+            return Ok(());
         }
-        return Ok(());
+        std::thread::sleep(POLL);
     }
-    // What it calls sound is not what was hurt.
+}
+
+/// Whether status names a copy that scrub found unsound.
+fn is_known(status: &Value, event: &Value) -> bool {
+    let known = nodes(status).iter().filter(|node| node["node"] == event["node"]);
+    let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
+    known.any(|block| *block == event["block"])
+}
+
+/// What scrub calls sound is not what was hurt.
+fn sound_is_not_hurt(world: &World) -> Result<()> {
     let Some(view) = world.view()? else { return Ok(()) };
     for node in world.cluster.nodes() {
         for file in disks::find(&node.data())?.files {
