@@ -72,6 +72,7 @@ fn apply(world: &World, fault: &Fault) -> Outcome {
         Fault::Clone { node, for_ms } => folders::clone(world, node, for_ms),
         Fault::Swap { nodes, for_ms } => folders::swap(world, nodes, for_ms),
         Fault::LoseCatalog => folders::lose_catalog(world),
+        Fault::Vandalize => files::vandalize(world),
         Fault::SetBackNode { .. }
         | Fault::SetBackCoordinator { .. }
         | Fault::SetBackCluster { .. }

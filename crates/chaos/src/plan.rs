@@ -199,6 +199,8 @@ pub enum Fault {
     SecondCoordinator { nodes: Vec<u32>, by_ms: u64, for_ms: u64 },
     /// The catalog is gone, and is recovered from the nodes.
     LoseCatalog,
+    /// All data of blocks are gone, whatever that costs. No seed draws it: it is how the harness is tried out.
+    Vandalize,
 }
 
 impl Work {
@@ -256,13 +258,14 @@ impl Fault {
             Fault::Swap { .. } => "swap folders",
             Fault::SecondCoordinator { .. } => "second coordinator",
             Fault::LoseCatalog => "lose catalog",
+            Fault::Vandalize => "vandalize",
         }
     }
 
     /// The daemons that it has for itself, 0 being the coordinator. `None`: all of them, and no client works.
     pub fn has(&self) -> Option<Vec<u32>> {
         match self {
-            Fault::SetBackCluster { .. } | Fault::LoseCatalog => None,
+            Fault::SetBackCluster { .. } | Fault::LoseCatalog | Fault::Vandalize => None,
             Fault::KillTwo { nodes, .. } | Fault::CutPair { nodes, .. } | Fault::Swap { nodes, .. } => {
                 Some(nodes.to_vec())
             }

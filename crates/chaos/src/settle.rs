@@ -45,11 +45,11 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
     }
     recommission(world)?;
     let is_vain = world.are_switched_off(&[(Kind::Lost, String::new())]);
-    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_PATIENCE })?;
+    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_PATIENCE.min(quiet) })?;
     become_quiet(world, quiet)?;
     scrub(world, quiet)?;
     // Repairs and deletions went on meanwhile.
-    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_AGAIN_PATIENCE })?;
+    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_AGAIN_PATIENCE.min(quiet) })?;
     listed(world)?;
     end(world)
 }

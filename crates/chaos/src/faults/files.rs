@@ -176,3 +176,13 @@ pub(super) fn full_disk(world: &World, node: u32, left_bytes: u64, for_ms: u64) 
     fs::remove_file(&path)?;
     Ok(DONE)
 }
+
+/// Data of all blocks are removed.
+pub(super) fn vandalize(world: &World) -> Outcome {
+    for node in world.cluster.nodes() {
+        for file in disks::find(&node.data())?.files.iter().filter(|file| !file.is_sidecar) {
+            fs::remove_file(&file.path)?;
+        }
+    }
+    Ok(DONE)
+}
