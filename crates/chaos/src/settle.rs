@@ -18,6 +18,9 @@ const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// … but for so long only where a loss is let pass.
 const VAIN_PATIENCE: Duration = Duration::from_secs(6);
 
+/// There it need not become quiet either: nothing but panics and hangs is held against such a schedule.
+const VAIN_QUIET: Duration = Duration::from_secs(15);
+
 /// … and again after that.
 const READ_AGAIN_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -45,6 +48,7 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
     }
     recommission(world)?;
     let is_vain = world.are_switched_off(&[(Kind::Lost, String::new())]);
+    let quiet = if is_vain { quiet.min(VAIN_QUIET) } else { quiet };
     read_all(world, if is_vain { VAIN_PATIENCE } else { READ_PATIENCE.min(quiet) })?;
     become_quiet(world, quiet)?;
     scrub(world, quiet)?;
