@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test lint bench build dist tools toolchain testbed
+.PHONY: demo test chaos lint bench build dist tools toolchain testbed
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -16,6 +16,12 @@ test: toolchain tools
 	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory testbed
 	$(CARGO) nextest run --workspace --locked --no-fail-fast
 	$(CARGO) test --workspace --locked --doc --quiet
+
+# Schedules of work and faults over processes, beyond the thirty that `make test` runs: SEEDS=17, SEEDS=1..1000, PLAN=file, and
+# CHAOS for further options, such as CHAOS="--keep --verbose" (docs/chaos.md). Partitions and full disks need root.
+chaos: toolchain
+	$(CARGO) build --release --locked -p cli -p chaos
+	target/release/stripeline-chaos $(if $(PLAN),--plan "$(PLAN)",--seeds "$(or $(SEEDS),1..30)") $(CHAOS)
 
 lint: toolchain
 	$(CARGO) fmt --all --check

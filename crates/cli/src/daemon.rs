@@ -36,6 +36,9 @@ pub struct CoordinatorArgs {
     /// Seconds from a node's death to its recovery without being asked [default: 900]
     #[arg(long, value_name = "SECONDS")]
     recovery_grace: Option<u64>,
+    #[command(flatten)]
+    #[serde(skip)]
+    hasty: HastyArgs,
     /// A TOML file with these options; those of the command line go before
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
@@ -43,6 +46,33 @@ pub struct CoordinatorArgs {
     /// In a file only: the command line has these before its commands.
     #[arg(skip)]
     dir: Option<PathBuf>,
+}
+
+/// Waits of a coordinator that tests shorten, so that hours of a cluster pass in seconds (docs/chaos.md).
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct HastyArgs {
+    /// Milliseconds between heartbeats
+    #[arg(long, value_name = "MS", hide = true)]
+    heartbeat_ms: Option<u64>,
+    /// Milliseconds of silence after which a node is dead
+    #[arg(long, value_name = "MS", hide = true)]
+    dead_after_ms: Option<u64>,
+    /// Milliseconds for which a copy that is not counted on is kept
+    #[arg(long, value_name = "MS", hide = true)]
+    garbage_grace_ms: Option<u64>,
+    /// Milliseconds for which a put may be idle
+    #[arg(long, value_name = "MS", hide = true)]
+    put_lease_ms: Option<u64>,
+}
+
+impl HastyArgs {
+    fn apply(self, config: &mut coordinator::Config) {
+        let set = |given: Option<u64>, into: &mut u64| *into = given.unwrap_or(*into);
+        set(self.heartbeat_ms, &mut config.heartbeat_ms);
+        set(self.dead_after_ms, &mut config.dead_after_ms);
+        set(self.garbage_grace_ms, &mut config.garbage_grace_ms);
+        set(self.put_lease_ms, &mut config.put_lease_ms);
+    }
 }
 
 /// Options of a node, on the command line and in a file.
@@ -99,6 +129,7 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         if let Some(seconds) = args.recovery_grace.or(file.recovery_grace) {
             config.recovery_grace_ms = seconds.saturating_mul(1_000);
         }
+        args.hasty.apply(&mut config);
         let handle = coordinator::start(config).await?;
         announce(&dir, handle.local_addr(), None)?;
         until_told_to_end().await?;

@@ -4,7 +4,7 @@ use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From the bottom up; a crate depends on crates before it only.
-pub const LAYERS: [&str; 15] = [
+pub const LAYERS: [&str; 16] = [
     "gf",
     "codes",
     "model",
@@ -20,6 +20,7 @@ pub const LAYERS: [&str; 15] = [
     "client",
     "cli",
     "lab",
+    "chaos",
 ];
 
 /// No I/O, no clock, no threads, no randomness, no environment.

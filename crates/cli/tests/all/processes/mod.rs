@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod by_hand;
+mod chaos;
 mod daemons;
 mod damage;
 mod incarnations;

@@ -1,0 +1,124 @@
+//! What the catalog says, asked through `ls` and `stat`: where it counts on copies, and what may be hurt without losing anything.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A copy as `stat` names it: block and node.
+pub type Place = (String, u32);
+
+/// The catalog as commands show it.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Names of objects and the nodes of their blocks.
+    pub objects: BTreeSet<String>,
+    /// Every copy that is counted on.
+    pub places: BTreeSet<Place>,
+    /// Length of each block that has one.
+    pub lengths: BTreeMap<String, u64>,
+    /// Blocks that no living node has, as far as `stat` says.
+    pub missing: u64,
+    /// Stripes by the ids of their members: those that are stored, how many more are known to be zero, and k.
+    stripes: BTreeMap<String, Stripe>,
+    /// Which stripe a block is in.
+    stripe_of: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Stripe {
+    stored: Vec<String>,
+    absent: usize,
+    k: usize,
+}
+
+impl View {
+    /// Adds what `stat` answered about an object.
+    pub fn add(&mut self, stat: &Value) {
+        self.objects.extend(stat["name"].as_str().map(str::to_owned));
+        for block in stat["blocks"].as_array().into_iter().flatten() {
+            let Some(id) = block["block"].as_str() else { continue };
+            self.lengths.insert(id.to_owned(), block["stored_bytes"].as_u64().unwrap_or(0));
+            let nodes = block["nodes"].as_array().into_iter().flatten();
+            self.places.extend(nodes.filter_map(Value::as_u64).map(|node| (id.to_owned(), node as u32)));
+            match &block["stripe"] {
+                Value::Null => {
+                    let living = block["living_nodes"].as_array().map_or(0, Vec::len);
+                    self.missing += u64::from(living == 0);
+                }
+                stripe => self.add_stripe(id, stripe),
+            }
+        }
+    }
+
+    fn add_stripe(&mut self, block: &str, status: &Value) {
+        let Some(id) = status["stripe"].as_str().map(str::to_owned) else { return };
+        self.stripe_of.insert(block.to_owned(), id.clone());
+        if self.stripes.contains_key(&id) {
+            return;
+        }
+        let mut stripe = Stripe { k: k_of(status["code"].as_str().unwrap_or_default()), ..Stripe::default() };
+        for member in status["members"].as_array().into_iter().flatten() {
+            let bytes = member["stored_bytes"].as_u64().unwrap_or(0);
+            let Some(member_id) = member["block"].as_str().filter(|_| bytes > 0) else {
+                stripe.absent += 1;
+                continue;
+            };
+            self.missing += u64::from(member["living"] != true);
+            self.lengths.insert(member_id.to_owned(), bytes);
+            self.stripe_of.insert(member_id.to_owned(), id.clone());
+            let node = member["node"].as_u64().filter(|node| *node > 0);
+            self.places.extend(node.map(|node| (member_id.to_owned(), node as u32)));
+            stripe.stored.push(member_id.to_owned());
+        }
+        self.stripes.insert(id, stripe);
+    }
+
+    /// How many more copies of this block, or members of its stripe, may be lost while `is_whole` holds for the others. A
+    /// block that the catalog does not show is nobody's.
+    pub fn margin(&self, block: &str, is_whole: impl Fn(&Place) -> bool) -> usize {
+        let whole = |block: &str| {
+            let from = (block.to_owned(), 0);
+            let places = self.places.range(from..).take_while(|place| place.0 == block);
+            places.filter(|place| is_whole(place)).count()
+        };
+        match self.stripe_of.get(block).and_then(|id| self.stripes.get(id)) {
+            Some(stripe) => {
+                let there = stripe.stored.iter().filter(|member| whole(member) > 0).count();
+                (there + stripe.absent).saturating_sub(stripe.k)
+            }
+            None if self.lengths.contains_key(block) => whole(block).saturating_sub(1),
+            None => usize::MAX,
+        }
+    }
+}
+
+/// k of a code's name, such as `rs-4+2`.
+fn k_of(code: &str) -> usize {
+    let digits = code.split(['-', '+']).nth(1);
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn margins_count_what_is_whole() {
+        let mut view = View::default();
+        let member = |block: &str, node: u32, bytes: u64| json!({"block": block, "node": node, "living": node != 0, "stored_bytes": bytes});
+        view.add(&json!({"name": "x", "blocks": [
+            {"block": "a", "stored_bytes": 5, "nodes": [1, 2, 3], "living_nodes": [1], "stripe": null},
+            {"block": "b", "stored_bytes": 5, "nodes": [1], "living_nodes": [1], "stripe":
+                {"code": "rs-2+2", "stripe": "s", "members": [
+                    member("b", 1, 5), member("", 0, 0), member("p", 2, 5), member("q", 0, 5)]}},
+        ]}));
+        let all = |_: &Place| true;
+        assert_eq!(view.margin("a", all), 2);
+        assert_eq!(view.margin("a", |place| place.1 != 2), 1);
+        // b and p are there, one is zero, q is lost: three of four, and two are needed.
+        assert_eq!(view.margin("b", all), 1);
+        assert_eq!(view.margin("p", |place| place.0 != "p"), 0);
+        assert_eq!(view.margin("unknown", all), usize::MAX);
+        assert_eq!(view.missing, 1);
+    }
+}

@@ -1,0 +1,366 @@
+//! The daemons of one schedule: the program's own `coordinator` and `node`, in folders as `cluster up` lays them out.
+
+use crate::command::{self, Ran};
+use crate::network::Network;
+use crate::plan::Shape;
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A daemon listens within a fraction of a second, or says why it does not.
+const READY_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A daemon that is asked to end has ended after this time.
+const END_PATIENCE: Duration = Duration::from_secs(15);
+
+const POLL: Duration = Duration::from_millis(5);
+
+/// Ports where daemons have an address each. A second process of the same number takes those of its own.
+const PORTS: [u16; 2] = [7401, 7402];
+const PORTS_BESIDE: [u16; 2] = [7411, 7412];
+
+/// Bytes of a small disk: a schedule's blocks fit, and it is quickly filled.
+pub const SMALL_DISK_BYTES: u64 = 24 << 20;
+
+/// A daemon's folder and process.
+#[derive(Debug)]
+pub struct Daemon {
+    /// 0 is the coordinator.
+    pub number: u32,
+    /// Its folder, with `data`, `log` and `ready.json`.
+    pub folder: PathBuf,
+    /// Its number, or address, is another's too.
+    is_beside: bool,
+    child: Mutex<Option<Child>>,
+}
+
+/// What came of a start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Started {
+    /// It listens.
+    Ready,
+    /// It ended; its last words.
+    Ended(String),
+    /// It neither listens nor ends.
+    Silent,
+}
+
+/// A cluster in a folder.
+pub struct Cluster {
+    /// What it is like.
+    pub shape: Shape,
+    /// Where everything is.
+    pub folder: PathBuf,
+    /// Its network, if it has one of its own.
+    pub network: Option<Network>,
+    program: PathBuf,
+    /// Where the coordinator listens, and a second one.
+    coordinators: [String; 2],
+    daemons: Vec<Daemon>,
+    lives: AtomicU64,
+    /// Mounted small disks.
+    mounts: Vec<PathBuf>,
+}
+
+impl Daemon {
+    fn new(number: u32, folder: PathBuf, is_beside: bool) -> Daemon {
+        Daemon { number, folder, is_beside, child: Mutex::new(None) }
+    }
+
+    /// What it stores.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// All that it said.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.folder.join("log")).unwrap_or_default()).into_owned()
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether its process runs.
+    pub fn runs(&self) -> bool {
+        self.child().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> Option<u32> {
+        self.child().as_ref().map(Child::id)
+    }
+
+    /// Sends its process a signal, if there is one.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(child) = self.child().as_ref() {
+            command::signal(child, signal);
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let log = self.log();
+        log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
+    }
+}
+
+impl Cluster {
+    /// Lays it out; nothing runs yet.
+    pub fn lay_out(name: &str, shape: &Shape, folder: &Path, program: &Path, alone: bool) -> Result<Cluster> {
+        let network = if alone { Network::make(name, shape.nodes) } else { None };
+        // Without a network: free ones, which nobody else is given while they were just in use.
+        let address = |port: u16| match &network {
+            Some(network) => Ok(format!("{}:{port}", network.host(0))),
+            None => TcpListener::bind("127.0.0.1:0")?.local_addr().map(|address| address.to_string()),
+        };
+        let coordinators = [address(7400)?, address(7450)?];
+        let folders = (0..=shape.nodes).map(|number| folder.join(name_of(number)));
+        let daemons = (0..).zip(folders).map(|(number, folder)| Daemon::new(number, folder, false)).collect();
+        let mut cluster = Cluster {
+            shape: shape.clone(),
+            folder: folder.to_owned(),
+            network,
+            program: program.to_owned(),
+            coordinators,
+            daemons,
+            lives: AtomicU64::new(1),
+            mounts: Vec::new(),
+        };
+        for number in 0..=shape.nodes {
+            let data = cluster.daemon(number).data();
+            fs::create_dir_all(&data)?;
+            if shape.small_disks.contains(&number) && mount_small(&data) {
+                cluster.mounts.push(data);
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// A daemon by its number.
+    pub fn daemon(&self, number: u32) -> &Daemon {
+        &self.daemons[number as usize]
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &[Daemon] {
+        &self.daemons[1..]
+    }
+
+    /// All daemons, the coordinator first.
+    pub fn daemons(&self) -> &[Daemon] {
+        &self.daemons
+    }
+
+    /// A further process of a daemon's number, with a folder of its own.
+    pub fn beside(&self, number: u32) -> Daemon {
+        Daemon::new(number, self.folder.join(format!("{}-beside", name_of(number))), true)
+    }
+
+    /// Whether this node's disk can be filled.
+    pub fn has_small_disk(&self, node: u32) -> bool {
+        self.mounts.contains(&self.daemon(node).data())
+    }
+
+    /// Which life of the coordinator it is.
+    pub fn life(&self) -> u64 {
+        self.lives.load(Ordering::SeqCst)
+    }
+
+    /// Where the coordinator answers, or the second one.
+    pub fn address(&self, second: bool) -> &str {
+        &self.coordinators[usize::from(second)]
+    }
+
+    /// Starts a daemon that does not run, under the coordinator or the second one, and waits until it listens.
+    pub fn start(&self, daemon: &Daemon, second: bool) -> Result<Started> {
+        let arguments = if daemon.number == 0 {
+            self.coordinator_arguments(daemon)
+        } else {
+            self.node_arguments(daemon, second)
+        };
+        fs::create_dir_all(&daemon.folder)?;
+        // What it left behind says that it listens.
+        let ready = daemon.folder.join("ready.json");
+        let _ = fs::remove_file(&ready);
+        let log = File::options().create(true).append(true).open(daemon.folder.join("log"))?;
+        let mut command = Command::new(&self.program);
+        command.args(arguments).args(["--dir".as_ref(), daemon.folder.as_os_str()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+        command.env_remove("RUST_LOG").env_remove("STRIPELINE_COORDINATOR").env_remove("STRIPELINE_HOME");
+        let spawned = match &self.network {
+            Some(network) => network.inside(Some(daemon.number), || command.spawn())?,
+            None => command.spawn(),
+        };
+        let child = spawned.with_context(|| format!("cannot start {}", self.program.display()))?;
+        self.record(&child)?;
+        *daemon.child() = Some(child);
+        let deadline = Instant::now() + READY_PATIENCE;
+        while Instant::now() < deadline {
+            if ready.exists() {
+                return Ok(Started::Ready);
+            }
+            if !daemon.runs() {
+                return Ok(Started::Ended(daemon.last_words()));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(Started::Silent)
+    }
+
+    fn coordinator_arguments(&self, daemon: &Daemon) -> Vec<String> {
+        let shape = &self.shape;
+        let options = [
+            ("--listen", self.address(daemon.is_beside).to_owned()),
+            ("--block-size", shape.block_bytes.to_string()),
+            ("--recovery-grace", shape.recovery_grace_s.to_string()),
+            ("--heartbeat-ms", shape.heartbeat_ms.to_string()),
+            ("--dead-after-ms", shape.dead_after_ms.to_string()),
+            ("--garbage-grace-ms", shape.garbage_grace_ms.to_string()),
+            ("--put-lease-ms", shape.put_lease_ms.to_string()),
+        ];
+        arguments("coordinator", options)
+    }
+
+    fn node_arguments(&self, daemon: &Daemon, second: bool) -> Vec<String> {
+        let number = daemon.number;
+        let listen = |port: usize| match &self.network {
+            Some(network) => {
+                let ports = if daemon.is_beside { PORTS_BESIDE } else { PORTS };
+                format!("{}:{}", network.host(number), ports[port])
+            }
+            None => "127.0.0.1:0".to_owned(),
+        };
+        let options = [
+            ("--id", number.to_string()),
+            ("--rack", format!("rack-{}", (number - 1) % self.shape.racks + 1)),
+            ("--coordinator", self.address(second).to_owned()),
+            ("--listen-control", listen(0)),
+            ("--listen-data", listen(1)),
+        ];
+        arguments("node", options)
+    }
+
+    /// Notes a process, so that one that outlives this program can be told and ended by the next.
+    fn record(&self, child: &Child) -> Result<()> {
+        let (pid, start) = (child.id(), command::start_of(child.id()).unwrap_or_default());
+        let mut file = File::options().create(true).append(true).open(self.folder.join("processes"))?;
+        use std::io::Write;
+        Ok(writeln!(file, "{pid} {start}")?)
+    }
+
+    /// kill −9, and waits until it is gone.
+    pub fn kill(&self, daemon: &Daemon) -> Result<()> {
+        let Some(mut child) = daemon.child().take() else { return Ok(()) };
+        self.coordinator_ends(daemon);
+        child.kill()?;
+        child.wait()?;
+        self.coordinator_ends(daemon);
+        Ok(())
+    }
+
+    /// SIGTERM. False if it did not end within its time, and was killed.
+    pub fn end(&self, daemon: &Daemon) -> Result<bool> {
+        let Some(mut child) = daemon.child().take() else { return Ok(true) };
+        self.coordinator_ends(daemon);
+        command::signal(&child, Signal::TERM);
+        let ended = command::ended(&mut child, END_PATIENCE)?.is_some();
+        if !ended {
+            child.kill()?;
+            child.wait()?;
+        }
+        self.coordinator_ends(daemon);
+        Ok(ended)
+    }
+
+    fn coordinator_ends(&self, daemon: &Daemon) {
+        if daemon.number == 0 && !daemon.is_beside {
+            self.lives.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A command of the program, as a client gives it.
+    pub fn ask(&self, arguments: &[&str], patience: Duration) -> Result<Ran> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).args(["--json", "--coordinator", self.address(false)]);
+        command.env_remove("RUST_LOG").env("STRIPELINE_HOME", self.folder.join("home"));
+        match &self.network {
+            Some(network) => network.inside(None, || command::run(command, patience))?,
+            None => command::run(command, patience),
+        }
+    }
+
+    /// Ends everything, by force.
+    pub fn kill_all(&self) -> Result<()> {
+        self.daemons.iter().try_for_each(|daemon| self.kill(daemon))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Err(error) = self.kill_all() {
+            eprintln!("a daemon stays: {error:#}");
+        }
+        for mount in &self.mounts {
+            let _ = rustix::mount::unmount(mount, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
+fn arguments<const N: usize>(what: &str, options: [(&str, String); N]) -> Vec<String> {
+    let mut arguments = vec![what.to_owned()];
+    arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+    arguments
+}
+
+fn name_of(number: u32) -> String {
+    if number == 0 { "coordinator".to_owned() } else { format!("node-{number}") }
+}
+
+/// Mounts a small disk; false where that is not allowed.
+fn mount_small(at: &Path) -> bool {
+    let options = format!("size={SMALL_DISK_BYTES}\0");
+    let Ok(options) = std::ffi::CStr::from_bytes_with_nul(options.as_bytes()) else { return false };
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("stripeline-chaos", at, "tmpfs", flags, options).is_ok()
+}
+
+/// Ends processes and removes folders that an earlier run of this program left in `place` when it was killed.
+pub fn sweep(place: &Path, prefix: &str) -> Result<()> {
+    let Ok(entries) = fs::read_dir(place) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(pid) = name.strip_prefix(prefix).and_then(|rest| rest.split('-').next()) else { continue };
+        if pid.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            sweep_folder(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn sweep_folder(path: &Path) -> Result<()> {
+    for line in fs::read_to_string(path.join("processes")).unwrap_or_default().lines() {
+        let mut words = line.split(' ').filter_map(|word| word.parse::<u64>().ok());
+        let (Some(pid), Some(start)) = (words.next(), words.next()) else { continue };
+        let pid = u32::try_from(pid)?;
+        if command::start_of(pid) == Some(start)
+            && let Some(pid) = rustix::process::Pid::from_raw(i32::try_from(pid)?)
+        {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+    for entry in fs::read_dir(path)? {
+        let _ = rustix::mount::unmount(entry?.path().join("data"), rustix::mount::UnmountFlags::DETACH);
+    }
+    if let Err(error) = fs::remove_dir_all(path) {
+        bail!("cannot remove {}: {error}", path.display());
+    }
+    Ok(())
+}

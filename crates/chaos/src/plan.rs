@@ -1,0 +1,379 @@
+//! A plan: what a schedule does, and when. It is a pure function of its seed, and is written and read as JSON, so that a seed
+//! that found something replays, and can be cut down by hand.
+
+mod draw;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Version of the JSON.
+pub const FORMAT: u32 = 1;
+
+/// One schedule.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// What it was drawn from; it also makes the contents of objects.
+    pub seed: u64,
+    /// The cluster.
+    pub shape: Shape,
+    /// What clients do, each one thing after the other. A step begins at its time, or when the one before has ended.
+    pub clients: Vec<Vec<Step<Work>>>,
+    /// What happens to the cluster meanwhile; each begins at its time, whatever else goes on.
+    pub faults: Vec<Step<Fault>>,
+    /// After this time clients begin nothing, milliseconds.
+    pub ends_ms: u64,
+}
+
+/// Something at its time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Step<T> {
+    /// Milliseconds after the start.
+    pub at_ms: u64,
+    /// What.
+    #[serde(flatten)]
+    pub does: T,
+}
+
+/// A cluster, and its waits.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Nodes, numbered from 1.
+    pub nodes: u32,
+    /// Racks that they are dealt out to.
+    pub racks: u32,
+    /// Length of blocks, bytes.
+    pub block_bytes: u64,
+    /// Code of archivals.
+    pub code: String,
+    /// Nodes whose disk is small, and can be filled.
+    pub small_disks: Vec<u32>,
+    /// Between heartbeats.
+    pub heartbeat_ms: u64,
+    /// Silence after which a node is dead.
+    pub dead_after_ms: u64,
+    /// For which a copy that is not counted on is kept.
+    pub garbage_grace_ms: u64,
+    /// For which a put may be idle.
+    pub put_lease_ms: u64,
+    /// From a node's death to its recovery unasked, seconds.
+    pub recovery_grace_s: u64,
+}
+
+/// What a client does.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "kebab-case")]
+pub enum Work {
+    /// Store an object, perhaps over an older version.
+    Put {
+        /// Which object.
+        object: usize,
+        /// What its content is made of, together with the seed; no two are the same.
+        content: u64,
+        /// Its length.
+        bytes: usize,
+        /// Kill the client after this time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        killed_after_ms: Option<u64>,
+    },
+    /// Remove an object.
+    Delete {
+        /// Which object.
+        object: usize,
+    },
+    /// Read all of it.
+    Get {
+        /// Which object.
+        object: usize,
+    },
+    /// Read a part, given in thousandths of its length.
+    GetRange {
+        /// Which object.
+        object: usize,
+        /// Where it begins.
+        from_permille: u64,
+        /// Where it ends.
+        to_permille: u64,
+    },
+    /// Turn replicas into a code.
+    Archive {
+        /// Which object.
+        object: usize,
+    },
+    /// Rebuild a block.
+    RepairBlock {
+        /// Which object.
+        object: usize,
+        /// Which of its blocks.
+        index: usize,
+        /// How.
+        scheme: String,
+        /// Throw it away then.
+        discard: bool,
+    },
+    /// Rebuild what an object lost.
+    RepairObject {
+        /// Which object.
+        object: usize,
+    },
+    /// Rebuild what a dead node held.
+    RepairNode {
+        /// Which node.
+        node: u32,
+    },
+    /// Move a living node's blocks elsewhere.
+    Decommission {
+        /// Which node.
+        node: u32,
+    },
+    /// Let it hold blocks again.
+    Recommission {
+        /// Which node.
+        node: u32,
+    },
+    /// Read all that nodes store.
+    Scrub,
+    /// List objects.
+    List,
+}
+
+/// Which files of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Files {
+    /// Data and sidecar.
+    Pairs,
+    /// Data alone.
+    Data,
+    /// Sidecars alone.
+    Sidecars,
+}
+
+/// What happens to the cluster. Node 0 is the coordinator. `draw` picks files, among those that are there when it happens.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "kebab-case")]
+#[allow(missing_docs)] // `node`, `for_ms` and `draw` mean the same everywhere
+pub enum Fault {
+    /// kill −9, and started again later.
+    Kill { node: u32, for_ms: u64 },
+    /// Two nodes at once.
+    KillTwo { nodes: [u32; 2], for_ms: u64 },
+    /// SIGTERM, and started again at once.
+    Restart { node: u32 },
+    /// SIGSTOP, and SIGCONT later.
+    Stop { node: u32, for_ms: u64 },
+    /// Every connection of it is reset.
+    CutConnections { node: u32 },
+    /// Nothing passes to or from it.
+    Partition { node: u32, for_ms: u64 },
+    /// Nothing passes between these two.
+    CutPair { nodes: [u32; 2], for_ms: u64 },
+    /// Files of blocks lie elsewhere for one start of the node.
+    Hide { node: u32, files: Files, permille: u32, for_ms: u64, draw: u64 },
+    /// Bytes of files of blocks change, for good.
+    Flip { node: u32, files: Files, count: usize, draw: u64 },
+    /// Files of blocks are cut, for good.
+    Truncate { node: u32, files: Files, count: usize, draw: u64 },
+    /// Sidecars are of a version from the future for one start.
+    FutureVersion { node: u32, count: usize, for_ms: u64, draw: u64 },
+    /// The folder of all blocks is elsewhere while the node runs, as after a failed mount or a lost permission.
+    FolderAway { node: u32, for_ms: u64 },
+    /// The process may open so many more files than it has open. With `restart_coordinator` the coordinator restarts meanwhile.
+    FewDescriptors { node: u32, free: u64, for_ms: u64, restart_coordinator: bool },
+    /// The disk is full but for so many bytes.
+    FullDisk { node: u32, left_bytes: u64, for_ms: u64 },
+    /// A copy of the node's folder runs beside it, with its number.
+    Clone { node: u32, for_ms: u64 },
+    /// The node's folder becomes what it was so long before.
+    SetBackNode { node: u32, by_ms: u64 },
+    /// The coordinator's folder becomes what it was so long before.
+    SetBackCoordinator { by_ms: u64 },
+    /// Every folder becomes what it was so long before.
+    SetBackCluster { by_ms: u64 },
+    /// Two nodes run with each other's folders for a while.
+    Swap { nodes: [u32; 2], for_ms: u64 },
+    /// Another coordinator runs over a copy of the catalog, with some of the nodes, for a while.
+    SecondCoordinator { nodes: Vec<u32>, by_ms: u64, for_ms: u64 },
+    /// The catalog is gone, and is recovered from the nodes.
+    LoseCatalog,
+    /// All data of blocks are gone, whatever that costs. No seed draws it: it is how the harness is tried out.
+    Vandalize,
+}
+
+impl Work {
+    /// Its name in tables.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Work::Put { killed_after_ms: Some(_), .. } => "put, killed",
+            Work::Put { .. } => "put",
+            Work::Delete { .. } => "delete",
+            Work::Get { .. } => "get",
+            Work::GetRange { .. } => "get range",
+            Work::Archive { .. } => "archive",
+            Work::RepairBlock { .. } => "repair block",
+            Work::RepairObject { .. } => "repair object",
+            Work::RepairNode { .. } => "repair node",
+            Work::Decommission { .. } => "decommission",
+            Work::Recommission { .. } => "recommission",
+            Work::Scrub => "scrub",
+            Work::List => "list",
+        }
+    }
+}
+
+impl Fault {
+    /// Its name in tables and switches.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Fault::Kill { node: 0, .. } => "kill coordinator",
+            Fault::Kill { .. } => "kill node",
+            Fault::KillTwo { .. } => "kill two nodes",
+            Fault::Restart { node: 0 } => "restart coordinator",
+            Fault::Restart { .. } => "restart node",
+            Fault::Stop { node: 0, .. } => "stop coordinator",
+            Fault::Stop { .. } => "stop node",
+            Fault::CutConnections { .. } => "cut connections",
+            Fault::Partition { .. } => "partition",
+            Fault::CutPair { .. } => "cut pair",
+            Fault::Hide { files: Files::Pairs, .. } => "hide pairs",
+            Fault::Hide { files: Files::Data, .. } => "hide data",
+            Fault::Hide { files: Files::Sidecars, .. } => "hide sidecars",
+            Fault::Flip { files: Files::Sidecars, .. } => "flip sidecar",
+            Fault::Flip { .. } => "flip data",
+            Fault::Truncate { files: Files::Sidecars, .. } => "truncate sidecar",
+            Fault::Truncate { .. } => "truncate data",
+            Fault::FutureVersion { .. } => "future version",
+            Fault::FolderAway { .. } => "folder away",
+            Fault::FewDescriptors { node: 0, .. } => "few descriptors, coordinator",
+            Fault::FewDescriptors { restart_coordinator: true, .. } => "few descriptors over a restart",
+            Fault::FewDescriptors { .. } => "few descriptors",
+            Fault::FullDisk { .. } => "full disk",
+            Fault::Clone { .. } => "clone node",
+            Fault::SetBackNode { .. } => "set back node",
+            Fault::SetBackCoordinator { .. } => "set back coordinator",
+            Fault::SetBackCluster { .. } => "set back cluster",
+            Fault::Swap { .. } => "swap folders",
+            Fault::SecondCoordinator { .. } => "second coordinator",
+            Fault::LoseCatalog => "lose catalog",
+            Fault::Vandalize => "vandalize",
+        }
+    }
+
+    /// The daemons that it has for itself, 0 being the coordinator. `None`: all of them, and no client works.
+    pub fn has(&self) -> Option<Vec<u32>> {
+        match self {
+            Fault::SetBackCluster { .. } | Fault::LoseCatalog | Fault::Vandalize => None,
+            Fault::KillTwo { nodes, .. } | Fault::CutPair { nodes, .. } | Fault::Swap { nodes, .. } => {
+                Some(nodes.to_vec())
+            }
+            Fault::SetBackCoordinator { .. } => Some(vec![0]),
+            Fault::SecondCoordinator { nodes, .. } => Some([&[0], &nodes[..]].concat()),
+            Fault::FewDescriptors { node, restart_coordinator: true, .. } => Some(vec![0, *node]),
+            Fault::Kill { node, .. }
+            | Fault::Restart { node }
+            | Fault::Stop { node, .. }
+            | Fault::CutConnections { node }
+            | Fault::Partition { node, .. }
+            | Fault::Hide { node, .. }
+            | Fault::Flip { node, .. }
+            | Fault::Truncate { node, .. }
+            | Fault::FutureVersion { node, .. }
+            | Fault::FolderAway { node, .. }
+            | Fault::FewDescriptors { node, .. }
+            | Fault::FullDisk { node, .. }
+            | Fault::Clone { node, .. }
+            | Fault::SetBackNode { node, .. } => Some(vec![*node]),
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn of(seed: u64) -> Plan {
+        draw::plan(seed)
+    }
+
+    /// The same schedule with nothing going wrong: what fails then is the harness, or the product at its plainest.
+    #[must_use]
+    pub fn without_faults(mut self) -> Plan {
+        self.faults.clear();
+        for step in self.clients.iter_mut().flatten() {
+            if let Work::Put { killed_after_ms, .. } = &mut step.does {
+                *killed_after_ms = None;
+            }
+        }
+        self
+    }
+
+    /// How many objects it works on.
+    pub fn objects(&self) -> usize {
+        let objects = self.clients.iter().flatten().filter_map(|step| match &step.does {
+            Work::Put { object, .. } => Some(object + 1),
+            _ => None,
+        });
+        objects.max().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shape { nodes, racks, block_bytes, code, .. } = &self.shape;
+        writeln!(
+            f,
+            "seed {}: {nodes} nodes in {racks} racks, blocks of {block_bytes} bytes, {code}",
+            self.seed
+        )?;
+        for (number, client) in self.clients.iter().enumerate() {
+            for Step { at_ms, does } in client {
+                writeln!(f, "  {at_ms:>6} ms  client {number}  {does:?}")?;
+            }
+        }
+        for Step { at_ms, does } in &self.faults {
+            writeln!(f, "  {at_ms:>6} ms  {:<22}  {does:?}", does.kind())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_plan_depends_on_its_seed_alone_and_survives_being_written() {
+        for seed in 0..200 {
+            let plan = Plan::of(seed);
+            assert_eq!(plan, Plan::of(seed));
+            assert_eq!(serde_json::from_str::<Plan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
+        }
+        assert_ne!(Plan::of(1), Plan::of(2));
+    }
+
+    #[test]
+    fn a_thousand_seeds_draw_every_fault_and_all_work() {
+        let (mut faults, mut work) = (BTreeSet::new(), BTreeSet::new());
+        for seed in 0..1000 {
+            let plan = Plan::of(seed);
+            faults.extend(plan.faults.iter().map(|step| step.does.kind()));
+            work.extend(plan.clients.iter().flatten().map(|step| step.does.kind()));
+        }
+        assert_eq!((faults.len(), work.len()), (30, 13), "{faults:?} {work:?}");
+    }
+
+    #[test]
+    fn no_two_faults_of_a_plan_need_one_daemon_at_once_by_much() {
+        for seed in 0..200 {
+            let plan = Plan::of(seed);
+            for step in &plan.faults {
+                let daemons = step.does.has().unwrap_or_default();
+                assert!(daemons.iter().all(|node| *node <= plan.shape.nodes), "{plan}");
+                assert!(step.at_ms < plan.ends_ms, "{plan}");
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Drawing a plan of a seed.
+
+use super::{FORMAT, Fault, Files, Plan, Shape, Step, Work};
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, SeedableRng};
+
+/// Few, so that every object sees many changes.
+const OBJECTS: usize = 6;
+
+/// Two stripes of the shortest code, and then some.
+const MAX_BLOCKS: u64 = 5;
+
+/// A schedule is short, so that many fit into the time of a test run.
+const ENDS_MS: std::ops::Range<u64> = 4_000..7_000;
+
+/// Between two things that a client does.
+const PAUSE_MS: std::ops::Range<u64> = 0..180;
+
+/// Kinds of faults that one daemon suffers and the cluster should hardly notice.
+const PLAIN: u32 = 17;
+
+/// One plan in three has a grave fault: clones, folders set back or swapped, catalogs lost.
+const GRAVE_ONE_IN: u32 = 3;
+
+pub(super) fn plan(seed: u64) -> Plan {
+    let mut random = StdRng::seed_from_u64(seed);
+    let shape = shape(&mut random);
+    let ends_ms = random.random_range(ENDS_MS);
+    let clients = random.random_range(2..=3);
+    let mut contents = 0;
+    let clients = (0..clients).map(|_| client(&mut random, &shape, ends_ms, &mut contents)).collect();
+    let faults = faults(&mut random, &shape, ends_ms);
+    Plan { format: FORMAT, seed, shape, clients, faults, ends_ms }
+}
+
+fn shape(random: &mut StdRng) -> Shape {
+    let nodes = random.random_range(5..=8);
+    let wide = if nodes >= 7 { "rs-4+2" } else { "rs-3+2" };
+    let code = if random.random_ratio(1, 2) { "rs-2+2" } else { wide };
+    let mut small: Vec<u32> = (1..=nodes).collect();
+    small.shuffle(random);
+    small.truncate(random.random_range(0..=2));
+    small.sort_unstable();
+    Shape {
+        nodes,
+        racks: random.random_range(2..=3),
+        block_bytes: *[32 << 10, 64 << 10].choose(random).unwrap_or(&(64 << 10)),
+        code: code.to_owned(),
+        small_disks: small,
+        heartbeat_ms: 250,
+        dead_after_ms: 1_500,
+        garbage_grace_ms: *[1_000, 1_000, 2_500].choose(random).unwrap_or(&1_000),
+        put_lease_ms: 4_000,
+        recovery_grace_s: random.random_range(1..=4),
+    }
+}
+
+fn client(random: &mut StdRng, shape: &Shape, ends_ms: u64, contents: &mut u64) -> Vec<Step<Work>> {
+    let mut steps = Vec::new();
+    // All begin with puts, or there is nothing to work on.
+    for object in 0..OBJECTS {
+        if random.random_ratio(1, 2) {
+            steps.push(Step { at_ms: 0, does: put(random, shape, object, contents) });
+        }
+    }
+    let mut at_ms = 0;
+    while at_ms < ends_ms {
+        at_ms += random.random_range(PAUSE_MS);
+        steps.push(Step { at_ms, does: work(random, shape, contents) });
+    }
+    steps
+}
+
+fn put(random: &mut StdRng, shape: &Shape, object: usize, contents: &mut u64) -> Work {
+    *contents += 1;
+    let bytes = random.random_range(1..=MAX_BLOCKS * shape.block_bytes) as usize;
+    Work::Put { object, content: *contents, bytes, killed_after_ms: None }
+}
+
+fn work(random: &mut StdRng, shape: &Shape, contents: &mut u64) -> Work {
+    let object = random.random_range(0..OBJECTS);
+    let node = random.random_range(1..=shape.nodes);
+    match random.random_range(0..100) {
+        0..22 => put(random, shape, object, contents),
+        22..25 => match put(random, shape, object, contents) {
+            Work::Put { object, content, bytes, .. } => {
+                Work::Put { object, content, bytes, killed_after_ms: Some(random.random_range(1..60)) }
+            }
+            other => other,
+        },
+        25..33 => Work::Delete { object },
+        33..48 => Work::Get { object },
+        48..58 => {
+            let (a, b) = (random.random_range(0..1000), random.random_range(0..1000));
+            Work::GetRange { object, from_permille: a.min(b), to_permille: a.max(b) + 1 }
+        }
+        58..78 => Work::Archive { object },
+        78..85 => {
+            let scheme = ["auto", "conventional", "pipeline"].choose(random).unwrap_or(&"auto");
+            Work::RepairBlock {
+                object,
+                index: random.random_range(0..MAX_BLOCKS as usize),
+                scheme: (*scheme).to_owned(),
+                discard: random.random(),
+            }
+        }
+        85..90 => Work::RepairObject { object },
+        90..92 => Work::RepairNode { node },
+        92..94 => Work::Decommission { node },
+        94..97 => Work::Recommission { node },
+        97..99 => Work::List,
+        _ => Work::Scrub,
+    }
+}
+
+fn faults(random: &mut StdRng, shape: &Shape, ends_ms: u64) -> Vec<Step<Fault>> {
+    let mut faults = Vec::new();
+    for _ in 0..random.random_range(2..=6) {
+        let at_ms = random.random_range(300..ends_ms - 500);
+        faults.push(Step { at_ms, does: plain(random, shape) });
+    }
+    if random.random_ratio(1, GRAVE_ONE_IN) {
+        let at_ms = random.random_range(500..ends_ms - 1_000);
+        faults.push(Step { at_ms, does: grave(random, shape) });
+    }
+    faults.sort_by_key(|step| step.at_ms);
+    faults
+}
+
+fn plain(random: &mut StdRng, shape: &Shape) -> Fault {
+    let node = random.random_range(1..=shape.nodes);
+    let for_ms = random.random_range(200..3_000);
+    let draw = random.random();
+    let files = *[Files::Data, Files::Data, Files::Sidecars].choose(random).unwrap_or(&Files::Data);
+    match random.random_range(0..PLAIN) {
+        0 => Fault::Kill { node, for_ms },
+        // Long enough to be dead, recovered, and to come back to what was done meanwhile.
+        1 => Fault::Kill { node, for_ms: for_ms + 3_000 },
+        2 => Fault::Kill { node: 0, for_ms: for_ms / 4 },
+        3 => Fault::KillTwo { nodes: two(random, shape), for_ms },
+        4 => Fault::Restart { node: if random.random_ratio(1, 3) { 0 } else { node } },
+        5 => Fault::Stop { node, for_ms },
+        6 => Fault::Stop { node: 0, for_ms: for_ms / 2 },
+        7 => match random.random_ratio(1, 2) {
+            true => Fault::CutConnections { node: random.random_range(0..=shape.nodes) },
+            false => Fault::Partition { node: random.random_range(0..=shape.nodes), for_ms },
+        },
+        8 => {
+            let other = (node + random.random_range(1..=shape.nodes)) % (shape.nodes + 1);
+            Fault::CutPair { nodes: [node, other], for_ms }
+        }
+        9 => {
+            let files = *[Files::Pairs, Files::Data, Files::Sidecars].choose(random).unwrap_or(&Files::Pairs);
+            let permille = *[200, 500, 1000].choose(random).unwrap_or(&500);
+            Fault::Hide { node, files, permille, for_ms, draw }
+        }
+        10 => Fault::Flip { node, files, count: random.random_range(1..=3), draw },
+        11 => Fault::Truncate { node, files, count: random.random_range(1..=2), draw },
+        12 => Fault::FutureVersion { node, count: random.random_range(1..=5), for_ms, draw },
+        13 => Fault::FolderAway { node, for_ms },
+        14 => Fault::FewDescriptors {
+            node: if random.random_ratio(1, 5) { 0 } else { node },
+            free: random.random_range(0..=3),
+            for_ms,
+            restart_coordinator: false,
+        },
+        15 => Fault::FewDescriptors {
+            node,
+            free: random.random_range(0..=3),
+            for_ms,
+            restart_coordinator: true,
+        },
+        _ => match shape.small_disks.choose(random) {
+            Some(&node) => Fault::FullDisk { node, left_bytes: random.random_range(0..100_000), for_ms },
+            None => Fault::Restart { node },
+        },
+    }
+}
+
+fn grave(random: &mut StdRng, shape: &Shape) -> Fault {
+    let node = random.random_range(1..=shape.nodes);
+    let for_ms = random.random_range(500..3_000);
+    let by_ms = random.random_range(500..2_500);
+    let whole: Vec<u32> = (1..=shape.nodes).filter(|node| !shape.small_disks.contains(node)).collect();
+    match random.random_range(0..7) {
+        0 => Fault::Clone { node, for_ms },
+        1 => Fault::SetBackNode { node, by_ms },
+        2 => Fault::SetBackCoordinator { by_ms },
+        3 => Fault::SetBackCluster { by_ms },
+        // Folders are swapped by their names, which a disk of its own keeps.
+        4 => match whole.choose_multiple(random, 2).copied().collect::<Vec<u32>>()[..] {
+            [a, b] => Fault::Swap { nodes: [a, b], for_ms },
+            _ => Fault::LoseCatalog,
+        },
+        5 => {
+            let count = random.random_range(1..=shape.nodes as usize);
+            let mut nodes: Vec<u32> = (1..=shape.nodes).collect();
+            nodes.shuffle(random);
+            nodes.truncate(count);
+            Fault::SecondCoordinator { nodes, by_ms, for_ms }
+        }
+        _ => Fault::LoseCatalog,
+    }
+}
+
+fn two(random: &mut StdRng, shape: &Shape) -> [u32; 2] {
+    let first = random.random_range(1..=shape.nodes);
+    let second = (first + random.random_range(0..shape.nodes - 1)) % shape.nodes + 1;
+    [first, second]
+}

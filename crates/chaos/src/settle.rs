@@ -1,0 +1,359 @@
+//! After a schedule: everything is put right and started again, and then, within a bound, all must be as it should be.
+
+use crate::catalog::View;
+use crate::disks;
+use crate::faults::folders::all_live;
+use crate::violation::Kind;
+use crate::work::get;
+use crate::world::{World, is_absent, locked, object_name};
+use anyhow::Result;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// What was acknowledged can be read within this time after everything was put right.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+
+/// … but for so long only where a loss is let pass.
+const VAIN_PATIENCE: Duration = Duration::from_secs(6);
+
+/// There it need not become quiet either: nothing but panics and hangs is held against such a schedule.
+const VAIN_QUIET: Duration = Duration::from_secs(15);
+
+/// … and again after that.
+const READ_AGAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where all that is found is switched off and stays the same for so long, nothing more is waited for: so long takes every
+/// grace, lease and recovery of these clusters.
+const SAME_FOR: Duration = Duration::from_secs(6);
+
+/// Between looks.
+const POLL: Duration = Duration::from_millis(300);
+
+/// Between orders to repair what is missing.
+const REPAIR_EVERY: Duration = Duration::from_secs(3);
+
+/// What is not as it should be, with the words for it.
+type Findings = BTreeSet<(Kind, String)>;
+
+/// Puts everything right, waits for quiet for at most `quiet`, and judges what is there.
+pub fn settle(world: &World, quiet: Duration) -> Result<()> {
+    world.tell("everything is put right and started again");
+    restart(world)?;
+    if !all_live(world)? {
+        let status = world.ask(&["cluster", "status"])?;
+        let why = String::from_utf8_lossy(&status.stdout).into_owned() + &status.stderr;
+        world.violated(Kind::NotEnded, format!("not every node comes back: {why}"));
+    }
+    recommission(world)?;
+    let is_vain = world.are_switched_off(&[(Kind::Lost, String::new())]);
+    let quiet = if is_vain { quiet.min(VAIN_QUIET) } else { quiet };
+    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_PATIENCE.min(quiet) })?;
+    become_quiet(world, quiet)?;
+    scrub(world, quiet)?;
+    // Repairs and deletions went on meanwhile.
+    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_AGAIN_PATIENCE.min(quiet) })?;
+    listed(world)?;
+    end(world)
+}
+
+fn restart(world: &World) -> Result<()> {
+    for daemon in world.cluster.daemons() {
+        daemon.signal(Signal::CONT);
+    }
+    end(world)?;
+    for daemon in world.cluster.daemons() {
+        if !world.start(daemon, false)? {
+            world.violated(Kind::NotEnded, format!("{} does not start again", daemon.folder.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Ends all daemons; a panic in a log counts wherever it came from.
+fn end(world: &World) -> Result<()> {
+    for daemon in world.cluster.daemons().iter().rev() {
+        if !world.cluster.end(daemon)? {
+            world.violated(Kind::Hang, format!("{} does not end when asked", daemon.folder.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Looks for panics in all logs.
+pub fn panics(world: &World) {
+    for daemon in world.cluster.daemons() {
+        if let Some(line) = daemon.log().lines().find(|line| line.contains("panicked")) {
+            world.violated(Kind::Panic, format!("{}: {line}", daemon.folder.display()));
+        }
+    }
+}
+
+fn recommission(world: &World) -> Result<()> {
+    let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
+    for node in nodes(&status).iter().filter(|node| node["leaving"] == true) {
+        world.ask(&["node", "recommission", &node["node"].to_string()])?;
+    }
+    Ok(())
+}
+
+fn nodes(status: &Value) -> &[Value] {
+    status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Reads every object, whole and in part.
+fn read_all(world: &World, patience: Duration) -> Result<()> {
+    let deadline = Instant::now() + patience;
+    for object in 0..world.objects.len() {
+        loop {
+            let outcome = get(world, object, None)?;
+            if outcome != "failed" {
+                world.count("read at the end", outcome);
+                break;
+            }
+            if Instant::now() > deadline {
+                let possible = locked(&world.objects[object].name).possible();
+                let what =
+                    format!("{} cannot be read any more; it stands for {possible:?}", object_name(object));
+                world.violated(Kind::Lost, what);
+                break;
+            }
+            std::thread::sleep(POLL);
+        }
+        if Instant::now() > deadline {
+            continue;
+        }
+        for range in [(0, 1), (333, 667), (999, 1000)] {
+            let outcome = get(world, object, Some(range))?;
+            world.count("range at the end", outcome);
+        }
+    }
+    Ok(())
+}
+
+/// `ls` names what can be read, and nothing else.
+fn listed(world: &World) -> Result<()> {
+    let Some(Value::Array(listed)) = world.ask_json(&["ls"])? else {
+        world.violated(Kind::NotEnded, "objects cannot be listed");
+        return Ok(());
+    };
+    let listed: BTreeSet<&str> = listed.iter().filter_map(|object| object["name"].as_str()).collect();
+    for (number, object) in world.objects.iter().enumerate() {
+        let (name, possible) = (object_name(number), locked(&object.name).possible());
+        match listed.contains(name.as_str()) {
+            true if possible.iter().all(Option::is_none) => {
+                world.violated(Kind::Resurrected, format!("{name} was deleted, and is listed"));
+            }
+            false if !possible.contains(&None) => {
+                world.violated(Kind::Lost, format!("{name} is not listed; it stands for {possible:?}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Looks until nothing is found any more, or the time is up; then what is still found is a violation each.
+fn become_quiet(world: &World, quiet: Duration) -> Result<()> {
+    let deadline = Instant::now() + quiet;
+    let mut repaired: Option<Instant> = None;
+    let mut same: (Findings, Instant) = (Findings::new(), Instant::now());
+    loop {
+        let (mut findings, missing) = look(world)?;
+        if missing > 0 {
+            findings.insert((Kind::NotEnded, format!("{missing} blocks are missing and are not repaired")));
+        }
+        if findings.is_empty() {
+            world.tell("quiet");
+            return Ok(());
+        }
+        if findings != same.0 {
+            same = (findings.clone(), Instant::now());
+        }
+        let in_vain = same.1.elapsed() > SAME_FOR && world.are_switched_off(&findings);
+        if in_vain || Instant::now() > deadline {
+            for (kind, what) in findings {
+                world.violated(kind, what);
+            }
+            return Ok(());
+        }
+        if missing > 0 && repaired.is_none_or(|at| at.elapsed() > REPAIR_EVERY) {
+            repaired = Some(Instant::now());
+            for object in 0..world.objects.len() {
+                let ran = world.ask(&["repair", "object", &object_name(object)])?;
+                if !ran.is_ok() && !is_absent(&ran) {
+                    world.tell(format!("repair {}: {}", object_name(object), ran.stderr.trim()));
+                }
+            }
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// What is not as it should be now, and how many blocks are missing.
+fn look(world: &World) -> Result<(Findings, u64)> {
+    let mut findings = Findings::new();
+    let Some(status) = world.ask_json(&["cluster", "status"])? else {
+        findings.insert((Kind::NotEnded, "the coordinator does not answer 'cluster status'".to_owned()));
+        return Ok((findings, 0));
+    };
+    let Some(view) = world.view()? else {
+        findings.insert((Kind::NotEnded, "the coordinator does not answer 'stat'".to_owned()));
+        return Ok((findings, 0));
+    };
+    let number = |key: &str| status[key].as_u64().unwrap_or(0);
+    if number("in_flight") > 0 {
+        findings.insert((Kind::NotEnded, format!("{} copies are in flight", number("in_flight"))));
+    }
+    let waiting = number("garbage") + number("candidates");
+    if waiting > 0 {
+        findings.insert((Kind::NotEnded, format!("{waiting} copies wait to be deleted")));
+    }
+    if number("missing_blocks") != view.missing {
+        let what = format!(
+            "status says that {} blocks are missing, stat shows {}",
+            number("missing_blocks"),
+            view.missing
+        );
+        findings.insert((Kind::UntrueStatus, what));
+    }
+    let living = nodes(&status).iter().filter(|node| node["living"] == true).count();
+    if living != world.plan.shape.nodes as usize {
+        findings.insert((Kind::UntrueStatus, format!("status says that {living} nodes live; all run")));
+    }
+    jobs(world, &mut findings)?;
+    disks(world, &status, &view, &mut findings)?;
+    Ok((findings, view.missing))
+}
+
+/// Jobs have ended. Tasks with a number in their name are jobs; others are workers, which never end.
+fn jobs(world: &World, findings: &mut Findings) -> Result<()> {
+    let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
+    for task in tasks.as_array().into_iter().flatten() {
+        let name = task["name"].as_str().unwrap_or_default();
+        if name.ends_with(|last: char| last.is_ascii_digit()) && task["state"] == "running" {
+            findings.insert((Kind::NotEnded, format!("{name} still runs: {}", task["detail"])));
+        }
+    }
+    Ok(())
+}
+
+/// What lies on disks is what the catalog counts on, and what nodes say of themselves.
+fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) -> Result<()> {
+    let unknown = status["unknown"].as_u64().unwrap_or(0) + status["unknown_copies"].as_u64().unwrap_or(0);
+    let mut unaccounted = (0, Vec::new());
+    for node in world.cluster.nodes() {
+        let found = disks::find(&node.folder)?;
+        for path in &found.temporary {
+            findings.insert((Kind::Unaccounted, format!("{} is left over", path.display())));
+        }
+        let mut halves: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        let mut strangers = Vec::new();
+        let (mut present, mut whole_bytes) = (BTreeSet::new(), 0);
+        for file in &found.files {
+            let entry = halves.entry(&file.copy).or_default();
+            *(if file.is_sidecar { &mut entry.0 } else { &mut entry.1 }) += 1;
+            if !file.is_sidecar {
+                present.insert(file.block.as_str());
+            }
+            if !view.places.contains(&(file.block.clone(), node.number)) {
+                strangers.push(file);
+            }
+        }
+        if let Some(first) = strangers.first() {
+            let hurt = strangers.iter().filter(|file| world.hurt.has(&file.path)).count();
+            let (node, count) = (node.number, strangers.len());
+            unaccounted.0 += count as u64;
+            unaccounted.1.push(format!(
+                "node-{node} has {count} files that the catalog does not account for, {hurt} of them hurt, such as {}",
+                first.path.display()
+            ));
+        }
+        for file in found.files.iter().filter(|file| !file.is_sidecar) {
+            whole_bytes += if halves[file.copy.as_str()].0 > 0 { file.bytes } else { 0 };
+        }
+        for (block, _) in view.places.iter().filter(|(_, at)| *at == node.number) {
+            if !present.contains(block.as_str()) {
+                let what = format!("node-{} is said to have block {block}, and has not", node.number);
+                findings.insert((Kind::Unaccounted, what));
+            }
+        }
+        let half = halves.values().filter(|(sidecars, data)| sidecars + data == 1).count() as u64;
+        let whole = halves.len() as u64 - half;
+        let said = nodes(status).iter().find(|said| said["node"] == node.number);
+        let said = |key: &str| said.and_then(|said| said[key].as_u64()).unwrap_or(0);
+        let told = (said("blocks"), said("stored_bytes"), said("half_blocks"));
+        if told != (whole, whole_bytes, half) {
+            let what = format!(
+                "node-{} says (blocks, bytes, halves) {told:?}, its disk has {:?}",
+                node.number,
+                (whole, whole_bytes, half)
+            );
+            findings.insert((Kind::UntrueStatus, what));
+        }
+    }
+    // A copy has two files at most.
+    if unaccounted.0 > unknown * 2 {
+        findings.extend(unaccounted.1.into_iter().map(|what| (Kind::Unaccounted, what)));
+    }
+    Ok(())
+}
+
+/// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known
+/// there and stays the same is not waited for.
+fn scrub(world: &World, quiet: Duration) -> Result<()> {
+    let deadline = Instant::now() + quiet;
+    let mut same: (Vec<Value>, Instant) = (Vec::new(), Instant::now());
+    loop {
+        let ran = world.ask(&["scrub"])?;
+        if ran.is_ok() {
+            return sound_is_not_hurt(world);
+        }
+        let lines = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let unsound = events.filter(|event| event["problem"].is_string());
+        let unsound: Vec<Value> = unsound
+            .map(|e| json!({"node": e["node"], "block": e["block"], "problem": e["problem"]}))
+            .collect();
+        if unsound != same.0 {
+            same = (unsound.clone(), Instant::now());
+        }
+        let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
+        let unknown: Vec<&Value> = unsound.iter().filter(|event| !is_known(&status, event)).collect();
+        let in_vain = !unsound.is_empty() && unknown.is_empty() && same.1.elapsed() > SAME_FOR;
+        if in_vain || Instant::now() > deadline {
+            if unsound.is_empty() {
+                world.violated(Kind::NotEnded, format!("scrub fails: {}", ran.stderr.trim()));
+            }
+            for event in unknown {
+                world.violated(Kind::UntrueStatus, format!("unsound, and not in status: {event}"));
+            }
+            unsound.iter().for_each(|_| world.count("unsound at the end", "in status"));
+            return Ok(());
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Whether status names a copy that scrub found unsound.
+fn is_known(status: &Value, event: &Value) -> bool {
+    let known = nodes(status).iter().filter(|node| node["node"] == event["node"]);
+    let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
+    known.any(|block| *block == event["block"])
+}
+
+/// What scrub calls sound is not what was hurt.
+fn sound_is_not_hurt(world: &World) -> Result<()> {
+    let Some(view) = world.view()? else { return Ok(()) };
+    for node in world.cluster.nodes() {
+        for file in disks::find(&node.data())?.files {
+            let counted = view.places.contains(&(file.block.clone(), node.number));
+            if counted && world.hurt.has(&file.path) {
+                let what = format!("scrub says that {} is sound; it was hurt", file.path.display());
+                world.violated(Kind::UntrueStatus, what);
+            }
+        }
+    }
+    Ok(())
+}

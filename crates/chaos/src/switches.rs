@@ -1,0 +1,96 @@
+//! What is not held against the product yet. Each switch is off for one reason, which has a name, and every run says how
+//! often it would have failed without it. Nobody adds one without an issue that will take it away.
+
+use crate::violation::Kind;
+
+/// Something that is not held against the product.
+#[derive(Clone, Copy, Debug)]
+pub struct Switch {
+    /// Its name, for `--on`.
+    pub name: &'static str,
+    /// Where the plan has one of these faults.
+    pub faults: &'static [&'static str],
+    /// Violations of these kinds.
+    pub kinds: &'static [Kind],
+    /// That say this; all, if it is empty.
+    pub says: &'static str,
+    /// Why, and what will take it away.
+    pub why: &'static str,
+}
+
+/// Those there are.
+pub const SWITCHES: &[Switch] = &[
+    Switch {
+        name: "unknown-copies",
+        faults: &[
+            "hide pairs",
+            "hide data",
+            "hide sidecars",
+            "folder away",
+            "clone node",
+            "set back node",
+            "swap folders",
+            "second coordinator",
+            "flip sidecar",
+            "truncate sidecar",
+        ],
+        kinds: &[Kind::Unaccounted],
+        says: "does not account for",
+        why: "copies that return after their deletion was struck off are kept for ever: births will tell whose they are \
+              (issue 17, terms and the collector)",
+    },
+    Switch {
+        name: "hurt-garbage",
+        faults: &["flip sidecar", "truncate sidecar"],
+        kinds: &[Kind::NotEnded],
+        says: "wait to be deleted",
+        why: "a copy whose sidecar is hurt cannot be told from others, so its deletion waits for ever: generations in names \
+              (issue 17, stores)",
+    },
+    Switch {
+        name: "set-back-coordinator",
+        faults: &["set back coordinator"],
+        kinds: BROKEN_HISTORY,
+        says: "",
+        why: "nobody but the coordinator's folder knows what was acknowledged: holders of records (issue 17, terms)",
+    },
+    Switch {
+        name: "lose-catalog",
+        faults: &["lose catalog"],
+        kinds: BROKEN_HISTORY,
+        says: "",
+        why: "'catalog rebuild' takes what nodes store for what was acknowledged: 'catalog recover' (issue 17, records)",
+    },
+];
+
+/// All that a broken history may lead to. Panics and hangs are none of it.
+const BROKEN_HISTORY: &[Kind] =
+    &[Kind::Lost, Kind::Wrong, Kind::Resurrected, Kind::Unaccounted, Kind::UntrueStatus, Kind::NotEnded];
+
+/// The switch that lets a violation pass in a plan with these faults, but for the switches named in `on`.
+pub fn passing(kind: Kind, what: &str, faults: &[&'static str], on: &[String]) -> Option<&'static str> {
+    let lets = |switch: &&Switch| {
+        switch.kinds.contains(&kind)
+            && switch.faults.iter().any(|fault| faults.contains(fault))
+            && what.contains(switch.says)
+            && !on.iter().any(|name| name == switch.name || name == "all")
+    };
+    SWITCHES.iter().find(lets).map(|switch| switch.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_have_names_of_their_own_and_say_why() {
+        for (at, switch) in SWITCHES.iter().enumerate() {
+            assert!(SWITCHES[..at].iter().all(|other| other.name != switch.name));
+            assert!(!switch.kinds.is_empty() && !switch.faults.is_empty(), "{}", switch.name);
+            assert!(switch.why.contains("issue"), "{}", switch.name);
+            for never in [Kind::Panic, Kind::Hang] {
+                assert!(!switch.kinds.contains(&never), "{} lets a {never} pass", switch.name);
+            }
+        }
+    }
+}

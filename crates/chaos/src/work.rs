@@ -1,0 +1,167 @@
+//! What clients do: each step is one command, and what it answers is judged at once.
+
+use crate::command::{PATIENCE, Ran};
+use crate::oracle::{Content, Read, content};
+use crate::plan::{Step, Work};
+use crate::violation::Kind;
+use crate::world::{World, is_absent, locked, object_name};
+use anyhow::Result;
+use std::fs;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// Does one client's steps, one after another, until the schedule ends.
+pub fn client(world: &World, steps: &[Step<Work>]) -> Result<()> {
+    for Step { at_ms, does } in steps {
+        world.wait_until(*at_ms);
+        if world.now_ms() >= world.plan.ends_ms {
+            break;
+        }
+        let _working = world.working.read().unwrap_or_else(PoisonError::into_inner);
+        work(world, does)?;
+    }
+    Ok(())
+}
+
+/// Does one thing.
+fn work(world: &World, work: &Work) -> Result<()> {
+    let kind = work.kind();
+    let ran = match work {
+        Work::Put { object, content, bytes, killed_after_ms } => {
+            let content = Content { number: *content, bytes: *bytes };
+            put(world, *object, content, *killed_after_ms)?
+        }
+        Work::Delete { object } => delete(world, *object)?,
+        Work::Get { object } => return get(world, *object, None).map(|outcome| world.count(kind, outcome)),
+        Work::GetRange { object, from_permille, to_permille } => {
+            let outcome = get(world, *object, Some((*from_permille, *to_permille)))?;
+            world.count(kind, outcome);
+            return Ok(());
+        }
+        Work::Archive { object } => {
+            world.ask(&["archive", &object_name(*object), "--code", &world.plan.shape.code])?
+        }
+        Work::RepairBlock { object, index, scheme, discard } => {
+            let (name, index) = (object_name(*object), index.to_string());
+            let mut arguments = vec!["repair", "block", &name, "--index", &index, "--scheme", scheme];
+            arguments.extend(discard.then_some("--discard"));
+            world.ask(&arguments)?
+        }
+        Work::RepairObject { object } => world.ask(&["repair", "object", &object_name(*object)])?,
+        Work::RepairNode { node } => world.ask(&["repair", "node", &node.to_string()])?,
+        Work::Decommission { node } => world.ask(&["node", "decommission", &node.to_string()])?,
+        Work::Recommission { node } => world.ask(&["node", "recommission", &node.to_string()])?,
+        Work::Scrub => world.ask(&["scrub"])?,
+        Work::List => world.ask(&["ls"])?,
+    };
+    world.tell(format!("{work:?}: {}", said(&ran)));
+    world.count(kind, if ran.is_ok() { "done" } else { "failed" });
+    Ok(())
+}
+
+/// How a command ended, in a few words.
+fn said(ran: &Ran) -> String {
+    match ran.is_ok() {
+        true => "done".to_owned(),
+        false => ran.stderr.trim().chars().take(300).collect(),
+    }
+}
+
+fn put(world: &World, object: usize, new: Content, killed_after_ms: Option<u64>) -> Result<Ran> {
+    let file = world.scratch();
+    fs::write(&file, content(world.plan.seed, new))?;
+    let path = file.to_string_lossy().into_owned();
+    let Some(known) = world.objects.get(object) else { anyhow::bail!("there is no object {object}") };
+    let _changing = locked(&known.changing);
+    let change = locked(&known.name).begins(Some(new), world.cluster.life());
+    let arguments = ["put", &path, &object_name(object)];
+    let ran = match killed_after_ms {
+        Some(after_ms) => world.cluster.ask(&arguments, Duration::from_millis(after_ms))?,
+        None => world.ask(&arguments)?,
+    };
+    let (mut name, life) = (locked(&known.name), world.cluster.life());
+    if ran.is_ok() {
+        name.acknowledged(change, life)
+    } else {
+        name.given_up(change, life)
+    }
+    drop(name);
+    fs::remove_file(&file)?;
+    Ok(ran)
+}
+
+fn delete(world: &World, object: usize) -> Result<Ran> {
+    let Some(known) = world.objects.get(object) else { anyhow::bail!("there is no object {object}") };
+    let _changing = locked(&known.changing);
+    let mut name = locked(&known.name);
+    let must_be_there = name.must_be_there();
+    let change = name.begins(None, world.cluster.life());
+    drop(name);
+    let ran = world.ask(&["rm", &object_name(object)])?;
+    let (mut name, life) = (locked(&known.name), world.cluster.life());
+    if is_absent(&ran) && must_be_there {
+        drop(name);
+        world.violated(Kind::Lost, format!("{} is not there when it is removed", object_name(object)));
+    } else if ran.is_ok() || is_absent(&ran) {
+        name.acknowledged(change, life);
+    } else {
+        name.given_up(change, life);
+    }
+    Ok(ran)
+}
+
+/// Reads an object, or thousandths of it, and judges what came. The outcome for the tally.
+pub fn get(world: &World, object: usize, range: Option<(u64, u64)>) -> Result<&'static str> {
+    let Some(known) = world.objects.get(object) else { anyhow::bail!("there is no object {object}") };
+    let (moment, length) = {
+        let name = locked(&known.name);
+        // A range is of a length: that of the content that is most likely there.
+        (name.moment(), name.possible().iter().flatten().map(|content| content.bytes as u64).next())
+    };
+    let part = match range {
+        None => None,
+        Some((from, to)) => {
+            let Some(length) = length else { return Ok("left out: nothing is there") };
+            let (first, last) =
+                (length * from / 1000, (length * to / 1000).max(length * from / 1000 + 1) - 1);
+            Some((first.min(length - 1), last.min(length - 1)))
+        }
+    };
+    let (file, object_name) = (world.scratch(), object_name(object));
+    let path = file.to_string_lossy().into_owned();
+    let text = part.map(|(first, last)| format!("{first}-{last}"));
+    let mut arguments = vec!["get", &object_name, &path];
+    arguments.extend(text.iter().flat_map(|text| ["--range", text]));
+    let ran = world.cluster.ask(&arguments, PATIENCE)?;
+    if ran.status.is_none() {
+        world.violated(Kind::Hang, format!("{arguments:?} did not end in {} s", PATIENCE.as_secs()));
+        return Ok("hung");
+    }
+    let read = match (ran.is_ok(), is_absent(&ran)) {
+        (true, _) => Read::Found(fs::read(&file)?),
+        (false, true) => Read::Absent,
+        (false, false) => {
+            world.tell(format!("{arguments:?}: {}", said(&ran)));
+            return Ok("failed");
+        }
+    };
+    let _ = fs::remove_file(&file);
+    let cut = |bytes: &[u8]| match part {
+        None => Some(bytes.to_vec()),
+        Some((first, last)) if first < bytes.len() as u64 => {
+            let last = (last as usize).min(bytes.len() - 1);
+            Some(bytes[first as usize..=last].to_vec())
+        }
+        Some(_) => None,
+    };
+    let judged = locked(&known.name).judge(world.plan.seed, moment, &read, cut);
+    match judged {
+        Ok(()) if read == Read::Absent => Ok("absent, rightly"),
+        Ok(()) => Ok("right"),
+        Err((kind, what)) => {
+            let part = text.map_or(String::new(), |text| format!(" ({text})"));
+            world.violated(kind, format!("{object_name}{part} {what}"));
+            Ok("violation")
+        }
+    }
+}
