@@ -3,9 +3,9 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
-use crate::rows::{CandidateRow, HeldKey, HeldRow, ObjectRow, PlannedRow, Reason, StripeRow};
+use crate::rows::{CandidateRow, HeldKey, HeldRow, ObjectRow, PlannedRow, StripeRow};
 use crate::table::{Change, Key, Read, malformed};
-use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, StripeId, StripePlacement};
+use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement};
 use std::collections::BTreeSet;
 
 impl Catalog {

@@ -4,9 +4,9 @@
 use crate::Catalog;
 use crate::blocks::holders;
 use crate::error::Result;
-use crate::rows::{CandidateRow, Reason};
+use crate::rows::CandidateRow;
 use crate::table::{Change, Read};
-use model::{BlockCopy, BlockFacts, Flaw, Flawed, Location, NodeId};
+use model::{BlockCopy, BlockFacts, Flaw, Flawed, Location, NodeId, Reason};
 use std::collections::BTreeSet;
 
 impl Catalog {

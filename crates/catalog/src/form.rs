@@ -1,11 +1,10 @@
 //! How the model is stored: each of its types has one form, made of what the row encoding knows. A change of the model never
 //! changes a format unseen, and a change of a form is a new version of the rows that have it.
 
-use crate::rows::Reason;
 use gf::Fingerprint;
 use model::{
     Assign, BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, Flawed, FlowId, Incarnation, Location,
-    MemberState, NodeId, Part, PutId, Stamp, StoreId, StripeId, StripePlace, Sums, Switch, Term,
+    MemberState, NodeId, Part, PutId, Reason, Stamp, StoreId, StripeId, StripePlace, Sums, Switch, Term,
 };
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::rows::{
     AuditRow, CandidateRow, ClockRow, Difference, EndedPutRow, HeardRow, HeldKey, HeldRow, HistoryRow,
     IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow,
-    ObjectRow, PlannedRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Reason, RecoveryRow, SafeModeRow,
-    StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
+    ObjectRow, PlannedRow, Purpose, PutBlockKey, PutBlockRow, PutRow, RecoveryRow, SafeModeRow, StripeRow,
+    TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -14,7 +14,7 @@ use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
 use model::{
     Assign, BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, Flawed, FlowId, Incarnation, Location,
-    MemberState, NodeId, Part, PutId, Stamp, StoreId, StripeId, StripePlace, Sums, Switch, Term,
+    MemberState, NodeId, Part, PutId, Reason, Stamp, StoreId, StripeId, StripePlace, Sums, Switch, Term,
 };
 use std::fmt::Write;
 use std::sync::Arc;

@@ -12,10 +12,10 @@ use crate::Catalog;
 use crate::blocks::{holders, writers};
 use crate::error::{CatalogError, Result};
 use crate::put::FIRST_GENERATION;
-use crate::rows::{IntentRow, MetaKey, NewStripe, Purpose, Reason, SafeModeRow};
+use crate::rows::{IntentRow, MetaKey, NewStripe, Purpose, SafeModeRow};
 use crate::table::{Change, Read};
 use model::{
-    BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Stamp, StripePlace, Sums,
+    BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripePlace, Sums,
 };
 use std::collections::BTreeSet;
 

@@ -2,9 +2,9 @@
 
 use crate::Catalog;
 use crate::error::Result;
-use crate::rows::{CandidateRow, HeldKey, HeldRow, PlannedRow, Reason};
+use crate::rows::{CandidateRow, HeldKey, HeldRow, PlannedRow};
 use crate::table::{Key, Read};
-use model::{BlockCopy, BlockFacts, NodeId};
+use model::{BlockCopy, BlockFacts, NodeId, Reason};
 use std::collections::BTreeSet;
 
 /// What came of a list of copies.

@@ -58,7 +58,7 @@ pub use letting_go::{Sight, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
 pub use rebuild::{FoundBlock, Rebuilt};
 pub use renewal::{CommittedPut, PutEnd};
-pub use rows::{CandidateRow, NewStripe, Purpose, Reason};
+pub use rows::{CandidateRow, NewStripe, Purpose};
 pub use settings::NodeSettings;
 pub use status::Counts;
 

@@ -19,11 +19,10 @@ pub use time::{ClockRow, HeardRow};
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
 use model::{
-    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, Stamp,
-    StoreId, StripeId, Sums, Term,
+    BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, Reason,
+    Stamp, StoreId, StripeId, Sums, Term,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Version of the whole catalog: which tables there are and what they mean.
 pub(crate) const CATALOG_FORMAT: u32 = 3;
@@ -183,33 +182,6 @@ pub struct CandidateRow {
     pub stored_bytes: u64,
     /// Its node was told to delete it, and has not answered.
     pub is_ordered: bool,
-}
-
-/// What made a copy superfluous.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Reason {
-    /// Its object was deleted or overwritten, or its stripe dropped.
-    Deleted,
-    /// A put or an order ended without it.
-    GivenUp,
-    /// Another copy has taken its place.
-    Surplus,
-    /// Its block was archived, and another copy kept.
-    Archived,
-    /// It came from somewhere, and its block is placed elsewhere.
-    Found,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reason::Deleted => "its object was deleted or overwritten",
-            Reason::GivenUp => "what was to write it was given up",
-            Reason::Surplus => "another copy has taken its place",
-            Reason::Archived => "its block was archived",
-            Reason::Found => "its block is placed elsewhere",
-        })
-    }
 }
 
 /// What the operator knows of the links, in Mb/s: one row.

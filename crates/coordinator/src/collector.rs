@@ -16,7 +16,7 @@ use model::{BlockCopy, NodeId};
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use worker::{Step, Task, Worker};
 
 /// Candidates are looked for this often, and more often when their grace is shorter.
@@ -53,24 +53,24 @@ pub(crate) struct Collector {
 struct Waiting {
     copies: Arc<BTreeSet<BlockCopy>>,
     why: BTreeMap<Wait, u64>,
-    /// Since when, and for how long.
-    tried: Option<(Instant, Duration)>,
+    /// Since when, on the cluster's clock, and for how long.
+    tried: Option<(u64, Duration)>,
     among: BTreeSet<NodeId>,
 }
 
 impl Waiting {
     /// Forgets all of it if it is to be tried again. `pause` is the first patience.
-    fn look(&mut self, living: &BTreeSet<NodeId>, pause: Duration) {
+    fn look(&mut self, living: &BTreeSet<NodeId>, now_ms: u64, pause: Duration) {
         let patience = match self.tried {
             Some((since, patience)) if self.among == *living && self.copies.len() <= MAX_WAITING => {
-                if since.elapsed() < patience {
+                if Duration::from_millis(now_ms.saturating_sub(since)) < patience {
                     return;
                 }
                 patience.saturating_mul(2).min(MAX_PATIENCE)
             }
             _ => pause,
         };
-        let tried = Some((Instant::now(), patience));
+        let tried = Some((now_ms, patience));
         *self = Waiting { tried, among: living.clone(), ..Waiting::default() };
     }
 
@@ -107,7 +107,8 @@ impl Worker for Collector {
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
-        self.waiting.look(&self.garbage.cluster.view().living(), self.pause());
+        let Cluster { clock, .. } = &*self.garbage.cluster;
+        self.waiting.look(&self.garbage.cluster.view().living(), clock.now_ms(), self.pause());
         let Turn { deleted, orders, failure } = self.garbage.turn(&self.waiting.copies).await?;
         self.waiting.add(&orders.wait);
         let is_over = deleted == 0 && orders.wait.is_empty();

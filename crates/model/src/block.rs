@@ -4,6 +4,7 @@ use crate::id::{BlockId, StripeId};
 use crate::node::NodeId;
 use gf::Fingerprint;
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// Where a copy of a block is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,6 +56,33 @@ pub struct Flawed {
     pub location: Location,
     /// What is wrong with it.
     pub flaw: Flaw,
+}
+
+/// What made a copy superfluous.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// Its object was deleted or overwritten, or its stripe dropped.
+    Deleted,
+    /// A put or an order ended without it.
+    GivenUp,
+    /// Another copy has taken its place.
+    Surplus,
+    /// Its block was archived, and another copy kept.
+    Archived,
+    /// It came from somewhere, and its block is placed elsewhere.
+    Found,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Deleted => "its object was deleted or overwritten",
+            Reason::GivenUp => "what was to write it was given up",
+            Reason::Surplus => "another copy has taken its place",
+            Reason::Archived => "its block was archived",
+            Reason::Found => "its block is placed elsewhere",
+        })
+    }
 }
 
 /// A copy of a block as a node stores it.

@@ -16,7 +16,8 @@ mod switch;
 
 pub use assign::Assign;
 pub use block::{
-    BlockCopy, BlockFacts, Contents, Flaw, Flawed, Location, MemberState, Part, StoredCopy, StripePlace, Sums,
+    BlockCopy, BlockFacts, Contents, Flaw, Flawed, Location, MemberState, Part, Reason, StoredCopy,
+    StripePlace, Sums,
 };
 pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StoreId, StripeId, Token};
