@@ -185,5 +185,5 @@ listed! {
     Assign [Balanced, LeastRecent, MPpr, LowestIndex]
     Switch [Go, Pause, Stop]
     Flaw [Missing, Damaged]
-    Reason [Deleted, GivenUp, Surplus, Archived, Found]
+    Reason [Deleted, GivenUp, Surplus, Archived, Found, LetGo]
 }

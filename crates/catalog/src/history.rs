@@ -80,10 +80,13 @@ pub(crate) fn remembers(txn: &impl Read, stamp: Stamp) -> Result<bool> {
 }
 
 impl Change<'_> {
-    /// Ends the present term, and leaves so many numbers unused.
+    /// Ends the present term, and leaves so many numbers unused. Births of before are remembered no more: what was in flight
+    /// then may have been committed since, and a copy of it would pass for one that was let go.
     pub(crate) fn leap(&self, terms: u64) -> Result<()> {
-        let HistoryRow { term: Term { number, word }, change } = history(self)?;
-        self.put(&number, &TermRow { word, changes: change })?;
+        let HistoryRow { term: Term { number, .. }, .. } = history(self)?;
+        for (number, _) in self.all::<TermRow>(&[])? {
+            self.remove::<TermRow>(&number)?;
+        }
         self.put(&MetaKey, &HistoryRow { term: Term { number: number + terms, word: 0 }, change: 0 })
     }
 

@@ -2,9 +2,10 @@
 
 use crate::Catalog;
 use crate::error::Result;
+use crate::history::remembers;
 use crate::rows::{CandidateRow, HeldKey, HeldRow, PlannedRow};
 use crate::table::{Key, Read};
-use model::{BlockCopy, BlockFacts, NodeId, Reason};
+use model::{BlockCopy, BlockFacts, NodeId, Reason, Stamp};
 use std::collections::BTreeSet;
 
 /// What came of a list of copies.
@@ -12,8 +13,8 @@ use std::collections::BTreeSet;
 pub struct Reconciled {
     /// Copies of known blocks at another place than the catalog says: they are candidates from now on.
     pub surplus: u64,
-    /// Copies of blocks that the catalog does not know. They stay as they are.
-    pub unknown: u64,
+    /// Copies of blocks that the catalog does not know. They stay as they are, unless their births say that they were let go.
+    pub unknown: Vec<BlockCopy>,
     /// Candidates, old and new, and flawed copies, whose blocks are in need of them.
     pub needed: Vec<BlockCopy>,
 }
@@ -32,8 +33,8 @@ enum Known {
 }
 
 impl Catalog {
-    /// Compares copies that a node has with the catalog. One that it does not know in any state is of another history: if
-    /// its block is not known either, nothing is done about it, ever; else it is a candidate that its block may need.
+    /// Compares copies that a node has with the catalog. One that it does not know in any state is a candidate that its block
+    /// may need, if that is known; else it was let go, or is of another history, which only its birth tells.
     pub fn reconcile(
         &self,
         copies: &[BlockCopy],
@@ -48,7 +49,7 @@ impl Catalog {
                 let is_needed = row.is_some_and(|row| row.is_in_need(living));
                 match known {
                     Known::Counted => {}
-                    Known::Unknown => result.unknown += 1,
+                    Known::Unknown => result.unknown.push(*copy),
                     Known::Stray | Known::Spare => {
                         result.needed.extend(is_needed.then_some(*copy));
                         strays.extend((known == Known::Stray).then_some(*copy));
@@ -73,6 +74,22 @@ impl Catalog {
             })?;
         }
         Ok(result)
+    }
+
+    /// Of copies of which nothing is known those that were born in this catalog's history: they were let go, and came back.
+    /// They are candidates from now on; returns how many. All others are of another history and stay as they are.
+    pub fn let_go_again(&self, born: &[(BlockCopy, Stamp)], now_ms: u64) -> Result<u64> {
+        self.change(|txn| {
+            let mut count = 0;
+            for &(copy, birth) in born {
+                let row = txn.get::<BlockFacts>(&copy.block)?;
+                if known(txn, &copy, row.as_ref())? == Known::Unknown && remembers(txn, birth)? {
+                    txn.to_candidate(copy, Reason::LetGo, 0, now_ms)?;
+                    count += 1;
+                }
+            }
+            Ok(count)
+        })
     }
 
     /// Copies that the catalog places on the node.

@@ -96,12 +96,17 @@ impl Sight {
                 stripes.entry(stripe.stripe).or_default().push(stripe);
             }
         }
-        for (id, versions) in stripes {
-            // Parities of an attempt that was given up name other parities: the attempt of which most is there counts.
-            let there =
-                |s: &StripeNote| s.stored().filter(|member| sight.had.contains(&member.block)).count();
-            if let Some(best) = versions.into_iter().max_by_key(there) {
-                sight.add_stripe(id, best, &recoverable);
+        // Parities of an attempt that was given up name other parities: the attempt of which most is there counts.
+        let there = |s: &StripeNote| s.stored().filter(|member| sight.had.contains(&member.block)).count();
+        let best = |(id, versions): (StripeId, Vec<StripeNote>)| {
+            versions.into_iter().map(|note| (there(&note), id, note)).max_by_key(|(there, ..)| *there)
+        };
+        let mut best: Vec<_> = stripes.into_iter().filter_map(best).collect();
+        best.sort_by_key(|(there, id, _)| (std::cmp::Reverse(*there), *id));
+        for (_, id, note) in best {
+            // A block is in one stripe only; another one that names it was given up.
+            if note.stored().all(|member| !sight.places.contains_key(&member.block)) {
+                sight.add_stripe(id, note, &recoverable);
             }
         }
         sight

@@ -12,7 +12,7 @@ use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
 use model::{
     BlockCopy, BlockFacts, BlockId, ClusterId, Contents, Flaw, FlowId, Location, MemberState, NodeId, Part,
-    PutId, StripeId, Sums,
+    PutId, Stamp, StripeId, Sums,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -289,7 +289,14 @@ fn inventories(w: &mut Watched) {
     // Replica 3 is dead, so the block is in need of what another node has of it.
     let living = BTreeSet::from([1, 2, 9].map(NodeId));
     let found = w.act("reconcile", |c| c.reconcile(&strangers, &living, NOW)).unwrap();
-    assert_eq!((found.unknown, &found.needed[..]), (1, &strangers[1..]));
+    assert_eq!((&found.unknown[..], &found.needed[..]), (&strangers[..1], &strangers[1..]));
+    // One that was let go in this history, and came back.
+    w.act("begin_term", |c| c.begin_term(1, 0)).unwrap();
+    w.put("h");
+    let birth = w.catalog.last_change().unwrap();
+    let back = BlockCopy { block: BlockId(2), ..strangers[0] };
+    let born = [(strangers[0], Stamp::default()), (back, birth)];
+    assert_eq!(w.act("let_go_again", |c| c.let_go_again(&born, NOW)).unwrap(), 1);
     assert!(w.act("take_back", |c| c.take_back(&strangers[1], &[], false, &living, NOW)).unwrap());
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //! What is decided on is `catalog::Sight`; the rule is one pure function there (`letting_go.rs`).
 
-use crate::cluster::{Check, Cluster, Order};
+use crate::cluster::{Check, Cluster, Order, Seen};
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
@@ -201,7 +201,7 @@ impl Garbage {
         for (node, copies) in by_node(copies) {
             for batch in copies.chunks(BATCH) {
                 match self.cluster.fleet.check(view, node, batch, Check::default()).await {
-                    Ok(there) => seen.extend(there.into_iter().map(|(copy, _)| copy)),
+                    Ok(there) => seen.extend(there.into_iter().map(|seen| seen.copy)),
                     Err(error) => {
                         tracing::debug!(%node, %error, "cannot say what it has");
                         break;
@@ -244,7 +244,7 @@ impl Garbage {
         };
         let check = Check { verify: true, fence: self.records.run(fence).await? };
         let found = self.cluster.fleet.check(&view, copy.node, &[copy], check).await?;
-        let Some((_, digest)) = found.into_iter().next() else { return Ok(false) };
+        let Some(Seen { digest, .. }) = found.into_iter().next() else { return Ok(false) };
         let (now_ms, is_fenced) = (self.cluster.clock.now_ms(), check.fence.is_some());
         self.records.run(move |c| c.take_back(&copy, &digest, is_fenced, &living, now_ms)).await
     }

@@ -37,7 +37,7 @@ mod service;
 mod settings;
 
 pub use catalog::restore;
-pub use cluster::{Check, Fleet, Grpc, Order};
+pub use cluster::{Check, Fleet, Grpc, Order, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
 

@@ -1,6 +1,6 @@
 //! Nodes come, report, and say what they hold.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Check, Cluster};
 use crate::collector::Garbage;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
@@ -201,15 +201,15 @@ impl Membership {
     }
 
     /// What the node has and the catalog does not place there. Returns the copies that their blocks need.
-    async fn compare(&self, node: NodeId, held: &BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
+    async fn compare(self: &Arc<Self>, node: NodeId, held: &BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
         let copies: Vec<BlockCopy> = held.iter().copied().collect();
-        let (mut needed, mut unknown_copies) = (Vec::new(), 0);
+        let (mut needed, mut unknown) = (Vec::new(), Vec::new());
         for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
             let now_ms = self.cluster.clock.now_ms();
             let living = self.cluster.perhaps_living(&self.cluster.view());
             let result = self.records.run(move |catalog| catalog.reconcile(&batch, &living, now_ms)).await?;
-            if result.surplus + result.unknown > 0 {
-                let (surplus, unknown) = (result.surplus, result.unknown);
+            if result.surplus > 0 || !result.unknown.is_empty() {
+                let (surplus, unknown) = (result.surplus, result.unknown.len());
                 tracing::warn!(
                     %node,
                     surplus,
@@ -217,11 +217,37 @@ impl Membership {
                     "copies that the catalog does not know; unknown ones are kept"
                 );
             }
-            unknown_copies += result.unknown;
+            unknown.extend(result.unknown);
             needed.extend(result.needed);
         }
-        self.cluster.health.found_unknown(node, unknown_copies);
+        self.cluster.health.found_unknown(node, unknown.len() as u64);
+        if !unknown.is_empty() {
+            let members = Arc::clone(self);
+            self.group.spawn(async move { members.ask_births(node, unknown).await });
+        }
         Ok(needed)
+    }
+
+    /// Copies of which nothing is known: those that were born in this catalog's history were let go, and go again.
+    async fn ask_births(&self, node: NodeId, unknown: Vec<BlockCopy>) {
+        let (view, mut left) = (self.cluster.view(), unknown.len() as u64);
+        for batch in unknown.chunks(RECONCILE_BATCH) {
+            let born = match self.cluster.fleet.check(&view, node, batch, Check::default()).await {
+                Ok(seen) => seen.into_iter().map(|seen| (seen.copy, seen.birth)).collect::<Vec<_>>(),
+                Err(error) => {
+                    tracing::info!(%node, %error, "it cannot say when its unknown copies were born: they are kept");
+                    break;
+                }
+            };
+            let now_ms = self.cluster.clock.now_ms();
+            match self.records.run(move |catalog| catalog.let_go_again(&born, now_ms)).await {
+                Ok(count) => left -= count.min(left),
+                Err(error) => {
+                    tracing::warn!(%node, %error, "unknown copies could not be noted: they are kept")
+                }
+            }
+        }
+        self.cluster.health.found_unknown(node, left);
     }
 
     /// Copies that the catalog places on the node and that were not in its inventory. The inventory may be older than a

@@ -71,6 +71,8 @@ pub enum Reason {
     Archived,
     /// It came from somewhere, and its block is placed elsewhere.
     Found,
+    /// It was let go before, and came back.
+    LetGo,
 }
 
 impl fmt::Display for Reason {
@@ -81,6 +83,7 @@ impl fmt::Display for Reason {
             Reason::Surplus => "another copy has taken its place",
             Reason::Archived => "its block was archived",
             Reason::Found => "its block is placed elsewhere",
+            Reason::LetGo => "it was let go before, and came back",
         })
     }
 }

@@ -292,7 +292,12 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
     let is_sound = verdict.is_none_or(|(_, verdict)| matches!(verdict, Ok(Verdict::Whole)));
     let sound = reader.ok().filter(|_| is_sound && flows.suspects.is_clear(copy));
     Ok(match sound {
-        Some(reader) => proto::CheckedBlock { there: true, digest: reader.meta().digest.to_vec(), damaged },
+        Some(reader) => proto::CheckedBlock {
+            there: true,
+            digest: reader.meta().digest.to_vec(),
+            damaged,
+            birth: Some(reader.meta().birth.into()),
+        },
         None => proto::CheckedBlock { damaged, ..Default::default() },
     })
 }

@@ -50,6 +50,17 @@ pub struct Check {
     pub fence: Option<Stamp>,
 }
 
+/// A copy that its node has, as its sidecar tells.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// It.
+    pub copy: BlockCopy,
+    /// BLAKE3 of its block.
+    pub digest: Vec<u8>,
+    /// The change that noted it.
+    pub birth: Stamp,
+}
+
 /// What a coordinator asks of nodes: of daemons over gRPC, or of a cluster within its own process.
 #[tonic::async_trait]
 pub trait Fleet: Send + Sync + fmt::Debug {
@@ -76,14 +87,8 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>>;
 
-    /// Which of these copies the node has now, each with the digest in its sidecar.
-    async fn check(
-        &self,
-        view: &World,
-        node: NodeId,
-        copies: &[BlockCopy],
-        how: Check,
-    ) -> Result<Vec<(BlockCopy, Vec<u8>)>>;
+    /// Which of these copies the node has now.
+    async fn check(&self, view: &World, node: NodeId, copies: &[BlockCopy], how: Check) -> Result<Vec<Seen>>;
 
     /// What answers at that address, if a node of that number does within a bounded time.
     async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus>;
@@ -213,13 +218,7 @@ impl Fleet for Grpc {
             .collect()
     }
 
-    async fn check(
-        &self,
-        view: &World,
-        node: NodeId,
-        copies: &[BlockCopy],
-        how: Check,
-    ) -> Result<Vec<(BlockCopy, Vec<u8>)>> {
+    async fn check(&self, view: &World, node: NodeId, copies: &[BlockCopy], how: Check) -> Result<Vec<Seen>> {
         let mut client = self.client(view, node)?;
         let (blocks, fence) = (copies.iter().map(reference).collect(), how.fence.map(Into::into));
         let verify = how.verify;
@@ -230,7 +229,12 @@ impl Fleet for Grpc {
             return Err(failed(node, "it checked other blocks than it was asked to"));
         }
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
-        Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
+        let seen = |(copy, checked): (&BlockCopy, proto::CheckedBlock)| Seen {
+            copy: *copy,
+            digest: checked.digest,
+            birth: checked.birth.map(Stamp::from).unwrap_or_default(),
+        };
+        Ok(there.map(seen).collect())
     }
 
     async fn is_damaged(

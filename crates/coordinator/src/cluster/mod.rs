@@ -5,7 +5,7 @@ mod health;
 mod links;
 mod load;
 
-pub use fleet::{Check, Fleet, Grpc, Order};
+pub use fleet::{Check, Fleet, Grpc, Order, Seen};
 pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;

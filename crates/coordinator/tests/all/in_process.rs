@@ -3,9 +3,9 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, CoordinatorError, Fleet, Order};
+use coordinator::{Check, CoordinatorError, Fleet, Order, Seen};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, Fault, NodeId};
+use model::{BlockCopy, Cause, Fault, NodeId, Stamp};
 use plan::decide::World as View;
 use std::fmt;
 use std::sync::Arc;
@@ -86,18 +86,17 @@ impl Fleet for InProcess {
         Ok(Vec::new())
     }
 
-    async fn check(
-        &self,
-        _: &View,
-        node: NodeId,
-        copies: &[BlockCopy],
-        how: Check,
-    ) -> Result<Vec<(BlockCopy, Vec<u8>)>> {
+    async fn check(&self, _: &View, node: NodeId, copies: &[BlockCopy], how: Check) -> Result<Vec<Seen>> {
         let (verify, fence) = (how.verify, how.fence.map(Into::into));
         let request = proto::CheckBlocksRequest { blocks: references(copies), verify, fence };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
-        Ok(there.map(|(copy, checked)| (*copy, checked.digest)).collect())
+        let seen = |(copy, checked): (&BlockCopy, proto::CheckedBlock)| Seen {
+            copy: *copy,
+            digest: checked.digest,
+            birth: checked.birth.map(Stamp::from).unwrap_or_default(),
+        };
+        Ok(there.map(seen).collect())
     }
 
     async fn is_damaged(&self, _: &View, node: NodeId, copy: BlockCopy, _: Option<[u8; 32]>) -> Result<bool> {

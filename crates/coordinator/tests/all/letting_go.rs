@@ -16,7 +16,9 @@ async fn a_copy_that_the_catalog_does_not_know_is_kept() {
     let mut cluster = Cluster::new(4, HASTY).await;
     cluster.put("object", b"bytes").await.unwrap();
     let known = cluster.lookup("object").await.unwrap().blocks[0].clone();
-    let stranger = cluster.world.stored(known.nodes[0], &known.block).unwrap();
+    let mut stranger = cluster.world.stored(known.nodes[0], &known.block).unwrap();
+    // Born in a life of a coordinator that this catalog does not know.
+    stranger.write.birth = Some(proto::Stamp { term: 1, word: 7, change: 1 });
     let node = known.nodes[0];
     cluster.world.store(node, &[7; 16], stranger);
     let copies = cluster.world.copies();
@@ -24,6 +26,23 @@ async fn a_copy_that_the_catalog_does_not_know_is_kept() {
     cluster.collect().await;
     assert_eq!(cluster.world.copies(), copies);
     assert_eq!(cluster.status().await.garbage, 0, "nor is it on a list of what is to go");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_was_let_go_and_comes_back_goes_again() {
+    let mut cluster = Cluster::new(4, HASTY).await;
+    cluster.put("object", b"bytes").await.unwrap();
+    let block = cluster.lookup("object").await.unwrap().blocks[0].clone();
+    let node = block.nodes[0];
+    let copy = cluster.world.stored(node, &block.block).unwrap();
+    cluster.delete("object").await.unwrap();
+    cluster.until("it goes", async |c| c.world.copies().is_empty()).await;
+    cluster.until("nothing waits", async |c| c.status().await.garbage == 0).await;
+    // Its files were only hidden, or the folder was set back.
+    cluster.world.store(node, &block.block, copy);
+    register(&mut cluster.client, &cluster.world, node).await.unwrap();
+    cluster.until("it goes again", async |c| c.world.copies().is_empty()).await;
+    cluster.until("nothing is unknown", async |c| c.status().await.unknown_copies == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -649,6 +649,9 @@ pub struct CheckedBlock {
     /// the node itself found it damaged, now or before
     #[prost(bool, tag = "3")]
     pub damaged: bool,
+    /// as its sidecar says
+    #[prost(message, optional, tag = "4")]
+    pub birth: ::core::option::Option<Stamp>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListBlocksRequest {

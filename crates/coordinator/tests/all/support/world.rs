@@ -464,7 +464,12 @@ impl Node for FakeNode {
             let damaged = stored.is_some() && state.corrupt.contains(&key);
             let digest = stored.map(|stored| blake3::hash(&stored.bytes).as_bytes().to_vec());
             match digest.filter(|_| !damaged) {
-                Some(digest) => proto::CheckedBlock { there: true, digest, damaged },
+                Some(digest) => proto::CheckedBlock {
+                    there: true,
+                    digest,
+                    damaged,
+                    birth: stored.and_then(|stored| stored.write.birth),
+                },
                 None => proto::CheckedBlock { damaged, ..Default::default() },
             }
         };
