@@ -243,6 +243,8 @@ impl Cluster {
             ("--coordinator", self.address(second).to_owned()),
             ("--listen-control", listen(0)),
             ("--listen-data", listen(1)),
+            // Disks of a few MiB.
+            ("--reserve", "64KiB".to_owned()),
         ];
         arguments("node", options)
     }

@@ -208,7 +208,13 @@ fn look(world: &World) -> Result<(Findings, u64)> {
     }
     let waiting = number("garbage") + number("candidates");
     if waiting > 0 {
-        findings.insert((Kind::NotEnded, format!("{waiting} copies wait to be deleted")));
+        let why = status["waits"].as_str().unwrap_or_default();
+        let what = if why.contains("others of their blocks") {
+            "wait for others of their blocks"
+        } else {
+            "wait to be deleted"
+        };
+        findings.insert((Kind::NotEnded, format!("{waiting} copies {what}: {why}")));
     }
     if number("missing_blocks") != view.missing {
         let what = format!(

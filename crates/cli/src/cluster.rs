@@ -141,7 +141,7 @@ fn status_json(status: &ClusterStatus) -> Value {
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
     fields!(status => objects blocks stripes garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
         unrecoverable_blocks quarantined safe_mode unknown_copies;
-        "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle)
+        "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "waits": waits(status))
 }
 
 /// What operators want of a node's tasks: "scrub: pause".
@@ -152,6 +152,11 @@ fn wishes(node: &NodeInfo) -> Vec<String> {
 /// As its file is named.
 fn copy_text(copy: &BlockRef) -> String {
     format!("{}.{}", hex(&copy.block), copy.generation)
+}
+
+/// What superfluous copies wait for.
+fn waits(status: &ClusterStatus) -> &str {
+    status.tasks.iter().find(|task| task.name == "gc").map_or("", |task| task.detail.as_str())
 }
 
 fn status_text(status: &ClusterStatus) -> String {
@@ -218,8 +223,7 @@ fn status_text(status: &ClusterStatus) -> String {
         );
     }
     if status.garbage > 0 {
-        let waits =
-            status.tasks.iter().find(|task| task.name == "gc").map_or("", |task| task.detail.as_str());
+        let waits = waits(status);
         text += &format!("{} superfluous copies ({}) are kept", status.garbage, Size(status.garbage_bytes));
         text += &(if waits.is_empty() { "\n".to_owned() } else { format!(": {waits}\n") });
     }

@@ -244,7 +244,13 @@ impl Garbage {
         };
         let check = Check { verify: true, fence: self.records.run(fence).await? };
         let found = self.cluster.fleet.check(&view, copy.node, &[copy], check).await?;
-        let Some(Seen { digest, .. }) = found.into_iter().next() else { return Ok(false) };
+        let Some(Seen { digest, .. }) = found.into_iter().next() else {
+            // It was never written, or is gone: nothing is left to wait for. Should it come back, it is found again.
+            if self.cluster.fleet.is_absent(&view, copy.node, copy).await? {
+                self.records.run(move |catalog| catalog.deleted(&[copy])).await?;
+            }
+            return Ok(false);
+        };
         let (now_ms, is_fenced) = (self.cluster.clock.now_ms(), check.fence.is_some());
         self.records.run(move |c| c.take_back(&copy, &digest, is_fenced, &living, now_ms)).await
     }

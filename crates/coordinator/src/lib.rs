@@ -97,12 +97,11 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     let opened = tokio::task::spawn_blocking(move || {
         let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
         let term = catalog.begin_term(rand::random(), 0)?;
-        tracing::info!(%term, "a new term");
         let clock = Clock::of(&catalog, wall_ms)?;
         catalog.give_up_flows(clock.now_ms())?;
-        Ok::<_, CoordinatorError>((catalog, clock))
+        Ok::<_, CoordinatorError>((catalog, clock, term))
     });
-    let (catalog, clock) = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
+    let (catalog, clock, term) = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
     let addr = config.listen;
     let listen = |source| CoordinatorError::Listen { addr, source };
     let listener = tokio::net::TcpListener::bind(addr).await.map_err(listen)?;
@@ -122,7 +121,7 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
             tracing::error!(%error, "the coordinator's server failed");
         }
     });
-    tracing::info!(%local_addr, "coordinator serves");
+    tracing::info!(%local_addr, %term, "coordinator serves");
     Ok(Coordinator { records, cluster, group, local_addr, stop: Some(stop), server })
 }
 

@@ -7,6 +7,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::operator;
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
+use catalog::CatalogError;
 use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
 use model::{BlockCopy, BlockId, ClusterId, Flaw, Incarnation, NodeId, Stamp, StoreId};
@@ -50,6 +51,7 @@ impl Membership {
         };
         let (row, cluster) = self.check_hello(&hello)?;
         let node = NodeId(hello.node);
+        self.refuse_another_cluster(node, cluster).await?;
         let admitted = self.admit(node, &row, start_of(&hello)?).await?;
         let (stored, seen) = (row.clone(), admitted.seen);
         let cluster = self.records.run(move |c| c.register_node(node, &stored, cluster, seen)).await?;
@@ -114,6 +116,17 @@ impl Membership {
         let node = NodeId(request.node);
         if self.cluster.health.goodbye(node, &request.control_addr) {
             tracing::info!(%node, "it said goodbye: it does not live any more");
+        }
+    }
+
+    /// A node of another cluster is one whatever its number.
+    async fn refuse_another_cluster(&self, node: NodeId, cluster: Option<ClusterId>) -> Result<()> {
+        let meta = self.records.run(|catalog| catalog.meta()).await?;
+        match cluster {
+            Some(theirs) if theirs != meta.cluster && !meta.unnamed => {
+                Err(CatalogError::OtherCluster { node, theirs, ours: meta.cluster }.into())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -297,8 +297,12 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
             digest: reader.meta().digest.to_vec(),
             damaged,
             birth: Some(reader.meta().birth.into()),
+            absent: false,
         },
-        None => proto::CheckedBlock { damaged, ..Default::default() },
+        None => {
+            let absent = matches!(flows.store.is_absent(block, generation), Ok(true));
+            proto::CheckedBlock { damaged, absent, ..Default::default() }
+        }
     })
 }
 

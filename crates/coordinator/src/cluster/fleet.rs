@@ -90,6 +90,9 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// Which of these copies the node has now.
     async fn check(&self, view: &World, node: NodeId, copies: &[BlockCopy], how: Check) -> Result<Vec<Seen>>;
 
+    /// Whether neither file of the copy is on the node, as it says now.
+    async fn is_absent(&self, view: &World, node: NodeId, copy: BlockCopy) -> Result<bool>;
+
     /// What answers at that address, if a node of that number does within a bounded time.
     async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus>;
 
@@ -235,6 +238,14 @@ impl Fleet for Grpc {
             birth: checked.birth.map(Stamp::from).unwrap_or_default(),
         };
         Ok(there.map(seen).collect())
+    }
+
+    async fn is_absent(&self, view: &World, node: NodeId, copy: BlockCopy) -> Result<bool> {
+        let mut client = self.client(view, node)?;
+        let request =
+            proto::CheckBlocksRequest { blocks: vec![reference(&copy)], verify: false, fence: None };
+        let checked = answered(node, client.check_blocks(request)).await?.blocks;
+        Ok(checked.first().is_some_and(|checked| checked.absent))
     }
 
     async fn is_damaged(

@@ -99,6 +99,12 @@ impl Fleet for InProcess {
         Ok(there.map(seen).collect())
     }
 
+    async fn is_absent(&self, _: &View, node: NodeId, copy: BlockCopy) -> Result<bool> {
+        let request = proto::CheckBlocksRequest { blocks: references(&[copy]), verify: false, fence: None };
+        let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
+        Ok(checked[0].absent)
+    }
+
     async fn is_damaged(&self, _: &View, node: NodeId, copy: BlockCopy, _: Option<[u8; 32]>) -> Result<bool> {
         let request = proto::CheckBlocksRequest { blocks: references(&[copy]), verify: true, fence: None };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;

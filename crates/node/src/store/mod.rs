@@ -215,6 +215,11 @@ impl Store {
         self.folder.names.contains(self.folder.disk.as_ref(), CopyId { block, generation })
     }
 
+    /// Whether neither file of the copy is here.
+    pub fn is_absent(&self, block: BlockId, generation: u64) -> Result<bool> {
+        self.folder.names.is_absent(self.folder.disk.as_ref(), CopyId { block, generation })
+    }
+
     /// Removes exactly this copy, durably on return, and no other of the block; false if nothing of it was here. It goes by
     /// names and opens nothing, so a damaged copy can go.
     ///

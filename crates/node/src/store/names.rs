@@ -118,6 +118,12 @@ impl Names {
         }
     }
 
+    pub(super) fn is_absent(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
+        let _guard = self.folder(copy.block).read().unwrap_or_else(PoisonError::into_inner);
+        let pair = pair(disk, copy)?;
+        Ok(!pair.data && !pair.sidecar)
+    }
+
     pub(super) fn contains(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
         let _guard = self.folder(copy.block).read().unwrap_or_else(PoisonError::into_inner);
         Ok(pair(disk, copy)?.is_whole())

@@ -84,7 +84,8 @@ pub fn requestor(
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is dead")));
         }
         if !world.node(asked)?.has_room(bytes) {
-            return Err(DecideError::NoRoom { roomy: 0, usable: 1, needed: 1, bytes });
+            let text = format!("{asked}, the requestor, has no room for {bytes} bytes");
+            return Err(DecideError::Conflict(text));
         }
         if world.node(asked)?.is_leaving {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is decommissioned")));

@@ -652,6 +652,9 @@ pub struct CheckedBlock {
     /// as its sidecar says
     #[prost(message, optional, tag = "4")]
     pub birth: ::core::option::Option<Stamp>,
+    /// neither of its files is here
+    #[prost(bool, tag = "5")]
+    pub absent: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListBlocksRequest {

@@ -469,8 +469,9 @@ impl Node for FakeNode {
                     digest,
                     damaged,
                     birth: stored.and_then(|stored| stored.write.birth),
+                    absent: false,
                 },
-                None => proto::CheckedBlock { damaged, ..Default::default() },
+                None => proto::CheckedBlock { damaged, absent: stored.is_none(), ..Default::default() },
             }
         };
         let blocks = request.into_inner().blocks.into_iter().map(check).collect();
