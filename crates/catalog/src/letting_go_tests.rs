@@ -99,90 +99,55 @@ fn what_is_superfluous_goes() {
     assert!(!deleted.loses());
 }
 
+/// A condition by name, all but it, what its copy waits for with it, and what is so then.
+type Trial = (&'static str, Conditions, Wait, Scene);
+
+const ALL: Conditions = Conditions::ALL;
+
+/// Conditions on the copy itself.
+fn of_the_copy() -> Vec<Trial> {
+    let alone: BTreeSet<BlockCopy> = [copy(7, 4)].into();
+    // A copy that another history wrote, of a block that nothing is known of here.
+    let stranger = Scene { since_ms: None, block: None, there: alone, ..surplus() };
+    // A reader whose plan is older than the change that made it superfluous.
+    let read = Scene { since_ms: Some(NOW_MS - GRACE_MS + 1), is_used: true, ..surplus() };
+    // Once its flow has ended well it is counted on.
+    let planned = Scene { is_planned: true, is_used: true, ..surplus() };
+    let counted = BlockFacts { replicas: 3, ..row(&[1, 2, 3, 4]) };
+    let counted = Scene { block: Some(counted), is_used: true, ..surplus() };
+    vec![
+        ("reason", Conditions { reason: false, ..ALL }, Wait::NoReason, stranger),
+        ("grace", Conditions { grace: false, ..ALL }, Wait::Grace, read),
+        ("not_planned", Conditions { not_planned: false, ..ALL }, Wait::Planned, planned),
+        ("not_counted_on", Conditions { not_counted_on: false, ..ALL }, Wait::CountedOn, counted),
+    ]
+}
+
+/// Conditions on the cluster: in each scene this copy is all that is left.
+fn of_the_cluster() -> Vec<Trial> {
+    let alone: BTreeSet<BlockCopy> = [copy(7, 4)].into();
+    let unseen = || Sight { attested: BTreeSet::new(), ..surplus().sight };
+    // The catalog was set back: it forgot a block that was acknowledged since.
+    let sight = Sight { is_halted: true, ..surplus().sight };
+    let halted = Scene { block: None, sight, there: alone.clone(), ..surplus() };
+    // Its node is away and obeys when it is back: by then the others are gone.
+    let sight = Sight { compared: [1, 2, 3].map(NodeId).into(), ..surplus().sight };
+    let away = Scene { sight, there: alone.clone(), ..surplus() };
+    // The others are on nodes that say nothing, for they are gone.
+    let replicas = Scene { sight: unseen(), there: alone.clone(), ..surplus() };
+    let members = Scene { sight: unseen(), there: alone, ..archived() };
+    vec![
+        ("not_halted", Conditions { not_halted: false, ..ALL }, Wait::Halted, halted),
+        ("compared", Conditions { compared: false, ..ALL }, Wait::NotCompared, away),
+        ("replicas", Conditions { replicas: false, ..ALL }, Wait::Replicas, replicas),
+        ("members", Conditions { members: false, ..ALL }, Wait::Members, members),
+    ]
+}
+
 #[test]
 fn with_any_condition_off_something_is_lost() {
-    let alone: BTreeSet<BlockCopy> = [copy(7, 4)].into();
-    let all = Conditions::ALL;
-    let later = surplus();
-    let scenes = [
-        // The catalog was set back: it forgot a block that was acknowledged since.
-        (
-            "not_halted",
-            Conditions { not_halted: false, ..all },
-            Wait::Halted,
-            Scene {
-                block: None,
-                sight: Sight { is_halted: true, ..surplus().sight },
-                there: alone.clone(),
-                ..surplus()
-            },
-        ),
-        // A copy that another history wrote, of a block that nothing is known of here.
-        (
-            "reason",
-            Conditions { reason: false, ..all },
-            Wait::NoReason,
-            Scene { since_ms: None, block: None, there: alone.clone(), ..surplus() },
-        ),
-        // A reader whose plan is older than the change that made it superfluous.
-        (
-            "grace",
-            Conditions { grace: false, ..all },
-            Wait::Grace,
-            Scene { since_ms: Some(NOW_MS - GRACE_MS + 1), is_used: true, ..surplus() },
-        ),
-        // Once its flow has ended well it is counted on.
-        (
-            "not_planned",
-            Conditions { not_planned: false, ..all },
-            Wait::Planned,
-            Scene { is_planned: true, is_used: true, ..surplus() },
-        ),
-        (
-            "not_counted_on",
-            Conditions { not_counted_on: false, ..all },
-            Wait::CountedOn,
-            Scene {
-                block: Some(BlockFacts { replicas: 3, ..row(&[1, 2, 3, 4]) }),
-                is_used: true,
-                ..surplus()
-            },
-        ),
-        // Its node is away and obeys when it is back: by then the others are gone.
-        (
-            "compared",
-            Conditions { compared: false, ..all },
-            Wait::NotCompared,
-            Scene {
-                sight: Sight { compared: [1, 2, 3].map(NodeId).into(), ..later.sight },
-                there: alone.clone(),
-                ..surplus()
-            },
-        ),
-        // The others are on nodes that say nothing, for they are gone.
-        (
-            "replicas",
-            Conditions { replicas: false, ..all },
-            Wait::Replicas,
-            Scene {
-                sight: Sight { attested: BTreeSet::new(), ..surplus().sight },
-                there: alone.clone(),
-                ..surplus()
-            },
-        ),
-        (
-            "members",
-            Conditions { members: false, ..all },
-            Wait::Members,
-            Scene {
-                sight: Sight { attested: BTreeSet::new(), ..surplus().sight },
-                there: alone.clone(),
-                ..archived()
-            },
-        ),
-    ];
-    for (name, off, wait, scene) in scenes {
-        assert_eq!(scene.decided(all), Err(wait), "{name} on: it waits");
+    for (name, off, wait, scene) in of_the_copy().into_iter().chain(of_the_cluster()) {
+        assert_eq!(scene.decided(ALL), Err(wait), "{name} on: it waits");
         assert_eq!(scene.decided(off), Ok(()), "{name} off: it goes");
         assert!(scene.loses(), "{name} off: and something is lost");
     }

@@ -160,6 +160,28 @@ fn waits(status: &ClusterStatus) -> &str {
 }
 
 fn status_text(status: &ClusterStatus) -> String {
+    let living = status.nodes.iter().filter(|n| n.living).count();
+    let mut lines = vec![format!(
+        "cluster {}: {living} of {} nodes living, {} objects, {} blocks, {} stripes",
+        ClusterId::from_slice(&status.cluster).map(|id| id.to_string()).unwrap_or_default(),
+        status.nodes.len(),
+        status.objects,
+        status.blocks,
+        status.stripes
+    )];
+    lines.extend(set_by_operators(status));
+    lines.extend(wrong_with_copies(status).map(|what| format!("attention: {what}")));
+    lines.extend(wrong_with_nodes(status).map(|what| format!("attention: {what}")));
+    if status.garbage > 0 {
+        let (copies, room, waits) = (status.garbage, Size(status.garbage_bytes), waits(status));
+        let why = if waits.is_empty() { String::new() } else { format!(": {waits}") };
+        lines.push(format!("{copies} superfluous copies ({room}) are kept{why}"));
+    }
+    lines.push(nodes_table(status).to_string());
+    lines.join("\n")
+}
+
+fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {
     let mut table = table(["NODE", "RACK", "STATE", "BLOCKS", "STORED", "FREE", "LIMIT", "CONTROL"]);
     for n in &status.nodes {
         let s = n.status.clone().unwrap_or_default();
@@ -181,69 +203,59 @@ fn status_text(status: &ClusterStatus) -> String {
             n.control_addr.clone(),
         ]);
     }
-    let living = status.nodes.iter().filter(|n| n.living).count();
-    let mut text = format!(
-        "cluster {}: {living} of {} nodes living, {} objects, {} blocks, {} stripes\n",
-        ClusterId::from_slice(&status.cluster).map(|id| id.to_string()).unwrap_or_default(),
-        status.nodes.len(),
-        status.objects,
-        status.blocks,
-        status.stripes
-    );
-    if let Some(limit) = &status.throttle {
+    table
+}
+
+fn set_by_operators(status: &ClusterStatus) -> impl Iterator<Item = String> {
+    let limit = status.throttle.as_ref().map(|limit| {
         let (up, down) = (Rate(limit.egress_bytes_per_s), Rate(limit.ingress_bytes_per_s));
-        text += &format!("set by an operator: each node sends at {up} and receives at {down} at most\n");
-    }
-    for node in status.nodes.iter().filter(|node| !node.wishes.is_empty()) {
-        text += &format!("set by an operator: node-{}: {}\n", node.node, wishes(node).join(", "));
-    }
-    if status.missing_blocks + status.unrecoverable_blocks > 0 {
-        text += &format!(
-            "attention: {} blocks have no living copy, {} of them cannot be rebuilt now\n",
-            status.missing_blocks, status.unrecoverable_blocks
-        );
-    }
-    if !status.safe_mode.is_empty() {
-        text += &format!(
-            "attention: nothing is archived or let go, for the catalog's history may be broken: {}; \
-             'stripeline catalog end-safe-mode' takes it as it is\n",
+        format!("set by an operator: each node sends at {up} and receives at {down} at most")
+    });
+    let wishing = status.nodes.iter().filter(|node| !node.wishes.is_empty());
+    let of_tasks =
+        wishing.map(|node| format!("set by an operator: node-{}: {}", node.node, wishes(node).join(", ")));
+    limit.into_iter().chain(of_tasks)
+}
+
+fn wrong_with_copies(status: &ClusterStatus) -> impl Iterator<Item = String> {
+    let ClusterStatus { missing_blocks, unrecoverable_blocks, lost_copies, damaged_copies, .. } = status;
+    let missing = (missing_blocks + unrecoverable_blocks > 0).then(|| {
+        format!(
+            "{missing_blocks} blocks have no living copy, {unrecoverable_blocks} of them cannot be rebuilt now"
+        )
+    });
+    let broken = (!status.safe_mode.is_empty()).then(|| {
+        format!(
+            "nothing is archived or let go, for the catalog's history may be broken: {}; \
+             'stripeline catalog end-safe-mode' takes it as it is",
             status.safe_mode
-        );
-    }
-    if status.unknown_copies > 0 {
-        text += &format!(
-            "attention: nodes have {} copies of which nothing is known; they are kept\n",
-            status.unknown_copies
-        );
-    }
-    if status.lost_copies + status.damaged_copies > 0 {
-        text += &format!(
-            "attention: {} copies are missing and {} damaged; nothing counts on them, and others are made in their place\n",
-            status.lost_copies, status.damaged_copies
-        );
-    }
-    if status.garbage > 0 {
-        let waits = waits(status);
-        text += &format!("{} superfluous copies ({}) are kept", status.garbage, Size(status.garbage_bytes));
-        text += &(if waits.is_empty() { "\n".to_owned() } else { format!(": {waits}\n") });
-    }
-    for node in &status.nodes {
+        )
+    });
+    let unknown = (status.unknown_copies > 0).then(|| {
+        format!("nodes have {} copies of which nothing is known; they are kept", status.unknown_copies)
+    });
+    let flawed = (lost_copies + damaged_copies > 0).then(|| {
+        format!(
+            "{lost_copies} copies are missing and {damaged_copies} damaged; nothing counts on them, and others are made \
+             in their place"
+        )
+    });
+    [missing, broken, unknown, flawed].into_iter().flatten()
+}
+
+fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
+    let halves = status.nodes.iter().filter_map(|node| {
         let halves = node.status.as_ref().map_or(0, |s| s.half_blocks);
-        if halves > 0 {
-            text += &format!(
-                "attention: node-{} has {halves} files of blocks without the file that belongs beside them; they are kept\n",
+        (halves > 0).then(|| {
+            format!(
+                "node-{} has {halves} files of blocks without the file that belongs beside them; they are kept",
                 node.node
-            );
-        }
-    }
-    for node in status.nodes.iter().filter(|node| node.set_back) {
-        text += &format!(
-            "attention: the folder of node-{} was set back or swapped: it does not know its last start\n",
-            node.node
-        );
-    }
-    for node in &status.quarantined {
-        text += &format!("attention: {node} is quarantined\n");
-    }
-    text + &table.to_string()
+            )
+        })
+    });
+    let set_back = status.nodes.iter().filter(|node| node.set_back).map(|node| {
+        format!("the folder of node-{} was set back or swapped: it does not know its last start", node.node)
+    });
+    let quarantined = status.quarantined.iter().map(|node| format!("{node} is quarantined"));
+    halves.chain(set_back).chain(quarantined)
 }
