@@ -64,7 +64,8 @@ async fn a_copy_that_is_reported_and_that_its_node_finds_damaged_is_replaced() {
     rig.put("a", &bytes).await.unwrap();
     let (block, node) = placed(&rig).await.into_iter().next().unwrap();
     let id = BlockId::from_slice(&block).unwrap();
-    let file = Path::new("blocks").join(&id.to_string()[..2]).join(id.to_string());
+    let copy = rig.newest(node, id).unwrap();
+    let file = Path::new("blocks").join(&id.to_string()[..2]).join(copy.to_string());
     rig.machines[&node].disk.damage(&file, |b| b[40_000] ^= 1).unwrap();
     let accused = NodeId(node);
     report(&rig, Fault::new(Cause::CorruptBlock, "it is").suspecting(accused, accused).about(id)).await;
