@@ -63,9 +63,7 @@ impl Catalog {
     ) -> Result<Intent> {
         self.change(|txn| {
             txn.give_up(flow, now_ms)?;
-            if matches!(purpose, Purpose::Encode(_)) && txn.get::<SafeModeRow>(&MetaKey)?.is_some() {
-                return Err(CatalogError::SafeMode);
-            }
+            check_history(txn, purpose)?;
             let mut copies = Vec::with_capacity(writes.len());
             for &(block, node) in writes {
                 let row = txn.get::<BlockFacts>(&block)?;
@@ -111,7 +109,8 @@ impl Catalog {
     /// every copy, kept or new, on a node that is `living`.
     ///
     /// # Errors
-    /// [`CatalogError::Overtaken`] if this attempt is not the current one, or if the stripe's data have changed.
+    /// [`CatalogError::Overtaken`] if this attempt is not the current one, or if the stripe's data have changed;
+    /// [`CatalogError::SafeMode`] as for [`begin`](Self::begin).
     pub fn commit(
         &self,
         intent: &Intent,
@@ -121,6 +120,7 @@ impl Catalog {
     ) -> Result<Vec<(BlockId, Option<String>)>> {
         self.change(|txn| {
             txn.current(intent)?;
+            check_history(txn, &intent.purpose)?;
             let mut fates = Vec::new();
             match &intent.purpose {
                 Purpose::Repair { replaces } => {
@@ -159,6 +159,14 @@ impl Intent {
     fn row(&self) -> IntentRow {
         let Intent { attempt, purpose, copies, birth, .. } = self.clone();
         IntentRow { attempt, purpose, copies, birth }
+    }
+}
+
+/// Nothing is archived while the history may be broken.
+fn check_history(txn: &impl Read, purpose: &Purpose) -> Result<()> {
+    match purpose {
+        Purpose::Encode(_) if txn.get::<SafeModeRow>(&MetaKey)?.is_some() => Err(CatalogError::SafeMode),
+        _ => Ok(()),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Nodes, which cluster they belong to, and what is known of the links between them.
 
-use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
-use crate::rows::{CandidateRow, HeldKey, HeldRow, LeavingRow, LinksRow, MetaKey, NodeRow};
-use crate::table::{Key, Read};
+use crate::rows::{LeavingRow, LinksRow, MetaKey, NodeRow};
+use crate::table::Read;
 use crate::{Catalog, meta};
-use model::{BlockFacts, ClusterId, Incarnation, NodeId, StoreId};
+use model::{ClusterId, Incarnation, NodeId, StoreId};
 
 impl Catalog {
     /// Notes a node that registers. A node that was never part of a cluster joins this one; one of another cluster is
@@ -45,41 +44,6 @@ impl Catalog {
                 txn.put(&node, row)?;
             }
             Ok(meta.cluster)
-        })
-    }
-
-    /// An operator says that nobody waits for the node any more: it is forgotten, and what was on it counts for nothing.
-    /// Blocks that had no other copy lack all of them from now on. Returns how many copies were counted on.
-    pub fn forget_node(&self, node: NodeId) -> Result<u64> {
-        self.change(|txn| {
-            let held = txn.all::<HeldRow>(&Key::to_bytes(&node))?;
-            for (HeldKey { block, .. }, _) in &held {
-                let Some(mut row) = txn.get::<BlockFacts>(block)? else { continue };
-                row.locations.retain(|location| location.node != node);
-                txn.set_block(*block, &row)?;
-            }
-            let mut flawed = Vec::new();
-            txn.scan::<BlockFacts>(&[], |block, row| {
-                if row.flawed.iter().any(|flawed| flawed.location.node == node) {
-                    flawed.push((block, row));
-                }
-                Ok(Scan::Next)
-            })?;
-            for (block, mut row) in flawed {
-                row.flawed.retain(|flawed| flawed.location.node != node);
-                txn.set_block(block, &row)?;
-            }
-            let mut candidates = Vec::new();
-            txn.scan::<CandidateRow>(&[], |copy, _| {
-                if copy.node == node {
-                    candidates.push(copy);
-                }
-                Ok(Scan::Next)
-            })?;
-            candidates.iter().try_for_each(|copy| txn.remove::<CandidateRow>(copy).map(|_| ()))?;
-            txn.remove::<LeavingRow>(&node)?;
-            txn.remove::<NodeRow>(&node)?;
-            Ok(held.len() as u64)
         })
     }
 

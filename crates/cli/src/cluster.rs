@@ -235,10 +235,7 @@ fn wrong_with_copies(status: &ClusterStatus) -> impl Iterator<Item = String> {
         format!("nodes have {} copies of which nothing is known; they are kept", status.unknown_copies)
     });
     let flawed = (lost_copies + damaged_copies > 0).then(|| {
-        format!(
-            "{lost_copies} copies are missing and {damaged_copies} damaged; nothing counts on them, and others are made \
-             in their place"
-        )
+        format!("{lost_copies} copies are missing and {damaged_copies} damaged: nothing counts on them")
     });
     [missing, broken, unknown, flawed].into_iter().flatten()
 }

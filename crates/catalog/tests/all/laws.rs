@@ -113,6 +113,32 @@ fn terms_rise_above_all_that_was_heard_and_versions_and_generations_with_them() 
 }
 
 #[test]
+fn nothing_is_archived_while_the_history_may_be_broken_not_even_what_had_begun() {
+    let catalog = catalog();
+    let (data, _) = put(&catalog, 1);
+    let purpose = Purpose::Encode(NewStripe {
+        stripe: StripeId(3),
+        code: "rs-1+1".to_owned(),
+        block_bytes: BYTES,
+        members: vec![MemberState::Stored(data), MemberState::Stored(BlockId(2))],
+        data: 1,
+        kept: vec![BlockCopy { block: data, node: REPLICAS[0], generation: FIRST_GENERATION }],
+    });
+    let writes = [(BlockId(2), PARITY_NODE)];
+    let intent = catalog.begin(FlowId(9), 1, &purpose, &writes, 0).unwrap();
+    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default() };
+    let living = REPLICAS.into_iter().chain([PARITY_NODE]).collect();
+    let lost = Stamp { term: Term { number: 9, word: 9 }, change: 1 };
+    assert!(catalog.hear(NodeId(1), lost, 0).unwrap());
+    assert_eq!(catalog.commit(&intent, &[staged], &living, 0), Err(CatalogError::SafeMode));
+    catalog.abort(&intent, 0).unwrap();
+    assert_eq!(catalog.begin(FlowId(9), 1, &purpose, &writes, 0), Err(CatalogError::SafeMode));
+    assert_eq!(catalog.placement(data).unwrap().facts.locations.len(), 3, "all replicas count");
+    catalog.end_safe_mode().unwrap();
+    assert!(catalog.begin(FlowId(9), 1, &purpose, &writes, 0).is_ok());
+}
+
+#[test]
 fn what_was_ordered_is_not_taken_back_before_its_node_has_answered() {
     let catalog = catalog();
     let (block, _) = put(&catalog, 1);

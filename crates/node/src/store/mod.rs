@@ -215,7 +215,9 @@ impl Store {
         self.folder.names.contains(self.folder.disk.as_ref(), CopyId { block, generation })
     }
 
-    /// Whether neither file of the copy is here.
+    /// Whether neither file of the copy is here, as its folder's list says.
+    ///
+    /// Errors: the disk's; a folder that cannot be listed says nothing of what is in it.
     pub fn is_absent(&self, block: BlockId, generation: u64) -> Result<bool> {
         self.folder.names.is_absent(self.folder.disk.as_ref(), CopyId { block, generation })
     }

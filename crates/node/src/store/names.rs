@@ -120,8 +120,8 @@ impl Names {
 
     pub(super) fn is_absent(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
         let _guard = self.folder(copy.block).read().unwrap_or_else(PoisonError::into_inner);
-        let pair = pair(disk, copy)?;
-        Ok(!pair.data && !pair.sidecar)
+        // By the folder's list: one that is away has no names, and says nothing.
+        Ok(!found(disk, first_byte(copy.block))?.pairs.contains_key(&copy))
     }
 
     pub(super) fn contains(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
