@@ -10,7 +10,7 @@ fn a_copy_is_absent_only_by_its_folders_list() {
     let (store, block) = (Store::open(disk, NODE, 0).unwrap(), BlockId(7));
     put(&store, block, 1, &content(1, 100)).unwrap();
     assert!(!store.is_absent(block, 1).unwrap() && store.is_absent(block, 2).unwrap());
-    std::fs::rename(folder.path().join("blocks"), folder.path().join("away")).unwrap();
+    fs::rename(folder.path().join("blocks"), folder.path().join("away")).unwrap();
     assert!(store.is_absent(block, 2).is_err(), "a folder that is away says nothing");
 }
 use std::fs;
