@@ -22,11 +22,17 @@ pub enum SyncPoint {
     Catalog,
     /// Name of a new catalog file.
     CatalogFolder,
+    /// A snapshot of the catalog at a node that keeps its records, before it gets its final name.
+    HeldSnapshot,
+    /// Records that a node keeps.
+    HeldRecords,
+    /// Names of snapshots and files of records.
+    HeldFolder,
 }
 
 impl SyncPoint {
     /// All of them, so that a test can go through them.
-    pub const ALL: [SyncPoint; 10] = [
+    pub const ALL: [SyncPoint; 13] = [
         SyncPoint::BlockSidecar,
         SyncPoint::BlockData,
         SyncPoint::BlockFolder,
@@ -37,5 +43,8 @@ impl SyncPoint {
         SyncPoint::FormatFolder,
         SyncPoint::Catalog,
         SyncPoint::CatalogFolder,
+        SyncPoint::HeldSnapshot,
+        SyncPoint::HeldRecords,
+        SyncPoint::HeldFolder,
     ];
 }

@@ -11,6 +11,7 @@ mod id;
 mod node;
 pub mod note;
 mod placement;
+mod record;
 mod stamp;
 mod switch;
 
@@ -23,5 +24,6 @@ pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StoreId, StripeId, Token};
 pub use node::{Incarnation, NodeId, Peer};
 pub use placement::{Placement, StripePlacement};
+pub use record::{Position, RECORD_HEAD_BYTES, RecordHash, RecordHead};
 pub use stamp::{Stamp, Term};
 pub use switch::{BadAction, Switch};

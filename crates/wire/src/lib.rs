@@ -11,7 +11,7 @@ pub mod limits;
 pub use prost::Message;
 
 /// Version of both protocols; a peer that speaks another is refused.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The messages and services of `proto/stripeline.proto`, generated: `tests/all/generated.rs` compares them, and renews them.
 #[allow(missing_docs, clippy::all, clippy::too_many_lines, unused_qualifications)]

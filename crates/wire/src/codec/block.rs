@@ -5,7 +5,7 @@ use crate::proto;
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite};
 use gf::{FINGERPRINT_BYTES, Fingerprint};
-use model::{BlockId, Fault, Part, Stamp, StoredCopy, Sums, Term};
+use model::{BlockId, Fault, Part, Position, Stamp, StoredCopy, Sums, Term};
 
 impl From<StoredCopy> for proto::BlockRef {
     fn from(copy: StoredCopy) -> proto::BlockRef {
@@ -46,6 +46,21 @@ impl From<proto::Stamp> for Stamp {
     fn from(stamp: proto::Stamp) -> Stamp {
         let proto::Stamp { term: number, word, change } = stamp;
         Stamp { term: Term { number, word }, change }
+    }
+}
+
+impl From<Position> for proto::Position {
+    fn from(position: Position) -> proto::Position {
+        proto::Position { stamp: Some(position.stamp.into()), hash: position.hash.to_vec() }
+    }
+}
+
+impl From<proto::Position> for Position {
+    /// What has no hash is the beginning of all.
+    fn from(position: proto::Position) -> Position {
+        let hash = position.hash.try_into();
+        let stamp = position.stamp.map(Stamp::from).unwrap_or_default();
+        hash.map_or_else(|_| Position::default(), |hash| Position { stamp, hash })
     }
 }
 

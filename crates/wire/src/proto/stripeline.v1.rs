@@ -590,6 +590,57 @@ pub struct ObjectPart {
     #[prost(bool, tag = "4")]
     pub last: bool,
 }
+/// How far a copy of the catalog has come: the last change, and the hash of its record (model::record).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Position {
+    #[prost(message, optional, tag = "1")]
+    pub stamp: ::core::option::Option<Stamp>,
+    /// 32 bytes
+    #[prost(bytes = "vec", tag = "2")]
+    pub hash: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordsMessage {
+    #[prost(oneof = "records_message::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<records_message::Kind>,
+}
+/// Nested message and enum types in `RecordsMessage`.
+pub mod records_message {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// first, and again where records follow a snapshot
+        #[prost(message, tag = "1")]
+        Begin(super::RecordsBegin),
+        /// of the snapshot; or of the records, each behind its length (8 bytes, little-endian)
+        #[prost(bytes, tag = "2")]
+        Piece(::prost::alloc::vec::Vec<u8>),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordsBegin {
+    /// 16 bytes
+    #[prost(bytes = "vec", tag = "1")]
+    pub cluster: ::prost::alloc::vec::Vec<u8>,
+    /// who sends it to be held: its last change. Of another term than its node obeys, it is refused
+    #[prost(message, optional, tag = "2")]
+    pub by: ::core::option::Option<Stamp>,
+    /// of the snapshot; or what the records follow: a holder that is elsewhere takes none of them, and says where it is
+    #[prost(message, optional, tag = "3")]
+    pub at: ::core::option::Option<Position>,
+    /// the pieces are a snapshot, in place of everything that is held
+    #[prost(bool, tag = "4")]
+    pub snapshot: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeldRecords {
+    #[prost(message, optional, tag = "1")]
+    pub last: ::core::option::Option<Position>,
+    #[prost(uint64, tag = "2")]
+    pub snapshot_bytes: u64,
+    /// of the records that follow it
+    #[prost(uint64, tag = "3")]
+    pub record_bytes: u64,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeleteBlocksRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -783,6 +834,18 @@ pub struct NodeStatus {
     /// found by scrubs or reads since the start, and read twice
     #[prost(message, repeated, tag = "13")]
     pub corrupt_blocks: ::prost::alloc::vec::Vec<BlockRef>,
+    /// the last change that it heard of, in the highest term that it obeyed
+    #[prost(message, optional, tag = "14")]
+    pub heard: ::core::option::Option<Stamp>,
+    /// what it keeps of the catalog; absent: nothing
+    #[prost(message, optional, tag = "15")]
+    pub held: ::core::option::Option<HeldRecords>,
+    /// whom it registers with, host:port …
+    #[prost(string, tag = "16")]
+    pub coordinator: ::prost::alloc::string::String,
+    /// … and how long ago that answered; absent: not since the node's start
+    #[prost(uint64, optional, tag = "17")]
+    pub answered_ms_ago: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubRequest {}
@@ -1652,6 +1715,53 @@ pub mod node_client {
             req.extensions_mut().insert(GrpcMethod::new("stripeline.v1.Node", "Scrub"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Keep records of the catalog, or a snapshot of it; the answer says what is held, durably.
+        pub async fn hold_records(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::RecordsMessage>,
+        ) -> std::result::Result<tonic::Response<super::HeldRecords>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Node/HoldRecords",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Node", "HoldRecords"));
+            self.inner.client_streaming(req, path, codec).await
+        }
+        /// What is held: the snapshot, then the records.
+        pub async fn read_records(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Empty>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::RecordsMessage>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Node/ReadRecords",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Node", "ReadRecords"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1740,6 +1850,25 @@ pub mod node_server {
             &self,
             request: tonic::Request<super::ScrubRequest>,
         ) -> std::result::Result<tonic::Response<Self::ScrubStream>, tonic::Status>;
+        /// Keep records of the catalog, or a snapshot of it; the answer says what is held, durably.
+        async fn hold_records(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::RecordsMessage>>,
+        ) -> std::result::Result<tonic::Response<super::HeldRecords>, tonic::Status>;
+        /// Server streaming response type for the ReadRecords method.
+        type ReadRecordsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::RecordsMessage, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// What is held: the snapshot, then the records.
+        async fn read_records(
+            &self,
+            request: tonic::Request<super::Empty>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadRecordsStream>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct NodeServer<T> {
@@ -2201,6 +2330,97 @@ pub mod node_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ScrubSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Node/HoldRecords" => {
+                    #[allow(non_camel_case_types)]
+                    struct HoldRecordsSvc<T: Node>(pub Arc<T>);
+                    impl<
+                        T: Node,
+                    > tonic::server::ClientStreamingService<super::RecordsMessage>
+                    for HoldRecordsSvc<T> {
+                        type Response = super::HeldRecords;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::RecordsMessage>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::hold_records(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HoldRecordsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Node/ReadRecords" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadRecordsSvc<T: Node>(pub Arc<T>);
+                    impl<T: Node> tonic::server::ServerStreamingService<super::Empty>
+                    for ReadRecordsSvc<T> {
+                        type Response = super::RecordsMessage;
+                        type ResponseStream = T::ReadRecordsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Empty>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::read_records(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadRecordsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
