@@ -1,68 +1,110 @@
-//! Backup: a consistent copy of all tables in one stream, and back.
+//! Consistent copies of all tables in one stream: backups for people, and snapshots, with which those begin that keep the
+//! catalog's records.
 //!
 //! ```text
-//!   magic (8 bytes) │ version (4) │ entry … │ end (1 byte, 0xff) │ BLAKE3 of all before (32)
-//!   entry: table index (1) │ key length (4) │ value length (4) │ key │ value
+//!   magic (8 bytes) │ version (4) │ entry (`entry.rs`) … │ end (1 byte, 0xff) │ BLAKE3 of all before (32)
 //! ```
 //!
-//! Numbers are little-endian. Rows are as stored, each with its own version. What is in flight is left out: by the time
-//! of a restore it has been committed or given up, and nobody here knows which.
+//! Numbers are little-endian. Rows are as stored, each with its own version. A snapshot has all of them. A backup leaves out
+//! what is in flight: by the time of a restore it has been committed or given up, and nobody here knows which.
 
 use crate::backend::{Redb, Scan};
+use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
+use crate::history::position;
 use crate::rows::{
-    CATALOG_FORMAT, CandidateRow, EndedPutRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow,
+    CandidateRow, DoubtRow, HoldersRow, EndedPutRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow,
     TABLES,
 };
-use crate::table::{Change, Key, Read, Row, malformed};
-use crate::{Catalog, meta};
+use crate::table::{Change, Key, Read, Row, Snapshot, malformed};
+use crate::{Catalog, meta, renewed};
 use disk::Disk;
-use model::{BlockCopy, BlockFacts};
+use model::{BlockCopy, BlockFacts, Position};
 use std::sync::Arc;
 
-const MAGIC: &[u8; 8] = b"STRPLCAT";
-const VERSION: u32 = 3;
-const END: u8 = 0xff;
-const HASH_BYTES: usize = 32;
-const HEAD_BYTES: usize = MAGIC.len() + 4;
+/// A kind of stream.
+pub(crate) struct Kind {
+    magic: &'static [u8; 8],
+    version: u32,
+}
+
+const BACKUP: Kind = Kind { magic: b"STRPLCAT", version: 4 };
+
+/// The version before had [`HistoryRow`](crate::rows::HistoryRow) for [`PositionRow`](crate::rows::PositionRow).
+const BACKUP_3: Kind = Kind { version: 3, ..BACKUP };
+
+pub(crate) const SNAPSHOT: Kind = Kind { magic: b"STRPLSNP", version: 1 };
+
+pub(crate) const END: u8 = 0xff;
+pub(crate) const HASH_BYTES: usize = 32;
+pub(crate) const HEAD_BYTES: usize = 8 + 4;
+
+impl Kind {
+    pub(crate) fn head(&self) -> Vec<u8> {
+        [self.magic.as_slice(), &self.version.to_le_bytes()].concat()
+    }
+}
 
 /// A restored catalog begins its terms so far above the backup's: what was written after the backup is not to be taken for
 /// new. More starts of a coordinator than this between a backup and the loss of its catalog do not happen.
 const TERM_LEAP: u64 = 1 << 12;
 
 impl Catalog {
-    /// Streams a snapshot in pieces of about `piece_bytes`; `send` says whether anyone still listens.
+    /// Streams a backup in pieces of about `piece_bytes`; `send` says whether anyone still listens.
     pub fn backup(&self, piece_bytes: usize, mut send: impl FnMut(Vec<u8>) -> bool) -> Result<()> {
+        self.view(|txn| stream(txn, &BACKUP, &is_of_a_backup, piece_bytes, &mut send))
+    }
+
+    /// Streams a snapshot in the same way, after `begin` was told how far the catalog has come with it.
+    pub fn snapshot(
+        &self,
+        piece_bytes: usize,
+        begin: impl FnOnce(Position) -> bool,
+        mut send: impl FnMut(Vec<u8>) -> bool,
+    ) -> Result<()> {
         self.view(|txn| {
-            let mut hash = blake3::Hasher::new();
-            let mut piece = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
-            let mut listening = true;
-            for (index, table) in TABLES.into_iter().enumerate() {
-                txn.raw_scan(table, &[], &mut |key, value| {
-                    if is_in_flight(txn, table, key)? {
-                        return Ok(Scan::Next);
-                    }
-                    piece.push(index as u8);
-                    piece.extend((key.len() as u32).to_le_bytes());
-                    piece.extend((value.len() as u32).to_le_bytes());
-                    piece.extend(key);
-                    piece.extend(value);
-                    if piece.len() >= piece_bytes {
-                        hash.update(&piece);
-                        listening = send(std::mem::take(&mut piece));
-                    }
-                    Ok(if listening { Scan::Next } else { Scan::Stop })
-                })?;
-            }
-            piece.push(END);
-            hash.update(&piece);
-            piece.extend(hash.finalize().as_bytes());
-            if listening {
-                send(piece);
+            if begin(position(txn)?) {
+                stream(txn, &SNAPSHOT, &|_, _, _| Ok(true), piece_bytes, &mut send)?;
             }
             Ok(())
         })
     }
+}
+
+/// Whether a row is part of a stream.
+type Takes<'a> = dyn Fn(&Snapshot<'_>, &str, &[u8]) -> Result<bool> + 'a;
+
+fn stream(
+    txn: &Snapshot<'_>,
+    kind: &Kind,
+    takes: &Takes<'_>,
+    piece_bytes: usize,
+    send: &mut dyn FnMut(Vec<u8>) -> bool,
+) -> Result<()> {
+    let mut hash = blake3::Hasher::new();
+    let mut piece = kind.head();
+    let mut listening = true;
+    for table in TABLES {
+        txn.raw_scan(table, &[], &mut |key, value| {
+            if !takes(txn, table, key)? {
+                return Ok(Scan::Next);
+            }
+            Entry { table, key, value: Some(value) }.push_to(&mut piece);
+            if piece.len() >= piece_bytes {
+                hash.update(&piece);
+                listening = send(std::mem::take(&mut piece));
+            }
+            Ok(if listening { Scan::Next } else { Scan::Stop })
+        })?;
+        if !listening {
+            return Ok(());
+        }
+    }
+    piece.push(END);
+    hash.update(&piece);
+    piece.extend(hash.finalize().as_bytes());
+    send(piece);
+    Ok(())
 }
 
 /// Makes a catalog from a backup, on a disk that has none yet (or an empty one).
@@ -74,12 +116,14 @@ impl Catalog {
 /// [`CatalogError::Exists`] if the disk's catalog is in use by a cluster.
 pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
     let entries = parse(backup)?;
-    let catalog = Catalog { backend: Box::new(Redb::open(disk)?) };
+    let catalog = Catalog::of(Box::new(Redb::open(disk)?));
     let restored = catalog.change(|txn| {
         if txn.get::<MetaRow>(&MetaKey)?.is_some_and(|meta| !meta.unnamed) {
             return Err(CatalogError::Exists);
         }
-        entries.iter().try_for_each(|&(table, key, value)| txn.raw_put(table, key, value))?;
+        for Entry { table, key, value } in &entries {
+            txn.raw_put(table, key, value.unwrap_or_default())?;
+        }
         leap(txn)
     });
     catalog.close();
@@ -88,10 +132,8 @@ pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
 
 /// Checks the restored rows by reading them, and ends their term: from here on this is another history.
 fn leap(txn: &Change) -> Result<()> {
+    renewed(txn)?;
     let mut row = meta(txn)?;
-    if row.format != CATALOG_FORMAT {
-        return Err(CatalogError::Format { found: row.format, known: CATALOG_FORMAT });
-    }
     row.unnamed = false;
     txn.put::<MetaRow>(&MetaKey, &row)?;
     for (block, row) in txn.all::<BlockFacts>(&[])? {
@@ -100,23 +142,21 @@ fn leap(txn: &Change) -> Result<()> {
     txn.leap(TERM_LEAP)
 }
 
-/// Whether a row tells of something that has begun and not ended. A candidate of a block that is still there is among it: what
-/// it gave way to may be gone by the time of a restore.
-fn is_in_flight(txn: &impl Read, table: &str, key: &[u8]) -> Result<bool> {
+/// Whether a row is part of a backup: it tells of nothing that has begun and not ended, and of nobody who keeps records. A
+/// candidate of a block that is still there is left out too: what it gave way to may be gone by the time of a restore.
+fn is_of_a_backup(txn: &Snapshot<'_>, table: &str, key: &[u8]) -> Result<bool> {
     Ok(match table {
         PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | IntentRow::TABLE | EndedPutRow::TABLE => {
-            true
+            false
         }
+        HoldersRow::TABLE | DoubtRow::TABLE => false,
         CandidateRow::TABLE => match BlockCopy::from_bytes(key) {
-            Some(copy) => txn.get::<BlockFacts>(&copy.block)?.is_some(),
+            Some(copy) => txn.get::<BlockFacts>(&copy.block)?.is_none(),
             None => return Err(malformed(CandidateRow::TABLE, key, "the key is none")),
         },
-        _ => false,
+        _ => true,
     })
 }
-
-/// A table's name, a key and a value.
-type Entry<'a> = (&'static str, &'a [u8], &'a [u8]);
 
 fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
     let Some((body, hash)) = backup.split_last_chunk::<HASH_BYTES>() else {
@@ -125,7 +165,7 @@ fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
     let Some((head, mut rest)) = body.split_at_checked(HEAD_BYTES) else {
         return Err(damaged(0, "too short"));
     };
-    if head[..MAGIC.len()] != *MAGIC || head[MAGIC.len()..] != VERSION.to_le_bytes() {
+    if ![BACKUP.head(), BACKUP_3.head()].contains(&head.to_vec()) {
         return Err(damaged(0, "no backup of a catalog, or of another version"));
     }
     if blake3::hash(body).as_bytes() != hash {
@@ -137,19 +177,14 @@ fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
         if rest == [END] {
             return Ok(entries);
         }
-        let (entry, after) = split_entry(rest).ok_or_else(|| damaged(at, "an entry that is none"))?;
-        entries.push(entry);
-        rest = after;
+        match split(rest) {
+            Split::Entry(entry @ Entry { value: Some(_), .. }, after) => {
+                entries.push(entry);
+                rest = after;
+            }
+            _ => return Err(damaged(at, "an entry that is none")),
+        }
     }
-}
-
-fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
-    let (&table, rest) = bytes.split_first()?;
-    let (key_bytes, rest) = rest.split_first_chunk::<4>()?;
-    let (value_bytes, rest) = rest.split_first_chunk::<4>()?;
-    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*key_bytes) as usize)?;
-    let (value, rest) = rest.split_at_checked(u32::from_le_bytes(*value_bytes) as usize)?;
-    Some(((TABLES.get(usize::from(table))?, key, value), rest))
 }
 
 fn damaged(at: usize, why: &str) -> CatalogError {

@@ -3,10 +3,11 @@
 
 use crate::Catalog;
 use crate::error::{CatalogError, Result};
-use crate::rows::{HistoryRow, MetaKey, MetaRow, TermRow};
+use crate::record::Record;
+use crate::rows::{HistoryRow, MetaKey, MetaRow, PositionRow, TermRow};
 use crate::table::{Change, Read};
 use crate::{meta, put};
-use model::{Stamp, Term};
+use model::{Position, RecordHead, Stamp, Term};
 
 impl Catalog {
     /// Begins a new term, above all that this catalog has seen and above `heard`, which may come from elsewhere. `word` is
@@ -17,19 +18,18 @@ impl Catalog {
     /// [`CatalogError::Invalid`] after 2^24 terms.
     pub fn begin_term(&self, word: u64, heard: u64) -> Result<Term> {
         self.change(|txn| {
-            let last = history(txn)?;
-            if last.term.number > 0 {
-                let HistoryRow { term: Term { number, word }, change } = last;
-                txn.put(&number, &TermRow { word, changes: change })?;
+            let Position { stamp: Stamp { term: last, change }, hash } = position(txn)?;
+            if last.number > 0 {
+                txn.put(&last.number, &TermRow { word: last.word, changes: change })?;
             }
-            let number = last.term.number.max(heard).saturating_add(1);
+            let number = last.number.max(heard).saturating_add(1);
             if number > MAX_TERM {
                 return Err(CatalogError::Invalid(format!(
                     "{number} terms: a catalog has at most {MAX_TERM}"
                 )));
             }
             let term = Term { number, word };
-            txn.put(&MetaKey, &HistoryRow { term, change: 0 })?;
+            txn.put(&MetaKey, &PositionRow { stamp: Stamp { term, change: 0 }, hash })?;
             let meta = meta(txn)?;
             txn.put(&MetaKey, &MetaRow { next_version: meta.next_version.max(first_of(number)), ..meta })?;
             Ok(term)
@@ -38,7 +38,7 @@ impl Catalog {
 
     /// The last change.
     pub fn last_change(&self) -> Result<Stamp> {
-        self.view(|txn| Ok(history(txn)?.stamp()))
+        self.view(|txn| Ok(position(txn)?.stamp))
     }
 
     /// Whether a change with that stamp was made here, or in a life of this catalog before: what it wrote is known, or was
@@ -59,19 +59,14 @@ pub(crate) fn first_of(term: u64) -> u64 {
     (term.saturating_sub(1) << TERM_BITS) + put::FIRST_GENERATION
 }
 
-impl HistoryRow {
-    fn stamp(&self) -> Stamp {
-        Stamp { term: self.term, change: self.change }
-    }
-}
-
-fn history(txn: &impl Read) -> Result<HistoryRow> {
-    Ok(txn.get::<HistoryRow>(&MetaKey)?.unwrap_or_default())
+pub(crate) fn position(txn: &impl Read) -> Result<Position> {
+    let PositionRow { stamp, hash } = txn.get::<PositionRow>(&MetaKey)?.unwrap_or_default();
+    Ok(Position { stamp, hash })
 }
 
 pub(crate) fn remembers(txn: &impl Read, stamp: Stamp) -> Result<bool> {
     let Stamp { term, change } = stamp;
-    let now = history(txn)?;
+    let now = position(txn)?.stamp;
     if term == now.term {
         return Ok(term.number > 0 && change <= now.change);
     }
@@ -83,27 +78,38 @@ impl Change<'_> {
     /// Ends the present term, and leaves so many numbers unused. Births of before are remembered no more: what was in flight
     /// then may have been committed since, and a copy of it would pass for one that was let go.
     pub(crate) fn leap(&self, terms: u64) -> Result<()> {
-        let HistoryRow { term: Term { number, .. }, .. } = history(self)?;
+        let number = position(self)?.stamp.term.number;
         for (number, _) in self.all::<TermRow>(&[])? {
             self.remove::<TermRow>(&number)?;
         }
-        self.put(&MetaKey, &HistoryRow { term: Term { number: number + terms, word: 0 }, change: 0 })
+        let stamp = Stamp { term: Term { number: number + terms, word: 0 }, change: 0 };
+        self.put(&MetaKey, &PositionRow { stamp, hash: [0; 32] })
     }
 
     /// The stamp of this change.
     pub(crate) fn stamp(&self) -> Result<Stamp> {
-        let HistoryRow { term, change } = history(self)?;
+        let Stamp { term, change } = position(self)?.stamp;
         Ok(Stamp { term, change: change + 1 })
     }
 
-    /// Counts this change: the last thing that it does.
-    pub(crate) fn count_itself(&self) -> Result<()> {
-        let Stamp { term, change } = self.stamp()?;
-        self.put(&MetaKey, &HistoryRow { term, change })
+    /// Counts this change, and makes its record: the last thing that it does.
+    pub(crate) fn count_itself(&self) -> Result<Record> {
+        let head = RecordHead { stamp: self.stamp()?, before: position(self)?.hash };
+        let record = Record::new(head, &self.journal());
+        let Position { stamp, hash } = record.at;
+        self.put(&MetaKey, &PositionRow { stamp, hash })?;
+        Ok(record)
+    }
+
+    /// A catalog that kept no records goes on where it was; its first record follows none.
+    pub(crate) fn begin_records(&self) -> Result<()> {
+        let HistoryRow { term, change } = self.get::<HistoryRow>(&MetaKey)?.unwrap_or_default();
+        self.remove::<HistoryRow>(&MetaKey)?;
+        self.put(&MetaKey, &PositionRow { stamp: Stamp { term, change }, hash: [0; 32] })
     }
 
     /// The generation of a copy that comes after `last`.
     pub(crate) fn next_generation(&self, last: u64) -> Result<u64> {
-        Ok((last + 1).max(first_of(history(self)?.term.number)))
+        Ok((last + 1).max(first_of(position(self)?.stamp.term.number)))
     }
 }

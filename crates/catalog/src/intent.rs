@@ -12,7 +12,8 @@ use crate::Catalog;
 use crate::blocks::{holders, writers};
 use crate::error::{CatalogError, Result};
 use crate::put::FIRST_GENERATION;
-use crate::rows::{IntentRow, MetaKey, NewStripe, Purpose, SafeModeRow};
+use crate::rows::{IntentRow, NewStripe, Purpose};
+use crate::safe_mode::safe_mode;
 use crate::table::{Change, Read};
 use model::{
     BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripePlace, Sums,
@@ -165,7 +166,7 @@ impl Intent {
 /// Nothing is archived while the history may be broken.
 fn check_history(txn: &impl Read, purpose: &Purpose) -> Result<()> {
     match purpose {
-        Purpose::Encode(_) if txn.get::<SafeModeRow>(&MetaKey)?.is_some() => Err(CatalogError::SafeMode),
+        Purpose::Encode(_) if safe_mode(txn)?.is_some() => Err(CatalogError::SafeMode),
         _ => Ok(()),
     }
 }

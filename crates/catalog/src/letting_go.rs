@@ -1,7 +1,7 @@
 //! Whether a copy may go: one pure function of all that the decision rests on (HEALING.md, "Letting go").
 //!
 //! ```text
-//!   nothing stands against it   no broken history, its grace is over, no plan names it, its node's list was compared
+//!   nothing stands against it   no broken history, its reason kept by two nodes, its grace is over, no plan names it, its node's list was compared
 //!   and one of
 //!     word        its block is gone, and the copy was ours to let go
 //!     replicated  besides it as many others as are wanted were seen by their nodes a moment ago
@@ -25,6 +25,9 @@ pub struct Sight {
     pub attested: BTreeSet<BlockCopy>,
     /// The history may be broken: nothing goes.
     pub is_halted: bool,
+    /// What made the copies superfluous is on enough of the nodes that keep the catalog's records: a catalog that is lost
+    /// comes back with it.
+    pub is_kept: bool,
     /// By the cluster's clock.
     pub now_ms: u64,
     /// How long a candidate is kept.
@@ -51,6 +54,8 @@ pub struct Case<'a> {
 pub enum Wait {
     /// Nothing goes while the history may be broken.
     Halted,
+    /// Its reason is not yet on enough of the nodes that keep the catalog's records.
+    NotKept,
     /// It is no candidate: nothing that the catalog did made it superfluous.
     NoReason,
     /// Somebody with an older plan may still read it.
@@ -71,6 +76,7 @@ pub enum Wait {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Conditions {
     pub not_halted: bool,
+    pub kept: bool,
     pub reason: bool,
     pub grace: bool,
     pub not_planned: bool,
@@ -83,6 +89,7 @@ pub(crate) struct Conditions {
 impl Conditions {
     pub(crate) const ALL: Conditions = Conditions {
         not_halted: true,
+        kept: true,
         reason: true,
         grace: true,
         not_planned: true,
@@ -105,6 +112,7 @@ pub(crate) fn decide(case: &Case<'_>, sight: &Sight, on: Conditions) -> Result<(
     let copy = case.copy;
     let unless = |applies: bool, holds: bool, wait: Wait| if applies && !holds { Err(wait) } else { Ok(()) };
     unless(on.not_halted, !sight.is_halted, Wait::Halted)?;
+    unless(on.kept, sight.is_kept, Wait::NotKept)?;
     unless(on.reason, case.since_ms.is_some(), Wait::NoReason)?;
     let waited_ms = sight.now_ms.saturating_sub(case.since_ms.unwrap_or(0));
     unless(on.grace, waited_ms >= sight.grace_ms, Wait::Grace)?;
@@ -146,6 +154,7 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Wait::Halted => "the catalog's history may be broken: nothing is deleted",
+            Wait::NotKept => "what made them superfluous is not yet on two nodes that keep the catalog's records",
             Wait::NoReason => "nothing made them superfluous",
             Wait::Grace => "somebody may still read them",
             Wait::Planned => "a plan is out that writes them",

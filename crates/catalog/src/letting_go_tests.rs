@@ -46,6 +46,7 @@ fn surplus() -> Scene {
             compared: (1..=5).map(NodeId).collect(),
             attested: others.into(),
             is_halted: false,
+            is_kept: true,
             now_ms: NOW_MS,
             grace_ms: GRACE_MS,
         },
@@ -130,6 +131,9 @@ fn of_the_cluster() -> Vec<Trial> {
     // The catalog was set back: it forgot a block that was acknowledged since.
     let sight = Sight { is_halted: true, ..surplus().sight };
     let halted = Scene { block: None, sight, there: alone.clone(), ..surplus() };
+    // The coordinator's disk is lost, and who kept its records brings back the block that was deleted.
+    let sight = Sight { is_kept: false, ..surplus().sight };
+    let not_kept = Scene { block: None, sight, there: alone.clone(), ..surplus() };
     // Its node is away and obeys when it is back: by then the others are gone.
     let sight = Sight { compared: [1, 2, 3].map(NodeId).into(), ..surplus().sight };
     let away = Scene { sight, there: alone.clone(), ..surplus() };
@@ -138,6 +142,7 @@ fn of_the_cluster() -> Vec<Trial> {
     let members = Scene { sight: unseen(), there: alone, ..archived() };
     vec![
         ("not_halted", Conditions { not_halted: false, ..ALL }, Wait::Halted, halted),
+        ("kept", Conditions { kept: false, ..ALL }, Wait::NotKept, not_kept),
         ("compared", Conditions { compared: false, ..ALL }, Wait::NotCompared, away),
         ("replicas", Conditions { replicas: false, ..ALL }, Wait::Replicas, replicas),
         ("members", Conditions { members: false, ..ALL }, Wait::Members, members),

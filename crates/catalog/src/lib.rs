@@ -23,13 +23,16 @@ mod backup;
 mod blocks;
 mod candidates;
 mod delete;
+mod entry;
 mod error;
 mod flaws;
 mod form;
 #[cfg(test)]
 mod format_tests;
 mod history;
+mod holders;
 pub mod incarnation;
+mod incoming;
 mod intent;
 mod inventory;
 mod jobs;
@@ -39,6 +42,7 @@ mod letting_go_tests;
 mod nodes;
 mod put;
 mod rebuild;
+mod record;
 mod renewal;
 pub mod rows;
 mod safe_mode;
@@ -46,33 +50,44 @@ mod settings;
 #[cfg(test)]
 mod states_tests;
 mod status;
+pub mod succession;
 mod table;
 mod time;
 
 pub use backup::restore;
 pub use candidates::{Orders, Waiting};
 pub use error::{CatalogError, Result};
+pub use incoming::Incoming;
 pub use intent::{Intent, Staged};
 pub use inventory::Reconciled;
 pub use letting_go::{Sight, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
 pub use rebuild::{FoundBlock, Rebuilt};
+pub use record::Record;
 pub use renewal::{CommittedPut, PutEnd};
 pub use rows::{CandidateRow, NewStripe, Purpose};
+pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
 pub use status::Counts;
 
 use backend::{Backend, Redb};
 use disk::Disk;
 use model::ClusterId;
-use rows::{CATALOG_FORMAT, MetaKey, MetaRow};
-use std::sync::Arc;
+use record::Tail;
+use rows::{CATALOG_FORMAT, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use table::{Change, Read, Snapshot};
 
 /// The open catalog. Calls block.
 #[derive(Debug)]
 pub struct Catalog {
     backend: Box<dyn Backend>,
+    /// The latest records. Locked while a change is made, so that they come here in their order; changes wait for each other
+    /// anyway.
+    tail: Mutex<Tail>,
+    /// How many changes this process has made.
+    changes: AtomicU64,
 }
 
 impl Catalog {
@@ -86,13 +101,16 @@ impl Catalog {
 
     /// The same over any back end.
     pub fn over(backend: Box<dyn Backend>, new: ClusterId) -> Result<Catalog> {
-        let catalog = Catalog { backend };
+        let catalog = Catalog::of(backend);
         catalog.change(|txn| match txn.get::<MetaRow>(&MetaKey)? {
             None => txn.put(&MetaKey, &MetaRow::new(new)),
-            Some(meta) if meta.format == CATALOG_FORMAT => Ok(()),
-            Some(meta) => Err(CatalogError::Format { found: meta.format, known: CATALOG_FORMAT }),
+            Some(_) => renewed(txn),
         })?;
         Ok(catalog)
+    }
+
+    fn of(backend: Box<dyn Backend>) -> Catalog {
+        Catalog { backend, tail: Mutex::default(), changes: AtomicU64::new(0) }
     }
 
     /// Waits for running calls, closes the file and gives up its lock. Later calls fail.
@@ -100,13 +118,24 @@ impl Catalog {
         self.backend.close();
     }
 
+    /// How many changes this process has made of it: whoever waits for one looks here.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
     fn change<T>(&self, change: impl Fn(&Change) -> Result<T>) -> Result<T> {
-        let mut result = None;
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut result, mut record) = (None, None);
         self.backend.change(&mut |txn| {
             let txn = Change::new(txn);
             result = Some(change(&txn)?);
-            if txn.has_written() { txn.count_itself() } else { Ok(()) }
+            record = if txn.has_written() { Some(txn.count_itself()?) } else { None };
+            Ok(())
         })?;
+        if let Some(record) = record {
+            tail.push(record);
+            self.changes.fetch_add(1, Ordering::Release);
+        }
         result.ok_or_else(|| CatalogError::Bug("a back end ran no change".to_owned()))
     }
 
@@ -130,6 +159,19 @@ impl Catalog {
 impl MetaRow {
     fn new(cluster: ClusterId) -> MetaRow {
         MetaRow { format: CATALOG_FORMAT, cluster, unnamed: true, next_version: 1, next_job: 1 }
+    }
+}
+
+/// Makes a catalog of the version before one of this version; refuses others.
+fn renewed(txn: &Change) -> Result<()> {
+    let meta = meta(txn)?;
+    match meta.format {
+        CATALOG_FORMAT => Ok(()),
+        FORMAT_WITHOUT_RECORDS => {
+            txn.begin_records()?;
+            txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
+        }
+        found => Err(CatalogError::Format { found, known: CATALOG_FORMAT }),
     }
 }
 

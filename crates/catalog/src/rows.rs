@@ -25,10 +25,13 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 /// Version of the whole catalog: which tables there are and what they mean.
-pub(crate) const CATALOG_FORMAT: u32 = 3;
+pub(crate) const CATALOG_FORMAT: u32 = 4;
+
+/// The version before: it kept no records, and is made one of this version when it is opened.
+pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 23] = [
+pub(crate) const TABLES: [&str; 26] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -52,6 +55,9 @@ pub(crate) const TABLES: [&str; 23] = [
     NodeTaskRow::TABLE,
     ClockRow::TABLE,
     EndedPutRow::TABLE,
+    PositionRow::TABLE,
+    HoldersRow::TABLE,
+    DoubtRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -197,7 +203,47 @@ pub struct LinksRow {
     pub down: Option<Vec<Option<f64>>>,
 }
 
-/// The present term, and how many changes it has seen: one row.
+/// How far the catalog has come: one row, which every change writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct PositionRow {
+    #[serde(with = "form")]
+    pub stamp: Stamp,
+    /// Of the last record.
+    pub hash: [u8; 32],
+}
+
+/// The nodes that keep the catalog's records: one row.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HoldersRow {
+    /// Each has a snapshot, and was sent what came since.
+    #[serde(with = "form")]
+    pub nodes: Vec<NodeId>,
+}
+
+/// Nobody has heard of a change that is not known here, but too few were asked to know: one row, as long as that is so.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DoubtRow {
+    /// Since when.
+    pub since_ms: u64,
+    /// Why.
+    pub why: Doubt,
+}
+
+/// What makes a history doubtful.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Doubt {
+    /// Of the nodes that keep the records so few have answered since the start.
+    FewHolders {
+        /// They say that nothing is missing here.
+        answered: u32,
+        /// So many must.
+        wanted: u32,
+    },
+    /// It was made of what nodes say of their copies, or of a backup.
+    Made,
+}
+
+/// In catalogs that kept no records, what [`PositionRow`] is now: one row.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct HistoryRow {
     #[serde(with = "form")]
@@ -274,11 +320,15 @@ tables! {
     NodeTaskRow, "node-tasks", NodeTaskKey;
     ClockRow, "clock", MetaKey;
     EndedPutRow, "ended-puts", PutId;
+    PositionRow, "position", MetaKey;
+    HoldersRow, "holders", MetaKey;
+    DoubtRow, "doubt", MetaKey;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
+    PositionRow HoldersRow DoubtRow
 }
 
 impl Key for MetaKey {

@@ -1,14 +1,23 @@
 //! Safe mode: while the history may be broken, nothing is let go (HEALING.md, "Broken history").
 //!
 //! A catalog that was set back does not know it. A node that obeyed a later change, or another life of a coordinator, does,
-//! and says so when it registers.
+//! and says so when it registers. And while too few of those that keep the records have answered, nobody can say.
 
 use crate::Catalog;
 use crate::error::Result;
 use crate::history::remembers;
-use crate::rows::{MetaKey, SafeModeRow};
+use crate::rows::{Doubt, DoubtRow, MetaKey, PutRow, SafeModeRow};
 use crate::table::Read;
-use model::{NodeId, Stamp};
+use model::{NodeId, PutId, Stamp};
+
+/// Why nothing is let go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SafeMode {
+    /// A node has heard of a change that is not known here.
+    Heard(SafeModeRow),
+    /// Nobody has, but it is not known that nobody could.
+    Doubt(DoubtRow),
+}
 
 impl Catalog {
     /// A node has heard of this change. Enters safe mode if nothing is known of it here. Whether it did, or was in it.
@@ -24,13 +33,57 @@ impl Catalog {
         })
     }
 
-    /// Why nothing is let go; `None`: the history is whole as far as is known.
-    pub fn safe_mode(&self) -> Result<Option<SafeModeRow>> {
-        self.view(|txn| txn.get::<SafeModeRow>(&MetaKey))
+    /// Enters safe mode for this reason, or notes how it has changed.
+    pub fn doubt(&self, why: Doubt, now_ms: u64) -> Result<()> {
+        let is_so = |row: Option<DoubtRow>| row.is_some_and(|row| row.why == why);
+        if is_so(self.view(|txn| txn.get::<DoubtRow>(&MetaKey))?) {
+            return Ok(());
+        }
+        self.change(|txn| {
+            let since_ms = txn.get::<DoubtRow>(&MetaKey)?.map_or(now_ms, |row| row.since_ms);
+            txn.put(&MetaKey, &DoubtRow { since_ms, why })
+        })
     }
 
-    /// The history is taken as it is.
-    pub fn end_safe_mode(&self) -> Result<bool> {
-        self.change(|txn| txn.remove::<SafeModeRow>(&MetaKey))
+    /// Enough of those that keep the records have answered, and nothing is missing here. Whether that ended a doubt.
+    pub fn doubt_no_more(&self) -> Result<bool> {
+        let is_of_holders = |row: &DoubtRow| matches!(row.why, Doubt::FewHolders { .. });
+        // Nearly always there is none: then nothing is written.
+        if !self.view(|txn| txn.get::<DoubtRow>(&MetaKey))?.as_ref().is_some_and(is_of_holders) {
+            return Ok(false);
+        }
+        self.change(|txn| match txn.get::<DoubtRow>(&MetaKey)?.as_ref().is_some_and(is_of_holders) {
+            true => txn.remove::<DoubtRow>(&MetaKey),
+            false => Ok(false),
+        })
     }
+
+    /// Why nothing is let go; `None`: the history is whole as far as is known.
+    pub fn safe_mode(&self) -> Result<Option<SafeMode>> {
+        self.view(|txn| safe_mode(txn))
+    }
+
+    /// The history is taken as it is, and puts that may have been committed by a change that is lost are not waited for.
+    pub fn end_safe_mode(&self, lease_until_ms: u64) -> Result<bool> {
+        self.change(|txn| {
+            for (put, row) in unsettled(txn)? {
+                txn.put(&put, &PutRow { lease_until_ms, ..row })?;
+            }
+            let was_broken = txn.remove::<SafeModeRow>(&MetaKey)?;
+            Ok(txn.remove::<DoubtRow>(&MetaKey)? || was_broken)
+        })
+    }
+}
+
+pub(crate) fn safe_mode(txn: &impl Read) -> Result<Option<SafeMode>> {
+    if let Some(row) = txn.get::<SafeModeRow>(&MetaKey)? {
+        return Ok(Some(SafeMode::Heard(row)));
+    }
+    Ok(txn.get::<DoubtRow>(&MetaKey)?.map(SafeMode::Doubt))
+}
+
+/// Puts that were pending in a catalog that came from those that keep its records.
+pub(crate) fn unsettled(txn: &impl Read) -> Result<Vec<(PutId, PutRow)>> {
+    let puts = txn.all::<PutRow>(&[])?;
+    Ok(puts.into_iter().filter(|(_, row)| row.lease_until_ms == crate::incoming::UNSETTLED_MS).collect())
 }

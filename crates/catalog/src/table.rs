@@ -5,8 +5,10 @@
 
 use crate::backend::{Rows, RowsMut, Scan, Visit};
 use crate::error::{CatalogError, Result};
+use crate::entry::Entry;
 use crate::form::Stored;
-use std::cell::Cell;
+use crate::rows::{HistoryRow, PositionRow};
+use std::cell::{Cell, RefCell};
 
 /// A kind of row: its table, key and version.
 pub(crate) trait Row: Stored {
@@ -80,6 +82,8 @@ pub(crate) struct Change<'a> {
     rows: &'a dyn RowsMut,
     /// Whether it has written or removed a row.
     wrote: Cell<bool>,
+    /// What it put and removed, but for where the catalog is: that follows from the record.
+    journal: RefCell<Vec<u8>>,
 }
 
 impl Read for Snapshot<'_> {
@@ -96,7 +100,7 @@ impl Read for Change<'_> {
 
 impl<'a> Change<'a> {
     pub(crate) fn new(rows: &'a dyn RowsMut) -> Change<'a> {
-        Change { rows, wrote: Cell::new(false) }
+        Change { rows, wrote: Cell::new(false), journal: RefCell::default() }
     }
 
     /// Whether anything is other than before.
@@ -112,13 +116,29 @@ impl<'a> Change<'a> {
 
     pub(crate) fn raw_put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
         self.wrote.set(true);
+        self.note(Entry { table, key, value: Some(value) });
         self.rows.put(table, key, value)
+    }
+
+    fn note(&self, entry: Entry<'_>) {
+        if ![HistoryRow::TABLE, PositionRow::TABLE].contains(&entry.table) {
+            entry.push_to(&mut self.journal.borrow_mut());
+        }
+    }
+
+    /// What it did, as entries of a record.
+    pub(crate) fn journal(&self) -> Vec<u8> {
+        self.journal.take()
     }
 
     /// Whether there was such a row.
     pub(crate) fn remove<R: Row>(&self, key: &R::Key) -> Result<bool> {
-        let was_there = self.rows.remove(R::TABLE, &key.to_bytes())?;
-        self.wrote.set(self.wrote.get() || was_there);
+        let key = key.to_bytes();
+        let was_there = self.rows.remove(R::TABLE, &key)?;
+        if was_there {
+            self.wrote.set(true);
+            self.note(Entry { table: R::TABLE, key: &key, value: None });
+        }
         Ok(was_there)
     }
 }

@@ -4,7 +4,7 @@ use crate::amount::{Rate, Size};
 use crate::context::{Context, run, run_on_one_thread};
 use crate::local::{DaemonDir, Ready, folder_of, own_start};
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use disk::{Disk, RealDisk};
 use exec::Throttle;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -36,6 +36,12 @@ pub struct CoordinatorArgs {
     /// Seconds from a node's death to its recovery without being asked [default: 900]
     #[arg(long, value_name = "SECONDS")]
     recovery_grace: Option<u64>,
+    /// Found a new cluster if the folder is empty; else an empty folder waits for nodes that keep the catalog of theirs
+    #[arg(long)]
+    found: bool,
+    /// A change is acknowledged once the coordinator's own disk has it, or once two nodes keep it too [default: own]
+    #[arg(long, value_name = "WHERE")]
+    catalog_sync: Option<CatalogSync>,
     #[command(flatten)]
     #[serde(skip)]
     hasty: HastyArgs,
@@ -46,6 +52,16 @@ pub struct CoordinatorArgs {
     /// In a file only: the command line has these before its commands.
     #[arg(skip)]
     dir: Option<PathBuf>,
+}
+
+/// Where a change must be before it is acknowledged.
+#[derive(ValueEnum, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum CatalogSync {
+    /// On the coordinator's own disk: what nobody keeps yet is lost with it, a tenth of a second of changes
+    Own,
+    /// On two of the nodes that keep the catalog's records too: the loss of the coordinator's disk loses nothing
+    Holders,
 }
 
 /// Waits of a coordinator that tests shorten, so that hours of a cluster pass in seconds (docs/chaos.md).
@@ -63,6 +79,9 @@ pub struct HastyArgs {
     /// Milliseconds for which a put may be idle
     #[arg(long, value_name = "MS", hide = true)]
     put_lease_ms: Option<u64>,
+    /// Milliseconds for which a start waits for what nodes keep of the catalog
+    #[arg(long, value_name = "MS", hide = true)]
+    compare_ms: Option<u64>,
 }
 
 impl HastyArgs {
@@ -72,6 +91,7 @@ impl HastyArgs {
         set(self.dead_after_ms, &mut config.dead_after_ms);
         set(self.garbage_grace_ms, &mut config.garbage_grace_ms);
         set(self.put_lease_ms, &mut config.put_lease_ms);
+        set(self.compare_ms, &mut config.compare_ms);
     }
 }
 
@@ -129,12 +149,18 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         if let Some(seconds) = args.recovery_grace.or(file.recovery_grace) {
             config.recovery_grace_ms = seconds.saturating_mul(1_000);
         }
+        config.founds = args.found || file.found;
+        config.waits_for_holders = args.catalog_sync.or(file.catalog_sync) == Some(CatalogSync::Holders);
         args.hasty.apply(&mut config);
-        let handle = coordinator::start(config).await?;
+        let mut handle = coordinator::start(config).await?;
         announce(&dir, handle.local_addr(), None)?;
-        until_told_to_end().await?;
+        let end = tokio::select! {
+            told = until_told_to_end() => told,
+            why = handle.ended() => Err(why.into()),
+        };
         handle.shutdown().await;
-        dir.forget_ready()
+        dir.forget_ready()?;
+        end
     })
 }
 

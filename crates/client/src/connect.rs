@@ -82,7 +82,9 @@ impl Client {
         let mut tries = 1;
         loop {
             match self.call(what, call()).await {
-                Err(ClientError::Unreachable { .. } | ClientError::TimedOut { .. }) if tries < MAX_TRIES => {
+                Err(
+                    ClientError::Unreachable { .. } | ClientError::TimedOut { .. } | ClientError::NotNow(_),
+                ) if tries < MAX_TRIES => {
                     tries += 1;
                     tokio::time::sleep(TRY_PAUSE).await;
                 }

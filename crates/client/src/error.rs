@@ -39,6 +39,9 @@ pub enum ClientError {
     /// The coordinator or a node refused; the sentence is its own.
     #[error("{0}")]
     Refused(String),
+    /// The coordinator or a node cannot do it now: it starts, ends, or waits for others. The sentence is its own.
+    #[error("{0}")]
+    NotNow(String),
     /// The call was sent, no answer came in time.
     #[error("{what} was not answered within {seconds} s; look at the coordinator's log, then try again")]
     TimedOut {
@@ -113,6 +116,7 @@ impl ClientError {
             tonic::Code::Unavailable | tonic::Code::Unknown if status.source().is_some() => {
                 ClientError::Unreachable { address: address.to_owned(), reason: root_cause(status) }
             }
+            tonic::Code::Unavailable => ClientError::NotNow(message),
             tonic::Code::Unimplemented => ClientError::Protocol(message),
             _ => ClientError::Refused(message),
         }

@@ -6,8 +6,10 @@ use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
 use catalog::rows::ClockRow;
+use model::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use worker::{Step, Task, Worker};
 
 /// Idle puts are looked for this often, and more often when their lease is shorter.
@@ -21,6 +23,36 @@ pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
     loop {
         tokio::time::sleep(cluster.health.look_every()).await;
         cluster.health.look();
+    }
+}
+
+/// Ends this coordinator when a node that does not come to it any more is led by a later life of a coordinator.
+pub(crate) async fn notice_successors(
+    records: Records,
+    cluster: Arc<Cluster>,
+    ends: mpsc::Sender<CoordinatorError>,
+) {
+    let silence = cluster.dead_after();
+    loop {
+        tokio::time::sleep(silence).await;
+        let view = cluster.view();
+        let away: Vec<(NodeId, String)> = view
+            .nodes
+            .iter()
+            .filter(|(_, node)| !node.is_living)
+            .map(|(id, node)| (id, node.control_addr.clone()))
+            .collect();
+        let Ok(own) = records.run(|catalog| catalog.last_change()).await else { return };
+        for (node, addr) in away {
+            let Some(answer) = cluster.fleet.ask(node, &addr).await else { continue };
+            let is_led = answer.led_ms_ago.is_some_and(|ms| u128::from(ms) < silence.as_millis());
+            if is_led && answer.heard.term.number > own.term.number {
+                let (term, leader) = (answer.heard.term, answer.leader);
+                tracing::error!(%node, %term, leader, "another coordinator took over: this one ends");
+                let _ = ends.send(CoordinatorError::TakenOver { node, term, leader }).await;
+                return;
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::cluster::{Check, Cluster, Order, Seen};
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
+use crate::holders::Holders;
 use crate::records::Records;
 use catalog::{CatalogError, Orders, Sight, Wait};
 use model::{BlockCopy, NodeId};
@@ -37,6 +38,7 @@ const MAX_WAITING: usize = 1 << 20;
 pub(crate) struct Garbage {
     records: Records,
     cluster: Arc<Cluster>,
+    holders: Arc<Holders>,
     grace_ms: u64,
     /// Held by whoever has copies deleted, or takes one back: neither may happen between the other's look and deed.
     ordering: tokio::sync::Mutex<()>,
@@ -132,8 +134,13 @@ struct Turn {
 
 impl Garbage {
     /// Deleted after `grace_ms` at the earliest.
-    pub fn new(records: Records, cluster: Arc<Cluster>, grace_ms: u64) -> Garbage {
-        Garbage { records, cluster, grace_ms, ordering: tokio::sync::Mutex::default() }
+    pub fn new(
+        records: Records,
+        cluster: Arc<Cluster>,
+        holders: Arc<Holders>,
+        grace_ms: u64,
+    ) -> Garbage {
+        Garbage { records, cluster, holders, grace_ms, ordering: tokio::sync::Mutex::default() }
     }
 
     async fn turn(&self, skip: &Arc<BTreeSet<BlockCopy>>) -> Result<Turn> {
@@ -147,6 +154,8 @@ impl Garbage {
         if due.is_empty() {
             return Ok(Turn { deleted: 0, orders: Orders::default(), failure: None });
         }
+        // Their reasons are changes up to this one.
+        let reasons = self.records.run(|catalog| catalog.last_change()).await?;
         let asked = due.clone();
         let witnesses = self.records.run(move |catalog| catalog.witnesses(&asked)).await?;
         let attested = self.seen(&view, witnesses).await;
@@ -154,7 +163,8 @@ impl Garbage {
         let racks = view.nodes.iter().filter(|(_, node)| stays(node)).map(|(id, node)| (id, node.rack));
         let (racks, grace_ms) = (racks.collect(), self.grace_ms);
         let is_halted = self.records.run(|catalog| catalog.safe_mode()).await?.is_some();
-        let sight = Sight { racks, compared, attested, is_halted, now_ms, grace_ms };
+        let is_kept = self.holders.have_soon(reasons).await;
+        let sight = Sight { racks, compared, attested, is_halted, is_kept, now_ms, grace_ms };
         let orders = self.records.run(move |catalog| catalog.order(&due, &sight)).await?;
         let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
         let mut turn = Turn { deleted: 0, orders, failure: None };

@@ -25,6 +25,10 @@ pub const PUT_LEASE_MS: u64 = 600_000;
 /// a minute costs nothing.
 pub const CLOCK_NOTE_MS: u64 = 60_000;
 
+/// A coordinator that starts waits so long for nodes to say what they keep of its catalog. They try to register twice a
+/// second, and those that live answer within milliseconds.
+pub const COMPARE_MS: u64 = 10_000;
+
 /// Replicas of a block before it is archived.
 pub const REPLICAS: u32 = 3;
 
@@ -100,6 +104,12 @@ pub struct Config {
     pub recovery_grace_ms: u64,
     /// Milliseconds between two notes of the cluster's clock; default [`CLOCK_NOTE_MS`].
     pub clock_note_ms: u64,
+    /// Milliseconds for which a start waits for what nodes keep of the catalog; default [`COMPARE_MS`].
+    pub compare_ms: u64,
+    /// An empty folder founds a new cluster; default `true`. Else it waits for nodes that know one.
+    pub founds: bool,
+    /// Changes are acknowledged once two nodes keep them; default `false`: once the coordinator's own disk has them.
+    pub waits_for_holders: bool,
     /// Milliseconds since 1970, for what people are told; default the system's clock.
     pub wall_ms: fn() -> u64,
 }
@@ -121,6 +131,9 @@ impl Config {
             parallel: PARALLEL_REPAIRS,
             recovery_grace_ms: RECOVERY_GRACE_MS,
             clock_note_ms: CLOCK_NOTE_MS,
+            compare_ms: COMPARE_MS,
+            founds: true,
+            waits_for_holders: false,
             wall_ms: clock::wall_ms,
         }
     }

@@ -81,6 +81,38 @@ pub enum CoordinatorError {
     /// The catalog.
     #[error(transparent)]
     Catalog(CatalogError),
+    /// A change is made, and not yet where the cluster wants it to be before it is acknowledged.
+    #[error(
+        "the change is made, but not yet kept by two nodes; it stands unless the coordinator's disk is lost now: ask again"
+    )]
+    NotKept,
+    /// Another life of the coordinator leads the nodes.
+    #[error(
+        "another coordinator took over: {node} obeys its term {term}, at {leader}; this one ends, and its folder is of no use any more"
+    )]
+    TakenOver {
+        /// Who says so.
+        node: NodeId,
+        /// The term that it obeys.
+        term: model::Term,
+        /// Where that coordinator is.
+        leader: String,
+    },
+    /// Two lives of the coordinator went on from one catalog.
+    #[error(
+        "this catalog has changes up to {own} that the records which {node} keeps, up to {theirs}, do not have: another          coordinator took over from an older state; move this folder away and start with an empty one"
+    )]
+    Branched {
+        /// Who keeps the later records.
+        node: NodeId,
+        /// The last change here.
+        own: model::Stamp,
+        /// The last change there.
+        theirs: model::Stamp,
+    },
+    /// What nodes keep is compared with the catalog; nothing else is answered meanwhile.
+    #[error("{0}")]
+    Comparing(String),
     /// The disk.
     #[error(transparent)]
     Disk(#[from] disk::DiskError),
@@ -129,7 +161,8 @@ impl From<CoordinatorError> for tonic::Status {
             CodeTooWide { .. } | Conflict(_) => tonic::Status::failed_precondition(text),
             Decide(error) => tonic::Status::new(code_of_decision(&error), text),
             Paused => tonic::Status::cancelled(text),
-            ShuttingDown | Node { .. } => tonic::Status::unavailable(text),
+            ShuttingDown | Node { .. } | NotKept | Comparing(_) => tonic::Status::unavailable(text),
+            TakenOver { .. } | Branched { .. } => tonic::Status::failed_precondition(text),
             TooMany { .. } => tonic::Status::resource_exhausted(text),
             WrongParity { .. } => tonic::Status::data_loss(text),
             Flow(fault) => wire::codec::fault::status(&fault),

@@ -17,6 +17,7 @@
 
 mod attempt;
 mod audit;
+mod away;
 mod background;
 mod clock;
 mod cluster;
@@ -25,6 +26,7 @@ pub mod config;
 mod damaged;
 mod error;
 mod explain;
+mod holders;
 mod job;
 mod jobs;
 mod looks;
@@ -35,24 +37,25 @@ mod reads;
 mod records;
 mod service;
 mod settings;
+mod succession;
 
 pub use catalog::restore;
-pub use cluster::{Check, Fleet, Grpc, Order, Seen};
+pub use cluster::{Check, Fleet, Grpc, Held, Keep, Order, Part, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
 
 use attempt::{Attempts, UsualTimes};
 use audit::Audit;
+use away::Away;
 use background::PutReaper;
-use catalog::Catalog;
 use clock::Clock;
 use cluster::Cluster;
 use collector::{Collector, Garbage};
 use damaged::Damaged;
+use holders::{Holders, Keeper};
 use jobs::{DamagedRepairs, Jobs, Recoverer};
 use looks::{Looker, Looks};
 use membership::Membership;
-use model::ClusterId;
 use objects::Objects;
 use operator::Operator;
 use plan::decide::Planner;
@@ -61,9 +64,11 @@ use records::Records;
 use service::Service;
 use settings::Settings;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use succession::{Comparison, Found, Round};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tonic::transport::server::TcpIncoming;
 use worker::{Group, Tasks, Worker};
@@ -77,37 +82,119 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// A running coordinator. Dropping it without [`shutdown`](Self::shutdown) ends it at an arbitrary point, as a crash does.
 #[derive(Debug)]
 pub struct Coordinator {
+    local_addr: SocketAddr,
+    /// `None` while the catalog is compared.
+    serving: Arc<Mutex<Option<Serving>>>,
+    comparing: Option<JoinHandle<()>>,
+    /// Why it cannot go on.
+    end: mpsc::Receiver<CoordinatorError>,
+}
+
+#[derive(Debug)]
+struct Serving {
     records: Records,
     cluster: Arc<Cluster>,
     group: Arc<Group>,
-    local_addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
 }
 
-/// Opens the catalog and serves. What an earlier life left unfinished is given up or, for archivals and node recoveries,
-/// begun again.
+/// Compares the catalog with what nodes keep of it, and serves. What an earlier life left unfinished is given up or, for
+/// archivals and node recoveries, begun again.
+///
+/// If there is nobody yet to compare it with, that goes on after the return, bounded by [`Config::compare_ms`]; meanwhile
+/// every call is answered that it does.
 ///
 /// # Errors
 /// [`CoordinatorError::CatalogInUse`], [`CoordinatorError::CatalogFormat`], [`CoordinatorError::Malformed`],
-/// [`CoordinatorError::Listen`], [`CoordinatorError::Invalid`] for settings out of bounds.
+/// [`CoordinatorError::Listen`], [`CoordinatorError::Invalid`] for settings out of bounds, [`CoordinatorError::Branched`].
 pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     check(&config)?;
-    let (disk, wall_ms) = (Arc::clone(&config.disk), config.wall_ms);
+    let addr = config.listen;
+    let comparison = Comparison::new(config);
+    let first = comparison.round().await?;
+    let listen = |source| CoordinatorError::Listen { addr, source };
+    let listener = TcpListener::bind(addr).await.map_err(listen)?;
+    let local_addr = listener.local_addr().map_err(listen)?;
+    let (ends, end) = mpsc::channel(1);
+    let (serving, mut comparing) = (Arc::new(Mutex::new(None)), None);
+    match first {
+        Round::Over(found) => {
+            let served = serve(comparison.config().clone(), *found, listener, ends).await?;
+            *serving.lock().unwrap_or_else(PoisonError::into_inner) = Some(served);
+        }
+        Round::Wait(why) => {
+            tracing::info!(%local_addr, "{why}");
+            let (slot, again) = (Arc::clone(&serving), listener.into_std().map_err(listen)?);
+            comparing = Some(tokio::spawn(async move {
+                match compare(comparison, why, again, &ends).await {
+                    Ok(served) => *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(served),
+                    Err(error) => _ = ends.send(error).await,
+                }
+            }));
+        }
+    }
+    Ok(Coordinator { local_addr, serving, comparing, end })
+}
+
+/// Answers that the catalog is compared, until it is; then serves.
+async fn compare(
+    comparison: Comparison,
+    why: String,
+    listener: std::net::TcpListener,
+    ends: &mpsc::Sender<CoordinatorError>,
+) -> Result<Serving, CoordinatorError> {
+    let addr = comparison.config().listen;
+    let listen = |source| CoordinatorError::Listen { addr, source };
+    let until_then = TcpListener::from_std(listener.try_clone().map_err(listen)?).map_err(listen)?;
+    let comparison = Arc::new(comparison);
+    let away = Away::new(Arc::clone(&comparison));
+    away.say(why);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tonic::transport::Server::builder()
+        .tcp_nodelay(true)
+        .add_service(away.clone().server())
+        .serve_with_incoming_shutdown(TcpIncoming::from(until_then).with_nodelay(Some(true)), async {
+            let _ = stopped.await;
+        });
+    let mut server = tokio::spawn(serving);
+    let found = comparison.run(|why| away.say(why)).await;
+    let _ = stop.send(());
+    if tokio::time::timeout(SHUTDOWN_PATIENCE, &mut server).await.is_err() {
+        server.abort();
+    }
+    let listener = TcpListener::from_std(listener).map_err(listen)?;
+    serve(comparison.config().clone(), found?, listener, ends.clone()).await
+}
+
+/// A new term begins, and whoever calls is served from this catalog.
+async fn serve(
+    config: Config,
+    found: Found,
+    listener: TcpListener,
+    ends: mpsc::Sender<CoordinatorError>,
+) -> Result<Serving, CoordinatorError> {
+    let (wall_ms, addr) = (config.wall_ms, config.listen);
     let opened = tokio::task::spawn_blocking(move || {
-        let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
-        let term = catalog.begin_term(rand::random(), 0)?;
+        let Found { catalog, heard, holes, doubt } = found;
+        let term = catalog.begin_term(rand::random(), heard)?;
         let clock = Clock::of(&catalog, wall_ms)?;
+        for (node, stamp) in holes {
+            catalog.hear(node, stamp, clock.now_ms())?;
+        }
+        if let Some(why) = doubt {
+            catalog.doubt(why, clock.now_ms())?;
+        }
         catalog.give_up_flows(clock.now_ms())?;
         Ok::<_, CoordinatorError>((catalog, clock, term))
     });
     let (catalog, clock, term) = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
-    let addr = config.listen;
-    let listen = |source| CoordinatorError::Listen { addr, source };
-    let listener = tokio::net::TcpListener::bind(addr).await.map_err(listen)?;
-    let local_addr = listener.local_addr().map_err(listen)?;
-    let (service, records, cluster, group) = build(config, catalog, clock)?;
-
+    let records = Records::of(catalog);
+    let (service, cluster, group) = build(config, &records, clock, &ends).await?;
+    let failing = records.clone();
+    group.spawn(async move {
+        let _ = ends.send(failing.failed().await).await;
+    });
     let (stop, stopped) = oneshot::channel();
     let serving = tonic::transport::Server::builder()
         .tcp_nodelay(true)
@@ -121,27 +208,37 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
             tracing::error!(%error, "the coordinator's server failed");
         }
     });
-    tracing::info!(%local_addr, %term, "coordinator serves");
-    Ok(Coordinator { records, cluster, group, local_addr, stop: Some(stop), server })
+    tracing::info!(%addr, %term, "coordinator serves");
+    Ok(Serving { records, cluster, group, stop: Some(stop), server })
 }
 
 /// Puts the parts together, and starts what runs in the background.
-fn build(
+async fn build(
     config: Config,
-    catalog: Catalog,
+    records: &Records,
     clock: Clock,
-) -> Result<(Service, Records, Arc<Cluster>, Arc<Group>), CoordinatorError> {
+    ends: &mpsc::Sender<CoordinatorError>,
+) -> Result<(Service, Arc<Cluster>, Arc<Group>), CoordinatorError> {
     let (config, group) = (Arc::new(config), Arc::new(Group::default()));
-    let tasks = Arc::new(Tasks::after(catalog.switches()?));
-    let cluster = Arc::new(Cluster::new(Arc::clone(&config.fleet), config.dead_after_ms, clock, &catalog)?);
-    let settings = Settings::of(&catalog)?;
-    let next_audit = catalog.audit_end()?;
-    let records = Records::of(catalog);
+    let (fleet, dead_after_ms) = (Arc::clone(&config.fleet), config.dead_after_ms);
+    let read = records.decide(move |catalog| {
+        let cluster = Cluster::new(fleet, dead_after_ms, clock, catalog)?;
+        Ok((catalog.switches()?, cluster, Settings::of(catalog)?, catalog.audit_end()?))
+    });
+    let (switches, cluster, settings, next_audit) = read.await?;
+    let (tasks, cluster) = (Arc::new(Tasks::after(switches)), Arc::new(cluster));
     let settings = Arc::new(settings(records.clone()));
+    let holders =
+        Arc::new(Holders::new(records.clone(), Arc::clone(&cluster), config.waits_for_holders));
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
     let damaged = Arc::new(Damaged::new(records.clone()));
     let looks = Arc::new(Looks::new(records.clone(), Arc::clone(&cluster), Arc::clone(&damaged)));
-    let garbage = Arc::new(Garbage::new(records.clone(), Arc::clone(&cluster), config.garbage_grace_ms));
+    let garbage = Arc::new(Garbage::new(
+        records.clone(),
+        Arc::clone(&cluster),
+        Arc::clone(&holders),
+        config.garbage_grace_ms,
+    ));
     let attempts = Arc::new(Attempts {
         records: records.clone(),
         cluster: Arc::clone(&cluster),
@@ -155,6 +252,7 @@ fn build(
         Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
     let jobs = Arc::new(Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&tasks), Arc::clone(&group)));
 
+    begin(&group, &tasks, Keeper::new(Arc::clone(&holders)));
     begin(&group, &tasks, Collector::new(Arc::clone(&garbage)));
     begin(
         &group,
@@ -170,6 +268,7 @@ fn build(
     begin(&group, &tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
     group.spawn(Arc::clone(&jobs).resume());
     group.spawn(background::notice_own_pauses(Arc::clone(&cluster)));
+    group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.clone()));
     group.spawn(background::keep_time(records.clone(), Arc::clone(&cluster), config.clock_note_ms));
 
     let membership = Arc::new(Membership {
@@ -184,8 +283,8 @@ fn build(
     let parallel = config.parallel;
     let objects =
         Arc::new(Objects { records: records.clone(), cluster: Arc::clone(&cluster), planner, reads, config });
-    let service = Service { objects, membership, operator, jobs, group: Arc::clone(&group), parallel };
-    Ok((service, records, cluster, group))
+    let service = Service { objects, holders, membership, operator, jobs, group: Arc::clone(&group), parallel };
+    Ok((service, cluster, group))
 }
 
 fn begin(group: &Group, tasks: &Tasks, worker: impl Worker + 'static) {
@@ -199,8 +298,26 @@ impl Coordinator {
         self.local_addr
     }
 
+    /// Why it cannot go on: its catalog failed, or another one took over. For most, never. To be awaited once.
+    pub async fn ended(&mut self) -> CoordinatorError {
+        self.end.recv().await.unwrap_or(CoordinatorError::ShuttingDown)
+    }
+
     /// Ends all work and closes the catalog, so that another coordinator can open it. Jobs go on when one does.
     pub async fn shutdown(mut self) {
+        if let Some(comparing) = self.comparing.take() {
+            comparing.abort();
+            let _ = comparing.await;
+        }
+        let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(serving) = serving {
+            serving.shut_down().await;
+        }
+    }
+}
+
+impl Serving {
+    async fn shut_down(mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
@@ -219,6 +336,14 @@ impl Coordinator {
 }
 
 impl Drop for Coordinator {
+    fn drop(&mut self) {
+        if let Some(comparing) = &self.comparing {
+            comparing.abort();
+        }
+    }
+}
+
+impl Drop for Serving {
     fn drop(&mut self) {
         self.group.abort();
         self.server.abort();

@@ -6,8 +6,8 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::records::Records;
 use crate::settings::Settings;
-use catalog::FoundBlock;
-use catalog::rows::{SafeModeRow, ThrottleRow};
+use catalog::rows::{Doubt, SafeModeRow, ThrottleRow};
+use catalog::{FoundBlock, SafeMode};
 use model::{BlockId, Contents, Location, NodeId, Switch, note};
 use plan::decide::{DecideError, NodeFacts, Planner};
 use std::collections::BTreeSet;
@@ -45,6 +45,7 @@ pub(crate) struct Operator {
     group: Arc<Group>,
     /// Of blocks that a rebuilt catalog finds outside stripes.
     replicas: u32,
+    put_lease_ms: u64,
     wall_ms: fn() -> u64,
 }
 
@@ -61,8 +62,8 @@ impl Operator {
         task.note(|report| report.detail = "resume to use quarantined and slow nodes again".to_owned());
         let (cluster, planner) = (Arc::clone(&with.cluster), Arc::clone(&with.planner));
         let (records, usual) = (with.records.clone(), Arc::clone(&with.usual));
-        let (replicas, wall_ms) = (config.replicas, config.wall_ms);
-        Operator { records, cluster, planner, usual, settings, tasks, group, replicas, wall_ms }
+        let Config { replicas, put_lease_ms, wall_ms, .. } = *config;
+        Operator { records, cluster, planner, usual, settings, tasks, group, replicas, put_lease_ms, wall_ms }
     }
 
     /// Everything that an operator wants to know at once.
@@ -117,14 +118,15 @@ impl Operator {
             tasks: self.tasks.statuses(),
             quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
             throttle: self.settings.throttle().map(|row| throttle(&row, 0)),
-            safe_mode: broken.map_or(String::new(), |row| why_broken(&row)),
+            safe_mode: broken.map_or(String::new(), |why| why_broken(&why)),
             unknown_copies: self.cluster.health.unknown_copies(),
         })
     }
 
     /// The history is taken as it is: what became superfluous may go again.
     pub async fn end_safe_mode(&self) -> Result<()> {
-        if self.records.run(|catalog| catalog.end_safe_mode()).await? {
+        let lease_until_ms = self.cluster.clock.now_ms() + self.put_lease_ms;
+        if self.records.run(move |catalog| catalog.end_safe_mode(lease_until_ms)).await? {
             tracing::warn!("an operator takes the catalog's history as it is: copies are let go again");
         }
         Ok(())
@@ -320,9 +322,17 @@ fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
 }
 
 /// For people: why nothing is let go.
-fn why_broken(row: &SafeModeRow) -> String {
-    let SafeModeRow { node, heard, .. } = row;
-    format!(
-        "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one"
-    )
+fn why_broken(why: &SafeMode) -> String {
+    match why {
+        SafeMode::Heard(SafeModeRow { node, heard, .. }) => format!(
+            "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one"
+        ),
+        SafeMode::Doubt(row) => match row.why {
+            Doubt::FewHolders { answered, wanted } => format!(
+                "of the nodes that keep the catalog's records {answered} have answered; it is over once {wanted} say that \
+                 nothing is missing here"
+            ),
+            Doubt::Made => "no node kept the catalog: it is made of what nodes have".to_owned(),
+        },
+    }
 }

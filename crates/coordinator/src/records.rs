@@ -1,16 +1,41 @@
 //! The catalog, off the runtime's threads: its calls block.
 
 use crate::error::{CoordinatorError, Result};
-use catalog::Catalog;
+use catalog::{Catalog, CatalogError};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// An open catalog.
 #[derive(Clone, Debug)]
-pub(crate) struct Records(Arc<Catalog>);
+pub(crate) struct Records {
+    catalog: Arc<Catalog>,
+    /// Why it can be used no more: after a commit that failed nobody knows what is durable.
+    failed: watch::Sender<Option<String>>,
+}
 
 impl Records {
     pub fn of(catalog: Catalog) -> Records {
-        Records(Arc::new(catalog))
+        Records { catalog: Arc::new(catalog), failed: watch::Sender::new(None) }
+    }
+
+    /// How many changes were made since the start.
+    pub fn changes(&self) -> u64 {
+        self.catalog.changes()
+    }
+
+    /// Ends when the catalog has failed.
+    pub async fn failed(&self) -> CoordinatorError {
+        let mut failed = self.failed.subscribe();
+        let why = failed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        why.map_or(CoordinatorError::ShuttingDown, |why| CatalogError::Failed(why).into())
+    }
+
+    fn looked_at<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(CoordinatorError::Catalog(CatalogError::Failed(why))) = &result {
+            tracing::error!(why, "the catalog failed: this coordinator ends, and a new start finds what is durable");
+            self.failed.send_replace(Some(why.clone()));
+        }
+        result
     }
 
     /// Runs a call where it does not stall the runtime.
@@ -18,9 +43,7 @@ impl Records {
         &self,
         call: impl FnOnce(&Catalog) -> catalog::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let catalog = Arc::clone(&self.0);
-        let joined = tokio::task::spawn_blocking(move || call(&catalog)).await;
-        Ok(joined.map_err(|_| CoordinatorError::ShuttingDown)??)
+        self.decide(move |catalog| Ok(call(catalog)?)).await
     }
 
     /// The same for a call that also decides something, and so can fail otherwise.
@@ -28,9 +51,9 @@ impl Records {
         &self,
         call: impl FnOnce(&Catalog) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let catalog = Arc::clone(&self.0);
+        let catalog = Arc::clone(&self.catalog);
         let joined = tokio::task::spawn_blocking(move || call(&catalog)).await;
-        joined.map_err(|_| CoordinatorError::ShuttingDown)?
+        self.looked_at(joined.map_err(|_| CoordinatorError::ShuttingDown).flatten())
     }
 
     /// Waits for running calls and closes it. Later calls fail.

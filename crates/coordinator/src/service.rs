@@ -4,6 +4,7 @@ use crate::attempt::{self, Attempts, RepairOptions};
 use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
 use crate::explain;
+use crate::holders::Holders;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
 use crate::objects::Objects;
@@ -32,6 +33,7 @@ const LIST_BATCH: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Service {
     pub objects: Arc<Objects>,
+    pub holders: Arc<Holders>,
     pub membership: Arc<Membership>,
     pub operator: Operator,
     pub jobs: Arc<Jobs>,
@@ -83,7 +85,9 @@ impl Coordinator for Service {
     }
 
     async fn commit_put(&self, request: Request<proto::CommitPutRequest>) -> Answer<proto::ObjectInfo> {
-        answer(self.objects.commit_put(request.into_inner()).await)
+        let committed = self.objects.commit_put(request.into_inner()).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(committed))
     }
 
     async fn abort_put(&self, request: Request<proto::AbortPutRequest>) -> Answer<proto::Empty> {
@@ -110,6 +114,7 @@ impl Coordinator for Service {
     async fn delete(&self, request: Request<proto::LookupRequest>) -> Answer<proto::Empty> {
         let (name, now_ms) = (request.into_inner().name, self.objects.cluster.clock.now_ms());
         self.objects.records.run(move |catalog| catalog.delete(&name, now_ms)).await?;
+        self.holders.acknowledge().await?;
         answer(Ok(proto::Empty {}))
     }
 
@@ -150,6 +155,7 @@ impl Coordinator for Service {
         let node = NodeId(request.into_inner().node);
         self.jobs.none_moves(node)?;
         self.operator.set_leaving(node, false).await?;
+        self.holders.acknowledge().await?;
         answer(Ok(proto::Empty {}))
     }
 
@@ -158,11 +164,14 @@ impl Coordinator for Service {
     }
 
     async fn control_task(&self, request: Request<proto::TaskControl>) -> Answer<proto::TaskStatus> {
-        answer(self.operator.control_task(request.into_inner()).await)
+        let status = self.operator.control_task(request.into_inner()).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(status))
     }
 
     async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
         self.operator.throttle(request.into_inner()).await?;
+        self.holders.acknowledge().await?;
         answer(Ok(proto::Empty {}))
     }
 
@@ -176,9 +185,9 @@ impl Coordinator for Service {
     }
 
     async fn set_links(&self, request: Request<proto::LinkTable>) -> Answer<proto::LinkTable> {
-        answer(
-            self.operator.set_links(&request.into_inner().json).await.map(|json| proto::LinkTable { json }),
-        )
+        let json = self.operator.set_links(&request.into_inner().json).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(proto::LinkTable { json }))
     }
 
     async fn backup_catalog(&self, _: Request<proto::Empty>) -> Answer<Self::BackupCatalogStream> {

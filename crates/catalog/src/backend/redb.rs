@@ -10,9 +10,6 @@ use redb::{
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// File of the catalog on its disk.
-const CATALOG_FILE: &str = "catalog.redb";
-
 /// A database in one file.
 #[derive(Debug)]
 pub struct Redb {
@@ -21,12 +18,20 @@ pub struct Redb {
 }
 
 impl Redb {
+    /// File of the catalog on its disk.
+    pub(crate) const FILE: &str = "catalog.redb";
+
     /// Opens the file, or makes an empty one.
     ///
     /// # Errors
     /// [`CatalogError::InUse`] if another process has it, [`CatalogError::Failed`].
     pub fn open(disk: &Arc<dyn Disk>) -> Result<Redb> {
-        let database = disk::open_database(disk, Path::new(CATALOG_FILE)).map_err(|error| match error {
+        Redb::open_at(disk, Path::new(Redb::FILE))
+    }
+
+    /// The same at another name.
+    pub(crate) fn open_at(disk: &Arc<dyn Disk>, path: &Path) -> Result<Redb> {
+        let database = disk::open_database(disk, path).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => CatalogError::InUse,
             other => failed(other),
         })?;

@@ -7,7 +7,7 @@ use crate::amount::{Rate, Size};
 use crate::context::run;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use client::Client;
+use client::{Client, ClientError};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -90,6 +90,10 @@ pub fn bring_up(home: &Home, args: &UpArgs) -> Result<Running> {
         wait_ready(dir, child)?;
     }
     wait_registered(home, &coordinator, &cluster.nodes)?;
+    if !cluster.founded {
+        cluster.founded = true;
+        home.record(&cluster)?;
+    }
     if args.throttle.is_some() {
         let rate = cluster.throttle_bytes_per_s;
         run(async { Ok(Client::connect(&coordinator).await?.throttle(rate, rate).await?) })?;
@@ -144,6 +148,9 @@ fn start_coordinator(home: &Home, cluster: &Cluster, port: Option<u16>) -> Resul
     arguments.extend(["--dir".to_owned(), text_of(&dir)?]);
     if let Some(bytes) = cluster.block_bytes {
         arguments.extend(["--block-size".to_owned(), bytes.to_string()]);
+    }
+    if !cluster.founded {
+        arguments.push("--found".to_owned());
     }
     let mut child = process::spawn(&dir, &arguments, None)?;
     Ok(wait_ready(&dir, &mut child)?.control)
@@ -210,7 +217,13 @@ fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result
         let client = Client::connect(coordinator).await?;
         let deadline = Instant::now() + REGISTER_PATIENCE;
         loop {
-            let known = client.status().await?.nodes;
+            // None while it compares its catalog with what nodes keep of it.
+            let status = client.status().await;
+            let known = match &status {
+                Ok(status) => status.nodes.as_slice(),
+                Err(ClientError::NotNow(_)) if Instant::now() < deadline => &[],
+                Err(error) => return Err(error.clone().into()),
+            };
             let mut missing = None;
             for member in members {
                 let dir = home.node(member.id);

@@ -19,6 +19,14 @@ pub struct Cluster {
     /// Of each node's disk; none for what nodes keep unasked.
     #[serde(default)]
     pub reserve_bytes: Option<u64>,
+    /// All of its nodes have registered once: from then on an empty folder of the coordinator is a lost one.
+    #[serde(default = "was_founded")]
+    pub founded: bool,
+}
+
+/// Clusters of before this was recorded.
+fn was_founded() -> bool {
+    true
 }
 
 /// A node of it.
@@ -47,6 +55,7 @@ impl Cluster {
             block_bytes: None,
             throttle_bytes_per_s: 0,
             reserve_bytes: None,
+            founded: false,
         }
     }
 

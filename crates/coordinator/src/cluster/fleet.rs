@@ -2,12 +2,16 @@
 
 use crate::error::{CoordinatorError, Result};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, ClusterId, Fault, NodeId, Stamp};
+use catalog::succession::Answer;
+use model::{BlockCopy, Cause, ClusterId, Fault, NodeId, Position, Stamp};
 use plan::decide::World;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use wire::codec::plan::order;
 use wire::proto::node_client::NodeClient;
@@ -21,6 +25,12 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reading a block of the largest size at 40 MB/s.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A snapshot of a million blocks has some hundred megabytes, and is synced.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Parts of what a node keeps that wait to be written.
+const PARTS_AHEAD: usize = 16;
 
 /// A driver that says nothing for this long is lost: it reports stalls after [`flow::limits::STALL_MS`] and ends by itself
 /// after [`flow::limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
@@ -59,6 +69,41 @@ pub struct Seen {
     pub digest: Vec<u8>,
     /// The change that noted it.
     pub birth: Stamp,
+}
+
+/// What a node is to keep of the catalog.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// Whose.
+    pub cluster: ClusterId,
+    /// The last change of whoever sends it.
+    pub by: Stamp,
+    /// Of the snapshot, or what the records follow.
+    pub at: Position,
+    /// A snapshot, in place of everything that is kept; else records.
+    pub is_snapshot: bool,
+}
+
+/// What a node keeps of the catalog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Held {
+    /// How far it goes.
+    pub last: Position,
+    /// Length of the snapshot.
+    pub snapshot_bytes: u64,
+    /// Length of the records that follow it.
+    pub record_bytes: u64,
+}
+
+/// A part of what a node keeps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Bytes of a snapshot of that change follow.
+    Snapshot(Position),
+    /// Bytes of records follow.
+    Records,
+    /// Of either.
+    Piece(Vec<u8>),
 }
 
 /// What a coordinator asks of nodes: of daemons over gRPC, or of a cluster within its own process.
@@ -108,6 +153,21 @@ pub trait Fleet: Send + Sync + fmt::Debug {
 
     /// Every block that a node has, or an error: a part of the list is none.
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>>;
+
+    /// What the node at that address has heard and keeps of the catalog, if one of that number answers within a bounded time.
+    async fn ask(&self, node: NodeId, control_addr: &str) -> Option<Answer>;
+
+    /// Has a node keep a snapshot or records; returns what it keeps now, durably.
+    async fn hold(
+        &self,
+        view: &World,
+        node: NodeId,
+        keep: Keep,
+        pieces: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<Held>;
+
+    /// Everything that the node at that address keeps, part by part; an error ends it.
+    async fn held(&self, node: NodeId, control_addr: &str) -> Result<mpsc::Receiver<Result<Part>>>;
 
     /// Sets a node's limits.
     async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()>;
@@ -289,6 +349,71 @@ impl Fleet for Grpc {
                 Err(_) => return Err(failed(node, "it stopped listing its blocks")),
             }
         }
+    }
+
+    async fn ask(&self, node: NodeId, control_addr: &str) -> Option<Answer> {
+        let status = self.who_answers(node, control_addr).await?;
+        let held = status.held.and_then(|held| held.last).map(Position::from);
+        Some(Answer {
+            heard: status.heard.map(Stamp::from).unwrap_or_default(),
+            held: held.filter(|held| held.stamp.term.number > 0),
+            leader: status.coordinator,
+            led_ms_ago: status.answered_ms_ago,
+        })
+    }
+
+    async fn hold(
+        &self,
+        view: &World,
+        node: NodeId,
+        keep: Keep,
+        pieces: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<Held> {
+        use proto::records_message::Kind;
+        let Keep { cluster, by, at, is_snapshot } = keep;
+        let begin = proto::RecordsBegin {
+            cluster: cluster.to_vec(),
+            by: Some(by.into()),
+            at: Some(at.into()),
+            snapshot: is_snapshot,
+        };
+        let message = |kind| proto::RecordsMessage { kind: Some(kind) };
+        let pieces = ReceiverStream::new(pieces).map(move |bytes| message(Kind::Piece(bytes)));
+        let messages = tokio_stream::once(message(Kind::Begin(begin))).chain(pieces);
+        let mut client = self.client(view, node)?;
+        let held = answered_within(HOLD_TIMEOUT, node, client.hold_records(messages)).await?;
+        let last = held.last.map(Position::from).unwrap_or_default();
+        Ok(Held { last, snapshot_bytes: held.snapshot_bytes, record_bytes: held.record_bytes })
+    }
+
+    async fn held(&self, node: NodeId, control_addr: &str) -> Result<mpsc::Receiver<Result<Part>>> {
+        use proto::records_message::Kind;
+        let mut client = NodeClient::new(connect(node, control_addr)?)
+            .max_decoding_message_size(limits::MAX_CONTROL_BYTES);
+        let mut messages = answered(node, client.read_records(proto::Empty {})).await?;
+        let (parts, receiver) = mpsc::channel(PARTS_AHEAD);
+        tokio::spawn(async move {
+            loop {
+                let part = match tokio::time::timeout(CALL_TIMEOUT, messages.message()).await {
+                    Ok(Ok(None)) => return,
+                    Ok(Ok(Some(message))) => match message.kind {
+                        Some(Kind::Piece(bytes)) => Ok(Part::Piece(bytes)),
+                        Some(Kind::Begin(begin)) => Ok(match begin.snapshot {
+                            true => Part::Snapshot(begin.at.map(Position::from).unwrap_or_default()),
+                            false => Part::Records,
+                        }),
+                        None => Err(failed(node, "a part of no kind")),
+                    },
+                    Ok(Err(status)) => Err(failed(node, status.message())),
+                    Err(_) => Err(failed(node, "it stopped telling what it keeps")),
+                };
+                let is_over = part.is_err();
+                if parts.send(part).await.is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Ok(receiver)
     }
 
     async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()> {

@@ -1,0 +1,195 @@
+//! A catalog that comes from a node that keeps its records: the snapshot, then the records that follow it. It is made beside the
+//! one that is there, and takes its place whole, or not at all.
+
+use crate::backend::{Backend, Redb};
+use crate::backup::{END, HASH_BYTES, HEAD_BYTES, SNAPSHOT};
+use crate::entry::{Entry, Split, split};
+use crate::error::{CatalogError, Result};
+use crate::record::follow;
+use crate::rows::{CATALOG_FORMAT, MetaKey, PositionRow, PutRow};
+use crate::table::{Change, Read, Snapshot, malformed};
+use crate::{history, meta};
+use disk::{Disk, DiskError, SyncPoint};
+use model::{Position, Stamp};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where it is made.
+const FILE: &str = "catalog.redb.coming";
+
+/// What is written in one transaction.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// A record longer than this is none: that of a put of the most blocks has some 100 MB.
+const MAX_RECORD_BYTES: u64 = 256 << 20;
+
+/// A put that was pending is not given up by a lease: it may have been committed by a change that is lost.
+pub(crate) const UNSETTLED_MS: u64 = u64::MAX;
+
+/// See the module. Dropped before its end it leaves a file that the next one replaces.
+pub struct Incoming {
+    disk: Arc<dyn Disk>,
+    rows: Redb,
+    /// What came and is not yet written.
+    bytes: Vec<u8>,
+    part: Part,
+}
+
+enum Part {
+    /// A snapshot, and the hash of what was written of it.
+    Snapshot(Box<blake3::Hasher>),
+    Records(Position),
+}
+
+impl Incoming {
+    /// Begins with a snapshot.
+    ///
+    /// # Errors
+    /// [`CatalogError::Failed`], [`CatalogError::InUse`].
+    pub fn begin(disk: &Arc<dyn Disk>) -> Result<Incoming> {
+        match disk.remove(Path::new(FILE)) {
+            Ok(()) | Err(DiskError::NotFound { .. }) => {}
+            Err(error) => return Err(CatalogError::Failed(error.to_string())),
+        }
+        let rows = Redb::open_at(disk, Path::new(FILE))?;
+        let part = Part::Snapshot(Box::default());
+        Ok(Incoming { disk: Arc::clone(disk), rows, bytes: Vec::new(), part })
+    }
+
+    /// Takes bytes of the snapshot, or of the records, each behind its length (8 bytes, little-endian).
+    ///
+    /// # Errors
+    /// [`CatalogError::Malformed`] for what does not follow from what came before.
+    pub fn take(&mut self, piece: &[u8]) -> Result<()> {
+        self.bytes.extend(piece);
+        if self.bytes.len() < BATCH_BYTES {
+            return Ok(());
+        }
+        match &mut self.part {
+            Part::Snapshot(_) => self.write_rows(),
+            Part::Records(_) => self.write_records(),
+        }
+    }
+
+    /// The snapshot is complete; records follow. It must be of that position.
+    pub fn end_snapshot(&mut self, at: Position) -> Result<()> {
+        self.write_rows()?;
+        let Part::Snapshot(hash) = &mut self.part else { return Err(bad("two snapshots")) };
+        hash.update(&[END]);
+        let is_whole = self.bytes.first() == Some(&END)
+            && self.bytes.get(1..) == Some(hash.finalize().as_bytes().as_slice());
+        if !is_whole {
+            return Err(bad("it is cut off or was changed"));
+        }
+        let mut found = None;
+        self.rows.view(&mut |rows| {
+            let snapshot = Snapshot(rows);
+            found = Some((history::position(&snapshot)?, meta(&snapshot)?));
+            Ok(())
+        })?;
+        let Some((position, meta)) = found else { return Err(bad("it cannot be read")) };
+        if meta.format != CATALOG_FORMAT {
+            return Err(CatalogError::Format { found: meta.format, known: CATALOG_FORMAT });
+        }
+        if position != at {
+            return Err(bad("it is of another change than was said"));
+        }
+        self.bytes.clear();
+        self.part = Part::Records(at);
+        Ok(())
+    }
+
+    /// Whether a change is known to what came, and how far that goes.
+    pub fn remembers(&mut self, stamp: Stamp) -> Result<(bool, Stamp)> {
+        self.write_records()?;
+        let Part::Records(position) = self.part else { return Err(bad("the snapshot is cut off")) };
+        let mut found = false;
+        self.rows.view(&mut |rows| {
+            found = history::remembers(&Snapshot(rows), stamp)?;
+            Ok(())
+        })?;
+        Ok((found, position.stamp))
+    }
+
+    /// All of it came. The new catalog takes the place of the one that is there, which must be closed. Returns how far it
+    /// has come.
+    pub fn finish(mut self) -> Result<Position> {
+        self.write_records()?;
+        let Part::Records(position) = self.part else { return Err(bad("the snapshot is cut off")) };
+        if !self.bytes.is_empty() {
+            return Err(bad("a record is cut off"));
+        }
+        // No change of the history: who keeps the records has what was written, and does the same with it.
+        self.rows.change(&mut |rows| {
+            let txn = Change::new(rows);
+            for (put, row) in txn.all::<PutRow>(&[])? {
+                txn.put(&put, &PutRow { lease_until_ms: UNSETTLED_MS, ..row })?;
+            }
+            Ok(())
+        })?;
+        self.rows.close();
+        let failed = |error: DiskError| CatalogError::Failed(error.to_string());
+        self.disk.rename(Path::new(FILE), Path::new(Redb::FILE)).map_err(failed)?;
+        self.disk.sync_folder(Path::new(""), SyncPoint::CatalogFolder).map_err(failed)?;
+        Ok(position)
+    }
+
+    /// Writes the whole entries of a snapshot that are there.
+    fn write_rows(&mut self) -> Result<()> {
+        let Part::Snapshot(hash) = &mut self.part else { return Err(bad("it has ended")) };
+        let mut rest = self.bytes.as_slice();
+        if hash.count() == 0 {
+            let Some((head, after)) = rest.split_at_checked(HEAD_BYTES) else { return Ok(()) };
+            if head != SNAPSHOT.head() {
+                return Err(bad("none of a catalog, or of another version"));
+            }
+            hash.update(head);
+            rest = after;
+        }
+        let before = rest;
+        let mut entries = Vec::new();
+        while let Split::Entry(entry @ Entry { value: Some(_), .. }, after) = split(rest) {
+            entries.push(entry);
+            rest = after;
+        }
+        // Whatever else is no entry ends the snapshot, or is found not to.
+        let is_end = rest.first() == Some(&END) && rest.len() <= 1 + HASH_BYTES;
+        if !is_end && !rest.is_empty() && split(rest) != Split::CutOff {
+            return Err(bad("an entry that is none"));
+        }
+        hash.update(&before[..before.len() - rest.len()]);
+        self.rows.change(&mut |rows| entries.iter().try_for_each(|entry| entry.apply(rows)))?;
+        let left = self.bytes.len() - rest.len();
+        self.bytes.drain(..left);
+        Ok(())
+    }
+
+    /// Makes the changes of the whole records that are there.
+    fn write_records(&mut self) -> Result<()> {
+        let Part::Records(mut position) = self.part else { return Err(bad("it is cut off")) };
+        let (mut rest, mut changes) = (self.bytes.as_slice(), Vec::new());
+        while let Some((length, after)) = rest.split_first_chunk() {
+            let length = u64::from_le_bytes(*length);
+            if length > MAX_RECORD_BYTES {
+                return Err(malformed("record", &[], "it is too long"));
+            }
+            let Some((record, after)) = after.split_at_checked(length as usize) else { break };
+            let (at, entries) = follow(&position, record)?;
+            changes.extend(entries);
+            (position, rest) = (at, after);
+        }
+        let Position { stamp, hash } = position;
+        self.rows.change(&mut |rows| {
+            changes.iter().try_for_each(|entry| entry.apply(rows))?;
+            Change::new(rows).put(&MetaKey, &PositionRow { stamp, hash })
+        })?;
+        let left = self.bytes.len() - rest.len();
+        self.bytes.drain(..left);
+        self.part = Part::Records(position);
+        Ok(())
+    }
+}
+
+fn bad(why: &str) -> CatalogError {
+    malformed("snapshot", &[], why)
+}

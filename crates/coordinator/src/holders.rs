@@ -1,0 +1,368 @@
+//! Records at other nodes: three of them keep a snapshot of the catalog and every change since, so that a coordinator whose
+//! disk is lost, or was set back, goes on where it was (HEALING.md, "Terms, records, holders").
+//!
+//! ```text
+//!   catalog ── changes in groups ──▶ node, synced ─▶ how far it is ─▶ what destroys, and waited for that, may go
+//!            ╲ a snapshot: to one that is new, has fallen behind, or whose records have grown ╱
+//! ```
+
+use crate::cluster::{Cluster, Held, Keep};
+use crate::error::{CoordinatorError, Result};
+use crate::records::Records;
+use catalog::rows::{Doubt, DoubtRow};
+use catalog::succession::HOLDERS_NEEDED;
+use catalog::{Catalog, SafeMode};
+use model::{NodeId, Position, Stamp};
+use plan::decide::World;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use worker::{Step, Task, Worker};
+
+/// So many nodes keep the records, of different racks where there are so many: two may be lost with the coordinator.
+const HOLDERS: usize = 3;
+
+/// Records that are sent and synced together. Nobody waits for them, and a sync of a disk takes some milliseconds.
+const GROUP: Duration = Duration::from_millis(100);
+
+/// Where changes wait to be kept, they wait for the sync, not for company.
+const GROUP_AWAITED: Duration = Duration::from_millis(2);
+
+/// Bytes of records in one call; they are as many as there are while the last ones are synced.
+const GROUP_BYTES: usize = 4 << 20;
+
+/// Bytes of a piece of records or of a snapshot.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Pieces that wait for a slow node.
+const PIECES_AHEAD: usize = 4;
+
+/// A node begins anew when its records exceed half of its snapshot, and this: small catalogs change much for their size.
+const MIN_RECORD_BYTES: u64 = 4 << 20;
+
+/// A group is on its way for less than this, on disks and links that are well.
+const GROUP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whoever waits for a change to be kept is answered after this long in any case: the change is made, its catalog has it.
+const KEPT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who keeps the records, and how far they are.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    records: Records,
+    cluster: Arc<Cluster>,
+    /// Of each node what it said last.
+    held: Mutex<BTreeMap<NodeId, Held>>,
+    /// Changes up to this one are on enough of them.
+    kept: watch::Sender<Stamp>,
+    /// Changes are not acknowledged before they are.
+    are_awaited: bool,
+}
+
+/// A node that failed to keep them is not asked again for so long, if others can.
+const SHUN: Duration = Duration::from_secs(60);
+
+/// When nothing has changed they are looked after this often.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Sends them.
+pub(crate) struct Keeper {
+    holders: Arc<Holders>,
+    /// Nodes that failed, and when.
+    shunned: BTreeMap<NodeId, Instant>,
+    /// What was so in the last round, and when that was.
+    last: Option<(u64, BTreeSet<NodeId>, Instant)>,
+}
+
+/// What came of a round.
+struct Round {
+    holders: Vec<NodeId>,
+    failures: Vec<(NodeId, CoordinatorError)>,
+}
+
+impl Keeper {
+    pub fn new(holders: Arc<Holders>) -> Keeper {
+        Keeper { holders, shunned: BTreeMap::new(), last: None }
+    }
+}
+
+impl Holders {
+    pub fn new(records: Records, cluster: Arc<Cluster>, are_awaited: bool) -> Holders {
+        let (held, kept) = (Mutex::default(), watch::Sender::new(Stamp::default()));
+        Holders { records, cluster, held, kept, are_awaited }
+    }
+
+    /// Whether everything up to this change is on enough nodes; a group of changes that is under way is waited for.
+    pub async fn have_soon(&self, change: Stamp) -> bool {
+        let mut kept = self.kept.subscribe();
+        let waited = tokio::time::timeout(GROUP_PATIENCE, kept.wait_for(|kept| *kept >= change)).await;
+        matches!(waited, Ok(Ok(_)))
+    }
+
+    /// What was changed so far is kept by enough nodes when this returns, if the cluster is set so.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::NotKept`] after a bounded time.
+    pub async fn acknowledge(&self) -> Result<()> {
+        if !self.are_awaited {
+            return Ok(());
+        }
+        let change = self.records.run(|catalog| catalog.last_change()).await?;
+        let mut kept = self.kept.subscribe();
+        let waited = tokio::time::timeout(KEPT_PATIENCE, kept.wait_for(|kept| *kept >= change)).await;
+        match waited {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(CoordinatorError::NotKept),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings each of them up to date, and notes who they are.
+    async fn round(self: &Arc<Self>, shunned: &BTreeSet<NodeId>) -> Result<Round> {
+        let noted = self.records.run(Catalog::holders).await?;
+        let view = self.cluster.view();
+        let mut may_live = self.cluster.perhaps_living(&view);
+        if may_live.difference(shunned).count() >= HOLDERS_NEEDED {
+            may_live.retain(|node| !shunned.contains(node));
+        }
+        let chosen = choose(&view, &may_live, &noted);
+        let living = view.living();
+        let mut feeding = JoinSet::new();
+        for &node in chosen.iter().filter(|node| living.contains(node)) {
+            let (holders, view) = (Arc::clone(self), view.clone());
+            feeding.spawn(async move { (node, holders.feed(&view, node).await) });
+        }
+        let mut failures = Vec::new();
+        while let Some(Ok((node, fed))) = feeding.join_next().await {
+            match fed {
+                Ok(now) => _ = self.lock().insert(node, now),
+                Err(error) => {
+                    self.lock().remove(&node);
+                    failures.push((node, error));
+                }
+            }
+        }
+        let has_records = |node: &NodeId| noted.contains(node) || self.lock().contains_key(node);
+        let mut holders: Vec<NodeId> = chosen.into_iter().filter(has_records).collect();
+        // Those that are away keep what they have until others have it.
+        let away: Vec<NodeId> = noted.iter().copied().filter(|node| !holders.contains(node)).collect();
+        holders.extend(away.into_iter().take(HOLDERS.saturating_sub(holders.len())));
+        holders.sort();
+        // While it is in doubt whether they have something later, those that were noted are waited for.
+        if !self.is_in_doubt(&view, &noted).await? && holders != noted {
+            tracing::info!("the catalog's records are kept by {}", names(&holders));
+            let row = holders.clone();
+            self.records.run(move |catalog| catalog.set_holders(&row)).await?;
+        }
+        self.look(&view, &holders);
+        Ok(Round { holders, failures })
+    }
+
+    /// Whether too few had answered when this coordinator began, and still have. Who has nothing that is not known here agrees.
+    async fn is_in_doubt(&self, view: &World, noted: &[NodeId]) -> Result<bool> {
+        let Some(SafeMode::Doubt(DoubtRow { why: Doubt::FewHolders { wanted, .. }, .. })) =
+            self.records.run(|catalog| catalog.safe_mode()).await?
+        else {
+            return Ok(false);
+        };
+        let mut answered = 0;
+        for &node in noted.iter().filter(|node| view.node(**node).is_ok_and(|facts| facts.is_living)) {
+            let addr = &view.node(node)?.control_addr;
+            let answer = self.cluster.fleet.ask(node, addr).await;
+            if let Some(held) = answer.and_then(|answer| answer.held) {
+                let knows = move |catalog: &Catalog| catalog.remembers(held.stamp);
+                answered += u32::from(self.records.run(knows).await?);
+            }
+        }
+        let now_ms = self.cluster.clock.now_ms();
+        if answered < wanted {
+            self.records.run(move |c| c.doubt(Doubt::FewHolders { answered, wanted }, now_ms)).await?;
+            return Ok(true);
+        }
+        self.records.run(|catalog| catalog.doubt_no_more()).await?;
+        tracing::info!(answered, "nodes that keep the catalog's records have answered: nothing is missing here");
+        Ok(false)
+    }
+
+    /// How far enough of them are.
+    fn look(&self, view: &World, holders: &[NodeId]) {
+        let stays = view.nodes.iter().filter(|(_, node)| !node.is_leaving).count();
+        // Of fewer nodes than there should be holders, all that live.
+        let needed = if stays < HOLDERS { view.living().len().min(stays).max(1) } else { HOLDERS_NEEDED };
+        let held = self.lock();
+        let mut far: Vec<Stamp> =
+            holders.iter().filter_map(|node| held.get(node)).map(|held| held.last.stamp).collect();
+        far.sort_by(|a, b| b.cmp(a));
+        if let Some(&kept) = far.get(needed - 1) {
+            self.kept.send_if_modified(|last| {
+                let is_further = kept > *last;
+                *last = kept.max(*last);
+                is_further
+            });
+        }
+    }
+
+    /// Sends a node what it lacks.
+    async fn feed(&self, view: &World, node: NodeId) -> Result<Held> {
+        let known = self.lock().get(&node).copied();
+        let mut held = match known {
+            Some(held) => held,
+            None => {
+                let addr = &view.node(node)?.control_addr;
+                let answer = self.cluster.fleet.ask(node, addr).await;
+                let answer = answer.ok_or_else(|| CoordinatorError::Node {
+                    node,
+                    why: "it does not say what it keeps of the catalog".to_owned(),
+                })?;
+                match answer.held {
+                    Some(last) => {
+                        self.refuse_another_history(node, last.stamp).await?;
+                        Held { last, ..Held::default() }
+                    }
+                    None => return self.send_snapshot(view, node).await,
+                }
+            }
+        };
+        loop {
+            let from = held.last;
+            let after = self.records.run(move |catalog| catalog.records_after(&from, GROUP_BYTES)).await?;
+            let Some(records) = after else { return self.send_snapshot(view, node).await };
+            let Some(last) = records.last() else { break };
+            let at = last.at;
+            held = self.send_records(view, node, from, records).await?;
+            if held.last != at {
+                return self.send_snapshot(view, node).await;
+            }
+        }
+        if held.record_bytes > MIN_RECORD_BYTES.max(held.snapshot_bytes / 2) {
+            return self.send_snapshot(view, node).await;
+        }
+        Ok(held)
+    }
+
+    /// While the history may be broken, what a node keeps of another one is not overwritten: it may be all that is left of it.
+    async fn refuse_another_history(&self, node: NodeId, held: Stamp) -> Result<()> {
+        let is_lost = move |catalog: &Catalog| Ok(catalog.safe_mode()?.is_some() && !catalog.remembers(held)?);
+        match self.records.run(is_lost).await? {
+            true => Err(CoordinatorError::Node {
+                node,
+                why: format!("it keeps records up to change {held}, which are not of this history; they stay as they are"),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    async fn send_records(
+        &self,
+        view: &World,
+        node: NodeId,
+        after: Position,
+        records: Vec<catalog::Record>,
+    ) -> Result<Held> {
+        let keep = self.keep(after, false).await?;
+        let (pieces, receiver) = mpsc::channel(PIECES_AHEAD);
+        let send = async move {
+            let mut bytes = Vec::new();
+            for record in records {
+                bytes.extend((record.bytes.len() as u64).to_le_bytes());
+                bytes.extend(record.bytes.iter());
+            }
+            for piece in bytes.chunks(PIECE_BYTES) {
+                // A node that takes no more says why in its answer.
+                if pieces.send(piece.to_vec()).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::join!(self.cluster.fleet.hold(view, node, keep, receiver), send).0
+    }
+
+    async fn send_snapshot(&self, view: &World, node: NodeId) -> Result<Held> {
+        let (pieces, receiver) = mpsc::channel(PIECES_AHEAD);
+        let (begin, position) = tokio::sync::oneshot::channel();
+        let records = self.records.clone();
+        let sending = tokio::spawn(async move {
+            let begin = move |position| begin.send(position).is_ok();
+            let send = move |piece| pieces.blocking_send(piece).is_ok();
+            records.run(move |catalog| catalog.snapshot(PIECE_BYTES, begin, send)).await
+        });
+        let Ok(at) = position.await else {
+            sending.await.map_err(|_| CoordinatorError::ShuttingDown)??;
+            return Err(CoordinatorError::ShuttingDown);
+        };
+        let keep = self.keep(at, true).await?;
+        let held = self.cluster.fleet.hold(view, node, keep, receiver).await?;
+        tracing::info!(%node, at = %at.stamp, bytes = held.snapshot_bytes, "keeps a snapshot of the catalog");
+        if held.last == at { Ok(held) } else { self.misled(node) }
+    }
+
+    fn misled(&self, node: NodeId) -> Result<Held> {
+        Err(CoordinatorError::Node { node, why: "it keeps something else than it was sent".to_owned() })
+    }
+
+    async fn keep(&self, at: Position, is_snapshot: bool) -> Result<Keep> {
+        let (cluster, by) =
+            self.records.run(|catalog| Ok((catalog.meta()?.cluster, catalog.last_change()?))).await?;
+        Ok(Keep { cluster, by, at, is_snapshot })
+    }
+}
+
+/// Who is to keep them: of those that may live, in different racks as far as there are, rather those that do already.
+fn choose(view: &World, may_live: &BTreeSet<NodeId>, now: &[NodeId]) -> Vec<NodeId> {
+    let mut left: Vec<_> =
+        view.nodes.iter().filter(|(id, node)| may_live.contains(id) && !node.is_leaving).collect();
+    let (mut chosen, mut racks) = (Vec::new(), BTreeSet::new());
+    while chosen.len() < HOLDERS {
+        let rank = |&(_, (id, node)): &(usize, &(NodeId, &plan::decide::NodeFacts))| {
+            (racks.contains(&node.rack), !now.contains(id), *id)
+        };
+        let Some((at, _)) = left.iter().enumerate().min_by_key(rank) else { break };
+        let (id, node) = left.swap_remove(at);
+        racks.insert(node.rack);
+        chosen.push(id);
+    }
+    chosen
+}
+
+fn names(nodes: &[NodeId]) -> String {
+    nodes.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Worker for Keeper {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        "records"
+    }
+
+    fn pause(&self) -> Duration {
+        if self.holders.are_awaited { GROUP_AWAITED } else { GROUP }
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step> {
+        let now = (self.holders.records.changes(), self.holders.cluster.view().living());
+        let is_same = |(changes, living, at): &(u64, BTreeSet<NodeId>, Instant)| {
+            (*changes, living) == (now.0, &now.1) && at.elapsed() < IDLE
+        };
+        if self.last.as_ref().is_some_and(is_same) {
+            return Ok(Step::Wait(self.pause()));
+        }
+        self.shunned.retain(|_, since| since.elapsed() < SHUN);
+        let Round { holders, failures } = self.holders.round(&self.shunned.keys().copied().collect()).await?;
+        self.last = failures.is_empty().then(|| (now.0, now.1, Instant::now()));
+        task.note(|report| {
+            report.errors += failures.len() as u64;
+            report.detail = match failures.first() {
+                Some((_, error)) => error.to_string(),
+                None => format!("kept by {}", names(&holders)),
+            };
+        });
+        self.shunned.extend(failures.into_iter().map(|(node, _)| (node, Instant::now())));
+        Ok(Step::Wait(self.pause()))
+    }
+}

@@ -1,0 +1,285 @@
+//! A start: the catalog is compared with what nodes have heard and keep of it, before anything is served from it. What they
+//! keep of later changes is brought; so a folder that was set back, a lost disk and a move to another machine are one case
+//! (HEALING.md, "Terms, records, holders"). What is decided: `catalog::succession`.
+
+use crate::cluster::{Fleet, Part};
+use crate::config::Config;
+use crate::error::{CoordinatorError, Result};
+use catalog::rows::Doubt;
+use catalog::succession::{Answer, Sight, Verdict, judge};
+use catalog::{Catalog, Incoming};
+use model::{ClusterId, NodeId, Position, Stamp};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Between two rounds of questions. Nodes try to register as often.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// Somebody else may just have died: his nodes are held to be led until they have been silent as long as a dead node would
+/// be. Who still leads them so much later lives.
+const LED_MARGIN: Duration = Duration::from_secs(3);
+
+/// A catalog that may serve.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub catalog: Catalog,
+    /// The highest term that any node obeyed.
+    pub heard: u64,
+    /// Changes that nobody keeps, and who has heard of them.
+    pub holes: Vec<(NodeId, Stamp)>,
+    /// Why it is not known that nothing is missing.
+    pub doubt: Option<Doubt>,
+}
+
+/// What comes of a round of questions.
+pub(crate) enum Round {
+    Over(Box<Found>),
+    /// Not yet, and why.
+    Wait(String),
+}
+
+/// A start that compares.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    config: Config,
+    began: Instant,
+    /// Nodes that want to register meanwhile, and where they answer; `false`: they know no cluster.
+    callers: Arc<Mutex<BTreeMap<NodeId, (String, bool)>>>,
+}
+
+/// What a catalog says of itself.
+struct Own {
+    is_new: bool,
+    position: Position,
+    holders: usize,
+    nodes: Vec<(NodeId, String)>,
+}
+
+impl Comparison {
+    pub fn new(config: Config) -> Comparison {
+        Comparison { config, began: Instant::now(), callers: Arc::default() }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// A node wants to register.
+    pub fn heard_of(&self, node: NodeId, control_addr: String, knows_a_cluster: bool) {
+        self.callers().insert(node, (control_addr, knows_a_cluster));
+    }
+
+    fn callers(&self) -> MutexGuard<'_, BTreeMap<NodeId, (String, bool)>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rounds until it is over. `say` hears what is waited for.
+    pub async fn run(&self, say: impl Fn(String)) -> Result<Found> {
+        loop {
+            match self.round().await? {
+                Round::Over(found) => return Ok(*found),
+                Round::Wait(why) => {
+                    tracing::info!("{why}");
+                    say(why);
+                }
+            }
+            tokio::time::sleep(ROUND).await;
+        }
+    }
+
+    /// Opens the catalog, asks everybody, and brings what is later, until there is something to wait for.
+    pub async fn round(&self) -> Result<Round> {
+        loop {
+            let disk = Arc::clone(&self.config.disk);
+            let (catalog, own) = blocking(move || {
+                let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
+                let own = Own::of(&catalog)?;
+                Ok((catalog, own))
+            })
+            .await?;
+            let never_kept = !own.is_new && own.holders == 0;
+            if never_kept || (own.is_new && self.config.founds) {
+                return Ok(over(catalog, 0, Vec::new(), None));
+            }
+            let answers = self.ask(&own).await;
+            let (catalog, verdict) = self.judged(catalog, &own, &answers).await?;
+            let result = match verdict {
+                Verdict::Bring(node) => {
+                    close(catalog).await;
+                    self.bring(node, &own).await?;
+                    continue;
+                }
+                Verdict::Led(node, answer) => self.led(catalog, node, answer).await,
+                verdict => self.serves(catalog, &own, &answers, verdict).await,
+            };
+            return result;
+        }
+    }
+
+    async fn judged(
+        &self,
+        catalog: Catalog,
+        own: &Own,
+        answers: &BTreeMap<NodeId, Answer>,
+    ) -> Result<(Catalog, Verdict)> {
+        let sight = Sight {
+            own: own.position,
+            holders: own.holders,
+            answers: answers.clone(),
+            silence_ms: self.config.dead_after_ms,
+        };
+        blocking(move || {
+            let known = |stamp: Stamp| catalog.remembers(stamp).unwrap_or(false);
+            let verdict = judge(&sight, known);
+            Ok((catalog, verdict))
+        })
+        .await
+    }
+
+    /// Somebody else leads a node: while he does this coordinator must not, and who leads for long lives.
+    async fn led(&self, catalog: Catalog, node: NodeId, answer: Answer) -> Result<Round> {
+        close(catalog).await;
+        let silence = Duration::from_millis(self.config.dead_after_ms);
+        if self.began.elapsed() < silence + LED_MARGIN {
+            return Ok(Round::Wait(format!(
+                "{node} is led by the coordinator at {}: waiting whether that one still lives",
+                answer.leader
+            )));
+        }
+        Err(CoordinatorError::TakenOver { node, term: answer.heard.term, leader: answer.leader })
+    }
+
+    /// The catalog serves, or waits for more answers.
+    async fn serves(
+        &self,
+        catalog: Catalog,
+        own: &Own,
+        answers: &BTreeMap<NodeId, Answer>,
+        verdict: Verdict,
+    ) -> Result<Round> {
+        let is_late = self.began.elapsed() >= Duration::from_millis(self.config.compare_ms);
+        let heard = answers.values().map(|answer| answer.heard.term.number).max().unwrap_or(0);
+        let wait = match &verdict {
+            _ if own.is_new && self.knows_no_cluster() => Some(
+                "the folder is empty, and no node that called knows a cluster; start the coordinator with --found to found a new one"
+                    .to_owned(),
+            ),
+            _ if own.is_new && !is_late => Some(
+                "the folder is empty: waiting for nodes that keep the catalog; start the coordinator with --found if this is a \
+                 new cluster"
+                    .to_owned(),
+            ),
+            Verdict::Unsure { answered, wanted } if !is_late => Some(format!(
+                "the catalog is compared with what nodes keep of it: {answered} of {wanted} have answered"
+            )),
+            Verdict::Hole(node, stamp) if !is_late => Some(format!(
+                "{node} has heard of change {stamp}, which none that answered keeps: waiting for others"
+            )),
+            _ => None,
+        };
+        if let Some(wait) = wait {
+            close(catalog).await;
+            return Ok(Round::Wait(wait));
+        }
+        let doubt = match verdict {
+            _ if own.is_new => Some(Doubt::Made),
+            Verdict::Unsure { answered, wanted } => {
+                Some(Doubt::FewHolders { answered: answered as u32, wanted: wanted as u32 })
+            }
+            _ => None,
+        };
+        let strange = answers.iter().map(|(&node, answer)| (node, answer.heard)).collect();
+        Ok(over(catalog, heard, strange, doubt))
+    }
+
+    /// Nobody called who knows a cluster.
+    fn knows_no_cluster(&self) -> bool {
+        !self.callers().values().any(|(_, knows)| *knows)
+    }
+
+    /// All nodes that the catalog knows, and those that called, at once.
+    async fn ask(&self, own: &Own) -> BTreeMap<NodeId, Answer> {
+        let mut nodes: BTreeMap<NodeId, String> = own.nodes.iter().cloned().collect();
+        nodes.extend(self.callers().iter().map(|(&node, (addr, _))| (node, addr.clone())));
+        let mut asking = JoinSet::new();
+        for (node, addr) in nodes {
+            let fleet: Arc<dyn Fleet> = Arc::clone(&self.config.fleet);
+            asking.spawn(async move { (node, fleet.ask(node, &addr).await) });
+        }
+        let mut answers = BTreeMap::new();
+        while let Some(Ok((node, answer))) = asking.join_next().await {
+            answers.extend(answer.map(|answer| (node, answer)));
+        }
+        answers
+    }
+
+    /// Takes what the node keeps in place of the catalog that is there. That one must be an earlier state of it.
+    async fn bring(&self, node: NodeId, own: &Own) -> Result<()> {
+        let known = own.nodes.iter().find(|(id, _)| *id == node).map(|(_, addr)| addr.clone());
+        let called = self.callers().get(&node).map(|(addr, _)| addr.clone());
+        let addr = called.or(known).unwrap_or_default();
+        let mut parts = self.config.fleet.held(node, &addr).await?;
+        let (disk, before) = (Arc::clone(&self.config.disk), (!own.is_new).then_some(own.position.stamp));
+        let at = blocking(move || received(&disk, &mut parts, node, before)).await?;
+        tracing::warn!(%node, at = %at.stamp, before = %own.position.stamp, "the catalog was brought from what this node keeps of it");
+        Ok(())
+    }
+}
+
+fn received(
+    disk: &Arc<dyn disk::Disk>,
+    parts: &mut mpsc::Receiver<Result<Part>>,
+    node: NodeId,
+    before: Option<Stamp>,
+) -> Result<Position> {
+    let none = |why: &str| CoordinatorError::Node { node, why: why.to_owned() };
+    let mut incoming = Incoming::begin(disk)?;
+    let mut snapshot = None;
+    while let Some(part) = parts.blocking_recv() {
+        match part? {
+            Part::Snapshot(at) => snapshot = Some(at),
+            Part::Records => {
+                let at = snapshot.take().ok_or_else(|| none("it keeps records that follow no snapshot"))?;
+                incoming.end_snapshot(at)?;
+            }
+            Part::Piece(bytes) => incoming.take(&bytes)?,
+        }
+    }
+    if let Some(at) = snapshot {
+        incoming.end_snapshot(at)?;
+    }
+    if let Some(own) = before {
+        let (is_earlier, theirs) = incoming.remembers(own)?;
+        if !is_earlier {
+            return Err(CoordinatorError::Branched { node, own, theirs });
+        }
+    }
+    Ok(incoming.finish()?)
+}
+
+impl Own {
+    fn of(catalog: &Catalog) -> Result<Own> {
+        let nodes = catalog.nodes()?.into_iter().map(|(node, row)| (node, row.control_addr)).collect();
+        Ok(Own {
+            is_new: catalog.meta()?.unnamed,
+            position: catalog.position()?,
+            holders: catalog.holders()?.len(),
+            nodes,
+        })
+    }
+}
+
+fn over(catalog: Catalog, heard: u64, holes: Vec<(NodeId, Stamp)>, doubt: Option<Doubt>) -> Round {
+    Round::Over(Box::new(Found { catalog, heard, holes, doubt }))
+}
+
+async fn close(catalog: Catalog) {
+    let _ = tokio::task::spawn_blocking(move || catalog.close()).await;
+}
+
+async fn blocking<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(call).await.map_err(|_| CoordinatorError::ShuttingDown).flatten()
+}
