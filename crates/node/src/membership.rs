@@ -54,13 +54,11 @@ pub struct Member {
     pub control_addr: SocketAddr,
     /// Where it takes slices.
     pub data_addr: SocketAddr,
-    /// The coordinator's host and port.
-    pub coordinator: String,
 }
 
 /// Registers and sends heartbeats until the task is dropped. Returns why the node is refused for good, if it is.
 pub async fn run(member: Member) -> String {
-    let coordinator = &member.coordinator;
+    let coordinator = &member.parts.coordinator;
     let mut complained = false;
     let mut refused_since = Some(Instant::now());
     loop {
@@ -93,7 +91,7 @@ pub async fn run(member: Member) -> String {
 
 async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Duration), Unregistered> {
     let Parts { node, flows, .. } = &member.parts;
-    let channel = Endpoint::from_shared(format!("http://{}", member.coordinator))
+    let channel = Endpoint::from_shared(format!("http://{}", member.parts.coordinator))
         .map_err(away)?
         .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
         .connect()
@@ -126,6 +124,7 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
     // An inventory that broke off is why the coordinator refused it.
     inventory.await.map_err(away)?.map_err(away)?;
     let reply = reply.map_err(unregistered)?.into_inner();
+    member.parts.answered.now();
     let cluster = ClusterId::from_slice(&reply.cluster).map_err(away)?;
     if let Some(wanted) = &reply.settings {
         member.parts.obey(wanted, true);
@@ -226,10 +225,12 @@ async fn heartbeats(parts: &Parts, client: &mut CoordinatorClient<Channel>, ever
             Ok(Ok(reply)) if !reply.get_ref().register_again => {
                 let reply = reply.get_ref();
                 let now = reply.now.map(model::Stamp::from).unwrap_or_default();
-                if let Err(error) = parts.flows.store.hear(now) {
+                // A new term is taken only by registering.
+                if let Err(error) = parts.flows.store.obey(now) {
                     tracing::warn!("a heartbeat's answer is not believed: {error}");
                     return;
                 }
+                parts.answered.now();
                 if let Some(wanted) = &reply.settings {
                     parts.obey(wanted, false);
                 }

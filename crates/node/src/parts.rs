@@ -1,6 +1,8 @@
 //! What a node is made of, and what it says of itself in heartbeats and when it is asked.
 
+use crate::clock::Last;
 use crate::flows::{FlowStore, named};
+use crate::store::Held;
 use exec::Engine;
 use model::{BlockId, NodeId, Switch};
 use std::collections::BTreeMap;
@@ -22,6 +24,10 @@ pub struct Parts {
     pub tasks: Arc<Tasks>,
     /// The version of the operators' settings that it obeys.
     pub settings: Arc<AtomicU64>,
+    /// The host and port of the coordinator that it registers with.
+    pub coordinator: Arc<str>,
+    /// When that last answered well.
+    pub(crate) answered: Arc<Last>,
 }
 
 impl Parts {
@@ -72,6 +78,16 @@ impl Parts {
             incarnation: self.flows.store.incarnation().0,
             half_blocks: usage.half_blocks,
             cached_blocks: self.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),
+            heard: Some(self.flows.store.heard().into()),
+            held: self.flows.store.held().map(held),
+            coordinator: self.coordinator.to_string(),
+            answered_ms_ago: self.answered.ago().map(|ago| ago.as_millis() as u64),
         }
     }
+}
+
+/// What is held of the catalog, as a message.
+pub fn held(held: Held) -> proto::HeldRecords {
+    let Held { last, snapshot_bytes, record_bytes, .. } = held;
+    proto::HeldRecords { last: Some(last.into()), snapshot_bytes, record_bytes }
 }

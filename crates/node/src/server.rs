@@ -1,5 +1,6 @@
 //! Starting and ending a node.
 
+use crate::clock::within;
 use crate::ending::{Ending, Serving};
 use crate::flows::FlowStore;
 use crate::membership::{self, Member};
@@ -97,7 +98,6 @@ pub struct Node {
     _listener: DataListener,
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<String>,
-    coordinator: String,
     workers: [tokio::task::JoinHandle<()>; 2],
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask all of it to end.
@@ -121,7 +121,15 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     let control = tokio::net::TcpListener::bind(config.listen_control).await.map_err(listen)?;
     let (control_addr, data_addr) = (control.local_addr().map_err(listen)?, listener.addr());
     let (serving, ending) = Ending::new();
-    let parts = Parts { node: config.node, flows, engine, tasks: Arc::default(), settings: Arc::default() };
+    let parts = Parts {
+        node: config.node,
+        flows,
+        engine,
+        tasks: Arc::default(),
+        settings: Arc::default(),
+        coordinator: config.coordinator.into(),
+        answered: Arc::default(),
+    };
     let scrubber = Scrubber::new(parts.flows.clone(), ending.clone());
     let rereader = Rereader { suspects: parts.flows.suspects.clone(), store: parts.flows.store.clone() };
     let workers = [
@@ -139,12 +147,10 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
             tracing::error!("control port: {e}");
         }
     });
-    let (rack, coordinator) = (config.rack, config.coordinator);
-    let member =
-        Member { parts: parts.clone(), rack, control_addr, data_addr, coordinator: coordinator.clone() };
+    let member = Member { parts: parts.clone(), rack: config.rack, control_addr, data_addr };
     let membership = tokio::spawn(membership::run(member));
     let (_listener, serving) = (listener, Some(serving));
-    Ok(Node { parts, control_addr, data_addr, _listener, membership, coordinator, workers, server, serving })
+    Ok(Node { parts, control_addr, data_addr, _listener, membership, workers, server, serving })
 }
 
 fn open_or_format(disk: Arc<dyn Disk>, node: NodeId, reserve_bytes: u64) -> Result<Store, StoreError> {
@@ -195,9 +201,9 @@ impl Node {
     pub async fn shutdown(mut self) {
         self.membership.abort();
         self.parts.note_heard().await;
-        membership::say_goodbye(&self.coordinator, self.parts.node, self.control_addr).await;
+        membership::say_goodbye(&self.parts.coordinator, self.parts.node, self.control_addr).await;
         self.serving = None;
-        let _ = tokio::time::timeout(SHUTDOWN_PATIENCE, &mut self.server).await;
+        let _ = within(SHUTDOWN_PATIENCE, &mut self.server).await;
         self.end();
     }
 

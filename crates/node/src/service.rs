@@ -2,7 +2,8 @@
 
 use crate::ending::Ending;
 use crate::flows::{FlowStore, listed_block, stored_block};
-use crate::parts::Parts;
+use crate::holding;
+use crate::parts::{self, Parts};
 use crate::scrub::{Read, Round, SCRUB};
 use crate::sessions;
 use crate::store::{CopyId, Store, StoreError, Unjudged, Verdict};
@@ -11,9 +12,10 @@ use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
 use std::sync::PoisonError;
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use wire::codec::records::Carried;
 use wire::proto::node_server::NodeServer;
 use wire::{limits, proto};
 
@@ -49,6 +51,7 @@ impl proto::node_server::Node for NodeService {
     type DriveStream = Answers<proto::DriveEvent>;
     type ListBlocksStream = Answers<proto::StoredBlock>;
     type ScrubStream = Answers<proto::ScrubEvent>;
+    type ReadRecordsStream = Answers<proto::RecordsMessage>;
 
     async fn run_stages(
         &self,
@@ -113,7 +116,7 @@ impl proto::node_server::Node for NodeService {
             )));
         }
         let by = request.by.map(model::Stamp::from).unwrap_or_default();
-        store.hear(by).map_err(|error| Status::failed_precondition(error.to_string()))?;
+        store.obey(by).map_err(|error| Status::failed_precondition(error.to_string()))?;
         let flows = self.parts.flows.clone();
         let reply = tokio::task::spawn_blocking(move || {
             let mut reply = proto::DeleteBlocksReply::default();
@@ -235,6 +238,21 @@ impl proto::node_server::Node for NodeService {
             round.end(&task);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn hold_records(
+        &self,
+        request: Request<Streaming<proto::RecordsMessage>>,
+    ) -> Answer<proto::HeldRecords> {
+        let carried = |message| Carried::try_from(message).map_err(|fault| wire::codec::fault::status(&fault));
+        let messages = request.into_inner().map(|message| message.and_then(carried));
+        let held = holding::hold(self.parts.flows.store.clone(), messages, holding::SILENCE).await?;
+        Ok(Response::new(held.map(parts::held).unwrap_or_default()))
+    }
+
+    async fn read_records(&self, _: Request<proto::Empty>) -> Answer<Self::ReadRecordsStream> {
+        let outgoing = ReceiverStream::new(holding::read(self.parts.flows.store.clone()));
+        Ok(Response::new(Box::pin(outgoing.map(|carried| carried.map(Into::into)))))
     }
 }
 

@@ -167,6 +167,29 @@ pub enum StoreError {
         /// Who is refused.
         term: Term,
     },
+    /// A later life of a coordinator than the one that is obeyed: a node takes it when it registers with it.
+    #[error("term {obeyed} of a coordinator is obeyed here; a node of term {term} registers first")]
+    UnheardTerm {
+        /// Whom the node obeys.
+        obeyed: Term,
+        /// Who is refused.
+        term: Term,
+    },
+    /// A record of the catalog that cannot be kept. Nothing of what came with it is.
+    #[error("a record of the catalog is refused: {why}")]
+    BadRecord {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// What is held of the catalog is not what was written.
+    #[error("what is held of the catalog is damaged: {why}")]
+    HeldDamaged {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Snapshots and records are taken from one sender at a time.
+    #[error("records of the catalog are being taken from somebody else")]
+    HoldBusy,
     /// The disk refused.
     #[error(transparent)]
     Disk(#[from] DiskError),

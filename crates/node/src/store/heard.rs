@@ -29,6 +29,23 @@ impl Store {
         if is_new_term { self.note_heard() } else { Ok(()) }
     }
 
+    /// Somebody gives an order and names the last change that they know of. Only whom the node registered with is obeyed;
+    /// within their term it counts as heard.
+    ///
+    /// Errors: [`StoreError::OlderTerm`]; [`StoreError::UnheardTerm`], for a node takes a new term only by registering.
+    pub fn obey(&self, by: Stamp) -> Result<()> {
+        let mut heard = self.folder.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let (term, obeyed) = (by.term, heard.term);
+        if term.number > obeyed.number || obeyed.number == 0 {
+            return Err(StoreError::UnheardTerm { obeyed, term });
+        }
+        if term != obeyed {
+            return Err(StoreError::OlderTerm { obeyed, term });
+        }
+        *heard = (*heard).max(by);
+        Ok(())
+    }
+
     /// Makes durable what was heard, if it is not.
     pub fn note_heard(&self) -> Result<()> {
         let heard = self.heard();

@@ -6,6 +6,7 @@
 //!            tmp/                       files without a final name; emptied on opening
 //!            blocks/3f/3f…9c.2          the bytes of generation 2 of a block (the folder is the id's first two digits)
 //!            blocks/3f/3f…9c.2.meta     its sidecar: who it is; checksum and fingerprint of every chunk
+//!            records/                   what it keeps of the catalog, if a coordinator wants it to: a snapshot, and records
 //! ```
 //!
 //! What holds, whatever happens:
@@ -25,6 +26,7 @@ mod meta;
 mod migrate;
 mod names;
 mod reader;
+mod records;
 mod room;
 mod scrub;
 mod sidecar;
@@ -40,6 +42,7 @@ pub use inventory::{Listing, Unjudged, Usage};
 pub use meta::{BlockMeta, NewBlock};
 pub use names::CopyId;
 pub use reader::BlockReader;
+pub use records::{Held, HeldReader, MAX_RECORD_BYTES, PIECE_BYTES, RecordsWriter, SnapshotWriter};
 pub use room::RESERVE_BYTES;
 pub use scrub::Verdict;
 pub use sidecar::{ChunkEntry, ENTRY_BYTES, MAX_META_BYTES, chunks_of};
@@ -49,6 +52,7 @@ use disk::{Disk, DiskError, LockGuard, SyncPoint};
 use identity::Loaded;
 use model::{BlockId, ClusterId, Incarnation, NodeId, Stamp, StoreId};
 use names::{BLOCKS, Names, folder_path};
+use records::Records;
 use room::Room;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -76,6 +80,8 @@ struct Folder {
     /// The last change of the catalog that was heard of; what is noted of it is in the identity.
     heard: Mutex<Stamp>,
     room: Arc<Room>,
+    /// What is kept of the catalog.
+    records: Records,
     /// Names the next temporary file.
     temps: AtomicU64,
     _lock: LockGuard,
@@ -138,9 +144,11 @@ impl Store {
             }
         };
         let names = Names::load(disk.as_ref())?;
+        let records = Records::load(disk.as_ref(), identity.cluster);
         let folder = Folder {
             disk,
             names,
+            records,
             heard: Mutex::new(identity.heard),
             identity: Mutex::new(identity),
             incarnation: Incarnation(rand::random()),

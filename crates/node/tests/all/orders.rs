@@ -30,6 +30,7 @@ async fn an_order_for_another_start_is_refused() {
     let rig = Rig::new("rs-2+1", &[5_000; 2], 32 * 1024).await;
     let (store, block) = (rig.nodes[0].flows().store.clone(), rig.ids[0]);
     store.welcomed(CLUSTER).unwrap();
+    store.hear(change(2, 1).into()).unwrap();
     let addr = format!("http://{}", rig.nodes[0].control_addr());
     let mut client = NodeClient::connect(addr).await.unwrap();
     let right = order(&store, block);
@@ -71,6 +72,13 @@ async fn orders_of_an_older_term_and_those_that_were_called_off_are_refused() {
     let other_word =
         proto::DeleteBlocksRequest { by: Some(proto::Stamp { word: 8, ..change(3, 9) }), ..right.clone() };
     assert_eq!(client.delete_blocks(other_word).await.unwrap_err().code(), Code::FailedPrecondition);
+    let later = proto::DeleteBlocksRequest { by: Some(change(4, 1)), ..right.clone() };
+    let refused = client.delete_blocks(later).await.unwrap_err();
+    assert!(
+        refused.code() == Code::FailedPrecondition && refused.message().contains("registers first"),
+        "{refused:?}"
+    );
+    assert_eq!(store.heard(), change(3, 1).into(), "an order brings no new term");
     // An order that is late: its copy was asked for again meanwhile.
     let late = proto::DeleteBlocksRequest { by: Some(change(3, 5)), ..right };
     let look =

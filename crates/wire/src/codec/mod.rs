@@ -5,6 +5,7 @@ pub mod fault;
 pub mod header;
 pub mod part;
 pub mod plan;
+pub mod records;
 mod stage;
 
 use model::{Cause, Fault};

@@ -608,7 +608,7 @@ pub struct RecordsMessage {
 pub mod records_message {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Kind {
-        /// first, and again where records follow a snapshot
+        /// first, and again behind a snapshot, which is whole only then: its records follow, if there are any
         #[prost(message, tag = "1")]
         Begin(super::RecordsBegin),
         /// of the snapshot; or of the records, each behind its length (8 bytes, little-endian)

@@ -407,6 +407,7 @@ impl Node for FakeNode {
     type DriveStream = Events<proto::DriveEvent>;
     type ListBlocksStream = Events<proto::StoredBlock>;
     type ScrubStream = Events<proto::ScrubEvent>;
+    type ReadRecordsStream = Events<proto::RecordsMessage>;
 
     async fn run_stages(
         &self,
@@ -450,6 +451,21 @@ impl Node for FakeNode {
             }
         }
         Ok(Response::new(proto::DeleteBlocksReply { deleted, refused: Vec::new() }))
+    }
+
+    async fn hold_records(
+        &self,
+        _: Request<tonic::Streaming<proto::RecordsMessage>>,
+    ) -> Result<Response<proto::HeldRecords>, Status> {
+        Err(Status::unimplemented("nothing of the catalog is kept here"))
+    }
+
+    async fn read_records(
+        &self,
+        _: Request<proto::Empty>,
+    ) -> Result<Response<Self::ReadRecordsStream>, Status> {
+        self.alive()?;
+        Ok(stream(Vec::new()))
     }
 
     async fn check_blocks(

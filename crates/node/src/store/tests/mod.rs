@@ -7,6 +7,8 @@ mod incarnations;
 mod migration;
 mod names;
 mod power_cut;
+mod records;
+mod records_power_cut;
 mod room;
 mod write_read;
 

@@ -1,0 +1,25 @@
+//! Waits that end, and how long ago something was.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Waits for that at most so long.
+pub async fn within<F: Future>(patience: Duration, wanted: F) -> Option<F::Output> {
+    tokio::time::timeout(patience, wanted).await.ok()
+}
+
+/// When something last happened, if it has since the start.
+#[derive(Default, Debug)]
+pub struct Last(Mutex<Option<Instant>>);
+
+impl Last {
+    /// It happens now.
+    pub fn now(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// How long ago it was.
+    pub fn ago(&self) -> Option<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+    }
+}
