@@ -13,8 +13,8 @@ use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
 use crate::history::position;
 use crate::rows::{
-    CandidateRow, DoubtRow, HoldersRow, EndedPutRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow, PutRow,
-    TABLES,
+    CandidateRow, DoubtRow, EndedPutRow, HoldersRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow,
+    PutRow, TABLES,
 };
 use crate::table::{Change, Key, Read, Row, Snapshot, malformed};
 use crate::{Catalog, meta, renewed};

@@ -3,10 +3,10 @@
 use crate::backend::Scan;
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, CandidateRow, ClockRow, Difference, EndedPutRow, HeardRow, HeldKey, HeldRow, HistoryRow,
-    IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow,
-    ObjectRow, PlannedRow, Purpose, PutBlockKey, PutBlockRow, PutRow, RecoveryRow, SafeModeRow, StripeRow,
-    TABLES, TaskRow, TermRow, ThrottleRow,
+    AuditRow, CandidateRow, ClockRow, Difference, Doubt, DoubtRow, EndedPutRow, HeardRow, HeldKey, HeldRow,
+    HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow,
+    NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow,
+    RecoveryRow, SafeModeRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -19,12 +19,15 @@ use model::{
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A row on each line: its table, key and value. Written by format 3, row version 1. A difference means that catalogs
+/// A row on each line: its table, key and value. Written by format 4, row version 1. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.
-const ROWS: &str = include_str!("../golden/rows-v3.txt");
+const ROWS: &str = include_str!("../golden/rows-v4.txt");
 
-/// A backup of the rows that outlive their flows. Written by version 3.
-const BACKUP: &str = include_str!("../golden/backup-v3.hex");
+/// A backup of the rows that outlive their flows. Written by version 4.
+const BACKUP: &str = include_str!("../golden/backup-v4.hex");
+
+/// The same of the version before, which kept no records.
+const BACKUP_3: &str = include_str!("../golden/backup-v3.hex");
 
 const DATA: BlockId = BlockId(0x00ff_1122_3344_5566_7788_99aa_bbcc_ddee);
 const PARITY: BlockId = BlockId(2);
@@ -154,7 +157,8 @@ fn put_lasting(txn: &Change<'_>) -> Result<()> {
     txn.put(&gone, &candidate)?;
     txn.put::<TermRow>(&1, &TermRow { word: 77, changes: 300 })?;
     txn.put(&MetaKey, &SafeModeRow { since_ms: 5, node: NodeId(7), heard: BIRTH })?;
-    txn.put(&MetaKey, &HistoryRow { term: Term { number: 2, word: 78 }, change: 300 })?;
+    let stamp = Stamp { term: Term { number: 2, word: 78 }, change: 300 };
+    txn.put(&MetaKey, &PositionRow { stamp, hash: [6; 32] })?;
     txn.put(&MetaKey, &links())?;
     txn.put::<AuditRow>(&9, &audit())?;
     txn.put(&NodeId(7), &LeavingRow { since_ms: 5 })?;
@@ -210,7 +214,12 @@ fn put_since(txn: &Change<'_>) -> Result<()> {
         created_ms: 1_700_000_000_000,
         until_ms: 5,
     };
-    txn.put(&PutId(0xabce), &ended)
+    txn.put(&PutId(0xabce), &ended)?;
+    txn.put(&MetaKey, &HoldersRow { nodes: vec![NodeId(7), NodeId(300)] })?;
+    // In catalogs of the format before.
+    txn.put(&MetaKey, &HistoryRow { term: Term { number: 2, word: 78 }, change: 300 })?;
+    let why = Doubt::FewHolders { answered: 1, wanted: 2 };
+    txn.put(&MetaKey, &DoubtRow { since_ms: 5, why })
 }
 
 fn catalog(rows: impl Fn(&Change) -> Result<()>) -> Catalog {
@@ -259,7 +268,7 @@ fn rows_are_stable() {
         put_since(txn)
     });
     let now = lines(&catalog);
-    renew("rows-v3.txt", &now);
+    renew("rows-v4.txt", &now);
     for (now, then) in now.lines().zip(ROWS.lines()) {
         assert_eq!(now, then, "a row's bytes have changed: that is a new version of the row");
     }
@@ -280,11 +289,17 @@ fn backups_are_stable_and_can_be_restored() {
             true
         })
         .unwrap();
-    renew("backup-v3.hex", &hex(&backup));
+    renew("backup-v4.hex", &hex(&backup));
     assert_eq!(hex(&backup), BACKUP.trim(), "a backup's bytes have changed: that is a new version of it");
 
+    for backup in [BACKUP, BACKUP_3] {
+        restores(&from_hex(backup));
+    }
+}
+
+fn restores(backup: &[u8]) {
     let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
-    restore(&disk, &from_hex(BACKUP)).unwrap();
+    restore(&disk, backup).unwrap();
     let restored = Catalog::open(&disk, ClusterId(1)).unwrap();
     let (object, blocks) = restored.object("höhe/x").unwrap();
     assert_eq!((object.version, object.blocks, object.digest), (300, vec![DATA], Some([8; 32])));

@@ -154,7 +154,9 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Wait::Halted => "the catalog's history may be broken: nothing is deleted",
-            Wait::NotKept => "what made them superfluous is not yet on two nodes that keep the catalog's records",
+            Wait::NotKept => {
+                "what made them superfluous is not yet on two nodes that keep the catalog's records"
+            }
             Wait::NoReason => "nothing made them superfluous",
             Wait::Grace => "somebody may still read them",
             Wait::Planned => "a plan is out that writes them",

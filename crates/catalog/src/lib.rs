@@ -43,6 +43,8 @@ mod nodes;
 mod put;
 mod rebuild;
 mod record;
+#[cfg(test)]
+mod record_tests;
 mod renewal;
 pub mod rows;
 mod safe_mode;

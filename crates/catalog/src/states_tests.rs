@@ -188,7 +188,7 @@ fn puts_and_deletes(w: &mut Watched) {
     w.commit(earlier, &REPLICAS);
     w.act("delete", |c| c.delete("a", NOW)).unwrap();
     let copies = w.catalog.due_candidates(&REPLICAS.into(), NOW, 100, &BTreeSet::new()).unwrap();
-    let sight = Sight { compared: REPLICAS.into(), ..Sight::default() };
+    let sight = Sight { is_kept: true, compared: REPLICAS.into(), ..Sight::default() };
     let orders = w.act("order", |c| c.order(&copies, &sight)).unwrap();
     assert_eq!((orders.go, orders.wait.len()), (copies.clone(), 0));
     let (refused, gone) = copies.split_first().unwrap();

@@ -101,7 +101,10 @@ mod tests {
     use model::Term;
 
     fn at(term: u64, change: u64) -> Position {
-        Position { stamp: Stamp { term: Term { number: term, word: term }, change }, hash: [change as u8; 32] }
+        Position {
+            stamp: Stamp { term: Term { number: term, word: term }, change },
+            hash: [change as u8; 32],
+        }
     }
 
     fn heard(position: Position) -> Answer {

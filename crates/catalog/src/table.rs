@@ -4,8 +4,8 @@
 //! is the order wanted of a scan: numbers big-endian, names as they are.
 
 use crate::backend::{Rows, RowsMut, Scan, Visit};
-use crate::error::{CatalogError, Result};
 use crate::entry::Entry;
+use crate::error::{CatalogError, Result};
 use crate::form::Stored;
 use crate::rows::{HistoryRow, PositionRow};
 use std::cell::{Cell, RefCell};

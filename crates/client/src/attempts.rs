@@ -38,7 +38,7 @@ impl Attempts {
     /// The plan was refused; returns when another may be asked for. The error is that of the last flow if all attempts were
     /// needed.
     pub async fn refused(&mut self, error: ClientError) -> Result<()> {
-        let ClientError::Refused(_) = error else { return Err(error) };
+        let (ClientError::Refused(_) | ClientError::NotNow(_)) = error else { return Err(error) };
         match (self.course.refused().pause(), &self.last) {
             (Some(pause), _) => tokio::time::sleep(pause).await,
             (None, Some(fault)) if self.course.is_exhausted() => return Err(self.ended(fault.clone())),

@@ -134,12 +134,7 @@ struct Turn {
 
 impl Garbage {
     /// Deleted after `grace_ms` at the earliest.
-    pub fn new(
-        records: Records,
-        cluster: Arc<Cluster>,
-        holders: Arc<Holders>,
-        grace_ms: u64,
-    ) -> Garbage {
+    pub fn new(records: Records, cluster: Arc<Cluster>, holders: Arc<Holders>, grace_ms: u64) -> Garbage {
         Garbage { records, cluster, holders, grace_ms, ordering: tokio::sync::Mutex::default() }
     }
 

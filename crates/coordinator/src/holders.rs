@@ -185,7 +185,10 @@ impl Holders {
             return Ok(true);
         }
         self.records.run(|catalog| catalog.doubt_no_more()).await?;
-        tracing::info!(answered, "nodes that keep the catalog's records have answered: nothing is missing here");
+        tracing::info!(
+            answered,
+            "nodes that keep the catalog's records have answered: nothing is missing here"
+        );
         Ok(false)
     }
 
@@ -247,11 +250,14 @@ impl Holders {
 
     /// While the history may be broken, what a node keeps of another one is not overwritten: it may be all that is left of it.
     async fn refuse_another_history(&self, node: NodeId, held: Stamp) -> Result<()> {
-        let is_lost = move |catalog: &Catalog| Ok(catalog.safe_mode()?.is_some() && !catalog.remembers(held)?);
+        let is_lost =
+            move |catalog: &Catalog| Ok(catalog.safe_mode()?.is_some() && !catalog.remembers(held)?);
         match self.records.run(is_lost).await? {
             true => Err(CoordinatorError::Node {
                 node,
-                why: format!("it keeps records up to change {held}, which are not of this history; they stay as they are"),
+                why: format!(
+                    "it keeps records up to change {held}, which are not of this history; they stay as they are"
+                ),
             }),
             false => Ok(()),
         }

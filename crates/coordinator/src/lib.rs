@@ -228,8 +228,7 @@ async fn build(
     let (switches, cluster, settings, next_audit) = read.await?;
     let (tasks, cluster) = (Arc::new(Tasks::after(switches)), Arc::new(cluster));
     let settings = Arc::new(settings(records.clone()));
-    let holders =
-        Arc::new(Holders::new(records.clone(), Arc::clone(&cluster), config.waits_for_holders));
+    let holders = Arc::new(Holders::new(records.clone(), Arc::clone(&cluster), config.waits_for_holders));
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
     let damaged = Arc::new(Damaged::new(records.clone()));
     let looks = Arc::new(Looks::new(records.clone(), Arc::clone(&cluster), Arc::clone(&damaged)));
@@ -283,7 +282,8 @@ async fn build(
     let parallel = config.parallel;
     let objects =
         Arc::new(Objects { records: records.clone(), cluster: Arc::clone(&cluster), planner, reads, config });
-    let service = Service { objects, holders, membership, operator, jobs, group: Arc::clone(&group), parallel };
+    let service =
+        Service { objects, holders, membership, operator, jobs, group: Arc::clone(&group), parallel };
     Ok((service, cluster, group))
 }
 

@@ -32,7 +32,10 @@ impl Records {
 
     fn looked_at<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(CoordinatorError::Catalog(CatalogError::Failed(why))) = &result {
-            tracing::error!(why, "the catalog failed: this coordinator ends, and a new start finds what is durable");
+            tracing::error!(
+                why,
+                "the catalog failed: this coordinator ends, and a new start finds what is durable"
+            );
             self.failed.send_replace(Some(why.clone()));
         }
         result

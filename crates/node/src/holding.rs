@@ -112,7 +112,9 @@ fn begun(store: &Store, begin: &Begin) -> Result<Option<Taking>, Status> {
     }
     store.obey(begin.by).map_err(status)?;
     match begin.snapshot {
-        true => store.hold_snapshot(begin.cluster, begin.at).map(|taken| Some(Taking::Snapshot(Box::new(taken)))),
+        true => {
+            store.hold_snapshot(begin.cluster, begin.at).map(|taken| Some(Taking::Snapshot(Box::new(taken))))
+        }
         false => store.hold_records(begin.at).map(|taken| taken.map(Taking::Records)),
     }
     .map_err(status)

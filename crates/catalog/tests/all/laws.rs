@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)] // a test may
 
 use catalog::backend::Memory;
+use catalog::rows::SafeModeRow;
 use catalog::{
     Catalog, CatalogError, CommittedBlock, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock, Purpose,
-    PutEnd, Staged, restore,
+    PutEnd, SafeMode, Staged, restore,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, Stamp, StripeId, Sums, Term};
@@ -134,7 +135,7 @@ fn nothing_is_archived_while_the_history_may_be_broken_not_even_what_had_begun()
     catalog.abort(&intent, 0).unwrap();
     assert_eq!(catalog.begin(FlowId(9), 1, &purpose, &writes, 0), Err(CatalogError::SafeMode));
     assert_eq!(catalog.placement(data).unwrap().facts.locations.len(), 3, "all replicas count");
-    catalog.end_safe_mode().unwrap();
+    catalog.end_safe_mode(1_000).unwrap();
     assert!(catalog.begin(FlowId(9), 1, &purpose, &writes, 0).is_ok());
 }
 
@@ -145,7 +146,7 @@ fn what_was_ordered_is_not_taken_back_before_its_node_has_answered() {
     catalog.delete("object-1", 0).unwrap();
     let copies: Vec<BlockCopy> = catalog.due_candidates(&REPLICAS.into(), 0, 10, &BTreeSet::new()).unwrap();
     assert_eq!(copies.len(), 3);
-    let sight = catalog::Sight { compared: REPLICAS.into(), ..Default::default() };
+    let sight = catalog::Sight { is_kept: true, compared: REPLICAS.into(), ..Default::default() };
     assert_eq!(catalog.order(&copies, &sight).unwrap().go, copies);
     assert!(copies.iter().all(|copy| catalog.candidate(copy).unwrap().unwrap().is_ordered));
     assert!(!catalog.take_back(&copies[0], &[], false, &REPLICAS.into(), 0).unwrap());
@@ -179,11 +180,11 @@ fn what_a_node_heard_and_the_catalog_does_not_know_is_a_broken_history() {
     assert_eq!(catalog.safe_mode().unwrap(), None);
     let lost = Stamp { change: last.change + 1, ..last };
     assert!(catalog.hear(NodeId(2), lost, 7).unwrap());
-    let row = catalog.safe_mode().unwrap().unwrap();
-    assert_eq!((row.node, row.heard, row.since_ms), (NodeId(2), lost, 7));
+    let row = SafeMode::Heard(SafeModeRow { since_ms: 7, node: NodeId(2), heard: lost });
+    assert_eq!(catalog.safe_mode().unwrap(), Some(row.clone()));
     assert!(catalog.hear(NodeId(3), lost, 9).unwrap());
     assert_eq!(catalog.safe_mode().unwrap(), Some(row), "the first one is told");
-    assert!(catalog.end_safe_mode().unwrap());
+    assert!(catalog.end_safe_mode(1_000).unwrap());
     assert_eq!(catalog.safe_mode().unwrap(), None);
 }
 

@@ -209,7 +209,12 @@ fn live(catalog: &Catalog) -> Result<()> {
     put(catalog, "c", 4)?;
     catalog.delete("c", NOW_MS)?;
     let gone = candidates(catalog, &[REPLICAS[0]])?;
-    let sight = Sight { compared: REPLICAS.into(), attested: catalog.witnesses(&gone)?, ..Sight::default() };
+    let sight = Sight {
+        is_kept: true,
+        compared: REPLICAS.into(),
+        attested: catalog.witnesses(&gone)?,
+        ..Sight::default()
+    };
     catalog.deleted(&catalog.order(&gone, &sight)?.go)?;
     let block = put(catalog, "d", 5)?;
     let purpose = Purpose::Repair { replaces: Some(REPLICAS[0]) };

@@ -282,10 +282,7 @@ async fn too_few_nodes_are_an_error_and_not_a_risk() {
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");
     rig.lose([3]).await;
     let gone = rig.get("a").await.unwrap_err();
-    assert!(
-        matches!(&gone, ClientError::Refused(text) if text.contains("cannot be recovered now")),
-        "{gone}"
-    );
+    assert!(matches!(&gone, ClientError::NotNow(text) if text.contains("cannot be recovered now")), "{gone}");
     rig.bring_back([2]).await;
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");
 }

@@ -1,8 +1,8 @@
 //! Calls to the nodes.
 
 use crate::error::{CoordinatorError, Result};
-use flow::FlowPlan;
 use catalog::succession::Answer;
+use flow::FlowPlan;
 use model::{BlockCopy, Cause, ClusterId, Fault, NodeId, Position, Stamp};
 use plan::decide::World;
 use std::collections::BTreeMap;
@@ -155,7 +155,16 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>>;
 
     /// What the node at that address has heard and keeps of the catalog, if one of that number answers within a bounded time.
-    async fn ask(&self, node: NodeId, control_addr: &str) -> Option<Answer>;
+    async fn ask(&self, node: NodeId, control_addr: &str) -> Option<Answer> {
+        let status = self.who_answers(node, control_addr).await?;
+        let held = status.held.and_then(|held| held.last).map(Position::from);
+        Some(Answer {
+            heard: status.heard.map(Stamp::from).unwrap_or_default(),
+            held: held.filter(|held| held.stamp.term.number > 0),
+            leader: status.coordinator,
+            led_ms_ago: status.answered_ms_ago,
+        })
+    }
 
     /// Has a node keep a snapshot or records; returns what it keeps now, durably.
     async fn hold(
@@ -349,17 +358,6 @@ impl Fleet for Grpc {
                 Err(_) => return Err(failed(node, "it stopped listing its blocks")),
             }
         }
-    }
-
-    async fn ask(&self, node: NodeId, control_addr: &str) -> Option<Answer> {
-        let status = self.who_answers(node, control_addr).await?;
-        let held = status.held.and_then(|held| held.last).map(Position::from);
-        Some(Answer {
-            heard: status.heard.map(Stamp::from).unwrap_or_default(),
-            held: held.filter(|held| held.stamp.term.number > 0),
-            leader: status.coordinator,
-            led_ms_ago: status.answered_ms_ago,
-        })
     }
 
     async fn hold(

@@ -3,12 +3,13 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, CoordinatorError, Fleet, Order, Seen};
+use coordinator::{Check, CoordinatorError, Fleet, Held, Keep, Order, Part, Seen};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, Fault, NodeId, Stamp};
+use model::{BlockCopy, Cause, Fault, NodeId, Position, Stamp};
 use plan::decide::World as View;
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status};
 use wire::codec::plan::order;
@@ -115,6 +116,27 @@ impl Fleet for InProcess {
         let request = Request::new(proto::ListBlocksRequest { with_meta });
         let listed = answer(node, self.node(node).list_blocks(request).await)?;
         Ok(listed.map(|block| block.expect("the double lists all")).collect().await)
+    }
+
+    async fn hold(
+        &self,
+        _: &View,
+        node: NodeId,
+        keep: Keep,
+        mut pieces: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<Held> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = pieces.recv().await {
+            bytes.extend(piece);
+        }
+        let (at, snapshot) = (Some(keep.at.into()), keep.is_snapshot);
+        let begin = proto::RecordsBegin { at, snapshot, ..Default::default() };
+        let held = self.0.keep(node.0, &begin, bytes);
+        Ok(Held { last: held.last.map(Position::from).unwrap_or_default(), ..Held::default() })
+    }
+
+    async fn held(&self, _: NodeId, _: &str) -> Result<mpsc::Receiver<Result<Part>>> {
+        panic!("no coordinator starts a second time here")
     }
 
     async fn throttle(&self, _: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {

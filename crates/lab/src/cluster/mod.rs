@@ -77,8 +77,9 @@ impl LabCluster {
             spec.node_hosts.iter().map(|&index| testbed.host(index).cloned()).collect::<Result<_, _>>()?;
         let folder = Scratch::new(spec.folder.as_deref())?;
         let address = format!("{}:{COORDINATOR_PORT}", host.addr);
-        let arguments = ["coordinator", "--found", "--listen", &address, "--block-size", &spec.block_bytes.to_string()]
-            .map(str::to_owned);
+        let arguments =
+            ["coordinator", "--found", "--listen", &address, "--block-size", &spec.block_bytes.to_string()]
+                .map(str::to_owned);
         let coordinator = Daemon::start("coordinator", &host, &spec.binary, folder.path(), &arguments)?;
         let mut cluster = LabCluster {
             binary: spec.binary.clone(),

@@ -4,6 +4,7 @@
 
 #![allow(dead_code)]
 
+mod holding;
 pub mod world;
 
 use coordinator::{Config, Coordinator, CoordinatorError, Fleet};

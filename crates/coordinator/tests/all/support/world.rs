@@ -1,5 +1,6 @@
 //! The nodes: what they hold, and how they compute a flow.
 
+use crate::support::holding::Kept;
 use flow::Member;
 use flow::interpret::{self, Outcome};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
@@ -43,6 +44,8 @@ struct State {
     throttles: BTreeMap<u32, u64>,
     /// Starts of nodes beyond their first, and the words that the last one shows of those before it.
     starts: BTreeMap<u32, (u64, Vec<u64>)>,
+    /// What each keeps of the catalog.
+    kept: BTreeMap<u32, Kept>,
 }
 
 impl State {
@@ -232,8 +235,18 @@ impl World {
             corrupt_blocks: corrupt_blocks.collect(),
             store: store(node).to_vec(),
             incarnation,
+            heard: state.heard.get(&node).copied(),
+            held: state.kept.get(&node).and_then(Kept::told),
             ..Default::default()
         }
+    }
+
+    /// The node keeps what was sent of the catalog.
+    pub fn keep(&self, node: u32, begin: &proto::RecordsBegin, bytes: Vec<u8>) -> proto::HeldRecords {
+        let mut state = self.state();
+        let kept = state.kept.entry(node).or_default();
+        kept.take(begin, bytes);
+        kept.told().expect("something")
     }
 
     /// Runs a plan of a read and cuts out the bytes that its reply promises.
@@ -455,9 +468,19 @@ impl Node for FakeNode {
 
     async fn hold_records(
         &self,
-        _: Request<tonic::Streaming<proto::RecordsMessage>>,
+        request: Request<tonic::Streaming<proto::RecordsMessage>>,
     ) -> Result<Response<proto::HeldRecords>, Status> {
-        Err(Status::unimplemented("nothing of the catalog is kept here"))
+        use proto::records_message::Kind;
+        self.alive()?;
+        let (mut messages, mut begin, mut bytes) = (request.into_inner(), None, Vec::new());
+        while let Some(message) = messages.message().await? {
+            match message.kind.expect("a kind") {
+                Kind::Begin(first) => begin = Some(first),
+                Kind::Piece(piece) => bytes.extend(piece),
+            }
+        }
+        self.alive()?;
+        Ok(Response::new(self.world.keep(self.node, &begin.expect("what it is"), bytes)))
     }
 
     async fn read_records(
@@ -465,7 +488,8 @@ impl Node for FakeNode {
         _: Request<proto::Empty>,
     ) -> Result<Response<Self::ReadRecordsStream>, Status> {
         self.alive()?;
-        Ok(stream(Vec::new()))
+        let kept = self.world.state().kept.get(&self.node).cloned().unwrap_or_default();
+        Ok(stream(kept.messages()))
     }
 
     async fn check_blocks(
