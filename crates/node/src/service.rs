@@ -12,8 +12,8 @@ use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
 use std::sync::PoisonError;
 use tokio::sync::mpsc;
-use tokio_stream::{Stream, StreamExt};
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use wire::codec::records::Carried;
 use wire::proto::node_server::NodeServer;
@@ -244,7 +244,8 @@ impl proto::node_server::Node for NodeService {
         &self,
         request: Request<Streaming<proto::RecordsMessage>>,
     ) -> Answer<proto::HeldRecords> {
-        let carried = |message| Carried::try_from(message).map_err(|fault| wire::codec::fault::status(&fault));
+        let carried =
+            |message| Carried::try_from(message).map_err(|fault| wire::codec::fault::status(&fault));
         let messages = request.into_inner().map(|message| message.and_then(carried));
         let held = holding::hold(self.parts.flows.store.clone(), messages, holding::SILENCE).await?;
         Ok(Response::new(held.map(parts::held).unwrap_or_default()))

@@ -70,7 +70,9 @@ enum Known {
     Yes(Option<Counting>),
     /// Something failed. When it is read again, no more counts of the file of records of that number than so many bytes:
     /// what a disk failed to sync may be read back from memory, and be gone after a power cut.
-    No { durable: Option<(u64, u64)> },
+    No {
+        durable: Option<(u64, u64)>,
+    },
 }
 
 /// What is known of the folder.
@@ -215,10 +217,13 @@ fn numbers(disk: &dyn Disk) -> Result<BTreeSet<(u64, bool)>> {
             Some(digits) => (digits, true),
             None => (entry.name.strip_suffix(RECORDS_SUFFIX).unwrap_or_default(), false),
         };
-        let is_ours = digits.len() == DIGITS && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let is_ours =
+            digits.len() == DIGITS && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         match u64::from_str_radix(digits, 16).ok().filter(|_| is_ours && !entry.is_folder) {
             Some(number) => _ = numbers.insert((number, is_snapshot)),
-            None => tracing::warn!(name = entry.name, "a strange file lies among what is held of the catalog"),
+            None => {
+                tracing::warn!(name = entry.name, "a strange file lies among what is held of the catalog")
+            }
         }
     }
     Ok(numbers)

@@ -146,7 +146,10 @@ fn what_is_held_comes_back_as_it_was_also_after_a_restart() {
     let (bench, store) = bench();
     assert_eq!((store.held(), read(&store).unwrap()), (None, None));
     assert_eq!(append(&store, Position::default(), chain.records(0, 1)).unwrap(), None, "nothing is held");
-    assert!(!bench.disk.exists(Path::new("records")).unwrap(), "a store that holds nothing has no such folder");
+    assert!(
+        !bench.disk.exists(Path::new("records")).unwrap(),
+        "a store that holds nothing has no such folder"
+    );
     hold_snapshot(&store, chain.at(2), &snapshot_of(2)).unwrap();
     holds(&store, &chain, 2, 2);
     for (from, to) in [(2, 3), (3, 3), (3, 8)] {
@@ -359,8 +362,13 @@ fn an_older_snapshot_counts_as_long_as_no_newer_one_can_be_used() {
 fn strange_files_are_left_alone_and_numbers_go_on_above_them() {
     let chain = Chain::new(3, &[30]);
     let bench = held(&chain, 2);
-    let strange =
-        ["readme", "1.snapshot", "000000000000000G.snapshot", "000000000000000A.records", "0000000000000007.x"];
+    let strange = [
+        "readme",
+        "1.snapshot",
+        "000000000000000G.snapshot",
+        "000000000000000A.records",
+        "0000000000000007.x",
+    ];
     let taken = ["0000000000000005.snapshot", "0000000000000009.records"];
     for name in strange.iter().chain(&taken) {
         bench.disk.create_new(&Path::new("records").join(name)).unwrap();
@@ -444,7 +452,7 @@ const GOLDEN_SNAPSHOT: [&str; 8] = [
 
 const GOLDEN_RECORDS: [&str; 5] = [
     "3d00000000000000",
-    "RECCRC",
+    "6f43ec87",
     "01020000000000000000ff0000000000000400000000000000",
     "0707070707070707070707070707070707070707070707070707070707070707",
     "726f7773",

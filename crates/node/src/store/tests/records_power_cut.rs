@@ -82,7 +82,9 @@ fn check(disk: &CrashDisk, chain: &Chain, acknowledged: usize) -> std::result::R
 
 /// How far the true chain is held, from one of its snapshots on; 0 if nothing is. An error if it is another chain.
 fn prefix(store: &Store, chain: &Chain) -> std::result::Result<usize, String> {
-    let Some((held, snapshot, records)) = read(store).map_err(|error| error.to_string())? else { return Ok(0) };
+    let Some((held, snapshot, records)) = read(store).map_err(|error| error.to_string())? else {
+        return Ok(0);
+    };
     let find = |at| (1..=9).find(|change| chain.at(*change) == at).ok_or("no position of the chain");
     let (from, to) = (find(held.snapshot)?, find(held.last)?);
     let mut rest = records.as_slice();
