@@ -27,8 +27,8 @@ enum Word {
 
 /// What is being taken.
 enum Taking {
-    Snapshot(Box<SnapshotWriter>),
-    Records(RecordsWriter),
+    Snapshot(SnapshotWriter),
+    Records(Box<RecordsWriter>),
 }
 
 /// Takes what comes, and says what is held then; `None` if nothing is. Who is silent for so long is given up.
@@ -112,10 +112,10 @@ fn begun(store: &Store, begin: &Begin) -> Result<Option<Taking>, Status> {
     }
     store.obey(begin.by).map_err(status)?;
     match begin.snapshot {
-        true => {
-            store.hold_snapshot(begin.cluster, begin.at).map(|taken| Some(Taking::Snapshot(Box::new(taken))))
+        true => store.hold_snapshot(begin.cluster, begin.at).map(|taken| Some(Taking::Snapshot(taken))),
+        false => {
+            store.hold_records(begin.at).map(|taken| taken.map(|records| Taking::Records(Box::new(records))))
         }
-        false => store.hold_records(begin.at).map(|taken| taken.map(Taking::Records)),
     }
     .map_err(status)
 }
