@@ -27,8 +27,8 @@ enum Word {
 
 /// What is being taken.
 enum Taking {
-    Snapshot(Box<SnapshotWriter>),
-    Records(RecordsWriter),
+    Snapshot(SnapshotWriter),
+    Records(Box<RecordsWriter>),
 }
 
 /// Takes what comes, and says what is held then; `None` if nothing is. Who is silent for so long is given up.
@@ -112,10 +112,10 @@ fn begun(store: &Store, begin: &Begin) -> Result<Option<Taking>, Status> {
     }
     store.obey(begin.by).map_err(status)?;
     match begin.snapshot {
-        true => {
-            store.hold_snapshot(begin.cluster, begin.at).map(|taken| Some(Taking::Snapshot(Box::new(taken))))
+        true => store.hold_snapshot(begin.cluster, begin.at).map(|taken| Some(Taking::Snapshot(taken))),
+        false => {
+            store.hold_records(begin.at).map(|taken| taken.map(|records| Taking::Records(Box::new(records))))
         }
-        false => store.hold_records(begin.at).map(|taken| taken.map(Taking::Records)),
     }
     .map_err(status)
 }
@@ -169,4 +169,31 @@ fn give(store: &Store, mut reader: HeldReader, send: &dyn Fn(Carried) -> bool) -
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::{CrashDisk, Disk, PowerSwitch};
+    use model::{ClusterId, NodeId, Position, Stamp, Term};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_sender_that_says_nothing_any_more_is_given_up_and_another_one_has_its_turn() {
+        let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
+        Store::format(&disk, NodeId(1)).unwrap();
+        let store = Store::open(disk, NodeId(1), 0).unwrap();
+        let (cluster, by) = (ClusterId(5), Stamp { term: Term { number: 1, word: 1 }, change: 1 });
+        store.welcomed(cluster).unwrap();
+        store.hear(by).unwrap();
+        let begin = Begin { cluster, by, at: Position::default(), snapshot: true };
+        let first = tokio_stream::iter([Carried::Begin(begin), Carried::Piece(vec![7; 100])].map(Ok));
+        let silent = first.chain(tokio_stream::pending());
+        let given_up = hold(store.clone(), silent, Duration::from_millis(50)).await.unwrap_err();
+        assert_eq!(given_up.code(), tonic::Code::DeadlineExceeded, "{given_up}");
+        assert_eq!(store.held(), None);
+        let whole = [Carried::Begin(begin), Carried::Begin(Begin { snapshot: false, ..begin })].map(Ok);
+        let held = hold(store.clone(), tokio_stream::iter(whole), SILENCE).await.unwrap();
+        assert_eq!((held, held.is_some()), (store.held(), true));
+    }
 }

@@ -9,6 +9,7 @@ mod catalog;
 mod daemon;
 mod endings;
 mod faults;
+mod heard;
 mod leases;
 mod letting_go;
 mod local;

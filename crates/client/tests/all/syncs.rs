@@ -13,7 +13,8 @@ enum Shows {
     /// When the catalog is lost after a delete and rebuilt from the nodes: while there is a catalog, it has copies that came
     /// back deleted again.
     InARebuild,
-    /// In the tests of the node's store (`no_sync_of_a_migration_is_superfluous`): only a store of an older version has it.
+    /// In the tests of the node's store: only a store of an older version has it (`no_sync_of_a_migration_is_superfluous`), or
+    /// one that keeps records of the catalog (`no_sync_of_what_is_held_is_superfluous`).
     InTheStore,
 }
 
@@ -29,7 +30,9 @@ fn shows(point: SyncPoint) -> Shows {
         | SyncPoint::Catalog
         | SyncPoint::CatalogFolder => Shows::AfterAStep,
         SyncPoint::BlockDeleted => Shows::InARebuild,
-        SyncPoint::Migrated => Shows::InTheStore,
+        SyncPoint::Migrated | SyncPoint::HeldSnapshot | SyncPoint::HeldRecords | SyncPoint::HeldFolder => {
+            Shows::InTheStore
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub const REQUESTOR: u32 = 100;
 pub const IMPATIENT_MS: u32 = 1_500;
 
 /// Nobody listens there: these nodes have no coordinator.
-const NO_COORDINATOR: &str = "127.0.0.1:1";
+pub const NO_COORDINATOR: &str = "127.0.0.1:1";
 
 /// One stripe, one node for each member, and a requestor.
 pub struct Rig {

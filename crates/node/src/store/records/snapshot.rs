@@ -25,13 +25,14 @@ pub struct SnapshotWriter {
     at: Position,
     /// Of the file, so far.
     bytes: u64,
-    hasher: blake3::Hasher,
+    /// Apart, for it is large.
+    hasher: Box<blake3::Hasher>,
 }
 
 impl SnapshotWriter {
     pub(super) fn begin(turn: Turn, cluster: ClusterId, at: Position) -> Result<Self> {
         let file = TempFile::create(&turn.folder)?;
-        let mut writer = Self { turn, file, at, bytes: 0, hasher: blake3::Hasher::new() };
+        let mut writer = Self { turn, file, at, bytes: 0, hasher: Box::default() };
         writer.write(&header(cluster, &at))?;
         Ok(writer)
     }

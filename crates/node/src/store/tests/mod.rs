@@ -8,6 +8,7 @@ mod migration;
 mod names;
 mod power_cut;
 mod records;
+mod records_failing;
 mod records_power_cut;
 mod room;
 mod write_read;
