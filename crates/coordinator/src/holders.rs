@@ -6,7 +6,7 @@
 //!            ╲ a snapshot: to one that is new, has fallen behind, or whose records have grown ╱
 //! ```
 
-use crate::cluster::{Cluster, Held, Keep};
+use crate::cluster::{Cluster, Held};
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
 use catalog::rows::{Doubt, DoubtRow};
@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use wire::codec::records::{Begin, Carried};
 use worker::{Step, Task, Worker};
 
 /// So many nodes keep the records, of different racks where there are so many: two may be lost with the coordinator.
@@ -270,51 +271,55 @@ impl Holders {
         after: Position,
         records: Vec<catalog::Record>,
     ) -> Result<Held> {
-        let keep = self.keep(after, false).await?;
-        let (pieces, receiver) = mpsc::channel(PIECES_AHEAD);
+        let begin = self.begin(after, false).await?;
+        let (carried, receiver) = mpsc::channel(PIECES_AHEAD);
         let send = async move {
             let mut bytes = Vec::new();
             for record in records {
                 bytes.extend((record.bytes.len() as u64).to_le_bytes());
                 bytes.extend(record.bytes.iter());
             }
-            for piece in bytes.chunks(PIECE_BYTES) {
+            let pieces = bytes.chunks(PIECE_BYTES).map(|piece| Carried::Piece(piece.to_vec()));
+            for part in std::iter::once(Carried::Begin(begin)).chain(pieces) {
                 // A node that takes no more says why in its answer.
-                if pieces.send(piece.to_vec()).await.is_err() {
+                if carried.send(part).await.is_err() {
                     return;
                 }
             }
         };
-        tokio::join!(self.cluster.fleet.hold(view, node, keep, receiver), send).0
+        tokio::join!(self.cluster.fleet.hold(view, node, receiver), send).0
     }
 
     async fn send_snapshot(&self, view: &World, node: NodeId) -> Result<Held> {
-        let (pieces, receiver) = mpsc::channel(PIECES_AHEAD);
-        let (begin, position) = tokio::sync::oneshot::channel();
+        let begin = self.begin(Position::default(), true).await?;
+        let (carried, receiver) = mpsc::channel(PIECES_AHEAD);
         let records = self.records.clone();
-        let sending = tokio::spawn(async move {
-            let begin = move |position| begin.send(position).is_ok();
-            let send = move |piece| pieces.blocking_send(piece).is_ok();
-            records.run(move |catalog| catalog.snapshot(PIECE_BYTES, begin, send)).await
-        });
-        let Ok(at) = position.await else {
-            sending.await.map_err(|_| CoordinatorError::ShuttingDown)??;
-            return Err(CoordinatorError::ShuttingDown);
+        let send = move |catalog: &Catalog| {
+            let mut at = Position::default();
+            let send = |part| carried.blocking_send(part).is_ok();
+            let first = |position| {
+                at = position;
+                send(Carried::Begin(Begin { at, ..begin }))
+            };
+            catalog.snapshot(PIECE_BYTES, first, |piece| send(Carried::Piece(piece)))?;
+            // Only with this it is whole: an end alone may be that of this process.
+            send(Carried::Begin(Begin { at, snapshot: false, ..begin }));
+            Ok(at)
         };
-        let keep = self.keep(at, true).await?;
-        let held = self.cluster.fleet.hold(view, node, keep, receiver).await?;
+        let (held, at) = tokio::join!(self.cluster.fleet.hold(view, node, receiver), records.run(send));
+        let (held, at) = (held?, at?);
+        if held.last != at {
+            let why = "it keeps something else than it was sent".to_owned();
+            return Err(CoordinatorError::Node { node, why });
+        }
         tracing::info!(%node, at = %at.stamp, bytes = held.snapshot_bytes, "keeps a snapshot of the catalog");
-        if held.last == at { Ok(held) } else { self.misled(node) }
+        Ok(held)
     }
 
-    fn misled(&self, node: NodeId) -> Result<Held> {
-        Err(CoordinatorError::Node { node, why: "it keeps something else than it was sent".to_owned() })
-    }
-
-    async fn keep(&self, at: Position, is_snapshot: bool) -> Result<Keep> {
-        let (cluster, by) =
-            self.records.run(|catalog| Ok((catalog.meta()?.cluster, catalog.last_change()?))).await?;
-        Ok(Keep { cluster, by, at, is_snapshot })
+    async fn begin(&self, at: Position, snapshot: bool) -> Result<Begin> {
+        let whose = |catalog: &Catalog| Ok((catalog.meta()?.cluster, catalog.last_change()?));
+        let (cluster, by) = self.records.run(whose).await?;
+        Ok(Begin { cluster, by, at, snapshot })
     }
 }
 

@@ -40,7 +40,7 @@ mod settings;
 mod succession;
 
 pub use catalog::restore;
-pub use cluster::{Check, Fleet, Grpc, Held, Keep, Order, Part, Seen};
+pub use cluster::{Check, Fleet, Grpc, Held, Order, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
 

@@ -2,7 +2,7 @@
 //! keep of later changes is brought; so a folder that was set back, a lost disk and a move to another machine are one case
 //! (HEALING.md, "Terms, records, holders"). What is decided: `catalog::succession`.
 
-use crate::cluster::{Fleet, Part};
+use crate::cluster::Fleet;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
 use catalog::rows::Doubt;
@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use wire::codec::records::{Begin, Carried};
 
 /// Between two rounds of questions. Nodes try to register as often.
 const ROUND: Duration = Duration::from_millis(500);
@@ -231,7 +232,7 @@ impl Comparison {
 
 fn received(
     disk: &Arc<dyn disk::Disk>,
-    parts: &mut mpsc::Receiver<Result<Part>>,
+    parts: &mut mpsc::Receiver<Result<Carried>>,
     node: NodeId,
     before: Option<Stamp>,
 ) -> Result<Position> {
@@ -240,16 +241,13 @@ fn received(
     let mut snapshot = None;
     while let Some(part) = parts.blocking_recv() {
         match part? {
-            Part::Snapshot(at) => snapshot = Some(at),
-            Part::Records => {
+            Carried::Begin(Begin { at, snapshot: true, .. }) => snapshot = Some(at),
+            Carried::Begin(_) => {
                 let at = snapshot.take().ok_or_else(|| none("it keeps records that follow no snapshot"))?;
                 incoming.end_snapshot(at)?;
             }
-            Part::Piece(bytes) => incoming.take(&bytes)?,
+            Carried::Piece(bytes) => incoming.take(&bytes)?,
         }
-    }
-    if let Some(at) = snapshot {
-        incoming.end_snapshot(at)?;
     }
     if let Some(own) = before {
         let (is_earlier, theirs) = incoming.remembers(own)?;

@@ -14,6 +14,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use wire::codec::plan::order;
+use wire::codec::records::Carried;
 use wire::proto::node_client::NodeClient;
 use wire::{limits, proto};
 
@@ -71,19 +72,6 @@ pub struct Seen {
     pub birth: Stamp,
 }
 
-/// What a node is to keep of the catalog.
-#[derive(Clone, Copy, Debug)]
-pub struct Keep {
-    /// Whose.
-    pub cluster: ClusterId,
-    /// The last change of whoever sends it.
-    pub by: Stamp,
-    /// Of the snapshot, or what the records follow.
-    pub at: Position,
-    /// A snapshot, in place of everything that is kept; else records.
-    pub is_snapshot: bool,
-}
-
 /// What a node keeps of the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Held {
@@ -93,17 +81,6 @@ pub struct Held {
     pub snapshot_bytes: u64,
     /// Length of the records that follow it.
     pub record_bytes: u64,
-}
-
-/// A part of what a node keeps.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// Bytes of a snapshot of that change follow.
-    Snapshot(Position),
-    /// Bytes of records follow.
-    Records,
-    /// Of either.
-    Piece(Vec<u8>),
 }
 
 /// What a coordinator asks of nodes: of daemons over gRPC, or of a cluster within its own process.
@@ -166,17 +143,12 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         })
     }
 
-    /// Has a node keep a snapshot or records; returns what it keeps now, durably.
-    async fn hold(
-        &self,
-        view: &World,
-        node: NodeId,
-        keep: Keep,
-        pieces: mpsc::Receiver<Vec<u8>>,
-    ) -> Result<Held>;
+    /// Has a node keep a snapshot or records; returns what it keeps now, durably. A snapshot is whole once what may follow it
+    /// has begun: one that breaks off is none.
+    async fn hold(&self, view: &World, node: NodeId, carried: mpsc::Receiver<Carried>) -> Result<Held>;
 
-    /// Everything that the node at that address keeps, part by part; an error ends it.
-    async fn held(&self, node: NodeId, control_addr: &str) -> Result<mpsc::Receiver<Result<Part>>>;
+    /// Everything that the node at that address keeps; an error ends it.
+    async fn held(&self, node: NodeId, control_addr: &str) -> Result<mpsc::Receiver<Result<Carried>>>;
 
     /// Sets a node's limits.
     async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()>;
@@ -360,32 +332,15 @@ impl Fleet for Grpc {
         }
     }
 
-    async fn hold(
-        &self,
-        view: &World,
-        node: NodeId,
-        keep: Keep,
-        pieces: mpsc::Receiver<Vec<u8>>,
-    ) -> Result<Held> {
-        use proto::records_message::Kind;
-        let Keep { cluster, by, at, is_snapshot } = keep;
-        let begin = proto::RecordsBegin {
-            cluster: cluster.to_vec(),
-            by: Some(by.into()),
-            at: Some(at.into()),
-            snapshot: is_snapshot,
-        };
-        let message = |kind| proto::RecordsMessage { kind: Some(kind) };
-        let pieces = ReceiverStream::new(pieces).map(move |bytes| message(Kind::Piece(bytes)));
-        let messages = tokio_stream::once(message(Kind::Begin(begin))).chain(pieces);
+    async fn hold(&self, view: &World, node: NodeId, carried: mpsc::Receiver<Carried>) -> Result<Held> {
+        let messages = ReceiverStream::new(carried).map(proto::RecordsMessage::from);
         let mut client = self.client(view, node)?;
         let held = answered_within(HOLD_TIMEOUT, node, client.hold_records(messages)).await?;
         let last = held.last.map(Position::from).unwrap_or_default();
         Ok(Held { last, snapshot_bytes: held.snapshot_bytes, record_bytes: held.record_bytes })
     }
 
-    async fn held(&self, node: NodeId, control_addr: &str) -> Result<mpsc::Receiver<Result<Part>>> {
-        use proto::records_message::Kind;
+    async fn held(&self, node: NodeId, control_addr: &str) -> Result<mpsc::Receiver<Result<Carried>>> {
         let mut client = NodeClient::new(connect(node, control_addr)?)
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES);
         let mut messages = answered(node, client.read_records(proto::Empty {})).await?;
@@ -394,14 +349,7 @@ impl Fleet for Grpc {
             loop {
                 let part = match tokio::time::timeout(CALL_TIMEOUT, messages.message()).await {
                     Ok(Ok(None)) => return,
-                    Ok(Ok(Some(message))) => match message.kind {
-                        Some(Kind::Piece(bytes)) => Ok(Part::Piece(bytes)),
-                        Some(Kind::Begin(begin)) => Ok(match begin.snapshot {
-                            true => Part::Snapshot(begin.at.map(Position::from).unwrap_or_default()),
-                            false => Part::Records,
-                        }),
-                        None => Err(failed(node, "a part of no kind")),
-                    },
+                    Ok(Ok(Some(message))) => Carried::try_from(message).map_err(CoordinatorError::Flow),
                     Ok(Err(status)) => Err(failed(node, status.message())),
                     Err(_) => Err(failed(node, "it stopped telling what it keeps")),
                 };

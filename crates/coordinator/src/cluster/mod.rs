@@ -5,7 +5,7 @@ mod health;
 mod links;
 mod load;
 
-pub use fleet::{Check, Fleet, Grpc, Held, Keep, Order, Part, Seen};
+pub use fleet::{Check, Fleet, Grpc, Held, Order, Seen};
 pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;

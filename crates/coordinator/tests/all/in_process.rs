@@ -3,7 +3,7 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, CoordinatorError, Fleet, Held, Keep, Order, Part, Seen};
+use coordinator::{Check, CoordinatorError, Fleet, Held, Order, Seen};
 use flow::FlowPlan;
 use model::{BlockCopy, Cause, Fault, NodeId, Position, Stamp};
 use plan::decide::World as View;
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status};
 use wire::codec::plan::order;
+use wire::codec::records::Carried;
 use wire::proto;
 use wire::proto::node_server::Node;
 
@@ -118,24 +119,16 @@ impl Fleet for InProcess {
         Ok(listed.map(|block| block.expect("the double lists all")).collect().await)
     }
 
-    async fn hold(
-        &self,
-        _: &View,
-        node: NodeId,
-        keep: Keep,
-        mut pieces: mpsc::Receiver<Vec<u8>>,
-    ) -> Result<Held> {
-        let mut bytes = Vec::new();
-        while let Some(piece) = pieces.recv().await {
-            bytes.extend(piece);
+    async fn hold(&self, _: &View, node: NodeId, mut carried: mpsc::Receiver<Carried>) -> Result<Held> {
+        let mut messages = Vec::new();
+        while let Some(part) = carried.recv().await {
+            messages.push(part.into());
         }
-        let (at, snapshot) = (Some(keep.at.into()), keep.is_snapshot);
-        let begin = proto::RecordsBegin { at, snapshot, ..Default::default() };
-        let held = self.0.keep(node.0, &begin, bytes);
+        let held = self.0.keep(node.0, messages);
         Ok(Held { last: held.last.map(Position::from).unwrap_or_default(), ..Held::default() })
     }
 
-    async fn held(&self, _: NodeId, _: &str) -> Result<mpsc::Receiver<Result<Part>>> {
+    async fn held(&self, _: NodeId, _: &str) -> Result<mpsc::Receiver<Result<Carried>>> {
         panic!("no coordinator starts a second time here")
     }
 

@@ -1,8 +1,8 @@
 //! What a node keeps of the catalog.
 
-use model::{Position, RecordHead};
+use model::{ClusterId, Position, RecordHead};
+use wire::codec::records::{Begin, Carried};
 use wire::proto;
-use wire::proto::records_message::Kind;
 
 /// A snapshot and the records that follow it.
 #[derive(Clone, Default)]
@@ -13,22 +13,38 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Takes what was sent, if it follows what is there.
-    pub fn take(&mut self, begin: &proto::RecordsBegin, bytes: Vec<u8>) {
-        let at = begin.at.clone().map(Position::from).unwrap_or_default();
-        if begin.snapshot {
-            *self = Kept { snapshot: (at, bytes), records: Vec::new(), last: at };
-        } else if at == self.last {
-            let mut rest = bytes.as_slice();
-            while let Some((length, after)) = rest.split_first_chunk() {
-                let (record, after) = after.split_at(u64::from_le_bytes(*length) as usize);
-                let (head, _) = RecordHead::of(record).expect("a record");
-                assert_eq!(head.before, self.last.hash, "a record that follows the one before");
-                self.last = Position { stamp: head.stamp, hash: *blake3::hash(record).as_bytes() };
-                rest = after;
+    /// Takes what was sent, if it follows what is there. A snapshot is whole when something follows it.
+    pub fn take(&mut self, messages: Vec<proto::RecordsMessage>) {
+        let mut begun: Option<(Begin, Vec<u8>)> = None;
+        for message in messages {
+            match (Carried::try_from(message).expect("a message"), &mut begun) {
+                (Carried::Begin(next), now) => {
+                    if let Some((Begin { at, snapshot: true, .. }, bytes)) = now.take() {
+                        *self = Kept { snapshot: (at, bytes), records: Vec::new(), last: at };
+                    }
+                    begun = Some((next, Vec::new()));
+                }
+                (Carried::Piece(piece), Some((_, bytes))) => bytes.extend(piece),
+                (Carried::Piece(_), None) => panic!("pieces of nothing"),
             }
-            self.records.extend(bytes);
         }
+        if let Some((Begin { at, snapshot: false, .. }, bytes)) = begun
+            && at == self.last
+        {
+            self.append(bytes);
+        }
+    }
+
+    fn append(&mut self, bytes: Vec<u8>) {
+        let mut rest = bytes.as_slice();
+        while let Some((length, after)) = rest.split_first_chunk() {
+            let (record, after) = after.split_at(u64::from_le_bytes(*length) as usize);
+            let (head, _) = RecordHead::of(record).expect("a record");
+            assert_eq!(head.before, self.last.hash, "a record that follows the one before");
+            self.last = Position { stamp: head.stamp, hash: *blake3::hash(record).as_bytes() };
+            rest = after;
+        }
+        self.records.extend(bytes);
     }
 
     pub fn told(&self) -> Option<proto::HeldRecords> {
@@ -41,15 +57,16 @@ impl Kept {
 
     /// All of it, as it is read.
     pub fn messages(&self) -> Vec<proto::RecordsMessage> {
-        let begin = |at: Position, snapshot| {
-            Kind::Begin(proto::RecordsBegin { at: Some(at.into()), snapshot, ..Default::default() })
+        let begin = |snapshot| {
+            let (cluster, by) = (ClusterId(1), self.last.stamp);
+            Carried::Begin(Begin { cluster, by, at: self.snapshot.0, snapshot })
         };
         let parts = [
-            begin(self.snapshot.0, true),
-            Kind::Piece(self.snapshot.1.clone()),
-            begin(self.snapshot.0, false),
-            Kind::Piece(self.records.clone()),
+            begin(true),
+            Carried::Piece(self.snapshot.1.clone()),
+            begin(false),
+            Carried::Piece(self.records.clone()),
         ];
-        parts.map(|kind| proto::RecordsMessage { kind: Some(kind) }).into()
+        parts.map(proto::RecordsMessage::from).into()
     }
 }

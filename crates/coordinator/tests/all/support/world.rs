@@ -242,10 +242,10 @@ impl World {
     }
 
     /// The node keeps what was sent of the catalog.
-    pub fn keep(&self, node: u32, begin: &proto::RecordsBegin, bytes: Vec<u8>) -> proto::HeldRecords {
+    pub fn keep(&self, node: u32, messages: Vec<proto::RecordsMessage>) -> proto::HeldRecords {
         let mut state = self.state();
         let kept = state.kept.entry(node).or_default();
-        kept.take(begin, bytes);
+        kept.take(messages);
         kept.told().expect("something")
     }
 
@@ -470,17 +470,13 @@ impl Node for FakeNode {
         &self,
         request: Request<tonic::Streaming<proto::RecordsMessage>>,
     ) -> Result<Response<proto::HeldRecords>, Status> {
-        use proto::records_message::Kind;
         self.alive()?;
-        let (mut messages, mut begin, mut bytes) = (request.into_inner(), None, Vec::new());
-        while let Some(message) = messages.message().await? {
-            match message.kind.expect("a kind") {
-                Kind::Begin(first) => begin = Some(first),
-                Kind::Piece(piece) => bytes.extend(piece),
-            }
+        let (mut stream, mut messages) = (request.into_inner(), Vec::new());
+        while let Some(message) = stream.message().await? {
+            messages.push(message);
         }
         self.alive()?;
-        Ok(Response::new(self.world.keep(self.node, &begin.expect("what it is"), bytes)))
+        Ok(Response::new(self.world.keep(self.node, messages)))
     }
 
     async fn read_records(
