@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn who_is_led_by_another_life_is_left_to_it() {
         let led = Answer { led_ms_ago: Some(4_999), ..holds(at(4, 1)) };
-        assert_eq!(decide(&[led.clone()]), Verdict::Led(NodeId(1), led));
+        assert_eq!(decide(std::slice::from_ref(&led)), Verdict::Led(NodeId(1), led));
         let own = Answer { led_ms_ago: Some(100), ..holds(at(3, 49)) };
         assert_eq!(decide(&[own.clone(), own]), Verdict::Serve, "the life before this one, which has ended");
     }

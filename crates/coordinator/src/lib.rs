@@ -278,6 +278,7 @@ async fn build(
         settings,
         group: Arc::clone(&group),
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
+        founds: config.founds,
     });
     let parallel = config.parallel;
     let objects =

@@ -38,6 +38,8 @@ pub(crate) struct Membership {
     pub settings: Arc<Settings>,
     pub group: Arc<Group>,
     pub heartbeat_ms: u32,
+    /// An empty catalog founds a new cluster.
+    pub founds: bool,
 }
 
 impl Membership {
@@ -123,6 +125,10 @@ impl Membership {
     async fn refuse_another_cluster(&self, node: NodeId, cluster: Option<ClusterId>) -> Result<()> {
         let meta = self.records.run(|catalog| catalog.meta()).await?;
         match cluster {
+            Some(theirs) if meta.unnamed && self.founds => Err(CoordinatorError::Conflict(format!(
+                "this coordinator is to found a new cluster, and {node} belongs to cluster {theirs}: start the coordinator without \
+                 --found, so that it gets the catalog that nodes keep, or the node with an empty folder"
+            ))),
             Some(theirs) if theirs != meta.cluster && !meta.unnamed => {
                 Err(CatalogError::OtherCluster { node, theirs, ours: meta.cluster }.into())
             }
