@@ -72,6 +72,7 @@ impl Parts {
             incarnation: self.flows.store.incarnation().0,
             half_blocks: usage.half_blocks,
             cached_blocks: self.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),
+            ..Default::default()
         }
     }
 }

@@ -49,6 +49,15 @@ impl proto::node_server::Node for NodeService {
     type DriveStream = Answers<proto::DriveEvent>;
     type ListBlocksStream = Answers<proto::StoredBlock>;
     type ScrubStream = Answers<proto::ScrubEvent>;
+    type ReadRecordsStream = Answers<proto::RecordsMessage>;
+
+    async fn hold_records(&self, _: Request<Streaming<proto::RecordsMessage>>) -> Answer<proto::HeldRecords> {
+        Err(Status::unimplemented("not yet"))
+    }
+
+    async fn read_records(&self, _: Request<proto::Empty>) -> Answer<Self::ReadRecordsStream> {
+        Err(Status::unimplemented("not yet"))
+    }
 
     async fn run_stages(
         &self,

@@ -30,6 +30,7 @@ fn shows(point: SyncPoint) -> Shows {
         | SyncPoint::CatalogFolder => Shows::AfterAStep,
         SyncPoint::BlockDeleted => Shows::InARebuild,
         SyncPoint::Migrated => Shows::InTheStore,
+        SyncPoint::HeldSnapshot | SyncPoint::HeldRecords | SyncPoint::HeldFolder => Shows::InTheStore,
     }
 }
 

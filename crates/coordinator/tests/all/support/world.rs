@@ -407,6 +407,21 @@ impl Node for FakeNode {
     type DriveStream = Events<proto::DriveEvent>;
     type ListBlocksStream = Events<proto::StoredBlock>;
     type ScrubStream = Events<proto::ScrubEvent>;
+    type ReadRecordsStream = Events<proto::RecordsMessage>;
+
+    async fn hold_records(
+        &self,
+        _: Request<tonic::Streaming<proto::RecordsMessage>>,
+    ) -> Result<Response<proto::HeldRecords>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
+
+    async fn read_records(
+        &self,
+        _: Request<proto::Empty>,
+    ) -> Result<Response<Self::ReadRecordsStream>, Status> {
+        Err(Status::unimplemented("not yet"))
+    }
 
     async fn run_stages(
         &self,
