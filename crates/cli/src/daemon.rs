@@ -63,6 +63,9 @@ pub struct HastyArgs {
     /// Milliseconds for which a put may be idle
     #[arg(long, value_name = "MS", hide = true)]
     put_lease_ms: Option<u64>,
+    /// Milliseconds between two comparisons of a node with the catalog
+    #[arg(long, value_name = "MS", hide = true)]
+    compare_every_ms: Option<u64>,
 }
 
 impl HastyArgs {
@@ -72,6 +75,7 @@ impl HastyArgs {
         set(self.dead_after_ms, &mut config.dead_after_ms);
         set(self.garbage_grace_ms, &mut config.garbage_grace_ms);
         set(self.put_lease_ms, &mut config.put_lease_ms);
+        set(self.compare_every_ms, &mut config.compare_every_ms);
     }
 }
 

@@ -25,6 +25,10 @@ pub const PUT_LEASE_MS: u64 = 600_000;
 /// a minute costs nothing.
 pub const CLOCK_NOTE_MS: u64 = 60_000;
 
+/// What each node has is compared with the catalog this often: listing its folders costs a disk some seconds, and a copy that
+/// vanished is missed by no one who does not read it.
+pub const COMPARE_EVERY_MS: u64 = 3_600_000;
+
 /// Replicas of a block before it is archived.
 pub const REPLICAS: u32 = 3;
 
@@ -100,6 +104,8 @@ pub struct Config {
     pub recovery_grace_ms: u64,
     /// Milliseconds between two notes of the cluster's clock; default [`CLOCK_NOTE_MS`].
     pub clock_note_ms: u64,
+    /// Milliseconds between two comparisons of a node with the catalog; default [`COMPARE_EVERY_MS`].
+    pub compare_every_ms: u64,
     /// Milliseconds since 1970, for what people are told; default the system's clock.
     pub wall_ms: fn() -> u64,
 }
@@ -121,6 +127,7 @@ impl Config {
             parallel: PARALLEL_REPAIRS,
             recovery_grace_ms: RECOVERY_GRACE_MS,
             clock_note_ms: CLOCK_NOTE_MS,
+            compare_every_ms: COMPARE_EVERY_MS,
             wall_ms: clock::wall_ms,
         }
     }

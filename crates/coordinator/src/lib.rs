@@ -21,6 +21,7 @@ mod background;
 mod clock;
 mod cluster;
 mod collector;
+mod comparison;
 pub mod config;
 mod damaged;
 mod error;
@@ -48,6 +49,7 @@ use catalog::Catalog;
 use clock::Clock;
 use cluster::Cluster;
 use collector::{Collector, Garbage};
+use comparison::{Comparer, Comparison};
 use damaged::Damaged;
 use jobs::{DamagedRepairs, Jobs, Recoverer};
 use looks::{Looker, Looks};
@@ -140,8 +142,21 @@ fn build(
     let settings = Arc::new(settings(records.clone()));
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
     let damaged = Arc::new(Damaged::new(records.clone()));
-    let looks = Arc::new(Looks::new(records.clone(), Arc::clone(&cluster), Arc::clone(&damaged)));
     let garbage = Arc::new(Garbage::new(records.clone(), Arc::clone(&cluster), config.garbage_grace_ms));
+    let comparison = Arc::new(Comparison::new(
+        records.clone(),
+        Arc::clone(&cluster),
+        Arc::clone(&garbage),
+        Arc::clone(&damaged),
+        Arc::clone(&group),
+        config.compare_every_ms,
+    ));
+    let looks = Arc::new(Looks::new(
+        records.clone(),
+        Arc::clone(&cluster),
+        Arc::clone(&damaged),
+        Arc::clone(&comparison),
+    ));
     let attempts = Arc::new(Attempts {
         records: records.clone(),
         cluster: Arc::clone(&cluster),
@@ -155,7 +170,7 @@ fn build(
         Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
     let jobs = Arc::new(Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&tasks), Arc::clone(&group)));
 
-    begin(&group, &tasks, Collector::new(Arc::clone(&garbage)));
+    begin(&group, &tasks, Collector::new(garbage));
     begin(
         &group,
         &tasks,
@@ -166,6 +181,7 @@ fn build(
         },
     );
     begin(&group, &tasks, Looker(looks));
+    begin(&group, &tasks, Comparer::new(Arc::clone(&comparison)));
     begin(&group, &tasks, DamagedRepairs(Arc::clone(&jobs)));
     begin(&group, &tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
     group.spawn(Arc::clone(&jobs).resume());
@@ -175,16 +191,16 @@ fn build(
     let membership = Arc::new(Membership {
         records: records.clone(),
         cluster: Arc::clone(&cluster),
-        garbage,
+        comparison: Arc::clone(&comparison),
         damaged,
         settings,
-        group: Arc::clone(&group),
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
     });
     let parallel = config.parallel;
     let objects =
         Arc::new(Objects { records: records.clone(), cluster: Arc::clone(&cluster), planner, reads, config });
-    let service = Service { objects, membership, operator, jobs, group: Arc::clone(&group), parallel };
+    let service =
+        Service { objects, membership, comparison, operator, jobs, group: Arc::clone(&group), parallel };
     Ok((service, records, cluster, group))
 }
 

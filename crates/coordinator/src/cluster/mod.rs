@@ -5,6 +5,7 @@ mod health;
 mod links;
 mod load;
 
+pub(crate) use fleet::reference;
 pub use fleet::{Check, Fleet, Grpc, Order, Seen};
 pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;

@@ -5,13 +5,15 @@ use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use coordinator::{Check, CoordinatorError, Fleet, Order, Seen};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, Fault, NodeId, Stamp};
+use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Stamp};
 use plan::decide::World as View;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status};
 use wire::codec::plan::order;
+use wire::names::FolderDigest;
 use wire::proto;
 use wire::proto::node_server::Node;
 
@@ -115,6 +117,30 @@ impl Fleet for InProcess {
         let request = Request::new(proto::ListBlocksRequest { with_meta });
         let listed = answer(node, self.node(node).list_blocks(request).await)?;
         Ok(listed.map(|block| block.expect("the double lists all")).collect().await)
+    }
+
+    async fn digest_folders(&self, view: &View, node: NodeId) -> Result<Vec<FolderDigest>> {
+        let (store, incarnation) = view.node(node)?.store.expect("it registered");
+        let request = proto::DigestFoldersRequest { store: store.to_vec(), incarnation: incarnation.0 };
+        let reply = answer(node, self.node(node).digest_folders(Request::new(request)).await)?;
+        Ok(reply.digests.into_iter().map(|digest| digest.try_into().expect("a digest")).collect())
+    }
+
+    async fn list_folders(
+        &self,
+        view: &View,
+        node: NodeId,
+        folders: &BTreeSet<u8>,
+    ) -> Result<BTreeSet<BlockCopy>> {
+        let (store, incarnation) = view.node(node)?.store.expect("it registered");
+        let (store, folders) = (store.to_vec(), folders.iter().copied().collect());
+        let request = proto::ListFoldersRequest { store, incarnation: incarnation.0, folders };
+        let listed = answer(node, self.node(node).list_folders(Request::new(request)).await)?;
+        let copy = |block: proto::StoredBlock| {
+            let id = BlockId::from_slice(&block.block).expect("an id");
+            BlockCopy { block: id, node, generation: block.generation }
+        };
+        Ok(listed.map(|block| copy(block.expect("the double lists all"))).collect().await)
     }
 
     async fn throttle(&self, _: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {
