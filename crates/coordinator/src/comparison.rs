@@ -10,7 +10,7 @@
 //! What is placed is read before the first list and again at the end, and what is strange is strange before the second one; so
 //! what is being written or deleted meanwhile is neither. An error compares nothing.
 
-use crate::cluster::{Check, Cluster};
+use crate::cluster::{Cluster, Listed};
 use crate::collector::Garbage;
 use crate::config::MIN_TICK_MS;
 use crate::damaged::Damaged;
@@ -133,15 +133,15 @@ impl Comparison {
         }
     }
 
-    /// A node has registered with its inventory, `held`; `placed` is what the catalog placed there before.
+    /// A node has registered with its inventory; `placed` is what the catalog placed there before.
     pub async fn registered(
         self: &Arc<Self>,
         node: NodeId,
-        held: &BTreeSet<BlockCopy>,
+        held: Listed,
         placed: &BTreeSet<BlockCopy>,
     ) -> Result<()> {
-        self.reconcile(node, held.iter().copied().collect(), 0..=u8::MAX).await?;
-        let missing: BTreeSet<BlockCopy> = placed.difference(held).copied().collect();
+        let missing: BTreeSet<BlockCopy> = placed.difference(&held.whole).copied().collect();
+        self.reconcile(node, held, 0..=u8::MAX).await?;
         if !missing.is_empty() {
             let comparison = Arc::clone(self);
             self.group.spawn(async move { comparison.look_for(node, missing).await });
@@ -155,7 +155,7 @@ impl Comparison {
         let view = self.cluster.view();
         let outcome = async {
             let held = self.cluster.fleet.list_folders(&view, node, &folders_of(&missing)).await?;
-            missing.retain(|copy| !held.contains(copy));
+            missing.retain(|copy| !held.whole.contains(copy));
             self.note_missing(node, missing).await
         };
         if let Err(error) = outcome.await {
@@ -179,24 +179,25 @@ impl Comparison {
             Some(folder) => BTreeSet::from([folder]),
             None => self.differing(&view, node, &placed).await?,
         };
-        let (mut strange, mut lacking) = (BTreeSet::new(), BTreeSet::new());
+        let (mut strange, mut lacking) = (Listed::default(), BTreeSet::new());
         if !folders.is_empty() {
             let held = self.cluster.fleet.list_folders(&view, node, &folders).await?;
             let in_them = placed.iter().filter(|copy| folders.contains(&folder_of(copy.block)));
-            lacking.extend(in_them.filter(|copy| !held.contains(copy)).copied());
-            let beyond = held.difference(&placed).copied().collect();
-            strange.extend(self.strangers(beyond).await?);
+            lacking.extend(in_them.filter(|copy| !held.whole.contains(copy)).copied());
+            strange.whole.extend(self.strangers(held.whole.difference(&placed)).await?);
+            strange.halves.extend(self.strangers(held.halves.difference(&placed)).await?);
         }
-        let doubtful = folders_of(strange.iter().chain(&lacking));
+        let doubtful = folders_of(strange.whole.iter().chain(&strange.halves).chain(&lacking));
         if !doubtful.is_empty() {
             let held = self.cluster.fleet.list_folders(&view, node, &doubtful).await?;
-            strange.retain(|copy| held.contains(copy));
-            lacking.retain(|copy| !held.contains(copy));
+            strange.whole.retain(|copy| held.whole.contains(copy));
+            strange.halves.retain(|copy| held.halves.contains(copy));
+            lacking.retain(|copy| !held.whole.contains(copy));
         }
-        let found = strange.len();
+        let found = strange.whole.len() + strange.halves.len();
         // In folders that do not differ nothing is strange.
         let compared = folder.map_or(0..=u8::MAX, |folder| folder..=folder);
-        self.reconcile(node, strange.into_iter().collect(), compared).await?;
+        self.reconcile(node, strange, compared).await?;
         let missing = self.note_missing(node, lacking).await?;
         Ok(Compared { folders: folders.len(), missing, strange: found })
     }
@@ -217,14 +218,14 @@ impl Comparison {
             by_folder.entry(folder_of(copy.block)).or_default().push((copy.block, copy.generation));
         }
         let differs = |(folder, digest)| {
-            let expected = folder_digest(by_folder.get(&folder).into_iter().flatten().copied());
+            let expected = folder_digest(by_folder.get(&folder).into_iter().flatten().copied(), []);
             (expected != digest).then_some(folder)
         };
         Ok((0..=u8::MAX).zip(digests).filter_map(differs).collect())
     }
 
-    async fn strangers(&self, copies: Vec<BlockCopy>) -> Result<Vec<BlockCopy>> {
-        let mut strangers = Vec::new();
+    async fn strangers(&self, copies: impl Iterator<Item = &BlockCopy>) -> Result<Vec<BlockCopy>> {
+        let (copies, mut strangers): (Vec<BlockCopy>, _) = (copies.copied().collect(), Vec::new());
         for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
             strangers.extend(self.records.run(move |catalog| catalog.strangers(&batch)).await?);
         }
@@ -235,10 +236,14 @@ impl Comparison {
     async fn reconcile(
         self: &Arc<Self>,
         node: NodeId,
-        copies: Vec<BlockCopy>,
+        held: Listed,
         folders: impl Iterator<Item = u8>,
     ) -> Result<()> {
-        let (mut needed, mut unknown) = (Vec::new(), Vec::new());
+        let mut needed = Vec::new();
+        // Half a copy is none, and stays; but what was let go before is not kept for lacking its other half.
+        let halves: Vec<BlockCopy> = held.halves.into_iter().collect();
+        let mut unknown = self.records.run(move |catalog| catalog.unknown(&halves)).await?;
+        let copies: Vec<BlockCopy> = held.whole.into_iter().collect();
         for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
             let now_ms = self.cluster.clock.now_ms();
             let living = self.cluster.perhaps_living(&self.cluster.view());
@@ -280,8 +285,8 @@ impl Comparison {
         for (folder, copies) in unknown {
             let mut left = copies.len() as u64;
             for batch in copies.chunks(RECONCILE_BATCH) {
-                let born = match self.cluster.fleet.check(&view, node, batch, Check::default()).await {
-                    Ok(seen) => seen.into_iter().map(|seen| (seen.copy, seen.birth)).collect::<Vec<_>>(),
+                let born = match self.cluster.fleet.births(&view, node, batch).await {
+                    Ok(born) => born,
                     Err(error) => {
                         tracing::info!(%node, %error, "it cannot say when its unknown copies were born: they are kept");
                         return;

@@ -38,7 +38,7 @@ mod service;
 mod settings;
 
 pub use catalog::restore;
-pub use cluster::{Check, Fleet, Grpc, Order, Seen};
+pub use cluster::{Check, Fleet, Grpc, Listed, Order, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
 

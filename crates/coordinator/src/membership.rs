@@ -1,6 +1,6 @@
 //! Nodes come, report, and say what they hold.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Listed};
 use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
@@ -56,7 +56,7 @@ impl Membership {
         let Inventory { held, unjudged, strange } = inventory(&mut messages, node).await?;
         self.cluster.health.registered(node, row, admitted.is_set_back);
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
-        self.comparison.registered(node, &held, &placed).await?;
+        self.comparison.registered(node, Listed { whole: held, halves: unjudged }, &placed).await?;
         let settings = Some(told(self.settings.of_node(node)));
         let now = Some(self.records.run(|catalog| catalog.last_change()).await?.into());
         Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })

@@ -223,7 +223,10 @@ impl proto::node_server::Node for NodeService {
         // Of what lies there now: files may have come or gone behind the node's back.
         let digests = tokio::task::spawn_blocking(move || {
             let names = |copy: CopyId| (copy.block, copy.generation);
-            let digest = |listing: Listing| folder_digest(listing.copies.into_iter().map(names)).to_vec();
+            let digest = |listing: Listing| {
+                let halves = listing.unjudged.into_iter().filter_map(Unjudged::copy).map(names);
+                folder_digest(listing.copies.into_iter().map(names), halves).to_vec()
+            };
             store.list().map(|listing| listing.map(digest)).collect::<Result<_, StoreError>>()
         });
         let digests = digests.await.map_err(|e| Status::internal(e.to_string()))?;
@@ -361,11 +364,13 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
             digest: reader.meta().digest.to_vec(),
             damaged,
             birth: Some(reader.meta().birth.into()),
-            absent: false,
+            ..Default::default()
         },
         None => {
             let absent = matches!(flows.store.is_absent(block, generation), Ok(true));
-            proto::CheckedBlock { damaged, absent, ..Default::default() }
+            let birth = flows.store.birth_of_half(block, generation).ok().flatten();
+            let (half, birth) = (birth.is_some(), birth.map(Into::into));
+            proto::CheckedBlock { damaged, absent, half, birth, ..Default::default() }
         }
     })
 }

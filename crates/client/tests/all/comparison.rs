@@ -85,3 +85,27 @@ async fn a_folder_that_is_away_makes_no_copy_missing() {
     let status = rig.status().await;
     assert_eq!((status.lost_copies, status.missing_blocks), (0, 0));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sidecars_that_come_back_after_their_data_were_let_go_go_too() {
+    let rig = Rig::new(4).await;
+    rig.put("a", &content(5, BLOCK)).await.unwrap();
+    let (block, node) = placed(&rig, "a").await;
+    let [_, sidecar] = files(block, rig.newest(node, block).unwrap().generation);
+    let (disk, aside) = (rig.machines[&node].disk.clone(), PathBuf::from("aside"));
+    disk.rename(&sidecar, &aside).unwrap();
+    rig.client.delete("a").await.unwrap();
+    rig.no_garbage().await;
+    disk.rename(&aside, &sidecar).unwrap();
+    rig.client.compare_node(node).await.unwrap();
+    eventually("it goes too", async || !disk.exists(&sidecar).unwrap()).await;
+    eventually("nothing is unknown", async || rig.status().await.unknown_copies == 0).await;
+    // Of data alone nobody can tell whose they were: they are told, and kept.
+    let stray = files(BlockId(7), 1)[0].clone();
+    disk.create_new(&stray).unwrap();
+    for _ in 0..2 {
+        rig.client.compare_node(node).await.unwrap();
+        eventually("they are told", async || rig.status().await.unknown_copies == 1).await;
+    }
+    assert!(disk.exists(&stray).unwrap());
+}

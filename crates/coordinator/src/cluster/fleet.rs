@@ -65,6 +65,15 @@ pub struct Seen {
     pub birth: Stamp,
 }
 
+/// What folders of a node hold.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Copies of which both files are there.
+    pub whole: BTreeSet<BlockCopy>,
+    /// Those of which one is.
+    pub halves: BTreeSet<BlockCopy>,
+}
+
 /// What a coordinator asks of nodes: of daemons over gRPC, or of a cluster within its own process.
 #[tonic::async_trait]
 pub trait Fleet: Send + Sync + fmt::Debug {
@@ -116,13 +125,16 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// Digests of what lies in each of the node's folders of blocks now, in the start of its store that the view knows.
     async fn digest_folders(&self, view: &World, node: NodeId) -> Result<Vec<FolderDigest>>;
 
-    /// The copies in these folders of which both files are there, in that start of its store; or an error: a part is none.
-    async fn list_folders(
+    /// What these folders hold, in that start of its store; or an error: a part is none.
+    async fn list_folders(&self, view: &World, node: NodeId, folders: &BTreeSet<u8>) -> Result<Listed>;
+
+    /// When those of these copies were noted of which the node has the sidecar, alone or with its data.
+    async fn births(
         &self,
         view: &World,
         node: NodeId,
-        folders: &BTreeSet<u8>,
-    ) -> Result<BTreeSet<BlockCopy>>;
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, Stamp)>>;
 
     /// Sets a node's limits.
     async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()>;
@@ -301,29 +313,39 @@ impl Fleet for Grpc {
         digests.ok_or_else(|| failed(node, "its digests are none of 256 folders"))
     }
 
-    async fn list_folders(
-        &self,
-        view: &World,
-        node: NodeId,
-        folders: &BTreeSet<u8>,
-    ) -> Result<BTreeSet<BlockCopy>> {
+    async fn list_folders(&self, view: &World, node: NodeId, folders: &BTreeSet<u8>) -> Result<Listed> {
         let mut client = self.client(view, node)?;
         let (store, incarnation) = accepted(view, node)?;
         let wanted = folders.iter().copied().collect();
         let request = proto::ListFoldersRequest { store, incarnation, folders: wanted };
         let stream = answered(node, client.list_folders(request)).await?;
-        // Half a copy is none: its block is made again, and the half stays.
-        let whole = listed(node, stream).await?.into_iter().filter(|listed| listed.unjudged.is_empty());
-        whole
-            .map(|listed| {
-                let block = BlockId::from_slice(&listed.block)?;
-                let copy = BlockCopy { block, node, generation: listed.generation };
-                let is_wanted = folders.contains(&folder_of(block));
-                is_wanted
-                    .then_some(copy)
-                    .ok_or_else(|| failed(node, "it lists other folders than it was asked for"))
-            })
-            .collect()
+        let mut names = Listed::default();
+        for listed in listed(node, stream).await? {
+            let block = BlockId::from_slice(&listed.block)?;
+            if !folders.contains(&folder_of(block)) {
+                return Err(failed(node, "it lists other folders than it was asked for"));
+            }
+            let copies = if listed.unjudged.is_empty() { &mut names.whole } else { &mut names.halves };
+            copies.insert(BlockCopy { block, node, generation: listed.generation });
+        }
+        Ok(names)
+    }
+
+    async fn births(
+        &self,
+        view: &World,
+        node: NodeId,
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, Stamp)>> {
+        let mut client = self.client(view, node)?;
+        let blocks = copies.iter().map(reference).collect();
+        let request = proto::CheckBlocksRequest { blocks, verify: false, fence: None };
+        let checked = answered(node, client.check_blocks(request)).await?.blocks;
+        if checked.len() != copies.len() {
+            return Err(failed(node, "it checked other blocks than it was asked to"));
+        }
+        let known = copies.iter().zip(checked).filter(|(_, checked)| checked.there || checked.half);
+        Ok(known.filter_map(|(copy, checked)| Some((*copy, checked.birth?.into()))).collect())
     }
 
     async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, CoordinatorError, Fleet, Order, Seen};
+use coordinator::{Check, CoordinatorError, Fleet, Listed, Order, Seen};
 use flow::FlowPlan;
 use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Stamp};
 use plan::decide::World as View;
@@ -126,12 +126,7 @@ impl Fleet for InProcess {
         Ok(reply.digests.into_iter().map(|digest| digest.try_into().expect("a digest")).collect())
     }
 
-    async fn list_folders(
-        &self,
-        view: &View,
-        node: NodeId,
-        folders: &BTreeSet<u8>,
-    ) -> Result<BTreeSet<BlockCopy>> {
+    async fn list_folders(&self, view: &View, node: NodeId, folders: &BTreeSet<u8>) -> Result<Listed> {
         let (store, incarnation) = view.node(node)?.store.expect("it registered");
         let (store, folders) = (store.to_vec(), folders.iter().copied().collect());
         let request = proto::ListFoldersRequest { store, incarnation: incarnation.0, folders };
@@ -140,7 +135,18 @@ impl Fleet for InProcess {
             let id = BlockId::from_slice(&block.block).expect("an id");
             BlockCopy { block: id, node, generation: block.generation }
         };
-        Ok(listed.map(|block| copy(block.expect("the double lists all"))).collect().await)
+        let whole = listed.map(|block| copy(block.expect("the double lists all"))).collect().await;
+        Ok(Listed { whole, halves: BTreeSet::new() })
+    }
+
+    async fn births(
+        &self,
+        view: &View,
+        node: NodeId,
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, Stamp)>> {
+        let seen = self.check(view, node, copies, Check::default()).await?;
+        Ok(seen.into_iter().map(|seen| (seen.copy, seen.birth)).collect())
     }
 
     async fn throttle(&self, _: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {

@@ -733,6 +733,9 @@ pub struct CheckedBlock {
     /// neither of its files is here
     #[prost(bool, tag = "5")]
     pub absent: bool,
+    /// only its sidecar is here: `birth` is told, and nothing else
+    #[prost(bool, tag = "20")]
+    pub half: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListBlocksRequest {
@@ -1378,7 +1381,7 @@ pub struct ClusterStatus {
     /// why nothing is let go, if the catalog's history may be broken; else empty
     #[prost(string, tag = "16")]
     pub safe_mode: ::prost::alloc::string::String,
-    /// that nodes have, and of whose blocks the catalog knows nothing: they are kept
+    /// that nodes have, or half of them, and of whose blocks the catalog knows nothing: they are kept
     #[prost(uint64, tag = "17")]
     pub unknown_copies: u64,
 }

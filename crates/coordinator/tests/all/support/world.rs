@@ -447,7 +447,7 @@ impl Node for FakeNode {
         self.is_meant(&request.store, request.incarnation)?;
         let copies = self.copies();
         let names = |folder| copies.iter().copied().filter(move |(block, _)| folder_of(*block) == folder);
-        let digests = (0..=u8::MAX).map(|folder| folder_digest(names(folder)).to_vec()).collect();
+        let digests = (0..=u8::MAX).map(|folder| folder_digest(names(folder), []).to_vec()).collect();
         Ok(Response::new(proto::DigestFoldersReply { digests }))
     }
 
@@ -540,7 +540,7 @@ impl Node for FakeNode {
                     digest,
                     damaged,
                     birth: stored.and_then(|stored| stored.write.birth),
-                    absent: false,
+                    ..Default::default()
                 },
                 None => proto::CheckedBlock { damaged, absent: stored.is_none(), ..Default::default() },
             }
