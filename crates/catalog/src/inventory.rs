@@ -1,11 +1,12 @@
 //! What nodes say they hold, against what the catalog says.
 
 use crate::Catalog;
+use crate::backend::Scan;
 use crate::error::Result;
 use crate::history::remembers;
 use crate::rows::{CandidateRow, HeldKey, HeldRow, PlannedRow};
 use crate::table::{Key, Read};
-use model::{BlockCopy, BlockFacts, NodeId, Reason, Stamp};
+use model::{BlockCopy, BlockFacts, Flaw, NodeId, Reason, Stamp};
 use std::collections::BTreeSet;
 
 /// What came of a list of copies.
@@ -92,10 +93,78 @@ impl Catalog {
         })
     }
 
+    /// Of these copies those that are neither counted on, nor being written, nor candidates.
+    pub fn strangers(&self, copies: &[BlockCopy]) -> Result<Vec<BlockCopy>> {
+        self.view(|txn| {
+            let mut strangers = Vec::new();
+            for copy in copies {
+                let row = txn.get::<BlockFacts>(&copy.block)?;
+                let is_counted = known(txn, copy, row.as_ref())? == Known::Counted;
+                if !is_counted && txn.get::<CandidateRow>(copy)?.is_none() {
+                    strangers.push(*copy);
+                }
+            }
+            Ok(strangers)
+        })
+    }
+
+    /// Of these copies those of which nothing is known, nor of their blocks.
+    pub fn unknown(&self, copies: &[BlockCopy]) -> Result<Vec<BlockCopy>> {
+        self.view(|txn| {
+            let mut unknown = Vec::new();
+            for copy in copies {
+                let row = txn.get::<BlockFacts>(&copy.block)?;
+                unknown.extend((known(txn, copy, row.as_ref())? == Known::Unknown).then_some(*copy));
+            }
+            Ok(unknown)
+        })
+    }
+
+    /// Copies that the node may have without being counted on: candidates, and those that are being written.
+    pub fn perhaps_on(&self, node: NodeId) -> Result<BTreeSet<BlockCopy>> {
+        self.view(|txn| {
+            let mut copies = BTreeSet::new();
+            let mut add = |copy: BlockCopy| {
+                if copy.node == node {
+                    copies.insert(copy);
+                }
+                Ok(Scan::Next)
+            };
+            txn.scan::<CandidateRow>(&[], |copy, _| add(copy))?;
+            txn.scan::<PlannedRow>(&[], |copy, _| add(copy))?;
+            Ok(copies)
+        })
+    }
+
+    /// Copies that were placed on the node, that it lacks, and that nothing has replaced yet.
+    pub fn missing_on(&self, node: NodeId) -> Result<BTreeSet<BlockCopy>> {
+        self.view(|txn| {
+            let mut missing = BTreeSet::new();
+            txn.scan::<BlockFacts>(&[], |block, row| {
+                let flawed = row.flawed.iter().filter(|flawed| flawed.flaw == Flaw::Missing);
+                let own = flawed.filter(|flawed| flawed.location.node == node);
+                missing.extend(own.map(|flawed| flawed.location.copy_of(block)));
+                Ok(Scan::Next)
+            })?;
+            Ok(missing)
+        })
+    }
+
+    /// Copies of blocks whose ids begin with that byte that the catalog places on the node.
+    pub fn held_in(&self, node: NodeId, first_byte: u8) -> Result<BTreeSet<BlockCopy>> {
+        let mut prefix = Key::to_bytes(&node);
+        prefix.push(first_byte);
+        self.held(node, &prefix)
+    }
+
     /// Copies that the catalog places on the node.
     pub fn held_by(&self, node: NodeId) -> Result<BTreeSet<BlockCopy>> {
+        self.held(node, &Key::to_bytes(&node))
+    }
+
+    fn held(&self, node: NodeId, prefix: &[u8]) -> Result<BTreeSet<BlockCopy>> {
         self.view(|txn| {
-            let held = txn.all::<HeldRow>(&Key::to_bytes(&node))?;
+            let held = txn.all::<HeldRow>(prefix)?;
             let copy = |(key, row): (HeldKey, HeldRow)| BlockCopy {
                 block: key.block,
                 node,

@@ -22,6 +22,9 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 
 const POLL: Duration = Duration::from_millis(5);
 
+/// Each node is compared with the catalog this often: several times in the time in which a cluster becomes quiet.
+const COMPARE_EVERY_MS: u64 = 2_000;
+
 /// Ports where daemons have an address each. A second process of the same number takes those of its own.
 const PORTS: [u16; 2] = [7401, 7402];
 const PORTS_BESIDE: [u16; 2] = [7411, 7412];
@@ -224,6 +227,7 @@ impl Cluster {
             ("--dead-after-ms", shape.dead_after_ms.to_string()),
             ("--garbage-grace-ms", shape.garbage_grace_ms.to_string()),
             ("--put-lease-ms", shape.put_lease_ms.to_string()),
+            ("--compare-every-ms", COMPARE_EVERY_MS.to_string()),
         ];
         arguments("coordinator", options)
     }

@@ -344,6 +344,10 @@ fn scrub(world: &World, quiet: Duration) -> Result<()> {
 
 /// Whether status names a copy that scrub found unsound.
 fn is_known(status: &Value, event: &Value) -> bool {
+    let is_missing = event["problem"].as_str().is_some_and(|problem| problem.starts_with("missing"));
+    if is_missing && status["lost_copies"].as_u64().unwrap_or(0) > 0 {
+        return true;
+    }
     let known = nodes(status).iter().filter(|node| node["node"] == event["node"]);
     let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
     known.any(|block| *block == event["block"])

@@ -21,33 +21,6 @@ pub struct Switch {
 /// Those there are.
 pub const SWITCHES: &[Switch] = &[
     Switch {
-        name: "unknown-copies",
-        faults: &[
-            "hide pairs",
-            "hide data",
-            "hide sidecars",
-            "folder away",
-            "clone node",
-            "set back node",
-            "swap folders",
-            "second coordinator",
-            "flip sidecar",
-            "truncate sidecar",
-        ],
-        kinds: &[Kind::Unaccounted],
-        says: "does not account for",
-        why: "copies that return after their deletion was struck off are kept for ever: births will tell whose they are \
-              (issue 17, terms and the collector)",
-    },
-    Switch {
-        name: "hurt-garbage",
-        faults: &["flip sidecar", "truncate sidecar"],
-        kinds: &[Kind::NotEnded],
-        says: "wait to be deleted",
-        why: "a copy whose sidecar is hurt cannot be told from others, so its deletion waits for ever: generations in names \
-              (issue 17, stores)",
-    },
-    Switch {
         name: "no-healer",
         faults: &[],
         kinds: &[Kind::NotEnded],

@@ -81,7 +81,10 @@ pub struct HastyArgs {
     put_lease_ms: Option<u64>,
     /// Milliseconds for which a start waits for what nodes keep of the catalog
     #[arg(long, value_name = "MS", hide = true)]
-    compare_ms: Option<u64>,
+    catch_up_ms: Option<u64>,
+    /// Milliseconds between two comparisons of a node with the catalog
+    #[arg(long, value_name = "MS", hide = true)]
+    compare_every_ms: Option<u64>,
 }
 
 impl HastyArgs {
@@ -91,7 +94,8 @@ impl HastyArgs {
         set(self.dead_after_ms, &mut config.dead_after_ms);
         set(self.garbage_grace_ms, &mut config.garbage_grace_ms);
         set(self.put_lease_ms, &mut config.put_lease_ms);
-        set(self.compare_ms, &mut config.compare_ms);
+        set(self.catch_up_ms, &mut config.catch_up_ms);
+        set(self.compare_every_ms, &mut config.compare_every_ms);
     }
 }
 

@@ -95,7 +95,7 @@ enum Command {
     /// Show what something would do, without doing it
     #[command(subcommand)]
     Explain(repair::ExplainCommand),
-    /// Read everything that nodes store and check it
+    /// Read everything that nodes store, check it, and tell which copies are not there
     Scrub {
         /// Only this node
         #[arg(long, value_name = "N")]

@@ -77,20 +77,37 @@ pub fn throttle(context: &Context, rate: Rate) -> Result<()> {
     })
 }
 
-/// Reads everything on one node or on all living ones; fails if anything is unsound.
+/// Reads everything on one node or on all living ones; fails if anything is unsound, or not there.
 pub fn scrub(context: &Context, node: Option<u32>) -> Result<()> {
-    let (blocks, problems) = context.with_client(async |client| {
-        let mut totals = (0, 0);
+    let (blocks, problems, missing) = context.with_client(async |client| {
+        let mut totals = (0, 0, 0);
         for node in nodes_to_scrub(&client, node).await? {
             let (blocks, problems) = scrub_node(context, &client, &node).await?;
-            totals = (totals.0 + blocks, totals.1 + problems);
+            let missing = missing_on(context, &client, &node, blocks).await?;
+            totals = (totals.0 + blocks, totals.1 + problems, totals.2 + missing);
         }
         Ok(totals)
     })?;
-    if problems > 0 {
-        bail!("{problems} of {blocks} blocks are unsound; 'stripeline repair block' restores them");
+    let restored = "'stripeline repair block' restores them";
+    match (problems, missing) {
+        (0, 0) => context.out.say(format!("{blocks} blocks read, all sound")),
+        (_, 0) => bail!("{problems} of {blocks} blocks are unsound; {restored}"),
+        (0, _) => bail!("{missing} copies are missing, all {blocks} that are there are sound; {restored}"),
+        _ => bail!("{problems} of {blocks} blocks are unsound, {missing} more are missing; {restored}"),
     }
-    context.out.say(format!("{blocks} blocks read, all sound"))
+}
+
+/// Copies that the catalog places on a node, and that could not be read because they are not there.
+async fn missing_on(context: &Context, client: &Client, node: &NodeInfo, blocks: u64) -> Result<u64> {
+    let missing = client.compare_node(node.node).await?.missing;
+    for copy in &missing {
+        let problem = "missing: the catalog places it on this node, and it is not there";
+        let event = json!({"done": blocks, "total": blocks, "node": node.node,
+            "block": hex(&copy.block), "problem": problem});
+        context.out.event(&event)?;
+        context.out.say(format!("node-{}: block {}: {problem}", node.node, hex(&copy.block)))?;
+    }
+    Ok(missing.len() as u64)
 }
 
 async fn nodes_to_scrub(client: &Client, node: Option<u32>) -> Result<Vec<NodeInfo>> {

@@ -2,9 +2,10 @@
 
 use crate::connect::{self, Client};
 use crate::error::{ClientError, Result};
-use tonic::Streaming;
+use tonic::{Response, Streaming};
 use wire::proto::{
-    ArchiveRequest, CatalogChunk, Empty, JobEvent, NodeInfo, RepairRequest, ScrubEvent, ScrubRequest,
+    ArchiveRequest, CatalogChunk, CompareNodeReply, CompareNodeRequest, Empty, JobEvent, NodeInfo,
+    RepairRequest, ScrubEvent, ScrubRequest,
 };
 
 /// A stream of messages.
@@ -74,6 +75,14 @@ impl Client {
         let mut client = connect::node(model::NodeId(node.node), &node.control_addr).await?;
         let stream = self.call("the scrub", client.scrub(ScrubRequest {})).await?;
         Ok(Events { stream, address: node.control_addr.clone() })
+    }
+
+    /// Has the coordinator compare what a node has with what is placed there. An error: it was not compared.
+    pub async fn compare_node(&self, node: u32) -> Result<CompareNodeReply> {
+        let request = CompareNodeRequest { node };
+        let compared = self.coordinator.clone().compare_node(request).await;
+        // No bound here: the coordinator's calls to the node have theirs, and end when it is gone.
+        compared.map(Response::into_inner).map_err(|status| ClientError::from_status(&status, &self.address))
     }
 
     fn events<T>(&self, stream: Streaming<T>) -> Events<T> {

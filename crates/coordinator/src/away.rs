@@ -1,7 +1,7 @@
 //! What is answered while a catalog is compared: that it is. Nodes that want to register are asked what they keep.
 
 use crate::error::CoordinatorError;
-use crate::succession::Comparison;
+use crate::succession::Succession;
 use model::NodeId;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_stream::wrappers::ReceiverStream;
@@ -12,7 +12,7 @@ use wire::proto::coordinator_server::{Coordinator, CoordinatorServer};
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Away {
-    comparison: Arc<Comparison>,
+    succession: Arc<Succession>,
     why: Arc<Mutex<String>>,
 }
 
@@ -20,8 +20,8 @@ type Answer<T> = Result<Response<T>, Status>;
 type Stream<T> = ReceiverStream<Result<T, Status>>;
 
 impl Away {
-    pub fn new(comparison: Arc<Comparison>) -> Away {
-        Away { comparison, why: Arc::default() }
+    pub fn new(succession: Arc<Succession>) -> Away {
+        Away { succession, why: Arc::default() }
     }
 
     /// What is waited for.
@@ -56,7 +56,7 @@ macro_rules! away {
                 let first = request.into_inner().message().await?.and_then(|message| message.kind);
                 if let Some(Kind::Hello(hello)) = first {
                     let knows = !hello.cluster.is_empty();
-                    self.comparison.heard_of(NodeId(hello.node), hello.control_addr, knows);
+                    self.succession.heard_of(NodeId(hello.node), hello.control_addr, knows);
                 }
                 self.away()
             }
@@ -87,6 +87,7 @@ away! {
     recommission(proto::RecommissionRequest) -> proto::Empty;
     get_status(proto::Empty) -> proto::ClusterStatus;
     control_task(proto::TaskControl) -> proto::TaskStatus;
+    compare_node(proto::CompareNodeRequest) -> proto::CompareNodeReply;
     set_throttle(proto::Throttle) -> proto::Empty;
     get_audit(proto::AuditRequest) -> proto::AuditReply;
     get_links(proto::Empty) -> proto::LinkTable;

@@ -27,7 +27,10 @@ pub const CLOCK_NOTE_MS: u64 = 60_000;
 
 /// A coordinator that starts waits so long for nodes to say what they keep of its catalog. They try to register twice a
 /// second, and those that live answer within milliseconds.
-pub const COMPARE_MS: u64 = 10_000;
+pub const CATCH_UP_MS: u64 = 10_000;
+/// What each node has is compared with the catalog this often: listing its folders costs a disk some seconds, and a copy that
+/// vanished is missed by no one who does not read it.
+pub const COMPARE_EVERY_MS: u64 = 3_600_000;
 
 /// Replicas of a block before it is archived.
 pub const REPLICAS: u32 = 3;
@@ -104,12 +107,14 @@ pub struct Config {
     pub recovery_grace_ms: u64,
     /// Milliseconds between two notes of the cluster's clock; default [`CLOCK_NOTE_MS`].
     pub clock_note_ms: u64,
-    /// Milliseconds for which a start waits for what nodes keep of the catalog; default [`COMPARE_MS`].
-    pub compare_ms: u64,
+    /// Milliseconds for which a start waits for what nodes keep of the catalog; default [`CATCH_UP_MS`].
+    pub catch_up_ms: u64,
     /// An empty folder founds a new cluster; default `true`. Else it waits for nodes that know one.
     pub founds: bool,
     /// Changes are acknowledged once two nodes keep them; default `false`: once the coordinator's own disk has them.
     pub waits_for_holders: bool,
+    /// Milliseconds between two comparisons of a node with the catalog; default [`COMPARE_EVERY_MS`].
+    pub compare_every_ms: u64,
     /// Milliseconds since 1970, for what people are told; default the system's clock.
     pub wall_ms: fn() -> u64,
 }
@@ -131,9 +136,10 @@ impl Config {
             parallel: PARALLEL_REPAIRS,
             recovery_grace_ms: RECOVERY_GRACE_MS,
             clock_note_ms: CLOCK_NOTE_MS,
-            compare_ms: COMPARE_MS,
+            catch_up_ms: CATCH_UP_MS,
             founds: true,
             waits_for_holders: false,
+            compare_every_ms: COMPARE_EVERY_MS,
             wall_ms: clock::wall_ms,
         }
     }

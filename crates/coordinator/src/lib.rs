@@ -22,6 +22,7 @@ mod background;
 mod clock;
 mod cluster;
 mod collector;
+mod comparison;
 pub mod config;
 mod damaged;
 mod error;
@@ -40,7 +41,7 @@ mod settings;
 mod succession;
 
 pub use catalog::restore;
-pub use cluster::{Check, Fleet, Grpc, Held, Order, Seen};
+pub use cluster::{Check, Fleet, Grpc, Held, Listed, Order, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
 
@@ -51,6 +52,7 @@ use background::PutReaper;
 use clock::Clock;
 use cluster::Cluster;
 use collector::{Collector, Garbage};
+use comparison::{Comparer, Comparison};
 use damaged::Damaged;
 use holders::{Holders, Keeper};
 use jobs::{DamagedRepairs, Jobs, Recoverer};
@@ -66,7 +68,7 @@ use settings::Settings;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use succession::{Comparison, Found, Round};
+use succession::{Found, Round, Succession};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -102,7 +104,7 @@ struct Serving {
 /// Compares the catalog with what nodes keep of it, and serves. What an earlier life left unfinished is given up or, for
 /// archivals and node recoveries, begun again.
 ///
-/// If there is nobody yet to compare it with, that goes on after the return, bounded by [`Config::compare_ms`]; meanwhile
+/// If there is nobody yet to compare it with, that goes on after the return, bounded by [`Config::catch_up_ms`]; meanwhile
 /// every call is answered that it does.
 ///
 /// # Errors
@@ -111,8 +113,8 @@ struct Serving {
 pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     check(&config)?;
     let addr = config.listen;
-    let comparison = Comparison::new(config);
-    let first = comparison.round().await?;
+    let succession = Succession::new(config);
+    let first = succession.round().await?;
     let listen = |source| CoordinatorError::Listen { addr, source };
     let listener = TcpListener::bind(addr).await.map_err(listen)?;
     let local_addr = listener.local_addr().map_err(listen)?;
@@ -120,14 +122,14 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     let (serving, mut comparing) = (Arc::new(Mutex::new(None)), None);
     match first {
         Round::Over(found) => {
-            let served = serve(comparison.config().clone(), *found, listener, ends).await?;
+            let served = serve(succession.config().clone(), *found, listener, ends).await?;
             *serving.lock().unwrap_or_else(PoisonError::into_inner) = Some(served);
         }
         Round::Wait(why) => {
             tracing::info!(%local_addr, "{why}");
             let (slot, again) = (Arc::clone(&serving), listener.into_std().map_err(listen)?);
             comparing = Some(tokio::spawn(async move {
-                match compare(comparison, why, again, &ends).await {
+                match compare(succession, why, again, &ends).await {
                     Ok(served) => *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(served),
                     Err(error) => _ = ends.send(error).await,
                 }
@@ -139,16 +141,16 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
 
 /// Answers that the catalog is compared, until it is; then serves.
 async fn compare(
-    comparison: Comparison,
+    succession: Succession,
     why: String,
     listener: std::net::TcpListener,
     ends: &mpsc::Sender<CoordinatorError>,
 ) -> Result<Serving, CoordinatorError> {
-    let addr = comparison.config().listen;
+    let addr = succession.config().listen;
     let listen = |source| CoordinatorError::Listen { addr, source };
     let until_then = TcpListener::from_std(listener.try_clone().map_err(listen)?).map_err(listen)?;
-    let comparison = Arc::new(comparison);
-    let away = Away::new(Arc::clone(&comparison));
+    let succession = Arc::new(succession);
+    let away = Away::new(Arc::clone(&succession));
     away.say(why);
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tonic::transport::Server::builder()
@@ -158,13 +160,13 @@ async fn compare(
             let _ = stopped.await;
         });
     let mut server = tokio::spawn(serving);
-    let found = comparison.run(|why| away.say(why)).await;
+    let found = succession.run(|why| away.say(why)).await;
     let _ = stop.send(());
     if tokio::time::timeout(SHUTDOWN_PATIENCE, &mut server).await.is_err() {
         server.abort();
     }
     let listener = TcpListener::from_std(listener).map_err(listen)?;
-    serve(comparison.config().clone(), found?, listener, ends.clone()).await
+    serve(succession.config().clone(), found?, listener, ends.clone()).await
 }
 
 /// A new term begins, and whoever calls is served from this catalog.
@@ -231,12 +233,25 @@ async fn build(
     let holders = Arc::new(Holders::new(records.clone(), Arc::clone(&cluster), config.waits_for_holders));
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
     let damaged = Arc::new(Damaged::new(records.clone()));
-    let looks = Arc::new(Looks::new(records.clone(), Arc::clone(&cluster), Arc::clone(&damaged)));
     let garbage = Arc::new(Garbage::new(
         records.clone(),
         Arc::clone(&cluster),
         Arc::clone(&holders),
         config.garbage_grace_ms,
+    ));
+    let comparison = Arc::new(Comparison::new(
+        records.clone(),
+        Arc::clone(&cluster),
+        Arc::clone(&garbage),
+        Arc::clone(&damaged),
+        Arc::clone(&group),
+        config.compare_every_ms,
+    ));
+    let looks = Arc::new(Looks::new(
+        records.clone(),
+        Arc::clone(&cluster),
+        Arc::clone(&damaged),
+        Arc::clone(&comparison),
     ));
     let attempts = Arc::new(Attempts {
         records: records.clone(),
@@ -252,7 +267,7 @@ async fn build(
     let jobs = Arc::new(Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&tasks), Arc::clone(&group)));
 
     begin(&group, &tasks, Keeper::new(Arc::clone(&holders)));
-    begin(&group, &tasks, Collector::new(Arc::clone(&garbage)));
+    begin(&group, &tasks, Collector::new(garbage));
     begin(
         &group,
         &tasks,
@@ -263,6 +278,7 @@ async fn build(
         },
     );
     begin(&group, &tasks, Looker(looks));
+    begin(&group, &tasks, Comparer::new(Arc::clone(&comparison)));
     begin(&group, &tasks, DamagedRepairs(Arc::clone(&jobs)));
     begin(&group, &tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
     group.spawn(Arc::clone(&jobs).resume());
@@ -273,18 +289,25 @@ async fn build(
     let membership = Arc::new(Membership {
         records: records.clone(),
         cluster: Arc::clone(&cluster),
-        garbage,
+        comparison: Arc::clone(&comparison),
         damaged,
         settings,
-        group: Arc::clone(&group),
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
         founds: config.founds,
     });
     let parallel = config.parallel;
     let objects =
         Arc::new(Objects { records: records.clone(), cluster: Arc::clone(&cluster), planner, reads, config });
-    let service =
-        Service { objects, holders, membership, operator, jobs, group: Arc::clone(&group), parallel };
+    let service = Service {
+        objects,
+        holders,
+        membership,
+        comparison,
+        operator,
+        jobs,
+        group: Arc::clone(&group),
+        parallel,
+    };
     Ok((service, cluster, group))
 }
 

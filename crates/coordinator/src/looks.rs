@@ -4,10 +4,12 @@
 //! ```text
 //!   a client's report ─┐
 //!   a flow's fault ────┴─▶ suspicion of an edge ─▶ on two edges ─┐
-//!                     └──▶ "X's copy is corrupt" ────────────────┴─▶ X reads the copy ─▶ damaged: dealt with; whole: nothing
+//!                     ├──▶ "X's copy is corrupt" ────────────────┴─▶ X reads the copy ─▶ damaged: dealt with; whole: nothing
+//!                     └──▶ "X has no such copy" ───▶ its folder is compared (`comparison.rs`)
 //! ```
 
 use crate::cluster::{Cluster, Word};
+use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
@@ -40,6 +42,7 @@ pub(crate) struct Looks {
     records: Records,
     cluster: Arc<Cluster>,
     damaged: Arc<Damaged>,
+    comparison: Arc<Comparison>,
     waiting: Mutex<Waiting>,
 }
 
@@ -52,8 +55,13 @@ struct Waiting {
 
 impl Looks {
     /// Nobody is suspected.
-    pub fn new(records: Records, cluster: Arc<Cluster>, damaged: Arc<Damaged>) -> Looks {
-        Looks { records, cluster, damaged, waiting: Mutex::default() }
+    pub fn new(
+        records: Records,
+        cluster: Arc<Cluster>,
+        damaged: Arc<Damaged>,
+        comparison: Arc<Comparison>,
+    ) -> Looks {
+        Looks { records, cluster, damaged, comparison, waiting: Mutex::default() }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -62,6 +70,7 @@ impl Looks {
 
     /// Learns from a fault whom to ask.
     pub fn learn(&self, fault: &Fault, word: Word) {
+        self.comparison.learn(fault);
         let suspicious = self.cluster.health.suspect(fault, word);
         let Some(block) = fault.block else { return };
         for node in suspicious {

@@ -1,7 +1,7 @@
 //! Nodes come, report, and say what they hold.
 
-use crate::cluster::{Check, Cluster};
-use crate::collector::Garbage;
+use crate::cluster::{Cluster, Listed};
+use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::operator;
@@ -10,14 +10,13 @@ use crate::settings::{OfNode, Settings};
 use catalog::CatalogError;
 use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
-use model::{BlockCopy, BlockId, ClusterId, Flaw, Incarnation, NodeId, Stamp, StoreId};
+use model::{BlockCopy, BlockId, ClusterId, Incarnation, NodeId, Stamp, StoreId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::Streaming;
 use wire::proto::register_message::Kind;
 use wire::{PROTOCOL_VERSION, proto};
-use worker::Group;
 
 /// A node that says nothing for this long while it registers is gone.
 const REGISTER_SILENCE: Duration = Duration::from_secs(30);
@@ -25,18 +24,14 @@ const REGISTER_SILENCE: Duration = Duration::from_secs(30);
 /// Length of addresses and rack names.
 const MAX_ADDRESS_BYTES: usize = 256;
 
-/// Copies that are compared in one transaction, so that puts do not wait long.
-const RECONCILE_BATCH: usize = 1024;
-
 /// What nodes tell of themselves.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub records: Records,
     pub cluster: Arc<Cluster>,
-    pub garbage: Arc<Garbage>,
+    pub comparison: Arc<Comparison>,
     pub damaged: Arc<Damaged>,
     pub settings: Arc<Settings>,
-    pub group: Arc<Group>,
     pub heartbeat_ms: u32,
     /// An empty catalog founds a new cluster.
     pub founds: bool,
@@ -45,7 +40,7 @@ pub(crate) struct Membership {
 impl Membership {
     /// Hello, then the inventory; from the end of it the node lives.
     pub async fn register(
-        self: &Arc<Self>,
+        &self,
         mut messages: Streaming<proto::RegisterMessage>,
     ) -> Result<proto::RegisterReply> {
         let Some(Kind::Hello(hello)) = next(&mut messages).await? else {
@@ -63,16 +58,7 @@ impl Membership {
         let Inventory { held, unjudged, strange } = inventory(&mut messages, node).await?;
         self.cluster.health.registered(node, row, admitted.is_set_back);
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
-        let needed = self.compare(node, &held).await?;
-        if !needed.is_empty() {
-            let garbage = Arc::clone(&self.garbage);
-            self.group.spawn(async move { garbage.take_back(needed).await });
-        }
-        let missing: Vec<BlockCopy> = placed.difference(&held).copied().collect();
-        if !missing.is_empty() {
-            let members = Arc::clone(self);
-            self.group.spawn(async move { members.look_for(node, missing).await });
-        }
+        self.comparison.registered(node, Listed { whole: held, halves: unjudged }, &placed).await?;
         let settings = Some(told(self.settings.of_node(node)));
         let now = Some(self.records.run(|catalog| catalog.last_change()).await?.into());
         Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
@@ -81,10 +67,11 @@ impl Membership {
     /// A heartbeat; newly damaged blocks are dealt with.
     pub async fn heartbeat(&self, request: proto::HeartbeatRequest) -> Result<proto::HeartbeatReply> {
         let status = request.status.ok_or_else(|| invalid("a heartbeat without a status"))?;
-        let node = NodeId(status.node);
+        let (node, scrub_rounds) = (NodeId(status.node), status.scrub_rounds);
         let Some(damaged) = self.cluster.health.heartbeat(status) else {
             return Ok(proto::HeartbeatReply { register_again: true, ..Default::default() });
         };
+        self.comparison.scrubbed(node, scrub_rounds);
         for copy in damaged {
             let (block, generation) = (BlockId::from_slice(&copy.block)?, copy.generation);
             self.damaged.found(BlockCopy { block, node, generation }).await;
@@ -217,82 +204,6 @@ impl Membership {
             incarnation: Incarnation(hello.incarnation),
         };
         Ok((row, cluster))
-    }
-
-    /// What the node has and the catalog does not place there. Returns the copies that their blocks need.
-    async fn compare(self: &Arc<Self>, node: NodeId, held: &BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
-        let copies: Vec<BlockCopy> = held.iter().copied().collect();
-        let (mut needed, mut unknown) = (Vec::new(), Vec::new());
-        for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
-            let now_ms = self.cluster.clock.now_ms();
-            let living = self.cluster.perhaps_living(&self.cluster.view());
-            let result = self.records.run(move |catalog| catalog.reconcile(&batch, &living, now_ms)).await?;
-            if result.surplus > 0 || !result.unknown.is_empty() {
-                let (surplus, unknown) = (result.surplus, result.unknown.len());
-                tracing::warn!(
-                    %node,
-                    surplus,
-                    unknown,
-                    "copies that the catalog does not know; unknown ones are kept"
-                );
-            }
-            unknown.extend(result.unknown);
-            needed.extend(result.needed);
-        }
-        self.cluster.health.found_unknown(node, unknown.len() as u64);
-        if !unknown.is_empty() {
-            let members = Arc::clone(self);
-            self.group.spawn(async move { members.ask_births(node, unknown).await });
-        }
-        Ok(needed)
-    }
-
-    /// Copies of which nothing is known: those that were born in this catalog's history were let go, and go again.
-    async fn ask_births(&self, node: NodeId, unknown: Vec<BlockCopy>) {
-        let (view, mut left) = (self.cluster.view(), unknown.len() as u64);
-        for batch in unknown.chunks(RECONCILE_BATCH) {
-            let born = match self.cluster.fleet.check(&view, node, batch, Check::default()).await {
-                Ok(seen) => seen.into_iter().map(|seen| (seen.copy, seen.birth)).collect::<Vec<_>>(),
-                Err(error) => {
-                    tracing::info!(%node, %error, "it cannot say when its unknown copies were born: they are kept");
-                    break;
-                }
-            };
-            let now_ms = self.cluster.clock.now_ms();
-            match self.records.run(move |catalog| catalog.let_go_again(&born, now_ms)).await {
-                Ok(count) => left -= count.min(left),
-                Err(error) => {
-                    tracing::warn!(%node, %error, "unknown copies could not be noted: they are kept")
-                }
-            }
-        }
-        self.cluster.health.found_unknown(node, left);
-    }
-
-    /// Copies that the catalog places on the node and that were not in its inventory. The inventory may be older than a
-    /// commit, so the node is asked again; every one of these was committed, hence durable, before.
-    async fn look_for(&self, node: NodeId, missing: Vec<BlockCopy>) {
-        let view = self.cluster.view();
-        let outcome = async {
-            let mut held = BTreeSet::new();
-            for listed in self.cluster.fleet.list(&view, node, false).await? {
-                let block = BlockId::from_slice(&listed.block)?;
-                // Half a copy is none: its block is made again, and the half stays.
-                if listed.unjudged.is_empty() {
-                    held.insert(BlockCopy { block, node, generation: listed.generation });
-                }
-            }
-            let missing: Vec<BlockCopy> = missing.into_iter().filter(|copy| !held.contains(copy)).collect();
-            self.records.run(move |catalog| catalog.note_flaws(&missing, Flaw::Missing)).await
-        };
-        match outcome.await {
-            Ok(lost) if lost.is_empty() => {}
-            Ok(lost) => {
-                tracing::warn!(%node, lost = lost.len(), "copies that this node should have are missing");
-                lost.iter().for_each(|copy| self.damaged.repair(copy.block));
-            }
-            Err(error) => tracing::warn!(%node, %error, "the node could not be asked for missing copies"),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The gRPC service: each call is handed on, each error becomes a status.
 
 use crate::attempt::{self, Attempts, RepairOptions};
-use crate::cluster::Word;
+use crate::cluster::{Word, reference};
+use crate::comparison::Comparison;
 use crate::error::{CoordinatorError, Result};
 use crate::explain;
 use crate::holders::Holders;
@@ -35,6 +36,7 @@ pub(crate) struct Service {
     pub objects: Arc<Objects>,
     pub holders: Arc<Holders>,
     pub membership: Arc<Membership>,
+    pub comparison: Arc<Comparison>,
     pub operator: Operator,
     pub jobs: Arc<Jobs>,
     pub group: Arc<Group>,
@@ -70,6 +72,15 @@ impl Coordinator for Service {
     async fn goodbye(&self, request: Request<proto::GoodbyeRequest>) -> Answer<proto::Empty> {
         self.membership.goodbye(&request.into_inner());
         answer(Ok(proto::Empty {}))
+    }
+
+    async fn compare_node(
+        &self,
+        request: Request<proto::CompareNodeRequest>,
+    ) -> Answer<proto::CompareNodeReply> {
+        let (missing, unknown_copies) = self.comparison.report(NodeId(request.into_inner().node)).await?;
+        let missing = missing.iter().map(reference).collect();
+        answer(Ok(proto::CompareNodeReply { missing, unknown_copies }))
     }
 
     async fn begin_put(&self, request: Request<proto::BeginPutRequest>) -> Answer<proto::BeginPutReply> {

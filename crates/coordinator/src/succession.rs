@@ -44,7 +44,7 @@ pub(crate) enum Round {
 
 /// A start that compares.
 #[derive(Debug)]
-pub(crate) struct Comparison {
+pub(crate) struct Succession {
     config: Config,
     began: Instant,
     /// Nodes that want to register meanwhile, and where they answer; `false`: they know no cluster.
@@ -59,9 +59,9 @@ struct Own {
     nodes: Vec<(NodeId, String)>,
 }
 
-impl Comparison {
-    pub fn new(config: Config) -> Comparison {
-        Comparison { config, began: Instant::now(), callers: Arc::default() }
+impl Succession {
+    pub fn new(config: Config) -> Succession {
+        Succession { config, began: Instant::now(), callers: Arc::default() }
     }
 
     pub fn config(&self) -> &Config {
@@ -161,7 +161,7 @@ impl Comparison {
         answers: &BTreeMap<NodeId, Answer>,
         verdict: Verdict,
     ) -> Result<Round> {
-        let is_late = self.began.elapsed() >= Duration::from_millis(self.config.compare_ms);
+        let is_late = self.began.elapsed() >= Duration::from_millis(self.config.catch_up_ms);
         let heard = answers.values().map(|answer| answer.heard.term.number).max().unwrap_or(0);
         let wait = match &verdict {
             _ if own.is_new && self.knows_no_cluster() => Some(

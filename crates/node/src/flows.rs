@@ -10,6 +10,7 @@ use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, Fingerprint};
 use model::{BlockId, Cause, Fault, Stamp, StoredCopy, Sums, note};
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use wire::proto;
 
@@ -23,13 +24,16 @@ pub struct FlowStore {
     pub cache: Arc<BlockCache>,
     /// Copies in which wrong bytes were met.
     pub suspects: Arc<Suspects>,
+    /// So often everything was read unasked.
+    pub scrub_rounds: AtomicU64,
 }
 
 impl FlowStore {
     /// Over an open store, with at most `cache_bytes` of it in memory.
     pub fn new(store: Store, cache_bytes: u64) -> FlowStore {
         let cache = Arc::new(BlockCache::new(cache_bytes));
-        FlowStore { fence: Mutex::default(), store, cache, suspects: Arc::default() }
+        let (fence, suspects, scrub_rounds) = (Mutex::default(), Arc::default(), AtomicU64::default());
+        FlowStore { fence, store, cache, suspects, scrub_rounds }
     }
 
     /// The copy was deleted.

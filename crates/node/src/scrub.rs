@@ -4,6 +4,7 @@ use crate::ending::Ending;
 use crate::flows::FlowStore;
 use crate::store::{CopyId, StoreError, Verdict};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinError;
 use worker::{Step, Task, Worker};
@@ -175,6 +176,8 @@ impl Worker for Scrubber {
             None => Round::begin(Arc::clone(&self.store), SCRUB_BYTES_PER_S, self.ending.clone(), task),
         };
         if round.next(task).await?.is_none() {
+            // With the next heartbeat the coordinator hears of it, and looks for what lacks: that cannot be read.
+            self.store.scrub_rounds.fetch_add(1, Ordering::Relaxed);
             return Ok(Step::Wait(SCRUB_PAUSE));
         }
         self.round = Some(round);
@@ -184,6 +187,28 @@ impl Worker for Scrubber {
     fn stopped(&mut self, task: &Task) {
         if let Some(round) = self.round.take() {
             round.end(task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use disk::{CrashDisk, Disk, PowerSwitch};
+    use model::NodeId;
+    use worker::Tasks;
+
+    #[tokio::test]
+    async fn a_round_that_ended_is_told() {
+        let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
+        Store::format(&disk, NodeId(1)).unwrap();
+        let store = Arc::new(FlowStore::new(Store::open(disk, NodeId(1), 0).unwrap(), 0));
+        let (_serving, ending) = Ending::new();
+        let (mut scrubber, task) = (Scrubber::new(Arc::clone(&store), ending), Tasks::default().add(SCRUB));
+        for rounds in 1..3 {
+            while scrubber.step(&task).await.unwrap() == Step::Again {}
+            assert_eq!(store.scrub_rounds.load(Ordering::Relaxed), rounds);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::holding;
 use crate::parts::{self, Parts};
 use crate::scrub::{Read, Round, SCRUB};
 use crate::sessions;
-use crate::store::{CopyId, Store, StoreError, Unjudged, Verdict};
+use crate::store::{CopyId, Listing, Store, StoreError, Unjudged, Verdict};
 use exec::DriverIo;
 use model::{BlockId, Cause, ClusterId, Fault, Switch};
 use std::pin::Pin;
@@ -16,6 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use wire::codec::records::Carried;
+use wire::names::folder_digest;
 use wire::proto::node_server::NodeServer;
 use wire::{limits, proto};
 
@@ -42,6 +43,20 @@ impl NodeService {
     }
 }
 
+impl NodeService {
+    /// Whoever asks means this start of this store.
+    fn is_meant(&self, store: &[u8], incarnation: u64) -> Result<(), Status> {
+        let own = &self.parts.flows.store;
+        if store == own.identity().store.to_bytes() && incarnation == own.incarnation().0 {
+            return Ok(());
+        }
+        let own = own.incarnation();
+        Err(Status::failed_precondition(format!(
+            "another store is meant, or another start of it, than {own}"
+        )))
+    }
+}
+
 type Answer<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -52,6 +67,7 @@ impl proto::node_server::Node for NodeService {
     type ListBlocksStream = Answers<proto::StoredBlock>;
     type ScrubStream = Answers<proto::ScrubEvent>;
     type ReadRecordsStream = Answers<proto::RecordsMessage>;
+    type ListFoldersStream = Answers<proto::StoredBlock>;
 
     async fn run_stages(
         &self,
@@ -106,15 +122,8 @@ impl proto::node_server::Node for NodeService {
                 "only the coordinator of this node's cluster deletes blocks",
             ));
         }
+        self.is_meant(&request.store, request.incarnation)?;
         let store = &self.parts.flows.store;
-        let is_meant = request.store == store.identity().store.to_bytes()
-            && request.incarnation == store.incarnation().0;
-        if !is_meant {
-            return Err(Status::failed_precondition(format!(
-                "the order is meant for another store, or another start of it, than {}",
-                store.incarnation()
-            )));
-        }
         let by = request.by.map(model::Stamp::from).unwrap_or_default();
         store.obey(by).map_err(|error| Status::failed_precondition(error.to_string()))?;
         let flows = self.parts.flows.clone();
@@ -190,6 +199,55 @@ impl proto::node_server::Node for NodeService {
                 for block in whole.chain(halves.map(Ok)) {
                     let is_last = block.is_err();
                     if blocks.blocking_send(block).is_err() || is_last {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn digest_folders(
+        &self,
+        request: Request<proto::DigestFoldersRequest>,
+    ) -> Answer<proto::DigestFoldersReply> {
+        let request = request.into_inner();
+        self.is_meant(&request.store, request.incarnation)?;
+        let store = self.parts.flows.store.clone();
+        // Of what lies there now: files may have come or gone behind the node's back.
+        let digests = tokio::task::spawn_blocking(move || {
+            let names = |copy: CopyId| (copy.block, copy.generation);
+            let digest = |listing: Listing| {
+                let halves = listing.unjudged.into_iter().filter_map(Unjudged::copy).map(names);
+                folder_digest(listing.copies.into_iter().map(names), halves).to_vec()
+            };
+            store.list().map(|listing| listing.map(digest)).collect::<Result<_, StoreError>>()
+        });
+        let digests = digests.await.map_err(|e| Status::internal(e.to_string()))?;
+        let digests = digests.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(Response::new(proto::DigestFoldersReply { digests }))
+    }
+
+    async fn list_folders(
+        &self,
+        request: Request<proto::ListFoldersRequest>,
+    ) -> Answer<Self::ListFoldersStream> {
+        let proto::ListFoldersRequest { store, incarnation, folders } = request.into_inner();
+        self.is_meant(&store, incarnation)?;
+        let store = self.parts.flows.store.clone();
+        let (blocks, outgoing) = mpsc::channel(MAX_MESSAGES);
+        tokio::task::spawn_blocking(move || {
+            for folder in folders {
+                let listing = match store.list_folder(folder) {
+                    Ok(listing) => listing,
+                    Err(error) => {
+                        let _ = blocks.blocking_send(Err(Status::unavailable(error.to_string())));
+                        return;
+                    }
+                };
+                let halves = listing.unjudged.into_iter().filter_map(half);
+                for block in listing.copies.into_iter().map(listed_block).chain(halves) {
+                    if blocks.blocking_send(Ok(block)).is_err() {
                         return;
                     }
                 }
@@ -316,11 +374,13 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
             digest: reader.meta().digest.to_vec(),
             damaged,
             birth: Some(reader.meta().birth.into()),
-            absent: false,
+            ..Default::default()
         },
         None => {
             let absent = matches!(flows.store.is_absent(block, generation), Ok(true));
-            proto::CheckedBlock { damaged, absent, ..Default::default() }
+            let birth = flows.store.birth_of_half(block, generation).ok().flatten();
+            let (half, birth) = (birth.is_some(), birth.map(Into::into));
+            proto::CheckedBlock { damaged, absent, half, birth, ..Default::default() }
         }
     })
 }

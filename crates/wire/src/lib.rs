@@ -7,6 +7,7 @@ pub mod call;
 pub mod codec;
 pub mod frame;
 pub mod limits;
+pub mod names;
 
 pub use prost::Message;
 

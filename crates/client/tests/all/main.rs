@@ -6,6 +6,7 @@
 mod another_pair;
 mod archive;
 mod catalog;
+mod comparison;
 mod daemon;
 mod endings;
 mod faults;

@@ -3,9 +3,9 @@
 use crate::error::{CoordinatorError, Result};
 use catalog::succession::Answer;
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, ClusterId, Fault, NodeId, Position, Stamp};
+use model::{BlockCopy, BlockId, Cause, ClusterId, Fault, NodeId, Position, Stamp};
 use plan::decide::World;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use wire::codec::plan::order;
 use wire::codec::records::Carried;
+use wire::names::{FOLDERS, FolderDigest, folder_of};
 use wire::proto::node_client::NodeClient;
 use wire::{limits, proto};
 
@@ -32,6 +33,9 @@ const HOLD_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Parts of what a node keeps that wait to be written.
 const PARTS_AHEAD: usize = 16;
+
+/// Listing the 256 folders of ten million copies, none of whose names is in memory, from a disk that turns.
+const DIGEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A driver that says nothing for this long is lost: it reports stalls after [`flow::limits::STALL_MS`] and ends by itself
 /// after [`flow::limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
@@ -81,6 +85,15 @@ pub struct Held {
     pub snapshot_bytes: u64,
     /// Length of the records that follow it.
     pub record_bytes: u64,
+}
+
+/// What folders of a node hold.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Copies of which both files are there.
+    pub whole: BTreeSet<BlockCopy>,
+    /// Those of which one is.
+    pub halves: BTreeSet<BlockCopy>,
 }
 
 /// What a coordinator asks of nodes: of daemons over gRPC, or of a cluster within its own process.
@@ -149,6 +162,20 @@ pub trait Fleet: Send + Sync + fmt::Debug {
 
     /// Everything that the node at that address keeps; an error ends it.
     async fn held(&self, node: NodeId, control_addr: &str) -> Result<mpsc::Receiver<Result<Carried>>>;
+
+    /// Digests of what lies in each of the node's folders of blocks now, in the start of its store that the view knows.
+    async fn digest_folders(&self, view: &World, node: NodeId) -> Result<Vec<FolderDigest>>;
+
+    /// What these folders hold, in that start of its store; or an error: a part is none.
+    async fn list_folders(&self, view: &World, node: NodeId, folders: &BTreeSet<u8>) -> Result<Listed>;
+
+    /// When those of these copies were noted of which the node has the sidecar, alone or with its data.
+    async fn births(
+        &self,
+        view: &World,
+        node: NodeId,
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, Stamp)>>;
 
     /// Sets a node's limits.
     async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()>;
@@ -243,10 +270,8 @@ impl Fleet for Grpc {
     ) -> Result<Vec<(BlockCopy, String)>> {
         let mut client = self.client(view, node)?;
         let blocks = copies.iter().map(reference).collect();
-        let accepted = view.node(node)?.store;
-        let (store, incarnation) = accepted.ok_or_else(|| failed(node, "it never registered"))?;
+        let (store, incarnation) = accepted(view, node)?;
         let (cluster, by) = (order.cluster.to_vec(), Some(order.by.into()));
-        let (store, incarnation) = (store.to_vec(), incarnation.0);
         let request = proto::DeleteBlocksRequest { cluster, blocks, store, incarnation, by };
         let refused = answered(node, client.delete_blocks(request)).await?.refused;
         let is_of = |copy: &BlockCopy, block: &proto::BlockRef| {
@@ -314,22 +339,54 @@ impl Fleet for Grpc {
 
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
         let mut client = self.client(view, node)?;
-        let mut stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
-        let mut blocks = Vec::new();
-        loop {
-            match tokio::time::timeout(CALL_TIMEOUT, stream.message()).await {
-                Ok(Ok(None)) => return Ok(blocks),
-                Ok(Ok(Some(_))) if blocks.len() == MAX_LISTED_BLOCKS => {
-                    return Err(CoordinatorError::TooMany {
-                        what: "blocks of a node",
-                        limit: MAX_LISTED_BLOCKS,
-                    });
-                }
-                Ok(Ok(Some(block))) => blocks.push(block),
-                Ok(Err(status)) => return Err(failed(node, status.message())),
-                Err(_) => return Err(failed(node, "it stopped listing its blocks")),
+        let stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
+        listed(node, stream).await
+    }
+
+    async fn digest_folders(&self, view: &World, node: NodeId) -> Result<Vec<FolderDigest>> {
+        let mut client = self.client(view, node)?;
+        let (store, incarnation) = accepted(view, node)?;
+        let request = proto::DigestFoldersRequest { store, incarnation };
+        let digests = answered_within(DIGEST_TIMEOUT, node, client.digest_folders(request)).await?.digests;
+        let digests =
+            digests.into_iter().map(FolderDigest::try_from).collect::<std::result::Result<Vec<_>, _>>();
+        let digests = digests.ok().filter(|digests| digests.len() == FOLDERS);
+        digests.ok_or_else(|| failed(node, "its digests are none of 256 folders"))
+    }
+
+    async fn list_folders(&self, view: &World, node: NodeId, folders: &BTreeSet<u8>) -> Result<Listed> {
+        let mut client = self.client(view, node)?;
+        let (store, incarnation) = accepted(view, node)?;
+        let wanted = folders.iter().copied().collect();
+        let request = proto::ListFoldersRequest { store, incarnation, folders: wanted };
+        let stream = answered(node, client.list_folders(request)).await?;
+        let mut names = Listed::default();
+        for listed in listed(node, stream).await? {
+            let block = BlockId::from_slice(&listed.block)?;
+            if !folders.contains(&folder_of(block)) {
+                return Err(failed(node, "it lists other folders than it was asked for"));
             }
+            let copies = if listed.unjudged.is_empty() { &mut names.whole } else { &mut names.halves };
+            copies.insert(BlockCopy { block, node, generation: listed.generation });
         }
+        Ok(names)
+    }
+
+    async fn births(
+        &self,
+        view: &World,
+        node: NodeId,
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, Stamp)>> {
+        let mut client = self.client(view, node)?;
+        let blocks = copies.iter().map(reference).collect();
+        let request = proto::CheckBlocksRequest { blocks, verify: false, fence: None };
+        let checked = answered(node, client.check_blocks(request)).await?.blocks;
+        if checked.len() != copies.len() {
+            return Err(failed(node, "it checked other blocks than it was asked to"));
+        }
+        let known = copies.iter().zip(checked).filter(|(_, checked)| checked.there || checked.half);
+        Ok(known.filter_map(|(copy, checked)| Some((*copy, checked.birth?.into()))).collect())
     }
 
     async fn hold(&self, view: &World, node: NodeId, carried: mpsc::Receiver<Carried>) -> Result<Held> {
@@ -408,7 +465,34 @@ async fn answered_within<T>(
     }
 }
 
-fn reference(copy: &BlockCopy) -> proto::BlockRef {
+/// All that a list names, to its end: one that breaks off is none.
+async fn listed(
+    node: NodeId,
+    mut stream: tonic::Streaming<proto::StoredBlock>,
+) -> Result<Vec<proto::StoredBlock>> {
+    let mut blocks = Vec::new();
+    loop {
+        match tokio::time::timeout(CALL_TIMEOUT, stream.message()).await {
+            Ok(Ok(None)) => return Ok(blocks),
+            Ok(Ok(Some(_))) if blocks.len() == MAX_LISTED_BLOCKS => {
+                return Err(CoordinatorError::TooMany { what: "blocks of a node", limit: MAX_LISTED_BLOCKS });
+            }
+            Ok(Ok(Some(block))) => blocks.push(block),
+            Ok(Err(status)) => return Err(failed(node, status.message())),
+            Err(_) => return Err(failed(node, "it stopped listing its blocks")),
+        }
+    }
+}
+
+/// The store and the start of it that the view knows, as messages name them.
+fn accepted(view: &World, node: NodeId) -> Result<(Vec<u8>, u64)> {
+    let accepted = view.node(node)?.store;
+    let (store, incarnation) = accepted.ok_or_else(|| failed(node, "it never registered"))?;
+    Ok((store.to_vec(), incarnation.0))
+}
+
+/// A copy, as messages name it.
+pub(crate) fn reference(copy: &BlockCopy) -> proto::BlockRef {
     proto::BlockRef { block: copy.block.to_vec(), generation: copy.generation, ..Default::default() }
 }
 

@@ -86,7 +86,8 @@ struct Node {
     /// Its store's folder was set back or swapped when it last registered.
     is_set_back: bool,
     /// Copies that it named, of blocks of which nothing is known.
-    unknown_copies: u64,
+    /// By the folder that they lie in.
+    unknown_copies: BTreeMap<u8, u64>,
     /// Damaged copies that it reported and that were dealt with: block and generation.
     handled: BTreeSet<(Vec<u8>, u64)>,
 }
@@ -212,16 +213,21 @@ impl Health {
         node.left.map(|left| left.elapsed()).or_else(silent)
     }
 
-    /// So many copies of a node are of blocks of which nothing is known.
-    pub fn found_unknown(&self, node: NodeId, unknown_copies: u64) {
+    /// So many copies in these folders of a node are of blocks of which nothing is known.
+    pub fn found_unknown(&self, node: NodeId, by_folder: &BTreeMap<u8, u64>) {
         if let Some(node) = self.nodes().by_id.get_mut(&node) {
-            node.unknown_copies = unknown_copies;
+            node.unknown_copies.extend(by_folder);
         }
     }
 
-    /// The same of all nodes, as each said when it registered last.
+    /// The same of all nodes, as each was compared last.
     pub fn unknown_copies(&self) -> u64 {
-        self.nodes().by_id.values().map(|node| node.unknown_copies).sum()
+        self.nodes().by_id.values().flat_map(|node| node.unknown_copies.values()).sum()
+    }
+
+    /// The same of one node.
+    pub fn unknown_copies_of(&self, node: NodeId) -> u64 {
+        self.nodes().by_id.get(&node).map_or(0, |node| node.unknown_copies.values().sum())
     }
 
     /// A node is decommissioned, or no longer.
@@ -412,7 +418,7 @@ impl Node {
             held_up: VecDeque::new(),
             is_leaving: false,
             is_set_back: false,
-            unknown_copies: 0,
+            unknown_copies: BTreeMap::new(),
             handled: BTreeSet::new(),
         }
     }

@@ -5,7 +5,8 @@ mod health;
 mod links;
 mod load;
 
-pub use fleet::{Check, Fleet, Grpc, Held, Order, Seen};
+pub(crate) use fleet::reference;
+pub use fleet::{Check, Fleet, Grpc, Held, Listed, Order, Seen};
 pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;

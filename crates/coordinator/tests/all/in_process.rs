@@ -3,10 +3,11 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, CoordinatorError, Fleet, Held, Order, Seen};
+use coordinator::{Check, CoordinatorError, Fleet, Held, Listed, Order, Seen};
 use flow::FlowPlan;
-use model::{BlockCopy, Cause, Fault, NodeId, Position, Stamp};
+use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Position, Stamp};
 use plan::decide::World as View;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -14,6 +15,7 @@ use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status};
 use wire::codec::plan::order;
 use wire::codec::records::Carried;
+use wire::names::FolderDigest;
 use wire::proto;
 use wire::proto::node_server::Node;
 
@@ -130,6 +132,36 @@ impl Fleet for InProcess {
 
     async fn held(&self, _: NodeId, _: &str) -> Result<mpsc::Receiver<Result<Carried>>> {
         panic!("no coordinator starts a second time here")
+    }
+
+    async fn digest_folders(&self, view: &View, node: NodeId) -> Result<Vec<FolderDigest>> {
+        let (store, incarnation) = view.node(node)?.store.expect("it registered");
+        let request = proto::DigestFoldersRequest { store: store.to_vec(), incarnation: incarnation.0 };
+        let reply = answer(node, self.node(node).digest_folders(Request::new(request)).await)?;
+        Ok(reply.digests.into_iter().map(|digest| digest.try_into().expect("a digest")).collect())
+    }
+
+    async fn list_folders(&self, view: &View, node: NodeId, folders: &BTreeSet<u8>) -> Result<Listed> {
+        let (store, incarnation) = view.node(node)?.store.expect("it registered");
+        let (store, folders) = (store.to_vec(), folders.iter().copied().collect());
+        let request = proto::ListFoldersRequest { store, incarnation: incarnation.0, folders };
+        let listed = answer(node, self.node(node).list_folders(Request::new(request)).await)?;
+        let copy = |block: proto::StoredBlock| {
+            let id = BlockId::from_slice(&block.block).expect("an id");
+            BlockCopy { block: id, node, generation: block.generation }
+        };
+        let whole = listed.map(|block| copy(block.expect("the double lists all"))).collect().await;
+        Ok(Listed { whole, halves: BTreeSet::new() })
+    }
+
+    async fn births(
+        &self,
+        view: &View,
+        node: NodeId,
+        copies: &[BlockCopy],
+    ) -> Result<Vec<(BlockCopy, Stamp)>> {
+        let seen = self.check(view, node, copies, Check::default()).await?;
+        Ok(seen.into_iter().map(|seen| (seen.copy, seen.birth)).collect())
     }
 
     async fn throttle(&self, _: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod catalog;
+mod comparison;
 mod in_process;
 mod incarnations;
 mod letting_go;

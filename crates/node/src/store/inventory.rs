@@ -35,6 +35,16 @@ pub enum Unjudged {
     Strange(String),
 }
 
+impl Unjudged {
+    /// Of which copy it is a half.
+    pub fn copy(self) -> Option<CopyId> {
+        match self {
+            Unjudged::Data(copy) | Unjudged::Sidecar(copy) => Some(copy),
+            Unjudged::Strange(_) => None,
+        }
+    }
+}
+
 impl Store {
     /// Number and length of the copies, as counted when the store was opened and kept since; no disk access.
     pub fn usage(&self) -> Usage {

@@ -230,6 +230,13 @@ impl Store {
         self.folder.names.is_absent(self.folder.disk.as_ref(), CopyId { block, generation })
     }
 
+    /// When a copy was noted of which only the sidecar is here; `None` if that is not so.
+    ///
+    /// Errors: the disk's, and those of a sidecar that cannot be read.
+    pub fn birth_of_half(&self, block: BlockId, generation: u64) -> Result<Option<Stamp>> {
+        self.folder.names.birth_of_half(self.folder.disk.as_ref(), CopyId { block, generation })
+    }
+
     /// Removes exactly this copy, durably on return, and no other of the block; false if nothing of it was here. It goes by
     /// names and opens nothing, so a damaged copy can go.
     ///

@@ -6,7 +6,7 @@ use super::sidecar::Sidecar;
 use super::temp::TempFile;
 use super::{Damage, Result, StoreError};
 use disk::{Disk, DiskError, DiskFile, SyncPoint};
-use model::BlockId;
+use model::{BlockId, Stamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -122,6 +122,17 @@ impl Names {
         let _guard = self.folder(copy.block).read().unwrap_or_else(PoisonError::into_inner);
         // By the folder's list: one that is away has no names, and says nothing.
         Ok(!found(disk, first_byte(copy.block))?.pairs.contains_key(&copy))
+    }
+
+    pub(super) fn birth_of_half(&self, disk: &dyn Disk, copy: CopyId) -> Result<Option<Stamp>> {
+        let _guard = self.folder(copy.block).read().unwrap_or_else(PoisonError::into_inner);
+        match pair(disk, copy)? {
+            Pair { data: false, sidecar: true } => {
+                let sidecar = disk.open(&sidecar_path(copy)).map_err(reading(copy.block))?;
+                Ok(Some(Sidecar::load(sidecar, copy)?.meta.birth))
+            }
+            _ => Ok(None),
+        }
     }
 
     pub(super) fn contains(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {

@@ -672,6 +672,33 @@ pub struct RefusedBlock {
     #[prost(string, tag = "2")]
     pub why: ::prost::alloc::string::String,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DigestFoldersRequest {
+    /// only this store …
+    #[prost(bytes = "vec", tag = "1")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// … in this start of it
+    #[prost(uint64, tag = "2")]
+    pub incarnation: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DigestFoldersReply {
+    /// of the folders 0 to 255, 32 bytes each: see names.rs
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub digests: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListFoldersRequest {
+    /// only this store …
+    #[prost(bytes = "vec", tag = "1")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// … in this start of it
+    #[prost(uint64, tag = "2")]
+    pub incarnation: u64,
+    /// a byte each: that with which the ids of its blocks begin
+    #[prost(bytes = "vec", tag = "3")]
+    pub folders: ::prost::alloc::vec::Vec<u8>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CheckBlocksRequest {
     #[prost(message, repeated, tag = "1")]
@@ -706,6 +733,9 @@ pub struct CheckedBlock {
     /// neither of its files is here
     #[prost(bool, tag = "5")]
     pub absent: bool,
+    /// only its sidecar is here: `birth` is told, and nothing else
+    #[prost(bool, tag = "20")]
+    pub half: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListBlocksRequest {
@@ -846,6 +876,9 @@ pub struct NodeStatus {
     /// … and how long ago that answered; absent: not since the node's start
     #[prost(uint64, optional, tag = "17")]
     pub answered_ms_ago: ::core::option::Option<u64>,
+    /// in which the node read everything unasked, since its start
+    #[prost(uint64, tag = "20")]
+    pub scrub_rounds: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubRequest {}
@@ -1348,7 +1381,7 @@ pub struct ClusterStatus {
     /// why nothing is let go, if the catalog's history may be broken; else empty
     #[prost(string, tag = "16")]
     pub safe_mode: ::prost::alloc::string::String,
-    /// that nodes have, and of whose blocks the catalog knows nothing: they are kept
+    /// that nodes have, or half of them, and of whose blocks the catalog knows nothing: they are kept
     #[prost(uint64, tag = "17")]
     pub unknown_copies: u64,
 }
@@ -1380,6 +1413,20 @@ pub struct NodeInfo {
     /// its store's starts do not follow each other: its folder was set back or swapped
     #[prost(bool, tag = "11")]
     pub set_back: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompareNodeRequest {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompareNodeReply {
+    /// the catalog placed them there, and they are not there, now or since an earlier comparison
+    #[prost(message, repeated, tag = "1")]
+    pub missing: ::prost::alloc::vec::Vec<BlockRef>,
+    /// of blocks of which the catalog knows nothing: they are kept
+    #[prost(uint64, tag = "2")]
+    pub unknown_copies: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditRequest {
@@ -1762,6 +1809,56 @@ pub mod node_client {
                 .insert(GrpcMethod::new("stripeline.v1.Node", "ReadRecords"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// What lies in each of the 256 folders of blocks, by digests over the names that are there now.
+        pub async fn digest_folders(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DigestFoldersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DigestFoldersReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Node/DigestFolders",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Node", "DigestFolders"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The names in some of them. An error ends the list: it is none then.
+        pub async fn list_folders(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListFoldersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::StoredBlock>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Node/ListFolders",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Node", "ListFolders"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1867,6 +1964,28 @@ pub mod node_server {
             request: tonic::Request<super::Empty>,
         ) -> std::result::Result<
             tonic::Response<Self::ReadRecordsStream>,
+            tonic::Status,
+        >;
+        /// What lies in each of the 256 folders of blocks, by digests over the names that are there now.
+        async fn digest_folders(
+            &self,
+            request: tonic::Request<super::DigestFoldersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DigestFoldersReply>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ListFolders method.
+        type ListFoldersStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::StoredBlock, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The names in some of them. An error ends the list: it is none then.
+        async fn list_folders(
+            &self,
+            request: tonic::Request<super::ListFoldersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ListFoldersStream>,
             tonic::Status,
         >;
     }
@@ -2421,6 +2540,97 @@ pub mod node_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReadRecordsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Node/DigestFolders" => {
+                    #[allow(non_camel_case_types)]
+                    struct DigestFoldersSvc<T: Node>(pub Arc<T>);
+                    impl<
+                        T: Node,
+                    > tonic::server::UnaryService<super::DigestFoldersRequest>
+                    for DigestFoldersSvc<T> {
+                        type Response = super::DigestFoldersReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DigestFoldersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::digest_folders(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DigestFoldersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Node/ListFolders" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListFoldersSvc<T: Node>(pub Arc<T>);
+                    impl<
+                        T: Node,
+                    > tonic::server::ServerStreamingService<super::ListFoldersRequest>
+                    for ListFoldersSvc<T> {
+                        type Response = super::StoredBlock;
+                        type ResponseStream = T::ListFoldersStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListFoldersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::list_folders(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListFoldersSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -3135,6 +3345,31 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "RebuildCatalog"));
             self.inner.unary(req, path, codec).await
         }
+        /// Compares what a node has with what the catalog places there, now.
+        pub async fn compare_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CompareNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompareNodeReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/CompareNode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "CompareNode"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -3294,6 +3529,14 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::Empty>,
         ) -> std::result::Result<tonic::Response<super::RebuildReply>, tonic::Status>;
+        /// Compares what a node has with what the catalog places there, now.
+        async fn compare_node(
+            &self,
+            request: tonic::Request<super::CompareNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompareNodeReply>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct CoordinatorServer<T> {
@@ -4514,6 +4757,51 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RebuildCatalogSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/CompareNode" => {
+                    #[allow(non_camel_case_types)]
+                    struct CompareNodeSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::CompareNodeRequest>
+                    for CompareNodeSvc<T> {
+                        type Response = super::CompareNodeReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CompareNodeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::compare_node(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CompareNodeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

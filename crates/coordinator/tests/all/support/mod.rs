@@ -100,6 +100,14 @@ impl Cluster {
         Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
     }
 
+    /// The same, whose nodes are compared with the catalog this often.
+    pub async fn comparing(nodes: u32, settings: Settings, every_ms: u64) -> Cluster {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        let config = Config { compare_every_ms: every_ms, ..config(&disk, settings) };
+        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+    }
+
     async fn told(
         config: Config,
         (power, disk): (Arc<PowerSwitch>, CrashDisk),

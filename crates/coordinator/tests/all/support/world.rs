@@ -4,7 +4,7 @@ use crate::support::holding::Kept;
 use flow::Member;
 use flow::interpret::{self, Outcome};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
-use model::{Cause, Fault, NodeId, Peer, StoreId};
+use model::{BlockId, Cause, Fault, NodeId, Peer, StoreId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio_stream::Stream;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
+use wire::names::{folder_digest, folder_of};
 use wire::proto;
 use wire::proto::node_server::{Node, NodeServer};
 
@@ -42,6 +43,10 @@ struct State {
     corrupt: BTreeSet<Key>,
     flows: Vec<proto::FlowPlan>,
     throttles: BTreeMap<u32, u64>,
+    /// Folders that were listed, by node.
+    listed: Vec<(u32, Vec<u8>)>,
+    /// Rounds of its scrub that the node tells of.
+    scrub_rounds: BTreeMap<u32, u64>,
     /// Starts of nodes beyond their first, and the words that the last one shows of those before it.
     starts: BTreeMap<u32, (u64, Vec<u64>)>,
     /// What each keeps of the catalog.
@@ -170,6 +175,16 @@ impl World {
         state.newest(node, block).map(|copy| state.blocks[&copy].clone())
     }
 
+    /// The folders that were listed, by node, and forgets them.
+    pub fn listed(&self) -> Vec<(u32, Vec<u8>)> {
+        std::mem::take(&mut self.state().listed)
+    }
+
+    /// The node has read everything that it has once more.
+    pub fn scrub(&self, node: u32) {
+        *self.state().scrub_rounds.entry(node).or_default() += 1;
+    }
+
     /// The flows that ran, and forgets them.
     pub fn flows(&self) -> Vec<proto::FlowPlan> {
         std::mem::take(&mut self.state().flows)
@@ -237,6 +252,7 @@ impl World {
             incarnation,
             heard: state.heard.get(&node).copied(),
             held: state.kept.get(&node).and_then(Kept::told),
+            scrub_rounds: state.scrub_rounds.get(&node).copied().unwrap_or_default(),
             ..Default::default()
         }
     }
@@ -412,6 +428,19 @@ impl FakeNode {
     fn alive(&self) -> Result<(), Status> {
         if self.world.lives(self.node) { Ok(()) } else { Err(Status::unavailable("dead")) }
     }
+
+    fn is_meant(&self, asked: &[u8], incarnation: u64) -> Result<(), Status> {
+        match (asked, incarnation) == (&store(self.node).to_bytes(), self.world.word(self.node)) {
+            true => Ok(()),
+            false => Err(Status::failed_precondition("another start is meant")),
+        }
+    }
+
+    fn copies(&self) -> Vec<(BlockId, u64)> {
+        let state = self.world.state();
+        let own = state.blocks.keys().filter(|(at, ..)| *at == self.node);
+        own.map(|(_, block, generation)| (BlockId::from_slice(block).expect("an id"), *generation)).collect()
+    }
 }
 
 #[tonic::async_trait]
@@ -421,6 +450,37 @@ impl Node for FakeNode {
     type ListBlocksStream = Events<proto::StoredBlock>;
     type ScrubStream = Events<proto::ScrubEvent>;
     type ReadRecordsStream = Events<proto::RecordsMessage>;
+    type ListFoldersStream = Events<proto::StoredBlock>;
+
+    async fn digest_folders(
+        &self,
+        request: Request<proto::DigestFoldersRequest>,
+    ) -> Result<Response<proto::DigestFoldersReply>, Status> {
+        self.alive()?;
+        let request = request.into_inner();
+        self.is_meant(&request.store, request.incarnation)?;
+        let copies = self.copies();
+        let names = |folder| copies.iter().copied().filter(move |(block, _)| folder_of(*block) == folder);
+        let digests = (0..=u8::MAX).map(|folder| folder_digest(names(folder), []).to_vec()).collect();
+        Ok(Response::new(proto::DigestFoldersReply { digests }))
+    }
+
+    async fn list_folders(
+        &self,
+        request: Request<proto::ListFoldersRequest>,
+    ) -> Result<Response<Self::ListFoldersStream>, Status> {
+        self.alive()?;
+        let request = request.into_inner();
+        self.is_meant(&request.store, request.incarnation)?;
+        self.world.state().listed.push((self.node, request.folders.clone()));
+        let own = self.copies().into_iter().filter(|(block, _)| request.folders.contains(&folder_of(*block)));
+        let listed = own.map(|(block, generation)| proto::StoredBlock {
+            block: block.to_vec(),
+            generation,
+            ..Default::default()
+        });
+        Ok(stream(listed.collect()))
+    }
 
     async fn run_stages(
         &self,
@@ -448,11 +508,7 @@ impl Node for FakeNode {
     ) -> Result<Response<proto::DeleteBlocksReply>, Status> {
         self.alive()?;
         let request = request.into_inner();
-        let is_meant =
-            (request.store, request.incarnation) == (store(self.node).to_vec(), self.world.word(self.node));
-        if !is_meant {
-            return Err(Status::failed_precondition("the order is meant for another start"));
-        }
+        self.is_meant(&request.store, request.incarnation)?;
         let mut state = self.world.state();
         assert_eq!(Some(&request.cluster), state.cluster.get(&self.node));
         let mut deleted = 0;
@@ -505,7 +561,7 @@ impl Node for FakeNode {
                     digest,
                     damaged,
                     birth: stored.and_then(|stored| stored.write.birth),
-                    absent: false,
+                    ..Default::default()
                 },
                 None => proto::CheckedBlock { damaged, absent: stored.is_none(), ..Default::default() },
             }
