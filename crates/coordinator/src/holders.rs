@@ -102,6 +102,14 @@ impl Holders {
         matches!(waited, Ok(Ok(_)))
     }
 
+    /// Those that keep the records get what they lack now.
+    pub async fn catch_up(self: &Arc<Self>) -> Result<()> {
+        match self.round(&BTreeSet::new()).await?.failures.pop() {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
     /// What was changed so far is kept by enough nodes when this returns, if the cluster is set so.
     ///
     /// # Errors

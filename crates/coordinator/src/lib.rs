@@ -96,6 +96,7 @@ pub struct Coordinator {
 struct Serving {
     records: Records,
     cluster: Arc<Cluster>,
+    holders: Arc<Holders>,
     group: Arc<Group>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
@@ -193,7 +194,7 @@ async fn serve(
     let (catalog, clock, term) = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
     let records = Records::of(catalog);
     let (service, cluster, group) = build(config, &records, clock, &ends).await?;
-    let failing = records.clone();
+    let (holders, failing) = (Arc::clone(&service.holders), records.clone());
     group.spawn(async move {
         let _ = ends.send(failing.failed().await).await;
     });
@@ -211,7 +212,7 @@ async fn serve(
         }
     });
     tracing::info!(%addr, %term, "coordinator serves");
-    Ok(Serving { records, cluster, group, stop: Some(stop), server })
+    Ok(Serving { records, cluster, holders, group, stop: Some(stop), server })
 }
 
 /// Puts the parts together, and starts what runs in the background.
@@ -222,14 +223,7 @@ async fn build(
     ends: &mpsc::Sender<CoordinatorError>,
 ) -> Result<(Service, Arc<Cluster>, Arc<Group>), CoordinatorError> {
     let (config, group) = (Arc::new(config), Arc::new(Group::default()));
-    let (fleet, dead_after_ms) = (Arc::clone(&config.fleet), config.dead_after_ms);
-    let read = records.decide(move |catalog| {
-        let cluster = Cluster::new(fleet, dead_after_ms, clock, catalog)?;
-        Ok((catalog.switches()?, cluster, Settings::of(catalog)?, catalog.audit_end()?))
-    });
-    let (switches, cluster, settings, next_audit) = read.await?;
-    let (tasks, cluster) = (Arc::new(Tasks::after(switches)), Arc::new(cluster));
-    let settings = Arc::new(settings(records.clone()));
+    let (tasks, cluster, settings, next_audit) = remembered(&config, records, clock).await?;
     let holders = Arc::new(Holders::new(records.clone(), Arc::clone(&cluster), config.waits_for_holders));
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
     let damaged = Arc::new(Damaged::new(records.clone()));
@@ -266,25 +260,15 @@ async fn build(
         Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
     let jobs = Arc::new(Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&tasks), Arc::clone(&group)));
 
-    begin(&group, &tasks, Keeper::new(Arc::clone(&holders)));
-    begin(&group, &tasks, Collector::new(garbage));
-    begin(
-        &group,
-        &tasks,
-        PutReaper {
-            records: records.clone(),
-            clock: Arc::clone(&cluster.clock),
-            lease_ms: config.put_lease_ms,
-        },
-    );
-    begin(&group, &tasks, Looker(looks));
-    begin(&group, &tasks, Comparer::new(Arc::clone(&comparison)));
-    begin(&group, &tasks, DamagedRepairs(Arc::clone(&jobs)));
-    begin(&group, &tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
-    group.spawn(Arc::clone(&jobs).resume());
-    group.spawn(background::notice_own_pauses(Arc::clone(&cluster)));
+    let work = Work {
+        holders: Arc::clone(&holders),
+        garbage,
+        looks,
+        comparison: Arc::clone(&comparison),
+        jobs: Arc::clone(&jobs),
+    };
+    work.begin(&config, &group, &tasks, records, &cluster);
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.clone()));
-    group.spawn(background::keep_time(records.clone(), Arc::clone(&cluster), config.clock_note_ms));
 
     let membership = Arc::new(Membership {
         records: records.clone(),
@@ -295,20 +279,54 @@ async fn build(
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
         founds: config.founds,
     });
-    let parallel = config.parallel;
-    let objects =
-        Arc::new(Objects { records: records.clone(), cluster: Arc::clone(&cluster), planner, reads, config });
-    let service = Service {
-        objects,
-        holders,
-        membership,
-        comparison,
-        operator,
-        jobs,
-        group: Arc::clone(&group),
-        parallel,
-    };
+    let (parallel, records) = (config.parallel, records.clone());
+    let objects = Arc::new(Objects { records, cluster: Arc::clone(&cluster), planner, reads, config });
+    let calls = Arc::clone(&group);
+    let service =
+        Service { objects, holders, membership, comparison, operator, jobs, group: calls, parallel };
     Ok((service, cluster, group))
+}
+
+/// What the catalog knows of tasks, nodes, settings, and the number of the next repair's record.
+async fn remembered(
+    config: &Config,
+    records: &Records,
+    clock: Clock,
+) -> Result<(Arc<Tasks>, Arc<Cluster>, Arc<Settings>, u64), CoordinatorError> {
+    let (fleet, dead_after_ms) = (Arc::clone(&config.fleet), config.dead_after_ms);
+    let read = records.decide(move |catalog| {
+        let cluster = Cluster::new(fleet, dead_after_ms, clock, catalog)?;
+        Ok((catalog.switches()?, cluster, Settings::of(catalog)?, catalog.audit_end()?))
+    });
+    let (switches, cluster, settings, next_audit) = read.await?;
+    let settings = Arc::new(settings(records.clone()));
+    Ok((Arc::new(Tasks::after(switches)), Arc::new(cluster), settings, next_audit))
+}
+
+/// What runs in the background works on these.
+struct Work {
+    holders: Arc<Holders>,
+    garbage: Arc<Garbage>,
+    looks: Arc<Looks>,
+    comparison: Arc<Comparison>,
+    jobs: Arc<Jobs>,
+}
+
+impl Work {
+    fn begin(self, config: &Config, group: &Group, tasks: &Tasks, records: &Records, cluster: &Arc<Cluster>) {
+        let Work { holders, garbage, looks, comparison, jobs } = self;
+        begin(group, tasks, Keeper::new(holders));
+        begin(group, tasks, Collector::new(garbage));
+        let (clock, lease_ms) = (Arc::clone(&cluster.clock), config.put_lease_ms);
+        begin(group, tasks, PutReaper { records: records.clone(), clock, lease_ms });
+        begin(group, tasks, Looker(looks));
+        begin(group, tasks, Comparer::new(comparison));
+        begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));
+        begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
+        group.spawn(jobs.resume());
+        group.spawn(background::notice_own_pauses(Arc::clone(cluster)));
+        group.spawn(background::keep_time(records.clone(), Arc::clone(cluster), config.clock_note_ms));
+    }
 }
 
 fn begin(group: &Group, tasks: &Tasks, worker: impl Worker + 'static) {
@@ -354,6 +372,12 @@ impl Serving {
         self.group.shut_down().await;
         if let Err(error) = background::note_time(&self.records, &self.cluster).await {
             tracing::warn!(%error, "the time cannot be noted: a minute of graces counts again");
+        }
+        // Nothing is missing then wherever the next one starts.
+        match tokio::time::timeout(SHUTDOWN_PATIENCE, self.holders.catch_up()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "not everything is kept by other nodes"),
+            Err(_) => tracing::warn!("not everything is kept by other nodes: they do not answer"),
         }
         self.records.close().await;
     }

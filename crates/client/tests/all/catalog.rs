@@ -59,6 +59,7 @@ async fn a_lost_catalog_is_rebuilt_from_the_nodes() {
     let lost: BTreeSet<BlockId> = nodes.iter().flat_map(|&node| rig.stored(node)).collect();
     rig.lose(nodes).await;
     rig.stop_coordinator().await;
+    rig.forget_records().await;
     let empty = CrashDisk::new(&rig.power);
     rig.start_coordinator(empty).await;
     assert!(matches!(rig.get("one").await, Err(ClientError::NotFound(_))));
@@ -105,6 +106,7 @@ async fn a_backup_brings_a_catalog_back_and_later_blocks_are_kept() {
         let refused = coordinator::restore(&as_dyn, damaged).unwrap_err();
         assert!(matches!(refused, CatalogError::Malformed { .. }), "{refused}");
     }
+    rig.forget_records().await;
     coordinator::restore(&as_dyn, &backup).unwrap();
     let twice = coordinator::restore(&as_dyn, &backup).unwrap_err();
     assert!(matches!(twice, CatalogError::Exists), "{twice}");
@@ -127,7 +129,8 @@ async fn a_backup_brings_a_catalog_back_and_later_blocks_are_kept() {
 async fn a_catalog_has_one_coordinator() {
     let mut rig = Rig::new(3).await;
     rig.put("a", b"bytes").await.unwrap();
-    let second = start_coordinator(rig.settings, &rig.disk, SocketAddr::from(([127, 0, 0, 1], 0))).await;
+    let second =
+        start_coordinator(rig.settings, &rig.disk, SocketAddr::from(([127, 0, 0, 1], 0)), false).await;
     assert!(matches!(second, Err(CoordinatorError::Catalog(CatalogError::InUse))));
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");
     rig.stop_coordinator().await;

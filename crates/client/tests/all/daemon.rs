@@ -24,6 +24,10 @@ impl<T: Send + 'static> Daemon<T> {
         self.handle.as_ref().unwrap()
     }
 
+    pub fn get_mut(&mut self) -> &mut T {
+        self.handle.as_mut().unwrap()
+    }
+
     /// Ends it in an orderly way.
     pub async fn end<F: Future<Output = ()> + Send + 'static>(mut self, end: impl FnOnce(T) -> F) {
         let handle = self.handle.take().unwrap();

@@ -15,7 +15,6 @@ async fn a_node_says_whom_it_registered_with_and_how_long_ago_that_answered() {
     let before = status().await;
     assert_eq!(before.coordinator, rig.address().to_string());
     assert!(before.answered_ms_ago.is_some_and(|ago| ago < 10_000) && term(&before) > 0, "{before:?}");
-    assert_eq!(before.held, None, "nobody sent it anything to hold");
 
     rig.stop_coordinator().await;
     tokio::time::sleep(Duration::from_millis(500)).await;

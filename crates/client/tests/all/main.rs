@@ -24,4 +24,5 @@ mod rig;
 mod room;
 mod settings;
 mod stripes;
+mod succession;
 mod syncs;

@@ -25,6 +25,7 @@ const SETTINGS: Settings = Settings {
     replicas: 2,
     recovery_grace_ms: 3_600_000,
     cache_bytes: 0,
+    waits_for_holders: false,
 };
 
 /// Puts that a cut interrupted are given up soon where a test waits for it.

@@ -26,6 +26,9 @@ pub const BLOCK: usize = 80_000;
 /// Waiting for a condition fails the test after this long. It never takes that long; a busy machine may need some of it.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
+/// Nodes that live say what they keep of a catalog at once.
+const CATCH_UP_MS: u64 = 2_000;
+
 const LOOK: Duration = Duration::from_millis(5);
 
 /// What tests vary.
@@ -39,6 +42,7 @@ pub struct Settings {
     pub replicas: u32,
     pub recovery_grace_ms: u64,
     pub cache_bytes: u64,
+    pub waits_for_holders: bool,
 }
 
 impl Settings {
@@ -53,6 +57,7 @@ impl Settings {
             replicas: 3,
             recovery_grace_ms: 3_600_000,
             cache_bytes: 0,
+            waits_for_holders: false,
         }
     }
 }
@@ -91,7 +96,7 @@ impl Rig {
         let disk = CrashDisk::new(&power);
         let machine = |_| Machine { disk: CrashDisk::new(&power), injection: Arc::default(), daemon: None };
         let machines = (1..=settings.nodes).map(|node| (node, machine(node))).collect();
-        let coordinator = start_coordinator(settings, &disk, any_port()).await.unwrap();
+        let coordinator = start_coordinator(settings, &disk, any_port(), true).await.unwrap();
         let address = coordinator.get().local_addr();
         let client = Client::connect(&address.to_string()).await.unwrap();
         let coordinator = Some(coordinator);
@@ -138,6 +143,20 @@ impl Rig {
         self.machines.get_mut(&node).unwrap().daemon = None;
     }
 
+    /// Nodes lose what they keep of the catalog: those that ran run again.
+    pub async fn forget_records(&mut self) {
+        let running = self.running();
+        for node in running {
+            self.kill(node);
+            let disk = &self.machines[&node].disk;
+            let records = std::path::Path::new("records");
+            for entry in disk.list(records).unwrap_or_default() {
+                disk.remove(&records.join(entry.name)).unwrap();
+            }
+            self.start(node).await.unwrap();
+        }
+    }
+
     /// The same, and the coordinator has noticed.
     pub async fn lose(&mut self, nodes: impl IntoIterator<Item = u32>) {
         nodes.into_iter().for_each(|node| self.kill(node));
@@ -175,12 +194,17 @@ impl Rig {
         self.coordinator.take().unwrap().end(Coordinator::shutdown).await;
     }
 
+    /// The coordinator's process ends without a word.
+    pub fn stop_coordinator_at_once(&mut self) {
+        self.coordinator = None;
+    }
+
     /// Starts one at the same address, on `disk`.
     pub async fn start_coordinator(&mut self, disk: CrashDisk) {
         self.disk = disk;
         let deadline = Instant::now() + PATIENCE;
         let daemon = loop {
-            match start_coordinator(self.settings, &self.disk, self.address).await {
+            match start_coordinator(self.settings, &self.disk, self.address, false).await {
                 Err(CoordinatorError::Listen { .. }) if Instant::now() < deadline => {
                     tokio::time::sleep(LOOK).await;
                 }
@@ -202,7 +226,7 @@ impl Rig {
             self.power.cut_after(calls);
         }
         self.disk = self.disk.reopen();
-        let coordinator = start_coordinator(self.settings, &self.disk, any_port()).await;
+        let coordinator = start_coordinator(self.settings, &self.disk, any_port(), false).await;
         let coordinator = coordinator.map_err(|e| format!("the coordinator: {e}"))?;
         self.address = coordinator.get().local_addr();
         self.coordinator = Some(coordinator);
@@ -348,6 +372,7 @@ pub async fn start_coordinator(
     settings: Settings,
     disk: &CrashDisk,
     listen: SocketAddr,
+    founds: bool,
 ) -> Result<Daemon<Coordinator>, CoordinatorError> {
     let mut config = coordinator::Config::new(listen, Arc::new(disk.clone()));
     config.heartbeat_ms = 100;
@@ -357,6 +382,9 @@ pub async fn start_coordinator(
     config.block_bytes = settings.block_bytes;
     config.replicas = settings.replicas;
     config.recovery_grace_ms = settings.recovery_grace_ms;
+    config.waits_for_holders = settings.waits_for_holders;
+    config.catch_up_ms = CATCH_UP_MS;
+    config.founds = founds;
     Daemon::start(coordinator::start(config)).await
 }
 

@@ -106,6 +106,7 @@ async fn a_lost_catalog_is_rebuilt_from_the_nodes() {
     torn.nodes.iter().for_each(|&node| drop(cluster.world.lose(node, &torn.block)));
     let copies = cluster.world.copies();
     cluster.stop().await;
+    cluster.world.forget_records();
 
     let mut cluster = Cluster::with(Arc::clone(&cluster.world), HASTY).await.unwrap();
     assert_eq!(cluster.status().await.cluster, id, "a new catalog takes the nodes' cluster over");

@@ -76,7 +76,8 @@ impl Cluster {
         world: Arc<World>,
         settings: Settings,
     ) -> Result<Cluster, CoordinatorError> {
-        let config = config(&disk, settings);
+        let founds = world.is_new();
+        let config = Config { founds, ..config(&disk, settings) };
         Cluster::told(config, (power, disk), world, settings).await
     }
 
@@ -127,9 +128,25 @@ impl Cluster {
             puts: Vec::new(),
         };
         for node in cluster.world.living() {
-            cluster.join(node).await.map_err(|s| CoordinatorError::Invalid(s.message().to_owned()))?;
+            cluster
+                .join_in_the_end(node)
+                .await
+                .map_err(|s| CoordinatorError::Invalid(s.message().to_owned()))?;
         }
         Ok(cluster)
+    }
+
+    /// The same, while the coordinator may still compare its catalog.
+    async fn join_in_the_end(&mut self, node: u32) -> Result<(), Status> {
+        for _ in 0..200 {
+            match self.join(node).await {
+                Err(status) if status.code() == Code::Unavailable => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                joined => return joined,
+            }
+        }
+        self.join(node).await
     }
 
     /// Registers a node and keeps it alive.
@@ -365,6 +382,7 @@ impl Drop for Cluster {
 pub fn config(disk: &CrashDisk, settings: Settings) -> Config {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Config {
+        catch_up_ms: 1_000,
         heartbeat_ms: HEARTBEAT_MS,
         dead_after_ms: settings.dead_after_ms,
         garbage_grace_ms: settings.garbage_grace_ms,

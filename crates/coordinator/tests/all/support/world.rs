@@ -120,6 +120,16 @@ impl World {
         self.state().dead.remove(&node);
     }
 
+    /// No node has joined a cluster.
+    pub fn is_new(&self) -> bool {
+        self.state().cluster.is_empty()
+    }
+
+    /// The nodes lose what they keep of the catalog.
+    pub fn forget_records(&self) {
+        self.state().kept.clear();
+    }
+
     /// The next block that any node writes comes out wrong.
     pub fn lie(&self) {
         self.state().lies = 1;
