@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// Each node is compared with the catalog this often: several times in the time in which a cluster becomes quiet.
 const COMPARE_EVERY_MS: u64 = 2_000;
+
+/// A coordinator that starts waits so long for nodes that keep its catalog: those that run answer at once.
+const CATCH_UP_MS: u64 = 3_000;
 
 /// Ports where daemons have an address each. A second process of the same number takes those of its own.
 const PORTS: [u16; 2] = [7401, 7402];
@@ -68,6 +71,8 @@ pub struct Cluster {
     coordinators: [String; 2],
     daemons: Vec<Daemon>,
     lives: AtomicU64,
+    /// A coordinator has founded it: from then on an empty folder is a lost one.
+    is_founded: AtomicBool,
     /// Mounted small disks.
     mounts: Vec<PathBuf>,
 }
@@ -134,6 +139,7 @@ impl Cluster {
             coordinators,
             daemons,
             lives: AtomicU64::new(1),
+            is_founded: AtomicBool::new(false),
             mounts: Vec::new(),
         };
         for number in 0..=shape.nodes {
@@ -228,8 +234,15 @@ impl Cluster {
             ("--garbage-grace-ms", shape.garbage_grace_ms.to_string()),
             ("--put-lease-ms", shape.put_lease_ms.to_string()),
             ("--compare-every-ms", COMPARE_EVERY_MS.to_string()),
+            ("--catch-up-ms", CATCH_UP_MS.to_string()),
+            // So that the loss of the coordinator's disk is no excuse.
+            ("--catalog-sync", "holders".to_owned()),
         ];
-        arguments("coordinator", options)
+        let mut arguments = arguments("coordinator", options);
+        if !self.is_founded.swap(true, Ordering::Relaxed) {
+            arguments.push("--found".to_owned());
+        }
+        arguments
     }
 
     fn node_arguments(&self, daemon: &Daemon, second: bool) -> Vec<String> {

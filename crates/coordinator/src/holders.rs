@@ -102,6 +102,14 @@ impl Holders {
         matches!(waited, Ok(Ok(_)))
     }
 
+    /// The last change, as nodes are told: where changes wait to be kept, those that do not are nobody's loss, and no node is to
+    /// miss them in the next life of a coordinator.
+    pub async fn word(&self) -> Result<Stamp> {
+        let last = self.records.run(|catalog| catalog.last_change()).await?;
+        let begun = Stamp { change: 0, ..last };
+        Ok(if self.are_awaited { begun.max(*self.kept.borrow()) } else { last })
+    }
+
     /// Those that keep the records get what they lack now.
     pub async fn catch_up(self: &Arc<Self>) -> Result<()> {
         match self.round(&BTreeSet::new()).await?.failures.pop() {
@@ -326,7 +334,9 @@ impl Holders {
 
     async fn begin(&self, at: Position, snapshot: bool) -> Result<Begin> {
         let whose = |catalog: &Catalog| Ok((catalog.meta()?.cluster, catalog.last_change()?));
-        let (cluster, by) = self.records.run(whose).await?;
+        let (cluster, last) = self.records.run(whose).await?;
+        // The term; what it keeps is what it hears of it.
+        let by = Stamp { change: 0, ..last };
         Ok(Begin { cluster, by, at, snapshot })
     }
 }

@@ -274,6 +274,7 @@ async fn build(
         records: records.clone(),
         cluster: Arc::clone(&cluster),
         comparison: Arc::clone(&comparison),
+        holders: Arc::clone(&holders),
         damaged,
         settings,
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),

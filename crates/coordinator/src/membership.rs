@@ -4,6 +4,7 @@ use crate::cluster::{Cluster, Listed};
 use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
+use crate::holders::Holders;
 use crate::operator;
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
@@ -30,6 +31,7 @@ pub(crate) struct Membership {
     pub records: Records,
     pub cluster: Arc<Cluster>,
     pub comparison: Arc<Comparison>,
+    pub holders: Arc<Holders>,
     pub damaged: Arc<Damaged>,
     pub settings: Arc<Settings>,
     pub heartbeat_ms: u32,
@@ -60,7 +62,7 @@ impl Membership {
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
         self.comparison.registered(node, Listed { whole: held, halves: unjudged }, &placed).await?;
         let settings = Some(told(self.settings.of_node(node)));
-        let now = Some(self.records.run(|catalog| catalog.last_change()).await?.into());
+        let now = Some(self.holders.word().await?.into());
         Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
     }
 
@@ -77,7 +79,7 @@ impl Membership {
             self.damaged.found(BlockCopy { block, node, generation }).await;
         }
         let settings = Some(told(self.settings.of_node(node)));
-        let now = Some(self.records.run(|catalog| catalog.last_change()).await?.into());
+        let now = Some(self.holders.word().await?.into());
         Ok(proto::HeartbeatReply { register_again: false, settings, now })
     }
 

@@ -146,14 +146,21 @@ impl Rig {
     /// Nodes lose what they keep of the catalog: those that ran run again.
     pub async fn forget_records(&mut self) {
         let running = self.running();
+        self.remove_records();
         for node in running {
-            self.kill(node);
-            let disk = &self.machines[&node].disk;
-            let records = std::path::Path::new("records");
-            for entry in disk.list(records).unwrap_or_default() {
-                disk.remove(&records.join(entry.name)).unwrap();
-            }
             self.start(node).await.unwrap();
+        }
+    }
+
+    /// All nodes end, and what they keep of the catalog is removed.
+    pub fn remove_records(&mut self) {
+        let records = std::path::Path::new("records");
+        for machine in self.machines.values_mut() {
+            machine.daemon = None;
+            for entry in machine.disk.list(records).unwrap_or_default() {
+                machine.disk.remove(&records.join(entry.name)).unwrap();
+            }
+            let _ = machine.disk.sync_folder(records, disk::SyncPoint::HeldFolder);
         }
     }
 
@@ -230,7 +237,8 @@ impl Rig {
         let coordinator = coordinator.map_err(|e| format!("the coordinator: {e}"))?;
         self.address = coordinator.get().local_addr();
         self.coordinator = Some(coordinator);
-        self.client = Client::connect(&self.address.to_string()).await.unwrap();
+        let client = Client::connect(&self.address.to_string()).await;
+        self.client = client.map_err(|e| format!("the coordinator: {e}"))?;
         for node in 1..=self.settings.nodes {
             let machine = self.machines.get_mut(&node).unwrap();
             machine.disk = machine.disk.reopen();

@@ -97,7 +97,7 @@ async fn objects_after_a_rebuild(configure: impl Fn(&PowerSwitch)) -> u64 {
     rig.put("a", &content(1, BLOCK)).await.unwrap();
     rig.client.delete("a").await.unwrap();
     rig.no_garbage().await;
-    rig.forget_records().await;
+    rig.remove_records();
     rig.power.cut();
     rig.disk = CrashDisk::new(&rig.power);
     rig.power_cycle(&BTreeSet::new(), None).await.unwrap();
