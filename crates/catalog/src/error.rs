@@ -20,7 +20,9 @@ pub enum CatalogError {
         known: u32,
     },
     /// A row, or a backup, that no version of ours wrote.
-    #[error("the catalog is damaged at {table} {key}: {why}; restore a backup or rebuild it from the nodes")]
+    #[error(
+        "the catalog is damaged at {table} {key}: {why}; move the folder away, and start with an empty one: nodes keep a copy"
+    )]
     Malformed {
         /// The table, or `backup`.
         table: &'static str,
@@ -38,12 +40,6 @@ pub enum CatalogError {
     /// A catalog is already there where a new one should be made.
     #[error("there is a catalog already; move it away first")]
     Exists,
-    /// A rebuild into a catalog that has objects.
-    #[error("the catalog has {objects} objects; only one without objects can be rebuilt from the nodes")]
-    NotEmpty {
-        /// How many.
-        objects: u64,
-    },
     /// A request that makes no sense.
     #[error("{0}")]
     Invalid(String),

@@ -183,7 +183,12 @@ impl Catalog {
 }
 
 /// Removes the rows of a put; copies that are still planned become candidates.
-fn end_put(txn: &Change, put: PutId, planned: &[(PutBlockKey, PutBlockRow)], now_ms: u64) -> Result<()> {
+pub(crate) fn end_put(
+    txn: &Change,
+    put: PutId,
+    planned: &[(PutBlockKey, PutBlockRow)],
+    now_ms: u64,
+) -> Result<()> {
     for (key, row) in planned {
         for &node in &row.nodes {
             let copy = BlockCopy { block: key.block, node, generation: FIRST_GENERATION };

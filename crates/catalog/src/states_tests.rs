@@ -316,13 +316,14 @@ fn rebuilds(w: &mut Watched) {
         block_bytes: BYTES,
         members: vec![member(data, facts(Some(part("coded")))), member(parity, facts(None))],
     };
-    let copy = |block, facts, stripe| FoundBlock { block, location, facts, stripe };
+    let birth = Stamp::default();
+    let copy = |block, facts, stripe| FoundBlock { block, location, facts, stripe, birth };
     let found = vec![
         copy(alone, facts(Some(part("alone"))), None),
         copy(data, facts(Some(part("coded"))), Some(stripe.clone())),
         copy(parity, facts(None), Some(stripe)),
     ];
-    w.act("rebuild", |c| c.rebuild(found, 3, |_, usable| vec![true; usable.len()], NOW)).unwrap();
+    w.act("recover", |c| c.recover(&found, 3, |_, usable| vec![true; usable.len()], NOW)).unwrap();
 }
 
 /// `from --> to : calls` in the diagrams of the page, section by section.

@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wire::proto::ObjectVersion;
 
 /// What to do with the catalog.
 #[derive(Subcommand, Debug)]
@@ -21,13 +22,13 @@ pub enum CatalogCommand {
         /// File to write; - for standard output
         file: PathBuf,
     },
-    /// Make the catalog of a coordinator from a backup; --dir is the coordinator's folder, or the local cluster's
-    Restore {
-        /// File to read; - for standard input
-        file: PathBuf,
+    /// Take from what nodes have whatever the catalog's history knows nothing of, for names that have no other version, and
+    /// list the rest; or, with a file, make the catalog of a coordinator from a backup: --dir is then its folder, or the local
+    /// cluster's
+    Recover {
+        /// Backup to read; - for standard input
+        file: Option<PathBuf>,
     },
-    /// Fill the empty catalog of a running coordinator from what its nodes store
-    Rebuild,
     /// Take the catalog's history as it is, though a node has heard of changes that it does not know: what became superfluous
     /// may go again. Copies of which nothing is known stay
     EndSafeMode,
@@ -36,8 +37,8 @@ pub enum CatalogCommand {
 pub fn run(context: &Context, command: CatalogCommand) -> Result<()> {
     match command {
         CatalogCommand::Backup { file } => backup(context, &file),
-        CatalogCommand::Restore { file } => restore(context, &file),
-        CatalogCommand::Rebuild => rebuild(context),
+        CatalogCommand::Recover { file: Some(file) } => restore(context, &file),
+        CatalogCommand::Recover { file: None } => recover(context),
         CatalogCommand::EndSafeMode => {
             context.with_client(async |client| Ok(client.end_safe_mode().await?))?;
             context
@@ -101,19 +102,41 @@ fn restore(context: &Context, file: &Path) -> Result<()> {
     coordinator::restore(&disk, &backup)?;
     context.out.answer(&json!({"dir": folder.path(), "bytes": backup.len()}), || {
         format!(
-            "catalog restored in {}; start the coordinator, its nodes will register again",
+            "catalog made in {}; start the coordinator, its nodes will register again",
             folder.path().display()
         )
     })
 }
 
-fn rebuild(context: &Context) -> Result<()> {
-    let reply = context.with_client(async |client| Ok(client.rebuild_catalog().await?))?;
-    let document = fields!(reply => objects blocks stripes incomplete);
+fn recover(context: &Context) -> Result<()> {
+    let reply = context.with_client(async |client| Ok(client.recover_catalog().await?))?;
+    let versions = |list: &[ObjectVersion]| {
+        list.iter().map(|v| json!({"name": v.name, "version": v.version})).collect::<Vec<_>>()
+    };
+    let mut document = fields!(reply => objects blocks stripes away safe_mode);
+    document["incomplete"] = versions(&reply.incomplete).into();
+    document["newer"] = versions(&reply.newer).into();
     context.out.answer(&document, || {
-        format!(
-            "{} objects, {} blocks, {} stripes found on the nodes; {} object versions lack blocks and were left out",
-            reply.objects, reply.blocks, reply.stripes, reply.incomplete
-        )
+        let mut said = format!(
+            "{} objects, {} blocks, {} stripes found on the nodes that the catalog knew nothing of",
+            reply.objects, reply.blocks, reply.stripes
+        );
+        let lists = [
+            (&reply.incomplete, "lacks blocks, and is left out"),
+            (&reply.newer, "is newer than the version that stands, and is left as it is"),
+        ];
+        for (version, what) in lists.into_iter().flat_map(|(list, what)| list.iter().map(move |v| (v, what))) {
+            said.push_str(&format!("\n'{}' version {}: {what}", version.name, version.version));
+        }
+        for node in &reply.away {
+            said.push_str(&format!("\nnode-{node} is away: it was not asked"));
+        }
+        if !reply.safe_mode.is_empty() {
+            said.push_str(&format!(
+                "\nnothing is let go: {}; once all of it is settled, run it again, or 'stripeline catalog end-safe-mode'",
+                reply.safe_mode
+            ));
+        }
+        said
     })
 }

@@ -114,7 +114,7 @@ enum Command {
     Links(links::LinksCommand),
     /// Show the last repairs: what each was to move and what it moved
     Audit(audit::AuditArgs),
-    /// Back up the catalog, restore it, rebuild it
+    /// Back up the catalog, recover it
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
     /// Compute with erasure codes, offline

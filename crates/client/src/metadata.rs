@@ -6,7 +6,7 @@ use model::NodeId;
 use tokio_stream::StreamExt;
 use wire::proto::{
     AuditRequest, ClusterStatus, Empty, ExplainReply, LinkTable, ListObjectsRequest, LookupRequest,
-    ObjectInfo, RebuildReply, RecommissionRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
+    ObjectInfo, RecommissionRequest, RecoverReply, RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 impl Client {
@@ -84,8 +84,8 @@ impl Client {
     }
 
     /// Fills an empty catalog from what the registered nodes store. Takes as long as reading all their sidecars.
-    pub async fn rebuild_catalog(&self) -> Result<RebuildReply> {
-        let reply = self.coordinator.clone().rebuild_catalog(Empty {}).await;
+    pub async fn recover_catalog(&self) -> Result<RecoverReply> {
+        let reply = self.coordinator.clone().recover_catalog(Empty {}).await;
         reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
     }
 }

@@ -94,5 +94,5 @@ away! {
     set_links(proto::LinkTable) -> proto::LinkTable;
     backup_catalog(proto::Empty) -> Self::BackupCatalogStream;
     end_safe_mode(proto::Empty) -> proto::Empty;
-    rebuild_catalog(proto::Empty) -> proto::RebuildReply;
+    recover_catalog(proto::Empty) -> proto::RecoverReply;
 }

@@ -192,13 +192,9 @@ fn code_of(error: &CatalogError) -> tonic::Code {
     match error {
         Invalid(_) => tonic::Code::InvalidArgument,
         NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut => tonic::Code::NotFound,
-        InUse
-        | Format { .. }
-        | Exists
-        | NotEmpty { .. }
-        | OtherCluster { .. }
-        | SafeMode
-        | BeingRepaired(_) => tonic::Code::FailedPrecondition,
+        InUse | Format { .. } | Exists | OtherCluster { .. } | SafeMode | BeingRepaired(_) => {
+            tonic::Code::FailedPrecondition
+        }
         Overtaken(_) => tonic::Code::Aborted,
         Malformed { .. } => tonic::Code::DataLoss,
         Closed => tonic::Code::Unavailable,

@@ -4,7 +4,7 @@
 //!   service ─▶ objects    put, read, lookup          ┐
 //!             jobs        archive, repair, recover   ├─▶ plan::decide  nodes chosen, flows built, proved, priced
 //!             membership  register, heartbeat        ├─▶ records   the catalog: one transaction per change of state
-//!             operator    status, backup, rebuild    ├─▶ cluster   who lives, whom flows suspect, calls to the nodes
+//!             operator    status, backup, recovering ├─▶ cluster   who lives, whom flows suspect, calls to the nodes
 //!             explain     plans without running them ┘
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! The cluster as a whole: status, tasks, throttles, links, who leaves, backup, rebuild.
+//! The cluster as a whole: status, tasks, throttles, links, who leaves, backup, recovering.
 
 use crate::attempt::{Attempts, UsualTimes};
 use crate::cluster::{Cluster, LinkTable, Report};
@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::records::Records;
 use crate::settings::Settings;
 use catalog::rows::{Doubt, SafeModeRow, ThrottleRow};
-use catalog::{FoundBlock, SafeMode};
-use model::{BlockId, Contents, Location, NodeId, Switch, note};
+use catalog::{FoundBlock, Recovered, SafeMode};
+use model::{BlockId, Contents, Location, NodeId, Stamp, Switch, note};
 use plan::decide::{DecideError, NodeFacts, Planner};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct Operator {
     settings: Arc<Settings>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
-    /// Of blocks that a rebuilt catalog finds outside stripes.
+    /// Of recovered blocks outside stripes.
     replicas: u32,
     put_lease_ms: u64,
     wall_ms: fn() -> u64,
@@ -232,13 +232,16 @@ impl Operator {
         receiver
     }
 
-    /// Restores a catalog without objects from the sidecars of all living nodes.
-    pub async fn rebuild(&self) -> Result<proto::RebuildReply> {
+    /// Takes from the sidecars of all living nodes what the catalog's history knows nothing of. If every node was asked and
+    /// nothing is left to decide, the history is whole again.
+    pub async fn recover(&self) -> Result<proto::RecoverReply> {
         let view = self.cluster.view();
         let living = view.living();
         if living.is_empty() {
             return Err(DecideError::NotEnoughNodes { alive: 0, needed: 1 }.into());
         }
+        let away: Vec<u32> =
+            view.nodes.iter().filter(|(node, _)| !living.contains(node)).map(|(node, _)| node.0).collect();
         let mut found = Vec::new();
         for node in living {
             let listed = self.cluster.fleet.list(&view, node, true).await?;
@@ -247,18 +250,28 @@ impl Operator {
             tracing::info!(%node, blocks = total, "sidecars read");
         }
         let (planner, replicas, made_ms) = (Arc::clone(&self.planner), self.replicas, (self.wall_ms)());
-        let rebuilt = self
+        let recovered = self
             .records
             .run(move |catalog| {
                 let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
-                catalog.rebuild(found, replicas, recoverable, made_ms)
+                catalog.recover(&found, replicas, recoverable, made_ms)
             })
             .await?;
-        Ok(proto::RebuildReply {
-            objects: rebuilt.objects,
-            blocks: rebuilt.blocks,
-            stripes: rebuilt.stripes,
-            incomplete: rebuilt.incomplete,
+        let Recovered { objects, blocks, stripes, incomplete, newer } = recovered;
+        tracing::info!(objects, stripes, incomplete = incomplete.len(), newer = newer.len(), "recovered");
+        if away.is_empty() && incomplete.is_empty() && newer.is_empty() {
+            self.end_safe_mode().await?;
+        }
+        let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
+        let version = |(name, version)| proto::ObjectVersion { name, version };
+        Ok(proto::RecoverReply {
+            objects,
+            blocks,
+            stripes,
+            incomplete: incomplete.into_iter().map(version).collect(),
+            newer: newer.into_iter().map(version).collect(),
+            away,
+            safe_mode: broken.map_or(String::new(), |why| why_broken(&why)),
         })
     }
 
@@ -318,6 +331,7 @@ fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
             part: stored.object.map(Into::into),
         },
         stripe,
+        birth: stored.birth.map(Stamp::from).unwrap_or_default(),
     })
 }
 

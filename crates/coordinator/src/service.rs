@@ -210,8 +210,10 @@ impl Coordinator for Service {
         answer(Ok(proto::Empty {}))
     }
 
-    async fn rebuild_catalog(&self, _: Request<proto::Empty>) -> Answer<proto::RebuildReply> {
-        answer(self.operator.rebuild().await)
+    async fn recover_catalog(&self, _: Request<proto::Empty>) -> Answer<proto::RecoverReply> {
+        let recovered = self.operator.recover().await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(recovered))
     }
 }
 

@@ -209,7 +209,7 @@ fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     };
     let found = |block, node, contents, stripe| FoundBlock {
         block,
-        location: Location { node: NodeId(node), generation: 1 },
+        location: Location { node: NodeId(node), generation: 1, birth: Stamp::default() },
         facts: contents,
         stripe,
     };
@@ -222,7 +222,7 @@ fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     ];
     let catalog = catalog();
     let all = |_: &str, usable: &[bool]| vec![true; usable.len()];
-    catalog.rebuild(blocks, 3, all, 0).unwrap();
+    catalog.recover(&blocks, 3, all, 0).unwrap();
     let counts = catalog.counts(&REPLICAS.into(), all).unwrap();
     assert_eq!((counts.objects, counts.stripes), (1, 1));
     assert_eq!(catalog.placement(data).unwrap().stripe.unwrap().id, StripeId(5));

@@ -88,7 +88,7 @@ fn without_a_cluster_the_way_to_one_is_named() {
         &["throttle", "none"],
         &["tasks", "list"],
         &["scrub"],
-        &["catalog", "rebuild"],
+        &["catalog", "recover"],
         &["explain", "repair", "a", "--index", "0"],
     ] {
         assert!(error(arguments).contains("stripeline cluster up"), "{arguments:?}");

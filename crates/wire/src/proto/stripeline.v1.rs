@@ -1451,17 +1451,33 @@ pub struct CatalogChunk {
     #[prost(bytes = "vec", tag = "1")]
     pub bytes: ::prost::alloc::vec::Vec<u8>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RebuildReply {
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecoverReply {
     #[prost(uint64, tag = "1")]
     pub objects: u64,
     #[prost(uint64, tag = "2")]
     pub blocks: u64,
     #[prost(uint64, tag = "3")]
     pub stripes: u64,
-    /// object versions of which blocks are missing: not restored
-    #[prost(uint64, tag = "4")]
-    pub incomplete: u64,
+    /// newer than what there is of their names, and blocks of them are missing
+    #[prost(message, repeated, tag = "4")]
+    pub incomplete: ::prost::alloc::vec::Vec<ObjectVersion>,
+    /// whole, and newer than the version that their name has: not taken
+    #[prost(message, repeated, tag = "5")]
+    pub newer: ::prost::alloc::vec::Vec<ObjectVersion>,
+    /// nodes that were not asked
+    #[prost(uint32, repeated, tag = "6")]
+    pub away: ::prost::alloc::vec::Vec<u32>,
+    /// why nothing is let go now, if nothing is
+    #[prost(string, tag = "7")]
+    pub safe_mode: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectVersion {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
 }
 /// Generated client implementations.
 pub mod node_client {
@@ -1627,7 +1643,7 @@ pub mod node_client {
                 .insert(GrpcMethod::new("stripeline.v1.Node", "DeleteBlocks"));
             self.inner.unary(req, path, codec).await
         }
-        /// Every block with its sidecar's contents: what `catalog rebuild` reads. An error ends the list: it is none then.
+        /// Every block with its sidecar's contents: what `catalog recover` reads. An error ends the list: it is none then.
         pub async fn list_blocks(
             &mut self,
             request: impl tonic::IntoRequest<super::ListBlocksRequest>,
@@ -1911,7 +1927,7 @@ pub mod node_server {
             >
             + std::marker::Send
             + 'static;
-        /// Every block with its sidecar's contents: what `catalog rebuild` reads. An error ends the list: it is none then.
+        /// Every block with its sidecar's contents: what `catalog recover` reads. An error ends the list: it is none then.
         async fn list_blocks(
             &self,
             request: tonic::Request<super::ListBlocksRequest>,
@@ -3324,10 +3340,11 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "EndSafeMode"));
             self.inner.unary(req, path, codec).await
         }
-        pub async fn rebuild_catalog(
+        /// What nodes have and the catalog's history knows nothing of, for names that have no other version.
+        pub async fn recover_catalog(
             &mut self,
             request: impl tonic::IntoRequest<super::Empty>,
-        ) -> std::result::Result<tonic::Response<super::RebuildReply>, tonic::Status> {
+        ) -> std::result::Result<tonic::Response<super::RecoverReply>, tonic::Status> {
             self.inner
                 .ready()
                 .await
@@ -3338,11 +3355,11 @@ pub mod coordinator_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/stripeline.v1.Coordinator/RebuildCatalog",
+                "/stripeline.v1.Coordinator/RecoverCatalog",
             );
             let mut req = request.into_request();
             req.extensions_mut()
-                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "RebuildCatalog"));
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "RecoverCatalog"));
             self.inner.unary(req, path, codec).await
         }
         /// Compares what a node has with what the catalog places there, now.
@@ -3525,10 +3542,11 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::Empty>,
         ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
-        async fn rebuild_catalog(
+        /// What nodes have and the catalog's history knows nothing of, for names that have no other version.
+        async fn recover_catalog(
             &self,
             request: tonic::Request<super::Empty>,
-        ) -> std::result::Result<tonic::Response<super::RebuildReply>, tonic::Status>;
+        ) -> std::result::Result<tonic::Response<super::RecoverReply>, tonic::Status>;
         /// Compares what a node has with what the catalog places there, now.
         async fn compare_node(
             &self,
@@ -4729,12 +4747,12 @@ pub mod coordinator_server {
                     };
                     Box::pin(fut)
                 }
-                "/stripeline.v1.Coordinator/RebuildCatalog" => {
+                "/stripeline.v1.Coordinator/RecoverCatalog" => {
                     #[allow(non_camel_case_types)]
-                    struct RebuildCatalogSvc<T: Coordinator>(pub Arc<T>);
+                    struct RecoverCatalogSvc<T: Coordinator>(pub Arc<T>);
                     impl<T: Coordinator> tonic::server::UnaryService<super::Empty>
-                    for RebuildCatalogSvc<T> {
-                        type Response = super::RebuildReply;
+                    for RecoverCatalogSvc<T> {
+                        type Response = super::RecoverReply;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
@@ -4745,7 +4763,7 @@ pub mod coordinator_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as Coordinator>::rebuild_catalog(&inner, request).await
+                                <T as Coordinator>::recover_catalog(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -4756,7 +4774,7 @@ pub mod coordinator_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = RebuildCatalogSvc(inner);
+                        let method = RecoverCatalogSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

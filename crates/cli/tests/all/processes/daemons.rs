@@ -17,8 +17,11 @@ fn a_daemon_that_would_be_in_the_way_does_not_start() {
     let node = ["--coordinator", &coordinator, "node", "--id", "9", "--dir", &elsewhere];
 
     let in_use = "Address already in use";
-    assert!(rig.error(&["coordinator", "--dir", &elsewhere, "--listen", &taken]).contains(in_use));
-    assert!(rig.error(&["coordinator", "--dir", &elsewhere, "--listen", &coordinator]).contains(in_use));
+    assert!(rig.error(&["coordinator", "--found", "--dir", &elsewhere, "--listen", &taken]).contains(in_use));
+    assert!(
+        rig.error(&["coordinator", "--found", "--dir", &elsewhere, "--listen", &coordinator])
+            .contains(in_use)
+    );
     assert!(rig.error(&[&node[..], &["--listen-control", &taken]].concat()).contains(in_use));
     assert!(rig.error(&[&node[..], &["--listen-data", &taken]].concat()).contains(in_use));
 

@@ -90,10 +90,9 @@ fn a_catalog_of_garbage_is_refused_and_left_as_it_is() {
         assert!(sentence.starts_with("coordinator did not start: the catalog "), "{sentence}");
         assert!(fs::read(&catalog).unwrap() == garbage);
     }
-    assert!(rig.error(&["catalog", "restore", &rig.arg("f")]).contains("damaged"));
+    assert!(rig.error(&["catalog", "recover", &rig.arg("f")]).contains("damaged"));
     fs::remove_file(&catalog).unwrap();
     rig.ok(&["cluster", "up"]);
-    rig.ok(&["catalog", "rebuild"]);
     assert!(rig.get("a") == bytes);
 }
 

@@ -224,7 +224,7 @@ fn tasks_and_limits_are_the_operators() {
 }
 
 #[test]
-fn the_catalog_is_backed_up_restored_and_rebuilt() {
+fn the_catalog_is_backed_up_and_recovered() {
     let (rig, bytes) = with_archive();
     let replicated = rig.file("g", 100_000, 5);
     rig.put("g", "g");
@@ -235,18 +235,28 @@ fn the_catalog_is_backed_up_restored_and_rebuilt() {
     let catalog = rig.home().join("coordinator/data/catalog.redb");
     rig.ok(&["cluster", "down"]);
     fs::remove_file(&catalog).unwrap();
-    rig.ok(&["catalog", "restore", &backup]);
-    assert!(rig.error(&["catalog", "restore", &backup]).contains("there is a catalog already"));
+    rig.ok(&["catalog", "recover", &backup]);
+    assert!(rig.error(&["catalog", "recover", &backup]).contains("there is a catalog already"));
     rig.ok(&["cluster", "up"]);
     assert!(rig.get("a") == bytes && rig.get("g") == replicated);
 
-    // Without a backup the nodes know enough.
+    // Without a backup nodes keep it.
     rig.ok(&["cluster", "down"]);
     fs::remove_file(&catalog).unwrap();
     rig.ok(&["cluster", "up"]);
+    assert!(rig.get("a") == bytes && rig.get("g") == replicated);
+
+    // And if they do not, what they have says enough.
+    rig.ok(&["cluster", "down"]);
+    fs::remove_file(&catalog).unwrap();
+    for node in 1..=8 {
+        let _ = fs::remove_dir_all(rig.home().join(format!("node-{node}/data/records")));
+    }
+    rig.ok(&["cluster", "up"]);
     assert_eq!(rig.json(&["ls"]), Value::Array(Vec::new()));
-    let found = rig.json(&["catalog", "rebuild"]);
-    assert_eq!((&found["objects"], &found["incomplete"]), (&2.into(), &0.into()), "{found}");
+    let found = rig.json(&["catalog", "recover"]);
+    assert_eq!((&found["objects"], &found["incomplete"]), (&2.into(), &Value::Array(Vec::new())), "{found}");
+    assert_eq!(found["safe_mode"], "", "{found}");
     assert!(rig.get("a") == bytes && rig.get("g") == replicated);
     assert_eq!(rig.json(&["ls", "a"])[0]["code"], "rs-4+2");
 

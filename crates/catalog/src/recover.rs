@@ -1,15 +1,22 @@
-//! Rebuild: a catalog from nothing but the nodes' sidecars.
+//! Recovering: what nodes have and the history knows nothing of, because its last changes are lost, or all of them.
 //!
-//! Of every object the highest version of which all blocks are there comes back. A block is there if a node has it, or if
-//! the parities' sidecars say that it belongs to a stripe from which it can be decoded. What was deleted, but not yet
-//! removed by the nodes, comes back too: nothing on the nodes says that it was deleted.
+//! Of every name that has no version here the highest comes back of which all blocks are there. A block is there if a node
+//! has it, or if the parities' sidecars say that it belongs to a stripe from which it can be decoded. Of a catalog that is
+//! lost with all its records, what was deleted, but not yet removed by the nodes, comes back too: nothing on the nodes says
+//! that it was deleted.
 
-use crate::error::{CatalogError, Result};
-use crate::rows::{MetaKey, ObjectRow, StripeRow};
-use crate::table::{Change, Read};
+use crate::error::Result;
+use crate::history::remembers;
+use crate::put::{FIRST_GENERATION, end_put};
+use crate::rows::{CandidateRow, MetaKey, ObjectRow, PlannedRow, PutBlockRow, StripeRow};
+use crate::safe_mode::unsettled;
+use crate::table::{Change, Key, Read};
 use crate::{Catalog, meta};
 use model::note::{NotedMember, StripeNote};
-use model::{BlockFacts, BlockId, Contents, Location, MemberState, Part, StripeId, StripePlace};
+use model::{
+    BlockCopy, BlockFacts, BlockId, Contents, Location, MemberState, NodeId, Part, PutId, Stamp, StripeId,
+    StripePlace,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy that a node has, with its sidecar.
@@ -23,43 +30,93 @@ pub struct FoundBlock {
     pub facts: Contents,
     /// What its sidecar says of its stripe.
     pub stripe: Option<StripeNote>,
+    /// The change that noted the copy.
+    pub birth: Stamp,
 }
 
-/// What was restored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rebuilt {
+/// What was taken into the catalog, and what was not.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recovered {
     /// Objects that are whole.
     pub objects: u64,
     /// Their blocks, and those of their stripes.
     pub blocks: u64,
     /// Stripes with a block of an object.
     pub stripes: u64,
-    /// Versions that are newer than what was restored, and not whole.
-    pub incomplete: u64,
+    /// Versions that are newer than what there is of their names, and lack blocks.
+    pub incomplete: Vec<(String, u64)>,
+    /// Versions that are whole, and newer than the one that their name has.
+    pub newer: Vec<(String, u64)>,
 }
 
 impl Catalog {
-    /// Fills a catalog without objects from what the nodes have. `recoverable` as for [`Catalog::counts`]; it returns
-    /// an empty list for a code that it does not know.
-    pub fn rebuild(
+    /// Takes from what nodes have the whole versions of which this history knows nothing, for names that have no other; says
+    /// which it leaves out. What was born in this history is known, or was let go. `recoverable` as for
+    /// [`Catalog::counts`]; it returns an empty list for a code that it does not know.
+    pub fn recover(
         &self,
-        found: Vec<FoundBlock>,
+        found: &[FoundBlock],
         replicas: u32,
         recoverable: impl Fn(&str, &[bool]) -> Vec<bool>,
         now_ms: u64,
-    ) -> Result<Rebuilt> {
-        let sight = Sight::new(found, recoverable);
+    ) -> Result<Recovered> {
         self.change(|txn| {
-            let objects = txn.count::<ObjectRow>()?;
-            if objects > 0 {
-                return Err(CatalogError::NotEmpty { objects });
+            let pending = Pending::of(txn)?;
+            let mut unknown = Vec::new();
+            for block in found {
+                let is_new = txn.get::<BlockFacts>(&block.block)?.is_none()
+                    && txn.get::<CandidateRow>(&block.copy())?.is_none();
+                let is_pending = pending.copies.contains(&block.copy());
+                let is_planned = txn.get::<PlannedRow>(&block.copy())?.is_some();
+                if is_new && (is_pending || !(is_planned || remembers(txn, block.birth)?)) {
+                    unknown.push(block.clone());
+                }
             }
-            let rebuilt = sight.write(txn, replicas, now_ms)?;
+            let sight = Sight::new(unknown, &recoverable);
+            let recovered = sight.write(txn, replicas, now_ms, &pending)?;
             let mut row = meta(txn)?;
             row.next_version = row.next_version.max(sight.highest_version() + 1);
             txn.put(&MetaKey, &row)?;
-            Ok(rebuilt)
+            Ok(recovered)
         })
+    }
+}
+
+/// Puts that may have been committed by a change that is lost.
+struct Pending {
+    puts: BTreeMap<(String, u64), PutId>,
+    copies: BTreeSet<BlockCopy>,
+}
+
+impl Pending {
+    fn of(txn: &impl Read) -> Result<Pending> {
+        let mut pending = Pending { puts: BTreeMap::new(), copies: BTreeSet::new() };
+        for (put, row) in unsettled(txn)? {
+            pending.puts.insert((row.name, row.version), put);
+            for (key, row) in txn.all::<PutBlockRow>(&Key::to_bytes(&put))? {
+                let copy =
+                    |&node: &NodeId| BlockCopy { block: key.block, node, generation: FIRST_GENERATION };
+                pending.copies.extend(row.nodes.iter().map(copy));
+            }
+        }
+        Ok(pending)
+    }
+
+    /// The put of this version, if it was pending, is over: what was found of it is counted on, the rest is given up.
+    fn end(&self, txn: &Change, version: (&str, u64), sight: &Sight, now_ms: u64) -> Result<()> {
+        let Some(&put) = self.puts.get(&(version.0.to_owned(), version.1)) else { return Ok(()) };
+        for (&block, copies) in &sight.copies {
+            let of_it = copies.iter().map(|l| l.copy_of(block)).filter(|copy| self.copies.contains(copy));
+            of_it.into_iter().try_for_each(|copy| txn.copy_arrived(copy))?;
+        }
+        let planned = txn.all::<PutBlockRow>(&Key::to_bytes(&put))?;
+        end_put(txn, put, &planned, now_ms)
+    }
+}
+
+impl FoundBlock {
+    fn copy(&self) -> BlockCopy {
+        self.location.copy_of(self.block)
     }
 }
 
@@ -74,7 +131,7 @@ struct Sight {
 }
 
 impl Sight {
-    fn new(found: Vec<FoundBlock>, recoverable: impl Fn(&str, &[bool]) -> Vec<bool>) -> Sight {
+    fn new(found: Vec<FoundBlock>, recoverable: &impl Fn(&str, &[bool]) -> Vec<bool>) -> Sight {
         let mut sight = Sight {
             copies: BTreeMap::new(),
             facts: BTreeMap::new(),
@@ -106,7 +163,7 @@ impl Sight {
         for (_, id, note) in best {
             // A block is in one stripe only; another one that names it was given up.
             if note.stored().all(|member| !sight.places.contains_key(&member.block)) {
-                sight.add_stripe(id, note, &recoverable);
+                sight.add_stripe(id, note, recoverable);
             }
         }
         sight
@@ -184,18 +241,23 @@ impl Sight {
         self.facts.get(block)?.part.as_ref()
     }
 
-    fn write(&self, txn: &Change, replicas: u32, now_ms: u64) -> Result<Rebuilt> {
-        let mut rebuilt = Rebuilt::default();
+    fn write(&self, txn: &Change, replicas: u32, now_ms: u64, pending: &Pending) -> Result<Recovered> {
+        let mut recovered = Recovered::default();
         let mut live: BTreeSet<BlockId> = BTreeSet::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
         for ((name, version), blocks) in self.versions().into_iter().rev() {
-            if done.contains(name) {
+            let present = txn.get::<ObjectRow>(&name.to_owned())?.map_or(0, |row| row.version);
+            if done.contains(name) || version < present {
                 continue;
             }
             let Some(blocks) = self.whole(&blocks) else {
-                rebuilt.incomplete += 1;
+                recovered.incomplete.push((name.to_owned(), version));
                 continue;
             };
+            if present > 0 {
+                recovered.newer.push((name.to_owned(), version));
+                continue;
+            }
             let stored = |block: &BlockId| self.facts.get(block).map_or(0, |f| f.stored_bytes);
             let object = ObjectRow {
                 version,
@@ -207,19 +269,20 @@ impl Sight {
             };
             txn.put(&name.to_owned(), &object)?;
             done.insert(name);
+            pending.end(txn, (name, version), self, now_ms)?;
             live.extend(blocks);
-            rebuilt.objects += 1;
+            recovered.objects += 1;
         }
-        rebuilt.stripes = self.write_stripes(txn, &live)?;
-        rebuilt.blocks = self.write_blocks(txn, &live, replicas)?;
-        Ok(rebuilt)
+        recovered.stripes = self.write_stripes(txn, &live)?;
+        recovered.blocks = self.write_blocks(txn, &live, replicas)?;
+        Ok(recovered)
     }
 
     /// Stripes of which some data block is live.
     fn write_stripes(&self, txn: &Change, live: &BTreeSet<BlockId>) -> Result<u64> {
         let mut count = 0;
         for (id, stripe) in &self.stripes {
-            if stripe.stored().any(|member| live.contains(&member.block)) {
+            if stripe.stored().any(|member| live.contains(&member.block)) && self.is_new(txn, stripe)? {
                 let row = StripeRow {
                     code: stripe.code.clone(),
                     block_bytes: stripe.block_bytes,
@@ -230,6 +293,16 @@ impl Sight {
             }
         }
         Ok(count)
+    }
+
+    /// Whether nothing is known here of the stripe and its members: what is known is as it is.
+    fn is_new(&self, txn: &Change, stripe: &StripeNote) -> Result<bool> {
+        for member in stripe.stored() {
+            if txn.get::<BlockFacts>(&member.block)?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Blocks that are live, and all members of their stripes.
