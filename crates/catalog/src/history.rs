@@ -8,6 +8,7 @@ use crate::rows::{HistoryRow, MetaKey, MetaRow, PositionRow, TermRow};
 use crate::table::{Change, Read};
 use crate::{meta, put};
 use model::{Position, RecordHead, Stamp, Term};
+use std::sync::PoisonError;
 
 impl Catalog {
     /// Begins a new term, above all that this catalog has seen and above `heard`, which may come from elsewhere. `word` is
@@ -45,6 +46,23 @@ impl Catalog {
     /// let go. `false`: nothing is known of it.
     pub fn remembers(&self, stamp: Stamp) -> Result<bool> {
         self.view(|txn| remembers(txn, stamp))
+    }
+}
+
+impl Catalog {
+    /// How far it has come.
+    pub fn position(&self) -> Result<Position> {
+        self.view(|txn| position(txn))
+    }
+
+    /// The records that come after a position, one at least if there is one, else of `max_bytes` at most. `None`: they are
+    /// not at hand, or it is no position of this catalog; a snapshot goes on from there.
+    pub fn records_after(&self, position: &Position, max_bytes: usize) -> Result<Option<Vec<Record>>> {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.position()? == *position {
+            return Ok(Some(Vec::new()));
+        }
+        Ok(tail.after(position, max_bytes))
     }
 }
 

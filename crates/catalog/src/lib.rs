@@ -49,6 +49,7 @@ mod renewal;
 pub mod rows;
 mod safe_mode;
 mod settings;
+mod settling;
 #[cfg(test)]
 mod states_tests;
 mod status;
@@ -70,6 +71,7 @@ pub use renewal::{CommittedPut, PutEnd};
 pub use rows::{CandidateRow, NewStripe, Purpose};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
+pub use settling::Settled;
 pub use status::Counts;
 
 use backend::{Backend, Redb};

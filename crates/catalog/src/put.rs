@@ -123,47 +123,9 @@ impl Catalog {
         digest: [u8; 32],
         end: PutEnd,
     ) -> Result<CommittedPut> {
-        let PutEnd { now_ms, created_ms, .. } = end;
-        self.change(|txn| {
-            let Some(pending) = txn.get::<PutRow>(&put)? else {
-                return repeated(txn, put, object_bytes, &digest);
-            };
-            let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
-            let object = ObjectRow {
-                version: pending.version,
-                object_bytes,
-                digest: Some(digest),
-                block_bytes: pending.block_bytes,
-                blocks: blocks.iter().map(|b| b.block).collect(),
-                created_ms,
-            };
-            let mut offset = 0;
-            for (index, block) in blocks.iter().enumerate() {
-                let row = committed_row(&pending, &planned, block, index, blocks.len(), offset)?;
-                offset += block.stored_bytes;
-                txn.set_block(block.block, &row)?;
-                row.locations.iter().try_for_each(|l| txn.copy_arrived(l.copy_of(block.block)))?;
-            }
-            if blocks.is_empty() || offset != object_bytes {
-                return Err(invalid(format!(
-                    "the blocks hold {offset} bytes, the object is said to have {object_bytes}"
-                )));
-            }
-            // What was planned and is not used now: blocks written again elsewhere, replicas that failed.
-            end_put(txn, put, &planned, now_ms)?;
-            let committed = remember(txn, put, &pending.name, &object, end)?;
-            match txn.get::<ObjectRow>(&pending.name)? {
-                Some(newer) if newer.version > object.version => {
-                    object.blocks.iter().try_for_each(|&b| txn.retire_block(b, now_ms))?;
-                }
-                older => {
-                    for block in older.iter().flat_map(|old| &old.blocks) {
-                        txn.retire_block(*block, now_ms)?;
-                    }
-                    txn.put(&pending.name, &object)?;
-                }
-            }
-            Ok(committed)
+        self.change(|txn| match txn.get::<PutRow>(&put)? {
+            Some(pending) => commit(txn, (put, &pending), blocks, object_bytes, Some(digest), end),
+            None => repeated(txn, put, object_bytes, &digest),
         })
     }
 
@@ -180,6 +142,54 @@ impl Catalog {
         let puts = self.view(|txn| txn.all::<PutRow>(&[]))?;
         Ok(puts.into_iter().filter(|(_, row)| row.lease_until_ms < now_ms).map(|(put, _)| put).collect())
     }
+}
+
+/// The version of a pending put becomes visible. Its digest may be unknown.
+pub(crate) fn commit(
+    txn: &Change,
+    (put, pending): (PutId, &PutRow),
+    blocks: &[CommittedBlock],
+    object_bytes: u64,
+    digest: Option<[u8; 32]>,
+    end: PutEnd,
+) -> Result<CommittedPut> {
+    let PutEnd { now_ms, created_ms, .. } = end;
+    let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
+    let object = ObjectRow {
+        version: pending.version,
+        object_bytes,
+        digest,
+        block_bytes: pending.block_bytes,
+        blocks: blocks.iter().map(|b| b.block).collect(),
+        created_ms,
+    };
+    let mut offset = 0;
+    for (index, block) in blocks.iter().enumerate() {
+        let row = committed_row(pending, &planned, block, index, blocks.len(), offset)?;
+        offset += block.stored_bytes;
+        txn.set_block(block.block, &row)?;
+        row.locations.iter().try_for_each(|l| txn.copy_arrived(l.copy_of(block.block)))?;
+    }
+    if blocks.is_empty() || offset != object_bytes {
+        return Err(invalid(format!(
+            "the blocks hold {offset} bytes, the object is said to have {object_bytes}"
+        )));
+    }
+    // What was planned and is not used now: blocks written again elsewhere, replicas that failed.
+    end_put(txn, put, &planned, now_ms)?;
+    let committed = remember(txn, put, &pending.name, &object, end)?;
+    match txn.get::<ObjectRow>(&pending.name)? {
+        Some(newer) if newer.version > object.version => {
+            object.blocks.iter().try_for_each(|&b| txn.retire_block(b, now_ms))?;
+        }
+        older => {
+            for block in older.iter().flat_map(|old| &old.blocks) {
+                txn.retire_block(*block, now_ms)?;
+            }
+            txn.put(&pending.name, &object)?;
+        }
+    }
+    Ok(committed)
 }
 
 /// Removes the rows of a put; copies that are still planned become candidates.

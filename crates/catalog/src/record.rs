@@ -2,13 +2,13 @@
 //! holders"). The latest records wait here until the nodes that keep them have taken them; who has fallen behind them gets a
 //! snapshot.
 
-use crate::Catalog;
 use crate::entry::{Entry, Split, split};
 use crate::error::Result;
-use crate::table::malformed;
+use crate::rows::{HistoryRow, PositionRow};
+use crate::table::{Row, Written, malformed};
 use model::{Position, RecordHash, RecordHead};
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Records that wait, bytes in all: seconds of the fastest catalog, so that only who was away longer needs a snapshot.
 const TAIL_BYTES: usize = 64 << 20;
@@ -25,8 +25,14 @@ pub struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(head: RecordHead, rows: &[u8]) -> Record {
-        let bytes = [head.encode().as_slice(), rows].concat();
+    /// Where the catalog is, is not among the rows: it follows from the record.
+    pub(crate) fn new(head: RecordHead, written: &[Written]) -> Record {
+        let mut bytes = head.encode().to_vec();
+        for Written { table, key, value } in written {
+            if ![HistoryRow::TABLE, PositionRow::TABLE].contains(table) {
+                Entry { table, key, value: value.as_deref() }.push_to(&mut bytes);
+            }
+        }
         let at = Position { stamp: head.stamp, hash: *blake3::hash(&bytes).as_bytes() };
         Record { bytes: bytes.into(), before: head.before, at }
     }
@@ -67,7 +73,7 @@ impl Tail {
         }
     }
 
-    fn after(&self, position: &Position, max_bytes: usize) -> Option<Vec<Record>> {
+    pub(crate) fn after(&self, position: &Position, max_bytes: usize) -> Option<Vec<Record>> {
         let first = self.records.iter().position(|record| record.before == position.hash)?;
         let mut bytes = 0;
         let is_within = |record: &&Record| {
@@ -76,22 +82,5 @@ impl Tail {
             is_first || bytes <= max_bytes
         };
         Some(self.records.range(first..).take_while(is_within).cloned().collect())
-    }
-}
-
-impl Catalog {
-    /// How far it has come.
-    pub fn position(&self) -> Result<Position> {
-        self.view(|txn| crate::history::position(txn))
-    }
-
-    /// The records that come after a position, one at least if there is one, else of `max_bytes` at most. `None`: they are
-    /// not at hand, or it is no position of this catalog; a snapshot goes on from there.
-    pub fn records_after(&self, position: &Position, max_bytes: usize) -> Result<Option<Vec<Record>>> {
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.position()? == *position {
-            return Ok(Some(Vec::new()));
-        }
-        Ok(tail.after(position, max_bytes))
     }
 }

@@ -4,10 +4,8 @@
 //! is the order wanted of a scan: numbers big-endian, names as they are.
 
 use crate::backend::{Rows, RowsMut, Scan, Visit};
-use crate::entry::Entry;
 use crate::error::{CatalogError, Result};
 use crate::form::Stored;
-use crate::rows::{HistoryRow, PositionRow};
 use std::cell::{Cell, RefCell};
 
 /// A kind of row: its table, key and version.
@@ -77,13 +75,20 @@ pub(crate) trait Read {
 /// A consistent view of the catalog as it was when this was made.
 pub(crate) struct Snapshot<'a>(pub &'a dyn Rows);
 
+/// A row that was put, or removed.
+pub(crate) struct Written {
+    pub table: &'static str,
+    pub key: Vec<u8>,
+    pub value: Option<Vec<u8>>,
+}
+
 /// One transaction: all of it becomes durable, or none.
 pub(crate) struct Change<'a> {
     rows: &'a dyn RowsMut,
     /// Whether it has written or removed a row.
     wrote: Cell<bool>,
-    /// What it put and removed, but for where the catalog is: that follows from the record.
-    journal: RefCell<Vec<u8>>,
+    /// What it put and removed, in order.
+    journal: RefCell<Vec<Written>>,
 }
 
 impl Read for Snapshot<'_> {
@@ -116,18 +121,17 @@ impl<'a> Change<'a> {
 
     pub(crate) fn raw_put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
         self.wrote.set(true);
-        self.note(Entry { table, key, value: Some(value) });
+        self.note(table, key, Some(value));
         self.rows.put(table, key, value)
     }
 
-    fn note(&self, entry: Entry<'_>) {
-        if ![HistoryRow::TABLE, PositionRow::TABLE].contains(&entry.table) {
-            entry.push_to(&mut self.journal.borrow_mut());
-        }
+    fn note(&self, table: &'static str, key: &[u8], value: Option<&[u8]>) {
+        let written = Written { table, key: key.to_vec(), value: value.map(<[u8]>::to_vec) };
+        self.journal.borrow_mut().push(written);
     }
 
-    /// What it did, as entries of a record.
-    pub(crate) fn journal(&self) -> Vec<u8> {
+    /// What it did.
+    pub(crate) fn journal(&self) -> Vec<Written> {
         self.journal.take()
     }
 
@@ -137,7 +141,7 @@ impl<'a> Change<'a> {
         let was_there = self.rows.remove(R::TABLE, &key)?;
         if was_there {
             self.wrote.set(true);
-            self.note(Entry { table: R::TABLE, key: &key, value: None });
+            self.note(R::TABLE, &key, None);
         }
         Ok(was_there)
     }

@@ -12,7 +12,6 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wire::proto::ObjectVersion;
 
 /// What to do with the catalog.
 #[derive(Subcommand, Debug)]
@@ -110,23 +109,26 @@ fn restore(context: &Context, file: &Path) -> Result<()> {
 
 fn recover(context: &Context) -> Result<()> {
     let reply = context.with_client(async |client| Ok(client.recover_catalog().await?))?;
-    let versions = |list: &[ObjectVersion]| {
-        list.iter().map(|v| json!({"name": v.name, "version": v.version})).collect::<Vec<_>>()
+    let incomplete = reply.incomplete.iter().map(|v| (v.name.as_str(), v.version)).collect::<Vec<_>>();
+    let newer = reply.newer.iter().map(|v| (v.name.as_str(), v.version)).collect::<Vec<_>>();
+    let versions = |list: &[(&str, u64)]| {
+        list.iter().map(|(name, version)| json!({"name": name, "version": version})).collect::<Vec<_>>()
     };
     let mut document = fields!(reply => objects blocks stripes away safe_mode);
-    document["incomplete"] = versions(&reply.incomplete).into();
-    document["newer"] = versions(&reply.newer).into();
+    document["incomplete"] = versions(&incomplete).into();
+    document["newer"] = versions(&newer).into();
     context.out.answer(&document, || {
         let mut said = format!(
             "{} objects, {} blocks, {} stripes found on the nodes that the catalog knew nothing of",
             reply.objects, reply.blocks, reply.stripes
         );
-        let lists = [
-            (&reply.incomplete, "lacks blocks, and is left out"),
-            (&reply.newer, "is newer than the version that stands, and is left as it is"),
-        ];
-        for (version, what) in lists.into_iter().flat_map(|(list, what)| list.iter().map(move |v| (v, what))) {
-            said.push_str(&format!("\n'{}' version {}: {what}", version.name, version.version));
+        for (list, what) in [
+            (&incomplete, "lacks blocks, and is left out"),
+            (&newer, "is newer than the version that stands, and is left as it is"),
+        ] {
+            for (name, version) in list {
+                said.push_str(&format!("\n'{name}' version {version}: {what}"));
+            }
         }
         for node in &reply.away {
             said.push_str(&format!("\nnode-{node} is away: it was not asked"));

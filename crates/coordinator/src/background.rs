@@ -1,12 +1,14 @@
 //! Workers that run as long as the coordinator, and have no file of their own.
 
-use crate::clock::{self, Clock};
-use crate::cluster::Cluster;
+use crate::clock;
+use crate::cluster::{Check, Cluster};
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
 use catalog::rows::ClockRow;
-use model::NodeId;
+use catalog::{PutEnd, Settled};
+use model::{BlockCopy, NodeId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -81,8 +83,46 @@ pub(crate) async fn note_time(records: &Records, cluster: &Cluster) -> Result<()
 /// Gives up puts whose lease has ended, and forgets those that were committed a lease ago.
 pub(crate) struct PutReaper {
     pub records: Records,
-    pub clock: Arc<Clock>,
+    pub cluster: Arc<Cluster>,
     pub lease_ms: u64,
+    pub wall_ms: fn() -> u64,
+}
+
+impl PutReaper {
+    /// Puts of an earlier life, in a catalog that was brought from those that keep its records: what their nodes have says
+    /// whether they were committed.
+    async fn settle(&self) -> Result<()> {
+        let unsettled = self.records.run(|catalog| catalog.unsettled_puts()).await?;
+        let view = self.cluster.view();
+        for (put, copies) in unsettled {
+            let (mut seen, mut answered) = (BTreeSet::new(), BTreeSet::new());
+            for node in copies.iter().map(|copy| copy.node).collect::<BTreeSet<_>>() {
+                let own: Vec<BlockCopy> = copies.iter().copied().filter(|copy| copy.node == node).collect();
+                let is_living = view.node(node).is_ok_and(|facts| facts.is_living);
+                if !is_living {
+                    continue;
+                }
+                if let Ok(there) = self.cluster.fleet.check(&view, node, &own, Check::default()).await {
+                    seen.extend(there.into_iter().map(|seen| seen.copy));
+                    answered.insert(node);
+                }
+            }
+            let (now_ms, created_ms) = (self.cluster.clock.now_ms(), (self.wall_ms)());
+            let remembered_until_ms = now_ms + self.lease_ms;
+            let end = PutEnd { now_ms, created_ms, remembered_until_ms };
+            let settle = move |catalog: &catalog::Catalog| {
+                catalog.settle_put(put, &seen, &answered, remembered_until_ms, end)
+            };
+            match self.records.run(settle).await? {
+                Settled::Committed => {
+                    tracing::warn!(%put, "it is whole: it counts as committed before the catalog was lost")
+                }
+                Settled::Pending => tracing::info!(%put, "it lacks blocks, so it was not committed"),
+                Settled::Waits => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Worker for PutReaper {
@@ -97,7 +137,8 @@ impl Worker for PutReaper {
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
-        let now = self.clock.now_ms();
+        self.settle().await?;
+        let now = self.cluster.clock.now_ms();
         let end = move |catalog: &catalog::Catalog| {
             catalog.forget_ended_puts(now, FORGOTTEN_AT_ONCE)?;
             let expired = catalog.expired_puts(now)?;

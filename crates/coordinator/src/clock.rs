@@ -75,6 +75,30 @@ impl fmt::Debug for Clock {
     }
 }
 
+/// Lets time pass.
+pub(crate) async fn rest(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// What comes of it within this time, if anything does.
+pub(crate) async fn within<T>(time: Duration, what: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(time, what).await.ok()
+}
+
+/// The time since something began, while there is no cluster's clock yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began(Instant);
+
+impl Began {
+    pub fn now() -> Began {
+        Began(Instant::now())
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 /// Milliseconds since 1970, by the wall's clock: for people only.
 pub(crate) fn wall_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)

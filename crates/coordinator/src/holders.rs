@@ -6,6 +6,7 @@
 //!            ╲ a snapshot: to one that is new, has fallen behind, or whose records have grown ╱
 //! ```
 
+use crate::clock::{self, Began};
 use crate::cluster::{Cluster, Held};
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
@@ -16,7 +17,7 @@ use model::{NodeId, Position, Stamp};
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use wire::codec::records::{Begin, Carried};
@@ -72,9 +73,9 @@ const IDLE: Duration = Duration::from_secs(1);
 pub(crate) struct Keeper {
     holders: Arc<Holders>,
     /// Nodes that failed, and when.
-    shunned: BTreeMap<NodeId, Instant>,
+    shunned: BTreeMap<NodeId, Began>,
     /// What was so in the last round, and when that was.
-    last: Option<(u64, BTreeSet<NodeId>, Instant)>,
+    last: Option<(u64, BTreeSet<NodeId>, Began)>,
 }
 
 /// What came of a round.
@@ -98,8 +99,8 @@ impl Holders {
     /// Whether everything up to this change is on enough nodes; a group of changes that is under way is waited for.
     pub async fn have_soon(&self, change: Stamp) -> bool {
         let mut kept = self.kept.subscribe();
-        let waited = tokio::time::timeout(GROUP_PATIENCE, kept.wait_for(|kept| *kept >= change)).await;
-        matches!(waited, Ok(Ok(_)))
+        let waited = clock::within(GROUP_PATIENCE, kept.wait_for(|kept| *kept >= change)).await;
+        matches!(waited, Some(Ok(_)))
     }
 
     /// The last change, as nodes are told: where changes wait to be kept, those that do not are nobody's loss, and no node is to
@@ -128,9 +129,9 @@ impl Holders {
         }
         let change = self.records.run(|catalog| catalog.last_change()).await?;
         let mut kept = self.kept.subscribe();
-        let waited = tokio::time::timeout(KEPT_PATIENCE, kept.wait_for(|kept| *kept >= change)).await;
+        let waited = clock::within(KEPT_PATIENCE, kept.wait_for(|kept| *kept >= change)).await;
         match waited {
-            Ok(Ok(_)) => Ok(()),
+            Some(Ok(_)) => Ok(()),
             _ => Err(CoordinatorError::NotKept),
         }
     }
@@ -375,7 +376,7 @@ impl Worker for Keeper {
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let now = (self.holders.records.changes(), self.holders.cluster.view().living());
-        let is_same = |(changes, living, at): &(u64, BTreeSet<NodeId>, Instant)| {
+        let is_same = |(changes, living, at): &(u64, BTreeSet<NodeId>, Began)| {
             (*changes, living) == (now.0, &now.1) && at.elapsed() < IDLE
         };
         if self.last.as_ref().is_some_and(is_same) {
@@ -383,7 +384,7 @@ impl Worker for Keeper {
         }
         self.shunned.retain(|_, since| since.elapsed() < SHUN);
         let Round { holders, failures } = self.holders.round(&self.shunned.keys().copied().collect()).await?;
-        self.last = failures.is_empty().then(|| (now.0, now.1, Instant::now()));
+        self.last = failures.is_empty().then(|| (now.0, now.1, Began::now()));
         task.note(|report| {
             report.errors += failures.len() as u64;
             report.detail = match failures.first() {
@@ -391,7 +392,7 @@ impl Worker for Keeper {
                 None => format!("kept by {}", names(&holders)),
             };
         });
-        self.shunned.extend(failures.into_iter().map(|(node, _)| (node, Instant::now())));
+        self.shunned.extend(failures.into_iter().map(|(node, _)| (node, Began::now())));
         Ok(Step::Wait(self.pause()))
     }
 }

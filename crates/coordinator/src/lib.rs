@@ -17,7 +17,6 @@
 
 mod attempt;
 mod audit;
-mod away;
 mod background;
 mod clock;
 mod cluster;
@@ -47,7 +46,6 @@ pub use error::CoordinatorError;
 
 use attempt::{Attempts, UsualTimes};
 use audit::Audit;
-use away::Away;
 use background::PutReaper;
 use clock::Clock;
 use cluster::Cluster;
@@ -63,7 +61,7 @@ use operator::Operator;
 use plan::decide::Planner;
 use reads::Reads;
 use records::Records;
-use service::Service;
+use service::{Away, Service};
 use settings::Settings;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -318,8 +316,9 @@ impl Work {
         let Work { holders, garbage, looks, comparison, jobs } = self;
         begin(group, tasks, Keeper::new(holders));
         begin(group, tasks, Collector::new(garbage));
-        let (clock, lease_ms) = (Arc::clone(&cluster.clock), config.put_lease_ms);
-        begin(group, tasks, PutReaper { records: records.clone(), clock, lease_ms });
+        let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
+        let (records_too, cluster_too) = (records.clone(), Arc::clone(cluster));
+        begin(group, tasks, PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms });
         begin(group, tasks, Looker(looks));
         begin(group, tasks, Comparer::new(comparison));
         begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));

@@ -2,6 +2,7 @@
 //! keep of later changes is brought; so a folder that was set back, a lost disk and a move to another machine are one case
 //! (HEALING.md, "Terms, records, holders"). What is decided: `catalog::succession`.
 
+use crate::clock::{self, Began};
 use crate::cluster::Fleet;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
@@ -11,7 +12,7 @@ use catalog::{Catalog, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use wire::codec::records::{Begin, Carried};
@@ -46,7 +47,7 @@ pub(crate) enum Round {
 #[derive(Debug)]
 pub(crate) struct Succession {
     config: Config,
-    began: Instant,
+    began: Began,
     /// Nodes that want to register meanwhile, and where they answer; `false`: they know no cluster.
     callers: Arc<Mutex<BTreeMap<NodeId, (String, bool)>>>,
 }
@@ -61,7 +62,7 @@ struct Own {
 
 impl Succession {
     pub fn new(config: Config) -> Succession {
-        Succession { config, began: Instant::now(), callers: Arc::default() }
+        Succession { config, began: Began::now(), callers: Arc::default() }
     }
 
     pub fn config(&self) -> &Config {
@@ -87,7 +88,7 @@ impl Succession {
                     say(why);
                 }
             }
-            tokio::time::sleep(ROUND).await;
+            clock::rest(ROUND).await;
         }
     }
 

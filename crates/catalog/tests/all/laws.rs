@@ -209,9 +209,10 @@ fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     };
     let found = |block, node, contents, stripe| FoundBlock {
         block,
-        location: Location { node: NodeId(node), generation: 1, birth: Stamp::default() },
+        location: Location { node: NodeId(node), generation: 1 },
         facts: contents,
         stripe,
+        birth: Stamp::default(),
     };
     // Of the attempt that was given up one of two parities is left; its number is the higher one.
     let (kept, left) = (note(5, &[BlockId(2)]), note(9, &[BlockId(3), BlockId(4)]));

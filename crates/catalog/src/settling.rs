@@ -1,0 +1,93 @@
+//! Puts that were pending in a catalog that was brought from those that keep its records: they may have been committed by a
+//! change that is lost. What their nodes have decides: a version that is whole counts as committed, one that is not cannot
+//! have been.
+
+use crate::Catalog;
+use crate::error::Result;
+use crate::put::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, commit};
+use crate::renewal::PutEnd;
+use crate::rows::{PutBlockKey, PutBlockRow, PutRow};
+use crate::safe_mode::unsettled;
+use crate::table::{Key, Read};
+use model::{BlockCopy, NodeId, PutId};
+use std::collections::BTreeSet;
+
+/// What became of a put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Settled {
+    /// It is whole, and counts as committed.
+    Committed,
+    /// It lacks blocks, and its lease ends like any other.
+    Pending,
+    /// Nodes that may have blocks of it have not answered.
+    Waits,
+}
+
+impl Catalog {
+    /// The puts to be settled, with the copies that they planned.
+    pub fn unsettled_puts(&self) -> Result<Vec<(PutId, Vec<BlockCopy>)>> {
+        self.view(|txn| {
+            let copies = |(put, _): (PutId, PutRow)| {
+                let planned = txn.all::<PutBlockRow>(&Key::to_bytes(&put))?;
+                let of_block = |(key, row): &(PutBlockKey, PutBlockRow)| {
+                    let block = key.block;
+                    let copy = |&node: &NodeId| BlockCopy { block, node, generation: FIRST_GENERATION };
+                    row.nodes.iter().map(copy).collect::<Vec<_>>()
+                };
+                Ok((put, planned.iter().flat_map(of_block).collect()))
+            };
+            unsettled(txn)?.into_iter().map(copies).collect()
+        })
+    }
+
+    /// Settles one, as far as can be said by what nodes have: `seen` of those that `answered`.
+    pub fn settle_put(
+        &self,
+        put: PutId,
+        seen: &BTreeSet<BlockCopy>,
+        answered: &BTreeSet<NodeId>,
+        lease_until_ms: u64,
+        end: PutEnd,
+    ) -> Result<Settled> {
+        self.change(|txn| {
+            let Some(pending) = txn.get::<PutRow>(&put)? else { return Ok(Settled::Pending) };
+            if pending.lease_until_ms != crate::incoming::UNSETTLED_MS {
+                return Ok(Settled::Pending);
+            }
+            let planned = txn.all::<PutBlockRow>(&Key::to_bytes(&put))?;
+            if let Some(blocks) = whole(&planned, seen) {
+                let object_bytes = blocks.iter().map(|block| block.stored_bytes).sum();
+                commit(txn, (put, &pending), &blocks, object_bytes, None, end)?;
+                return Ok(Settled::Committed);
+            }
+            if !planned.iter().flat_map(|(_, row)| &row.nodes).all(|node| answered.contains(node)) {
+                return Ok(Settled::Waits);
+            }
+            txn.put(&put, &PutRow { lease_until_ms, ..pending })?;
+            Ok(Settled::Pending)
+        })
+    }
+}
+
+/// The blocks of the version in order, if each is on as many nodes as a commit asks for.
+fn whole(planned: &[(PutBlockKey, PutBlockRow)], seen: &BTreeSet<BlockCopy>) -> Option<Vec<CommittedBlock>> {
+    let durable = |(key, row): &(PutBlockKey, PutBlockRow)| {
+        let block = key.block;
+        let is_seen =
+            |node: &NodeId| seen.contains(&BlockCopy { block, node: *node, generation: FIRST_GENERATION });
+        let nodes: Vec<NodeId> = row.nodes.iter().copied().filter(is_seen).collect();
+        let is_durable = nodes.len() >= row.nodes.len().min(MIN_REPLICAS);
+        let PutBlockRow { stored_bytes, sums, .. } = *row;
+        is_durable.then_some(CommittedBlock { block, stored_bytes, sums, nodes })
+    };
+    let mut blocks = Vec::new();
+    loop {
+        let index = blocks.len() as u64;
+        let of_index = planned.iter().filter(|(_, row)| row.index == index);
+        let (block, is_last) = of_index.filter_map(|row| Some((durable(row)?, row.1.last))).next()?;
+        blocks.push(block);
+        if is_last {
+            return Some(blocks);
+        }
+    }
+}
