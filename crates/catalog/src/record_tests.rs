@@ -4,9 +4,10 @@ use crate::backend::Memory;
 use crate::entry::{Entry, Split, split};
 use crate::rows::{NodeRow, PutRow, TermRow};
 use crate::table::Read;
-use crate::{Catalog, CatalogError, Incoming, NewPut};
+use crate::{Catalog, CatalogError, FIRST_GENERATION, Incoming, NewPut, PlannedBlock, PutEnd, Settled};
 use disk::{CrashDisk, Disk, PowerSwitch};
-use model::{ClusterId, Incarnation, NodeId, Position, PutId, StoreId};
+use model::{BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const CLUSTER: ClusterId = ClusterId(9);
@@ -199,6 +200,44 @@ fn records_follow_each_other_and_who_is_elsewhere_gets_none() {
     });
     assert!(matches!(refused, Err(CatalogError::Invalid(_))));
     assert_eq!(catalog.position().unwrap(), all[3].at, "what was not changed has no record");
+}
+
+/// Two puts that were pending when the catalog was brought: of one all nodes have everything, of the other one lacks a block.
+#[test]
+fn a_pending_put_that_came_with_a_brought_catalog_is_settled_by_what_nodes_have() {
+    let catalog = Catalog::over(Box::new(Memory::default()), CLUSTER).unwrap();
+    let (nodes, sums) = ([1, 2, 3].map(NodeId).to_vec(), Sums::default());
+    for id in [1, 2] {
+        put(&catalog, id);
+        let (block, flow) = (BlockId(id), FlowId(id));
+        let planned =
+            PlannedBlock { block, index: 0, stored_bytes: 10, sums, last: true, nodes: nodes.clone(), flow };
+        catalog.plan_block(PutId(id), &planned, 0, 100).unwrap();
+    }
+    let (_, disk) = new_disk();
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    bring(&disk, catalog.position().unwrap(), &rows(&catalog), &[]).unwrap();
+    let brought = Catalog::open(&disk, ClusterId(1)).unwrap();
+    let copies = |id: u128, nodes: &[u32]| {
+        let copy = |&node| BlockCopy { block: BlockId(id), node: NodeId(node), generation: FIRST_GENERATION };
+        nodes.iter().map(copy).collect::<BTreeSet<_>>()
+    };
+    let unsettled = brought.unsettled_puts().unwrap();
+    let planned = |id| (PutId(id), copies(id, &[1, 2, 3]).into_iter().collect::<Vec<_>>());
+    assert_eq!(unsettled, [planned(1), planned(2)]);
+    let end = PutEnd { now_ms: 5, created_ms: 6, remembered_until_ms: 7 };
+    let settle = |id: u128, seen: &[u32], answered: &[u32]| {
+        let answered = answered.iter().copied().map(NodeId).collect();
+        brought.settle_put(PutId(id), &copies(id, seen), &answered, 500, end).unwrap()
+    };
+    assert_eq!(settle(1, &[1], &[1, 2]), Settled::Waits, "node 3 may have what makes it whole");
+    assert_eq!(settle(1, &[1, 3], &[1, 3]), Settled::Committed);
+    let (object, blocks) = brought.object("object-1").unwrap();
+    assert_eq!((object.object_bytes, object.digest), (10, None));
+    assert_eq!(blocks[0].facts.locations.iter().map(|l| l.node.0).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(settle(2, &[2], &[1, 2, 3]), Settled::Pending);
+    assert_eq!(brought.expired_puts(501).unwrap(), [PutId(2)], "its lease ends like any other");
+    assert_eq!(brought.unsettled_puts().unwrap(), []);
 }
 
 #[test]
