@@ -63,6 +63,11 @@ impl Catalog {
         self.view(|txn| safe_mode(txn))
     }
 
+    /// Whether it was not made anew: then it knows every node that has copies of its blocks.
+    pub fn knows_its_nodes(&self) -> Result<bool> {
+        self.view(|txn| Ok(!txn.get::<DoubtRow>(&MetaKey)?.is_some_and(|row| row.why == Doubt::Made)))
+    }
+
     /// The history is taken as it is, and puts that may have been committed by a change that is lost are not waited for.
     pub fn end_safe_mode(&self, lease_until_ms: u64) -> Result<bool> {
         self.change(|txn| {

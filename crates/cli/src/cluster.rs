@@ -116,7 +116,8 @@ fn down(context: &Context) -> Result<()> {
     let Some(cluster) = home.cluster()? else { bail!("there is no cluster in {}", home.path().display()) };
     let _lock = home.lock()?;
     let nodes: Vec<DaemonDir> = cluster.nodes.iter().map(|node| home.node(node.id)).collect();
-    let stopped = stop_all(&nodes, false)? + stop_all(&[home.coordinator()], false)?;
+    // The coordinator first: nodes still take what it has for them to keep of its catalog.
+    let stopped = stop_all(&[home.coordinator()], false)? + stop_all(&nodes, false)?;
     context.out.answer(&json!({"dir": home.path(), "stopped": stopped}), || {
         format!("{} stopped; their data stay in {}", count(stopped as u64, "daemon"), home.path().display())
     })

@@ -259,7 +259,9 @@ impl Operator {
             .await?;
         let Recovered { objects, blocks, stripes, incomplete, newer } = recovered;
         tracing::info!(objects, stripes, incomplete = incomplete.len(), newer = newer.len(), "recovered");
-        if away.is_empty() && incomplete.is_empty() && newer.is_empty() {
+        // A catalog that was made anew knows of no nodes but those that came: only people know whether these are all.
+        let knows_all = self.records.run(|catalog| catalog.knows_its_nodes()).await?;
+        if knows_all && away.is_empty() && incomplete.is_empty() && newer.is_empty() {
             self.end_safe_mode().await?;
         }
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;

@@ -11,6 +11,7 @@ use catalog::succession::{Answer, Sight, Verdict, judge};
 use catalog::{Catalog, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -50,6 +51,8 @@ pub(crate) struct Succession {
     began: Began,
     /// Nodes that want to register meanwhile, and where they answer; `false`: they know no cluster.
     callers: Arc<Mutex<BTreeMap<NodeId, (String, bool)>>>,
+    /// The catalog came from a node that keeps it: others may keep later changes, the one among them that says who does.
+    is_brought: AtomicBool,
 }
 
 /// What a catalog says of itself.
@@ -62,7 +65,12 @@ struct Own {
 
 impl Succession {
     pub fn new(config: Config) -> Succession {
-        Succession { config, began: Began::now(), callers: Arc::default() }
+        Succession {
+            config,
+            began: Began::now(),
+            callers: Arc::default(),
+            is_brought: AtomicBool::new(false),
+        }
     }
 
     pub fn config(&self) -> &Config {
@@ -102,7 +110,8 @@ impl Succession {
                 Ok((catalog, own))
             })
             .await?;
-            let never_kept = !own.is_new && own.holders == 0;
+            let is_brought = self.is_brought.load(Ordering::Relaxed);
+            let never_kept = !own.is_new && own.holders == 0 && !is_brought;
             if never_kept || (own.is_new && self.config.founds) {
                 return Ok(over(catalog, 0, Vec::new(), None));
             }
@@ -129,7 +138,7 @@ impl Succession {
     ) -> Result<(Catalog, Verdict)> {
         let sight = Sight {
             own: own.position,
-            holders: own.holders,
+            holders: if self.is_brought.load(Ordering::Relaxed) { own.nodes.len() } else { own.holders },
             answers: answers.clone(),
             silence_ms: self.config.dead_after_ms,
         };
@@ -226,6 +235,7 @@ impl Succession {
         let mut parts = self.config.fleet.held(node, &addr).await?;
         let (disk, before) = (Arc::clone(&self.config.disk), (!own.is_new).then_some(own.position.stamp));
         let at = blocking(move || received(&disk, &mut parts, node, before)).await?;
+        self.is_brought.store(true, Ordering::Relaxed);
         tracing::warn!(%node, at = %at.stamp, before = %own.position.stamp, "the catalog was brought from what this node keeps of it");
         Ok(())
     }

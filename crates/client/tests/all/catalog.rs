@@ -65,7 +65,8 @@ async fn a_catalog_that_nobody_keeps_is_recovered_from_what_nodes_have() {
     assert!(matches!(rig.get("one").await, Err(ClientError::NotFound(_))));
     let found = rig.client.recover_catalog().await.unwrap();
     assert_eq!((found.objects, found.stripes, found.incomplete.len()), (5, 3, 0), "{found:?}");
-    assert_eq!(found.away.len(), 2, "{found:?}");
+    // Nobody told it of the two that are lost.
+    assert!(found.away.is_empty() && !found.safe_mode.is_empty(), "{found:?}");
     same(&rig, &objects).await;
     let again = rig.client.recover_catalog().await.unwrap();
     assert_eq!((again.objects, again.newer.len()), (0, 0), "{again:?}");

@@ -202,6 +202,8 @@ async fn a_catalog_that_was_set_back_empties_no_node() {
     cluster.stop().await;
 
     let (power, world) = (PowerSwitch::new(), Arc::clone(&cluster.world));
+    // Else it would be brought forward.
+    world.forget_records();
     let disk = CrashDisk::new(&power);
     let file = disk.create_new(Path::new("catalog.redb")).unwrap();
     file.write_at(0, &earlier).unwrap();
