@@ -209,11 +209,8 @@ fn look(world: &World) -> Result<(Findings, u64)> {
     let waiting = number("garbage") + number("candidates");
     if waiting > 0 {
         let why = status["waits"].as_str().unwrap_or_default();
-        let what = if why.contains("others of their blocks") {
-            "wait for others of their blocks"
-        } else {
-            "wait to be deleted"
-        };
+        let what =
+            if wait_for_others(&status) { "wait for others of their blocks" } else { "wait to be deleted" };
         findings.insert((Kind::NotEnded, format!("{waiting} copies {what}: {why}")));
     }
     if number("missing_blocks") != view.missing {
@@ -299,11 +296,19 @@ fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) ->
             findings.insert((Kind::UntrueStatus, what));
         }
     }
+    // Status tells of them, and what they wait for.
+    let waiting = if wait_for_others(status) { status["garbage"].as_u64().unwrap_or(0) } else { 0 };
     // A copy has two files at most.
-    if unaccounted.0 > unknown * 2 {
+    if unaccounted.0 > (unknown + waiting) * 2 {
         findings.extend(unaccounted.1.into_iter().map(|what| (Kind::Unaccounted, what)));
     }
     Ok(())
+}
+
+/// Whether what is to be deleted waits until other copies of its blocks, or members of their stripes, are there again.
+fn wait_for_others(status: &Value) -> bool {
+    let why = status["waits"].as_str().unwrap_or_default();
+    why.contains("others of their blocks") || why.contains("a member of their stripes")
 }
 
 /// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known

@@ -47,8 +47,9 @@ const MIN_RECORD_BYTES: u64 = 4 << 20;
 /// A group is on its way for less than this, on disks and links that are well.
 const GROUP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whoever waits for a change to be kept is answered after this long in any case: the change is made, its catalog has it.
-const KEPT_PATIENCE: Duration = Duration::from_secs(10);
+/// Whoever waits for a change to be kept is answered after this long in any case: the change is made, its catalog has it. A node
+/// that stands still is found out in ten seconds, and another one keeps the records then.
+const KEPT_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Who keeps the records, and how far they are.
 #[derive(Debug)]
@@ -158,7 +159,11 @@ impl Holders {
         let mut failures = Vec::new();
         while let Some(Ok((node, fed))) = feeding.join_next().await {
             match fed {
-                Ok(now) => _ = self.lock().insert(node, now),
+                // At once: who is slow is not waited for by those who wait for two.
+                Ok(now) => {
+                    self.lock().insert(node, now);
+                    self.look(&view, &noted);
+                }
                 Err(error) => {
                     self.lock().remove(&node);
                     failures.push((node, error));

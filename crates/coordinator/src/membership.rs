@@ -23,7 +23,7 @@ use wire::{PROTOCOL_VERSION, proto};
 const REGISTER_SILENCE: Duration = Duration::from_secs(30);
 
 /// Length of addresses and rack names.
-const MAX_ADDRESS_BYTES: usize = 256;
+pub(crate) const MAX_ADDRESS_BYTES: usize = 256;
 
 /// What nodes tell of themselves.
 #[derive(Debug)]

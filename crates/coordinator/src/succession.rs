@@ -6,6 +6,7 @@ use crate::clock::{self, Began};
 use crate::cluster::Fleet;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
+use crate::membership::MAX_ADDRESS_BYTES;
 use catalog::rows::Doubt;
 use catalog::succession::{Answer, Sight, Verdict, judge};
 use catalog::{Catalog, Incoming};
@@ -24,6 +25,9 @@ const ROUND: Duration = Duration::from_millis(500);
 /// Somebody else may just have died: his nodes are held to be led until they have been silent as long as a dead node would
 /// be. Who still leads them so much later lives.
 const LED_MARGIN: Duration = Duration::from_secs(3);
+
+/// Nodes that are remembered because they called: those that keep the records name the others.
+const MAX_CALLERS: usize = 1_024;
 
 /// A catalog that may serve.
 #[derive(Debug)]
@@ -79,7 +83,12 @@ impl Succession {
 
     /// A node wants to register.
     pub fn heard_of(&self, node: NodeId, control_addr: String, knows_a_cluster: bool) {
-        self.callers().insert(node, (control_addr, knows_a_cluster));
+        let mut callers = self.callers();
+        if control_addr.len() <= MAX_ADDRESS_BYTES
+            && (callers.len() < MAX_CALLERS || callers.contains_key(&node))
+        {
+            callers.insert(node, (control_addr, knows_a_cluster));
+        }
     }
 
     fn callers(&self) -> MutexGuard<'_, BTreeMap<NodeId, (String, bool)>> {
