@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use catalog::rows::{Doubt, SafeModeRow, ThrottleRow};
 use catalog::{FoundBlock, Recovered, SafeMode};
 use model::{BlockId, Contents, Location, NodeId, Stamp, Switch, note};
-use plan::decide::{DecideError, NodeFacts, Planner};
+use plan::decide::{DecideError, NodeFacts, Planner, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -261,7 +261,8 @@ impl Operator {
         tracing::info!(objects, stripes, incomplete = incomplete.len(), newer = newer.len(), "recovered");
         // A catalog that was made anew knows of no nodes but those that came: only people know whether these are all.
         let knows_all = self.records.run(|catalog| catalog.knows_its_nodes()).await?;
-        if knows_all && away.is_empty() && incomplete.is_empty() && newer.is_empty() {
+        let is_settled = away.is_empty() && incomplete.is_empty() && newer.is_empty();
+        if knows_all && is_settled && self.none_keeps_another_history(&view).await? {
             self.end_safe_mode().await?;
         }
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
@@ -275,6 +276,22 @@ impl Operator {
             away,
             safe_mode: broken.map_or(String::new(), |why| why_broken(&why)),
         })
+    }
+
+    /// Whether no living node keeps records of changes that are not known here: what nodes have of copies says nothing of what was
+    /// deleted by those. A node that does not say keeps some, as far as is known.
+    async fn none_keeps_another_history(&self, view: &World) -> Result<bool> {
+        for node in view.living() {
+            let answer = self.cluster.fleet.ask(node, &view.node(node)?.control_addr).await;
+            let Some(answer) = answer else { return Ok(false) };
+            if let Some(held) = answer.held
+                && !self.records.run(move |catalog| catalog.remembers(held.stamp)).await?
+            {
+                tracing::warn!(%node, held = %held.stamp, "it keeps records of changes that are not known here");
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// A node takes no more blocks, or takes them again.

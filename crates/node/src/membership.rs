@@ -103,6 +103,7 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
     let store = flows.store.clone();
     let before = tokio::task::spawn_blocking(move || store.try_start()).await.map_err(away)?.map_err(away)?;
     let incarnation = flows.store.incarnation();
+    let (heard, kept) = (flows.store.heard(), flows.store.held());
     let Identity { store, cluster, accepted, tried, .. } = before;
     let hello = proto::NodeHello {
         node: node.0,
@@ -115,7 +116,8 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         accepted: accepted.iter().map(|word| word.0).collect(),
         tried: tried.iter().filter(|word| **word != incarnation).map(|word| word.0).collect(),
         incarnation: incarnation.0,
-        heard: Some(flows.store.heard().into()),
+        // What it keeps is what it has heard of, whoever told it last.
+        heard: Some(kept.map_or(heard, |kept| kept.last.stamp.max(heard)).into()),
     };
     let listed = Arc::clone(flows);
     let inventory = tokio::task::spawn_blocking(move || send_inventory(&listed, hello, &messages));
