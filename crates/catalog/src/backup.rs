@@ -28,9 +28,12 @@ pub(crate) struct Kind {
     version: u32,
 }
 
-const BACKUP: Kind = Kind { magic: b"STRPLCAT", version: 4 };
+const BACKUP: Kind = Kind { magic: b"STRPLCAT", version: 5 };
 
-/// The version before had [`HistoryRow`](crate::rows::HistoryRow) for [`PositionRow`](crate::rows::PositionRow).
+/// The version before had nodes without hosts.
+const BACKUP_4: Kind = Kind { version: 4, ..BACKUP };
+
+/// The one before that had [`HistoryRow`](crate::rows::HistoryRow) for [`PositionRow`](crate::rows::PositionRow).
 const BACKUP_3: Kind = Kind { version: 3, ..BACKUP };
 
 pub(crate) const SNAPSHOT: Kind = Kind { magic: b"STRPLSNP", version: 1 };
@@ -165,7 +168,7 @@ fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
     let Some((head, mut rest)) = body.split_at_checked(HEAD_BYTES) else {
         return Err(damaged(0, "too short"));
     };
-    if ![BACKUP.head(), BACKUP_3.head()].contains(&head.to_vec()) {
+    if ![BACKUP.head(), BACKUP_4.head(), BACKUP_3.head()].contains(&head.to_vec()) {
         return Err(damaged(0, "no backup of a catalog, or of another version"));
     }
     if blake3::hash(body).as_bytes() != hash {

@@ -19,12 +19,15 @@ use model::{
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A row on each line: its table, key and value. Written by format 4, row version 1. A difference means that catalogs
+/// A row on each line: its table, key and value. Written by format 5. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.
-const ROWS: &str = include_str!("../golden/rows-v4.txt");
+const ROWS: &str = include_str!("../golden/rows-v5.txt");
 
 /// A backup of the rows that outlive their flows. Written by version 4.
-const BACKUP: &str = include_str!("../golden/backup-v4.hex");
+const BACKUP: &str = include_str!("../golden/backup-v5.hex");
+
+/// A backup of the version before, with the same in it but for the node's host.
+const BACKUP_4: &str = include_str!("../golden/backup-v4.hex");
 
 /// The same of the version before, which kept no records.
 const BACKUP_3: &str = include_str!("../golden/backup-v3.hex");
@@ -106,6 +109,7 @@ fn put_lasting(txn: &Change<'_>) -> Result<()> {
         rack: "r1".to_owned(),
         store: StoreId(0x5704e),
         incarnation: Incarnation(0x3a54),
+        host: "höst".to_owned(),
     };
     txn.put(&NodeId(7), &node)?;
     let object = ObjectRow {
@@ -268,7 +272,7 @@ fn rows_are_stable() {
         put_since(txn)
     });
     let now = lines(&catalog);
-    renew("rows-v4.txt", &now);
+    renew("rows-v5.txt", &now);
     for (now, then) in now.lines().zip(ROWS.lines()) {
         assert_eq!(now, then, "a row's bytes have changed: that is a new version of the row");
     }
@@ -289,21 +293,22 @@ fn backups_are_stable_and_can_be_restored() {
             true
         })
         .unwrap();
-    renew("backup-v4.hex", &hex(&backup));
+    renew("backup-v5.hex", &hex(&backup));
     assert_eq!(hex(&backup), BACKUP.trim(), "a backup's bytes have changed: that is a new version of it");
 
-    for backup in [BACKUP, BACKUP_3] {
-        restores(&from_hex(backup));
+    for (backup, host) in [(BACKUP, "höst"), (BACKUP_4, ""), (BACKUP_3, "")] {
+        restores(&from_hex(backup), host);
     }
 }
 
-fn restores(backup: &[u8]) {
+fn restores(backup: &[u8], host: &str) {
     let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
     restore(&disk, backup).unwrap();
     let restored = Catalog::open(&disk, ClusterId(1)).unwrap();
     let (object, blocks) = restored.object("höhe/x").unwrap();
     assert_eq!((object.version, object.blocks, object.digest), (300, vec![DATA], Some([8; 32])));
     assert_eq!((blocks[0].facts.part.clone(), blocks[0].facts.sums), (Some(part()), sums()));
+    assert_eq!(restored.node(NodeId(7)).unwrap().map(|node| node.host).as_deref(), Some(host));
     assert_eq!(restored.jobs().unwrap().len(), 5);
     assert_eq!((restored.links().unwrap(), restored.audit(0).unwrap()), (links(), vec![audit()]));
 }

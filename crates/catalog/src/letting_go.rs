@@ -17,8 +17,8 @@ use std::fmt;
 /// What is known of the cluster when orders are decided.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
-    /// The rack of each node that blocks can be placed on or kept at: neither forgotten nor leaving, dead ones too.
-    pub racks: BTreeMap<NodeId, u32>,
+    /// Where each node stands that blocks can be placed on or kept at: neither forgotten nor leaving, dead ones too.
+    pub sites: BTreeMap<NodeId, Site>,
     /// Nodes that live, and whose lists were compared since they came.
     pub compared: BTreeSet<NodeId>,
     /// Copies that their nodes said are there, a moment ago.
@@ -32,6 +32,15 @@ pub struct Sight {
     pub now_ms: u64,
     /// How long a candidate is kept.
     pub grace_ms: u64,
+}
+
+/// Where a node stands. Numbers of no meaning but that they are the same or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// Its rack.
+    pub rack: u32,
+    /// Its host: nodes of one fail together.
+    pub host: u32,
 }
 
 /// A copy that is to go.
@@ -126,17 +135,23 @@ pub(crate) fn decide(case: &Case<'_>, sight: &Sight, on: Conditions) -> Result<(
     }
 }
 
-/// Whether as many others as are wanted were seen, or as many as there are nodes for, in two racks where there are two.
+/// Whether as many others as are wanted were seen, or as many as there are hosts for, on a host each and in two racks where
+/// there are two.
 fn has_replicas(copy: BlockCopy, block: &BlockFacts, sight: &Sight) -> bool {
     let others = block.locations.iter().map(|l| l.copy_of(copy.block)).filter(|other| *other != copy);
     let seen: Vec<NodeId> =
         others.filter(|other| sight.attested.contains(other)).map(|other| other.node).collect();
-    let racks = |nodes: &mut dyn Iterator<Item = &NodeId>| {
-        nodes.filter_map(|node| sight.racks.get(node)).collect::<BTreeSet<_>>().len()
+    // Nodes that are not known here share their hosts with nobody.
+    let hosts = |nodes: &mut dyn Iterator<Item = &NodeId>| {
+        let host = |node: &NodeId| sight.sites.get(node).map(|site| site.host).ok_or(*node);
+        nodes.map(host).collect::<BTreeSet<_>>().len()
     };
-    let wanted = block.wanted().min(sight.racks.len());
-    let spread = wanted.min(racks(&mut sight.racks.keys())).min(MIN_RACKS);
-    seen.len() >= wanted && racks(&mut seen.iter()) >= spread
+    let racks = |nodes: &mut dyn Iterator<Item = &NodeId>| {
+        nodes.filter_map(|node| sight.sites.get(node)).map(|site| site.rack).collect::<BTreeSet<_>>().len()
+    };
+    let wanted = block.wanted().min(hosts(&mut sight.sites.keys()));
+    let spread = wanted.min(racks(&mut sight.sites.keys())).min(MIN_RACKS);
+    hosts(&mut seen.iter()) >= wanted && racks(&mut seen.iter()) >= spread
 }
 
 /// Racks that replicas are in, where the cluster has so many: the rule of HDFS and of every placement here.

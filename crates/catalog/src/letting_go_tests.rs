@@ -1,6 +1,6 @@
 //! Each condition of letting go is needed: with it off, something is lost.
 
-use crate::letting_go::{Case, Conditions, Sight, Wait, decide};
+use crate::letting_go::{Case, Conditions, Sight, Site, Wait, decide};
 use model::{BlockCopy, BlockFacts, BlockId, Location, NodeId, StripeId, StripePlace, Sums};
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ fn surplus() -> Scene {
         block: Some(row(&[1, 2, 3])),
         members: Vec::new(),
         sight: Sight {
-            racks: (1..=5).map(|node| (NodeId(node), node % 2)).collect(),
+            sites: (1..=5).map(|node| (NodeId(node), Site { rack: node % 2, host: node })).collect(),
             compared: (1..=5).map(NodeId).collect(),
             attested: others.into(),
             is_halted: false,
@@ -164,11 +164,16 @@ fn replicas_wait_for_as_many_others_as_there_are_nodes_for_and_for_two_racks() {
     scene.sight.attested.remove(&copy(7, 3));
     assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Replicas), "two of three");
     // The cluster has three nodes that blocks can be kept at, one of which has this copy, and no other.
-    scene.sight.racks.retain(|node, _| node.0 < 3);
+    scene.sight.sites.retain(|node, _| node.0 < 3);
     assert_eq!(scene.decided(Conditions::ALL), Ok(()), "two are all that there can be");
     let mut scene = surplus();
-    scene.sight.racks = (1..=5).map(|node| (NodeId(node), u32::from(node == 4))).collect();
+    let site = |node: u32| (NodeId(node), Site { rack: u32::from(node == 4), host: node });
+    scene.sight.sites = (1..=5).map(site).collect();
     assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Replicas), "the others share a rack");
+    let mut scene = surplus();
+    let site = |node: u32| (NodeId(node), Site { rack: node % 2, host: node.max(2) });
+    scene.sight.sites = (1..=5).map(site).collect();
+    assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Replicas), "two of the others share a host");
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub use error::{CatalogError, Result};
 pub use incoming::Incoming;
 pub use intent::{Intent, Staged};
 pub use inventory::Reconciled;
-pub use letting_go::{Sight, Wait};
+pub use letting_go::{Sight, Site, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
 pub use record::Record;
 pub use recover::{FoundBlock, Recovered};
@@ -78,7 +78,7 @@ use backend::{Backend, Redb};
 use disk::Disk;
 use model::ClusterId;
 use record::Tail;
-use rows::{CATALOG_FORMAT, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
+use rows::{CATALOG_FORMAT, FORMAT_WITHOUT_HOSTS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Change, Read, Snapshot};
@@ -166,11 +166,12 @@ impl MetaRow {
     }
 }
 
-/// Makes a catalog of the version before one of this version; refuses others.
+/// Makes a catalog of an older version one of this version; refuses those that are not known.
 fn renewed(txn: &Change) -> Result<()> {
     let meta = meta(txn)?;
     match meta.format {
         CATALOG_FORMAT => Ok(()),
+        FORMAT_WITHOUT_HOSTS => txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta }),
         FORMAT_WITHOUT_RECORDS => {
             txn.begin_records()?;
             txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })

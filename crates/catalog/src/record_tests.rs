@@ -24,6 +24,7 @@ fn kept(catalog: &Catalog) -> (Position, Vec<u8>, Vec<u8>) {
         control_addr: "a:1".to_owned(),
         data_addr: "a:2".to_owned(),
         rack: "r".to_owned(),
+        host: String::new(),
         store: StoreId(1),
         incarnation: Incarnation(1),
     };

@@ -25,9 +25,12 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 /// Version of the whole catalog: which tables there are and what they mean.
-pub(crate) const CATALOG_FORMAT: u32 = 4;
+pub(crate) const CATALOG_FORMAT: u32 = 5;
 
-/// The version before: it kept no records, and is made one of this version when it is opened.
+/// The version before: its nodes shared no hosts. It is made one of this version when it is opened.
+pub(crate) const FORMAT_WITHOUT_HOSTS: u32 = 4;
+
+/// The one before that kept no records; it is made one of this version, too.
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
@@ -91,6 +94,34 @@ pub struct NodeRow {
     /// The start of the store that was accepted last.
     #[serde(with = "form")]
     pub incarnation: Incarnation,
+    /// The machine that it shares with other nodes, of which no two hold blocks of one stripe or copies of one block; empty if
+    /// it shares it with none.
+    pub host: String,
+}
+
+/// A node in catalogs of the format before.
+#[derive(Deserialize)]
+struct NodeWithoutHost {
+    control_addr: String,
+    data_addr: String,
+    rack: String,
+    #[serde(with = "form")]
+    store: StoreId,
+    #[serde(with = "form")]
+    incarnation: Incarnation,
+}
+
+impl Row for NodeRow {
+    type Key = NodeId;
+    const TABLE: &'static str = "nodes";
+    const VERSION: u8 = 2;
+
+    fn of_older(version: u8, bytes: &[u8]) -> Option<NodeRow> {
+        let (row, rest) = postcard::take_from_bytes::<NodeWithoutHost>(bytes).ok()?;
+        let NodeWithoutHost { control_addr, data_addr, rack, store, incarnation } = row;
+        let row = NodeRow { control_addr, data_addr, rack, store, incarnation, host: String::new() };
+        (version == 1 && rest.is_empty()).then_some(row)
+    }
 }
 
 /// The present version of an object.
@@ -298,7 +329,6 @@ macro_rules! tables {
 
 tables! {
     MetaRow, "meta", MetaKey;
-    NodeRow, "nodes", NodeId;
     ObjectRow, "objects", String;
     BlockFacts, "blocks", BlockId;
     HeldRow, "held", HeldKey;

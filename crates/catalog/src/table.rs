@@ -14,8 +14,13 @@ pub(crate) trait Row: Stored {
     type Key: Key;
     /// The table's name.
     const TABLE: &'static str;
-    /// The version byte that is written; others are refused.
+    /// The version byte that is written.
     const VERSION: u8 = 1;
+
+    /// A row of an older version that is still read, by the bytes after its version byte; the others are refused.
+    fn of_older(_version: u8, _bytes: &[u8]) -> Option<Self> {
+        None
+    }
 }
 
 /// A key.
@@ -156,7 +161,9 @@ pub(crate) fn decode<R: Row>(key: &[u8], value: &[u8]) -> Result<R> {
             Ok(_) => Err(bad("bytes are left over")),
             Err(error) => Err(bad(&error.to_string())),
         },
-        Some((version, _)) => Err(bad(&format!("row version {version}"))),
+        Some((&version, rest)) => {
+            R::of_older(version, rest).ok_or_else(|| bad(&format!("row version {version}")))
+        }
         None => Err(bad("an empty row")),
     }
 }

@@ -133,7 +133,7 @@ fn status_json(status: &ClusterStatus) -> Value {
         let s = n.status.clone().unwrap_or_default();
         let throttle = s.throttle.unwrap_or_default();
         let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(copy_text).collect();
-        fields!(n => node rack living leaving slow set_back last_seen_ms_ago control_addr data_addr,
+        fields!(n => node rack host living leaving slow set_back ailment last_seen_ms_ago control_addr data_addr,
             s => blocks stored_bytes free_bytes running_stages half_blocks,
             throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks,
             "wishes": wishes(n))
@@ -190,12 +190,13 @@ fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {
             (true, false, false) => "living".to_owned(),
             (true, false, true) => "living, slow".to_owned(),
             (true, true, _) => "decommissioned".to_owned(),
+            (false, ..) if !n.ailment.is_empty() => "its disk fails".to_owned(),
             (false, ..) => format!("dead for {} s", n.last_seen_ms_ago / 1000),
         };
         let limit = Rate(s.throttle.unwrap_or_default().egress_bytes_per_s);
         table.add_row([
             format!("node-{}", n.node),
-            n.rack.clone(),
+            if n.host.is_empty() { n.rack.clone() } else { format!("{}, {}", n.rack, n.host) },
             state,
             s.blocks.to_string(),
             Size(s.stored_bytes).to_string(),
@@ -255,5 +256,11 @@ fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
         format!("the folder of node-{} was set back or swapped: it does not know its last start", node.node)
     });
     let quarantined = status.quarantined.iter().map(|node| format!("{node} is quarantined"));
-    halves.chain(set_back).chain(quarantined)
+    let ailing = status.nodes.iter().filter(|node| !node.ailment.is_empty()).map(|node| {
+        format!(
+            "the disk of node-{} fails, and what it holds is counted as away: {}",
+            node.node, node.ailment
+        )
+    });
+    halves.chain(set_back).chain(quarantined).chain(ailing)
 }

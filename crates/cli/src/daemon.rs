@@ -1,12 +1,15 @@
-//! `stripeline coordinator` and `stripeline node`: the daemons.
+//! `stripeline coordinator` and, in `node.rs` beside this, `stripeline node`: the daemons.
 
-use crate::amount::{Rate, Size};
-use crate::context::{Context, run, run_on_one_thread};
+mod node;
+
+pub use node::{NodeArgs, run_node};
+
+use crate::amount::Size;
+use crate::context::{Context, run};
 use crate::local::{DaemonDir, Ready, folder_of, own_start};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use disk::{Disk, RealDisk};
-use exec::Throttle;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,9 +22,6 @@ use tracing_subscriber::prelude::*;
 
 /// Where a coordinator listens unless it is told.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7400);
-
-/// Any free port: nodes tell the coordinator which one they got.
-const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Options of a coordinator, on the command line and in a file.
 #[derive(Args, Deserialize, Clone, Debug, Default)]
@@ -99,45 +99,6 @@ impl HastyArgs {
     }
 }
 
-/// Options of a node, on the command line and in a file.
-#[derive(Args, Deserialize, Clone, Debug, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct NodeArgs {
-    /// Number of the node in its cluster, from 1
-    #[arg(long, value_name = "N")]
-    id: Option<u32>,
-    /// Its rack [default: rack-1]
-    #[arg(long)]
-    rack: Option<String>,
-    /// Where to listen for control messages [default: a free port of 127.0.0.1]
-    #[arg(long, value_name = "ADDR")]
-    listen_control: Option<SocketAddr>,
-    /// Where to listen for slices [default: a free port of 127.0.0.1]
-    #[arg(long, value_name = "ADDR")]
-    listen_data: Option<SocketAddr>,
-    /// Limit of what it sends, such as 400mbit [default: none]
-    #[arg(long, value_name = "RATE")]
-    throttle_up: Option<Rate>,
-    /// Limit of what it receives [default: none]
-    #[arg(long, value_name = "RATE")]
-    throttle_down: Option<Rate>,
-    /// Recently read blocks that are kept in memory, for recoveries by m-PPR [default: none]
-    #[arg(long, value_name = "SIZE")]
-    cache: Option<Size>,
-    /// Room of the disk that is never given to blocks [default: 256MiB]
-    #[arg(long, value_name = "SIZE")]
-    reserve: Option<Size>,
-    /// A TOML file with these options; those of the command line go before
-    #[arg(long, value_name = "FILE")]
-    #[serde(skip)]
-    config: Option<PathBuf>,
-    /// In a file only: the command line has these before its commands.
-    #[arg(skip)]
-    dir: Option<PathBuf>,
-    #[arg(skip)]
-    coordinator: Option<String>,
-}
-
 /// Runs a coordinator until it is told to end.
 pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
     let file: CoordinatorArgs = read_config(args.config.as_deref())?;
@@ -161,47 +122,6 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         let end = tokio::select! {
             told = until_told_to_end() => told,
             why = handle.ended() => Err(why.into()),
-        };
-        handle.shutdown().await;
-        dir.forget_ready()?;
-        end
-    })
-}
-
-/// Runs a node until it is told to end.
-pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
-    let file: NodeArgs = read_config(args.config.as_deref())?;
-    let Some(id) = args.id.or(file.id).filter(|&id| id > 0) else {
-        bail!("a node needs a number from 1: give --id, or id in the --config file");
-    };
-    let Some(coordinator) = context.coordinator.clone().or(file.coordinator) else {
-        bail!(
-            "a node needs its coordinator's address: give --coordinator, or coordinator in the --config file"
-        );
-    };
-    let (dir, disk) = open(context.dir.clone().or(file.dir))?;
-    log_to_stderr();
-    allow_many_descriptors();
-    run_on_one_thread(async move {
-        let mut config = node::Config::new(model::NodeId(id), coordinator, disk);
-        config.rack = args.rack.or(file.rack).unwrap_or_else(|| "rack-1".to_owned());
-        config.listen_control = args.listen_control.or(file.listen_control).unwrap_or(ANY_PORT);
-        config.listen_data = args.listen_data.or(file.listen_data).unwrap_or(ANY_PORT);
-        let rate = |argument: Option<Rate>, file: Option<Rate>| argument.or(file).unwrap_or(Rate(0)).0;
-        let (up, down) =
-            (rate(args.throttle_up, file.throttle_up), rate(args.throttle_down, file.throttle_down));
-        config.throttle = Arc::new(Throttle::new(up, down));
-        if let Some(Size(bytes)) = args.cache.or(file.cache) {
-            config.cache_bytes = bytes;
-        }
-        if let Some(Size(bytes)) = args.reserve.or(file.reserve) {
-            config.reserve_bytes = bytes;
-        }
-        let mut handle = node::start(config).await?;
-        announce(&dir, handle.control_addr(), Some(handle.data_addr()))?;
-        let end = tokio::select! {
-            told = until_told_to_end() => told,
-            why = handle.refused() => Err(why.into()),
         };
         handle.shutdown().await;
         dir.forget_ready()?;
@@ -261,30 +181,4 @@ fn read_config<T: DeserializeOwned + Default>(path: Option<&Path>) -> Result<T> 
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
         anyhow::anyhow!("{}, line {line}: {}", path.display(), error.message().replace('\n', " "))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_config_file_is_read_and_its_mistakes_are_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("node.toml");
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            read_config::<NodeArgs>(Some(&path))
-        };
-        let file =
-            read("id = 3\nrack = \"a\"\nthrottle-up = \"400mbit\"\nlisten-data = \"0.0.0.0:9000\"").unwrap();
-        assert_eq!((file.id, file.throttle_up), (Some(3), Some(Rate(50_000_000))));
-        let error = |text| read(text).err().unwrap().to_string();
-        assert!(
-            error("id = 3\nthrottle-up = \"fast\"").contains("line 2"),
-            "{}",
-            error("id = 3\nthrottle-up = \"fast\"")
-        );
-        assert!(error("nonsense = 1").contains("nonsense"));
-        assert!(read_config::<NodeArgs>(Some(Path::new("/nonexistent"))).is_err());
-    }
 }

@@ -12,7 +12,7 @@ use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::holders::Holders;
 use crate::records::Records;
-use catalog::{CatalogError, Orders, Sight, Wait};
+use catalog::{CatalogError, Orders, Sight, Site, Wait};
 use model::{BlockCopy, NodeId};
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,11 +155,16 @@ impl Garbage {
         let witnesses = self.records.run(move |catalog| catalog.witnesses(&asked)).await?;
         let attested = self.seen(&view, witnesses).await;
         let stays = |node: &plan::decide::NodeFacts| !node.is_leaving;
-        let racks = view.nodes.iter().filter(|(_, node)| stays(node)).map(|(id, node)| (id, node.rack));
-        let (racks, grace_ms) = (racks.collect(), self.grace_ms);
+        let mut hosts = BTreeMap::new();
+        let mut site = |(id, node): (NodeId, &plan::decide::NodeFacts)| {
+            let host = *hosts.entry(view.topology.host_of(id)).or_insert(id.0);
+            (id, Site { rack: node.rack, host })
+        };
+        let sites = view.nodes.iter().filter(|(_, node)| stays(node)).map(&mut site).collect();
+        let grace_ms = self.grace_ms;
         let is_halted = self.records.run(|catalog| catalog.safe_mode()).await?.is_some();
         let is_kept = self.holders.have_soon(reasons).await;
-        let sight = Sight { racks, compared, attested, is_halted, is_kept, now_ms, grace_ms };
+        let sight = Sight { sites, compared, attested, is_halted, is_kept, now_ms, grace_ms };
         let orders = self.records.run(move |catalog| catalog.order(&due, &sight)).await?;
         let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
         let mut turn = Turn { deleted: 0, orders, failure: None };

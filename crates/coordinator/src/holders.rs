@@ -347,18 +347,21 @@ impl Holders {
     }
 }
 
-/// Who is to keep them: of those that may live, in different racks as far as there are, rather those that do already.
+/// Who is to keep them: of those that may live, on different hosts and in different racks as far as there are, rather those
+/// that do already.
 fn choose(view: &World, may_live: &BTreeSet<NodeId>, now: &[NodeId]) -> Vec<NodeId> {
     let mut left: Vec<_> =
         view.nodes.iter().filter(|(id, node)| may_live.contains(id) && !node.is_leaving).collect();
-    let (mut chosen, mut racks) = (Vec::new(), BTreeSet::new());
+    let (mut chosen, mut racks, mut hosts) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     while chosen.len() < HOLDERS {
         let rank = |&(_, (id, node)): &(usize, &(NodeId, &plan::decide::NodeFacts))| {
-            (racks.contains(&node.rack), !now.contains(id), *id)
+            let host = view.topology.host_of(*id);
+            (hosts.contains(&host), racks.contains(&node.rack), !now.contains(id), *id)
         };
         let Some((at, _)) = left.iter().enumerate().min_by_key(rank) else { break };
         let (id, node) = left.swap_remove(at);
         racks.insert(node.rack);
+        hosts.insert(view.topology.host_of(id));
         chosen.push(id);
     }
     chosen

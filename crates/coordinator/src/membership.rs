@@ -22,7 +22,10 @@ use wire::{PROTOCOL_VERSION, proto};
 /// A node that says nothing for this long while it registers is gone.
 const REGISTER_SILENCE: Duration = Duration::from_secs(30);
 
-/// Length of addresses and rack names.
+/// Of what a node says is wrong with its disk, shown to people.
+const MAX_AILMENT_CHARS: usize = 200;
+
+/// Length of addresses, and of the names of racks and hosts.
 pub(crate) const MAX_ADDRESS_BYTES: usize = 256;
 
 /// What nodes tell of themselves.
@@ -105,8 +108,14 @@ impl Membership {
     /// A node ends: nothing is planned with it any more, and its recovery need not be waited for.
     pub fn goodbye(&self, request: &proto::GoodbyeRequest) {
         let node = NodeId(request.node);
-        if self.cluster.health.goodbye(node, &request.control_addr) {
+        let ailment: String = request.ailment.chars().take(MAX_AILMENT_CHARS).collect();
+        if !self.cluster.health.goodbye(node, &request.control_addr, &ailment) {
+            return;
+        }
+        if ailment.is_empty() {
             tracing::info!(%node, "it said goodbye: it does not live any more");
+        } else {
+            tracing::warn!(%node, ailment, "its disk fails: what it holds is counted as away until it is well again");
         }
     }
 
@@ -185,8 +194,8 @@ impl Membership {
                 return Err(invalid("a node needs a control and a data address, host:port"));
             }
         }
-        if hello.rack.len() > MAX_ADDRESS_BYTES {
-            return Err(invalid("the rack's name is too long"));
+        if hello.rack.len().max(hello.host.len()) > MAX_ADDRESS_BYTES {
+            return Err(invalid("the name of the rack, or of the host, is too long"));
         }
         if let Some(other) = self.cluster.health.holder_of(&hello.data_addr, NodeId(hello.node)) {
             return Err(CoordinatorError::Conflict(format!(
@@ -204,6 +213,7 @@ impl Membership {
             rack: hello.rack.clone(),
             store: StoreId::from_slice(&hello.store)?,
             incarnation: Incarnation(hello.incarnation),
+            host: hello.host.clone(),
         };
         Ok((row, cluster))
     }

@@ -199,8 +199,9 @@ impl Objects {
 /// A put goes on with fewer replicas than it asked for when fewer nodes can be used, but with no fewer than two, unless
 /// the whole cluster has, or the put wants, only one.
 fn enough_nodes(view: &World, replicas: u32, avoid: &BTreeSet<NodeId>) -> Result<usize> {
-    let needed = MIN_REPLICAS.min(replicas as usize).min(view.nodes.len()).max(1);
-    let alive = view.usable(avoid).len();
+    let all = view.topology.hosts(view.nodes.iter().map(|(node, _)| node)).len();
+    let needed = MIN_REPLICAS.min(replicas as usize).min(all).max(1);
+    let alive = view.topology.hosts(view.usable(avoid)).len();
     if alive < needed { Err(DecideError::NotEnoughNodes { alive, needed }.into()) } else { Ok(needed) }
 }
 

@@ -80,7 +80,7 @@ impl Operator {
             .await?;
         let mut reports = self.cluster.health.reports();
         let node = |(id, node): (NodeId, &NodeFacts)| {
-            let Report { rack, last_seen, status, is_set_back } = reports.remove(&id)?;
+            let Report { rack, host, last_seen, status, is_set_back, ailment } = reports.remove(&id)?;
             Some(proto::NodeInfo {
                 node: id.0,
                 rack,
@@ -99,6 +99,8 @@ impl Operator {
                     .map(|(name, switch)| wish(name, *switch))
                     .collect(),
                 set_back: is_set_back,
+                host,
+                ailment,
             })
         };
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);

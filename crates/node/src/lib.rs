@@ -4,12 +4,14 @@
 //! - [`server`]: the daemon, startable in-process; [`service`]: what it answers.
 //! - [`flows`]: the store as the flow executor sees it; [`cache`]: recently read blocks in memory.
 //! - [`membership`]: registering with the coordinator, and heartbeats; [`parts`]: what it is made of.
+//! - [`ailment`]: whether its disk can be relied on; if not, it leaves.
 //! - `holding`: what it keeps of the catalog, for its coordinator.
 //! - [`scrub`]: reading everything, slowly, against the sidecars; [`suspects`]: reading again what seemed wrong.
 //!
 //! Absent: any decision about other nodes; a node obeys plans and orders. Internal: the program and tests start it; what
 //! others may rely on are the files that it writes (docs/formats.md).
 
+pub mod ailment;
 pub mod cache;
 mod clock;
 mod ending;

@@ -4,7 +4,7 @@
 use crate::flows::{FlowStore, named};
 use crate::parts::Parts;
 use crate::store::{Identity, StoreError, Unjudged};
-use model::{ClusterId, NodeId};
+use model::ClusterId;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,6 +50,8 @@ pub struct Member {
     pub parts: Parts,
     /// Its rack.
     pub rack: String,
+    /// The machine that it shares with other nodes; empty if with none.
+    pub host: String,
     /// Where it answers.
     pub control_addr: SocketAddr,
     /// Where it takes slices.
@@ -62,11 +64,15 @@ pub async fn run(member: Member) -> String {
     let mut complained = false;
     let mut refused_since = Some(Instant::now());
     loop {
+        if member.parts.ailment.now().is_some() {
+            tokio::time::sleep(RETRY).await;
+            continue;
+        }
         let why = match register(&member).await {
             Ok((mut client, every)) => {
                 (complained, refused_since) = (false, None);
                 tracing::info!("registered with the coordinator at {coordinator}");
-                heartbeats(&member.parts, &mut client, every).await;
+                heartbeats(&member, &mut client, every).await;
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
@@ -111,6 +117,7 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         control_addr: member.control_addr.to_string(),
         data_addr: member.data_addr.to_string(),
         rack: member.rack.clone(),
+        host: member.host.clone(),
         protocol: PROTOCOL_VERSION,
         store: store.to_vec(),
         accepted: accepted.iter().map(|word| word.0).collect(),
@@ -143,14 +150,15 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
     Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
 }
 
-/// Tells the coordinator that the node ends, so that it need not find out; within a bounded time, for one that is away finds
-/// out when it is back.
-pub async fn say_goodbye(coordinator: &str, node: NodeId, control_addr: SocketAddr) {
+/// Tells the coordinator that the node leaves, so that it need not find out; within a bounded time, for one that is away finds
+/// out when it is back. `ailment`: what its disk failed with, if that is why.
+pub async fn say_goodbye(parts: &Parts, control_addr: SocketAddr, ailment: String) {
+    let (coordinator, node) = (&parts.coordinator, parts.node);
     let goodbye = async {
         let channel = Endpoint::from_shared(format!("http://{coordinator}")).map_err(away)?.connect().await;
         let mut client = CoordinatorClient::new(channel.map_err(away)?);
         let control_addr = control_addr.to_string();
-        client.goodbye(proto::GoodbyeRequest { node: node.0, control_addr }).await.map_err(away)
+        client.goodbye(proto::GoodbyeRequest { node: node.0, control_addr, ailment }).await.map_err(away)
     };
     match tokio::time::timeout(GOODBYE_PATIENCE, goodbye).await {
         Ok(Ok(_)) => tracing::info!("said goodbye to the coordinator at {coordinator}"),
@@ -211,13 +219,18 @@ fn unregistered(status: tonic::Status) -> Unregistered {
     }
 }
 
-/// Returns when the coordinator is gone or wants a new registration.
-async fn heartbeats(parts: &Parts, client: &mut CoordinatorClient<Channel>, every: Duration) {
+/// Returns when the coordinator is gone or wants a new registration, or the disk fails.
+async fn heartbeats(member: &Member, client: &mut CoordinatorClient<Channel>, every: Duration) {
+    let parts = &member.parts;
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut noted = Instant::now();
     loop {
         ticks.tick().await;
+        if let Some(why) = parts.ailment.now() {
+            tracing::error!("its disk fails: {why}; it leaves until the disk is well again");
+            return say_goodbye(parts, member.control_addr, why).await;
+        }
         if noted.elapsed() > NOTE_HEARD {
             noted = Instant::now();
             parts.note_heard().await;

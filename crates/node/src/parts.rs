@@ -1,5 +1,6 @@
 //! What a node is made of, and what it says of itself in heartbeats and when it is asked.
 
+use crate::ailment::Ailment;
 use crate::clock::Last;
 use crate::flows::{FlowStore, named};
 use crate::store::Held;
@@ -28,6 +29,8 @@ pub struct Parts {
     pub coordinator: Arc<str>,
     /// When that last answered well.
     pub(crate) answered: Arc<Last>,
+    /// What is wrong with its disk.
+    pub ailment: Arc<Ailment>,
 }
 
 impl Parts {

@@ -1,5 +1,6 @@
 //! Starting and ending a node.
 
+use crate::ailment::{DISK, DiskTrier, TRY_EVERY};
 use crate::clock::within;
 use crate::ending::{Ending, Serving};
 use crate::flows::FlowStore;
@@ -30,6 +31,9 @@ pub struct Config {
     pub node: NodeId,
     /// Its rack's name.
     pub rack: String,
+    /// The machine that it shares with other nodes; empty if with none. No two nodes of one host are given blocks of one
+    /// stripe, or copies of one block.
+    pub host: String,
     /// Where it answers control calls; port 0 is any free one.
     pub listen_control: SocketAddr,
     /// Where it takes slices; port 0 is any free one.
@@ -45,6 +49,8 @@ pub struct Config {
     pub cache_bytes: u64,
     /// Bytes of the disk that are never given to blocks.
     pub reserve_bytes: u64,
+    /// Between two tries of its disk.
+    pub try_disk_every: Duration,
     /// Faults that tests plant.
     pub injection: Arc<Injection>,
 }
@@ -56,6 +62,7 @@ impl Config {
         Config {
             node,
             rack: "rack-0".into(),
+            host: String::new(),
             listen_control: any,
             listen_data: any,
             coordinator,
@@ -63,6 +70,7 @@ impl Config {
             throttle: Arc::default(),
             cache_bytes: 0,
             reserve_bytes: RESERVE_BYTES,
+            try_disk_every: TRY_EVERY,
             injection: Arc::default(),
         }
     }
@@ -98,7 +106,7 @@ pub struct Node {
     _listener: DataListener,
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<String>,
-    workers: [tokio::task::JoinHandle<()>; 2],
+    workers: [tokio::task::JoinHandle<()>; 3],
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask all of it to end.
     serving: Option<Serving>,
@@ -129,10 +137,13 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         settings: Arc::default(),
         coordinator: config.coordinator.into(),
         answered: Arc::default(),
+        ailment: Arc::default(),
     };
     let scrubber = Scrubber::new(parts.flows.clone(), ending.clone());
     let rereader = Rereader { suspects: parts.flows.suspects.clone(), store: parts.flows.store.clone() };
+    let trier = DiskTrier::new(parts.flows.store.clone(), parts.ailment.clone(), config.try_disk_every);
     let workers = [
+        tokio::spawn(worker::run(trier, parts.tasks.add(DISK))),
         tokio::spawn(worker::run(scrubber, parts.tasks.add(SCRUB))),
         tokio::spawn(worker::run(rereader, parts.tasks.add(REREAD))),
     ];
@@ -147,7 +158,8 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
             tracing::error!("control port: {e}");
         }
     });
-    let member = Member { parts: parts.clone(), rack: config.rack, control_addr, data_addr };
+    let (rack, host) = (config.rack, config.host);
+    let member = Member { parts: parts.clone(), rack, host, control_addr, data_addr };
     let membership = tokio::spawn(membership::run(member));
     let (_listener, serving) = (listener, Some(serving));
     Ok(Node { parts, control_addr, data_addr, _listener, membership, workers, server, serving })
@@ -201,7 +213,7 @@ impl Node {
     pub async fn shutdown(mut self) {
         self.membership.abort();
         self.parts.note_heard().await;
-        membership::say_goodbye(&self.parts.coordinator, self.parts.node, self.control_addr).await;
+        membership::say_goodbye(&self.parts, self.control_addr, String::new()).await;
         self.serving = None;
         let _ = within(SHUTDOWN_PATIENCE, &mut self.server).await;
         self.end();

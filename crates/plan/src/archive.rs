@@ -32,11 +32,11 @@ pub struct Kept {
     /// The replica that is read for encoding, and kept unless relocated.
     pub read_from: NodeId,
     /// Where the block is afterwards. Differs from `read_from` if no replica could stay without putting two
-    /// blocks on a node.
+    /// blocks on a host.
     pub stored_at: NodeId,
 }
 
-/// The decision: all `stored_at` and `parities` are distinct nodes.
+/// The decision: all `stored_at` and `parities` are nodes of distinct hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Archival {
     /// The node that downloads, encodes and uploads: a random live one, as in RR.
@@ -48,7 +48,7 @@ pub struct Archival {
 }
 
 /// Keeps one replica of as many data blocks as possible where it is (maximum matching), with as few blocks in
-/// any rack as that allows; moves the others and puts the parities to unused nodes, in the racks that have
+/// any rack as that allows; moves the others and puts the parities to nodes of unused hosts, in the racks that have
 /// the fewest blocks.
 ///
 /// # Errors
@@ -56,7 +56,7 @@ pub struct Archival {
 pub fn archive(request: &ArchiveRequest<'_>, draw: &mut Draw) -> Result<Archival, PlanError> {
     let mut nodes: Vec<NodeId> = request.alive.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let needed = request.replicas.len() + request.parities;
-    let alive = nodes.len();
+    let alive = request.topology.hosts(nodes.iter().copied()).len();
     let too_few = || PlanError::NotEnoughNodes { code: request.code.to_owned(), needed, alive };
     let archiver = *draw.pick(&nodes).ok_or_else(too_few)?;
     if alive < needed {
@@ -64,26 +64,45 @@ pub fn archive(request: &ArchiveRequest<'_>, draw: &mut Draw) -> Result<Archival
     }
     // A random order, so that ties do not always fall on the same nodes.
     draw.shuffle(&mut nodes);
-    let choices = live_replicas(request, &nodes)?;
-    let matched = matching(request.topology, &nodes, &choices, needed)?;
+    let hosts = by_host(request.topology, &nodes);
+    let choices = live_replicas(request, &hosts)?;
+    let matched = matching(request.topology, &hosts, &choices, needed)?;
 
-    let mut vacant = Vacant::new(request, &nodes, matched.iter().flatten().copied())?;
+    let mut vacant = Vacant::new(request, &hosts, matched.iter().flatten().copied())?;
     let mut data = Vec::new();
-    for (matched, choices) in matched.iter().zip(&choices) {
-        data.push(match *matched {
-            Some(node) => Kept { read_from: nodes[node], stored_at: nodes[node] },
-            None => Kept { read_from: nodes[choices[0]], stored_at: vacant.take().ok_or_else(too_few)? },
-        });
+    for (block, (matched, choices)) in matched.iter().zip(&choices).enumerate() {
+        let replica = |host: usize| hosts[host].iter().copied().find(|n| request.replicas[block].contains(n));
+        let read_from = replica(matched.unwrap_or(choices[0])).ok_or(PlanError::NoReplica { block })?;
+        let stored_at = match matched {
+            Some(_) => read_from,
+            None => vacant.take().ok_or_else(too_few)?,
+        };
+        data.push(Kept { read_from, stored_at });
     }
     let parities =
         (0..request.parities).map(|_| vacant.take().ok_or_else(too_few)).collect::<Result<_, _>>()?;
     Ok(Archival { archiver, data, parities })
 }
 
-/// For each block, the indexes in `nodes` of its replicas.
-fn live_replicas(request: &ArchiveRequest<'_>, nodes: &[NodeId]) -> Result<Vec<Vec<usize>>, PlanError> {
+/// The nodes of each host, in the order in which hosts come up in `nodes`.
+fn by_host(topology: &Topology, nodes: &[NodeId]) -> Vec<Vec<NodeId>> {
+    let mut numbers = BTreeMap::new();
+    let mut hosts: Vec<Vec<NodeId>> = Vec::new();
+    for &node in nodes {
+        let number = *numbers.entry(topology.host_of(node)).or_insert(hosts.len());
+        match hosts.get_mut(number) {
+            Some(host) => host.push(node),
+            None => hosts.push(vec![node]),
+        }
+    }
+    hosts
+}
+
+/// For each block, the indexes in `hosts` of its replicas.
+fn live_replicas(request: &ArchiveRequest<'_>, hosts: &[Vec<NodeId>]) -> Result<Vec<Vec<usize>>, PlanError> {
     let live = |(block, replicas): (usize, &Vec<NodeId>)| {
-        let live: Vec<usize> = (0..nodes.len()).filter(|&node| replicas.contains(&nodes[node])).collect();
+        let holds = |&host: &usize| hosts[host].iter().any(|node| replicas.contains(node));
+        let live: Vec<usize> = (0..hosts.len()).filter(holds).collect();
         if live.is_empty() { Err(PlanError::NoReplica { block }) } else { Ok(live) }
     };
     request.replicas.iter().enumerate().map(live).collect()
@@ -93,13 +112,14 @@ fn live_replicas(request: &ArchiveRequest<'_>, nodes: &[NodeId]) -> Result<Vec<V
 /// the whole stripe.
 fn matching(
     topology: &Topology,
-    nodes: &[NodeId],
+    hosts: &[Vec<NodeId>],
     choices: &[Vec<usize>],
     blocks: usize,
 ) -> Result<Vec<Option<usize>>, PlanError> {
-    let racks: Vec<RackId> = topology.by_rack(nodes)?.into_keys().collect();
-    let rack = nodes
+    let racks: Vec<RackId> = topology.by_rack(&hosts.concat())?.into_keys().collect();
+    let rack = hosts
         .iter()
+        .flat_map(|host| host.first())
         .map(|&node| Ok(racks.binary_search(&topology.rack_of(node)?).unwrap_or(0)))
         .collect::<Result<Vec<usize>, PlanError>>()?;
     let size = |matching: &[Option<usize>]| matching.iter().flatten().count();
@@ -109,7 +129,7 @@ fn matching(
     Ok(bounded.find(|bounded| size(bounded) == size(&unbounded)).unwrap_or(unbounded))
 }
 
-/// Nodes without a block of the stripe, and how many blocks each rack has.
+/// Nodes of hosts without a block of the stripe, one of each, and how many blocks each rack has.
 struct Vacant {
     nodes: Vec<(NodeId, RackId)>,
     blocks: BTreeMap<RackId, usize>,
@@ -118,16 +138,17 @@ struct Vacant {
 impl Vacant {
     fn new(
         request: &ArchiveRequest<'_>,
-        nodes: &[NodeId],
+        hosts: &[Vec<NodeId>],
         used: impl Iterator<Item = usize>,
     ) -> Result<Self, PlanError> {
         let used: BTreeSet<usize> = used.collect();
         let mut vacant = Vacant { nodes: Vec::new(), blocks: BTreeMap::new() };
-        for (index, &node) in nodes.iter().enumerate() {
-            let rack = request.topology.rack_of(node)?;
+        for (index, host) in hosts.iter().enumerate() {
+            let Some(&first) = host.first() else { continue };
+            let rack = request.topology.rack_of(first)?;
             if used.contains(&index) {
                 *vacant.blocks.entry(rack).or_default() += 1;
-            } else if !request.full.contains(&node) {
+            } else if let Some(&node) = host.iter().find(|node| !request.full.contains(node)) {
                 vacant.nodes.push((node, rack));
             }
         }

@@ -31,4 +31,4 @@ pub use helpers::LeastRecent;
 pub use rates::LinkRates;
 pub use recovery::{Damaged, by_urgency};
 pub use requestor::{Requestors, requestor};
-pub use topology::{RackId, Topology};
+pub use topology::{Host, RackId, Topology};

@@ -1,13 +1,13 @@
-//! Where a repaired block goes (RP §3.3 leaves it to deployment): never a second block of a stripe on a node,
-//! racks kept even, then least load.
+//! Where a repaired block goes (RP §3.3 leaves it to deployment): never a second block of a stripe on a node, nor on
+//! another of its host, racks kept even, then least load.
 
 use crate::error::PlanError;
 use crate::numbers::Numbers;
-use crate::topology::{RackId, Topology};
+use crate::topology::{Host, RackId, Topology};
 use model::NodeId;
 use std::collections::BTreeMap;
 
-/// A live node that holds none of the stripe's blocks: of those in racks with the fewest blocks of the stripe
+/// A live node whose host holds none of the stripe's blocks: of those in racks with the fewest blocks of the stripe
 /// the least loaded, then the lowest. `stripe` lists the nodes of all surviving blocks and of repairs under
 /// way; `load` is in any unit, blocks or bytes stored or repairs running.
 ///
@@ -36,8 +36,12 @@ pub struct Requestors {
     /// Racks of all nodes, live or not.
     racks: Numbers,
     of_rack: Vec<Rack>,
-    /// Whether each node holds a block of the stripe; all false between two choices.
+    /// Whether each node, or another of its host, holds a block of the stripe; all false between two choices.
     holds: Vec<bool>,
+    /// Hosts of nodes that share theirs, live or not.
+    hosts: Numbers,
+    /// The places of the live nodes of each of these.
+    of_host: Vec<Vec<u32>>,
 }
 
 /// A rack.
@@ -45,7 +49,7 @@ pub struct Requestors {
 struct Rack {
     /// Live nodes.
     nodes: u32,
-    /// Nodes among them that hold a block of the stripe; 0 between two choices.
+    /// Nodes among them that may not get another block of the stripe; 0 between two choices.
     holders: u32,
     /// Blocks of the stripe; 0 between two choices.
     blocks: u32,
@@ -73,10 +77,11 @@ impl Requestors {
         let mut of_rack = vec![Rack::default(); numbers.len()];
         rack_of.iter().for_each(|&rack| of_rack[rack as usize].nodes += 1);
         let holds = vec![false; nodes.len()];
-        Ok(Requestors { nodes, rack_of, places, racks, of_rack, holds })
+        let (hosts, of_host) = shared_hosts(topology, &places);
+        Ok(Requestors { nodes, rack_of, places, racks, of_rack, holds, hosts, of_host })
     }
 
-    /// Nodes that hold none of the stripe's blocks, in the racks with the fewest of them: the first `most`, looked for
+    /// Nodes whose hosts hold none of the stripe's blocks, in the racks with the fewest of them: the first `most`, looked for
     /// from the live node of number `from` on (modulo their number), in rising order. `stripe` as in [`requestor`].
     ///
     /// # Errors
@@ -130,22 +135,32 @@ impl Requestors {
         for &node in stripe {
             // A survivor on a node that the topology has forgotten counts for no rack.
             let Some(rack) = self.racks.get(node) else { continue };
-            let rack = &mut self.of_rack[rack as usize];
-            rack.blocks += 1;
-            if let Some(place) = self.places.get(node) {
-                rack.holders += u32::from(!self.holds[place as usize]);
-                self.holds[place as usize] = true;
-            }
+            self.of_rack[rack as usize].blocks += 1;
+            self.mark(node, true);
         }
     }
 
     fn forget(&mut self, stripe: &[NodeId]) {
         for &node in stripe {
             let Some(rack) = self.racks.get(node) else { continue };
-            let rack = &mut self.of_rack[rack as usize];
-            (rack.blocks, rack.holders) = (0, 0);
-            if let Some(place) = self.places.get(node) {
-                self.holds[place as usize] = false;
+            self.of_rack[rack as usize].blocks = 0;
+            self.mark(node, false);
+        }
+    }
+
+    /// Marks a node, and with it those of its host, as holding a block of the stripe or as holding none.
+    fn mark(&mut self, node: NodeId, holds: bool) {
+        let Requestors { hosts, of_host, places, .. } = self;
+        match hosts.get(node) {
+            Some(host) => {
+                for &place in &of_host[host as usize] {
+                    mark_place(&mut self.holds, &mut self.of_rack, &self.rack_of, place, holds);
+                }
+            }
+            None => {
+                if let Some(place) = places.get(node) {
+                    mark_place(&mut self.holds, &mut self.of_rack, &self.rack_of, place, holds);
+                }
             }
         }
     }
@@ -153,4 +168,32 @@ impl Requestors {
     fn none(&self) -> PlanError {
         PlanError::NoTarget { alive: self.nodes.len() }
     }
+}
+
+fn mark_place(all: &mut [bool], of_rack: &mut [Rack], rack_of: &[u32], place: u32, holds: bool) {
+    let (before, rack) = (&mut all[place as usize], &mut of_rack[rack_of[place as usize] as usize]);
+    match (*before, holds) {
+        (false, true) => rack.holders += 1,
+        (true, false) => rack.holders -= 1,
+        _ => {}
+    }
+    *before = holds;
+}
+
+/// The hosts that several nodes share, numbered, and the places of the live ones of each.
+fn shared_hosts(topology: &Topology, places: &Numbers) -> (Numbers, Vec<Vec<u32>>) {
+    let (mut hosts, mut of_host) = (Numbers::default(), Vec::new());
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    for node in topology.nodes() {
+        let Host::Shared(host) = topology.host_of(node) else { continue };
+        let number = *numbers.entry(host).or_insert_with(|| {
+            of_host.push(Vec::new());
+            of_host.len() as u32 - 1
+        });
+        hosts.set(node, number);
+        if let Some(place) = places.get(node) {
+            of_host[number as usize].push(place);
+        }
+    }
+    (hosts, of_host)
 }

@@ -5,7 +5,7 @@ use catalog::rows::NodeRow;
 use flow::Proved;
 use model::{BlockId, Cause, Fault, NodeId, Peer};
 use plan::decide::{NodeFacts, World, helpers_of};
-use plan::{ByNode, LeastRecent, LinkRates, RackId, Topology};
+use plan::{ByNode, Host, LeastRecent, LinkRates, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,6 +77,8 @@ struct Node {
     agrees: bool,
     /// It said goodbye, and has not registered since.
     left: Option<Instant>,
+    /// Why it did, if its disk failed; else empty.
+    ailment: String,
     /// What the log knows.
     told_living: bool,
     /// When it last held up a repair, at most [`SLOW_AFTER`] times.
@@ -105,9 +107,11 @@ pub(crate) enum Word {
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub rack: String,
+    pub host: String,
     pub last_seen: Option<Instant>,
     pub status: proto::NodeStatus,
     pub is_set_back: bool,
+    pub ailment: String,
 }
 
 impl Health {
@@ -177,6 +181,7 @@ impl Health {
             tracing::info!(%node, away_ms = seen.elapsed().as_millis() as u64, "it is back");
         }
         (entry.left, entry.told_living) = (None, true);
+        entry.ailment.clear();
         // The same process may register again.
         entry.is_set_back = is_set_back || (entry.is_set_back && entry.row.incarnation == row.incarnation);
         entry.row = row;
@@ -184,12 +189,13 @@ impl Health {
         entry.last_seen = Some(Instant::now());
     }
 
-    /// A node ends, by its own word, and from where it registered. Whether it lived until now.
-    pub fn goodbye(&self, node: NodeId, control_addr: &str) -> bool {
+    /// A node leaves, by its own word, and from where it registered. Whether it lived until now. `ailment`: what its disk failed with; empty if it did not.
+    pub fn goodbye(&self, node: NodeId, control_addr: &str, ailment: &str) -> bool {
         let mut nodes = self.nodes_to_change();
         let own = nodes.by_id.get_mut(&node).filter(|own| own.row.control_addr == control_addr);
         let Some(own) = own.filter(|own| own.is_living(self.dead_after)) else { return false };
         (own.is_registered, own.left) = (false, Some(Instant::now()));
+        own.ailment = ailment.to_owned();
         true
     }
 
@@ -360,11 +366,17 @@ impl Health {
     fn make_view(&self, nodes: &BTreeMap<NodeId, Node>) -> World {
         let mut racks: BTreeMap<&str, u32> = nodes.values().map(|node| (node.row.rack.as_str(), 0)).collect();
         (0..).zip(racks.values_mut()).for_each(|(number, rack)| *rack = number);
+        let mut hosts: BTreeMap<&str, u32> = nodes.values().map(|node| (node.row.host.as_str(), 0)).collect();
+        (0..).zip(hosts.values_mut()).for_each(|(number, host)| *host = number);
         let (mut facts, mut topology, mut last_resort) =
             (ByNode::default(), Topology::default(), BTreeSet::new());
         for (&id, node) in nodes.iter() {
             let rack = racks.get(node.row.rack.as_str()).copied().unwrap_or(0);
-            topology.insert(id, RackId(rack));
+            let host = match node.row.host.as_str() {
+                "" => Host::Own(id),
+                name => hosts.get(name).map_or(Host::Own(id), |&number| Host::Shared(number)),
+            };
+            topology.insert_on(id, RackId(rack), host);
             let node = node.facts(rack, self.dead_after);
             if node.is_last_resort() {
                 last_resort.insert(id);
@@ -378,8 +390,9 @@ impl Health {
     /// What the nodes say of themselves.
     pub fn reports(&self) -> BTreeMap<NodeId, Report> {
         let report = |node: &Node| {
-            let (rack, status) = (node.row.rack.clone(), node.status.clone().unwrap_or_default());
-            Report { rack, last_seen: node.last_seen, status, is_set_back: node.is_set_back }
+            let (rack, host) = (node.row.rack.clone(), node.row.host.clone());
+            let (status, ailment) = (node.status.clone().unwrap_or_default(), node.ailment.clone());
+            Report { rack, host, last_seen: node.last_seen, status, is_set_back: node.is_set_back, ailment }
         };
         self.nodes().by_id.iter().map(|(&id, node)| (id, report(node))).collect()
     }
@@ -414,6 +427,7 @@ impl Node {
             accused: BTreeSet::new(),
             agrees: false,
             left: None,
+            ailment: String::new(),
             told_living: false,
             held_up: VecDeque::new(),
             is_leaving: false,

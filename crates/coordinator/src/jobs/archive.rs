@@ -63,7 +63,8 @@ pub(crate) fn archival_code(with: &Attempts, name: &str) -> Result<Code> {
             "{code} is no code for archival: its first k blocks must be the data, and parities must follow"
         )));
     }
-    let alive = with.cluster.view().usable(&BTreeSet::new()).len();
+    let view = with.cluster.view();
+    let alive = view.topology.hosts(view.usable(&BTreeSet::new())).len();
     if alive < code.n() {
         return Err(CoordinatorError::CodeTooWide { code: code.to_string(), needed: code.n(), alive });
     }

@@ -31,6 +31,7 @@ mod room;
 mod scrub;
 mod sidecar;
 mod temp;
+mod trial;
 mod writer;
 
 #[cfg(test)]

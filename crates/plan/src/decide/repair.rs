@@ -79,6 +79,8 @@ pub fn requestor(
         None => placement.facts.locations.iter().map(|l| l.node).collect(),
     };
     let bytes = placement.facts.stored_bytes;
+    let hosts = world.topology.hosts(holders.iter().copied());
+    let holds = |node: &NodeId| hosts.contains(&world.topology.host_of(*node));
     if let Some(asked) = asked {
         if !world.node(asked)?.is_living {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is dead")));
@@ -90,17 +92,17 @@ pub fn requestor(
         if world.node(asked)?.is_leaving {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is decommissioned")));
         }
-        if holders.contains(&asked) {
+        if holds(&asked) {
             return Err(DecideError::Invalid(format!(
-                "{asked} cannot be the requestor: it holds a block of the same stripe"
+                "{asked} cannot be the requestor: it, or another node of its host, holds a block of the same stripe"
             )));
         }
         return Ok(asked);
     }
     let mut usable = world.usable(avoid);
-    let others = usable.iter().filter(|node| !holders.contains(node)).count();
+    let others = usable.iter().filter(|node| !holds(node)).count();
     usable.retain(|&node| world.nodes.get(node).is_some_and(|node| node.has_room(bytes)));
-    if others > 0 && usable.iter().all(|node| holders.contains(node)) {
+    if others > 0 && usable.iter().all(holds) {
         return Err(DecideError::NoRoom { roomy: 0, usable: others, needed: 1, bytes });
     }
     let holders: Vec<NodeId> = holders.into_iter().collect();

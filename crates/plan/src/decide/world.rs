@@ -19,7 +19,7 @@ const SPARE_BYTES: u64 = 1 << 20;
 pub struct World {
     /// All nodes that are known, alive or not.
     pub nodes: Arc<ByNode<NodeFacts>>,
-    /// Their racks.
+    /// Their racks and hosts.
     pub topology: Arc<Topology>,
     /// Nodes that help only where others do not suffice: quarantined ones, and those that are slow.
     pub last_resort: Arc<BTreeSet<NodeId>>,
@@ -75,12 +75,14 @@ impl World {
     /// Nodes that may be given a block of so many bytes: usable ones that have room for it.
     ///
     /// # Errors
-    /// [`DecideError::NoRoom`] if so few of those that are usable have room that the `needed` are not among them.
+    /// [`DecideError::NoRoom`] if so few of those that are usable have room that the `needed` are not among them, those of one
+    /// host counted once.
     pub fn roomy(&self, avoid: &BTreeSet<NodeId>, bytes: u64, needed: usize) -> Result<Vec<NodeId>> {
         let mut nodes = self.usable(avoid);
-        let usable = nodes.len();
+        let hosts = |nodes: &[NodeId]| self.topology.hosts(nodes.iter().copied()).len();
+        let usable = hosts(&nodes);
         nodes.retain(|&node| self.nodes.get(node).is_some_and(|node| node.has_room(bytes)));
-        match nodes.len() {
+        match hosts(&nodes) {
             roomy if roomy < needed && needed <= usable => {
                 Err(DecideError::NoRoom { roomy, usable, needed, bytes })
             }

@@ -43,10 +43,11 @@ pub fn replica_nodes(
 ) -> Result<Vec<NodeId>> {
     let needed = at_least.max(1);
     let usable = world.roomy(avoid, stored_bytes, needed)?;
-    if usable.len() < needed {
-        return Err(DecideError::NotEnoughNodes { alive: usable.len(), needed });
+    let hosts = world.topology.hosts(usable.iter().copied()).len();
+    if hosts < needed {
+        return Err(DecideError::NotEnoughNodes { alive: hosts, needed });
     }
-    Ok(random(&world.topology, &usable, replicas.min(usable.len()), draw)?)
+    Ok(random(&world.topology, &usable, replicas.min(hosts), draw)?)
 }
 
 impl Planner {

@@ -7,7 +7,7 @@ use crate::error::PlanError;
 use crate::topology::Topology;
 use model::NodeId;
 
-/// Nodes for `copies` replicas, all distinct, drawn from `alive`. If no single other rack can take all the
+/// Nodes for `copies` replicas, all of distinct hosts, drawn from `alive`. If no single other rack can take all the
 /// further replicas, they go to distinct random nodes, of other racks as long as there are any.
 ///
 /// # Errors
@@ -18,8 +18,9 @@ pub fn random(
     copies: usize,
     draw: &mut Draw,
 ) -> Result<Vec<NodeId>, PlanError> {
+    let alive = topology.one_per_host(alive, draw);
     let racks: Vec<Vec<NodeId>> =
-        topology.by_rack(alive)?.into_values().map(|nodes| nodes.into_iter().collect()).collect();
+        topology.by_rack(&alive)?.into_values().map(|nodes| nodes.into_iter().collect()).collect();
     let nodes: usize = racks.iter().map(Vec::len).sum();
     if nodes < copies {
         return Err(PlanError::NotEnoughNodes {

@@ -2,6 +2,7 @@
 
 mod cyclic_lanes;
 mod helpers;
+mod hosts;
 mod m_ppr;
 mod multi_path;
 mod placement;

@@ -943,6 +943,9 @@ pub struct NodeHello {
     /// the last change that it heard of, in the highest term
     #[prost(message, optional, tag = "11")]
     pub heard: ::core::option::Option<Stamp>,
+    /// the machine that it shares with other nodes; empty if with none
+    #[prost(string, tag = "12")]
+    pub host: ::prost::alloc::string::String,
 }
 /// What lies in the store, by its names: nothing was opened.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -998,6 +1001,9 @@ pub struct GoodbyeRequest {
     /// as it registered: an earlier life of the node says nothing for a later one
     #[prost(string, tag = "2")]
     pub control_addr: ::prost::alloc::string::String,
+    /// why it leaves by itself: its disk fails; else empty
+    #[prost(string, tag = "3")]
+    pub ailment: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BeginPutRequest {
@@ -1413,6 +1419,12 @@ pub struct NodeInfo {
     /// its store's starts do not follow each other: its folder was set back or swapped
     #[prost(bool, tag = "11")]
     pub set_back: bool,
+    /// the machine that it shares with other nodes; empty if with none
+    #[prost(string, tag = "12")]
+    pub host: ::prost::alloc::string::String,
+    /// why it left by itself, if its disk failed and it has not come back
+    #[prost(string, tag = "13")]
+    pub ailment: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CompareNodeRequest {

@@ -9,6 +9,7 @@ mod by_hand;
 mod chaos;
 mod daemons;
 mod damage;
+mod hosts;
 mod incarnations;
 mod journey;
 mod kill;

@@ -220,6 +220,7 @@ impl World {
             tried: state.starts.get(&node).map(|start| start.1.clone()).unwrap_or_default(),
             incarnation,
             heard: state.heard.get(&node).copied(),
+            host: String::new(),
         }
     }
 

@@ -6,6 +6,7 @@ fn row(n: u32) -> NodeRow {
         control_addr: format!("10.0.0.{n}:1"),
         data_addr: format!("10.0.0.{n}:2"),
         rack: "r".to_owned(),
+        host: String::new(),
         store: StoreId(u128::from(n)),
         incarnation: Incarnation(100 + u64::from(n)),
     }
@@ -152,13 +153,13 @@ fn no_number_of_clients_quarantines_anybody() {
 #[test]
 fn a_node_that_says_goodbye_is_dead_at_once_and_an_earlier_life_of_it_cannot_say_so() {
     let health = health(60_000);
-    assert!(!health.goodbye(NodeId(1), "10.0.0.1:7"));
+    assert!(!health.goodbye(NodeId(1), "10.0.0.1:7", ""));
     assert_eq!(health.view().living().len(), 4);
-    assert!(health.goodbye(NodeId(1), "10.0.0.1:1"));
+    assert!(health.goodbye(NodeId(1), "10.0.0.1:1", ""));
     assert_eq!(health.view().living(), BTreeSet::from([2, 3, 4].map(NodeId)));
     assert!(health.dead_for(NodeId(1)).is_some_and(|dead| dead < Duration::from_secs(10)));
     assert_eq!(health.heartbeat(status(1)), None, "whoever lives on must register");
-    assert!(!health.goodbye(NodeId(1), "10.0.0.1:1"));
+    assert!(!health.goodbye(NodeId(1), "10.0.0.1:1", ""));
 }
 
 #[test]
