@@ -13,7 +13,7 @@
 
 pub mod ailment;
 pub mod cache;
-mod clock;
+pub mod clock;
 mod ending;
 pub mod flows;
 mod holding;

@@ -8,6 +8,7 @@ use clap::Args;
 use disk::Disk;
 use exec::Throttle;
 use model::NodeId;
+use node::clock::within;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -264,9 +265,8 @@ async fn keep_serving(
             TRY_AGAIN.as_secs()
         );
         let _ = first_try.try_send(Err(error.context(format!("node-{number} in {folder}"))));
-        tokio::select! {
-            () = tokio::time::sleep(TRY_AGAIN) => {}
-            _ = told.wait_for(|told| *told) => return,
+        if within(TRY_AGAIN, told.wait_for(|told| *told)).await.is_some() {
+            return;
         }
     }
 }
