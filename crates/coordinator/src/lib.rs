@@ -256,7 +256,9 @@ async fn build(
     });
     let operator =
         Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
-    let jobs = Arc::new(Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&tasks), Arc::clone(&group)));
+    let jobs =
+        Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&holders), Arc::clone(&tasks), Arc::clone(&group));
+    let jobs = Arc::new(jobs);
 
     let work = Work {
         holders: Arc::clone(&holders),

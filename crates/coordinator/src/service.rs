@@ -208,6 +208,7 @@ impl Coordinator for Service {
 
     async fn end_safe_mode(&self, _: Request<proto::Empty>) -> Answer<proto::Empty> {
         self.operator.end_safe_mode().await?;
+        self.holders.acknowledge().await?;
         answer(Ok(proto::Empty {}))
     }
 

@@ -4,7 +4,7 @@
 use crate::archive::stripes;
 use crate::rig::{BLOCK, PATIENCE, Rig, Settings, content};
 use client::ClientError;
-use disk::{PowerSwitch, SyncPoint};
+use disk::{CrashDisk, PowerSwitch, SyncPoint};
 use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -162,11 +162,13 @@ pub struct Trial {
     pub lie: Option<(Step, SyncPoint)>,
     /// All garbage is waited for: then nothing is stored that the catalog does not know.
     pub to_the_end: bool,
+    /// The coordinator's disk is lost with the power, and whatever is acknowledged is on two other nodes.
+    pub loses_catalog: bool,
 }
 
 impl Trial {
     pub fn new(when: When) -> Trial {
-        Trial { when, again: None, lie: None, to_the_end: false }
+        Trial { when, again: None, lie: None, to_the_end: false, loses_catalog: false }
     }
 
     /// Runs the steps, cuts the power, restarts on what survived, and looks. What is wrong, or how many durable calls the
@@ -175,7 +177,8 @@ impl Trial {
         let power = PowerSwitch::new();
         configure(&power);
         let put_lease_ms = if self.to_the_end { SHORT_LEASE_MS } else { SETTINGS.put_lease_ms };
-        let mut rig = Rig::on(Settings { put_lease_ms, ..SETTINGS }, power).await;
+        let waits_for_holders = self.loses_catalog;
+        let mut rig = Rig::on(Settings { put_lease_ms, waits_for_holders, ..SETTINGS }, power).await;
         let mut known = Known::default();
         let before = rig.power.calls();
         let steps = match self.when {
@@ -188,6 +191,9 @@ impl Trial {
         work(&mut rig, &mut known, steps, self.lie).await?;
         let calls = rig.power.calls() - before;
         rig.power.cut();
+        if self.loses_catalog {
+            rig.disk = CrashDisk::new(&rig.power);
+        }
         let looked = self.look(&mut rig, &known).await;
         looked.map(|()| calls).map_err(|wrong| format!("{self:?}, {:?} under way: {wrong}", known.under_way))
     }
@@ -402,6 +408,15 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     let calls = calls_of_all_steps();
     assert!(calls > 400, "{calls}");
     let trials = (0..calls).map(|call| Trial::new(When::Calls(call)));
+    assert_eq!(try_all(trials.collect(), |_, _| {}), [""; 0]);
+}
+
+/// Coordinator, holders and stores lose their power at one moment, and the coordinator its disk.
+#[test]
+fn with_holders_awaited_nothing_acknowledged_is_lost_with_the_power_and_the_catalog() {
+    let calls = calls_of_all_steps();
+    let trials =
+        (0..calls).step_by(6).map(|call| Trial { loses_catalog: true, ..Trial::new(When::Calls(call)) });
     assert_eq!(try_all(trials.collect(), |_, _| {}), [""; 0]);
 }
 

@@ -13,6 +13,7 @@ pub(crate) use recover::{Recoverer, row_of};
 use crate::attempt::{Attempts, RepairOptions};
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
+use crate::holders::Holders;
 use crate::job::{Events, Job, Sender};
 use crate::reads::Reads;
 use catalog::rows::{JobRow, RecoveryRow};
@@ -33,6 +34,7 @@ pub(crate) struct Jobs {
     pub attempts: Arc<Attempts>,
     /// What users read; recoveries make way.
     pub reads: Arc<Reads>,
+    holders: Arc<Holders>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
 }
@@ -79,8 +81,14 @@ enum Added {
 
 impl Jobs {
     /// None yet.
-    pub fn new(attempts: Arc<Attempts>, reads: Arc<Reads>, tasks: Arc<Tasks>, group: Arc<Group>) -> Jobs {
-        Jobs { running: Mutex::default(), attempts, reads, tasks, group }
+    pub fn new(
+        attempts: Arc<Attempts>,
+        reads: Arc<Reads>,
+        holders: Arc<Holders>,
+        tasks: Arc<Tasks>,
+        group: Arc<Group>,
+    ) -> Jobs {
+        Jobs { running: Mutex::default(), attempts, reads, holders, tasks, group }
     }
 
     /// Starts a job, or joins the one that does the same already.
@@ -158,6 +166,11 @@ impl Jobs {
             }
             jobs.lock().remove(&id);
             jobs.tasks.remove(&job.task);
+            let outcome = match outcome {
+                // What is called done is where changes are wanted before they are acknowledged.
+                Ok(message) => jobs.holders.acknowledge().await.map(|()| message),
+                Err(error) => Err(error),
+            };
             job.end(outcome);
         });
     }
