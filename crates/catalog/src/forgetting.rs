@@ -16,15 +16,12 @@ use crate::rows::{
     CandidateRow, ForgottenRow, HeldKey, HeldRow, HoldersRow, LeavingRow, MetaKey, NodeRow, NodeTaskRow,
     PlannedRow,
 };
-use crate::table::{Change, Key, Read, Row};
+use crate::table::{Change, Key, Read};
 use model::{BlockCopy, BlockFacts, BlockId, Incarnation, MemberState, NodeId, StoreId};
 use std::collections::BTreeSet;
 
 /// Copies that are dropped in one change, so that puts do not wait long.
 const BATCH: usize = 512;
-
-/// Rows that are looked through at a time.
-const ROWS_AT_ONCE: usize = 8_192;
 
 /// Names of objects that are told.
 const NAMES_TOLD: usize = 5;
@@ -190,7 +187,7 @@ impl Catalog {
 
     fn forget_flawed(&self, store: StoreId, node: NodeId, is_early: bool, from: &[u8]) -> Result<Pass> {
         let is_there = |_: &BlockId, row: &BlockFacts| row.flawed.iter().any(|f| f.location.node == node);
-        let (found, next) = self.some_rows(from, is_there)?;
+        let (found, next) = self.some_rows(from, BATCH, is_there)?;
         if !found.is_empty() {
             self.change(|txn| {
                 let mut dropped = 0;
@@ -212,7 +209,7 @@ impl Catalog {
 
     fn forget_candidates(&self, store: StoreId, node: NodeId, is_early: bool, from: &[u8]) -> Result<Pass> {
         let is_there = |copy: &BlockCopy, _: &CandidateRow| copy.node == node;
-        let (found, next) = self.some_rows(from, is_there)?;
+        let (found, next) = self.some_rows(from, BATCH, is_there)?;
         if !found.is_empty() {
             self.change(|txn| {
                 let mut gone = 0;
@@ -249,30 +246,6 @@ impl Catalog {
             }
             txn.count_forgotten(store, |row| row.is_over = true)?;
             Ok(Pass::Over)
-        })
-    }
-
-    /// The keys of rows that are wanted, from a key on, and the key to go on from; `None`: these were the last.
-    fn some_rows<R: Row>(
-        &self,
-        from: &[u8],
-        is_wanted: impl Fn(&R::Key, &R) -> bool,
-    ) -> Result<(Vec<R::Key>, Option<Vec<u8>>)> {
-        self.view(|txn| {
-            let (mut seen, mut found, mut next) = (0, Vec::new(), None);
-            txn.raw_scan(R::TABLE, from, &mut |bytes, value| {
-                if seen == ROWS_AT_ONCE || found.len() == BATCH {
-                    next = Some(bytes.to_vec());
-                    return Ok(Scan::Stop);
-                }
-                seen += 1;
-                let (key, row) = crate::table::typed::<R>(bytes, value)?;
-                if is_wanted(&key, &row) {
-                    found.push(key);
-                }
-                Ok(Scan::Next)
-            })?;
-            Ok((found, next))
         })
     }
 }

@@ -57,6 +57,7 @@ mod status;
 pub mod succession;
 mod table;
 mod time;
+mod walk;
 
 pub use backup::restore;
 pub use candidates::{Orders, Waiting};

@@ -24,12 +24,7 @@ impl Catalog {
         seen: Option<(StoreId, Incarnation)>,
     ) -> Result<ClusterId> {
         self.change(|txn| {
-            if txn.get::<ForgottenRow>(&row.store)?.is_some() {
-                return Err(CatalogError::Forgotten(node));
-            }
-            if is_being_forgotten(txn, node)? {
-                return Err(CatalogError::BeingForgotten(node));
-            }
+            may_register(txn, node, row.store)?;
             let known = txn.get::<NodeRow>(&node)?;
             if known.as_ref().map(|row| (row.store, row.incarnation)) != seen {
                 return Err(CatalogError::Overtaken(format!("another start of {node} registered meanwhile")));
@@ -53,6 +48,14 @@ impl Catalog {
             }
             Ok(meta.cluster)
         })
+    }
+
+    /// Whether neither the store nor what had the number before was given up.
+    ///
+    /// # Errors
+    /// As [`register_node`](Self::register_node).
+    pub fn may_register(&self, node: NodeId, store: StoreId) -> Result<()> {
+        self.view(|txn| may_register(txn, node, store))
     }
 
     /// What the operator knows of the links; empty if nobody said anything.
@@ -98,4 +101,11 @@ impl Catalog {
             Ok(())
         })
     }
+}
+
+fn may_register(txn: &impl Read, node: NodeId, store: StoreId) -> Result<()> {
+    if txn.get::<ForgottenRow>(&store)?.is_some() {
+        return Err(CatalogError::Forgotten(node));
+    }
+    if is_being_forgotten(txn, node)? { Err(CatalogError::BeingForgotten(node)) } else { Ok(()) }
 }
