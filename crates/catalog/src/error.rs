@@ -49,6 +49,17 @@ pub enum CatalogError {
     /// There is no such block.
     #[error("there is no block {0}")]
     NoSuchBlock(BlockId),
+    /// Nothing was found of a version that an operator named.
+    #[error(
+        "no node that lives has anything of version {version} of {name:?} that the catalog does not know; 'stripeline catalog \
+         recover' lists what there is"
+    )]
+    NoSuchVersion {
+        /// The object.
+        name: String,
+        /// The version.
+        version: u64,
+    },
     /// A put that is not pending.
     #[error("this put is not pending: it was committed or aborted, or its lease ended; begin it again")]
     NoSuchPut,
@@ -64,6 +75,19 @@ pub enum CatalogError {
         /// This one.
         ours: model::ClusterId,
     },
+    /// A store that an operator gave up for good.
+    #[error(
+        "the store of {0} was given up for good ('stripeline node forget'): nothing counts on its copies any more; start the node \
+         with an empty folder, under this number or another; the files in this one stay as they are"
+    )]
+    Forgotten(NodeId),
+    /// The store that had the number before is being forgotten.
+    #[error(
+        "what the former store of {0} had is being forgotten; its number is free once that is over ('stripeline node forget {n}' \
+         shows how far it is): start the node again then, or give it another number",
+        n = .0.0
+    )]
+    BeingForgotten(NodeId),
     /// An encoding would leave fewer copies while it is not known which are needed.
     #[error(
         "the catalog's history may be broken, so that nothing is archived or let go; 'stripeline cluster status' says why, and \

@@ -3,10 +3,10 @@
 use crate::backend::Scan;
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, CandidateRow, ClockRow, Difference, Doubt, DoubtRow, EndedPutRow, HeardRow, HeldKey, HeldRow,
-    HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow,
-    NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow,
-    RecoveryRow, SafeModeRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
+    AuditRow, CandidateRow, ClockRow, Difference, Doubt, DoubtRow, EndedPutRow, ForgottenRow, HeardRow,
+    HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow,
+    NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey,
+    PutBlockRow, PutRow, RecoveryRow, SafeModeRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -223,7 +223,19 @@ fn put_since(txn: &Change<'_>) -> Result<()> {
     // In catalogs of the format before.
     txn.put(&MetaKey, &HistoryRow { term: Term { number: 2, word: 78 }, change: 300 })?;
     let why = Doubt::FewHolders { answered: 1, wanted: 2 };
-    txn.put(&MetaKey, &DoubtRow { since_ms: 5, why })
+    txn.put(&MetaKey, &DoubtRow { since_ms: 5, why })?;
+    let forgotten = ForgottenRow {
+        node: NodeId(300),
+        since_ms: 5,
+        is_over: true,
+        dropped: 300,
+        candidates: 6,
+        short: 299,
+        lost: 3,
+        lost_objects: 2,
+        lost_names: vec!["höhe/x".to_owned(), "y".to_owned()],
+    };
+    txn.put(&StoreId(0x5704f), &forgotten)
 }
 
 fn catalog(rows: impl Fn(&Change) -> Result<()>) -> Catalog {

@@ -26,6 +26,7 @@ mod delete;
 mod entry;
 mod error;
 mod flaws;
+mod forgetting;
 mod form;
 #[cfg(test)]
 mod format_tests;
@@ -56,17 +57,19 @@ mod status;
 pub mod succession;
 mod table;
 mod time;
+mod walk;
 
 pub use backup::restore;
 pub use candidates::{Orders, Waiting};
 pub use error::{CatalogError, Result};
+pub use forgetting::{Loss, Pass};
 pub use incoming::Incoming;
 pub use intent::{Intent, Staged};
 pub use inventory::Reconciled;
 pub use letting_go::{Sight, Site, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
 pub use record::Record;
-pub use recover::{FoundBlock, Recovered};
+pub use recover::{Choices, FoundBlock, Recovered, RecoveredAt};
 pub use renewal::{CommittedPut, PutEnd};
 pub use rows::{CandidateRow, NewStripe, Purpose};
 pub use safe_mode::SafeMode;

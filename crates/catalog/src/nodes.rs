@@ -1,7 +1,8 @@
 //! Nodes, which cluster they belong to, and what is known of the links between them.
 
 use crate::error::{CatalogError, Result};
-use crate::rows::{LeavingRow, LinksRow, MetaKey, NodeRow};
+use crate::forgetting::is_being_forgotten;
+use crate::rows::{ForgottenRow, LeavingRow, LinksRow, MetaKey, NodeRow};
 use crate::table::Read;
 use crate::{Catalog, meta};
 use model::{ClusterId, Incarnation, NodeId, StoreId};
@@ -13,7 +14,8 @@ impl Catalog {
     /// `seen` is the start that was accepted when this one was judged.
     ///
     /// # Errors
-    /// [`CatalogError::OtherCluster`]; [`CatalogError::Overtaken`] if another start was accepted since.
+    /// [`CatalogError::OtherCluster`]; [`CatalogError::Overtaken`] if another start was accepted since;
+    /// [`CatalogError::Forgotten`] and [`CatalogError::BeingForgotten`] for a store, or a number, that was given up.
     pub fn register_node(
         &self,
         node: NodeId,
@@ -22,6 +24,7 @@ impl Catalog {
         seen: Option<(StoreId, Incarnation)>,
     ) -> Result<ClusterId> {
         self.change(|txn| {
+            may_register(txn, node, row.store)?;
             let known = txn.get::<NodeRow>(&node)?;
             if known.as_ref().map(|row| (row.store, row.incarnation)) != seen {
                 return Err(CatalogError::Overtaken(format!("another start of {node} registered meanwhile")));
@@ -45,6 +48,14 @@ impl Catalog {
             }
             Ok(meta.cluster)
         })
+    }
+
+    /// Whether neither the store nor what had the number before was given up.
+    ///
+    /// # Errors
+    /// As [`register_node`](Self::register_node).
+    pub fn may_register(&self, node: NodeId, store: StoreId) -> Result<()> {
+        self.view(|txn| may_register(txn, node, store))
     }
 
     /// What the operator knows of the links; empty if nobody said anything.
@@ -73,8 +84,14 @@ impl Catalog {
     }
 
     /// Notes that a node is to hold nothing, or that it may hold blocks again.
+    ///
+    /// # Errors
+    /// [`CatalogError::BeingForgotten`] if it may again, and its store was given up.
     pub fn set_leaving(&self, node: NodeId, leaves: bool, now_ms: u64) -> Result<()> {
         self.change(|txn| {
+            if !leaves && is_being_forgotten(txn, node)? {
+                return Err(CatalogError::BeingForgotten(node));
+            }
             if !leaves {
                 return txn.remove::<LeavingRow>(&node).map(|_| ());
             }
@@ -84,4 +101,11 @@ impl Catalog {
             Ok(())
         })
     }
+}
+
+fn may_register(txn: &impl Read, node: NodeId, store: StoreId) -> Result<()> {
+    if txn.get::<ForgottenRow>(&store)?.is_some() {
+        return Err(CatalogError::Forgotten(node));
+    }
+    if is_being_forgotten(txn, node)? { Err(CatalogError::BeingForgotten(node)) } else { Ok(()) }
 }

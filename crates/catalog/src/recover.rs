@@ -4,8 +4,11 @@
 //! has it, or if the parities' sidecars say that it belongs to a stripe from which it can be decoded. Of a catalog that is
 //! lost with all its records, what was deleted, but not yet removed by the nodes, comes back too: nothing on the nodes says
 //! that it was deleted.
+//!
+//! What is left out is listed, and an operator settles it version by version: takes one in place of the version that its name
+//! has, or drops one. What is dropped, or replaced, becomes candidates, and goes by the rules of `letting_go.rs`.
 
-use crate::error::Result;
+use crate::error::{CatalogError, Result};
 use crate::history::remembers;
 use crate::put::{FIRST_GENERATION, end_put};
 use crate::rows::{CandidateRow, MetaKey, ObjectRow, PlannedRow, PutBlockRow, StripeRow};
@@ -14,8 +17,8 @@ use crate::table::{Change, Key, Read};
 use crate::{Catalog, meta};
 use model::note::{NotedMember, StripeNote};
 use model::{
-    BlockCopy, BlockFacts, BlockId, Contents, Location, MemberState, NodeId, Part, PutId, Stamp, StripeId,
-    StripePlace,
+    BlockCopy, BlockFacts, BlockId, Contents, Location, MemberState, NodeId, Part, PutId, Reason, Stamp,
+    StripeId, StripePlace,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,18 +50,45 @@ pub struct Recovered {
     pub incomplete: Vec<(String, u64)>,
     /// Versions that are whole, and newer than the one that their name has.
     pub newer: Vec<(String, u64)>,
+    /// Versions that are not newer than the one that their name has: they hold nothing up, and stay until an operator drops them.
+    pub older: Vec<(String, u64)>,
+    /// Copies of the versions that an operator dropped.
+    pub dropped_copies: u64,
+}
+
+/// When it is, in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecoveredAt {
+    /// By the cluster's clock.
+    pub now_ms: u64,
+    /// By the wall's, since 1970: when objects were made.
+    pub created_ms: u64,
+}
+
+/// What an operator says of versions that are left out: names and versions.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Choices {
+    /// These take the place of the versions that their names have.
+    pub take: BTreeSet<(String, u64)>,
+    /// Nobody wants these any more.
+    pub drop: BTreeSet<(String, u64)>,
 }
 
 impl Catalog {
     /// Takes from what nodes have the whole versions of which this history knows nothing, for names that have no other; says
-    /// which it leaves out. What was born in this history is known, or was let go. `recoverable` as for
-    /// [`Catalog::counts`]; it returns an empty list for a code that it does not know.
+    /// which it leaves out. What was born in this history is known, or was let go. `choices` are an operator's word on versions
+    /// that were left out before. `recoverable` as for [`Catalog::counts`]; it returns an empty list for a code that it does not
+    /// know.
+    ///
+    /// # Errors
+    /// [`CatalogError::NoSuchVersion`] and [`CatalogError::Invalid`] for a choice that cannot be made; then nothing is changed.
     pub fn recover(
         &self,
         found: &[FoundBlock],
+        choices: &Choices,
         replicas: u32,
         recoverable: impl Fn(&str, &[bool]) -> Vec<bool>,
-        now_ms: u64,
+        when: RecoveredAt,
     ) -> Result<Recovered> {
         self.change(|txn| {
             let pending = Pending::of(txn)?;
@@ -72,14 +102,88 @@ impl Catalog {
                     unknown.push(block.clone());
                 }
             }
+            let highest = highest_version(&unknown);
+            let dropped_copies = drop_versions(txn, &mut unknown, choices, &pending, when.now_ms)?;
             let sight = Sight::new(unknown, &recoverable);
-            let recovered = sight.write(txn, replicas, now_ms, &pending)?;
-            let mut row = meta(txn)?;
-            row.next_version = row.next_version.max(sight.highest_version() + 1);
-            txn.put(&MetaKey, &row)?;
-            Ok(recovered)
+            check(txn, &sight, choices)?;
+            let recovered = sight.write(txn, choices, replicas, when, &pending)?;
+            let before = meta(txn)?;
+            let mut row = before.clone();
+            row.next_version = row.next_version.max(highest + 1);
+            if row != before {
+                txn.put(&MetaKey, &row)?;
+            }
+            Ok(Recovered { dropped_copies, ..recovered })
         })
     }
+}
+
+/// The highest version of which anything was found.
+fn highest_version(found: &[FoundBlock]) -> u64 {
+    let noted = found.iter().flat_map(|block| block.noted_parts());
+    let own = found.iter().filter_map(|block| block.facts.part.as_ref());
+    own.chain(noted).map(|part| part.version).max().unwrap_or(0)
+}
+
+/// Makes candidates of what was found of the versions to be dropped, and takes it out of `found`. Parities go with the last
+/// version that their stripe has. How many copies these are.
+fn drop_versions(
+    txn: &Change,
+    found: &mut Vec<FoundBlock>,
+    choices: &Choices,
+    pending: &Pending,
+    now_ms: u64,
+) -> Result<u64> {
+    let goes = |part: &Part| choices.drop.contains(&(part.name.clone(), part.version));
+    let mut gone = BTreeSet::new();
+    let (dropped, kept): (Vec<_>, Vec<_>) = std::mem::take(found).into_iter().partition(|block| {
+        let parts: Vec<&Part> = block.facts.part.iter().chain(block.noted_parts()).collect();
+        let is_dropped = match &block.facts.part {
+            Some(part) => goes(part),
+            None => !parts.is_empty() && parts.iter().all(|part| goes(part)),
+        };
+        if is_dropped {
+            gone.extend(parts.into_iter().filter(|part| goes(part)).map(|p| (p.name.clone(), p.version)));
+        }
+        is_dropped
+    });
+    *found = kept;
+    for (name, version) in &choices.drop {
+        if !gone.contains(&(name.clone(), *version)) {
+            return Err(CatalogError::NoSuchVersion { name: name.clone(), version: *version });
+        }
+        if let Some(&put) = pending.puts.get(&(name.clone(), *version)) {
+            let planned = txn.all::<PutBlockRow>(&Key::to_bytes(&put))?;
+            end_put(txn, put, &planned, now_ms)?;
+        }
+    }
+    for block in &dropped {
+        txn.to_candidate(block.copy(), Reason::Deleted, block.facts.stored_bytes, now_ms)?;
+    }
+    Ok(dropped.len() as u64)
+}
+
+/// An error for a version to be taken that cannot be: nothing was found of it, it is older than what stands, or lacks blocks.
+fn check(txn: &impl Read, sight: &Sight, choices: &Choices) -> Result<()> {
+    let versions = sight.versions();
+    for (name, version) in &choices.take {
+        let Some(blocks) = versions.get(&(name.as_str(), *version)) else {
+            return Err(CatalogError::NoSuchVersion { name: name.clone(), version: *version });
+        };
+        let present = txn.get::<ObjectRow>(name)?.map_or(0, |row| row.version);
+        if present > *version {
+            return Err(CatalogError::Invalid(format!(
+                "{name:?} has version {present}, which is newer than {version}: remove it first ('stripeline rm'), if the older \
+                 one is wanted"
+            )));
+        }
+        if sight.whole(blocks).is_none() {
+            return Err(CatalogError::Invalid(format!(
+                "version {version} of {name:?} lacks blocks on the nodes that live: start those that are away, or drop it"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Puts that may have been committed by a change that is lost.
@@ -117,6 +221,12 @@ impl Pending {
 impl FoundBlock {
     fn copy(&self) -> BlockCopy {
         self.location.copy_of(self.block)
+    }
+
+    /// What its sidecar says of the data of its stripe.
+    fn noted_parts(&self) -> impl Iterator<Item = &Part> {
+        let members = self.stripe.iter().flat_map(StripeNote::stored);
+        members.filter_map(|member| member.contents.part.as_ref())
     }
 }
 
@@ -194,10 +304,6 @@ impl Sight {
         self.stripes.insert(id, stripe);
     }
 
-    fn highest_version(&self) -> u64 {
-        self.facts.values().filter_map(|f| f.part.as_ref()).map(|part| part.version).max().unwrap_or(0)
-    }
-
     /// Blocks of each version of each object.
     fn versions(&self) -> BTreeMap<(&str, u64), Vec<BlockId>> {
         let mut versions: BTreeMap<(&str, u64), Vec<BlockId>> = BTreeMap::new();
@@ -241,41 +347,55 @@ impl Sight {
         self.facts.get(block)?.part.as_ref()
     }
 
-    fn write(&self, txn: &Change, replicas: u32, now_ms: u64, pending: &Pending) -> Result<Recovered> {
+    fn write(
+        &self,
+        txn: &Change,
+        choices: &Choices,
+        replicas: u32,
+        when: RecoveredAt,
+        pending: &Pending,
+    ) -> Result<Recovered> {
         let mut recovered = Recovered::default();
         let mut live: BTreeSet<BlockId> = BTreeSet::new();
-        let mut done: BTreeSet<&str> = BTreeSet::new();
         for ((name, version), blocks) in self.versions().into_iter().rev() {
-            let present = txn.get::<ObjectRow>(&name.to_owned())?.map_or(0, |row| row.version);
-            if done.contains(name) || version < present {
+            let key = (name.to_owned(), version);
+            let present = txn.get::<ObjectRow>(&key.0)?;
+            let standing = present.as_ref().map_or(0, |row| row.version);
+            if version <= standing {
+                recovered.older.push(key);
                 continue;
             }
             let Some(blocks) = self.whole(&blocks) else {
-                recovered.incomplete.push((name.to_owned(), version));
+                recovered.incomplete.push(key);
                 continue;
             };
-            if present > 0 {
-                recovered.newer.push((name.to_owned(), version));
+            if standing > 0 && !choices.take.contains(&key) {
+                recovered.newer.push(key);
                 continue;
             }
-            let stored = |block: &BlockId| self.facts.get(block).map_or(0, |f| f.stored_bytes);
-            let object = ObjectRow {
-                version,
-                object_bytes: blocks.iter().map(stored).sum(),
-                digest: None,
-                block_bytes: blocks.first().map_or(1, stored).max(1),
-                blocks: blocks.clone(),
-                created_ms: now_ms,
-            };
-            txn.put(&name.to_owned(), &object)?;
-            done.insert(name);
-            pending.end(txn, (name, version), self, now_ms)?;
+            for block in present.iter().flat_map(|row| &row.blocks) {
+                txn.retire_block(*block, when.now_ms)?;
+            }
+            txn.put(&key.0, &self.object(version, &blocks, when.created_ms))?;
+            pending.end(txn, (name, version), self, when.now_ms)?;
             live.extend(blocks);
             recovered.objects += 1;
         }
         recovered.stripes = self.write_stripes(txn, &live)?;
         recovered.blocks = self.write_blocks(txn, &live, replicas)?;
         Ok(recovered)
+    }
+
+    fn object(&self, version: u64, blocks: &[BlockId], created_ms: u64) -> ObjectRow {
+        let stored = |block: &BlockId| self.facts.get(block).map_or(0, |f| f.stored_bytes);
+        ObjectRow {
+            version,
+            object_bytes: blocks.iter().map(stored).sum(),
+            digest: None,
+            block_bytes: blocks.first().map_or(1, stored).max(1),
+            blocks: blocks.to_vec(),
+            created_ms,
+        }
     }
 
     /// Stripes of which some data block is live.

@@ -1,12 +1,14 @@
 //! The rows of the catalog.
 
 mod audit;
+mod forgotten;
 mod intent;
 mod job;
 mod settings;
 mod time;
 
 pub use audit::{AuditRow, Difference};
+pub use forgotten::ForgottenRow;
 pub(crate) use intent::IntentRow;
 pub use intent::{NewStripe, Purpose};
 pub(crate) use job::TaskRow;
@@ -34,7 +36,7 @@ pub(crate) const FORMAT_WITHOUT_HOSTS: u32 = 4;
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 26] = [
+pub(crate) const TABLES: [&str; 27] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -61,6 +63,7 @@ pub(crate) const TABLES: [&str; 26] = [
     PositionRow::TABLE,
     HoldersRow::TABLE,
     DoubtRow::TABLE,
+    ForgottenRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -353,12 +356,13 @@ tables! {
     PositionRow, "position", MetaKey;
     HoldersRow, "holders", MetaKey;
     DoubtRow, "doubt", MetaKey;
+    ForgottenRow, "forgotten", StoreId;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
-    PositionRow HoldersRow DoubtRow
+    PositionRow HoldersRow DoubtRow ForgottenRow
 }
 
 impl Key for MetaKey {
@@ -410,7 +414,7 @@ macro_rules! id_keys {
     };
 }
 
-id_keys! { BlockId StripeId FlowId PutId }
+id_keys! { BlockId StripeId FlowId PutId StoreId }
 
 /// Keys whose parts are written one after another, each of a fixed length.
 macro_rules! joined_keys {

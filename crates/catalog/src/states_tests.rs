@@ -2,17 +2,17 @@
 
 use crate::backend::{Backend, Memory, Redb};
 use crate::error::Result;
-use crate::rows::{CandidateRow, IntentRow, PlannedRow, PutRow, StripeRow};
+use crate::rows::{CandidateRow, IntentRow, NodeRow, PlannedRow, PutRow, StripeRow};
 use crate::table::{Read, Snapshot};
 use crate::{
-    Catalog, CommittedBlock, FIRST_GENERATION, FoundBlock, Intent, NewPut, NewStripe, PlannedBlock, Purpose,
-    PutEnd, Sight, Staged,
+    Catalog, Choices, CommittedBlock, FIRST_GENERATION, FoundBlock, Intent, Loss, NewPut, NewStripe, Pass,
+    PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
 use model::{
-    BlockCopy, BlockFacts, BlockId, ClusterId, Contents, Flaw, FlowId, Location, MemberState, NodeId, Part,
-    PutId, Stamp, StripeId, Sums,
+    BlockCopy, BlockFacts, BlockId, ClusterId, Contents, Flaw, FlowId, Incarnation, Location, MemberState,
+    NodeId, Part, PutId, Stamp, StoreId, StripeId, Sums,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -323,7 +323,63 @@ fn rebuilds(w: &mut Watched) {
         copy(data, facts(Some(part("coded"))), Some(stripe.clone())),
         copy(parity, facts(None), Some(stripe)),
     ];
-    w.act("recover", |c| c.recover(&found, 3, |_, usable| vec![true; usable.len()], NOW)).unwrap();
+    recover(w, &found, &Choices::default());
+}
+
+fn recover(w: &mut Watched, found: &[FoundBlock], choices: &Choices) {
+    let at = RecoveredAt { now_ms: NOW, created_ms: 0 };
+    let all = |_: &str, usable: &[bool]| vec![true; usable.len()];
+    w.act("recover", |c| c.recover(found, choices, 3, all, at)).unwrap();
+}
+
+/// What an operator says of versions that are left out.
+fn choices(w: &mut Watched) {
+    w.catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+    let found = |version: u64, node: u32| FoundBlock {
+        block: BlockId(version.into()),
+        location: Location { node: NodeId(node), generation: FIRST_GENERATION },
+        facts: Contents {
+            stored_bytes: BYTES,
+            sums: Sums::default(),
+            part: Some(Part { name: "i".to_owned(), version, offset: 0, last: true }),
+        },
+        stripe: None,
+        birth: Stamp::default(),
+    };
+    recover(w, &[found(1, 1)], &Choices::default());
+    let [second, third] = [2, 3].map(|version| ("i".to_owned(), version));
+    let choices = Choices { take: [second].into(), drop: [third].into() };
+    recover(w, &[found(2, 2), found(3, 3)], &choices);
+    // A stripe that is no more when its only object is replaced.
+    w.catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+    let data = w.put("i");
+    w.encode(data);
+    let (newer, choice) = (found(1 << 20, 2), ("i".to_owned(), 1 << 20));
+    recover(w, &[newer], &Choices { take: [choice].into(), ..Choices::default() });
+}
+
+/// A store is gone for good that has copies in each state.
+fn forgetting(w: &mut Watched) {
+    w.catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+    let (gone, store, incarnation) = (REPLICAS[1], StoreId(7), Incarnation(8));
+    let (addr, rack) = ("10.0.0.7:7000".to_owned(), "r1".to_owned());
+    let host = String::new();
+    let row = NodeRow { control_addr: addr.clone(), data_addr: addr, rack, store, incarnation, host };
+    w.act("register_node", |c| c.register_node(gone, &row, None, None)).unwrap();
+    let blocks = ["j", "k", "l", "m", "n"].map(|name| w.put(name));
+    let copy = |at: usize| BlockCopy { block: blocks[at], node: gone, generation: FIRST_GENERATION };
+    w.act("note_flaws", |c| c.note_flaws(&[copy(1)], Flaw::Missing)).unwrap();
+    w.act("note_flaws", |c| c.note_flaws(&[copy(2)], Flaw::Damaged)).unwrap();
+    w.act("delete", |c| c.delete("m", NOW)).unwrap();
+    w.act("delete", |c| c.delete("n", NOW)).unwrap();
+    let sight = Sight { is_kept: true, compared: [gone].into(), ..Sight::default() };
+    assert_eq!(w.act("order", |c| c.order(&[copy(4)], &sight)).unwrap().go, [copy(4)]);
+    let loss = Loss::default();
+    w.act("begin_forgetting", |c| c.begin_forgetting(gone, (store, incarnation), &loss, NOW)).unwrap();
+    let mut pass = Pass::Waits;
+    while pass != Pass::Over {
+        pass = w.act("forget_some", |c| c.forget_some(store, &pass)).unwrap();
+    }
 }
 
 /// `from --> to : calls` in the diagrams of the page, section by section.
@@ -345,7 +401,7 @@ fn shown() -> BTreeSet<(String, String, String, String)> {
 
 fn all_that_happens(backend: Box<dyn Backend>) -> BTreeSet<(String, String, String, String)> {
     let mut watched = Watched::over(backend);
-    for run in [puts_and_deletes, encodings, deaths, repairs, inventories, rebuilds] {
+    for run in [puts_and_deletes, encodings, deaths, repairs, inventories, rebuilds, choices, forgetting] {
         run(&mut watched);
     }
     let owned = |(kind, from, to, call): &(&str, &str, &str, &str)| {

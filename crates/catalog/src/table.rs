@@ -51,8 +51,8 @@ pub(crate) trait Read {
             if !key.starts_with(prefix) {
                 return Ok(Scan::Stop);
             }
-            let typed = R::Key::from_bytes(key).ok_or_else(|| malformed(R::TABLE, key, "the key is none"))?;
-            visit(typed, decode::<R>(key, value)?)
+            let (key, row) = typed::<R>(key, value)?;
+            visit(key, row)
         })
     }
 
@@ -150,6 +150,12 @@ impl<'a> Change<'a> {
         }
         Ok(was_there)
     }
+}
+
+/// A key and its row, of what is stored.
+pub(crate) fn typed<R: Row>(key: &[u8], value: &[u8]) -> Result<(R::Key, R)> {
+    let typed = R::Key::from_bytes(key).ok_or_else(|| malformed(R::TABLE, key, "the key is none"))?;
+    Ok((typed, decode::<R>(key, value)?))
 }
 
 /// Reads a stored row; every byte of it must be used.

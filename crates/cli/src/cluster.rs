@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use model::ClusterId;
 use serde_json::{Value, json};
-use wire::proto::{BlockRef, ClusterStatus, NodeInfo};
+use wire::proto::{BlockRef, ClusterStatus, ForgetNodeReply, NodeInfo};
 
 /// What to do with the local cluster.
 #[derive(Subcommand, Debug)]
@@ -48,6 +48,15 @@ pub enum NodeCommand {
         #[arg(short, long)]
         verbose: bool,
     },
+    /// Give up a dead node for good, its disk with it: what it had is made again elsewhere as far as it can be, nothing waits for it
+    /// any more, and its store is refused if it returns. Its number may then be given to a node with an empty folder
+    Forget {
+        /// Number of the node
+        id: u32,
+        /// Though blocks cannot be had from the nodes that live: those are lost, unless others that are away return
+        #[arg(long)]
+        accept_loss: bool,
+    },
     /// Let a decommissioned node hold blocks again
     Recommission {
         /// Number of the node
@@ -70,6 +79,7 @@ pub fn run_node_command(context: &Context, command: NodeCommand) -> Result<()> {
         NodeCommand::Decommission { id, spread, verbose } => {
             return repair::decommission(context, id, spread, verbose);
         }
+        NodeCommand::Forget { id, accept_loss } => return forget(context, id, accept_loss),
         NodeCommand::Recommission { id } => {
             context.with_client(async |client| Ok(client.recommission(model::NodeId(id)).await?))?;
             let answer = json!({"node": id, "leaving": false});
@@ -80,6 +90,48 @@ pub fn run_node_command(context: &Context, command: NodeCommand) -> Result<()> {
     context.out.answer(&json!({"node": id, "state": state, "changed": changed}), || {
         format!("node-{id} is{already} {state}")
     })
+}
+
+/// Asks until it is over: what is begun goes on, whoever waits for it.
+fn forget(context: &Context, id: u32, accept_loss: bool) -> Result<()> {
+    let reply = context.with_client(async |client| {
+        loop {
+            let reply = client.forget_node(model::NodeId(id), accept_loss).await?;
+            if reply.over {
+                return Ok(reply);
+            }
+            context.out.event(&forgotten_json(id, &reply))?;
+            context.out.say(format!("{} copies dropped so far; {}", reply.dropped, reply.state))?;
+        }
+    })?;
+    context.out.answer(&forgotten_json(id, &reply), || forgotten_text(id, &reply))
+}
+
+fn forgotten_json(id: u32, reply: &ForgetNodeReply) -> Value {
+    fields!(reply => over dropped candidates short_blocks lost_blocks lost_objects lost_names state; "node": id)
+}
+
+fn forgotten_text(id: u32, reply: &ForgetNodeReply) -> String {
+    let ForgetNodeReply { dropped, candidates, short_blocks, lost_blocks, lost_objects, .. } = reply;
+    let mut lines = vec![format!(
+        "node-{id} is forgotten, and its number is free: {dropped} copies that were left of it are listed no more, {candidates} \
+         deletions are waited for no more"
+    )];
+    if *short_blocks > 0 {
+        lines.push(format!(
+            "{short_blocks} blocks had too few copies then; they are made again where there are nodes for them"
+        ));
+    }
+    if *lost_blocks > 0 {
+        let names = reply.lost_names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let more = if *lost_objects > reply.lost_names.len() as u64 { ", …" } else { "" };
+        lines.push(format!(
+            "{lost_blocks} blocks of {} could not be had without it: {names}{more}; they stay listed, should another node \
+             bring them back",
+            count(*lost_objects, "object")
+        ));
+    }
+    lines.join("\n")
 }
 
 fn stop_node(home: &Home, id: u32, kill: bool) -> Result<bool> {
@@ -133,7 +185,7 @@ fn status_json(status: &ClusterStatus) -> Value {
         let s = n.status.clone().unwrap_or_default();
         let throttle = s.throttle.unwrap_or_default();
         let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(copy_text).collect();
-        fields!(n => node rack host living leaving slow set_back ailment last_seen_ms_ago control_addr data_addr,
+        fields!(n => node rack host living leaving slow set_back forgotten ailment last_seen_ms_ago control_addr data_addr,
             s => blocks stored_bytes free_bytes running_stages half_blocks,
             throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks,
             "wishes": wishes(n))
@@ -190,6 +242,7 @@ fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {
             (true, false, false) => "living".to_owned(),
             (true, false, true) => "living, slow".to_owned(),
             (true, true, _) => "decommissioned".to_owned(),
+            (false, ..) if n.forgotten => "being forgotten".to_owned(),
             (false, ..) if !n.ailment.is_empty() => "its disk fails".to_owned(),
             (false, ..) => format!("dead for {} s", n.last_seen_ms_ago / 1000),
         };
@@ -228,8 +281,8 @@ fn wrong_with_copies(status: &ClusterStatus) -> impl Iterator<Item = String> {
     });
     let broken = (!status.safe_mode.is_empty()).then(|| {
         format!(
-            "nothing is archived or let go, for the catalog's history may be broken: {}; \
-             'stripeline catalog end-safe-mode' takes it as it is",
+            "nothing is archived or let go, for the catalog's history may be broken: {}; 'stripeline catalog recover' lists what \
+             is to be decided, 'stripeline catalog end-safe-mode' takes it as it is",
             status.safe_mode
         )
     });

@@ -5,8 +5,9 @@ use crate::error::{ClientError, Result};
 use model::NodeId;
 use tokio_stream::StreamExt;
 use wire::proto::{
-    AuditRequest, ClusterStatus, Empty, ExplainReply, LinkTable, ListObjectsRequest, LookupRequest,
-    ObjectInfo, RecommissionRequest, RecoverReply, RepairRequest, TaskControl, TaskStatus, Throttle,
+    AuditRequest, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest, LinkTable,
+    ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion, RecommissionRequest, RecoverReply,
+    RecoverRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 impl Client {
@@ -42,6 +43,17 @@ impl Client {
     pub async fn recommission(&self, node: NodeId) -> Result<()> {
         let request = RecommissionRequest { node: node.0 };
         self.call("the recommissioning", self.coordinator.clone().recommission(request)).await.map(|_| ())
+    }
+
+    /// A node's store is gone for good: from now on it is refused, and nothing waits for it. Returns after a few seconds with how far
+    /// that is, the first time after all that it had was looked through; asked again, it says so again.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] while the node lives, or if blocks cannot be had without it and `accept_loss` is not said.
+    pub async fn forget_node(&self, node: NodeId, accept_loss: bool) -> Result<ForgetNodeReply> {
+        let request = ForgetNodeRequest { node: node.0, accept_loss };
+        let reply = self.coordinator.clone().forget_node(request).await;
+        reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
     }
 
     /// The catalog's history is taken as it is: what became superfluous may go again.
@@ -83,9 +95,20 @@ impl Client {
         Ok(self.call("the table of links", self.coordinator.clone().set_links(request)).await?.json)
     }
 
-    /// Fills an empty catalog from what the registered nodes store. Takes as long as reading all their sidecars.
-    pub async fn recover_catalog(&self) -> Result<RecoverReply> {
-        let reply = self.coordinator.clone().recover_catalog(Empty {}).await;
+    /// Takes from what nodes have whatever the catalog's history knows nothing of, for names that have no other version. Of those
+    /// that were left out, each a name and a version, it takes some in place of what their names have, and drops some. Takes as long as reading all the nodes' sidecars.
+    ///
+    /// # Errors
+    /// [`ClientError::NotFound`] for a version of which nothing is found, [`ClientError::Refused`] for one that cannot be taken;
+    /// then nothing is changed.
+    pub async fn recover_catalog(
+        &self,
+        take: &[(String, u64)],
+        drop: &[(String, u64)],
+    ) -> Result<RecoverReply> {
+        let named = |(name, version): &(String, u64)| ObjectVersion { name: name.clone(), version: *version };
+        let [take, drop] = [take, drop].map(|list| list.iter().map(named).collect());
+        let reply = self.coordinator.clone().recover_catalog(RecoverRequest { take, drop }).await;
         reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
     }
 }

@@ -94,10 +94,18 @@ impl PutReaper {
     async fn settle(&self) -> Result<()> {
         let unsettled = self.records.run(|catalog| catalog.unsettled_puts()).await?;
         let view = self.cluster.view();
+        let forgotten = self.records.run(|catalog| catalog.forgotten()).await?;
+        let being: BTreeSet<NodeId> =
+            forgotten.into_iter().filter(|(_, row)| !row.is_over).map(|(_, row)| row.node).collect();
         for (put, copies) in unsettled {
             let (mut seen, mut answered) = (BTreeSet::new(), BTreeSet::new());
             for node in copies.iter().map(|copy| copy.node).collect::<BTreeSet<_>>() {
                 let own: Vec<BlockCopy> = copies.iter().copied().filter(|copy| copy.node == node).collect();
+                // Who is gone for good is not waited for.
+                if being.contains(&node) || view.node(node).is_err() {
+                    answered.insert(node);
+                    continue;
+                }
                 let is_living = view.node(node).is_ok_and(|facts| facts.is_living);
                 if !is_living {
                     continue;

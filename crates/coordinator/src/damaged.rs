@@ -6,7 +6,7 @@ use model::{BlockCopy, BlockId, Flaw};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Damaged blocks that wait for their repair; what does not fit is found again by the next scrub.
+/// Damaged blocks that wait for their repair; what does not fit is found again by the next walk (`lacks.rs`).
 const MAX_DAMAGED: usize = 1024;
 
 /// What is done about damaged copies.
@@ -52,10 +52,15 @@ impl Damaged {
         }
     }
 
+    /// The block lacks a copy. Whether there was room to remember that.
+    pub fn offer(&self, block: BlockId) -> bool {
+        self.add(block)
+    }
+
     /// The block lacks a copy.
     pub fn repair(&self, block: BlockId) {
         if !self.add(block) {
-            tracing::warn!(%block, "too many damaged blocks wait for repair; repair this one by hand");
+            tracing::warn!(%block, "too many damaged blocks wait for repair; this one is found again");
         }
     }
 }

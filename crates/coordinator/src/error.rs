@@ -86,6 +86,29 @@ pub enum CoordinatorError {
         "the change is made, but not yet kept by two nodes; it stands unless the coordinator's disk is lost now: ask again"
     )]
     NotKept,
+    /// A node that is to be forgotten lives.
+    #[error(
+        "{0} is alive: end it first ('stripeline node stop {n}'), if it is gone for good; 'stripeline node decommission {n}' moves \
+         its blocks away before",
+        n = .0.0
+    )]
+    StillLives(NodeId),
+    /// A node that is to be forgotten may be the only one that has something.
+    #[error(
+        "{blocks} blocks{of} cannot be had from the nodes that live: {node} has what is missing of them, as far as is known; start it, or \
+         others that are away, or give it up all the same ('stripeline node forget {n} --accept-loss')",
+        of = of_objects(*objects, names), n = node.0
+    )]
+    StillNeeded {
+        /// The node.
+        node: NodeId,
+        /// Blocks that cannot be had.
+        blocks: u64,
+        /// Objects that cannot be read for it.
+        objects: u64,
+        /// The first of their names.
+        names: Vec<String>,
+    },
     /// Another life of the coordinator leads the nodes.
     #[error(
         "another coordinator took over: {node} obeys its term {term}, at {leader}; this one ends, and its folder is of no use any more"
@@ -158,7 +181,9 @@ impl From<CoordinatorError> for tonic::Status {
         match error {
             Invalid(_) => tonic::Status::invalid_argument(text),
             NoSuchTask(_) => tonic::Status::not_found(text),
-            CodeTooWide { .. } | Conflict(_) => tonic::Status::failed_precondition(text),
+            CodeTooWide { .. } | Conflict(_) | StillLives(_) | StillNeeded { .. } => {
+                tonic::Status::failed_precondition(text)
+            }
             Decide(error) => tonic::Status::new(code_of_decision(&error), text),
             Paused => tonic::Status::cancelled(text),
             ShuttingDown | Node { .. } | NotKept | Comparing(_) => tonic::Status::unavailable(text),
@@ -170,6 +195,17 @@ impl From<CoordinatorError> for tonic::Status {
             Listen { .. } | Disk(_) | Bug(_) => tonic::Status::internal(text),
         }
     }
+}
+
+/// For people: " of 7 objects ('a', 'b', …)".
+fn of_objects(objects: u64, names: &[String]) -> String {
+    if objects == 0 {
+        return String::new();
+    }
+    let more = if objects > names.len() as u64 { ", …" } else { "" };
+    let names = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let noun = if objects == 1 { "object" } else { "objects" };
+    format!(" of {objects} {noun} ({names}{more})")
 }
 
 fn code_of_decision(error: &DecideError) -> tonic::Code {
@@ -191,10 +227,15 @@ fn code_of(error: &CatalogError) -> tonic::Code {
     use CatalogError::*;
     match error {
         Invalid(_) => tonic::Code::InvalidArgument,
-        NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut => tonic::Code::NotFound,
-        InUse | Format { .. } | Exists | OtherCluster { .. } | SafeMode | BeingRepaired(_) => {
-            tonic::Code::FailedPrecondition
-        }
+        NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut | NoSuchVersion { .. } => tonic::Code::NotFound,
+        InUse
+        | Format { .. }
+        | Exists
+        | OtherCluster { .. }
+        | SafeMode
+        | BeingRepaired(_)
+        | Forgotten(_)
+        | BeingForgotten(_) => tonic::Code::FailedPrecondition,
         Overtaken(_) => tonic::Code::Aborted,
         Malformed { .. } => tonic::Code::DataLoss,
         Closed => tonic::Code::Unavailable,

@@ -26,9 +26,11 @@ pub mod config;
 mod damaged;
 mod error;
 mod explain;
+mod forgetting;
 mod holders;
 mod job;
 mod jobs;
+mod lacks;
 mod looks;
 mod membership;
 mod objects;
@@ -52,8 +54,10 @@ use cluster::Cluster;
 use collector::{Collector, Garbage};
 use comparison::{Comparer, Comparison};
 use damaged::Damaged;
+use forgetting::{Forgetter, Forgetting};
 use holders::{Holders, Keeper};
 use jobs::{DamagedRepairs, Jobs, Recoverer};
+use lacks::Lacks;
 use looks::{Looker, Looks};
 use membership::Membership;
 use objects::Objects;
@@ -259,6 +263,7 @@ async fn build(
     let jobs =
         Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&holders), Arc::clone(&tasks), Arc::clone(&group));
     let jobs = Arc::new(jobs);
+    let forgetting = Arc::new(Forgetting::new(Arc::clone(&jobs), Arc::clone(&settings), config.parallel));
 
     let work = Work {
         holders: Arc::clone(&holders),
@@ -266,6 +271,7 @@ async fn build(
         looks,
         comparison: Arc::clone(&comparison),
         jobs: Arc::clone(&jobs),
+        forgetting: Arc::clone(&forgetting),
     };
     work.begin(&config, &group, &tasks, records, &cluster);
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.clone()));
@@ -283,8 +289,17 @@ async fn build(
     let (parallel, records) = (config.parallel, records.clone());
     let objects = Arc::new(Objects { records, cluster: Arc::clone(&cluster), planner, reads, config });
     let calls = Arc::clone(&group);
-    let service =
-        Service { objects, holders, membership, comparison, operator, jobs, group: calls, parallel };
+    let service = Service {
+        objects,
+        holders,
+        membership,
+        comparison,
+        operator,
+        forgetting,
+        jobs,
+        group: calls,
+        parallel,
+    };
     Ok((service, cluster, group))
 }
 
@@ -311,11 +326,12 @@ struct Work {
     looks: Arc<Looks>,
     comparison: Arc<Comparison>,
     jobs: Arc<Jobs>,
+    forgetting: Arc<Forgetting>,
 }
 
 impl Work {
     fn begin(self, config: &Config, group: &Group, tasks: &Tasks, records: &Records, cluster: &Arc<Cluster>) {
-        let Work { holders, garbage, looks, comparison, jobs } = self;
+        let Work { holders, garbage, looks, comparison, jobs, forgetting } = self;
         begin(group, tasks, Keeper::new(holders));
         begin(group, tasks, Collector::new(garbage));
         let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
@@ -325,6 +341,8 @@ impl Work {
         begin(group, tasks, Comparer::new(comparison));
         begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));
         begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
+        begin(group, tasks, Forgetter::new(Arc::clone(&forgetting)));
+        begin(group, tasks, Lacks::new(Arc::clone(&jobs.attempts), forgetting, config.compare_every_ms));
         group.spawn(jobs.resume());
         group.spawn(background::notice_own_pauses(Arc::clone(cluster)));
         group.spawn(background::keep_time(records.clone(), Arc::clone(cluster), config.clock_note_ms));

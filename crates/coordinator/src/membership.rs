@@ -61,6 +61,9 @@ impl Membership {
         // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
         let placed = self.records.run(move |catalog| catalog.held_by(node)).await?;
         let Inventory { held, unjudged, strange } = inventory(&mut messages, node).await?;
+        // An operator may have given it up while it listed what it has.
+        let store = row.store;
+        self.records.run(move |catalog| catalog.may_register(node, store)).await?;
         self.cluster.health.registered(node, row, admitted.is_set_back);
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
         self.comparison.registered(node, Listed { whole: held, halves: unjudged }, &placed).await?;
@@ -144,14 +147,16 @@ impl Membership {
         let known = match &before {
             None => None,
             Some(known) => {
-                let answers = !start.is_the_accepted_one(known) && self.answers(node, known).await;
+                let answers = !start.is_the_accepted_one(known) && self.cluster.answers(node, known).await;
                 Some(Known { store: known.store, word: known.incarnation, copies, answers })
             }
         };
         let seen = before.as_ref().map(|known| (known.store, known.incarnation));
         let at = before.map_or_else(String::new, |known| known.control_addr);
         let here = &row.control_addr;
-        match judge(known.as_ref(), &start, false) {
+        let store = start.store;
+        let is_forgotten = self.records.run(move |catalog| catalog.is_forgotten(store)).await?;
+        match judge(known.as_ref(), &start, is_forgotten) {
             Verdict::Welcome => Ok(Admitted { seen, is_set_back: false }),
             Verdict::SetBack => {
                 tracing::warn!(%node, store = %start.store, "its folder was set back or swapped: it does not know its last start");
@@ -161,21 +166,20 @@ impl Membership {
                 "{node} lives at {at}, and another process at {here} says that it is {node} too: its folder is a clone, or \
                  two nodes were given one number; end one of them, or give this one a folder and a number of its own"
             ))),
-            Verdict::OtherStore => Err(CoordinatorError::Conflict(format!(
-                "{node} has {copies} copies here, and this folder is another store than theirs: start it with the node's own \
-                 folder; if that is lost, run `stripeline repair node {node}` first; if it is another node, give it another number"
-            ))),
-            Verdict::Forgotten => Err(CoordinatorError::Conflict(format!(
-                "the store of {node} was given up for good; start it with an empty folder"
-            ))),
+            Verdict::OtherStore => Err(self.other_store(node, store, copies).await),
+            Verdict::Forgotten => Err(CatalogError::Forgotten(node).into()),
         }
     }
 
-    /// Whether the process that was accepted last still answers where it was.
-    async fn answers(&self, node: NodeId, known: &NodeRow) -> bool {
-        let status = self.cluster.fleet.who_answers(node, &known.control_addr).await;
-        status.is_some_and(|status| {
-            status.store == known.store.to_bytes() && status.incarnation == known.incarnation.0
+    /// Why a store is refused that has the number of another one's copies: they may be going just now.
+    async fn other_store(&self, node: NodeId, store: StoreId, copies: u64) -> CoordinatorError {
+        let may = self.records.run(move |catalog| catalog.may_register(node, store)).await;
+        may.err().unwrap_or_else(|| {
+            CoordinatorError::Conflict(format!(
+                "{node} has {copies} copies here, and this folder is another store than theirs: start it with the node's own \
+                 folder; if that is lost, run `stripeline node forget {}` first; if it is another node, give it another number",
+                node.0
+            ))
         })
     }
 

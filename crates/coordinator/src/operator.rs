@@ -6,8 +6,8 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::records::Records;
 use crate::settings::Settings;
-use catalog::rows::{Doubt, SafeModeRow, ThrottleRow};
-use catalog::{FoundBlock, Recovered, SafeMode};
+use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
+use catalog::{Catalog, Choices, FoundBlock, Recovered, RecoveredAt, SafeMode};
 use model::{BlockId, Contents, Location, NodeId, Stamp, Switch, note};
 use plan::decide::{DecideError, NodeFacts, Planner, World};
 use std::collections::BTreeSet;
@@ -71,11 +71,12 @@ impl Operator {
         let view = self.cluster.view();
         let living = view.living();
         let planner = Arc::clone(&self.planner);
-        let (meta, counts, broken) = self
+        let (meta, counts, broken, forgotten) = self
             .records
             .run(move |catalog| {
                 let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
-                Ok((catalog.meta()?, catalog.counts(&living, recoverable)?, catalog.safe_mode()?))
+                let counts = catalog.counts(&living, recoverable)?;
+                Ok((catalog.meta()?, counts, catalog.safe_mode()?, being_forgotten(catalog)?))
             })
             .await?;
         let mut reports = self.cluster.health.reports();
@@ -101,6 +102,7 @@ impl Operator {
                 set_back: is_set_back,
                 host,
                 ailment,
+                forgotten: forgotten.contains(&id),
             })
         };
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
@@ -234,16 +236,20 @@ impl Operator {
         receiver
     }
 
-    /// Takes from the sidecars of all living nodes what the catalog's history knows nothing of. If every node was asked and
-    /// nothing is left to decide, the history is whole again.
-    pub async fn recover(&self) -> Result<proto::RecoverReply> {
+    /// Takes from the sidecars of all living nodes what the catalog's history knows nothing of, and does with versions that were
+    /// left out what is asked for. If every node was asked and nothing is left to decide, the history is whole again.
+    pub async fn recover(&self, request: proto::RecoverRequest) -> Result<proto::RecoverReply> {
+        let named = |list: Vec<proto::ObjectVersion>| list.into_iter().map(|v| (v.name, v.version)).collect();
+        let choices = Choices { take: named(request.take), drop: named(request.drop) };
         let view = self.cluster.view();
         let living = view.living();
         if living.is_empty() {
             return Err(DecideError::NotEnoughNodes { alive: 0, needed: 1 }.into());
         }
+        let gone = self.records.run(being_forgotten).await?;
+        let is_away = |node: &NodeId| !(living.contains(node) || gone.contains(node));
         let away: Vec<u32> =
-            view.nodes.iter().filter(|(node, _)| !living.contains(node)).map(|(node, _)| node.0).collect();
+            view.nodes.iter().map(|(node, _)| node).filter(is_away).map(|node| node.0).collect();
         let mut found = Vec::new();
         for node in living {
             let listed = self.cluster.fleet.list(&view, node, true).await?;
@@ -251,16 +257,24 @@ impl Operator {
             found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
             tracing::info!(%node, blocks = total, "sidecars read");
         }
-        let (planner, replicas, made_ms) = (Arc::clone(&self.planner), self.replicas, (self.wall_ms)());
+        let (planner, replicas) = (Arc::clone(&self.planner), self.replicas);
+        let at = RecoveredAt { now_ms: self.cluster.clock.now_ms(), created_ms: (self.wall_ms)() };
         let recovered = self
             .records
             .run(move |catalog| {
                 let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
-                catalog.recover(&found, replicas, recoverable, made_ms)
+                catalog.recover(&found, &choices, replicas, recoverable, at)
             })
             .await?;
-        let Recovered { objects, blocks, stripes, incomplete, newer } = recovered;
-        tracing::info!(objects, stripes, incomplete = incomplete.len(), newer = newer.len(), "recovered");
+        let Recovered { objects, blocks, stripes, incomplete, newer, older, dropped_copies } = recovered;
+        tracing::info!(
+            objects,
+            stripes,
+            incomplete = incomplete.len(),
+            newer = newer.len(),
+            dropped_copies,
+            "recovered"
+        );
         // A catalog that was made anew knows of no nodes but those that came: only people know whether these are all.
         let knows_all = self.records.run(|catalog| catalog.knows_its_nodes()).await?;
         let is_settled = away.is_empty() && incomplete.is_empty() && newer.is_empty();
@@ -275,6 +289,8 @@ impl Operator {
             stripes,
             incomplete: incomplete.into_iter().map(version).collect(),
             newer: newer.into_iter().map(version).collect(),
+            older: older.into_iter().map(version).collect(),
+            dropped_copies,
             away,
             safe_mode: broken.map_or(String::new(), |why| why_broken(&why)),
         })
@@ -303,6 +319,22 @@ impl Operator {
         self.records.run(move |catalog| catalog.set_leaving(node, leaves, now_ms)).await?;
         self.cluster.health.set_leaving(node, leaves);
         Ok(())
+    }
+
+    /// How far forgetting a store is, for whoever asked for it.
+    pub fn forgotten(&self, row: ForgottenRow) -> proto::ForgetNodeReply {
+        let task = self.tasks.statuses().into_iter().find(|task| task.name == "forget");
+        let state = task.map_or_else(String::new, |task| task.detail);
+        proto::ForgetNodeReply {
+            over: row.is_over,
+            dropped: row.dropped,
+            candidates: row.candidates,
+            short_blocks: row.short,
+            lost_blocks: row.lost,
+            lost_objects: row.lost_objects,
+            lost_names: row.lost_names,
+            state,
+        }
     }
 
     /// Replaces the table of links; it holds from the next plan on, and after a restart.
@@ -354,6 +386,12 @@ fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
         stripe,
         birth: stored.birth.map(Stamp::from).unwrap_or_default(),
     })
+}
+
+/// Nodes whose stores were given up, and that something still names.
+fn being_forgotten(catalog: &Catalog) -> catalog::Result<BTreeSet<NodeId>> {
+    let rows = catalog.forgotten()?.into_iter().filter(|(_, row)| !row.is_over);
+    Ok(rows.map(|(_, row)| row.node).collect())
 }
 
 /// For people: why nothing is let go.

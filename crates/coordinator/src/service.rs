@@ -5,6 +5,7 @@ use crate::cluster::{Word, reference};
 use crate::comparison::Comparison;
 use crate::error::{CoordinatorError, Result};
 use crate::explain;
+use crate::forgetting::Forgetting;
 use crate::holders::Holders;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
@@ -39,6 +40,7 @@ pub(crate) struct Service {
     pub membership: Arc<Membership>,
     pub comparison: Arc<Comparison>,
     pub operator: Operator,
+    pub forgetting: Arc<Forgetting>,
     pub jobs: Arc<Jobs>,
     pub group: Arc<Group>,
     /// Stripes that a recovery repairs at once if it names no number.
@@ -171,6 +173,16 @@ impl Coordinator for Service {
         answer(Ok(proto::Empty {}))
     }
 
+    async fn forget_node(
+        &self,
+        request: Request<proto::ForgetNodeRequest>,
+    ) -> Answer<proto::ForgetNodeReply> {
+        let proto::ForgetNodeRequest { node, accept_loss } = request.into_inner();
+        let row = self.forgetting.forget(NodeId(node), accept_loss).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(self.operator.forgotten(row)))
+    }
+
     async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::ClusterStatus> {
         answer(self.operator.status().await)
     }
@@ -212,8 +224,8 @@ impl Coordinator for Service {
         answer(Ok(proto::Empty {}))
     }
 
-    async fn recover_catalog(&self, _: Request<proto::Empty>) -> Answer<proto::RecoverReply> {
-        let recovered = self.operator.recover().await?;
+    async fn recover_catalog(&self, request: Request<proto::RecoverRequest>) -> Answer<proto::RecoverReply> {
+        let recovered = self.operator.recover(request.into_inner()).await?;
         self.holders.acknowledge().await?;
         answer(Ok(recovered))
     }
@@ -445,6 +457,7 @@ away! {
     repair(proto::RepairRequest) -> Self::RepairStream;
     explain(proto::RepairRequest) -> proto::ExplainReply;
     recommission(proto::RecommissionRequest) -> proto::Empty;
+    forget_node(proto::ForgetNodeRequest) -> proto::ForgetNodeReply;
     get_status(proto::Empty) -> proto::ClusterStatus;
     control_task(proto::TaskControl) -> proto::TaskStatus;
     compare_node(proto::CompareNodeRequest) -> proto::CompareNodeReply;
@@ -454,5 +467,5 @@ away! {
     set_links(proto::LinkTable) -> proto::LinkTable;
     backup_catalog(proto::Empty) -> Self::BackupCatalogStream;
     end_safe_mode(proto::Empty) -> proto::Empty;
-    recover_catalog(proto::Empty) -> proto::RecoverReply;
+    recover_catalog(proto::RecoverRequest) -> proto::RecoverReply;
 }

@@ -79,6 +79,11 @@ impl Settings {
         }))
     }
 
+    /// Nothing is wanted of that node any more: the catalog knows it no longer.
+    pub fn forget(&self, node: NodeId) {
+        self.change(|wanted| wanted.tasks.retain(|(of, _), _| *of != node));
+    }
+
     fn change(&self, change: impl FnOnce(&mut NodeSettings)) -> u64 {
         let mut now = self.now();
         change(&mut now.wanted);

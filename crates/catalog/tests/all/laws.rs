@@ -223,7 +223,8 @@ fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     ];
     let catalog = catalog();
     let all = |_: &str, usable: &[bool]| vec![true; usable.len()];
-    catalog.recover(&blocks, 3, all, 0).unwrap();
+    let at = catalog::RecoveredAt { now_ms: 0, created_ms: 0 };
+    catalog.recover(&blocks, &catalog::Choices::default(), 3, all, at).unwrap();
     let counts = catalog.counts(&REPLICAS.into(), all).unwrap();
     assert_eq!((counts.objects, counts.stripes), (1, 1));
     assert_eq!(catalog.placement(data).unwrap().stripe.unwrap().id, StripeId(5));

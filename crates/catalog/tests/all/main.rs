@@ -2,5 +2,6 @@
 
 #![allow(missing_docs)]
 
+mod forgetting;
 mod laws;
 mod other_back_end;

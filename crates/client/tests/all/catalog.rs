@@ -63,12 +63,12 @@ async fn a_catalog_that_nobody_keeps_is_recovered_from_what_nodes_have() {
     let empty = CrashDisk::new(&rig.power);
     rig.start_coordinator(empty).await;
     assert!(matches!(rig.get("one").await, Err(ClientError::NotFound(_))));
-    let found = rig.client.recover_catalog().await.unwrap();
+    let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
     assert_eq!((found.objects, found.stripes, found.incomplete.len()), (5, 3, 0), "{found:?}");
     // Nobody told it of the two that are lost.
     assert!(found.away.is_empty() && !found.safe_mode.is_empty(), "{found:?}");
     same(&rig, &objects).await;
-    let again = rig.client.recover_catalog().await.unwrap();
+    let again = rig.client.recover_catalog(&[], &[]).await.unwrap();
     assert_eq!((again.objects, again.newer.len()), (0, 0), "{again:?}");
 
     // What is missing can be made again, parities whose digest nobody knows any more included.

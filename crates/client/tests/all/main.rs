@@ -6,10 +6,12 @@
 mod another_pair;
 mod archive;
 mod catalog;
+mod choices;
 mod comparison;
 mod daemon;
 mod endings;
 mod faults;
+mod forgetting;
 mod heard;
 mod leases;
 mod letting_go;

@@ -25,7 +25,7 @@ async fn kept(rig: &Rig) {
 }
 
 /// A copy of the coordinator's folder, as a snapshot of its disk has it.
-fn snapshot(rig: &Rig) -> CrashDisk {
+pub fn snapshot(rig: &Rig) -> CrashDisk {
     let name = Path::new("catalog.redb");
     let file = rig.disk.open(name).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];

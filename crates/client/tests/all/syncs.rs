@@ -101,5 +101,5 @@ async fn objects_after_a_rebuild(configure: impl Fn(&PowerSwitch)) -> u64 {
     rig.power.cut();
     rig.disk = CrashDisk::new(&rig.power);
     rig.power_cycle(&BTreeSet::new(), None).await.unwrap();
-    rig.client.recover_catalog().await.unwrap().objects
+    rig.client.recover_catalog(&[], &[]).await.unwrap().objects
 }

@@ -3,7 +3,7 @@
 
 use catalog::rows::NodeRow;
 use flow::Proved;
-use model::{BlockId, Cause, Fault, NodeId, Peer};
+use model::{BlockId, Cause, Fault, NodeId, Peer, StoreId};
 use plan::decide::{NodeFacts, World, helpers_of};
 use plan::{ByNode, Host, LeastRecent, LinkRates, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -197,6 +197,14 @@ impl Health {
         (own.is_registered, own.left) = (false, Some(Instant::now()));
         own.ailment = ailment.to_owned();
         true
+    }
+
+    /// The catalog knows a store no longer: its node is none, unless another store has its number.
+    pub fn forget(&self, node: NodeId, store: StoreId) {
+        let mut nodes = self.nodes_to_change();
+        if nodes.by_id.get(&node).is_some_and(|known| known.row.store == store) {
+            nodes.by_id.remove(&node);
+        }
     }
 
     /// When a node was heard last; `None` if it never was.

@@ -14,7 +14,7 @@ pub(crate) use load::Receiving;
 use crate::clock::Clock;
 use crate::error::Result;
 use catalog::Catalog;
-use catalog::rows::HeardRow;
+use catalog::rows::{HeardRow, NodeRow};
 use health::Health;
 use load::Load;
 use model::NodeId;
@@ -100,6 +100,9 @@ impl Cluster {
         for (node, silence) in self.health.silences() {
             heard.insert(node, now_ms.saturating_sub(silence.as_millis() as u64));
         }
+        let view = self.view();
+        // A store that was forgotten is nobody's.
+        heard.retain(|node, _| view.node(*node).is_ok());
         heard.into_iter().map(|(node, at_ms)| HeardRow { node, at_ms }).collect()
     }
 
@@ -118,6 +121,14 @@ impl Cluster {
         while is_unknown() && asked.elapsed() < 2 * self.dead_after {
             tokio::time::sleep(NEWS_TICK).await;
         }
+    }
+
+    /// Whether the process of a node that was accepted last answers where it was.
+    pub async fn answers(&self, node: NodeId, known: &NodeRow) -> bool {
+        let status = self.fleet.who_answers(node, &known.control_addr).await;
+        status.is_some_and(|status| {
+            status.store == known.store.to_bytes() && status.incarnation == known.incarnation.0
+        })
     }
 
     /// Nodes that live, or of which a coordinator that has just started cannot know yet: a block whose copies are there

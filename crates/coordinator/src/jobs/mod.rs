@@ -8,7 +8,7 @@ mod repair;
 
 pub(crate) use archive::{archival_code, groups};
 pub(crate) use damaged::DamagedRepairs;
-pub(crate) use recover::{Recoverer, row_of};
+pub(crate) use recover::{Recoverer, check_dead, row_of};
 
 use crate::attempt::{Attempts, RepairOptions};
 use crate::config::MAX_JOBS;

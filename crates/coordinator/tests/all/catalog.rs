@@ -93,7 +93,8 @@ async fn a_catalog_that_nobody_keeps_is_recovered_from_what_nodes_have() {
     cluster.put("empty", &[]).await.unwrap();
     cluster.put("torn", &plain).await.unwrap();
     cluster.until("garbage goes", async |c| c.status().await.garbage == 0).await;
-    let nothing = cluster.client.recover_catalog(proto::Empty {}).await.unwrap().into_inner();
+    let nothing =
+        cluster.client.recover_catalog(proto::RecoverRequest::default()).await.unwrap().into_inner();
     assert_eq!(nothing, proto::RecoverReply::default(), "everything is known");
     let before = cluster.lookup("coded").await.unwrap();
     let id = cluster.status().await.cluster;
@@ -111,7 +112,7 @@ async fn a_catalog_that_nobody_keeps_is_recovered_from_what_nodes_have() {
     let mut cluster = Cluster::with(Arc::clone(&cluster.world), HASTY).await.unwrap();
     assert_eq!(cluster.status().await.cluster, id, "a new catalog takes the nodes' cluster over");
     assert_eq!(cluster.world.copies(), copies);
-    let reply = cluster.client.recover_catalog(proto::Empty {}).await.unwrap().into_inner();
+    let reply = cluster.client.recover_catalog(proto::RecoverRequest::default()).await.unwrap().into_inner();
     assert_eq!((reply.objects, reply.stripes, reply.incomplete.len()), (3, 2, 1));
     let (read, degraded) = cluster.get("coded").await.unwrap();
     assert_eq!(read, coded);

@@ -91,7 +91,7 @@ async fn another_store_may_have_a_number_only_if_that_holds_nothing() {
         }
         let refused = answer.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition);
-        let ways_out = ["own folder", "stripeline repair node", "another number"];
+        let ways_out = ["own folder", "stripeline node forget", "another number"];
         assert!(ways_out.iter().all(|way| refused.message().contains(way)), "{refused:?}");
     }
     cluster.stop().await;

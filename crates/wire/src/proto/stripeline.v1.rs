@@ -1300,6 +1300,40 @@ pub struct RecommissionRequest {
     #[prost(uint32, tag = "1")]
     pub node: u32,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetNodeRequest {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// though blocks cannot be had without it
+    #[prost(bool, tag = "2")]
+    pub accept_loss: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetNodeReply {
+    /// nothing names it any more, and its number is free
+    #[prost(bool, tag = "1")]
+    pub over: bool,
+    /// its copies that were listed, and are no more
+    #[prost(uint64, tag = "2")]
+    pub dropped: u64,
+    /// of its superfluous copies, whose deletion is waited for no more
+    #[prost(uint64, tag = "3")]
+    pub candidates: u64,
+    /// that had fewer copies than they are to have when its copy was dropped
+    #[prost(uint64, tag = "4")]
+    pub short_blocks: u64,
+    /// that could not be had without it when it was given up
+    #[prost(uint64, tag = "5")]
+    pub lost_blocks: u64,
+    #[prost(uint64, tag = "6")]
+    pub lost_objects: u64,
+    /// the first of them
+    #[prost(string, repeated, tag = "7")]
+    pub lost_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// what it is at, if it is not over
+    #[prost(string, tag = "8")]
+    pub state: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainReply {
     #[prost(string, tag = "1")]
@@ -1425,6 +1459,9 @@ pub struct NodeInfo {
     /// why it left by itself, if its disk failed and it has not come back
     #[prost(string, tag = "13")]
     pub ailment: ::prost::alloc::string::String,
+    /// its store was given up for good, and what names it goes
+    #[prost(bool, tag = "14")]
+    pub forgotten: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CompareNodeRequest {
@@ -1464,6 +1501,15 @@ pub struct CatalogChunk {
     pub bytes: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecoverRequest {
+    /// whole versions, each in place of the one that its name has
+    #[prost(message, repeated, tag = "1")]
+    pub take: ::prost::alloc::vec::Vec<ObjectVersion>,
+    /// versions that nobody wants any more: their copies become superfluous
+    #[prost(message, repeated, tag = "2")]
+    pub drop: ::prost::alloc::vec::Vec<ObjectVersion>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RecoverReply {
     #[prost(uint64, tag = "1")]
     pub objects: u64,
@@ -1483,6 +1529,12 @@ pub struct RecoverReply {
     /// why nothing is let go now, if nothing is
     #[prost(string, tag = "7")]
     pub safe_mode: ::prost::alloc::string::String,
+    /// not newer than the version that their name has: they are kept, and hold nothing up
+    #[prost(message, repeated, tag = "8")]
+    pub older: ::prost::alloc::vec::Vec<ObjectVersion>,
+    /// of the versions that were to be dropped
+    #[prost(uint64, tag = "9")]
+    pub dropped_copies: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObjectVersion {
@@ -3179,6 +3231,32 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Recommission"));
             self.inner.unary(req, path, codec).await
         }
+        /// A node's store is gone for good, by an operator's word: it is refused from now on, and nothing waits for it. Asked again it says
+        /// how far that is.
+        pub async fn forget_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ForgetNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForgetNodeReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/ForgetNode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ForgetNode"));
+            self.inner.unary(req, path, codec).await
+        }
         /// the cluster
         pub async fn get_status(
             &mut self,
@@ -3352,10 +3430,10 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "EndSafeMode"));
             self.inner.unary(req, path, codec).await
         }
-        /// What nodes have and the catalog's history knows nothing of, for names that have no other version.
+        /// What nodes have and the catalog's history knows nothing of, for names that have no other version, or as an operator says.
         pub async fn recover_catalog(
             &mut self,
-            request: impl tonic::IntoRequest<super::Empty>,
+            request: impl tonic::IntoRequest<super::RecoverRequest>,
         ) -> std::result::Result<tonic::Response<super::RecoverReply>, tonic::Status> {
             self.inner
                 .ready()
@@ -3511,6 +3589,12 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::RecommissionRequest>,
         ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
+        /// A node's store is gone for good, by an operator's word: it is refused from now on, and nothing waits for it. Asked again it says
+        /// how far that is.
+        async fn forget_node(
+            &self,
+            request: tonic::Request<super::ForgetNodeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ForgetNodeReply>, tonic::Status>;
         /// the cluster
         async fn get_status(
             &self,
@@ -3554,10 +3638,10 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::Empty>,
         ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
-        /// What nodes have and the catalog's history knows nothing of, for names that have no other version.
+        /// What nodes have and the catalog's history knows nothing of, for names that have no other version, or as an operator says.
         async fn recover_catalog(
             &self,
-            request: tonic::Request<super::Empty>,
+            request: tonic::Request<super::RecoverRequest>,
         ) -> std::result::Result<tonic::Response<super::RecoverReply>, tonic::Status>;
         /// Compares what a node has with what the catalog places there, now.
         async fn compare_node(
@@ -4412,6 +4496,51 @@ pub mod coordinator_server {
                     };
                     Box::pin(fut)
                 }
+                "/stripeline.v1.Coordinator/ForgetNode" => {
+                    #[allow(non_camel_case_types)]
+                    struct ForgetNodeSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::ForgetNodeRequest>
+                    for ForgetNodeSvc<T> {
+                        type Response = super::ForgetNodeReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ForgetNodeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::forget_node(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ForgetNodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/stripeline.v1.Coordinator/GetStatus" => {
                     #[allow(non_camel_case_types)]
                     struct GetStatusSvc<T: Coordinator>(pub Arc<T>);
@@ -4762,7 +4891,9 @@ pub mod coordinator_server {
                 "/stripeline.v1.Coordinator/RecoverCatalog" => {
                     #[allow(non_camel_case_types)]
                     struct RecoverCatalogSvc<T: Coordinator>(pub Arc<T>);
-                    impl<T: Coordinator> tonic::server::UnaryService<super::Empty>
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::RecoverRequest>
                     for RecoverCatalogSvc<T> {
                         type Response = super::RecoverReply;
                         type Future = BoxFuture<
@@ -4771,7 +4902,7 @@ pub mod coordinator_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::Empty>,
+                            request: tonic::Request<super::RecoverRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {

@@ -1,4 +1,4 @@
-//! Folders of nodes that are cloned, or set back: who is who is told by the words of their starts.
+//! Folders of nodes that are cloned, set back, or given up: who is who is told by stores and the words of their starts.
 
 use super::rig::Rig;
 use std::collections::BTreeSet;
@@ -75,4 +75,37 @@ fn a_folder_that_was_set_back_is_welcome_and_shown_until_its_next_start() {
     rig.lose(2);
     rig.ok(&["node", "start", "2"]);
     assert!(!shown());
+}
+
+#[test]
+fn a_node_that_is_forgotten_is_refused_and_its_number_goes_to_an_empty_folder() {
+    let rig = Rig::up(5);
+    let bytes = rig.file("f", 400_000, 3);
+    rig.put("f", "a");
+    let alive = rig.error(&["node", "forget", "2"]);
+    assert!(alive.contains("node-2 is alive") && alive.contains("stripeline node stop 2"), "{alive}");
+    let nobody = rig.error(&["node", "forget", "77"]);
+    assert!(nobody.contains("no node 77"), "{nobody}");
+    rig.lose(2);
+    let said = rig.json_lines(&["node", "forget", "2"]).pop().unwrap();
+    assert_eq!((&said["node"], &said["over"], &said["lost_blocks"]), (&2.into(), &true.into(), &0.into()));
+    let said = rig.ok(&["node", "forget", "2"]);
+    assert!(said.contains("node-2 is forgotten, and its number is free"), "{said}");
+    assert_eq!(rig.json(&["cluster", "status"])["nodes"].as_array().unwrap().len(), 4);
+    assert!(rig.get("a") == bytes);
+
+    // Its disk is replaced.
+    let own = rig.home().join("node-2/data");
+    fs::rename(&own, rig.path("old")).unwrap();
+    rig.ok(&["node", "start", "2"]);
+    rig.until("the new store is welcome", || rig.living() == [1, 2, 3, 4, 5]);
+    copy(&rig.path("old"), &rig.path("back").join("data"));
+    let (folder, coordinator) = (rig.arg("back"), rig.coordinator());
+    let arguments = ["node", "--id", "2", "--dir", &folder, "--coordinator", &coordinator];
+    let mut back = rig.daemon(&arguments, "back.log");
+    assert_eq!(back.ended().code(), Some(1));
+    let log = fs::read_to_string(rig.path("back.log")).unwrap();
+    let refusal = log.lines().last().unwrap();
+    assert!(refusal.contains("given up for good") && refusal.contains("empty folder"), "{refusal}");
+    assert!(rig.get("a") == bytes && rig.ok(&["scrub"]).contains("all sound"));
 }

@@ -1,0 +1,147 @@
+//! Versions that `catalog recover` leaves out are settled one by one, on an operator's word.
+
+use crate::rig::{BLOCK, Rig, content, eventually};
+use crate::succession::snapshot;
+use client::ClientError;
+use disk::CrashDisk;
+use model::BlockId;
+use std::collections::BTreeSet;
+
+/// An object of two versions, the first of which the nodes have kept; the second lacks a block without the nodes returned.
+async fn two_versions(rig: &Rig, bytes: [&[u8]; 2]) -> (String, [u64; 2], Vec<u32>) {
+    rig.control_task("gc", "pause").await;
+    for attempt in 0..50 {
+        let name = format!("photo {attempt}@home");
+        rig.put(&name, bytes[0]).await.unwrap();
+        let before = rig.client.lookup(&name, true).await.unwrap();
+        rig.put(&name, bytes[1]).await.unwrap();
+        let after = rig.client.lookup(&name, true).await.unwrap();
+        let nodes = |info: &wire::proto::ObjectInfo, index: usize| info.blocks[index].nodes.clone();
+        let (first, lost) = (nodes(&before, 0), nodes(&after, 1));
+        // The other block of the second version, and the first version, are at other nodes too.
+        let is_elsewhere = |nodes: &[u32]| nodes.iter().any(|node| !lost.contains(node));
+        if is_elsewhere(&first) && is_elsewhere(&nodes(&after, 0)) {
+            return (name, [before.version, after.version], lost);
+        }
+        rig.client.delete(&name).await.unwrap();
+    }
+    panic!("no such placement in fifty puts");
+}
+
+/// The catalog is lost, with all that nodes keep of it.
+async fn lose_the_catalog(rig: &mut Rig) {
+    rig.stop_coordinator().await;
+    rig.forget_records().await;
+    rig.start_coordinator(CrashDisk::new(&rig.power)).await;
+}
+
+fn listed(versions: &[wire::proto::ObjectVersion]) -> BTreeSet<(String, u64)> {
+    versions.iter().map(|v| (v.name.clone(), v.version)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_versions_of_a_lost_catalog_the_newer_is_taken_once_it_is_whole() {
+    let mut rig = Rig::new(8).await;
+    let bytes = [content(1, BLOCK), content(2, 2 * BLOCK)];
+    let (name, [first, second], lost) = two_versions(&rig, [&bytes[0], &bytes[1]]).await;
+    rig.lose(lost.clone()).await;
+    lose_the_catalog(&mut rig).await;
+    let [older, newer] = [first, second].map(|version| (name.clone(), version));
+
+    let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
+    assert!(listed(&found.incomplete).contains(&newer), "{found:?}");
+    assert_eq!(rig.get(&name).await.unwrap(), bytes[0], "the older one is whole");
+    let refused = rig.client.recover_catalog(std::slice::from_ref(&newer), &[]).await.unwrap_err();
+    assert!(matches!(&refused, ClientError::Refused(why) if why.contains("lacks blocks")), "{refused}");
+    let nothing = rig.client.recover_catalog(&[(name.clone(), second + 1)], &[]).await.unwrap_err();
+    assert!(matches!(nothing, ClientError::NotFound(_)), "{nothing}");
+
+    rig.bring_back(lost).await;
+    let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
+    assert!(listed(&found.newer).contains(&newer), "{found:?}");
+    assert_eq!(rig.get(&name).await.unwrap(), bytes[0], "nobody has decided");
+    let taken = rig.client.recover_catalog(std::slice::from_ref(&newer), &[]).await.unwrap();
+    assert_eq!((taken.objects, taken.newer.len(), taken.incomplete.len()), (1, 0, 0), "{taken:?}");
+    assert_eq!(rig.get(&name).await.unwrap(), bytes[1]);
+    assert_eq!(rig.client.lookup(&name, false).await.unwrap().version, second);
+    let again = rig.client.recover_catalog(&[], &[]).await.unwrap();
+    assert_eq!((again.objects, again.newer.len(), again.incomplete.len()), (0, 0, 0), "{again:?}");
+
+    // The one that was replaced goes as one that was overwritten.
+    let back = rig.client.recover_catalog(&[older], &[]).await.unwrap_err();
+    assert!(matches!(back, ClientError::NotFound(_)), "its copies are superfluous: {back}");
+    rig.client.end_safe_mode().await.unwrap();
+    rig.control_task("gc", "resume").await;
+    rig.no_garbage().await;
+    assert_eq!(rig.get(&name).await.unwrap(), bytes[1]);
+    assert!(rig.put(&name, b"newer yet").await.unwrap().version > second);
+    assert_eq!(rig.damages(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_is_dropped_goes_and_the_other_one_stays() {
+    let mut rig = Rig::new(8).await;
+    let bytes = [content(1, BLOCK), content(2, 2 * BLOCK)];
+    let (name, [_, second], lost) = two_versions(&rig, [&bytes[0], &bytes[1]]).await;
+    let of_it = rig.client.lookup(&name, true).await.unwrap().blocks;
+    let blocks: BTreeSet<BlockId> =
+        of_it.iter().map(|block| BlockId::from_slice(&block.block).unwrap()).collect();
+    let copies = |rig: &Rig| rig.running().iter().map(|&node| rig.copies(node).len()).sum::<usize>();
+    rig.lose(lost.clone()).await;
+    lose_the_catalog(&mut rig).await;
+    let newer = [(name.clone(), second)];
+    rig.client.recover_catalog(&[], &[]).await.unwrap();
+    let before = copies(&rig);
+    let dropped = rig.client.recover_catalog(&[], &newer).await.unwrap();
+    assert!(dropped.dropped_copies > 0 && !listed(&dropped.incomplete).contains(&newer[0]), "{dropped:?}");
+    assert_eq!(rig.status().await.garbage, dropped.dropped_copies, "superfluous, and still there");
+    assert_eq!(copies(&rig), before);
+
+    // What was away at that time is listed when it comes, and dropped too.
+    rig.bring_back(lost).await;
+    let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
+    assert!(listed(&[found.incomplete, found.newer].concat()).contains(&newer[0]));
+    let dropped = rig.client.recover_catalog(&[], &newer).await.unwrap();
+    assert_eq!((dropped.newer.len(), dropped.incomplete.len()), (0, 0), "{dropped:?}");
+    let older: Vec<(String, u64)> = dropped.older.iter().map(|v| (v.name.clone(), v.version)).collect();
+    rig.client.recover_catalog(&[], &older).await.unwrap();
+    rig.client.end_safe_mode().await.unwrap();
+    rig.control_task("gc", "resume").await;
+    rig.no_garbage().await;
+    assert_eq!(rig.get(&name).await.unwrap(), bytes[0]);
+    eventually("the dropped version is on no node", async || {
+        rig.running().iter().all(|&node| rig.stored(node).is_disjoint(&blocks))
+    })
+    .await;
+    assert_eq!(rig.get(&name).await.unwrap(), bytes[0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn safe_mode_ends_when_nothing_is_left_to_decide() {
+    for takes in [true, false] {
+        let mut rig = Rig::new(5).await;
+        rig.put("a", b"the old version").await.unwrap();
+        rig.stop_coordinator().await;
+        let old = snapshot(&rig);
+        rig.start_coordinator(rig.disk.clone()).await;
+        let second = rig.put("a", b"the new version").await.unwrap().version;
+        rig.stop_coordinator().await;
+        rig.forget_records().await;
+        rig.start_coordinator(old).await;
+        assert!(rig.status().await.safe_mode.contains("does not know"));
+
+        let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
+        assert_eq!(listed(&found.newer), BTreeSet::from([("a".to_owned(), second)]));
+        assert!(!found.safe_mode.is_empty(), "one version is not decided: {found:?}");
+        let choice = [("a".to_owned(), second)];
+        let (take, drop) = if takes { (&choice[..], &[][..]) } else { (&[][..], &choice[..]) };
+        let settled = rig.client.recover_catalog(take, drop).await.unwrap();
+        assert_eq!(settled.safe_mode, "", "{settled:?}");
+        assert_eq!(rig.status().await.safe_mode, "");
+        let expected: &[u8] = if takes { b"the new version" } else { b"the old version" };
+        assert_eq!(rig.get("a").await.unwrap(), expected);
+        rig.no_garbage().await;
+        assert_eq!(rig.get("a").await.unwrap(), expected);
+        assert_eq!(rig.damages(), [""; 0]);
+    }
+}
