@@ -2,16 +2,24 @@
 
 use crate::Catalog;
 use crate::blocks::{object, referenced};
-use crate::error::Result;
+use crate::error::{CatalogError, Result};
 use crate::rows::{ObjectRow, StripeRow};
 use crate::table::{Change, Read};
 use model::{BlockFacts, BlockId, StripeId};
 
 impl Catalog {
-    /// Removes an object.
+    /// Removes an object. Puts of that name that may have been committed in an earlier life of the catalog are over with it, for what
+    /// they would bring back is older than this deletion; the name stood for them, too.
+    ///
+    /// # Errors
+    /// [`CatalogError::NoSuchObject`] if nothing of that name was or may have been there.
     pub fn delete(&self, name: &str, now_ms: u64) -> Result<()> {
         self.change(|txn| {
-            let row = object(txn, name)?;
+            let had_unsettled = txn.end_unsettled(name, now_ms)?;
+            let row = match object(txn, name) {
+                Err(CatalogError::NoSuchObject(_)) if had_unsettled => return Ok(()),
+                row => row?,
+            };
             txn.remove::<ObjectRow>(&name.to_owned())?;
             row.blocks.iter().try_for_each(|&block| txn.retire_block(block, now_ms))
         })

@@ -4,7 +4,9 @@ use crate::backend::Memory;
 use crate::entry::{Entry, Split, split};
 use crate::rows::{NodeRow, PutRow, TermRow};
 use crate::table::Read;
-use crate::{Catalog, CatalogError, FIRST_GENERATION, Incoming, NewPut, PlannedBlock, PutEnd, Settled};
+use crate::{
+    Catalog, CatalogError, CommittedBlock, FIRST_GENERATION, Incoming, NewPut, PlannedBlock, PutEnd, Settled,
+};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums};
 use std::collections::BTreeSet;
@@ -203,9 +205,8 @@ fn records_follow_each_other_and_who_is_elsewhere_gets_none() {
     assert_eq!(catalog.position().unwrap(), all[3].at, "what was not changed has no record");
 }
 
-/// Two puts that were pending when the catalog was brought: of one all nodes have everything, of the other one lacks a block.
-#[test]
-fn a_pending_put_that_came_with_a_brought_catalog_is_settled_by_what_nodes_have() {
+/// Puts 1 and 2, of object-1 and object-2, were pending when this catalog was brought, each with one block planned on nodes 1 to 3.
+fn brought_with_two_pending_puts() -> Catalog {
     let catalog = Catalog::over(Box::new(Memory::default()), CLUSTER).unwrap();
     let (nodes, sums) = ([1, 2, 3].map(NodeId).to_vec(), Sums::default());
     for id in [1, 2] {
@@ -218,27 +219,76 @@ fn a_pending_put_that_came_with_a_brought_catalog_is_settled_by_what_nodes_have(
     let (_, disk) = new_disk();
     let disk: Arc<dyn Disk> = Arc::new(disk);
     bring(&disk, catalog.position().unwrap(), &rows(&catalog), &[]).unwrap();
-    let brought = Catalog::open(&disk, ClusterId(1)).unwrap();
-    let copies = |id: u128, nodes: &[u32]| {
-        let copy = |&node| BlockCopy { block: BlockId(id), node: NodeId(node), generation: FIRST_GENERATION };
-        nodes.iter().map(copy).collect::<BTreeSet<_>>()
-    };
+    Catalog::open(&disk, ClusterId(1)).unwrap()
+}
+
+/// The copies of that put on these nodes.
+fn copies(id: u128, nodes: &[u32]) -> BTreeSet<BlockCopy> {
+    let copy = |&node| BlockCopy { block: BlockId(id), node: NodeId(node), generation: FIRST_GENERATION };
+    nodes.iter().map(copy).collect()
+}
+
+fn settle(catalog: &Catalog, id: u128, seen: &[u32], answered: &[u32]) -> Settled {
+    let answered = answered.iter().copied().map(NodeId).collect();
+    let end = PutEnd { now_ms: 5, created_ms: 6, remembered_until_ms: 7 };
+    catalog.settle_put(PutId(id), &copies(id, seen), &answered, 500, end).unwrap()
+}
+
+/// Of one all nodes have everything, of the other one lacks a block.
+#[test]
+fn a_pending_put_that_came_with_a_brought_catalog_is_settled_by_what_nodes_have() {
+    let brought = brought_with_two_pending_puts();
     let unsettled = brought.unsettled_puts().unwrap();
     let planned = |id| (PutId(id), copies(id, &[1, 2, 3]).into_iter().collect::<Vec<_>>());
     assert_eq!(unsettled, [planned(1), planned(2)]);
-    let end = PutEnd { now_ms: 5, created_ms: 6, remembered_until_ms: 7 };
-    let settle = |id: u128, seen: &[u32], answered: &[u32]| {
-        let answered = answered.iter().copied().map(NodeId).collect();
-        brought.settle_put(PutId(id), &copies(id, seen), &answered, 500, end).unwrap()
-    };
-    assert_eq!(settle(1, &[1], &[1, 2]), Settled::Waits, "node 3 may have what makes it whole");
-    assert_eq!(settle(1, &[1, 3], &[1, 3]), Settled::Committed);
+    assert_eq!(settle(&brought, 1, &[1], &[1, 2]), Settled::Waits, "node 3 may have what makes it whole");
+    assert_eq!(settle(&brought, 1, &[1, 3], &[1, 3]), Settled::Committed);
     let (object, blocks) = brought.object("object-1").unwrap();
     assert_eq!((object.object_bytes, object.digest), (10, None));
     assert_eq!(blocks[0].facts.locations.iter().map(|l| l.node.0).collect::<Vec<_>>(), [1, 3]);
-    assert_eq!(settle(2, &[2], &[1, 2, 3]), Settled::Pending);
+    assert_eq!(settle(&brought, 2, &[2], &[1, 2, 3]), Settled::Pending);
     assert_eq!(brought.expired_puts(501).unwrap(), [PutId(2)], "its lease ends like any other");
     assert_eq!(brought.unsettled_puts().unwrap(), []);
+}
+
+#[test]
+fn a_deletion_ends_pending_puts_of_its_name_that_came_with_a_brought_catalog() {
+    let brought = brought_with_two_pending_puts();
+    // A later version of the name comes and goes before anybody knows what the nodes have of the earlier one.
+    let (later, block) = (PutId(3), BlockId(3));
+    let name = "object-1".to_owned();
+    let new = NewPut { put: later, name, block_bytes: 10, replicas: 1, lease_until_ms: 100 };
+    brought.begin_put(&new).unwrap();
+    let (nodes, sums) = (vec![NodeId(1)], Sums::default());
+    let planned = PlannedBlock {
+        block,
+        index: 0,
+        stored_bytes: 10,
+        sums,
+        last: true,
+        nodes: nodes.clone(),
+        flow: FlowId(3),
+    };
+    brought.plan_block(later, &planned, 0, 100).unwrap();
+    let end = PutEnd { now_ms: 5, created_ms: 6, remembered_until_ms: 7 };
+    brought
+        .commit_put(later, &[CommittedBlock { block, stored_bytes: 10, sums, nodes }], 10, [0; 32], end)
+        .unwrap();
+    brought.delete("object-1", 8).unwrap();
+    let left: Vec<PutId> = brought.unsettled_puts().unwrap().into_iter().map(|(put, _)| put).collect();
+    assert_eq!(left, [PutId(2)], "of another name");
+    assert_eq!(settle(&brought, 1, &[1, 2, 3], &[1, 2, 3]), Settled::Pending);
+    assert!(brought.object("object-1").is_err(), "it is not back");
+    let candidates =
+        copies(1, &[1, 2, 3]).iter().filter(|copy| brought.candidate(copy).unwrap().is_some()).count();
+    assert_eq!(candidates, 3, "what it wrote goes");
+
+    // A name that may stand for such a put can be deleted, once.
+    brought.delete("object-2", 8).unwrap();
+    assert_eq!(brought.unsettled_puts().unwrap(), []);
+    assert!(matches!(brought.delete("object-2", 8), Err(CatalogError::NoSuchObject(_))));
+    let waiting = brought.pending_put(PutId(2));
+    assert!(matches!(waiting, Err(CatalogError::NoSuchPut)));
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Puts that were pending in a catalog that was brought from those that keep its records: they may have been committed by a
 //! change that is lost. What their nodes have decides: a version that is whole counts as committed, one that is not cannot
-//! have been.
+//! have been. One whose name was deleted since is over, whatever nodes have.
 
 use crate::Catalog;
 use crate::error::Result;
-use crate::put::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, commit};
+use crate::put::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, commit, end_put};
 use crate::renewal::PutEnd;
 use crate::rows::{PutBlockKey, PutBlockRow, PutRow};
 use crate::safe_mode::unsettled;
-use crate::table::{Key, Read};
+use crate::table::{Change, Key, Read};
 use model::{BlockCopy, NodeId, PutId};
 use std::collections::BTreeSet;
 
@@ -66,6 +66,19 @@ impl Catalog {
             txn.put(&put, &PutRow { lease_until_ms, ..pending })?;
             Ok(Settled::Pending)
         })
+    }
+}
+
+impl Change<'_> {
+    /// Gives up what was not settled of this name. Whether there was any.
+    pub(crate) fn end_unsettled(&self, name: &str, now_ms: u64) -> Result<bool> {
+        let mut had_any = false;
+        for (put, _) in unsettled(self)?.into_iter().filter(|(_, row)| row.name == name) {
+            let planned = self.all::<PutBlockRow>(&Key::to_bytes(&put))?;
+            end_put(self, put, &planned, now_ms)?;
+            had_any = true;
+        }
+        Ok(had_any)
     }
 }
 

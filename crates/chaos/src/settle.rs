@@ -305,10 +305,9 @@ fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) ->
     Ok(())
 }
 
-/// Whether what is to be deleted waits until other copies of its blocks, or members of their stripes, are there again.
+/// Whether what is to be deleted waits until other copies of its blocks are there again.
 fn wait_for_others(status: &Value) -> bool {
-    let why = status["waits"].as_str().unwrap_or_default();
-    why.contains("others of their blocks") || why.contains("a member of their stripes")
+    status["waits"].as_str().is_some_and(|why| why.contains("others of their blocks"))
 }
 
 /// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known

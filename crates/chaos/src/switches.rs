@@ -25,7 +25,7 @@ pub const SWITCHES: &[Switch] = &[
         faults: &[],
         kinds: &[Kind::NotEnded],
         says: "wait for others of their blocks",
-        why: "a surplus copy stays as long as its block, or its stripe, has fewer copies than it is to have, and nothing makes those yet \
+        why: "a surplus copy stays as long as its block has fewer copies than it is to have, and nothing makes those yet \
               (issue 21, the healer)",
     },
     Switch {

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   candidates whose grace is over ─▶ who must be there ─▶ asked ─▶ decided, noted as ordered ─▶ ordered ─▶ forgotten
-//!                                                                      └─ else wait, and are tried again
+//!                                               │                      └─ else wait, and are tried again
+//!                                               └▶ not vouched for by a node that lives: it looks (`looks.rs`)
 //! ```
 //! What is decided on is `catalog::Sight`; the rule is one pure function there (`letting_go.rs`).
 
@@ -11,6 +12,7 @@ use crate::cluster::{Check, Cluster, Order, Seen};
 use crate::config::tick;
 use crate::error::{CoordinatorError, Result};
 use crate::holders::Holders;
+use crate::looks::Looks;
 use crate::records::Records;
 use catalog::{CatalogError, Orders, Sight, Site, Wait};
 use model::{BlockCopy, NodeId};
@@ -47,6 +49,7 @@ pub(crate) struct Garbage {
 /// The worker.
 pub(crate) struct Collector {
     garbage: Arc<Garbage>,
+    looks: Arc<Looks>,
     waiting: Waiting,
 }
 
@@ -92,8 +95,8 @@ impl Waiting {
 }
 
 impl Collector {
-    pub fn new(garbage: Arc<Garbage>) -> Collector {
-        Collector { garbage, waiting: Waiting::default() }
+    pub fn new(garbage: Arc<Garbage>, looks: Arc<Looks>) -> Collector {
+        Collector { garbage, looks, waiting: Waiting::default() }
     }
 }
 
@@ -111,7 +114,8 @@ impl Worker for Collector {
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let Cluster { clock, .. } = &*self.garbage.cluster;
         self.waiting.look(&self.garbage.cluster.view().living(), clock.now_ms(), self.pause());
-        let Turn { deleted, orders, failure } = self.garbage.turn(&self.waiting.copies).await?;
+        let Turn { deleted, orders, doubtful, failure } = self.garbage.turn(&self.waiting.copies).await?;
+        self.looks.not_vouched_for(doubtful);
         self.waiting.add(&orders.wait);
         let is_over = deleted == 0 && orders.wait.is_empty();
         self.garbage.take_back(orders.wait.into_iter().map(|(copy, _)| copy).collect()).await;
@@ -125,9 +129,12 @@ impl Worker for Collector {
 }
 
 /// What a turn came to.
+#[derive(Default)]
 struct Turn {
     deleted: u64,
     orders: Orders,
+    /// Others that these rest on, and whose nodes live and do not vouch for them.
+    doubtful: Vec<BlockCopy>,
     /// The first node's that failed; the others' copies did not wait for it.
     failure: Option<CoordinatorError>,
 }
@@ -147,13 +154,13 @@ impl Garbage {
         let skip = Arc::clone(skip);
         let due = self.records.run(move |c| c.due_candidates(&living, before_ms, BATCH, &skip)).await?;
         if due.is_empty() {
-            return Ok(Turn { deleted: 0, orders: Orders::default(), failure: None });
+            return Ok(Turn::default());
         }
         // Their reasons are changes up to this one.
         let reasons = self.records.run(|catalog| catalog.last_change()).await?;
         let asked = due.clone();
         let witnesses = self.records.run(move |catalog| catalog.witnesses(&asked)).await?;
-        let attested = self.seen(&view, witnesses).await;
+        let (attested, doubtful) = self.seen(&view, witnesses).await;
         let stays = |node: &plan::decide::NodeFacts| !node.is_leaving;
         let mut hosts = BTreeMap::new();
         let mut site = |(id, node): (NodeId, &plan::decide::NodeFacts)| {
@@ -167,7 +174,7 @@ impl Garbage {
         let sight = Sight { sites, compared, attested, is_halted, is_kept, now_ms, grace_ms };
         let orders = self.records.run(move |catalog| catalog.order(&due, &sight)).await?;
         let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
-        let mut turn = Turn { deleted: 0, orders, failure: None };
+        let mut turn = Turn { orders, doubtful, ..Turn::default() };
         for (node, copies) in by_node(turn.orders.go.iter().copied()) {
             let order = Order { cluster, by: turn.orders.by };
             match self.cluster.fleet.delete(&view, node, order, &copies).await {
@@ -205,9 +212,10 @@ impl Garbage {
         Ok(count)
     }
 
-    /// Those of the copies that their nodes say are there. No answer is no proof.
-    async fn seen(&self, view: &World, copies: BTreeSet<BlockCopy>) -> BTreeSet<BlockCopy> {
-        let mut seen = BTreeSet::new();
+    /// Those of the copies that their nodes say are there, and those that nodes which live were asked for and do not name. No
+    /// answer is no proof, of either.
+    async fn seen(&self, view: &World, copies: BTreeSet<BlockCopy>) -> (BTreeSet<BlockCopy>, Vec<BlockCopy>) {
+        let (mut seen, mut doubtful, living) = (BTreeSet::new(), Vec::new(), view.living());
         for (node, copies) in by_node(copies) {
             for batch in copies.chunks(BATCH) {
                 match self.cluster.fleet.check(view, node, batch, Check::default()).await {
@@ -217,9 +225,11 @@ impl Garbage {
                         break;
                     }
                 }
+                let is_doubtful = |copy: &&BlockCopy| living.contains(&node) && !seen.contains(copy);
+                doubtful.extend(batch.iter().filter(is_doubtful).copied());
             }
         }
-        seen
+        (seen, doubtful)
     }
 
     /// Copies whose blocks need them are read by their nodes, and counted on again if they are whole.

@@ -1,6 +1,6 @@
 //! What nodes have, against what the catalog places there: when a node registers, every hour by digests of its 256 folders,
-//! after a read that found nothing, after a scrub. What it has and should not have, or the reverse, is thus noticed though the
-//! node never restarts.
+//! after a read or a look (`looks.rs`) that found nothing, after a scrub. What it has and should not have, or the reverse, is
+//! thus noticed though the node never restarts.
 //!
 //! ```text
 //!   placed ─▶ digests ─▶ folders that differ ─▶ listed ─▶ neither strange nor lacking ─▶ over
@@ -110,12 +110,16 @@ impl Comparison {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Learns from a fault which copy was sought in vain. Its folder is compared soon.
+    /// Learns from a fault which copy was sought in vain.
     pub fn learn(&self, fault: &Fault) {
         let (Some(block), Some((Peer::Node(node), same))) = (fault.block, fault.suspect) else { return };
-        if fault.cause != Cause::NotFound || same != node.into() {
-            return;
+        if fault.cause == Cause::NotFound && same == node.into() {
+            self.seek(node, block);
         }
+    }
+
+    /// A copy of the block is not found on the node, somebody says. Its folder is compared soon.
+    pub fn seek(&self, node: NodeId, block: BlockId) {
         let now_ms = self.cluster.clock.now_ms();
         let mut waiting = self.waiting();
         waiting.compared.retain(|_, at_ms| now_ms.saturating_sub(*at_ms) < AGAIN_AFTER_MS);

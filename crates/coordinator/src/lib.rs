@@ -42,7 +42,7 @@ mod settings;
 mod succession;
 
 pub use catalog::restore;
-pub use cluster::{Check, Fleet, Grpc, Held, Listed, Order, Seen};
+pub use cluster::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
 
@@ -333,7 +333,7 @@ impl Work {
     fn begin(self, config: &Config, group: &Group, tasks: &Tasks, records: &Records, cluster: &Arc<Cluster>) {
         let Work { holders, garbage, looks, comparison, jobs, forgetting } = self;
         begin(group, tasks, Keeper::new(holders));
-        begin(group, tasks, Collector::new(garbage));
+        begin(group, tasks, Collector::new(garbage, Arc::clone(&looks)));
         let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
         let (records_too, cluster_too) = (records.clone(), Arc::clone(cluster));
         begin(group, tasks, PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms });

@@ -160,7 +160,10 @@ impl proto::node_server::Node for NodeService {
         &self,
         request: Request<proto::CheckBlocksRequest>,
     ) -> Answer<proto::CheckBlocksReply> {
-        let proto::CheckBlocksRequest { blocks, verify, fence } = request.into_inner();
+        let proto::CheckBlocksRequest { blocks, verify, fence, store, incarnation } = request.into_inner();
+        if !store.is_empty() {
+            self.is_meant(&store, incarnation)?;
+        }
         let flows = self.parts.flows.clone();
         let checked = tokio::task::spawn_blocking(move || {
             if let Some(stamp) = fence {

@@ -1,13 +1,13 @@
 //! Nodes that cannot look lose nothing for it: neither errors nor unknown formats mean that a block is gone.
 
 use crate::catalog::{populate, same};
-use crate::rig::{Rig, eventually};
+use crate::rig::{BLOCK, Rig, content, eventually};
 use disk::{CrashDisk, Disk};
 use model::BlockId;
 use node::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Long enough that a node tries to register several times, and that garbage would be collected.
 const A_WHILE: Duration = Duration::from_secs(2);
@@ -116,4 +116,68 @@ fn sidecars(disk: &CrashDisk) -> Vec<PathBuf> {
 /// The version's low byte; twice is as before.
 fn flip_versions(disk: &CrashDisk) {
     sidecars(disk).iter().for_each(|path| disk.damage(path, |bytes| bytes[8] ^= 0x40).unwrap());
+}
+
+/// A node that does not vouch for a copy is asked to read it once in so many seconds.
+const LOOKS_EVERY_SECS: u64 = 10;
+
+/// An archived object whose replicas have to wait for the members of its stripe: the collector is paused. With one of these,
+/// and its node.
+async fn replicas_wait(rig: &Rig, bytes: &[u8]) -> (BlockId, u32) {
+    rig.control_task("gc", "pause").await;
+    rig.put("a", bytes).await.unwrap();
+    rig.archive("a", "rs-2+2").await.unwrap();
+    assert!(rig.status().await.garbage >= 4);
+    let stripe = rig.client.lookup("a", true).await.unwrap().blocks[0].stripe.clone().unwrap();
+    let parity = &stripe.members[3];
+    (BlockId::from_slice(&parity.block).unwrap(), parity.node)
+}
+
+/// The files of the newest copy of a block, data first.
+fn files(rig: &Rig, node: u32, block: BlockId) -> [PathBuf; 2] {
+    let file = rig.newest(node, block).unwrap().to_string();
+    [file.clone(), file + ".meta"].map(|file| Path::new("blocks").join(&block.to_string()[..2]).join(file))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_its_node_does_not_vouch_for_is_looked_at_and_made_again_and_replicas_go() {
+    for is_cut_short in [true, false] {
+        let rig = Rig::new(6).await;
+        let bytes = content(6, 2 * BLOCK);
+        let (parity, node) = replicas_wait(&rig, &bytes).await;
+        let [data, sidecar] = files(&rig, node, parity);
+        if is_cut_short {
+            rig.machines[&node].disk.damage(&data, |bytes| bytes.truncate(40_000)).unwrap();
+        } else {
+            rig.machines[&node].disk.remove(&sidecar).unwrap();
+        }
+        rig.control_task("gc", "resume").await;
+        rig.no_garbage().await;
+        let stripe = rig.client.lookup("a", true).await.unwrap().blocks[0].stripe.clone().unwrap();
+        assert_eq!(rig.damage(stripe.members[3].node, parity), None);
+        assert!(rig.get("a").await.unwrap() == bytes);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_its_node_cannot_read_is_looked_at_now_and_then_and_is_neither_damaged_nor_missing() {
+    let rig = Rig::new(6).await;
+    let bytes = content(7, 2 * BLOCK);
+    let (parity, node) = replicas_wait(&rig, &bytes).await;
+    let task = async |name: &str| rig.status().await.tasks.into_iter().find(|t| t.name == name).unwrap();
+    rig.machines[&node].disk.starve(true);
+    let began = Instant::now();
+    rig.control_task("gc", "resume").await;
+    eventually("it is asked to look", async || task("looks").await.done > 0).await;
+    eventually("its names are compared in vain", async || task("compare").await.errors > 0).await;
+    tokio::time::sleep(A_WHILE).await;
+    let most = 1 + began.elapsed().as_secs() / LOOKS_EVERY_SECS;
+    assert!(task("looks").await.done <= most, "once for each copy, however often the collector asks");
+    let status = rig.status().await;
+    assert_eq!((status.lost_copies, status.missing_blocks), (0, 0));
+    let waits = task("gc").await.detail;
+    assert!(status.garbage >= 4 && waits.contains("a member of their stripes was not seen"), "{waits}");
+    rig.machines[&node].disk.starve(false);
+    rig.no_garbage().await;
+    assert_eq!(rig.damage(node, parity), None, "it is the same copy");
 }

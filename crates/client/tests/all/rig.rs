@@ -81,6 +81,18 @@ pub struct Machine {
     daemon: Option<Daemon<Node>>,
 }
 
+impl Machine {
+    /// The node ends, and what it keeps of the catalog is removed.
+    pub fn remove_records(&mut self) {
+        let records = std::path::Path::new("records");
+        self.daemon = None;
+        for entry in self.disk.list(records).unwrap_or_default() {
+            self.disk.remove(&records.join(entry.name)).unwrap();
+        }
+        let _ = self.disk.sync_folder(records, disk::SyncPoint::HeldFolder);
+    }
+}
+
 impl Rig {
     pub async fn new(nodes: u32) -> Rig {
         Rig::with(Settings::nodes(nodes)).await
@@ -154,14 +166,7 @@ impl Rig {
 
     /// All nodes end, and what they keep of the catalog is removed.
     pub fn remove_records(&mut self) {
-        let records = std::path::Path::new("records");
-        for machine in self.machines.values_mut() {
-            machine.daemon = None;
-            for entry in machine.disk.list(records).unwrap_or_default() {
-                machine.disk.remove(&records.join(entry.name)).unwrap();
-            }
-            let _ = machine.disk.sync_folder(records, disk::SyncPoint::HeldFolder);
-        }
+        self.machines.values_mut().for_each(Machine::remove_records);
     }
 
     /// The same, and the coordinator has noticed.

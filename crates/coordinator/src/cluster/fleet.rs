@@ -76,6 +76,17 @@ pub struct Seen {
     pub birth: Stamp,
 }
 
+/// What a node finds that looks at a copy, every byte of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looked {
+    /// It is there, and sound.
+    Whole,
+    /// It differs from its sidecar, or its sidecar from the block's digest.
+    Damaged,
+    /// A file of it is not there, or could not be read. Which of both, only a comparison of names tells.
+    Unread,
+}
+
 /// What a node keeps of the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Held {
@@ -122,7 +133,7 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, String)>>;
 
-    /// Which of these copies the node has now.
+    /// Which of these copies the node has now, in the start of its store that the view knows. It vouches for no other.
     async fn check(&self, view: &World, node: NodeId, copies: &[BlockCopy], how: Check) -> Result<Vec<Seen>>;
 
     /// Whether neither file of the copy is on the node, as it says now.
@@ -131,15 +142,14 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// What answers at that address, if a node of that number does within a bounded time.
     async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus>;
 
-    /// Whether the node finds its copy damaged, having read every byte: it differs from its sidecar, or its sidecar from the
-    /// block's `digest`. A copy that is not there is not damaged.
-    async fn is_damaged(
+    /// Has the node read its copy, in the start of its store that the view knows, and compare it with the block's `digest`.
+    async fn look(
         &self,
         view: &World,
         node: NodeId,
         copy: BlockCopy,
         digest: Option<[u8; 32]>,
-    ) -> Result<bool>;
+    ) -> Result<Looked>;
 
     /// Every block that a node has, or an error: a part of the list is none.
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>>;
@@ -289,9 +299,8 @@ impl Fleet for Grpc {
 
     async fn check(&self, view: &World, node: NodeId, copies: &[BlockCopy], how: Check) -> Result<Vec<Seen>> {
         let mut client = self.client(view, node)?;
-        let (blocks, fence) = (copies.iter().map(reference).collect(), how.fence.map(Into::into));
-        let verify = how.verify;
-        let request = proto::CheckBlocksRequest { blocks, verify, fence };
+        let (verify, fence) = (how.verify, how.fence.map(Into::into));
+        let request = proto::CheckBlocksRequest { verify, fence, ..checking(view, node, copies)? };
         let patience = if verify { VERIFY_TIMEOUT } else { CALL_TIMEOUT };
         let checked = answered_within(patience, node, client.check_blocks(request)).await?.blocks;
         if checked.len() != copies.len() {
@@ -308,25 +317,29 @@ impl Fleet for Grpc {
 
     async fn is_absent(&self, view: &World, node: NodeId, copy: BlockCopy) -> Result<bool> {
         let mut client = self.client(view, node)?;
-        let request =
-            proto::CheckBlocksRequest { blocks: vec![reference(&copy)], verify: false, fence: None };
+        let request = checking(view, node, &[copy])?;
         let checked = answered(node, client.check_blocks(request)).await?.blocks;
         Ok(checked.first().is_some_and(|checked| checked.absent))
     }
 
-    async fn is_damaged(
+    async fn look(
         &self,
         view: &World,
         node: NodeId,
         copy: BlockCopy,
         digest: Option<[u8; 32]>,
-    ) -> Result<bool> {
+    ) -> Result<Looked> {
         let mut client = self.client(view, node)?;
         let digest = digest.map(|digest| digest.to_vec()).unwrap_or_default();
         let blocks = vec![proto::BlockRef { digest, ..reference(&copy) }];
-        let request = proto::CheckBlocksRequest { blocks, verify: true, fence: None };
+        let request = proto::CheckBlocksRequest { blocks, verify: true, ..checking(view, node, &[])? };
         let checked = answered_within(VERIFY_TIMEOUT, node, client.check_blocks(request)).await?.blocks;
-        Ok(checked.first().is_some_and(|checked| checked.damaged))
+        match checked.as_slice() {
+            [checked] if checked.damaged => Ok(Looked::Damaged),
+            [checked] if checked.there => Ok(Looked::Whole),
+            [_] => Ok(Looked::Unread),
+            _ => Err(failed(node, "it checked other blocks than it was asked to")),
+        }
     }
 
     async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus> {
@@ -379,8 +392,7 @@ impl Fleet for Grpc {
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, Stamp)>> {
         let mut client = self.client(view, node)?;
-        let blocks = copies.iter().map(reference).collect();
-        let request = proto::CheckBlocksRequest { blocks, verify: false, fence: None };
+        let request = checking(view, node, copies)?;
         let checked = answered(node, client.check_blocks(request)).await?.blocks;
         if checked.len() != copies.len() {
             return Err(failed(node, "it checked other blocks than it was asked to"));
@@ -489,6 +501,13 @@ fn accepted(view: &World, node: NodeId) -> Result<(Vec<u8>, u64)> {
     let accepted = view.node(node)?.store;
     let (store, incarnation) = accepted.ok_or_else(|| failed(node, "it never registered"))?;
     Ok((store.to_vec(), incarnation.0))
+}
+
+/// Asks for these copies in the start of the node's store that the view knows.
+fn checking(view: &World, node: NodeId, copies: &[BlockCopy]) -> Result<proto::CheckBlocksRequest> {
+    let (store, incarnation) = accepted(view, node)?;
+    let blocks = copies.iter().map(reference).collect();
+    Ok(proto::CheckBlocksRequest { blocks, store, incarnation, ..Default::default() })
 }
 
 /// A copy, as messages name it.

@@ -6,7 +6,7 @@ mod links;
 mod load;
 
 pub(crate) use fleet::reference;
-pub use fleet::{Check, Fleet, Grpc, Held, Listed, Order, Seen};
+pub use fleet::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;

@@ -3,7 +3,7 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, CoordinatorError, Fleet, Held, Listed, Order, Seen};
+use coordinator::{Check, CoordinatorError, Fleet, Held, Listed, Looked, Order, Seen};
 use flow::FlowPlan;
 use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Position, Stamp};
 use plan::decide::World as View;
@@ -92,7 +92,8 @@ impl Fleet for InProcess {
 
     async fn check(&self, _: &View, node: NodeId, copies: &[BlockCopy], how: Check) -> Result<Vec<Seen>> {
         let (verify, fence) = (how.verify, how.fence.map(Into::into));
-        let request = proto::CheckBlocksRequest { blocks: references(copies), verify, fence };
+        let blocks = references(copies);
+        let request = proto::CheckBlocksRequest { blocks, verify, fence, ..Default::default() };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
         let seen = |(copy, checked): (&BlockCopy, proto::CheckedBlock)| Seen {
@@ -104,15 +105,20 @@ impl Fleet for InProcess {
     }
 
     async fn is_absent(&self, _: &View, node: NodeId, copy: BlockCopy) -> Result<bool> {
-        let request = proto::CheckBlocksRequest { blocks: references(&[copy]), verify: false, fence: None };
+        let request = proto::CheckBlocksRequest { blocks: references(&[copy]), ..Default::default() };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
         Ok(checked[0].absent)
     }
 
-    async fn is_damaged(&self, _: &View, node: NodeId, copy: BlockCopy, _: Option<[u8; 32]>) -> Result<bool> {
-        let request = proto::CheckBlocksRequest { blocks: references(&[copy]), verify: true, fence: None };
+    async fn look(&self, _: &View, node: NodeId, copy: BlockCopy, _: Option<[u8; 32]>) -> Result<Looked> {
+        let blocks = references(&[copy]);
+        let request = proto::CheckBlocksRequest { blocks, verify: true, ..Default::default() };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
-        Ok(checked[0].damaged)
+        Ok(match (checked[0].damaged, checked[0].there) {
+            (true, _) => Looked::Damaged,
+            (_, true) => Looked::Whole,
+            _ => Looked::Unread,
+        })
     }
 
     async fn list(&self, _: &View, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {

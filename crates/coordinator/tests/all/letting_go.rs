@@ -72,24 +72,60 @@ async fn a_copy_too_many_goes_only_while_the_others_are_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_of_a_stripe_wait_until_every_member_is_seen() {
+async fn replicas_of_a_stripe_wait_until_every_member_is_seen_and_one_that_is_not_there_is_made_again() {
     let mut cluster = Cluster::new(7, Settings { garbage_grace_ms: 400, ..HASTY }).await;
     let object = bytes(1, 4 * BLOCK_BYTES as usize);
     cluster.put("object", &object).await.unwrap();
     cluster.archive("object", "rs-4+2").await.unwrap();
+    cluster.control("repair-damaged", "pause").await.unwrap();
     let before = cluster.status().await.garbage;
     assert!(before >= 8, "{before}");
     let stripe = cluster.lookup("object").await.unwrap().blocks[0].stripe.clone().unwrap();
     let parity = stripe.members[5].clone();
-    let lost = cluster.world.lose(parity.node, &parity.block);
+    cluster.world.lose(parity.node, &parity.block);
     let copies = cluster.world.copies();
     cluster.collect().await;
     assert_eq!(cluster.world.copies(), copies, "a parity is not there, so no replica goes");
     let waits = cluster.control("gc", "status").await.unwrap().detail;
     assert!(waits.contains("copies wait"), "{waits}");
-    cluster.world.store(parity.node, &parity.block, lost);
+    // Nobody compares the node in its turn: that it did not vouch for the parity made it look.
+    cluster.until("it is known to be missing", async |c| c.status().await.lost_copies == 1).await;
+    cluster.control("repair-damaged", "resume").await.unwrap();
     cluster.until("garbage goes", async |c| c.status().await.garbage == 0).await;
     cluster.nothing_leaked(&["object"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_answers_under_another_word_or_not_at_all_lacks_nothing() {
+    for is_silent in [true, false] {
+        // Nobody is noticed to be dead.
+        let mut cluster = Cluster::new(7, Settings { dead_after_ms: 60_000, ..HASTY }).await;
+        cluster.control("gc", "pause").await.unwrap();
+        cluster.put("object", &bytes(1, 4 * BLOCK_BYTES as usize)).await.unwrap();
+        cluster.archive("object", "rs-4+2").await.unwrap();
+        let stripe = cluster.lookup("object").await.unwrap().blocks[0].stripe.clone().unwrap();
+        let parity = stripe.members[5].clone();
+        cluster.world.lose(parity.node, &parity.block);
+        // What answers there is another process, over another folder, that has not registered.
+        cluster.hush(parity.node);
+        if is_silent {
+            cluster.world.kill(parity.node);
+        } else {
+            cluster.world.restart(parity.node, vec![]);
+        }
+        let copies = cluster.world.copies();
+        cluster.control("gc", "resume").await.unwrap();
+        let waits = async |c: &mut Cluster| {
+            c.control("gc", "status").await.unwrap().detail.contains("a member of their stripes was not seen")
+        };
+        cluster.until("replicas wait", waits).await;
+        cluster.collect().await;
+        let status = cluster.status().await;
+        assert_eq!((status.lost_copies, status.missing_blocks), (0, 0));
+        let looks = status.tasks.iter().find(|task| task.name == "looks").unwrap();
+        assert_eq!((looks.done, looks.errors), (0, 0), "nobody is to look");
+        assert_eq!(cluster.world.copies(), copies);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

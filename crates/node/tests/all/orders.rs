@@ -81,8 +81,12 @@ async fn orders_of_an_older_term_and_those_that_were_called_off_are_refused() {
     assert_eq!(store.heard(), change(3, 1).into(), "an order brings no new term");
     // An order that is late: its copy was asked for again meanwhile.
     let late = proto::DeleteBlocksRequest { by: Some(change(3, 5)), ..right };
-    let look =
-        proto::CheckBlocksRequest { blocks: late.blocks.clone(), verify: true, fence: Some(change(3, 5)) };
+    let look = proto::CheckBlocksRequest {
+        blocks: late.blocks.clone(),
+        verify: true,
+        fence: Some(change(3, 5)),
+        ..Default::default()
+    };
     assert!(client.check_blocks(look).await.unwrap().into_inner().blocks[0].there);
     let reply = client.delete_blocks(late.clone()).await.unwrap().into_inner();
     assert_eq!((reply.deleted, reply.refused.len()), (0, 1), "{reply:?}");

@@ -709,6 +709,12 @@ pub struct CheckBlocksRequest {
     /// orders to delete up to this one are refused from now on; absent: none are
     #[prost(message, optional, tag = "3")]
     pub fence: ::core::option::Option<Stamp>,
+    /// only this store …
+    #[prost(bytes = "vec", tag = "4")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// … in this start of it; no store: whichever answers
+    #[prost(uint64, tag = "5")]
+    pub incarnation: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CheckBlocksReply {

@@ -219,6 +219,16 @@ impl Cluster {
         tokio::time::sleep(Duration::from_millis(3 * self.settings.garbage_grace_ms + 100)).await;
     }
 
+    /// Nothing comes from the node any more, neither heartbeats nor registrations; it answers yet.
+    pub fn hush(&mut self, node: u32) {
+        self.heartbeats.retain(|(of, beat)| {
+            if *of == node {
+                beat.abort();
+            }
+            *of != node
+        });
+    }
+
     /// The node falls silent; returns when the coordinator has noticed.
     pub async fn kill(&mut self, node: u32) {
         self.world.kill(node);

@@ -147,6 +147,10 @@ impl Node for FakeNode {
         request: Request<proto::CheckBlocksRequest>,
     ) -> Result<Response<proto::CheckBlocksReply>, Status> {
         self.alive()?;
+        let request = request.into_inner();
+        if !request.store.is_empty() {
+            self.is_meant(&request.store, request.incarnation)?;
+        }
         let state = self.world.state();
         let check = |wanted: proto::BlockRef| {
             let key = (self.node, wanted.block, wanted.generation);
@@ -164,7 +168,7 @@ impl Node for FakeNode {
                 None => proto::CheckedBlock { damaged, absent: stored.is_none(), ..Default::default() },
             }
         };
-        let blocks = request.into_inner().blocks.into_iter().map(check).collect();
+        let blocks = request.blocks.into_iter().map(check).collect();
         Ok(Response::new(proto::CheckBlocksReply { blocks }))
     }
 
