@@ -1,5 +1,6 @@
-//! `stripeline plan`: the planners of paths as a calculator. Needs no cluster. Nodes are numbered from 0.
+//! `stripeline plan`: planners and placement policies as a calculator. Needs no cluster. Nodes are numbered from 0.
 
+mod place;
 mod recovery;
 
 use crate::output::{Output, table};
@@ -29,6 +30,8 @@ pub enum PlanCommand {
     Cyclic(CyclicArgs),
     /// Assign helpers and requestors to all blocks of a lost node, and show the busiest link beside its bound
     Recovery(recovery::RecoveryArgs),
+    /// Place replicas of many blocks by a policy, and show how evenly they lie and what encoding would fetch and move
+    Place(place::PlaceArgs),
 }
 
 #[derive(Args, Debug)]
@@ -120,6 +123,7 @@ pub fn run(command: PlanCommand, out: Output) -> Result<()> {
         PlanCommand::Multipath(args) => multipath(&args, out),
         PlanCommand::Cyclic(args) => cyclic(&args, out),
         PlanCommand::Recovery(args) => recovery::run(&args, out),
+        PlanCommand::Place(args) => place::run(&args, out),
     }
 }
 

@@ -33,6 +33,8 @@ struct Parts {
     tolerance: usize,
     /// For a code of local groups: see [`Code::reach`].
     reach: Option<Reach>,
+    /// See [`Code::local_groups`].
+    local_groups: Vec<Option<usize>>,
 }
 
 /// Why a code is taken to survive any n−k losses.
@@ -98,6 +100,7 @@ impl Code {
         let mut parts = Parts::new(name, groups.len(), k, 1, generator)?;
         parts.tolerance = tolerance::prove(name, &parts.checks, groups.len(), 1)?;
         parts.reach = Some(tolerance::reach(&parts.checks, groups));
+        parts.local_groups = groups.to_vec();
         Ok(Self(Arc::new(parts)))
     }
 
@@ -166,6 +169,12 @@ impl Code {
     /// codes, whose tolerance says it all.
     pub fn reach(&self) -> Option<Reach> {
         self.0.reach
+    }
+
+    /// For a code of local groups, the group of each block (`None` for a global parity), n of them; empty for other codes.
+    /// Each group has one parity of its own.
+    pub fn local_groups(&self) -> &[Option<usize>] {
+        &self.0.local_groups
     }
 
     /// Whether any k blocks suffice (maximum distance separable).
@@ -241,7 +250,17 @@ impl Parts {
         if rows - checks.cols() != cols {
             return Err(CodeError::RankDeficient { code: code(), rank: rows - checks.cols(), needed: cols });
         }
-        Ok(Self { name: code(), n, k, alpha, generator, checks, tolerance: 0, reach: None })
+        Ok(Self {
+            name: code(),
+            n,
+            k,
+            alpha,
+            generator,
+            checks,
+            tolerance: 0,
+            reach: None,
+            local_groups: Vec::new(),
+        })
     }
 }
 

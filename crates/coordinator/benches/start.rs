@@ -6,7 +6,12 @@
 //! with its plan; a put writes its block to the stubs' memory and is committed. Three starts; times are from the call that
 //! starts the coordinator.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a measurement that cannot run should stop")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that cannot run should stop"
+)]
 
 #[path = "../tests/all/support/mod.rs"]
 mod support;

@@ -228,27 +228,7 @@ async fn build(
     let (tasks, cluster, settings, next_audit) = remembered(&config, records, clock).await?;
     let holders = Arc::new(Holders::new(records.clone(), Arc::clone(&cluster), config.waits_for_holders));
     let (planner, reads) = (Arc::new(Planner::new(config.slice_bytes)), Arc::new(Reads::default()));
-    let damaged = Arc::new(Damaged::new(records.clone()));
-    let garbage = Arc::new(Garbage::new(
-        records.clone(),
-        Arc::clone(&cluster),
-        Arc::clone(&holders),
-        config.garbage_grace_ms,
-    ));
-    let comparison = Arc::new(Comparison::new(
-        records.clone(),
-        Arc::clone(&cluster),
-        Arc::clone(&garbage),
-        Arc::clone(&damaged),
-        Arc::clone(&group),
-        config.compare_every_ms,
-    ));
-    let looks = Arc::new(Looks::new(
-        records.clone(),
-        Arc::clone(&cluster),
-        Arc::clone(&damaged),
-        Arc::clone(&comparison),
-    ));
+    let Care { damaged, garbage, comparison, looks } = care(&config, records, &cluster, &holders, &group);
     let attempts = Arc::new(Attempts {
         records: records.clone(),
         cluster: Arc::clone(&cluster),
@@ -301,6 +281,45 @@ async fn build(
         parallel,
     };
     Ok((service, cluster, group))
+}
+
+/// What finds out about copies: which are there, damaged, superfluous.
+struct Care {
+    damaged: Arc<Damaged>,
+    garbage: Arc<Garbage>,
+    comparison: Arc<Comparison>,
+    looks: Arc<Looks>,
+}
+
+fn care(
+    config: &Config,
+    records: &Records,
+    cluster: &Arc<Cluster>,
+    holders: &Arc<Holders>,
+    group: &Arc<Group>,
+) -> Care {
+    let damaged = Arc::new(Damaged::new(records.clone()));
+    let garbage = Arc::new(Garbage::new(
+        records.clone(),
+        Arc::clone(cluster),
+        Arc::clone(holders),
+        config.garbage_grace_ms,
+    ));
+    let comparison = Arc::new(Comparison::new(
+        records.clone(),
+        Arc::clone(cluster),
+        Arc::clone(&garbage),
+        Arc::clone(&damaged),
+        Arc::clone(group),
+        config.compare_every_ms,
+    ));
+    let looks = Arc::new(Looks::new(
+        records.clone(),
+        Arc::clone(cluster),
+        Arc::clone(&damaged),
+        Arc::clone(&comparison),
+    ));
+    Care { damaged, garbage, comparison, looks }
 }
 
 /// What the catalog knows of tasks, nodes, settings, and the number of the next repair's record.

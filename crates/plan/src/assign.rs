@@ -1,86 +1,40 @@
-//! Assigning blocks to nodes: maximum bipartite matching by augmenting paths, with a bound on blocks per rack
-//! (the flow graph block → node → rack of EAR §3.2, capacities 1, 1 and c).
+//! Assigning blocks to nodes: a maximum matching with a bound on blocks per rack (the flow graph block → node → rack of
+//! EAR §3.2, capacities 1, 1 and c).
+
+use crate::flow_graph::{EdgeId, FlowGraph, Vertex};
 
 /// Gives as many blocks as possible a node of their own among `choices[block]`, at most `capacity` in a rack;
 /// `rack[node]` is a node's rack. Nodes and racks are indexes from 0.
 pub(crate) fn assign(choices: &[Vec<usize>], rack: &[usize], capacity: usize) -> Vec<Option<usize>> {
-    let racks = rack.iter().max().map_or(0, |&last| last + 1);
-    let mut search = Search {
-        choices,
-        rack,
-        capacity,
-        owner: vec![None; rack.len()],
-        load: vec![0; racks],
-        seen: vec![false; rack.len()],
-        seen_rack: vec![false; racks],
+    let mut graph = FlowGraph::default();
+    let sink = graph.vertex();
+    let racks: Vec<Vertex> = (0..rack.iter().max().map_or(0, |&last| last + 1))
+        .map(|_| {
+            let rack = graph.vertex();
+            graph.edge(rack, sink, capacity);
+            rack
+        })
+        .collect();
+    let mut nodes: Vec<Option<Vertex>> = vec![None; rack.len()];
+    let mut chosen: Vec<Vec<(usize, EdgeId)>> = Vec::with_capacity(choices.len());
+    for choices in choices {
+        let block = graph.vertex();
+        let mut edges = Vec::with_capacity(choices.len());
+        for &node in choices {
+            let vertex = *nodes[node].get_or_insert_with(|| {
+                let vertex = graph.vertex();
+                graph.edge(vertex, racks[rack[node]], 1);
+                vertex
+            });
+            edges.push((node, graph.edge(block, vertex, 1)));
+        }
+        chosen.push(edges);
+        graph.augment(block, sink);
+    }
+    let kept = |edges: &Vec<(usize, EdgeId)>| {
+        edges.iter().find(|(_, edge)| graph.flow(*edge) > 0).map(|&(node, _)| node)
     };
-    for block in 0..choices.len() {
-        search.seen.fill(false);
-        search.seen_rack.fill(false);
-        search.place(block);
-    }
-    let mut placed = vec![None; choices.len()];
-    for (node, owner) in search.owner.iter().enumerate() {
-        if let Some(block) = *owner {
-            placed[block] = Some(node);
-        }
-    }
-    placed
-}
-
-struct Search<'a> {
-    choices: &'a [Vec<usize>],
-    rack: &'a [usize],
-    capacity: usize,
-    /// The block on each node.
-    owner: Vec<Option<usize>>,
-    /// Blocks in each rack.
-    load: Vec<usize>,
-    /// Nodes and racks that this search has already tried in vain: it visits each once.
-    seen: Vec<bool>,
-    seen_rack: Vec<bool>,
-}
-
-impl Search<'_> {
-    /// Finds `block` a node, moving others if need be. The place that a moved block leaves goes to whoever
-    /// moved it.
-    fn place(&mut self, block: usize) -> bool {
-        for &node in &self.choices[block] {
-            if std::mem::replace(&mut self.seen[node], true) {
-                continue;
-            }
-            let placed = match self.owner[node] {
-                Some(other) => self.place(other),
-                None => self.admit(self.rack[node]),
-            };
-            if placed {
-                self.owner[node] = Some(block);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Makes room for one more block in `rack`, by moving one of its blocks to another rack if it is full.
-    fn admit(&mut self, rack: usize) -> bool {
-        if self.load[rack] < self.capacity {
-            self.load[rack] += 1;
-            return true;
-        }
-        if std::mem::replace(&mut self.seen_rack[rack], true) {
-            return false;
-        }
-        for node in (0..self.owner.len()).filter(|&node| self.rack[node] == rack).collect::<Vec<_>>() {
-            if let Some(other) = self.owner[node]
-                && !std::mem::replace(&mut self.seen[node], true)
-                && self.place(other)
-            {
-                self.owner[node] = None;
-                return true;
-            }
-        }
-        false
-    }
+    chosen.iter().map(kept).collect()
 }
 
 #[cfg(test)]

@@ -112,6 +112,124 @@ pub enum PlanError {
         /// Steps allowed.
         steps: usize,
     },
+    /// A number of replicas that keeps nothing.
+    #[error("a block needs at least one replica")]
+    NoReplicas,
+    /// Replicas that are to be in racks of their own, and too few racks.
+    #[error("{needed} replicas in racks of their own need {needed} racks, {racks} have nodes with room")]
+    NotEnoughRacks {
+        /// Racks needed.
+        needed: usize,
+        /// Racks with room.
+        racks: usize,
+    },
+    /// A rack in which nobody can take a block.
+    #[error("no living node of rack-{rack} can take a block")]
+    NoRoomInRack {
+        /// The rack.
+        rack: u32,
+    },
+    /// A code that does not store the data as they are.
+    #[error("{code} does not keep data blocks as they are, so that no replica could stay when it encodes")]
+    NotSystematic {
+        /// The code.
+        code: String,
+    },
+    /// More blocks in a rack than the code can lose, or none.
+    #[error(
+        "a rack cannot hold up to {capacity} blocks of a stripe of {code}: at least 1, and at most {most}, as many as it can lose"
+    )]
+    RackCapacity {
+        /// The code.
+        code: String,
+        /// Blocks in a rack, as asked for.
+        capacity: usize,
+        /// The most that are possible.
+        most: usize,
+    },
+    /// No rack for encoded blocks.
+    #[error("a stripe needs at least one target rack")]
+    NoTargetRacks,
+    /// More target racks than racks.
+    #[error("{targets} target racks are wanted, {racks} racks have living nodes")]
+    TooManyTargetRacks {
+        /// Target racks wanted.
+        targets: usize,
+        /// Racks in which a node lives.
+        racks: usize,
+    },
+    /// A stripe that does not fit into the racks.
+    #[error(
+        "a stripe of {code} with at most {per_rack} blocks in a rack, {per_group} of a local group, needs {needed} racks of \
+         {nodes} nodes; it may use {racks}"
+    )]
+    TooFewRacks {
+        /// The code.
+        code: String,
+        /// Blocks of a stripe in a rack at most.
+        per_rack: usize,
+        /// Blocks of one local group and global parities in a rack at most.
+        per_group: usize,
+        /// Racks needed, if each has as many nodes as the largest.
+        needed: usize,
+        /// Nodes of the largest rack.
+        nodes: usize,
+        /// Racks that the stripe may use.
+        racks: usize,
+    },
+    /// Enough racks, and too few nodes in them.
+    #[error(
+        "a stripe of {code} does not fit: its {racks} racks have too few living nodes, at most {per_rack} of which count in a rack"
+    )]
+    TooFewNodesInRacks {
+        /// The code.
+        code: String,
+        /// Racks that the stripe may use.
+        racks: usize,
+        /// Blocks of a stripe in a rack at most.
+        per_rack: usize,
+    },
+    /// A core rack that would keep all data blocks.
+    #[error(
+        "with one replica all {k} data blocks of a stripe of {code} stay in their core rack, which may keep {capacity}: use 2 replicas"
+    )]
+    OneReplica {
+        /// The code.
+        code: String,
+        /// Data blocks of a stripe.
+        k: usize,
+        /// The most that may stay in a rack.
+        capacity: usize,
+    },
+    /// No layout of a block's replicas leaves its stripe a place for every block.
+    #[error(
+        "no replicas of block {block} of a stripe with its core in rack-{rack} leave every block of the stripe a place"
+    )]
+    NoLayout {
+        /// The block's place in the stripe.
+        block: usize,
+        /// The core rack.
+        rack: u32,
+    },
+    /// A stripe that has all its data blocks.
+    #[error("the stripe has all its {k} data blocks")]
+    StripeFull {
+        /// Data blocks of a stripe.
+        k: usize,
+    },
+    /// A trial of nothing.
+    #[error(
+        "there is nothing to place: racks, nodes in a rack, blocks and runs must be at least 1, and nodes fit into 32 bits"
+    )]
+    NothingToPlace,
+    /// A name that is no placement policy's.
+    #[error("there is no placement policy '{name}'; there are {}", .known.join(", "))]
+    UnknownPolicy {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: Vec<&'static str>,
+    },
     /// A rate that nothing bounds.
     #[error("no bandwidth limits the rate")]
     NoLimit,

@@ -12,6 +12,7 @@ pub mod by_node;
 pub mod decide;
 mod draw;
 mod error;
+mod flow_graph;
 pub mod helpers;
 pub mod m_ppr;
 mod numbers;

@@ -208,3 +208,81 @@ fn a_recovery_is_assigned_within_a_block_of_its_bound_and_a_lost_stripe_is_named
     let wrong = self::file(r#"{"blocks": [{"survivor": []}]}"#);
     assert!(error(&["plan", "recovery", "--blocks", wrong.path().to_str().unwrap()]).contains("survivor"));
 }
+
+/// `stripeline plan place` over 20 racks of 20 nodes.
+fn place<'a>(policy: &'a str, code: &'a str, capacity: &'a str, blocks: &'a str) -> Vec<&'a str> {
+    let cluster = ["plan", "place", "--racks", "20", "--nodes-per-rack", "20", "--seed", "7"];
+    [&cluster[..], &["--policy", policy, "--code", code, "--rack-capacity", capacity, "--blocks", blocks]]
+        .concat()
+}
+
+fn numbers(values: &Value) -> Vec<f64> {
+    values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn encoding_aware_replicas_lie_evenly_and_encode_within_their_rack() {
+    for (code, k) in [("rs-10+4", 10), ("lrc-10+2+2", 10)] {
+        let found = document(&place("ear", code, "2", "4000"));
+        let share = numbers(&found["rack_share"]);
+        assert!(
+            share.len() == 20
+                && share.is_sorted_by(|a, b| a >= b)
+                && (share.iter().sum::<f64>() - 1.0).abs() < 1e-9
+        );
+        assert!(share[0] < 0.06 && share[19] > 0.04, "{share:?}");
+        let drawn = numbers(&found["iterations_by_position"]);
+        assert!(drawn.len() == k && drawn.iter().all(|&layouts| (1.0..3.0).contains(&layouts)), "{drawn:?}");
+        assert_eq!(found["cross_rack_downloads_per_stripe"], 0.0);
+        assert_eq!((&found["violating_stripes"], &found["violating_short_stripes"]), (&json!(0), &json!(0)));
+        assert!(found["stripes"].as_u64().unwrap() >= 380, "{found}");
+        let text = answer(&place("ear", code, "2", "4000"));
+        assert!(
+            text.contains("rack failures survived: 2") && text.contains("full stripes that violate: 0.000 %"),
+            "{text}"
+        );
+        assert_eq!(text.contains("1 of a local group"), code.starts_with("lrc"), "{text}");
+    }
+}
+
+#[test]
+fn other_policies_pay_with_downloads_or_relocation_and_say_how_much_is_expected() {
+    let random = document(&place("random", "rs-10+4", "1", "20000"));
+    assert_eq!(random["cross_rack_downloads_expected"], 9.0);
+    assert!((random["cross_rack_downloads_per_stripe"].as_f64().unwrap() - 9.0).abs() < 0.1);
+    assert!(numbers(&random["iterations_by_position"]).iter().all(|&layouts| layouts == 1.0));
+    let preliminary = document(&place("ear-preliminary", "rs-10+4", "1", "20000"));
+    assert_eq!(preliminary["cross_rack_downloads_per_stripe"], 0.0);
+    let share = preliminary["violating_stripes"].as_f64().unwrap() / preliminary["stripes"].as_f64().unwrap();
+    assert!(
+        (share - preliminary["violating_share_expected"].as_f64().unwrap()).abs() < 0.05,
+        "{preliminary}"
+    );
+    // Of three replicas in racks of their own encoding downloads less.
+    let own = document(&[&place("random", "rs-10+4", "1", "2000")[..], &["--spread", "each-own"]].concat());
+    assert_eq!(own["cross_rack_downloads_expected"], 8.5);
+    // Runs are averaged, and a seed gives the same again.
+    let runs = [&place("ear", "rs-10+4", "1", "300")[..], &["--runs", "3"]].concat();
+    let found = document(&runs);
+    assert_eq!((&found["runs"], &found), (&json!(3), &document(&runs)));
+}
+
+#[test]
+fn a_placement_that_is_impossible_is_explained_in_a_sentence() {
+    let with = |more: &[&'static str]| [&place("ear", "rs-10+4", "2", "100")[..], more].concat();
+    assert!(error(&place("rr", "rs-10+4", "1", "10")).contains("there are random, ear-preliminary, ear"));
+    assert!(error(&place("ear", "rs-10+4", "5", "10")).contains("at most 4"));
+    assert!(error(&place("ear", "rs-10+4", "0", "10")).contains("at least 1"));
+    assert!(error(&place("ear", "rs-10", "1", "10")).contains("rs-10"));
+    assert!(error(&with(&["--target-racks", "6"])).contains("needs 7 racks of 20 nodes; it may use 6"));
+    assert!(error(&with(&["--target-racks", "21"])).contains("21 target racks are wanted, 20 racks"));
+    assert!(error(&with(&["--replicas", "0"])).contains("at least one replica"));
+    assert!(error(&with(&["--replicas", "1"])).contains("use 2 replicas"));
+    assert!(error(&with(&["--replicas", "21", "--spread", "each-own"])).contains("need 21 racks"));
+    assert!(error(&with(&["--replicas", "401"])).contains("rep-401 needs 401 nodes, 400 are alive"));
+    let small = ["plan", "place", "--policy", "random", "--racks", "3", "--code", "rs-4+2", "--blocks", "9"];
+    let small = |nodes| [&small[..], &["--nodes-per-rack", nodes]].concat();
+    assert!(error(&small("9")).contains("needs 6 racks of 9 nodes; it may use 3"));
+    assert!(error(&small("1000000")).contains("3000000 nodes are more than"));
+    assert_eq!(stripeline(&small("0")).status.code(), Some(2));
+}

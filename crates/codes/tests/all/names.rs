@@ -33,6 +33,13 @@ fn rs_cauchy_6_3_is_the_matrix_of_hdfs() {
 
 /// Computed apart from this crate: powers of 2 in GF(2^8), and their squares.
 #[test]
+fn local_groups_name_the_group_of_each_block_and_no_group_of_global_parities() {
+    let [a, b, none] = [Some(0), Some(1), None];
+    assert_eq!(Code::parse("lrc-5+2+1").unwrap().local_groups(), [a, a, a, b, b, a, b, none]);
+    assert!(Code::parse("rs-4+2").unwrap().local_groups().is_empty());
+}
+
+#[test]
 fn lrc_10_2_2_is_two_groups_and_two_rows_of_powers() {
     let expected = [
         [1, 1, 1, 1, 1, 0, 0, 0, 0, 0],

@@ -1,6 +1,7 @@
 //! Planners against bounds and brute force.
 
 mod cyclic_lanes;
+mod ear;
 mod helpers;
 mod hosts;
 mod m_ppr;
