@@ -67,7 +67,7 @@ async fn what_a_node_keeps_of_the_catalog_counts_as_heard_when_it_registers() {
 async fn recover_ends_no_safe_mode_while_a_living_node_keeps_records_of_another_history() {
     let mut rig = Rig::new(6).await;
     let node = keeps_more_than_it_heard(&mut rig).await;
-    let told = rig.client.recover_catalog().await.unwrap();
+    let told = rig.client.recover_catalog(&[], &[]).await.unwrap();
     assert!(told.away.is_empty() && told.incomplete.is_empty() && told.newer.is_empty(), "{told:?}");
     assert!(told.safe_mode.contains("does not know"), "{told:?}");
     assert_eq!(rig.status().await.safe_mode, told.safe_mode);
@@ -76,7 +76,7 @@ async fn recover_ends_no_safe_mode_while_a_living_node_keeps_records_of_another_
     rig.machines.get_mut(&node).unwrap().remove_records();
     rig.all_live().await;
     rig.bring_back([node]).await;
-    assert_eq!(rig.client.recover_catalog().await.unwrap().safe_mode, "");
+    assert_eq!(rig.client.recover_catalog(&[], &[]).await.unwrap().safe_mode, "");
     rig.client.delete("a").await.unwrap();
     rig.no_garbage().await;
 }
