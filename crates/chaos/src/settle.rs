@@ -15,12 +15,6 @@ use std::time::{Duration, Instant};
 /// What was acknowledged can be read within this time after everything was put right.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 
-/// … but for so long only where a loss is let pass.
-const VAIN_PATIENCE: Duration = Duration::from_secs(6);
-
-/// There it need not become quiet either: nothing but panics and hangs is held against such a schedule.
-const VAIN_QUIET: Duration = Duration::from_secs(15);
-
 /// … and again after that.
 const READ_AGAIN_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -47,13 +41,11 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
         world.violated(Kind::NotEnded, format!("not every node comes back: {why}"));
     }
     recommission(world)?;
-    let is_vain = world.are_switched_off(&[(Kind::Lost, String::new())]);
-    let quiet = if is_vain { quiet.min(VAIN_QUIET) } else { quiet };
-    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_PATIENCE.min(quiet) })?;
+    read_all(world, READ_PATIENCE.min(quiet))?;
     become_quiet(world, quiet)?;
     scrub(world, quiet)?;
     // Repairs and deletions went on meanwhile.
-    read_all(world, if is_vain { VAIN_PATIENCE } else { READ_AGAIN_PATIENCE.min(quiet) })?;
+    read_all(world, READ_AGAIN_PATIENCE.min(quiet))?;
     listed(world)?;
     end(world)
 }

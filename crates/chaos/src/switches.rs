@@ -19,35 +19,14 @@ pub struct Switch {
 }
 
 /// Those there are.
-pub const SWITCHES: &[Switch] = &[
-    Switch {
-        name: "no-healer",
-        faults: &[],
-        kinds: &[Kind::NotEnded],
-        says: "wait for others of their blocks",
-        why: "a surplus copy stays as long as its block has fewer copies than it is to have, and nothing makes those yet \
+pub const SWITCHES: &[Switch] = &[Switch {
+    name: "no-healer",
+    faults: &[],
+    kinds: &[Kind::NotEnded],
+    says: "wait for others of their blocks",
+    why: "a surplus copy stays as long as its block has fewer copies than it is to have, and nothing makes those yet \
               (issue 21, the healer)",
-    },
-    Switch {
-        name: "set-back-coordinator",
-        faults: &["set back coordinator"],
-        kinds: BROKEN_HISTORY,
-        says: "",
-        why: "what nobody kept of the records when the coordinator's folder was set back is not merged: seeds 1 and 4 pass without \
-              this since holders keep them, others were not tried (issue 17, records)",
-    },
-    Switch {
-        name: "lose-catalog",
-        faults: &["lose catalog"],
-        kinds: BROKEN_HISTORY,
-        says: "",
-        why: "seed 10 passes without this since holders keep the catalog, others were not tried (issue 17, records)",
-    },
-];
-
-/// All that a broken history may lead to. Panics and hangs are none of it.
-const BROKEN_HISTORY: &[Kind] =
-    &[Kind::Lost, Kind::Wrong, Kind::Resurrected, Kind::Unaccounted, Kind::UntrueStatus, Kind::NotEnded];
+}];
 
 /// The switch that lets a violation pass in a plan with these faults, but for the switches named in `on`.
 pub fn passing(kind: Kind, what: &str, faults: &[&'static str], on: &[String]) -> Option<&'static str> {
