@@ -11,10 +11,10 @@
 //! what is being written or deleted meanwhile is neither. An error compares nothing.
 
 use crate::cluster::{Cluster, Listed};
-use crate::collector::Garbage;
 use crate::config::MIN_TICK_MS;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
+use crate::garbage::Garbage;
 use crate::records::Records;
 use catalog::CatalogError;
 use model::{BlockCopy, BlockId, Cause, Fault, Flaw, NodeId, Peer};

@@ -29,7 +29,7 @@ pub(crate) struct Lacks {
     walk: Option<Walk>,
     /// Stores that were forgotten before.
     forgotten: u64,
-    /// Nodes that took blocks when the last walk began; before the first one it is not known what lacks.
+    /// Hosts that took blocks when the last walk began; before the first one it is not known what lacks.
     takers: usize,
 }
 
@@ -83,8 +83,9 @@ impl Worker for Lacks {
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
-        let takers =
-            self.attempts.cluster.view().nodes.iter().filter(|(_, node)| node.takes_blocks()).count();
+        let view = self.attempts.cluster.view();
+        let taking = view.nodes.iter().filter(|(_, node)| node.takes_blocks()).map(|(id, _)| id);
+        let takers = view.topology.hosts(taking).len();
         let mut walk = match self.walk.take() {
             Some(walk) => walk,
             None if self.is_due(takers) => Walk::default(),

@@ -1,6 +1,7 @@
 //! The switch that cuts the power of simulated disks.
 
 use crate::SyncPoint;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The power of one or more [`CrashDisk`](crate::CrashDisk)s: a whole simulated cluster dies at the same call.
@@ -21,6 +22,8 @@ struct State {
     /// Counts restarts; handles of an earlier life of a disk stay dead.
     life: u64,
     ignored: Vec<SyncPoint>,
+    /// Syncs since the switch was made, by what they made durable.
+    syncs: BTreeMap<SyncPoint, u64>,
     seed: Option<u64>,
     disks: u64,
 }
@@ -63,6 +66,11 @@ impl PowerSwitch {
         self.state().calls
     }
 
+    /// Syncs of that kind over all disks and restarts, those that the disks lie about too.
+    pub fn syncs(&self, point: SyncPoint) -> u64 {
+        self.state().syncs.get(&point).copied().unwrap_or_default()
+    }
+
     /// Makes the disks lie about one sync: it succeeds and does nothing.
     pub fn ignore(&self, point: SyncPoint) {
         self.state().ignored.push(point);
@@ -98,8 +106,11 @@ impl PowerSwitch {
         self.state().life
     }
 
+    /// Counts a sync; whether it does what it should.
     pub(crate) fn heeds(&self, point: SyncPoint) -> bool {
-        !self.state().ignored.contains(&point)
+        let mut state = self.state();
+        *state.syncs.entry(point).or_default() += 1;
+        !state.ignored.contains(&point)
     }
 
     pub(crate) fn seed(&self) -> Option<u64> {

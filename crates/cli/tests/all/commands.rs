@@ -133,7 +133,7 @@ fn misuse_is_exit_code_2() {
 fn daemons_say_what_they_lack() {
     assert!(error(&["node"]).contains("--id"));
     assert!(error(&["node", "--id", "0", "--coordinator", "127.0.0.1:1"]).contains("from 1"));
-    assert!(error(&["node", "--id", "1"]).contains("--coordinator"));
+    assert!(error(&["node", "--id", "1", "--dir", "d"]).contains("--coordinator"));
     assert!(error(&["coordinator"]).contains("--dir"));
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -103,3 +103,43 @@ async fn objects_after_a_rebuild(configure: impl Fn(&PowerSwitch)) -> u64 {
     rig.power_cycle(&BTreeSet::new(), None).await.unwrap();
     rig.client.recover_catalog(&[], &[]).await.unwrap().objects
 }
+
+/// Syncs since `before`, of blocks and of the catalog.
+fn syncs(rig: &Rig) -> [u64; 4] {
+    use SyncPoint::{BlockData, BlockFolder, BlockSidecar, Catalog};
+    [BlockSidecar, BlockData, BlockFolder, Catalog].map(|point| rig.power.syncs(point))
+}
+
+/// The fewest of several times: the catalog notes the clock now and then, too.
+async fn fewest(rig: &Rig, mut work: impl AsyncFnMut(&Rig, usize)) -> [u64; 4] {
+    let mut fewest = [u64::MAX; 4];
+    for time in 0..5 {
+        let before = syncs(rig);
+        work(rig, time).await;
+        let after = syncs(rig);
+        fewest = std::array::from_fn(|point| fewest[point].min(after[point] - before[point]));
+    }
+    fewest
+}
+
+/// Records of the catalog go to other nodes beside the work, and nobody waits for their syncs: an operation has as many of its
+/// own as it has with the records paused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nodes_keep_of_the_catalog_costs_puts_and_reads_no_sync() {
+    let rig = Rig::on(Settings::nodes(5), PowerSwitch::new()).await;
+    rig.put("stripe", &content(2, 2 * BLOCK)).await.unwrap();
+    rig.archive("stripe", "rs-2+1").await.unwrap();
+    let records = || rig.power.syncs(SyncPoint::HeldRecords) + rig.power.syncs(SyncPoint::HeldSnapshot);
+    for action in ["go", "pause"] {
+        rig.control_task("records", action).await;
+        let kept = records();
+        let put = fewest(&rig, async |rig, time| {
+            rig.put(&format!("{action}-{time}"), &content(time as u64, BLOCK)).await.unwrap();
+        });
+        // Three replicas; the put begins, its block is planned, it is committed.
+        assert_eq!(put.await, [3, 3, 3, 3], "{action}");
+        let get = fewest(&rig, async |rig, _| drop(rig.get("stripe").await.unwrap()));
+        assert_eq!(get.await, [0; 4], "{action}");
+        assert_eq!(records() > kept, action == "go", "{action}: whether records are kept");
+    }
+}
