@@ -132,7 +132,7 @@ impl Fleet for InProcess {
         while let Some(part) = carried.recv().await {
             messages.push(part.into());
         }
-        let held = self.0.keep(node.0, messages);
+        let held = self.0.keep(node.0, messages).expect("nothing breaks off here");
         Ok(Held { last: held.last.map(Position::from).unwrap_or_default(), ..Held::default() })
     }
 

@@ -268,12 +268,12 @@ impl World {
         }
     }
 
-    /// The node keeps what was sent of the catalog.
-    pub fn keep(&self, node: u32, messages: Vec<proto::RecordsMessage>) -> proto::HeldRecords {
+    /// The node keeps what was sent of the catalog; `None` if that broke off and it keeps nothing.
+    pub fn keep(&self, node: u32, messages: Vec<proto::RecordsMessage>) -> Option<proto::HeldRecords> {
         let mut state = self.state();
         let kept = state.kept.entry(node).or_default();
         kept.take(messages);
-        kept.told().expect("something")
+        kept.told()
     }
 
     /// Runs a plan of a read and cuts out the bytes that its reply promises.

@@ -130,7 +130,9 @@ impl Node for FakeNode {
             messages.push(message);
         }
         self.alive()?;
-        Ok(Response::new(self.world.keep(self.node, messages)))
+        let held = self.world.keep(self.node, messages);
+        held.map(Response::new)
+            .ok_or_else(|| Status::invalid_argument("the snapshot is not said to be whole"))
     }
 
     async fn read_records(
