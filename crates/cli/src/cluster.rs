@@ -243,7 +243,7 @@ fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {
             (true, false, true) => "living, slow".to_owned(),
             (true, true, _) => "decommissioned".to_owned(),
             (false, ..) if n.forgotten => "being forgotten".to_owned(),
-            (false, ..) if !n.ailment.is_empty() => "its disk fails".to_owned(),
+            (false, ..) if !n.ailment.is_empty() => "left: its disk failed".to_owned(),
             (false, ..) => format!("dead for {} s", n.last_seen_ms_ago / 1000),
         };
         let limit = Rate(s.throttle.unwrap_or_default().egress_bytes_per_s);
@@ -311,7 +311,7 @@ fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
     let quarantined = status.quarantined.iter().map(|node| format!("{node} is quarantined"));
     let ailing = status.nodes.iter().filter(|node| !node.ailment.is_empty()).map(|node| {
         format!(
-            "the disk of node-{} fails, and what it holds is counted as away: {}",
+            "the disk of node-{} failed, and what it holds is counted as away: {}",
             node.node, node.ailment
         )
     });

@@ -77,7 +77,7 @@ fn a_disk_that_fails_is_its_blocks_loss_and_not_its_host_s() {
     assert!(ailment.contains("tmp"), "{ailment}");
     let shown = rig.ok(&["cluster", "status"]);
     assert!(
-        shown.contains("its disk fails") && shown.contains(&format!("disk of node-{victim} fails")),
+        shown.contains("its disk failed") && shown.contains(&format!("disk of node-{victim} failed")),
         "{shown}"
     );
     let neighbour = if victim % 2 == 1 { victim + 1 } else { victim - 1 };
