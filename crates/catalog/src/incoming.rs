@@ -8,9 +8,9 @@ use crate::error::{CatalogError, Result};
 use crate::record::follow;
 use crate::rows::{CATALOG_FORMAT, FORMAT_WITHOUT_HOSTS, MetaKey, PositionRow, PutRow};
 use crate::table::{Change, Read, Snapshot, malformed};
-use crate::{history, meta};
+use crate::{aside, history, meta};
 use disk::{Disk, DiskError, SyncPoint};
-use model::{Position, Stamp};
+use model::{ClusterId, Position, Stamp};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -112,9 +112,19 @@ impl Incoming {
         Ok((found, position.stamp))
     }
 
-    /// All of it came. The new catalog takes the place of the one that is there, which must be closed. Returns how far it
-    /// has come.
-    pub fn finish(mut self) -> Result<Position> {
+    /// Whose catalog it is.
+    pub fn cluster(&self) -> Result<ClusterId> {
+        let mut cluster = None;
+        self.rows.view(&mut |rows| {
+            cluster = Some(meta(&Snapshot(rows))?.cluster);
+            Ok(())
+        })?;
+        cluster.ok_or_else(|| bad("it cannot be read"))
+    }
+
+    /// All of it came. The new catalog takes the place of the one that is there, which must be closed, and is kept aside if this
+    /// is said to be its last change (`aside.rs`). Returns how far the new one has come.
+    pub fn finish(mut self, aside: Option<Stamp>) -> Result<Position> {
         self.write_records()?;
         let Part::Records(position) = self.part else { return Err(bad("the snapshot is cut off")) };
         if !self.bytes.is_empty() {
@@ -129,6 +139,11 @@ impl Incoming {
             Ok(())
         })?;
         self.rows.close();
+        // Nobody opens it meanwhile.
+        let _lock = aside::lock(self.disk.as_ref())?;
+        if let Some(last) = aside {
+            aside::put_aside(self.disk.as_ref(), last)?;
+        }
         let failed = |error: DiskError| CatalogError::Failed(error.to_string());
         self.disk.rename(Path::new(FILE), Path::new(Redb::FILE)).map_err(failed)?;
         self.disk.sync_folder(Path::new(""), SyncPoint::CatalogFolder).map_err(failed)?;

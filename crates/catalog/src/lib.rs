@@ -17,10 +17,14 @@
 //!
 //! Absent: a clock, chance, sockets, and any word on how a copy gets to its node. Internal: the coordinator is its user.
 
+pub mod aside;
 mod audit;
 pub mod backend;
 mod backup;
 mod blocks;
+mod branch;
+#[cfg(test)]
+mod branch_tests;
 mod candidates;
 mod delete;
 mod entry;
@@ -60,6 +64,7 @@ mod time;
 mod walk;
 
 pub use backup::restore;
+pub use branch::{Branch, Made};
 pub use candidates::{Orders, Waiting};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
@@ -69,7 +74,7 @@ pub use inventory::Reconciled;
 pub use letting_go::{Sight, Site, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
 pub use record::Record;
-pub use recover::{Choices, FoundBlock, Recovered, RecoveredAt};
+pub use recover::{Choices, Findings, FoundBlock, Recovered, RecoveredAt};
 pub use renewal::{CommittedPut, PutEnd};
 pub use rows::{CandidateRow, NewStripe, Purpose};
 pub use safe_mode::SafeMode;

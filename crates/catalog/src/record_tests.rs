@@ -65,7 +65,7 @@ fn bring(disk: &Arc<dyn Disk>, at: Position, snapshot: &[u8], records: &[u8]) ->
     snapshot.chunks(7).try_for_each(|piece| incoming.take(piece))?;
     incoming.end_snapshot(at)?;
     records.chunks(7).try_for_each(|piece| incoming.take(piece))?;
-    incoming.finish()
+    incoming.finish(None)
 }
 
 fn rows(catalog: &Catalog) -> Vec<u8> {

@@ -7,7 +7,11 @@
 //!
 //! What is left out is listed, and an operator settles it version by version: takes one in place of the version that its name
 //! has, or drops one. What is dropped, or replaced, becomes candidates, and goes by the rules of `letting_go.rs`.
+//!
+//! Where a lost branch of the history is kept aside (`branch.rs`) it says what it committed: those versions come back with their
+//! digests, in place of what was not touched since, and what it ended itself does not come back unasked.
 
+use crate::branch::{Branch, Lost, Made};
 use crate::error::{CatalogError, Result};
 use crate::history::remembers;
 use crate::put::{FIRST_GENERATION, end_put};
@@ -37,6 +41,19 @@ pub struct FoundBlock {
     pub birth: Stamp,
 }
 
+/// What a recovery goes by.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// What nodes have.
+    pub found: Vec<FoundBlock>,
+    /// These were asked.
+    pub asked: BTreeSet<NodeId>,
+    /// Lost branches of the history, as far as they differ from it.
+    pub branches: Vec<Branch>,
+    /// Nobody asked for it: only what a branch committed is taken.
+    pub is_unasked: bool,
+}
+
 /// What was taken into the catalog, and what was not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {
@@ -52,8 +69,12 @@ pub struct Recovered {
     pub newer: Vec<(String, u64)>,
     /// Versions that are not newer than the one that their name has: they hold nothing up, and stay until an operator drops them.
     pub older: Vec<(String, u64)>,
+    /// Versions that stand, and that a lost branch of the history had removed.
+    pub removed: Vec<(String, u64)>,
     /// Copies of the versions that an operator dropped.
     pub dropped_copies: u64,
+    /// Versions that were left alone because nobody asked.
+    pub others: u64,
 }
 
 /// When it is, in milliseconds.
@@ -77,28 +98,26 @@ pub struct Choices {
 impl Catalog {
     /// Takes from what nodes have the whole versions of which this history knows nothing, for names that have no other; says
     /// which it leaves out. What was born in this history is known, or was let go. `choices` are an operator's word on versions
-    /// that were left out before. `recoverable` as for [`Catalog::counts`]; it returns an empty list for a code that it does not
+    /// that were left out before. A version that a lost branch committed also takes the place of one that was not touched since the
+    /// branch began. `recoverable` as for [`Catalog::counts`]; it returns an empty list for a code that it does not
     /// know.
     ///
     /// # Errors
     /// [`CatalogError::NoSuchVersion`] and [`CatalogError::Invalid`] for a choice that cannot be made; then nothing is changed.
     pub fn recover(
         &self,
-        found: &[FoundBlock],
+        findings: &Findings,
         choices: &Choices,
         replicas: u32,
         recoverable: impl Fn(&str, &[bool]) -> Vec<bool>,
         when: RecoveredAt,
     ) -> Result<Recovered> {
+        let lost = Lost::new(&findings.branches);
         self.change(|txn| {
             let pending = Pending::of(txn)?;
             let mut unknown = Vec::new();
-            for block in found {
-                let is_new = txn.get::<BlockFacts>(&block.block)?.is_none()
-                    && txn.get::<CandidateRow>(&block.copy())?.is_none();
-                let is_pending = pending.copies.contains(&block.copy());
-                let is_planned = txn.get::<PlannedRow>(&block.copy())?.is_some();
-                if is_new && (is_pending || !(is_planned || remembers(txn, block.birth)?)) {
+            for block in &findings.found {
+                if is_unknown(txn, block, &pending, &lost)? {
                     unknown.push(block.clone());
                 }
             }
@@ -106,7 +125,11 @@ impl Catalog {
             let dropped_copies = drop_versions(txn, &mut unknown, choices, &pending, when.now_ms)?;
             let sight = Sight::new(unknown, &recoverable);
             check(txn, &sight, choices)?;
-            let recovered = sight.write(txn, choices, replicas, when, &pending)?;
+            let taken = Taken { choices, lost: &lost, is_unasked: findings.is_unasked };
+            let mut recovered = sight.write(txn, &taken, replicas, when, &pending)?;
+            let found = sight.versions().into_keys().collect();
+            recovered.incomplete.extend(lost.waits_for(txn, &findings.asked, &found)?);
+            recovered.removed = lost.removed(txn)?;
             let before = meta(txn)?;
             let mut row = before.clone();
             row.next_version = row.next_version.max(highest + 1);
@@ -116,6 +139,20 @@ impl Catalog {
             Ok(Recovered { dropped_copies, ..recovered })
         })
     }
+}
+
+/// Whether nothing is known of a copy, or only that its put was given up, which a lost branch committed.
+fn is_unknown(txn: &Change, block: &FoundBlock, pending: &Pending, lost: &Lost) -> Result<bool> {
+    let copy = block.copy();
+    if txn.get::<BlockFacts>(&block.block)?.is_some() || !lost.agrees(block.block, &block.facts) {
+        return Ok(false);
+    }
+    if let Some(row) = txn.get::<CandidateRow>(&copy)? {
+        let is_given_up = row.reason == Reason::GivenUp && !row.is_ordered;
+        return Ok(is_given_up && lost.counts_on(&copy));
+    }
+    let is_planned = txn.get::<PlannedRow>(&copy)?.is_some();
+    Ok(pending.copies.contains(&copy) || !(is_planned || remembers(txn, block.birth)?))
 }
 
 /// The highest version of which anything was found.
@@ -186,6 +223,13 @@ fn check(txn: &impl Read, sight: &Sight, choices: &Choices) -> Result<()> {
     Ok(())
 }
 
+/// What decides about a version.
+struct Taken<'a> {
+    choices: &'a Choices,
+    lost: &'a Lost<'a>,
+    is_unasked: bool,
+}
+
 /// Puts that may have been committed by a change that is lost.
 struct Pending {
     puts: BTreeMap<(String, u64), PutId>,
@@ -234,6 +278,8 @@ impl FoundBlock {
 struct Sight {
     copies: BTreeMap<BlockId, Vec<Location>>,
     facts: BTreeMap<BlockId, Contents>,
+    /// When a copy of each was noted.
+    births: BTreeMap<BlockId, Stamp>,
     stripes: BTreeMap<StripeId, StripeNote>,
     places: BTreeMap<BlockId, StripePlace>,
     /// Blocks that are on a node or can be decoded.
@@ -245,6 +291,7 @@ impl Sight {
         let mut sight = Sight {
             copies: BTreeMap::new(),
             facts: BTreeMap::new(),
+            births: BTreeMap::new(),
             stripes: BTreeMap::new(),
             places: BTreeMap::new(),
             had: BTreeSet::new(),
@@ -258,6 +305,7 @@ impl Sight {
                 Some(known) => known.generation = known.generation.max(block.location.generation),
                 None => copies.push(block.location),
             }
+            sight.births.insert(block.block, block.birth);
             sight.facts.insert(block.block, block.facts);
             if let Some(stripe) = block.stripe {
                 stripes.entry(stripe.stripe).or_default().push(stripe);
@@ -350,40 +398,57 @@ impl Sight {
     fn write(
         &self,
         txn: &Change,
-        choices: &Choices,
+        taken: &Taken,
         replicas: u32,
         when: RecoveredAt,
         pending: &Pending,
     ) -> Result<Recovered> {
+        let Taken { choices, lost, is_unasked } = *taken;
         let mut recovered = Recovered::default();
         let mut live: BTreeSet<BlockId> = BTreeSet::new();
         for ((name, version), blocks) in self.versions().into_iter().rev() {
             let key = (name.to_owned(), version);
             let present = txn.get::<ObjectRow>(&key.0)?;
             let standing = present.as_ref().map_or(0, |row| row.version);
-            if version <= standing {
+            let (is_taken, made) = (choices.take.contains(&key), lost.made(name, version));
+            let is_over = made.is_none()
+                && !is_taken
+                && lost.has_ended(blocks.iter().filter_map(|block| self.births.get(block)));
+            if version <= standing || is_over {
                 recovered.older.push(key);
                 continue;
             }
-            let Some(blocks) = self.whole(&blocks) else {
+            if made.is_none() && is_unasked {
+                recovered.others += 1;
+                continue;
+            }
+            let Some(blocks) = self.whole_of(&blocks, made) else {
                 recovered.incomplete.push(key);
                 continue;
             };
-            if standing > 0 && !choices.take.contains(&key) {
+            if standing > 0 && !is_taken && !lost.replaces(name, version, standing) {
                 recovered.newer.push(key);
                 continue;
             }
             for block in present.iter().flat_map(|row| &row.blocks) {
                 txn.retire_block(*block, when.now_ms)?;
             }
-            txn.put(&key.0, &self.object(version, &blocks, when.created_ms))?;
+            let row = made.map_or_else(|| self.object(version, &blocks, when.created_ms), |m| m.row.clone());
+            txn.put(&key.0, &row)?;
             pending.end(txn, (name, version), self, when.now_ms)?;
             live.extend(blocks);
             recovered.objects += 1;
         }
         recovered.stripes = self.write_stripes(txn, &live)?;
-        recovered.blocks = self.write_blocks(txn, &live, replicas)?;
+        recovered.blocks = self.write_blocks(txn, &live, replicas, lost)?;
         Ok(recovered)
+    }
+
+    /// The same of a version that a branch committed: of its blocks, and no others.
+    fn whole_of(&self, blocks: &[BlockId], made: Option<&Made>) -> Option<Vec<BlockId>> {
+        let Some(made) = made else { return self.whole(blocks) };
+        let own: Vec<BlockId> = blocks.iter().copied().filter(|b| made.blocks.contains_key(b)).collect();
+        self.whole(&own).filter(|whole| *whole == made.row.blocks)
     }
 
     fn object(&self, version: u64, blocks: &[BlockId], created_ms: u64) -> ObjectRow {
@@ -426,7 +491,13 @@ impl Sight {
     }
 
     /// Blocks that are live, and all members of their stripes.
-    fn write_blocks(&self, txn: &Change, live: &BTreeSet<BlockId>, replicas: u32) -> Result<u64> {
+    fn write_blocks(
+        &self,
+        txn: &Change,
+        live: &BTreeSet<BlockId>,
+        replicas: u32,
+        lost: &Lost,
+    ) -> Result<u64> {
         let mut count = 0;
         for (&block, facts) in &self.facts {
             let stripe = self.places.get(&block).copied();
@@ -445,11 +516,15 @@ impl Sight {
                 last_generation,
                 locations: copies.iter().filter(counts).copied().collect(),
                 flawed: Vec::new(),
-                replicas,
+                replicas: lost.block(block).map_or(replicas, |facts| facts.replicas),
                 part: facts.part.clone(),
                 stripe,
                 dead: facts.part.is_some() && !live.contains(&block),
             };
+            // Of a put that was given up.
+            for location in &row.locations {
+                txn.remove::<CandidateRow>(&location.copy_of(block))?;
+            }
             txn.set_block(block, &row)?;
             count += 1;
         }

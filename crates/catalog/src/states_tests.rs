@@ -2,11 +2,11 @@
 
 use crate::backend::{Backend, Memory, Redb};
 use crate::error::Result;
-use crate::rows::{CandidateRow, IntentRow, NodeRow, PlannedRow, PutRow, StripeRow};
+use crate::rows::{CandidateRow, IntentRow, NodeRow, ObjectRow, PlannedRow, PutRow, StripeRow};
 use crate::table::{Read, Snapshot};
 use crate::{
-    Catalog, Choices, CommittedBlock, FIRST_GENERATION, FoundBlock, Intent, Loss, NewPut, NewStripe, Pass,
-    PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
+    Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Findings, FoundBlock, Intent, Loss, Made,
+    NewPut, NewStripe, Pass, PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -329,7 +329,8 @@ fn rebuilds(w: &mut Watched) {
 fn recover(w: &mut Watched, found: &[FoundBlock], choices: &Choices) {
     let at = RecoveredAt { now_ms: NOW, created_ms: 0 };
     let all = |_: &str, usable: &[bool]| vec![true; usable.len()];
-    w.act("recover", |c| c.recover(found, choices, 3, all, at)).unwrap();
+    let findings = Findings { found: found.to_vec(), ..Findings::default() };
+    w.act("recover", |c| c.recover(&findings, choices, 3, all, at)).unwrap();
 }
 
 /// What an operator says of versions that are left out.
@@ -356,6 +357,28 @@ fn choices(w: &mut Watched) {
     w.encode(data);
     let (newer, choice) = (found(1 << 20, 2), ("i".to_owned(), 1 << 20));
     recover(w, &[newer], &Choices { take: [choice].into(), ..Choices::default() });
+}
+
+/// A lost branch committed a put that was given up here.
+fn branches(w: &mut Watched) {
+    w.catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+    let (put, block) = w.planned("o");
+    let version = w.catalog.pending_put(put).unwrap().version;
+    w.act("abort_put", |c| c.abort_put(put, NOW)).unwrap();
+    let part = Some(Part { name: "o".to_owned(), version, offset: 0, last: true });
+    let location = Location { node: REPLICAS[0], generation: FIRST_GENERATION };
+    let blocks = vec![block];
+    let row =
+        ObjectRow { version, object_bytes: BYTES, digest: None, block_bytes: BYTES, blocks, created_ms: 0 };
+    let facts = BlockFacts::new(BYTES, Sums::default(), vec![location]);
+    let mut branch = Branch::default();
+    branch.made.insert("o".to_owned(), Made { row, blocks: [(block, facts)].into() });
+    let contents = Contents { stored_bytes: BYTES, sums: Sums::default(), part };
+    let found = FoundBlock { block, location, facts: contents, stripe: None, birth: Stamp::default() };
+    let findings = Findings { found: vec![found], branches: vec![branch], ..Findings::default() };
+    let at = RecoveredAt { now_ms: NOW, created_ms: 0 };
+    let all = |_: &str, usable: &[bool]| vec![true; usable.len()];
+    w.act("recover", |c| c.recover(&findings, &Choices::default(), 3, all, at)).unwrap();
 }
 
 /// A store is gone for good that has copies in each state.
@@ -401,7 +424,9 @@ fn shown() -> BTreeSet<(String, String, String, String)> {
 
 fn all_that_happens(backend: Box<dyn Backend>) -> BTreeSet<(String, String, String, String)> {
     let mut watched = Watched::over(backend);
-    for run in [puts_and_deletes, encodings, deaths, repairs, inventories, rebuilds, choices, forgetting] {
+    for run in
+        [puts_and_deletes, encodings, deaths, repairs, inventories, rebuilds, choices, branches, forgetting]
+    {
         run(&mut watched);
     }
     let owned = |(kind, from, to, call): &(&str, &str, &str, &str)| {

@@ -135,8 +135,10 @@ struct Found {
     incomplete: Vec<Version>,
     /// Whole, and newer than what stands.
     newer: Vec<Version>,
-    /// Not newer than what stands.
+    /// Not newer than what stands, or over.
     older: Vec<Version>,
+    /// They stand, though a catalog that is kept aside had removed them.
+    removed: Vec<Version>,
     /// Nodes that were not asked.
     away: Vec<u32>,
     /// Why nothing is let go; empty if something is.
@@ -154,6 +156,7 @@ fn recover(context: &Context, take: &[Version], drop: &[Version]) -> Result<()> 
             incomplete: reply.incomplete.into_iter().map(|v| (v.name, v.version)).collect(),
             newer: reply.newer.into_iter().map(|v| (v.name, v.version)).collect(),
             older: reply.older.into_iter().map(|v| (v.name, v.version)).collect(),
+            removed: reply.removed.into_iter().map(|v| (v.name, v.version)).collect(),
             away: reply.away,
             safe_mode: reply.safe_mode,
         })
@@ -165,6 +168,7 @@ fn recover(context: &Context, take: &[Version], drop: &[Version]) -> Result<()> 
     document["incomplete"] = versions(&found.incomplete).into();
     document["newer"] = versions(&found.newer).into();
     document["older"] = versions(&found.older).into();
+    document["removed"] = versions(&found.removed).into();
     context.out.answer(&document, || found.text())
 }
 
@@ -183,7 +187,8 @@ impl Found {
             (&self.newer, "is newer than the version that stands, and is left out", &["take", "drop"]),
             (
                 &self.older,
-                "is not newer than the version that stands; it is kept, and holds nothing up",
+                "is not newer than the version that stands, or was removed or never finished by a coordinator that nobody followed; it \
+                 is kept, and holds nothing up",
                 &["drop"],
             ),
         ] {
@@ -194,6 +199,12 @@ impl Found {
                     choices.iter().map(|choice| format!("  stripeline catalog recover --{choice} {word}")),
                 );
             }
+        }
+        for (name, version) in &self.removed {
+            lines.push(format!(
+                "'{name}' version {version}: stands, though a coordinator that nobody followed had removed it; if it is to go"
+            ));
+            lines.push(format!("  stripeline rm {}", quoted(name)));
         }
         for node in away {
             lines.push(format!("node-{node} is away: it was not asked; start it, or give it up for good"));

@@ -123,7 +123,8 @@ pub enum CoordinatorError {
     },
     /// Two lives of the coordinator went on from one catalog.
     #[error(
-        "this catalog has changes up to {own} that the records which {node} keeps, up to {theirs}, do not have: another          coordinator took over from an older state; move this folder away and start with an empty one"
+        "this catalog has changes up to {own} that the records which {node} keeps, up to {theirs}, do not have, and cannot be kept aside: \
+         it is of another cluster, or too many are kept aside already; move this folder away and start with an empty one"
     )]
     Branched {
         /// Who keeps the later records.

@@ -18,6 +18,7 @@
 mod attempt;
 mod audit;
 mod background;
+mod branches;
 mod clock;
 mod cluster;
 mod collector;
@@ -38,6 +39,7 @@ mod objects;
 mod operator;
 mod reads;
 mod records;
+mod recovering;
 mod service;
 mod settings;
 mod succession;
@@ -50,6 +52,7 @@ pub use error::CoordinatorError;
 use attempt::{Attempts, UsualTimes};
 use audit::Audit;
 use background::PutReaper;
+use branches::Adopter;
 use clock::Clock;
 use cluster::Cluster;
 use collector::Collector;
@@ -242,6 +245,11 @@ async fn build(
     });
     let operator =
         Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
+    let operator = Arc::new(operator);
+    // Only a start keeps a catalog aside.
+    if operator.branches.are_any().await? {
+        begin(&group, &tasks, Adopter::new(Arc::clone(&operator)));
+    }
     let jobs =
         Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&holders), Arc::clone(&tasks), Arc::clone(&group));
     let jobs = Arc::new(jobs);

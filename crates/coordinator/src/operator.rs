@@ -1,15 +1,17 @@
 //! The cluster as a whole: status, tasks, throttles, links, who leaves, backup, recovering.
 
 use crate::attempt::{Attempts, UsualTimes};
+use crate::branches::Branches;
 use crate::cluster::{Cluster, LinkTable, Report};
 use crate::config::Config;
 use crate::error::Result;
 use crate::records::Records;
 use crate::settings::Settings;
+use crate::succession::ITSELF;
 use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
-use catalog::{Catalog, Choices, FoundBlock, Recovered, RecoveredAt, SafeMode};
-use model::{BlockId, Contents, Location, NodeId, Stamp, Switch, note};
-use plan::decide::{DecideError, NodeFacts, Planner, World};
+use catalog::{Catalog, SafeMode};
+use model::{NodeId, Switch};
+use plan::decide::{NodeFacts, Planner};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,17 +38,18 @@ const QUARANTINE: &str = "quarantine";
 /// What operators ask for.
 #[derive(Debug)]
 pub(crate) struct Operator {
-    records: Records,
-    cluster: Arc<Cluster>,
-    planner: Arc<Planner>,
+    pub records: Records,
+    pub cluster: Arc<Cluster>,
+    pub planner: Arc<Planner>,
+    pub branches: Branches,
     usual: Arc<UsualTimes>,
     settings: Arc<Settings>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
     /// Of recovered blocks outside stripes.
-    replicas: u32,
+    pub replicas: u32,
     put_lease_ms: u64,
-    wall_ms: fn() -> u64,
+    pub wall_ms: fn() -> u64,
 }
 
 impl Operator {
@@ -63,7 +66,20 @@ impl Operator {
         let (cluster, planner) = (Arc::clone(&with.cluster), Arc::clone(&with.planner));
         let (records, usual) = (with.records.clone(), Arc::clone(&with.usual));
         let Config { replicas, put_lease_ms, wall_ms, .. } = *config;
-        Operator { records, cluster, planner, usual, settings, tasks, group, replicas, put_lease_ms, wall_ms }
+        let branches = Branches::new(Arc::clone(&config.disk), records.clone());
+        Operator {
+            records,
+            cluster,
+            planner,
+            branches,
+            usual,
+            settings,
+            tasks,
+            group,
+            replicas,
+            put_lease_ms,
+            wall_ms,
+        }
     }
 
     /// Everything that an operator wants to know at once.
@@ -122,9 +138,16 @@ impl Operator {
             tasks: self.tasks.statuses(),
             quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
             throttle: self.settings.throttle().map(|row| throttle(&row, 0)),
-            safe_mode: broken.map_or(String::new(), |why| why_broken(&why)),
+            safe_mode: self.why_safe(broken.as_ref()).await?,
             unknown_copies: self.cluster.health.unknown_copies(),
         })
+    }
+
+    /// For people: why nothing is let go; empty if something is.
+    pub async fn why_safe(&self, broken: Option<&SafeMode>) -> Result<String> {
+        let Some(broken) = broken else { return Ok(String::new()) };
+        let whys = [why_broken(broken), self.branches.text().await?];
+        Ok(whys.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; "))
     }
 
     /// The history is taken as it is: what became superfluous may go again.
@@ -133,6 +156,8 @@ impl Operator {
         if self.records.run(move |catalog| catalog.end_safe_mode(lease_until_ms)).await? {
             tracing::warn!("an operator takes the catalog's history as it is: copies are let go again");
         }
+        // Last: a start in between enters safe mode again, and comes to the same.
+        self.branches.settle().await?;
         Ok(())
     }
 
@@ -236,82 +261,6 @@ impl Operator {
         receiver
     }
 
-    /// Takes from the sidecars of all living nodes what the catalog's history knows nothing of, and does with versions that were
-    /// left out what is asked for. If every node was asked and nothing is left to decide, the history is whole again.
-    pub async fn recover(&self, request: proto::RecoverRequest) -> Result<proto::RecoverReply> {
-        let named = |list: Vec<proto::ObjectVersion>| list.into_iter().map(|v| (v.name, v.version)).collect();
-        let choices = Choices { take: named(request.take), drop: named(request.drop) };
-        let view = self.cluster.view();
-        let living = view.living();
-        if living.is_empty() {
-            return Err(DecideError::NotEnoughNodes { alive: 0, needed: 1 }.into());
-        }
-        let gone = self.records.run(being_forgotten).await?;
-        let is_away = |node: &NodeId| !(living.contains(node) || gone.contains(node));
-        let away: Vec<u32> =
-            view.nodes.iter().map(|(node, _)| node).filter(is_away).map(|node| node.0).collect();
-        let mut found = Vec::new();
-        for node in living {
-            let listed = self.cluster.fleet.list(&view, node, true).await?;
-            let total = listed.len();
-            found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
-            tracing::info!(%node, blocks = total, "sidecars read");
-        }
-        let (planner, replicas) = (Arc::clone(&self.planner), self.replicas);
-        let at = RecoveredAt { now_ms: self.cluster.clock.now_ms(), created_ms: (self.wall_ms)() };
-        let recovered = self
-            .records
-            .run(move |catalog| {
-                let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
-                catalog.recover(&found, &choices, replicas, recoverable, at)
-            })
-            .await?;
-        let Recovered { objects, blocks, stripes, incomplete, newer, older, dropped_copies } = recovered;
-        tracing::info!(
-            objects,
-            stripes,
-            incomplete = incomplete.len(),
-            newer = newer.len(),
-            dropped_copies,
-            "recovered"
-        );
-        // A catalog that was made anew knows of no nodes but those that came: only people know whether these are all.
-        let knows_all = self.records.run(|catalog| catalog.knows_its_nodes()).await?;
-        let is_settled = away.is_empty() && incomplete.is_empty() && newer.is_empty();
-        if knows_all && is_settled && self.none_keeps_another_history(&view).await? {
-            self.end_safe_mode().await?;
-        }
-        let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
-        let version = |(name, version)| proto::ObjectVersion { name, version };
-        Ok(proto::RecoverReply {
-            objects,
-            blocks,
-            stripes,
-            incomplete: incomplete.into_iter().map(version).collect(),
-            newer: newer.into_iter().map(version).collect(),
-            older: older.into_iter().map(version).collect(),
-            dropped_copies,
-            away,
-            safe_mode: broken.map_or(String::new(), |why| why_broken(&why)),
-        })
-    }
-
-    /// Whether no living node keeps records of changes that are not known here: what nodes have of copies says nothing of what was
-    /// deleted by those. A node that does not say keeps some, as far as is known.
-    async fn none_keeps_another_history(&self, view: &World) -> Result<bool> {
-        for node in view.living() {
-            let answer = self.cluster.fleet.ask(node, &view.node(node)?.control_addr).await;
-            let Some(answer) = answer else { return Ok(false) };
-            if let Some(held) = answer.held
-                && !self.records.run(move |catalog| catalog.remembers(held.stamp)).await?
-            {
-                tracing::warn!(%node, held = %held.stamp, "it keeps records of changes that are not known here");
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     /// A node takes no more blocks, or takes them again.
     pub async fn set_leaving(&self, node: NodeId, leaves: bool) -> Result<()> {
         self.cluster.view().node(node)?;
@@ -366,30 +315,8 @@ pub(crate) fn wish(name: &str, switch: Switch) -> proto::TaskWish {
     proto::TaskWish { name: name.to_owned(), action: switch.action().to_owned() }
 }
 
-/// A block whose sidecar makes sense; others are left out, as if they were lost.
-fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
-    if stored.damaged || !stored.unjudged.is_empty() {
-        return None;
-    }
-    let stripe = match stored.stripe.as_slice() {
-        [] => None,
-        note => Some(note::decode(note).ok()?),
-    };
-    Some(FoundBlock {
-        block: BlockId::from_slice(&stored.block).ok()?,
-        location: Location { node, generation: stored.generation },
-        facts: Contents {
-            stored_bytes: stored.stored_bytes,
-            sums: wire::codec::block::sums(&stored.digest, &stored.fingerprint)?,
-            part: stored.object.map(Into::into),
-        },
-        stripe,
-        birth: stored.birth.map(Stamp::from).unwrap_or_default(),
-    })
-}
-
 /// Nodes whose stores were given up, and that something still names.
-fn being_forgotten(catalog: &Catalog) -> catalog::Result<BTreeSet<NodeId>> {
+pub(crate) fn being_forgotten(catalog: &Catalog) -> catalog::Result<BTreeSet<NodeId>> {
     let rows = catalog.forgotten()?.into_iter().filter(|(_, row)| !row.is_over);
     Ok(rows.map(|(_, row)| row.node).collect())
 }
@@ -397,6 +324,9 @@ fn being_forgotten(catalog: &Catalog) -> catalog::Result<BTreeSet<NodeId>> {
 /// For people: why nothing is let go.
 fn why_broken(why: &SafeMode) -> String {
     match why {
+        SafeMode::Heard(SafeModeRow { node: ITSELF, heard, .. }) => {
+            format!("the coordinator's own folder had changes up to {heard} that this catalog does not know")
+        }
         SafeMode::Heard(SafeModeRow { node, heard, .. }) => format!(
             "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one"
         ),

@@ -1,12 +1,17 @@
 //! A start: the catalog is compared with what nodes have heard and keep of it, before anything is served from it. What they
 //! keep of later changes is brought; so a folder that was set back, a lost disk and a move to another machine are one case
 //! (HEALING.md, "Terms, records, holders"). What is decided: `catalog::succession`.
+//!
+//! If another life of the coordinator went on from an older state and is gone, this folder has changes that its records do not
+//! have. The nodes obeyed that one, so what they keep counts; the own catalog is kept aside (`catalog::aside`), and what it
+//! committed is taken from the nodes once they are back (`branches.rs`).
 
 use crate::clock::{self, Began};
 use crate::cluster::Fleet;
 use crate::config::Config;
 use crate::error::{CoordinatorError, Result};
 use crate::membership::MAX_ADDRESS_BYTES;
+use catalog::aside::{self, MAX_ASIDE};
 use catalog::rows::Doubt;
 use catalog::succession::{Answer, Sight, Verdict, judge};
 use catalog::{Catalog, Incoming};
@@ -35,7 +40,7 @@ pub(crate) struct Found {
     pub catalog: Catalog,
     /// The highest term that any node obeyed.
     pub heard: u64,
-    /// Changes that nobody keeps, and who has heard of them.
+    /// Changes that nobody keeps, and who has heard of them; the coordinator itself has those of a catalog that is kept aside.
     pub holes: Vec<(NodeId, Stamp)>,
     /// Why it is not known that nothing is missing.
     pub doubt: Option<Doubt>,
@@ -57,11 +62,21 @@ pub(crate) struct Succession {
     callers: Arc<Mutex<BTreeMap<NodeId, (String, bool)>>>,
     /// The catalog came from a node that keeps it: others may keep later changes, the one among them that says who does.
     is_brought: AtomicBool,
+    /// What a node keeps was found not to have the changes of the catalog that is there.
+    is_branched: AtomicBool,
 }
+
+/// Who has heard of the changes of catalogs that are kept aside: nodes begin at 1.
+pub(crate) const ITSELF: NodeId = NodeId(0);
 
 /// What a catalog says of itself.
 struct Own {
     is_new: bool,
+    cluster: ClusterId,
+    /// The last changes of those that are kept aside, and not settled.
+    branches: Vec<Stamp>,
+    /// How many are kept aside.
+    asides: usize,
     position: Position,
     holders: usize,
     nodes: Vec<(NodeId, String)>,
@@ -74,6 +89,7 @@ impl Succession {
             began: Began::now(),
             callers: Arc::default(),
             is_brought: AtomicBool::new(false),
+            is_branched: AtomicBool::new(false),
         }
     }
 
@@ -114,23 +130,30 @@ impl Succession {
         loop {
             let disk = Arc::clone(&self.config.disk);
             let (catalog, own) = blocking(move || {
+                if aside::undo(disk.as_ref())? {
+                    tracing::warn!(
+                        "the catalog was being kept aside when the last start ended: it has its name again"
+                    );
+                }
                 let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
-                let own = Own::of(&catalog)?;
+                let own = Own::of(&catalog, disk.as_ref())?;
                 Ok((catalog, own))
             })
             .await?;
             let is_brought = self.is_brought.load(Ordering::Relaxed);
             let never_kept = !own.is_new && own.holders == 0 && !is_brought;
             if never_kept || (own.is_new && self.config.founds) {
-                return Ok(over(catalog, 0, Vec::new(), None));
+                return Ok(over(catalog, &own, 0, Vec::new(), None));
             }
             let answers = self.ask(&own).await;
             let (catalog, verdict) = self.judged(catalog, &own, &answers).await?;
             let result = match verdict {
                 Verdict::Bring(node) => {
                     close(catalog).await;
-                    self.bring(node, &own).await?;
-                    continue;
+                    match self.bring(node, &own, &answers).await? {
+                        None => continue,
+                        Some(why) => Ok(Round::Wait(why)),
+                    }
                 }
                 Verdict::Led(node, answer) => self.led(catalog, node, answer).await,
                 verdict => self.serves(catalog, &own, &answers, verdict).await,
@@ -180,7 +203,7 @@ impl Succession {
         answers: &BTreeMap<NodeId, Answer>,
         verdict: Verdict,
     ) -> Result<Round> {
-        let is_late = self.began.elapsed() >= Duration::from_millis(self.config.catch_up_ms);
+        let is_late = self.is_late();
         let heard = answers.values().map(|answer| answer.heard.term.number).max().unwrap_or(0);
         let wait = match &verdict {
             _ if own.is_new && self.knows_no_cluster() => Some(
@@ -212,7 +235,12 @@ impl Succession {
             _ => None,
         };
         let strange = answers.iter().map(|(&node, answer)| (node, answer.heard)).collect();
-        Ok(over(catalog, heard, strange, doubt))
+        Ok(over(catalog, own, heard, strange, doubt))
+    }
+
+    /// Nodes that live have had the time to answer.
+    fn is_late(&self) -> bool {
+        self.began.elapsed() >= Duration::from_millis(self.config.catch_up_ms)
     }
 
     /// Nobody called who knows a cluster.
@@ -236,26 +264,66 @@ impl Succession {
         answers
     }
 
-    /// Takes what the node keeps in place of the catalog that is there. That one must be an earlier state of it.
-    async fn bring(&self, node: NodeId, own: &Own) -> Result<()> {
+    /// Takes what the node keeps in place of the catalog that is there. If that one is no earlier state of it, it is kept aside. `Some`:
+    /// not yet, and why.
+    async fn bring(
+        &self,
+        node: NodeId,
+        own: &Own,
+        answers: &BTreeMap<NodeId, Answer>,
+    ) -> Result<Option<String>> {
+        // Whoever is led by the other coordinator is to have said so.
+        let is_asked = |node: &NodeId| answers.contains_key(node);
+        let all = own.nodes.iter().all(|(node, _)| is_asked(node)) && self.callers().keys().all(is_asked);
+        let waits = || {
+            format!(
+                "this catalog has changes up to {} that the records which {node} keeps do not have: waiting whether the coordinator \
+                 that took over still leads a node",
+                own.position.stamp
+            )
+        };
+        let may_branch = all || self.is_late();
+        if self.is_branched.load(Ordering::Relaxed) && !may_branch {
+            return Ok(Some(waits()));
+        }
         let known = own.nodes.iter().find(|(id, _)| *id == node).map(|(_, addr)| addr.clone());
         let called = self.callers().get(&node).map(|(addr, _)| addr.clone());
         let addr = called.or(known).unwrap_or_default();
         let mut parts = self.config.fleet.held(node, &addr).await?;
-        let (disk, before) = (Arc::clone(&self.config.disk), (!own.is_new).then_some(own.position.stamp));
-        let at = blocking(move || received(&disk, &mut parts, node, before)).await?;
+        let (disk, before) = (Arc::clone(&self.config.disk), (!own.is_new).then_some(own.known()));
+        let has_room = own.asides < MAX_ASIDE;
+        let received = blocking(move || received(&disk, &mut parts, node, before, may_branch && has_room));
+        let (at, is_aside) = match received.await {
+            Err(CoordinatorError::Branched { .. }) if !may_branch => {
+                self.is_branched.store(true, Ordering::Relaxed);
+                return Ok(Some(waits()));
+            }
+            received => received?,
+        };
         self.is_brought.store(true, Ordering::Relaxed);
-        tracing::warn!(%node, at = %at.stamp, before = %own.position.stamp, "the catalog was brought from what this node keeps of it");
-        Ok(())
+        let (at, before) = (at.stamp, own.position.stamp);
+        tracing::warn!(%node, %at, %before, "the catalog was brought from what this node keeps of it");
+        if is_aside {
+            tracing::error!(
+                %node,
+                %before,
+                file = aside::Aside { last: before, is_settled: false }.file(),
+                "another coordinator took over from an older state, and is gone: the catalog that was here is kept aside, and what it \
+                 committed is taken from the nodes"
+            );
+        }
+        Ok(None)
     }
 }
 
+/// How far it has come now, and whether the catalog that was there is kept aside. `before`: its last change, and whose it is.
 fn received(
     disk: &Arc<dyn disk::Disk>,
     parts: &mut mpsc::Receiver<Result<Carried>>,
     node: NodeId,
-    before: Option<Stamp>,
-) -> Result<Position> {
+    before: Option<(Stamp, ClusterId)>,
+    may_branch: bool,
+) -> Result<(Position, bool)> {
     let none = |why: &str| CoordinatorError::Node { node, why: why.to_owned() };
     let mut incoming = Incoming::begin(disk)?;
     let mut snapshot = None;
@@ -269,28 +337,49 @@ fn received(
             Carried::Piece(bytes) => incoming.take(&bytes)?,
         }
     }
-    if let Some(own) = before {
+    let mut aside = None;
+    if let Some((own, cluster)) = before {
         let (is_earlier, theirs) = incoming.remembers(own)?;
-        if !is_earlier {
+        if !is_earlier && !(may_branch && incoming.cluster()? == cluster) {
             return Err(CoordinatorError::Branched { node, own, theirs });
         }
+        aside = (!is_earlier).then_some(own);
     }
-    Ok(incoming.finish()?)
+    Ok((incoming.finish(aside)?, aside.is_some()))
 }
 
 impl Own {
-    fn of(catalog: &Catalog) -> Result<Own> {
+    fn of(catalog: &Catalog, disk: &dyn disk::Disk) -> Result<Own> {
         let nodes = catalog.nodes()?.into_iter().map(|(node, row)| (node, row.control_addr)).collect();
+        let (meta, asides) = (catalog.meta()?, aside::asides(disk)?);
+        let open = asides.iter().filter(|aside| !aside.is_settled);
         Ok(Own {
-            is_new: catalog.meta()?.unnamed,
+            is_new: meta.unnamed,
+            cluster: meta.cluster,
+            branches: open.map(|aside| aside.last).collect(),
+            asides: asides.len(),
             position: catalog.position()?,
             holders: catalog.holders()?.len(),
             nodes,
         })
     }
+
+    /// What a catalog that is brought must know.
+    fn known(&self) -> (Stamp, ClusterId) {
+        (self.position.stamp, self.cluster)
+    }
 }
 
-fn over(catalog: Catalog, heard: u64, holes: Vec<(NodeId, Stamp)>, doubt: Option<Doubt>) -> Round {
+fn over(
+    catalog: Catalog,
+    own: &Own,
+    heard: u64,
+    mut holes: Vec<(NodeId, Stamp)>,
+    doubt: Option<Doubt>,
+) -> Round {
+    // Last: what a node says weighs more, for nobody keeps it.
+    holes.extend(own.branches.iter().map(|last| (ITSELF, *last)));
+    let heard = own.branches.iter().map(|last| last.term.number).fold(heard, u64::max);
     Round::Over(Box::new(Found { catalog, heard, holes, doubt }))
 }
 

@@ -224,7 +224,8 @@ fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     let catalog = catalog();
     let all = |_: &str, usable: &[bool]| vec![true; usable.len()];
     let at = catalog::RecoveredAt { now_ms: 0, created_ms: 0 };
-    catalog.recover(&blocks, &catalog::Choices::default(), 3, all, at).unwrap();
+    let findings = catalog::Findings { found: blocks, ..Default::default() };
+    catalog.recover(&findings, &catalog::Choices::default(), 3, all, at).unwrap();
     let counts = catalog.counts(&REPLICAS.into(), all).unwrap();
     assert_eq!((counts.objects, counts.stripes), (1, 1));
     assert_eq!(catalog.placement(data).unwrap().stripe.unwrap().id, StripeId(5));

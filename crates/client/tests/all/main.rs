@@ -5,6 +5,7 @@
 
 mod another_pair;
 mod archive;
+mod branches;
 mod catalog;
 mod choices;
 mod comparison;

@@ -9,7 +9,7 @@ use std::path::Path;
 use wire::proto::TaskControl;
 
 /// Waits until two nodes keep everything that was changed so far.
-async fn kept(rig: &Rig) {
+pub async fn kept(rig: &Rig) {
     let info = rig.client.list("").await.unwrap();
     eventually("two nodes keep the catalog's records", async || {
         let told = rig.running().into_iter().filter_map(|node| rig.node(node).flows().store.held());

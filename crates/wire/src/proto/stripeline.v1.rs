@@ -1541,6 +1541,9 @@ pub struct RecoverReply {
     /// of the versions that were to be dropped
     #[prost(uint64, tag = "9")]
     pub dropped_copies: u64,
+    /// they stand, though a lost branch of the history had removed them
+    #[prost(message, repeated, tag = "10")]
+    pub removed: ::prost::alloc::vec::Vec<ObjectVersion>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObjectVersion {

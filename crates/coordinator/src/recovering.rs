@@ -1,0 +1,160 @@
+//! Recovering the catalog: what nodes have and its history knows nothing of, by an operator's word, and what a catalog that is kept
+//! aside committed, by itself.
+
+use crate::branches::{Adopted, remember};
+use crate::error::Result;
+use crate::operator::{Operator, being_forgotten};
+use catalog::{Branch, Choices, Findings, FoundBlock, Recovered, RecoveredAt};
+use model::{BlockId, Contents, Location, NodeId, Stamp, note};
+use plan::decide::{DecideError, World};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use wire::proto;
+
+/// What came of it.
+struct Taken {
+    recovered: Recovered,
+    /// Nodes that were not asked.
+    away: Vec<u32>,
+    branches: Vec<Branch>,
+}
+
+impl Operator {
+    pub fn living(&self) -> BTreeSet<NodeId> {
+        self.cluster.view().living()
+    }
+
+    /// Takes from the sidecars of all living nodes what the catalog's history knows nothing of, and does with versions that were
+    /// left out what is asked for. If every node was asked and nothing is left to decide, the history is whole again.
+    pub async fn recover(&self, request: proto::RecoverRequest) -> Result<proto::RecoverReply> {
+        let named = |list: Vec<proto::ObjectVersion>| list.into_iter().map(|v| (v.name, v.version)).collect();
+        let choices = Choices { take: named(request.take), drop: named(request.drop) };
+        let Taken { recovered, away, branches } = self.take(choices, false).await?;
+        let Recovered { objects, blocks, stripes, incomplete, newer, older, removed, dropped_copies, .. } =
+            recovered;
+        let is_settled = away.is_empty() && incomplete.is_empty() && newer.is_empty();
+        if is_settled && self.is_complete(&branches).await? {
+            self.end_safe_mode().await?;
+        }
+        let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
+        let version = |(name, version)| proto::ObjectVersion { name, version };
+        let versions = |list: Vec<(String, u64)>| list.into_iter().map(version).collect();
+        Ok(proto::RecoverReply {
+            objects,
+            blocks,
+            stripes,
+            incomplete: versions(incomplete),
+            newer: versions(newer),
+            older: versions(older),
+            removed: versions(removed),
+            dropped_copies,
+            away,
+            safe_mode: self.why_safe(broken.as_ref()).await?,
+        })
+    }
+
+    /// Takes what catalogs that are kept aside committed, and nothing else. If every node was asked and nothing at all is left to
+    /// decide, the history is whole again.
+    pub async fn take_from_branches(&self) -> Result<Adopted> {
+        let Taken { recovered, away, branches } = self.take(Choices::default(), true).await?;
+        let Recovered { objects, incomplete, newer, removed, others, .. } = recovered;
+        for (name, version) in incomplete.iter().chain(&newer) {
+            tracing::warn!(
+                name,
+                version,
+                "of the catalog that is kept aside; not taken: see 'stripeline catalog recover'"
+            );
+        }
+        for (name, version) in &removed {
+            tracing::warn!(name, version, "stands, though the catalog that is kept aside had removed it");
+        }
+        let left = incomplete.len() + newer.len() + removed.len();
+        if left == 0 && others == 0 && away.is_empty() && self.is_complete(&branches).await? {
+            tracing::warn!("what the catalog that is kept aside committed is taken: the history is whole");
+            self.end_safe_mode().await?;
+        }
+        Ok(Adopted { objects, left })
+    }
+
+    async fn take(&self, choices: Choices, is_unasked: bool) -> Result<Taken> {
+        let branches = self.branches.compared().await?;
+        let view = self.cluster.view();
+        let asked = view.living();
+        if asked.is_empty() {
+            return Err(DecideError::NotEnoughNodes { alive: 0, needed: 1 }.into());
+        }
+        let gone = self.records.run(being_forgotten).await?;
+        let is_away = |node: &NodeId| !(asked.contains(node) || gone.contains(node));
+        let away: Vec<u32> =
+            view.nodes.iter().map(|(node, _)| node).filter(is_away).map(|node| node.0).collect();
+        let mut found = Vec::new();
+        for &node in &asked {
+            let listed = self.cluster.fleet.list(&view, node, true).await?;
+            let total = listed.len();
+            found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
+            tracing::info!(%node, blocks = total, "sidecars read");
+        }
+        let (planner, replicas) = (Arc::clone(&self.planner), self.replicas);
+        let at = RecoveredAt { now_ms: self.cluster.clock.now_ms(), created_ms: (self.wall_ms)() };
+        // Who is gone for good has nothing any more.
+        let asked = asked.union(&gone).copied().collect();
+        let findings = Findings { found, asked, branches, is_unasked };
+        let (recovered, branches) = self
+            .records
+            .run(move |catalog| {
+                let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
+                Ok((catalog.recover(&findings, &choices, replicas, recoverable, at)?, findings.branches))
+            })
+            .await?;
+        let Recovered { objects, stripes, incomplete, newer, removed, dropped_copies, .. } = &recovered;
+        let (incomplete, newer, removed) = (incomplete.len(), newer.len(), removed.len());
+        tracing::info!(objects, stripes, incomplete, newer, removed, dropped_copies, "recovered");
+        Ok(Taken { recovered, away, branches })
+    }
+
+    /// Whether all nodes are known, and none keeps what is not. A catalog that was made anew knows of no nodes but those that came:
+    /// only people know whether these are all.
+    async fn is_complete(&self, branches: &[Branch]) -> Result<bool> {
+        let knows_all = self.records.run(|catalog| catalog.knows_its_nodes()).await?;
+        Ok(knows_all && self.none_keeps_another_history(&self.cluster.view(), branches).await?)
+    }
+
+    /// Whether no living node keeps records of changes that are known neither here nor in what is kept aside: what nodes have of
+    /// copies says nothing of what was deleted by those. A node that does not say keeps some, as far as is known.
+    async fn none_keeps_another_history(&self, view: &World, branches: &[Branch]) -> Result<bool> {
+        for node in view.living() {
+            let answer = self.cluster.fleet.ask(node, &view.node(node)?.control_addr).await;
+            let Some(answer) = answer else { return Ok(false) };
+            if let Some(held) = answer.held
+                && !remember(branches, held.stamp)
+                && !self.records.run(move |catalog| catalog.remembers(held.stamp)).await?
+            {
+                tracing::warn!(%node, held = %held.stamp, "it keeps records of changes that are not known here");
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A block whose sidecar makes sense; others are left out, as if they were lost.
+fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
+    if stored.damaged || !stored.unjudged.is_empty() {
+        return None;
+    }
+    let stripe = match stored.stripe.as_slice() {
+        [] => None,
+        note => Some(note::decode(note).ok()?),
+    };
+    Some(FoundBlock {
+        block: BlockId::from_slice(&stored.block).ok()?,
+        location: Location { node, generation: stored.generation },
+        facts: Contents {
+            stored_bytes: stored.stored_bytes,
+            sums: wire::codec::block::sums(&stored.digest, &stored.fingerprint)?,
+            part: stored.object.map(Into::into),
+        },
+        stripe,
+        birth: stored.birth.map(Stamp::from).unwrap_or_default(),
+    })
+}
