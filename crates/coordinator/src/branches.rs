@@ -1,6 +1,5 @@
-//! Catalogs that are kept aside, because another life of the coordinator went on from an older state: what they committed is taken
-//! from the nodes, unasked, as soon as these are back (HEALING.md, "Broken history: safe mode"). What is compared, and what is
-//! taken: `catalog::Branch`, `Catalog::recover`.
+//! Catalogs that are kept aside, because another life of the coordinator went on from an older state (HEALING.md, "Broken history:
+//! safe mode"). What is compared: `catalog::Branch`; who takes what they committed: `recovering.rs`.
 //!
 //! ```text
 //!   kept aside ─▶ safe mode ─▶ nodes came: what the branch committed is taken ─▶ nothing is left, all were asked ─▶ settled
@@ -8,22 +7,15 @@
 //! ```
 
 use crate::error::{CoordinatorError, Result};
-use crate::operator::Operator;
 use crate::records::Records;
-use catalog::Branch;
 use catalog::aside::{self, Aside};
+use catalog::{Branch, Catalog};
 use disk::Disk;
 use model::{NodeId, Stamp};
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-use worker::{Step, Task, Worker};
 
-/// Nodes that come are looked for this often.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// What could not be done is tried again after this long.
-const RETRY: Duration = Duration::from_secs(10);
+/// Who has heard of the changes of catalogs that are kept aside: nodes begin at 1.
+pub(crate) const ITSELF: NodeId = NodeId(0);
 
 /// What is kept aside.
 #[derive(Debug)]
@@ -42,8 +34,18 @@ impl Branches {
     /// Those of which something may be left to decide.
     async fn open(&self) -> Result<Vec<Aside>> {
         let disk = Arc::clone(&self.disk);
-        let asides = self.records.run(move |_| aside::asides(disk.as_ref())).await?;
+        let asides = self.read(move |_| aside::asides(disk.as_ref())).await?;
         Ok(asides.into_iter().filter(|aside| !aside.is_settled).collect())
+    }
+
+    /// What fails with a file that is kept aside is no failure of the catalog.
+    async fn read<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Catalog) -> catalog::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let failed =
+            |error| CoordinatorError::Conflict(format!("what is kept aside of the catalog: {error}"));
+        self.records.decide(move |catalog| call(catalog).map_err(failed)).await
     }
 
     pub async fn are_any(&self) -> Result<bool> {
@@ -56,13 +58,13 @@ impl Branches {
         let mut branches = Vec::new();
         for aside in self.open().await? {
             let disk = Arc::clone(&self.disk);
-            let compare = move |history: &catalog::Catalog| {
+            let compare = move |history: &Catalog| {
                 let there = aside::open(&disk, &aside)?;
                 let branch = Branch::of(&there, history);
                 there.close();
                 branch
             };
-            branches.push(self.records.run(compare).await?);
+            branches.push(self.read(compare).await?);
         }
         Ok(branches)
     }
@@ -72,7 +74,7 @@ impl Branches {
         let _reading = self.reading.lock().await;
         for aside in self.open().await? {
             let disk = Arc::clone(&self.disk);
-            self.records.run(move |_| aside::settle(disk.as_ref(), &aside)).await?;
+            self.read(move |_| aside::settle(disk.as_ref(), &aside)).await?;
             tracing::warn!(last = %aside.last, "nothing is left to decide of the catalog that is kept aside");
         }
         Ok(())
@@ -96,51 +98,4 @@ impl Branches {
 /// Whether a change is one of theirs.
 pub(crate) fn remember(branches: &[Branch], change: Stamp) -> bool {
     branches.iter().any(|branch| branch.remembers(change))
-}
-
-/// Takes what they committed, each time that nodes have come, until nothing is left of it.
-pub(crate) struct Adopter {
-    pub operator: Arc<Operator>,
-    /// Who had been asked.
-    asked: BTreeSet<NodeId>,
-}
-
-impl Adopter {
-    pub fn new(operator: Arc<Operator>) -> Adopter {
-        Adopter { operator, asked: BTreeSet::new() }
-    }
-}
-
-impl Worker for Adopter {
-    type Error = CoordinatorError;
-
-    fn name(&self) -> &'static str {
-        "branches"
-    }
-
-    fn pause(&self) -> Duration {
-        RETRY
-    }
-
-    async fn step(&mut self, task: &Task) -> Result<Step> {
-        let living = self.operator.living();
-        if living.is_subset(&self.asked) || !self.operator.branches.are_any().await? {
-            return Ok(Step::Wait(LOOK));
-        }
-        let taken = self.operator.take_from_branches().await?;
-        self.asked = living;
-        task.note(|report| {
-            report.done += taken.objects;
-            report.detail =
-                format!("{} objects taken, {} versions left to decide", taken.objects, taken.left);
-        });
-        Ok(Step::Wait(LOOK))
-    }
-}
-
-/// What came of it.
-pub(crate) struct Adopted {
-    pub objects: u64,
-    /// Versions that are listed for people.
-    pub left: usize,
 }

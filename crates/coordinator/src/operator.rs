@@ -1,13 +1,12 @@
 //! The cluster as a whole: status, tasks, throttles, links, who leaves, backup, recovering.
 
 use crate::attempt::{Attempts, UsualTimes};
-use crate::branches::Branches;
+use crate::branches::{Branches, ITSELF};
 use crate::cluster::{Cluster, LinkTable, Report};
 use crate::config::Config;
 use crate::error::Result;
 use crate::records::Records;
 use crate::settings::Settings;
-use crate::succession::ITSELF;
 use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, SafeMode};
 use model::{NodeId, Switch};
@@ -146,7 +145,7 @@ impl Operator {
     /// For people: why nothing is let go; empty if something is.
     pub async fn why_safe(&self, broken: Option<&SafeMode>) -> Result<String> {
         let Some(broken) = broken else { return Ok(String::new()) };
-        let whys = [why_broken(broken), self.branches.text().await?];
+        let whys = [why_broken(broken), self.branches.text().await.unwrap_or_default()];
         Ok(whys.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; "))
     }
 

@@ -1,15 +1,23 @@
-//! Recovering the catalog: what nodes have and its history knows nothing of, by an operator's word, and what a catalog that is kept
-//! aside committed, by itself.
+//! Recovering the catalog: what nodes have and its history knows nothing of, by an operator's word; what a catalog that is kept
+//! aside committed, unasked, as soon as the nodes are back (`branches.rs`). What is taken: `Catalog::recover`.
 
-use crate::branches::{Adopted, remember};
-use crate::error::Result;
+use crate::branches::remember;
+use crate::error::{CoordinatorError, Result};
 use crate::operator::{Operator, being_forgotten};
 use catalog::{Branch, Choices, Findings, FoundBlock, Recovered, RecoveredAt};
 use model::{BlockId, Contents, Location, NodeId, Stamp, note};
 use plan::decide::{DecideError, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::proto;
+use worker::{Step, Task, Worker};
+
+/// Nodes that come are looked for this often.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What could not be done is tried again after this long.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// What came of it.
 struct Taken {
@@ -69,11 +77,13 @@ impl Operator {
             tracing::warn!(name, version, "stands, though the catalog that is kept aside had removed it");
         }
         let left = incomplete.len() + newer.len() + removed.len();
-        if left == 0 && others == 0 && away.is_empty() && self.is_complete(&branches).await? {
+        let is_over = left == 0 && others == 0 && away.is_empty();
+        let is_complete = is_over && self.is_complete(&branches).await?;
+        if is_complete {
             tracing::warn!("what the catalog that is kept aside committed is taken: the history is whole");
             self.end_safe_mode().await?;
         }
-        Ok(Adopted { objects, left })
+        Ok(Adopted { objects, left, is_unsure: is_over && !is_complete })
     }
 
     async fn take(&self, choices: Choices, is_unasked: bool) -> Result<Taken> {
@@ -157,4 +167,61 @@ fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
         stripe,
         birth: stored.birth.map(Stamp::from).unwrap_or_default(),
     })
+}
+
+/// Takes what catalogs that are kept aside committed, each time that nodes have come, until nothing is left of it.
+pub(crate) struct Adopter {
+    operator: Arc<Operator>,
+    /// Who lived at the last look: nodes that come together are asked together.
+    seen: BTreeSet<NodeId>,
+    /// Who had been asked.
+    asked: BTreeSet<NodeId>,
+}
+
+impl Adopter {
+    pub fn new(operator: Arc<Operator>) -> Adopter {
+        Adopter { operator, seen: BTreeSet::new(), asked: BTreeSet::new() }
+    }
+}
+
+impl Worker for Adopter {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        "branches"
+    }
+
+    fn pause(&self) -> Duration {
+        RETRY
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step> {
+        let living = self.operator.living();
+        if std::mem::replace(&mut self.seen, living.clone()) != living {
+            return Ok(Step::Wait(LOOK));
+        }
+        if living.is_subset(&self.asked) || !self.operator.branches.are_any().await? {
+            return Ok(Step::Wait(LOOK));
+        }
+        let taken = self.operator.take_from_branches().await?;
+        self.asked = living;
+        if taken.is_unsure {
+            self.asked.clear();
+        }
+        task.note(|report| {
+            report.done += taken.objects;
+            report.detail =
+                format!("{} objects taken, {} versions left to decide", taken.objects, taken.left);
+        });
+        Ok(Step::Wait(if taken.is_unsure { RETRY } else { LOOK }))
+    }
+}
+
+/// What came of it.
+pub(crate) struct Adopted {
+    pub objects: u64,
+    /// Versions that are listed for people.
+    pub left: usize,
+    /// Nothing is left, but a node does not say what else it keeps.
+    pub is_unsure: bool,
 }

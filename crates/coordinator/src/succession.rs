@@ -4,8 +4,9 @@
 //!
 //! If another life of the coordinator went on from an older state and is gone, this folder has changes that its records do not
 //! have. The nodes obeyed that one, so what they keep counts; the own catalog is kept aside (`catalog::aside`), and what it
-//! committed is taken from the nodes once they are back (`branches.rs`).
+//! committed is taken from the nodes once they are back (`recovering.rs`).
 
+use crate::branches::ITSELF;
 use crate::clock::{self, Began};
 use crate::cluster::Fleet;
 use crate::config::Config;
@@ -65,9 +66,6 @@ pub(crate) struct Succession {
     /// What a node keeps was found not to have the changes of the catalog that is there.
     is_branched: AtomicBool,
 }
-
-/// Who has heard of the changes of catalogs that are kept aside: nodes begin at 1.
-pub(crate) const ITSELF: NodeId = NodeId(0);
 
 /// What a catalog says of itself.
 struct Own {
