@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::records::Records;
 use crate::settings::Settings;
 use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
-use catalog::{Catalog, SafeMode};
-use model::{NodeId, Switch};
+use catalog::{Catalog, FoundBlock, SafeMode};
+use model::{BlockId, Contents, Location, NodeId, Stamp, Switch, note};
 use plan::decide::{NodeFacts, Planner};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -312,6 +312,28 @@ pub(crate) fn throttle(row: &ThrottleRow, version: u64) -> proto::Throttle {
 /// What is wanted of a node's task, as it is told.
 pub(crate) fn wish(name: &str, switch: Switch) -> proto::TaskWish {
     proto::TaskWish { name: name.to_owned(), action: switch.action().to_owned() }
+}
+
+/// A block whose sidecar makes sense; others are left out, as if they were lost.
+pub(crate) fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
+    if stored.damaged || !stored.unjudged.is_empty() {
+        return None;
+    }
+    let stripe = match stored.stripe.as_slice() {
+        [] => None,
+        note => Some(note::decode(note).ok()?),
+    };
+    Some(FoundBlock {
+        block: BlockId::from_slice(&stored.block).ok()?,
+        location: Location { node, generation: stored.generation },
+        facts: Contents {
+            stored_bytes: stored.stored_bytes,
+            sums: wire::codec::block::sums(&stored.digest, &stored.fingerprint)?,
+            part: stored.object.map(Into::into),
+        },
+        stripe,
+        birth: stored.birth.map(Stamp::from).unwrap_or_default(),
+    })
 }
 
 /// Nodes whose stores were given up, and that something still names.

@@ -3,14 +3,13 @@
 
 use crate::branches::remember;
 use crate::error::{CoordinatorError, Result};
-use crate::operator::{Operator, being_forgotten};
+use crate::operator::{Operator, being_forgotten, found_block};
 use catalog::{Branch, Choices, Findings, FoundBlock, Recovered, RecoveredAt};
-use model::{BlockId, Contents, Location, NodeId, Stamp, note};
+use model::NodeId;
 use plan::decide::{DecideError, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::proto;
 use worker::{Step, Task, Worker};
 
 /// Nodes that come are looked for this often.
@@ -33,32 +32,17 @@ impl Operator {
     }
 
     /// Takes from the sidecars of all living nodes what the catalog's history knows nothing of, and does with versions that were
-    /// left out what is asked for. If every node was asked and nothing is left to decide, the history is whole again.
-    pub async fn recover(&self, request: proto::RecoverRequest) -> Result<proto::RecoverReply> {
-        let named = |list: Vec<proto::ObjectVersion>| list.into_iter().map(|v| (v.name, v.version)).collect();
-        let choices = Choices { take: named(request.take), drop: named(request.drop) };
+    /// left out what is asked for. If every node was asked and nothing is left to decide, the history is whole again. Returns
+    /// also the nodes that were not asked, and why nothing is let go then, if nothing is.
+    pub async fn recover(&self, choices: Choices) -> Result<(Recovered, Vec<u32>, String)> {
         let Taken { recovered, away, branches } = self.take(choices, false).await?;
-        let Recovered { objects, blocks, stripes, incomplete, newer, older, removed, dropped_copies, .. } =
-            recovered;
-        let is_settled = away.is_empty() && incomplete.is_empty() && newer.is_empty();
+        let is_settled = away.is_empty() && recovered.incomplete.is_empty() && recovered.newer.is_empty();
         if is_settled && self.is_complete(&branches).await? {
             self.end_safe_mode().await?;
         }
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
-        let version = |(name, version)| proto::ObjectVersion { name, version };
-        let versions = |list: Vec<(String, u64)>| list.into_iter().map(version).collect();
-        Ok(proto::RecoverReply {
-            objects,
-            blocks,
-            stripes,
-            incomplete: versions(incomplete),
-            newer: versions(newer),
-            older: versions(older),
-            removed: versions(removed),
-            dropped_copies,
-            away,
-            safe_mode: self.why_safe(broken.as_ref()).await?,
-        })
+        let safe_mode = self.why_safe(broken.as_ref()).await?;
+        Ok((recovered, away, safe_mode))
     }
 
     /// Takes what catalogs that are kept aside committed, and nothing else. If every node was asked and nothing at all is left to
@@ -145,28 +129,6 @@ impl Operator {
         }
         Ok(true)
     }
-}
-
-/// A block whose sidecar makes sense; others are left out, as if they were lost.
-fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
-    if stored.damaged || !stored.unjudged.is_empty() {
-        return None;
-    }
-    let stripe = match stored.stripe.as_slice() {
-        [] => None,
-        note => Some(note::decode(note).ok()?),
-    };
-    Some(FoundBlock {
-        block: BlockId::from_slice(&stored.block).ok()?,
-        location: Location { node, generation: stored.generation },
-        facts: Contents {
-            stored_bytes: stored.stored_bytes,
-            sums: wire::codec::block::sums(&stored.digest, &stored.fingerprint)?,
-            part: stored.object.map(Into::into),
-        },
-        stripe,
-        birth: stored.birth.map(Stamp::from).unwrap_or_default(),
-    })
 }
 
 /// Takes what catalogs that are kept aside committed, each time that nodes have come, until nothing is left of it.

@@ -12,8 +12,8 @@ use crate::membership::Membership;
 use crate::objects::Objects;
 use crate::operator::Operator;
 use crate::succession::Succession;
-use catalog::CatalogError;
 use catalog::rows::JobRow;
+use catalog::{CatalogError, Choices, Recovered};
 use model::{BlockId, NodeId, PutId};
 use plan::decide::DecideError;
 use std::collections::BTreeSet;
@@ -49,6 +49,25 @@ pub(crate) struct Service {
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 type Stream<T> = ReceiverStream<std::result::Result<T, Status>>;
+
+fn recover_reply(recovered: Recovered, away: Vec<u32>, safe_mode: String) -> proto::RecoverReply {
+    let Recovered { objects, blocks, stripes, incomplete, newer, older, removed, dropped_copies, .. } =
+        recovered;
+    let version = |(name, version)| proto::ObjectVersion { name, version };
+    let versions = |list: Vec<(String, u64)>| list.into_iter().map(version).collect();
+    proto::RecoverReply {
+        objects,
+        blocks,
+        stripes,
+        incomplete: versions(incomplete),
+        newer: versions(newer),
+        older: versions(older),
+        removed: versions(removed),
+        dropped_copies,
+        away,
+        safe_mode,
+    }
+}
 
 fn answer<T>(result: Result<T>) -> Answer<T> {
     Ok(Response::new(result?))
@@ -225,9 +244,12 @@ impl Coordinator for Service {
     }
 
     async fn recover_catalog(&self, request: Request<proto::RecoverRequest>) -> Answer<proto::RecoverReply> {
-        let recovered = self.operator.recover(request.into_inner()).await?;
+        let proto::RecoverRequest { take, drop } = request.into_inner();
+        let named = |list: Vec<proto::ObjectVersion>| list.into_iter().map(|v| (v.name, v.version)).collect();
+        let choices = Choices { take: named(take), drop: named(drop) };
+        let (recovered, away, safe_mode) = self.operator.recover(choices).await?;
         self.holders.acknowledge().await?;
-        answer(Ok(recovered))
+        answer(Ok(recover_reply(recovered, away, safe_mode)))
     }
 }
 
