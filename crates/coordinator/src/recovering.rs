@@ -4,7 +4,7 @@
 use crate::branches::remember;
 use crate::error::{CoordinatorError, Result};
 use crate::operator::{Operator, being_forgotten, found_block};
-use catalog::{Branch, Choices, Findings, FoundBlock, Recovered, RecoveredAt};
+use catalog::{Branch, Choices, Findings, Recovered, RecoveredAt};
 use model::NodeId;
 use plan::decide::{DecideError, World};
 use std::collections::BTreeSet;

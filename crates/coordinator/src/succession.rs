@@ -169,7 +169,7 @@ impl Succession {
         let sight = Sight {
             own: own.position,
             holders: if self.is_brought.load(Ordering::Relaxed) { own.nodes.len() } else { own.holders },
-            answers: answers.clone(),
+            answers: answers.iter().map(|(&node, answer)| (node, own.understood(answer))).collect(),
             silence_ms: self.config.dead_after_ms,
         };
         blocking(move || {
@@ -360,6 +360,16 @@ impl Own {
             holders: catalog.holders()?.len(),
             nodes,
         })
+    }
+
+    /// What a node has heard of a catalog that is kept aside is no change that nobody keeps.
+    fn understood(&self, answer: &Answer) -> Answer {
+        let heard = answer.heard;
+        let is_of = |last: &Stamp| last.term == heard.term && heard.change <= last.change;
+        match self.branches.iter().any(is_of) {
+            true => Answer { heard: Stamp::default(), ..answer.clone() },
+            false => answer.clone(),
+        }
     }
 
     /// What a catalog that is brought must know.
