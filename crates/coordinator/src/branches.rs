@@ -9,7 +9,7 @@
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
 use catalog::aside::{self, Aside};
-use catalog::{Branch, Catalog};
+use catalog::{Branch, Catalog, CatalogError};
 use disk::Disk;
 use model::{NodeId, Stamp};
 use std::sync::Arc;
@@ -43,8 +43,9 @@ impl Branches {
         &self,
         call: impl FnOnce(&Catalog) -> catalog::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let failed =
-            |error| CoordinatorError::Conflict(format!("what is kept aside of the catalog: {error}"));
+        let failed = |error: CatalogError| {
+            CoordinatorError::Conflict(format!("what is kept aside of the catalog: {error}"))
+        };
         self.records.decide(move |catalog| call(catalog).map_err(failed)).await
     }
 

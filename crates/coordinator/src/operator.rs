@@ -94,6 +94,7 @@ impl Operator {
                 Ok((catalog.meta()?, counts, catalog.safe_mode()?, being_forgotten(catalog)?))
             })
             .await?;
+        let safe_mode = self.why_safe(broken.as_ref()).await?;
         let mut reports = self.cluster.health.reports();
         let node = |(id, node): (NodeId, &NodeFacts)| {
             let Report { rack, host, last_seen, status, is_set_back, ailment } = reports.remove(&id)?;
@@ -137,7 +138,7 @@ impl Operator {
             tasks: self.tasks.statuses(),
             quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
             throttle: self.settings.throttle().map(|row| throttle(&row, 0)),
-            safe_mode: self.why_safe(broken.as_ref()).await?,
+            safe_mode,
             unknown_copies: self.cluster.health.unknown_copies(),
         })
     }
