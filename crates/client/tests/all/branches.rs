@@ -14,6 +14,8 @@ async fn two_lives(rig: &mut Rig, removes: bool) -> CrashDisk {
     for (seed, name) in (0..).zip(BEFORE) {
         rig.put(name, &content(seed, BLOCK)).await.unwrap();
     }
+    // A catalog that nobody ever kept asks nobody when it starts.
+    kept(rig).await;
     rig.control_task("records", "pause").await;
     let copy = snapshot(rig);
     rig.put("first", &content(10, 2 * BLOCK)).await.unwrap();
