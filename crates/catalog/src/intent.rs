@@ -270,6 +270,9 @@ impl Change<'_> {
                 }
             }
         }
+        self.gathered(new.stripe)?;
+        // Blocks that were to become part of another one.
+        new.members.iter().filter_map(MemberState::stored).try_for_each(|&block| self.leave(block))?;
         self.put(&new.stripe, &new.row())
     }
 

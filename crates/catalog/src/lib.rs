@@ -30,6 +30,9 @@ mod forgetting;
 mod form;
 #[cfg(test)]
 mod format_tests;
+mod gathering;
+#[cfg(test)]
+mod gathering_tests;
 mod history;
 mod holders;
 pub mod incarnation;
@@ -63,6 +66,7 @@ pub use backup::restore;
 pub use candidates::{Orders, Waiting};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
+pub use gathering::{Gathers, Join};
 pub use incoming::Incoming;
 pub use intent::{Intent, Staged};
 pub use inventory::Reconciled;
@@ -81,7 +85,9 @@ use backend::{Backend, Redb};
 use disk::Disk;
 use model::ClusterId;
 use record::Tail;
-use rows::{CATALOG_FORMAT, FORMAT_WITHOUT_HOSTS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
+use rows::{
+    CATALOG_FORMAT, FORMAT_WITHOUT_GATHERING, FORMAT_WITHOUT_HOSTS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Change, Read, Snapshot};
@@ -174,7 +180,9 @@ fn renewed(txn: &Change) -> Result<()> {
     let meta = meta(txn)?;
     match meta.format {
         CATALOG_FORMAT => Ok(()),
-        FORMAT_WITHOUT_HOSTS => txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta }),
+        FORMAT_WITHOUT_GATHERING | FORMAT_WITHOUT_HOSTS => {
+            txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
+        }
         FORMAT_WITHOUT_RECORDS => {
             txn.begin_records()?;
             txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })

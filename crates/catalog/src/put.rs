@@ -1,8 +1,9 @@
 //! Put: row pending → copies planned → staged on the nodes → one transaction that makes the version visible.
 
 use crate::error::{CatalogError, Result};
+use crate::gathering::Join;
 use crate::renewal::{CommittedPut, PutEnd, remember, repeated};
-use crate::rows::{MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
+use crate::rows::{GatherTerms, MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
 use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Stamp, Sums};
@@ -33,6 +34,8 @@ pub struct NewPut {
     pub replicas: u32,
     /// It is given up then, unless its client says something.
     pub lease_until_ms: u64,
+    /// Its blocks are gathered in stripes, and placed for that.
+    pub gathers: Option<GatherTerms>,
 }
 
 /// A block that is about to be written.
@@ -76,8 +79,8 @@ impl Catalog {
             let version = row.next_version;
             row.next_version += 1;
             txn.put::<MetaRow>(&MetaKey, &row)?;
-            let NewPut { put, name, block_bytes, replicas, lease_until_ms } = new.clone();
-            txn.put(&put, &PutRow { name, version, block_bytes, replicas, lease_until_ms })?;
+            let NewPut { put, name, block_bytes, replicas, lease_until_ms, gathers } = new.clone();
+            txn.put(&put, &PutRow { name, version, block_bytes, replicas, lease_until_ms, gathers })?;
             Ok(version)
         })
     }
@@ -96,11 +99,35 @@ impl Catalog {
         now_ms: u64,
         lease_until_ms: u64,
     ) -> Result<Stamp> {
+        self.plan_gathered(put, planned, None, now_ms, lease_until_ms)
+    }
+
+    /// The same for a block that joins a stripe with that. What the put planned before for this place of its object leaves its
+    /// stripe.
+    ///
+    /// # Errors
+    /// [`CatalogError::Overtaken`] if the stripe is not as it was when the block was placed.
+    pub fn plan_gathered(
+        &self,
+        put: PutId,
+        planned: &PlannedBlock,
+        join: Option<&Join>,
+        now_ms: u64,
+        lease_until_ms: u64,
+    ) -> Result<Stamp> {
         self.change(|txn| {
             let mut row = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
             check_block(&row, planned)?;
             row.lease_until_ms = lease_until_ms;
             txn.put(&put, &row)?;
+            if let Some(join) = join {
+                txn.join(join, planned.block)?;
+            }
+            if row.gathers.is_some() {
+                let before = txn.all::<PutBlockRow>(&put.to_bytes())?;
+                let replaced = before.iter().filter(|(_, row)| row.index == planned.index);
+                replaced.into_iter().try_for_each(|(key, _)| txn.leave(key.block))?;
+            }
             let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned.clone();
             for &node in &nodes {
                 txn.plan_copy(BlockCopy { block, node, generation: FIRST_GENERATION }, now_ms)?;
@@ -203,6 +230,9 @@ pub(crate) fn end_put(
         for &node in &row.nodes {
             let copy = BlockCopy { block: key.block, node, generation: FIRST_GENERATION };
             txn.give_up_copy(copy, row.stored_bytes, now_ms)?;
+        }
+        if txn.get::<BlockFacts>(&key.block)?.is_none() {
+            txn.leave(key.block)?;
         }
         txn.remove::<PutBlockRow>(key)?;
     }

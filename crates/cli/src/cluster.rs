@@ -192,7 +192,7 @@ fn status_json(status: &ClusterStatus) -> Value {
     };
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
-    fields!(status => objects blocks stripes garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
+    fields!(status => objects blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
         unrecoverable_blocks quarantined safe_mode unknown_copies;
         "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "waits": waits(status))
 }

@@ -5,7 +5,7 @@ use crate::error::{ClientError, Result};
 use model::NodeId;
 use tokio_stream::StreamExt;
 use wire::proto::{
-    AuditRequest, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest, LinkTable,
+    AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest, LinkTable,
     ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion, RecommissionRequest, RecoverReply,
     RecoverRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
 };
@@ -32,6 +32,17 @@ impl Client {
     pub async fn delete(&self, name: &str) -> Result<()> {
         let request = LookupRequest { name: name.to_owned(), with_blocks: false };
         self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
+    }
+
+    /// From now on the objects of a bucket are put as its terms say; without terms, as all others.
+    pub async fn set_bucket(&self, bucket: Bucket) -> Result<()> {
+        self.call("the setting", self.coordinator.clone().set_bucket(bucket)).await.map(|_| ())
+    }
+
+    /// The buckets that are set.
+    pub async fn buckets(&self) -> Result<Vec<Bucket>> {
+        let buckets = self.call("the listing", self.coordinator.clone().list_buckets(Empty {})).await?;
+        Ok(buckets.buckets)
     }
 
     /// What a repair would do, as text, DOT and JSON; nothing is started.

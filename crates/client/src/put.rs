@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use wire::codec::plan::decode;
 use wire::proto::{
-    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
+    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, GatherTerms, ObjectInfo,
     PlanWriteRequest, RenewPutRequest, WrittenBlock,
 };
 
@@ -61,6 +61,8 @@ pub struct PutOptions {
     pub block_bytes: u64,
     /// Replicas; 0 for 3.
     pub replicas: u32,
+    /// How its blocks are gathered in stripes; `None`: as its bucket is set.
+    pub gathers: Option<GatherTerms>,
     /// Told the bytes that are durable, and the whole if it is known.
     pub progress: Option<Progress>,
     /// Length of the input if it is known, for `progress`.
@@ -84,6 +86,7 @@ impl Client {
             name: name.to_owned(),
             block_bytes: options.block_bytes,
             replicas: options.replicas,
+            gathers: options.gathers.clone(),
         };
         let begun = self.call("the put", self.coordinator.clone().begin_put(request)).await?;
         if begun.block_bytes == 0 {

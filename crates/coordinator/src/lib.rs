@@ -28,6 +28,7 @@ mod error;
 mod explain;
 mod forgetting;
 mod garbage;
+mod gathering;
 mod holders;
 mod job;
 mod jobs;
@@ -57,6 +58,7 @@ use comparison::{Comparer, Comparison};
 use damaged::Damaged;
 use forgetting::{Forgetter, Forgetting};
 use garbage::Garbage;
+use gathering::{Gathering, Sealer};
 use holders::{Holders, Keeper};
 use jobs::{DamagedRepairs, Jobs, Recoverer};
 use lacks::Lacks;
@@ -242,8 +244,16 @@ async fn build(
     });
     let operator =
         Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
-    let jobs =
-        Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&holders), Arc::clone(&tasks), Arc::clone(&group));
+    let gathering = Gathering::new(records.clone(), Arc::clone(&cluster), Arc::clone(&planner));
+    let gathering = Arc::new(gathering);
+    let jobs = Jobs::new(
+        attempts,
+        Arc::clone(&reads),
+        Arc::clone(&gathering),
+        Arc::clone(&holders),
+        Arc::clone(&tasks),
+        Arc::clone(&group),
+    );
     let jobs = Arc::new(jobs);
     let forgetting = Arc::new(Forgetting::new(Arc::clone(&jobs), Arc::clone(&settings), config.parallel));
 
@@ -254,6 +264,7 @@ async fn build(
         comparison: Arc::clone(&comparison),
         jobs: Arc::clone(&jobs),
         forgetting: Arc::clone(&forgetting),
+        gathering: Arc::clone(&gathering),
     };
     work.begin(&config, &group, &tasks, records, &cluster);
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.clone()));
@@ -269,7 +280,8 @@ async fn build(
         founds: config.founds,
     });
     let (parallel, records) = (config.parallel, records.clone());
-    let objects = Arc::new(Objects { records, cluster: Arc::clone(&cluster), planner, reads, config });
+    let objects =
+        Arc::new(Objects { records, cluster: Arc::clone(&cluster), planner, reads, gathering, config });
     let calls = Arc::clone(&group);
     let service = Service {
         objects,
@@ -348,16 +360,18 @@ struct Work {
     comparison: Arc<Comparison>,
     jobs: Arc<Jobs>,
     forgetting: Arc<Forgetting>,
+    gathering: Arc<Gathering>,
 }
 
 impl Work {
     fn begin(self, config: &Config, group: &Group, tasks: &Tasks, records: &Records, cluster: &Arc<Cluster>) {
-        let Work { holders, garbage, looks, comparison, jobs, forgetting } = self;
+        let Work { holders, garbage, looks, comparison, jobs, forgetting, gathering } = self;
         begin(group, tasks, Keeper::new(holders));
         begin(group, tasks, Collector::new(garbage, Arc::clone(&looks)));
         let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
         let (records_too, cluster_too) = (records.clone(), Arc::clone(cluster));
         begin(group, tasks, PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms });
+        begin(group, tasks, Sealer::new(gathering, config.open_for_ms));
         begin(group, tasks, Looker(looks));
         begin(group, tasks, Comparer::new(comparison));
         begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));

@@ -71,12 +71,18 @@ impl Operator {
         let view = self.cluster.view();
         let living = view.living();
         let planner = Arc::clone(&self.planner);
-        let (meta, counts, broken, forgotten) = self
+        let (meta, counts, broken, forgotten, gathers) = self
             .records
             .run(move |catalog| {
                 let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
                 let counts = catalog.counts(&living, recoverable)?;
-                Ok((catalog.meta()?, counts, catalog.safe_mode()?, being_forgotten(catalog)?))
+                Ok((
+                    catalog.meta()?,
+                    counts,
+                    catalog.safe_mode()?,
+                    being_forgotten(catalog)?,
+                    catalog.gathers()?,
+                ))
             })
             .await?;
         let mut reports = self.cluster.health.reports();
@@ -112,6 +118,9 @@ impl Operator {
             objects: counts.objects,
             blocks: counts.blocks,
             stripes: counts.stripes,
+            open_stripes: gathers.open,
+            sealed_stripes: gathers.sealed,
+            waiting_blocks: gathers.blocks,
             garbage: counts.candidates.copies,
             garbage_bytes: counts.candidates.bytes,
             lost_copies: counts.lost_copies,

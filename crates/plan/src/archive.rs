@@ -29,11 +29,12 @@ pub struct ArchiveRequest<'a> {
 /// What happens to a data block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// The replica that is read for encoding, and kept unless relocated.
+    /// The replica that is read for encoding.
     pub read_from: NodeId,
-    /// Where the block is afterwards. Differs from `read_from` if no replica could stay without putting two
-    /// blocks on a host.
+    /// Where the block is afterwards.
     pub stored_at: NodeId,
+    /// No replica could stay, so that the block is copied to `stored_at` first.
+    pub is_relocated: bool,
 }
 
 /// The decision: all `stored_at` and `parities` are nodes of distinct hosts.
@@ -77,7 +78,7 @@ pub fn archive(request: &ArchiveRequest<'_>, draw: &mut Draw) -> Result<Archival
             Some(_) => read_from,
             None => vacant.take().ok_or_else(too_few)?,
         };
-        data.push(Kept { read_from, stored_at });
+        data.push(Kept { read_from, stored_at, is_relocated: matched.is_none() });
     }
     let parities =
         (0..request.parities).map(|_| vacant.take().ok_or_else(too_few)).collect::<Result<_, _>>()?;

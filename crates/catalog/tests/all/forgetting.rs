@@ -39,7 +39,9 @@ fn row(store: StoreId) -> NodeRow {
 fn planned(catalog: &Catalog, id: u128) -> PutId {
     let (put, block, sums, nodes) = (PutId(id), BlockId(id), Sums::default(), REPLICAS.to_vec());
     let name = format!("object-{id}");
-    catalog.begin_put(&NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100 }).unwrap();
+    catalog
+        .begin_put(&NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers: None })
+        .unwrap();
     let (index, last, flow) = (0, true, FlowId(id));
     let planned = PlannedBlock { block, index, stored_bytes: BYTES, sums, last, nodes, flow };
     catalog.plan_block(put, &planned, 0, 100).unwrap();

@@ -26,8 +26,14 @@ fn catalog() -> Catalog {
 /// A block of three replicas; the birth of its copies.
 fn put(catalog: &Catalog, id: u128) -> (BlockId, Stamp) {
     let (put, block) = (PutId(id), BlockId(id));
-    let new =
-        NewPut { put, name: format!("object-{id}"), block_bytes: BYTES, replicas: 3, lease_until_ms: 100 };
+    let new = NewPut {
+        put,
+        name: format!("object-{id}"),
+        block_bytes: BYTES,
+        replicas: 3,
+        lease_until_ms: 100,
+        gathers: None,
+    };
     catalog.begin_put(&new).unwrap();
     let (sums, nodes) = (Sums::default(), REPLICAS.to_vec());
     let flow = FlowId(id);

@@ -161,7 +161,8 @@ fn every_back_end() -> [Catalog; 3] {
 /// A put of one block whose plan is out.
 fn plan(catalog: &Catalog, name: &str, id: u128) -> Result<CommittedBlock> {
     let (put, block, name) = (PutId(id), BlockId(id), name.to_owned());
-    let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: LEASE_UNTIL_MS };
+    let new =
+        NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: LEASE_UNTIL_MS, gathers: None };
     catalog.begin_put(&new)?;
     let (sums, nodes) = (Sums::default(), REPLICAS.to_vec());
     let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes: nodes.clone() };

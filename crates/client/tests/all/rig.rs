@@ -303,7 +303,13 @@ impl Rig {
 
     /// Archives, and returns what the job said.
     pub async fn archive(&self, name: &str, code: &str) -> Result<Vec<JobEvent>, ClientError> {
-        let request = ArchiveRequest { name: name.to_owned(), code: code.to_owned(), slice_bytes: 0 };
+        let request = ArchiveRequest {
+            name: name.to_owned(),
+            code: code.to_owned(),
+            slice_bytes: 0,
+            short: true,
+            ..Default::default()
+        };
         all(self.client.archive(request).await?).await
     }
 

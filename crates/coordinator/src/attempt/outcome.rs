@@ -1,7 +1,7 @@
 //! What came out: every block is checked by itself, then all that is right is committed at once, or thrown away if it was
 //! only measured.
 
-use super::{Attempt, Attempts, Noted, Outcome, Wanted};
+use super::{Attempt, Attempts, Encoded, Noted, Outcome, Wanted};
 use crate::cluster::Order;
 use crate::error::{CoordinatorError, Result};
 use catalog::{Intent, Purpose, Staged};
@@ -44,6 +44,7 @@ impl Attempt<'_> {
         }
         let (intent, now_ms) = (noted.intent.clone(), self.with.cluster.clock.now_ms());
         let living = self.options.without_leaver(&self.with.cluster.view());
+        outcome.encoded = Encoded::of(&noted.order, view, &staged);
         let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
         for (block, refused) in self.with.records.run(commit).await? {
             match refused {
