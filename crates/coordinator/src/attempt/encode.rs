@@ -6,13 +6,27 @@ use super::{Attempt, Noted, Order, Step, held_or, token};
 use crate::error::{CoordinatorError, Result};
 use catalog::{Catalog, NewStripe, Purpose, Staged};
 use codes::Code;
+use flow::EncodeScheme;
 use model::{BlockId, FlowId, Placement, StripeId};
 use plan::Draw;
-use plan::decide::{EncodePlan, RepairPlan, RepairSpec, SliceLength, World, archival, is_made};
+use plan::decide::{DecideError, EncodePlan, RepairPlan, RepairSpec, SliceLength, World, archival, is_made};
+
+/// The encoding scheme of that name; the star if there is none.
+///
+/// # Errors
+/// [`flow::FlowError::UnknownEncoding`], which lists those that are known.
+pub(crate) fn encoding_scheme(name: &str) -> Result<EncodeScheme> {
+    match name {
+        "" => Ok(EncodeScheme::default()),
+        name => Ok(name.parse().map_err(DecideError::from)?),
+    }
+}
 
 impl Attempt<'_> {
     /// The stripe with new parities, and what is to be written where.
     pub(super) async fn encoding(&self, view: &World, code: &Code, data: &[BlockId]) -> Result<Step> {
+        // Refused before anything is noted.
+        encoding_scheme(&self.options.scheme)?;
         let blocks = data.to_vec();
         let load = move |c: &Catalog| blocks.iter().map(|&b| c.placement(b)).collect();
         let blocks: Vec<Placement> = self.with.records.run(load).await?;
@@ -24,9 +38,9 @@ impl Attempt<'_> {
         let made =
             parities.iter().zip(&archival.parities).filter_map(|(block, node)| Some(((*block)?, *node)));
         let placed = || blocks.iter().zip(&archival.data);
-        let moved = placed().filter(|(_, kept)| kept.read_from != kept.stored_at);
+        let moved = placed().filter(|(_, kept)| kept.is_relocated);
         let writes = moved.map(|(placement, kept)| (placement.block, kept.stored_at)).chain(made).collect();
-        let stays = placed().filter(|(_, kept)| kept.read_from == kept.stored_at);
+        let stays = placed().filter(|(_, kept)| !kept.is_relocated);
         let kept = stays.filter_map(|(p, kept)| Some(p.facts.on(kept.stored_at)?.copy_of(p.block))).collect();
         let absent = std::iter::repeat_n(None, code.k() - data.len());
         let purpose = Purpose::Encode(NewStripe {
@@ -56,7 +70,8 @@ impl Attempt<'_> {
                 birth: noted.intent.birth,
                 data: &noted.order.blocks,
                 archival: noted.order.archival.as_ref().ok_or_else(bug)?,
-                slice_bytes: self.with.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
+                scheme: encoding_scheme(&self.options.scheme)?,
+                slices: self.with.planner.slice_length(self.options.slice_bytes)?,
             },
             &mut token,
         )?;
