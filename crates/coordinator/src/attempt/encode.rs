@@ -112,3 +112,20 @@ impl Attempt<'_> {
         Ok(staged)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_scheme_that_is_not_known_is_refused_with_those_that_are() {
+        for scheme in EncodeScheme::all() {
+            assert_eq!(encoding_scheme(scheme.name()).ok(), Some(scheme));
+        }
+        assert_eq!(encoding_scheme("").ok(), Some(EncodeScheme::Star));
+        let Err(error) = encoding_scheme("cyclic") else { panic!("a repair scheme encodes nothing") };
+        let status = tonic::Status::from(error);
+        assert_eq!(status.code(), tonic::Code::InvalidArgument);
+        assert!(status.message().contains("star, pipeline, pipeline-lanes, star-lanes"), "{status}");
+    }
+}

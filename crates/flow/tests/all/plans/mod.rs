@@ -138,7 +138,10 @@ fn encodings(code: &Code, geometry: Geometry) -> Vec<(String, Vec<Member>, Prove
     let mut flows = Vec::new();
     for scheme in EncodeScheme::all() {
         for (shape, data, targets, absent) in shapes {
-            for archiver in [Site(0), targets[0].1, Site(99)] {
+            // Only a star stands anywhere else for another archiver.
+            let archivers = [Site(99), Site(0), targets[0].1];
+            let count = if scheme == EncodeScheme::Star { archivers.len() } else { 1 };
+            for &archiver in &archivers[..count] {
                 let request = EncodeRequest { code, geometry, data, absent, archiver, targets };
                 let flow = encode::build(scheme, &request).unwrap();
                 flows.push((format!("encoding at {archiver} by {scheme}, {shape}"), absent.to_vec(), flow));
