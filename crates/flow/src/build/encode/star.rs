@@ -8,9 +8,10 @@
 //! ```
 
 use super::{EncodeRequest, scatter};
+use crate::build::request::{RepairRequest, Share};
 use crate::build::star::gather;
 use crate::error::FlowError;
-use crate::graph::{Lane, Site};
+use crate::graph::{Lane, Member, Site};
 use crate::prove::Proved;
 
 /// The encoding star: data sites → archiver → one edge to each site that writes.
@@ -18,14 +19,19 @@ use crate::prove::Proved;
 /// # Errors
 /// As [`build`](super::build).
 pub fn star(encode: &EncodeRequest<'_>) -> Result<Proved, FlowError> {
-    encode.repair(Some(encode.archiver)).prove(at(encode, encode.archiver)?)
+    let (centre, request) = (Some(encode.archiver), encode.repair(Some(encode.archiver)));
+    request.prove(around(&request, request.shares()?, encode.archiver, &encode.groups(centre))?)
 }
 
-/// The same with another site in the middle.
-pub(super) fn at(encode: &EncodeRequest<'_>, centre: Site) -> Result<Lane, FlowError> {
-    let request = encode.repair(Some(centre));
+/// The star around a site, whatever it has and writes itself.
+pub(super) fn around(
+    request: &RepairRequest<'_>,
+    shares: Vec<Share>,
+    centre: Site,
+    groups: &[(Site, Vec<Member>)],
+) -> Result<Lane, FlowError> {
     let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
-    gather(&request, &mut lane, centre, Vec::new())?;
-    scatter(&request, &mut lane, &encode.groups(Some(centre)))?;
+    gather(request, shares, &mut lane, centre, Vec::new())?;
+    scatter(request, &mut lane, groups)?;
     Ok(lane)
 }

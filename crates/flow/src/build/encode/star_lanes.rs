@@ -20,9 +20,11 @@ use crate::prove::Proved;
 /// # Errors
 /// As [`build`](super::build).
 pub fn star_lanes(encode: &EncodeRequest<'_>) -> Result<Proved, FlowError> {
-    let request = encode.repair(None);
-    let centres: Vec<Site> = request.shares()?.iter().map(|share| share.site).take(ENCODE_LANES).collect();
-    let lanes = centres.iter().map(|&centre| star::at(encode, centre)).collect::<Result<Vec<Lane>, _>>()?;
-    let shares = vec![1; lanes.len()];
-    request.prove_lanes(lanes, shares)
+    let (request, groups) = (encode.repair(None), encode.groups(None));
+    let shares = request.shares()?;
+    let centres = shares.iter().map(|share| share.site).take(ENCODE_LANES);
+    let lane = |centre: Site| star::around(&request, shares.clone(), centre, &groups);
+    let lanes = centres.map(lane).collect::<Result<Vec<Lane>, _>>()?;
+    let equal = vec![1; lanes.len()];
+    request.prove_lanes(lanes, equal)
 }
