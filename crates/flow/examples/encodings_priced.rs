@@ -34,7 +34,8 @@ fn main() -> Result<(), FlowError> {
                 targets: &targets,
             };
             // `build` proves the flow; what does not compute every parity is an error here.
-            let cost = predict(&*encode::build(scheme, &request)?, |_| BLOCK_BYTES, None);
+            let flow = encode::build(scheme, &request)?;
+            let cost = predict(&flow, |_| BLOCK_BYTES, None);
             let busiest = cost.bottleneck().map_or(0, |side| side.bytes >> 20);
             let link = cost.links.values().max().map_or(0, |bytes| bytes >> 20);
             println!(

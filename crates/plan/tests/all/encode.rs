@@ -15,16 +15,16 @@ use std::sync::Arc;
 
 const BLOCK: u64 = 1 << 20;
 
-/// Nodes in racks, as their numbers say.
+/// Nodes from 1 in racks, as their numbers say; 0 is the client.
 fn world(nodes: u32, rack_of: impl Fn(u32) -> u32) -> World {
     let mut world = World::default();
     let mut facts = ByNode::default();
-    for node in 0..nodes {
+    for node in 1..=nodes {
         facts
             .insert(NodeId(node), NodeFacts { rack: rack_of(node), is_living: true, ..NodeFacts::default() });
     }
     world.nodes = Arc::new(facts);
-    let topology: Topology = (0..nodes).map(|node| (NodeId(node), RackId(rack_of(node)))).collect();
+    let topology: Topology = (1..=nodes).map(|node| (NodeId(node), RackId(rack_of(node)))).collect();
     world.topology = Arc::new(topology);
     world
 }
@@ -106,7 +106,7 @@ fn sealed(racks: &Arc<Racks>, code: &Code, draw: &mut Draw) -> (OpenStripe, Arch
 /// What is read lies in the encoder's rack; what stays lies elsewhere, and parities' sidecars name that copy.
 #[test]
 fn a_sealed_stripe_is_encoded_from_its_core_rack_and_notes_the_copies_that_stay() {
-    let rack_of = |node: u32| node / 6;
+    let rack_of = |node: u32| (node - 1) / 6;
     let world = world(60, rack_of);
     let alive: Vec<NodeId> = world.topology.nodes().collect();
     let racks = Racks::new(&world.topology, &alive, &BTreeSet::new()).unwrap();
@@ -141,7 +141,7 @@ fn a_sealed_stripe_is_encoded_from_its_core_rack_and_notes_the_copies_that_stay(
 
 /// Data blocks in three racks, taken in turn, and parities in the second of them.
 fn spread_stripe() -> (Vec<Placement>, Archival) {
-    let nodes: Vec<NodeId> = (0..9).map(NodeId).collect();
+    let nodes: Vec<NodeId> = (1..=9).map(NodeId).collect();
     let data: Vec<Placement> = nodes.iter().enumerate().map(|(i, node)| placement(i, &[*node])).collect();
     let kept = |&node: &NodeId| Kept { read_from: node, stored_at: node, is_relocated: false };
     let parities = [10, 13, 16].map(NodeId).into();
@@ -182,13 +182,13 @@ fn no_data_pass_an_archiver_that_has_none_but_in_a_star() {
 fn a_relocated_block_is_noted_where_it_goes() {
     let world = world(12, |node| node % 3);
     let code = Code::parse("rs-2+2").unwrap();
-    let nodes = [NodeId(0), NodeId(1)];
+    let nodes = [NodeId(1), NodeId(2)];
     let data = [placement(0, &nodes), placement(1, &nodes)];
     let kept = |read_from, stored_at, is_relocated| Kept { read_from, stored_at, is_relocated };
     let archival = Archival {
         archiver: NodeId(5),
         // The first is read at one copy and stays at the other; the second moves.
-        data: vec![kept(NodeId(0), NodeId(1), false), kept(NodeId(0), NodeId(6), true)],
+        data: vec![kept(NodeId(1), NodeId(2), false), kept(NodeId(1), NodeId(6), true)],
         parities: vec![NodeId(7), NodeId(8)],
     };
     let plan = plan(&world, &code, &data, &archival, EncodeScheme::Pipeline);

@@ -127,11 +127,12 @@ fn encodings(code: &Code, geometry: Geometry) -> Vec<(String, Vec<Member>, Prove
         let is_there = |data: usize| data < there;
         targets.iter().copied().filter(|(member, _)| is_made(code, *member, is_there)).collect()
     };
+    let none: &[Member] = &[];
     let shapes = [
-        ("apart", &apart[..], &targets, &[][..]),
-        ("crowded", &crowded[..], &targets, &[]),
-        ("mixed", &apart[..], &mixed, &[]),
-        ("crowded and mixed", &crowded[..], &mixed, &[]),
+        ("apart", &apart[..], &targets, none),
+        ("crowded", &crowded[..], &targets, none),
+        ("mixed", &apart[..], &mixed, none),
+        ("crowded and mixed", &crowded[..], &mixed, none),
         ("short", &apart[..there], &made(&targets), &absent[..]),
         ("short and mixed", &crowded[..there], &made(&mixed), &absent[..]),
     ];
@@ -154,12 +155,12 @@ fn encodings(code: &Code, geometry: Geometry) -> Vec<(String, Vec<Member>, Prove
 /// Whether a member is made of any of the data blocks that are there.
 pub fn is_made(code: &Code, member: Member, is_there: impl Fn(usize) -> bool) -> bool {
     let (generator, alpha) = (code.generator(), code.alpha());
-    let rows = usize::from(member.0) * alpha..usize::from(member.0 + 1) * alpha;
+    let mut rows = usize::from(member.0) * alpha..usize::from(member.0 + 1) * alpha;
     let takes = |row: usize| {
         let mut columns = 0..generator.cols();
         columns.any(|column| is_there(column / alpha) && generator.get(row, column) != 0)
     };
-    rows.into_iter().any(takes)
+    rows.any(takes)
 }
 
 /// A stripe whose data blocks are stored in the given lengths.
