@@ -35,6 +35,10 @@ pub struct ArchiveArgs {
     /// Stripes at once [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     parallel: Option<u32>,
+    /// How parities are made: star (one node reads the data and makes all), pipeline (along a chain of the nodes that have the data),
+    /// pipeline-lanes, star-lanes [default: star]
+    #[arg(long)]
+    scheme: Option<String>,
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
     slice: Option<Size>,
@@ -60,7 +64,7 @@ pub fn run(context: &Context, args: ArchiveArgs) -> Result<()> {
         older_than_ms: args
             .older_than
             .map_or(0, |Age(age)| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
-        scheme: String::new(),
+        scheme: args.scheme.unwrap_or_default(),
         parallel: args.parallel.unwrap_or(0),
         short: args.short,
     };

@@ -210,9 +210,12 @@ fn of_objects(objects: u64, names: &[String]) -> String {
 
 fn code_of_decision(error: &DecideError) -> tonic::Code {
     use DecideError::*;
-    use flow::FlowError::{OneRequestor, UnknownScheme};
+    use flow::FlowError::{OneRequestor, UnknownEncoding, UnknownScheme};
     match error {
-        Invalid(_) | BlockTooLong { .. } | Code(_) | Flow(UnknownScheme { .. } | OneRequestor { .. }) => {
+        Invalid(_)
+        | BlockTooLong { .. }
+        | Code(_)
+        | Flow(UnknownScheme { .. } | UnknownEncoding { .. } | OneRequestor { .. }) => {
             tonic::Code::InvalidArgument
         }
         NoSuchNode(_) => tonic::Code::NotFound,

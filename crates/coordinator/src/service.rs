@@ -259,6 +259,7 @@ impl Service {
         } = request;
         let attempts = &self.jobs.attempts;
         attempts.planner.slice_length(slice_bytes)?;
+        attempt::encoding_scheme(&scheme)?;
         let most = config::MAX_PARALLEL_REPAIRS;
         if parallel as usize > most {
             return Err(CoordinatorError::Invalid(format!("stripes encoded at once: from 1 to {most}")));

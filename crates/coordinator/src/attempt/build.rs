@@ -114,7 +114,7 @@ impl Attempt<'_> {
             self.usual().note(in_theory(&price, block_bytes), Duration::from_micros(result.verified_us));
         }
         self.tell(&plan, noted, &result);
-        Ok(Some(Made { plan: plan.planned.plan, result, before }))
+        Ok(Some(Made { plan: plan.planned.plan, cost: plan.planned.cost, result, before }))
     }
 
     fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {

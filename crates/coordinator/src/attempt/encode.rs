@@ -7,10 +7,10 @@ use crate::error::{CoordinatorError, Result};
 use crate::gathering::layout;
 use catalog::{Catalog, NewStripe, Purpose, Staged};
 use codes::Code;
+use flow::{Cost, EncodeScheme};
 use model::{BlockId, FlowId, NodeId, Placement, StripeId};
 use plan::decide::{DecideError, EncodePlan, RepairPlan, RepairSpec, SliceLength, World, archival, is_made};
-use plan::placement::Sealed;
-use plan::{Archival, Draw, Kept};
+use plan::{Archival, Draw};
 
 /// Blocks that become a stripe.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,8 +38,12 @@ pub(crate) struct Encoded {
     pub stored_bytes: u64,
     /// The data with all replicas that are wanted.
     pub replicated_bytes: u64,
-    /// Data blocks that the encoder read from other racks (EAR §2.2).
+    /// Data blocks that the encoder read from other racks (EAR §2.2), if there was one.
     pub downloads: u64,
+    /// There was one node that encoded.
+    pub has_encoder: bool,
+    /// Over links between racks, parities and relocated blocks included, as planned.
+    pub cross_rack_bytes: u64,
     /// Data blocks of which no replica could stay.
     pub relocated: u64,
     /// Stripes that do not lie as their policy wants it.
@@ -52,35 +56,65 @@ impl Encoded {
         self.stored_bytes += other.stored_bytes;
         self.replicated_bytes += other.replicated_bytes;
         self.downloads += other.downloads;
+        self.cross_rack_bytes += other.cross_rack_bytes;
+        self.has_encoder |= other.has_encoder;
         self.relocated += other.relocated;
         self.violating += other.violating;
     }
 
     /// Of a stripe whose parities were written.
-    pub(super) fn of(order: &Order, view: &World, parities: &[Staged]) -> Option<Encoded> {
+    pub(super) fn of(
+        order: &Order,
+        (scheme, cost): (&str, &Cost),
+        view: &World,
+        staged: &[Staged],
+    ) -> Option<Encoded> {
         let Encoding { archival, is_obedient, .. } = order.encoding.as_ref()?;
         let rack = |node: NodeId| view.topology.rack_of(node).ok();
         let data_bytes = order.blocks.iter().map(|p| p.facts.stored_bytes).sum();
         let is_data = |staged: &&Staged| order.blocks.iter().any(|p| p.block == staged.copy.block);
-        let made: u64 = parities.iter().filter(|s| !is_data(s)).map(|staged| staged.stored_bytes).sum();
+        let made: u64 = staged.iter().filter(|s| !is_data(s)).map(|staged| staged.stored_bytes).sum();
         let replicated =
             order.blocks.iter().map(|p| p.facts.stored_bytes * u64::from(p.facts.replicas.max(1)));
         let home = rack(archival.archiver);
-        let far = archival.data.iter().filter(|kept| rack(kept.read_from) != home);
+        let is_star = scheme == EncodeScheme::Star.name();
+        let far = archival.data.iter().filter(|kept| is_star && rack(kept.read_from) != home);
+        let moved = order
+            .blocks
+            .iter()
+            .zip(&archival.data)
+            .filter(|(_, kept)| kept.is_relocated && rack(kept.read_from) != rack(kept.stored_at));
+        let moved: u64 = moved.map(|(placement, _)| placement.facts.stored_bytes).sum();
+        let flown = cost.cross_rack_bytes(|site| rack(NodeId(site.0)));
         Some(Encoded {
             data_bytes,
             stored_bytes: data_bytes + made,
             replicated_bytes: replicated.sum(),
             downloads: far.count() as u64,
+            cross_rack_bytes: flown + moved,
+            has_encoder: is_star,
             relocated: archival.data.iter().filter(|kept| kept.is_relocated).count() as u64,
             violating: u64::from(!is_obedient),
         })
     }
 }
 
+/// The encoding scheme of that name; the star if there is none.
+///
+/// # Errors
+/// [`flow::FlowError::UnknownEncoding`], which lists those that are known.
+pub(crate) fn encoding_scheme(name: &str) -> Result<EncodeScheme> {
+    match name {
+        "" => Ok(EncodeScheme::default()),
+        name => Ok(name.parse().map_err(DecideError::from)?),
+    }
+}
+
 impl Attempt<'_> {
     /// The stripe with new parities, and what is to be written where.
     pub(super) async fn encoding(&self, view: &World, what: &ToEncode) -> Result<Step> {
+        // Refused before anything is noted.
+        encoding_scheme(&self.options.scheme)?;
         let avoid = self.course.around();
         let mut draw = Draw::seeded(rand::random());
         match what {
@@ -105,7 +139,7 @@ impl Attempt<'_> {
                 let sealed = layout(planner, &row, &blocks, view, &ground, &mut draw)?;
                 let code = planner.codes.get(&row.terms.code).map_err(DecideError::from)?;
                 let is_obedient = sealed.is_obedient;
-                let encoding = Encoding { code, archival: archival_of(sealed), is_obedient };
+                let encoding = Encoding { code, archival: sealed.into(), is_obedient };
                 Ok(order(stripe, encoding, blocks))
             }
         }
@@ -133,7 +167,8 @@ impl Attempt<'_> {
                 birth: noted.intent.birth,
                 data: &noted.order.blocks,
                 archival,
-                slice_bytes: self.with.planner.slice_length(self.options.slice_bytes)?.of_one_lane,
+                scheme: encoding_scheme(&self.options.scheme)?,
+                slices: self.with.planner.slice_length(self.options.slice_bytes)?,
             },
             &mut token,
         )?;
@@ -200,16 +235,19 @@ fn order(stripe: StripeId, encoding: Encoding, blocks: Vec<Placement>) -> Step {
     Step::Order(Order { purpose, writes, blocks, encoding: Some(encoding) })
 }
 
-/// What was decided when a stripe was sealed, as a plan of its encoding takes it.
-fn archival_of(sealed: Sealed) -> Archival {
-    let kept = |block: plan::placement::SealedBlock| Kept {
-        read_from: block.read_from,
-        stored_at: block.stored_at,
-        is_relocated: block.is_relocated,
-    };
-    Archival {
-        archiver: sealed.encoder,
-        data: sealed.data.into_iter().map(kept).collect(),
-        parities: sealed.parities,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_scheme_that_is_not_known_is_refused_with_those_that_are() {
+        for scheme in EncodeScheme::all() {
+            assert_eq!(encoding_scheme(scheme.name()).ok(), Some(scheme));
+        }
+        assert_eq!(encoding_scheme("").ok(), Some(EncodeScheme::Star));
+        let Err(error) = encoding_scheme("cyclic") else { panic!("a repair scheme encodes nothing") };
+        let status = tonic::Status::from(error);
+        assert_eq!(status.code(), tonic::Code::InvalidArgument);
+        assert!(status.message().contains("star, pipeline, pipeline-lanes, star-lanes"), "{status}");
     }
 }

@@ -17,7 +17,7 @@ mod outcome;
 mod usual;
 
 use encode::Encoding;
-pub(crate) use encode::{Encoded, ToEncode};
+pub(crate) use encode::{Encoded, ToEncode, encoding_scheme};
 pub(crate) use lacking::lost;
 pub(crate) use usual::UsualTimes;
 
@@ -39,7 +39,8 @@ use tokio::time::Sleep;
 /// How blocks are to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RepairOptions {
-    /// Name of the scheme; empty or `auto` for the coordinator's choice.
+    /// Name of the scheme; empty or `auto` for the coordinator's choice. Of an encoding that of an encoding scheme; empty for
+    /// the star.
     pub scheme: String,
     pub slice_bytes: u32,
     pub verify: bool,

@@ -5,8 +5,8 @@ use super::{Attempt, Attempts, Encoded, Noted, Outcome, Wanted};
 use crate::cluster::Order;
 use crate::error::{CoordinatorError, Result};
 use catalog::{Intent, Purpose, Staged};
-use flow::FlowPlan;
 use flow::bound::BlockWrite;
+use flow::{Cost, FlowPlan};
 use model::{BlockCopy, BlockId, Cause, Fault};
 use plan::decide::World;
 use wire::proto;
@@ -14,6 +14,7 @@ use wire::proto;
 /// What a flow wrote.
 pub(super) struct Made {
     pub plan: FlowPlan,
+    pub cost: Cost,
     pub result: proto::DriveResult,
     /// What other flows wrote before.
     pub before: Vec<Staged>,
@@ -44,7 +45,7 @@ impl Attempt<'_> {
         }
         let (intent, now_ms) = (noted.intent.clone(), self.with.cluster.clock.now_ms());
         let living = self.options.without_leaver(&self.with.cluster.view());
-        outcome.encoded = Encoded::of(&noted.order, view, &staged);
+        outcome.encoded = Encoded::of(&noted.order, (&made.plan.binding.scheme, &made.cost), view, &staged);
         let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
         for (block, refused) in self.with.records.run(commit).await? {
             match refused {

@@ -263,3 +263,26 @@ async fn what_is_archived_with_another_code_is_left_and_told() {
     archive(&mut cluster, proto::ArchiveRequest { older_than_ms: 1, ..everything() }).await.unwrap();
     assert_eq!(cluster.status().await.stripes, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_encoding_scheme_archives_what_waits_and_what_does_not() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    for scheme in flow::EncodeScheme::all() {
+        for policy in [None, Some("ear")] {
+            let bucket = proto::Bucket { name: "b".to_owned(), terms: policy.map(|p| terms(p, "rs-4+2")) };
+            cluster.client.set_bucket(bucket).await.unwrap();
+            let objects = put_some(&mut cluster, 8).await;
+            let (code, scheme) = ("rs-4+2".to_owned(), scheme.name().to_owned());
+            let request = proto::ArchiveRequest { code, scheme, short: true, ..everything() };
+            archive(&mut cluster, request).await.unwrap();
+            all_read(&mut cluster, &objects).await;
+            for (name, _) in &objects {
+                assert_eq!(cluster.lookup(name).await.unwrap().code, "rs-4+2");
+            }
+        }
+    }
+    let unknown = proto::ArchiveRequest { scheme: "cyclic".to_owned(), ..everything() };
+    let refused = archive(&mut cluster, unknown).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("star-lanes"), "{refused}");
+}

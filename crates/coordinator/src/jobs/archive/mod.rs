@@ -109,12 +109,16 @@ impl Encoded {
                 format!("; {stripes} stripes lie otherwise than their policy wants: too few nodes live")
             }
         };
+        let downloads = match self.has_encoder {
+            true => format!("{} blocks read from other racks, ", self.downloads),
+            false => String::new(),
+        };
         format!(
-            "{} the data instead of {}; {} blocks read from other racks, {} relocated{violating}",
+            "{} the data instead of {}; {downloads}{} relocated, {:.2} blocks between racks for each of data{violating}",
             times(stored_bytes, data_bytes),
             times(replicated_bytes, data_bytes),
-            self.downloads,
             self.relocated,
+            self.cross_rack_bytes as f64 / self.data_bytes.max(1) as f64,
         )
     }
 }
