@@ -77,7 +77,7 @@ impl Encoded {
         let replicated =
             order.blocks.iter().map(|p| p.facts.stored_bytes * u64::from(p.facts.replicas.max(1)));
         let home = rack(archival.archiver);
-        let is_star = scheme == EncodeScheme::Star.name();
+        let is_star = encoding_scheme(scheme).is_ok_and(|scheme| scheme == EncodeScheme::Star);
         let far = archival.data.iter().filter(|kept| is_star && rack(kept.read_from) != home);
         let moved = order
             .blocks

@@ -45,7 +45,7 @@ impl Attempt<'_> {
         }
         let (intent, now_ms) = (noted.intent.clone(), self.with.cluster.clock.now_ms());
         let living = self.options.without_leaver(&self.with.cluster.view());
-        outcome.encoded = Encoded::of(&noted.order, (&made.plan.binding.scheme, &made.cost), view, &staged);
+        outcome.encoded = Encoded::of(&noted.order, (&self.options.scheme, &made.cost), view, &staged);
         let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
         for (block, refused) in self.with.records.run(commit).await? {
             match refused {
