@@ -2,6 +2,7 @@
 
 use crate::attempt::{scheme, token};
 use crate::cluster::Cluster;
+use crate::comparison::Comparison;
 use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
 use crate::reads::Reads;
@@ -24,6 +25,7 @@ pub(crate) struct Objects {
     pub cluster: Arc<Cluster>,
     pub planner: Arc<Planner>,
     pub reads: Arc<Reads>,
+    pub comparison: Arc<Comparison>,
     pub config: Arc<Config>,
 }
 
@@ -114,7 +116,11 @@ impl Objects {
             return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
         }
         let block = |written: &proto::WrittenBlock| {
+            let by = |by: &proto::WrittenBy| {
+                Some((NodeId(by.node), wire::codec::block::start_of_store(&by.store, by.incarnation)?))
+            };
             Ok(CommittedBlock {
+                by: written.by.iter().filter_map(by).collect(),
                 block: BlockId::from_slice(&written.block)?,
                 stored_bytes: written.stored_bytes,
                 sums: sums(&written.digest, &written.fingerprint)?,
@@ -135,6 +141,7 @@ impl Objects {
         };
         let bytes = request.object_bytes;
         let put = self.records.run(move |c| c.commit_put(put, &blocks, bytes, digest, end)).await?;
+        self.comparison.confirm(&put.unconfirmed);
         Ok(proto::ObjectInfo {
             name: put.name,
             version: put.version,

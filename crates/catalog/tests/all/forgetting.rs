@@ -12,7 +12,7 @@ use model::{
     BlockCopy, BlockId, ClusterId, Flaw, FlowId, Incarnation, MemberState, NodeId, PutId, StoreId, StripeId,
     Sums,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const REPLICAS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 const GONE: NodeId = REPLICAS[0];
@@ -48,7 +48,8 @@ fn planned(catalog: &Catalog, id: u128) -> PutId {
 
 fn put(catalog: &Catalog, id: u128) -> BlockId {
     let (put, block, sums) = (planned(catalog, id), BlockId(id), Sums::default());
-    let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes: REPLICAS.to_vec() };
+    let committed =
+        CommittedBlock { block, stored_bytes: BYTES, sums, nodes: REPLICAS.to_vec(), by: BTreeMap::new() };
     catalog.commit_put(put, &[committed], BYTES, [0; 32], END).unwrap();
     block
 }
@@ -152,7 +153,7 @@ fn a_member_of_a_stripe_is_lost_with_its_store_only_if_it_cannot_be_decoded() {
         kept: vec![on(GONE, data)],
     });
     let intent = catalog.begin(FlowId(9), 1, &purpose, &[(parity, at)], 0).unwrap();
-    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default() };
+    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default(), by: None };
     catalog.commit(&intent, &[staged], &[GONE, at].into(), 0).unwrap();
     assert_eq!(catalog.loss(GONE, &[at].into(), recoverable).unwrap(), Loss::default());
     let names = vec!["object-1".to_owned()];
@@ -173,7 +174,7 @@ fn a_plan_that_names_the_store_is_waited_for() {
         if commits {
             let (block, sums) = (BlockId(1), Sums::default());
             let nodes = REPLICAS.to_vec();
-            let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes };
+            let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes, by: BTreeMap::new() };
             catalog.commit_put(pending, &[committed], BYTES, [0; 32], END).unwrap();
         } else {
             catalog.abort_put(pending, 0).unwrap();

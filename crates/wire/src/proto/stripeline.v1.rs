@@ -1093,7 +1093,7 @@ pub struct Price {
     #[prost(double, optional, tag = "2")]
     pub seconds: ::core::option::Option<f64>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WrittenBlock {
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
@@ -1105,6 +1105,18 @@ pub struct WrittenBlock {
     pub fingerprint: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint32, repeated, tag = "5")]
     pub nodes: ::prost::alloc::vec::Vec<u32>,
+    /// the starts of stores that said so
+    #[prost(message, repeated, tag = "6")]
+    pub by: ::prost::alloc::vec::Vec<WrittenBy>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WrittenBy {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub incarnation: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitPutRequest {
