@@ -371,3 +371,55 @@ async fn garbage_on_the_coordinators_port_harms_nobody() {
     rig.put("a", b"bytes").await.unwrap();
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");
 }
+
+/// Spoils a byte in each of these chunks of a copy.
+fn spoil(rig: &Rig, node: u32, block: BlockId, chunks: &[usize]) {
+    let damage =
+        |bytes: &mut Vec<u8>| chunks.iter().for_each(|chunk| bytes[chunk * gf::CHUNK_BYTES + 7] ^= 1);
+    rig.machines[&node].disk.damage(&data_file(rig, node, block), damage).unwrap();
+}
+
+/// Of the two copies that are left no one is whole, and together they have every chunk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_replicas_whose_bad_chunks_differ_make_a_whole_one() {
+    let mut rig = Rig::new(5).await;
+    let bytes = content(6, BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    let info = rig.client.lookup("a", true).await.unwrap();
+    let (block, nodes) = (BlockId::from_slice(&info.blocks[0].block).unwrap(), info.blocks[0].nodes.clone());
+    rig.control_task("repair-damaged", "pause").await;
+    spoil(&rig, nodes[0], block, &[1]);
+    spoil(&rig, nodes[1], block, &[0, 2]);
+    rig.lose([nodes[2]]).await;
+    assert!(rig.get("a").await.unwrap() == bytes, "a read has what is sound of each");
+    rig.repair(request(block, "")).await.unwrap();
+    let sound = |rig: &Rig| {
+        let whole = |node: &&u32| rig.stored(**node).contains(&block) && rig.damage(**node, block).is_none();
+        rig.running().iter().filter(whole).count()
+    };
+    assert!(sound(&rig) >= 1, "a whole copy was made of two that are not: {:?}", rig.damages());
+    rig.control_task("repair-damaged", "resume").await;
+    eventually("it has three whole copies", async || sound(&rig) >= 3).await;
+    assert!(rig.get("a").await.unwrap() == bytes);
+}
+
+/// A stripe that can spare two members has lost one, and two more are damaged: in each chunk two are sound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_is_made_of_damaged_ones_whose_bad_chunks_differ() {
+    let (mut rig, bytes, members) = archived(7, "rs-2+2", 2).await;
+    rig.control_task("repair-damaged", "pause").await;
+    spoil(&rig, members[1].1, members[1].0, &[1]);
+    spoil(&rig, members[2].1, members[2].0, &[0, 2]);
+    rig.lose([members[0].1]).await;
+    rig.repair(request(members[0].0, "")).await.unwrap();
+    assert!(rig.get("a").await.unwrap() == bytes);
+    rig.control_task("repair-damaged", "resume").await;
+    eventually("all members are whole", async || {
+        let whole = |&&(block, _): &&(BlockId, u32)| {
+            let has = |&node: &u32| rig.stored(node).contains(&block) && rig.damage(node, block).is_none();
+            rig.running().iter().any(has)
+        };
+        members.iter().filter(whole).count() == members.len()
+    })
+    .await;
+}
