@@ -94,7 +94,7 @@ fn nothing_names_a_forgotten_store_its_number_is_free_and_its_id_stays_refused()
     assert_eq!(catalog.leaving().unwrap(), [GONE], "nothing is planned with it");
     let seen = Some((STORE, START));
     let back = catalog.register_node(GONE, &row(STORE), None, seen);
-    assert_eq!(back, Err(CatalogError::Forgotten(GONE)));
+    assert_eq!(back, Err(CatalogError::Forgotten { node: GONE, store: STORE }));
     let other = catalog.register_node(GONE, &row(StoreId(0x22)), None, seen);
     assert_eq!(
         other,
@@ -118,9 +118,13 @@ fn nothing_names_a_forgotten_store_its_number_is_free_and_its_id_stays_refused()
 
     catalog.register_node(GONE, &row(StoreId(0x22)), None, None).unwrap();
     let back = catalog.register_node(GONE, &row(STORE), None, Some((StoreId(0x22), START)));
-    assert_eq!(back, Err(CatalogError::Forgotten(GONE)));
+    assert_eq!(back, Err(CatalogError::Forgotten { node: GONE, store: STORE }));
     let moved = catalog.register_node(NodeId(9), &row(STORE), None, None);
-    assert_eq!(moved, Err(CatalogError::Forgotten(NodeId(9))), "under another number too");
+    assert_eq!(
+        moved,
+        Err(CatalogError::Forgotten { node: NodeId(9), store: STORE }),
+        "under another number too"
+    );
 }
 
 #[test]
@@ -222,4 +226,33 @@ fn what_a_forgotten_store_kept_of_the_catalog_is_not_waited_for() {
     catalog.set_holders(&REPLICAS).unwrap();
     begin(&catalog);
     assert_eq!(catalog.holders().unwrap(), &REPLICAS[1..]);
+}
+
+#[test]
+fn a_store_that_was_given_up_by_mistake_is_readmitted_and_its_copies_are_not_counted_on() {
+    let catalog = catalog();
+    let (kept, deleted) = (put(&catalog, 1), put(&catalog, 2));
+    assert_eq!(catalog.readmit(STORE), Err(CatalogError::NotForgotten(STORE)));
+    begin(&catalog);
+    assert_eq!(catalog.readmit(STORE), Err(CatalogError::BeingForgotten(GONE)), "half of it is forgotten");
+    assert_eq!(forget(&catalog), Pass::Over);
+    catalog.delete("object-2", 0).unwrap();
+
+    // Its number is another's.
+    catalog.register_node(GONE, &row(StoreId(0x22)), None, None).unwrap();
+    assert_eq!(catalog.readmit(STORE), Err(CatalogError::NumberTaken { node: GONE }));
+    let taken = catalog.node(GONE).unwrap().unwrap();
+    catalog.begin_forgetting(GONE, (taken.store, taken.incarnation), &Loss::default(), 7).unwrap();
+    let mut pass = Pass::Waits;
+    while pass != Pass::Over {
+        pass = catalog.forget_some(taken.store, &pass).unwrap();
+    }
+
+    assert_eq!(catalog.readmit(STORE), Ok(GONE));
+    catalog.register_node(GONE, &row(STORE), None, None).unwrap();
+    let came = [on(GONE, kept), on(GONE, deleted)];
+    let compared = catalog.reconcile(&came, &REPLICAS.into(), 9).unwrap();
+    // The block lacks the copy that was dropped with the store, and may take this one back; that is for letting go to decide.
+    assert_eq!((compared.surplus, compared.needed, compared.unknown), (1, vec![came[0]], vec![came[1]]));
+    assert_eq!(catalog.held_by(GONE).unwrap(), BTreeSet::new(), "nothing counts on it yet");
 }

@@ -1327,6 +1327,17 @@ pub struct ForgetNodeRequest {
     pub accept_loss: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitStoreRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitStoreReply {
+    /// the number that its folder has
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ForgetNodeReply {
     /// nothing names it any more, and its number is free
     #[prost(bool, tag = "1")]
@@ -3275,6 +3286,31 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ForgetNode"));
             self.inner.unary(req, path, codec).await
         }
+        /// That was a mistake: the store may register again, and what it has is compared with what there is by now.
+        pub async fn readmit_store(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadmitStoreRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitStoreReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/ReadmitStore",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ReadmitStore"));
+            self.inner.unary(req, path, codec).await
+        }
         /// the cluster
         pub async fn get_status(
             &mut self,
@@ -3613,6 +3649,14 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::ForgetNodeRequest>,
         ) -> std::result::Result<tonic::Response<super::ForgetNodeReply>, tonic::Status>;
+        /// That was a mistake: the store may register again, and what it has is compared with what there is by now.
+        async fn readmit_store(
+            &self,
+            request: tonic::Request<super::ReadmitStoreRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitStoreReply>,
+            tonic::Status,
+        >;
         /// the cluster
         async fn get_status(
             &self,
@@ -4544,6 +4588,51 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ForgetNodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/ReadmitStore" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadmitStoreSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::ReadmitStoreRequest>
+                    for ReadmitStoreSvc<T> {
+                        type Response = super::ReadmitStoreReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadmitStoreRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::readmit_store(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadmitStoreSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
