@@ -5,9 +5,8 @@ use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
 use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
 use catalog::{Intent, Purpose, Staged};
-use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer, Placement};
-use plan::decide::{DecideError, InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
-use std::collections::BTreeSet;
+use model::{BlockCopy, BlockId, Cause, Fault, Peer};
+use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
@@ -33,12 +32,7 @@ impl Attempt<'_> {
             let fault = match self.build(noted, |view| self.plan(view, noted), Vec::new()).await {
                 Err(CoordinatorError::Flow(fault)) if self.course.is_mendable(&fault, &requestors) => fault,
                 // Nothing was begun: it is still the same attempt.
-                Err(error)
-                    if lacks_nodes(&error)
-                        && (self.course.wait_for_slow() || self.course.turn_to_damaged()) =>
-                {
-                    continue;
-                }
+                Err(error) if lacks_nodes(&error) && self.course.wait_for_slow() => continue,
                 result => return result,
             };
             self.note_fault(fault, &requestors, era).await;
@@ -123,32 +117,11 @@ impl Attempt<'_> {
         Ok(Some(Made { plan: plan.planned.plan, result, before }))
     }
 
-    /// What is sound of damaged copies is better than nothing. A flow ends where one is bad, and those who are left, or others
-    /// that are damaged elsewhere, go on from there; the whole is checked against the block's digest.
     fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {
-        match self.plan_with(view, noted, &noted.order.blocks, self.course.around()) {
-            Err(CoordinatorError::Decide(DecideError::Unrecoverable { .. })) => {
-                let blocks: Vec<Placement> =
-                    noted.order.blocks.iter().map(Placement::in_the_last_resort).collect();
-                let mut avoid = self.course.around();
-                // One of them may have a damaged copy itself.
-                avoid.extend(noted.order.writes.iter().map(|&(_, node)| node));
-                self.plan_with(view, noted, &blocks, avoid)
-            }
-            planned => planned,
-        }
-    }
-
-    fn plan_with(
-        &self,
-        view: &World,
-        noted: &Noted,
-        blocks: &[Placement],
-        avoid: BTreeSet<NodeId>,
-    ) -> Result<Option<RepairPlan>> {
+        let avoid = self.course.around();
         let planner = &self.with.planner;
         let specs = noted.intent.copies.iter().map(|copy| self.spec(&noted.intent, *copy));
-        let specs = blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
+        let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
         if let [target] = &specs[..] {
             return Ok(Some(planner.repair(view, target, &avoid, &mut token)?));
         }

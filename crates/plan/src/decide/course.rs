@@ -9,9 +9,6 @@ use std::collections::BTreeSet;
 /// flows are here, or waits for its own end.
 const MAX_DETOURS: usize = 3;
 
-/// Damaged copies take turns this often, each until it comes to a place that is bad: more such places are hardly sound elsewhere.
-const MAX_TURNS: u32 = 16;
-
 /// How often something is tried. With mends, an attempt goes on when a helper fails: those who keep what was made take part
 /// in the next flow too, which carries only the rest. Without, it goes on only when a helper is slow.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +71,6 @@ pub struct Course {
     failed: BTreeSet<NodeId>,
     /// A helper that holds a flow up has not failed: the flow waits for it once nobody can help in its place.
     slow: BTreeSet<NodeId>,
-    /// Nodes whose copies were found damaged, in this order.
-    damaged: Vec<NodeId>,
-    /// How often they had their turn again.
-    turns: u32,
     /// Where flows were held up.
     holdups: Vec<(Peer, Peer)>,
     is_patient: bool,
@@ -87,8 +80,7 @@ impl Course {
     /// Of what was not tried yet. Who is patient waits for slow nodes.
     pub fn new(bounds: Bounds, is_patient: bool) -> Course {
         let (failed, slow, holdups) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
-        let damaged = Vec::new();
-        Course { bounds, attempts: 0, mends: 0, failed, slow, damaged, turns: 0, holdups, is_patient }
+        Course { bounds, attempts: 0, mends: 0, failed, slow, holdups, is_patient }
     }
 
     /// The nodes that failed.
@@ -110,20 +102,6 @@ impl Course {
     pub fn wait_for_slow(&mut self) -> bool {
         self.is_patient = true;
         !std::mem::take(&mut self.slow).is_empty()
-    }
-
-    /// There is nobody left to go on with. Copies that are damaged have their turn again, but for the one that failed last:
-    /// what is bad in one of them others may have brought by now. Returns whether there are such.
-    pub fn turn_to_damaged(&mut self) -> bool {
-        let Some(last) = self.damaged.pop() else { return false };
-        let again: BTreeSet<NodeId> = self.damaged.drain(..).filter(|&node| node != last).collect();
-        self.damaged.push(last);
-        if again.is_empty() || self.turns == MAX_TURNS {
-            return false;
-        }
-        self.failed.retain(|node| !again.contains(node));
-        (self.turns, self.mends) = (self.turns + 1, 0);
-        true
     }
 
     /// Attempts that ended badly since something advanced.
@@ -148,7 +126,6 @@ impl Course {
         let slow = fault.suspect.filter(|_| is_slow).and_then(|link| self.detour(link, ends));
         if !is_slow {
             self.failed.extend(blamed(fault));
-            self.damaged.extend(blamed(fault).into_iter().filter(|_| fault.cause == Cause::CorruptBlock));
         }
         if mends {
             self.mends += 1;
@@ -228,27 +205,6 @@ mod tests {
 
     fn nodes<const N: usize>(numbers: [u32; N]) -> BTreeSet<NodeId> {
         numbers.map(NodeId).into()
-    }
-
-    #[test]
-    fn damaged_copies_take_turns_until_one_is_alone_or_it_was_tried_often() {
-        let corrupt = |node| fault(Cause::CorruptBlock, node, node, node);
-        let mut course = Course::new(Bounds::REPAIR, false);
-        assert!(!course.turn_to_damaged(), "none is");
-        course.broke(&fault(Cause::Disconnected, 9, 3, 9), &[REQUESTOR]);
-        course.broke(&corrupt(1), &[REQUESTOR]);
-        assert!(!course.turn_to_damaged(), "it would fail where it failed");
-        let mut last = 1;
-        for _ in 0..MAX_TURNS {
-            let next = 3 - last;
-            assert_eq!(course.broke(&corrupt(next), &[REQUESTOR]), Next::Mend { slow: None });
-            assert_eq!(course.around(), nodes([1, 2, 3]));
-            assert!(course.turn_to_damaged());
-            assert_eq!(course.around(), nodes([next, 3]), "who failed otherwise stays out");
-            last = next;
-        }
-        course.broke(&corrupt(3 - last), &[REQUESTOR]);
-        assert!(!course.turn_to_damaged());
     }
 
     #[test]
