@@ -54,6 +54,7 @@ pub mod rows;
 mod safe_mode;
 mod settings;
 mod settling;
+mod staged;
 #[cfg(test)]
 mod states_tests;
 mod status;
@@ -68,7 +69,7 @@ pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
 pub use gathering::{Gathers, Join};
 pub use incoming::Incoming;
-pub use intent::{Intent, Staged};
+pub use intent::Intent;
 pub use inventory::Reconciled;
 pub use letting_go::{Sight, Site, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
@@ -79,6 +80,7 @@ pub use rows::{CandidateRow, NewStripe, Purpose};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
 pub use settling::Settled;
+pub use staged::{Fate, Staged, StartOfStore};
 pub use status::Counts;
 
 use backend::{Backend, Redb};

@@ -4,10 +4,11 @@ use crate::error::{CatalogError, Result};
 use crate::gathering::Join;
 use crate::renewal::{CommittedPut, PutEnd, remember, repeated};
 use crate::rows::{GatherTerms, MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
+use crate::staged::{Fate, StartOfStore, fate};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
 use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Stamp, Sums};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of an object's name.
 const MAX_NAME_BYTES: usize = 1024;
@@ -68,6 +69,8 @@ pub struct CommittedBlock {
     pub sums: Sums,
     /// Who has it.
     pub nodes: Vec<NodeId>,
+    /// Under which starts of their stores these said so.
+    pub by: BTreeMap<NodeId, StartOfStore>,
 }
 
 impl Catalog {
@@ -140,6 +143,9 @@ impl Catalog {
 
     /// Makes the version visible, and the copies of its predecessor candidates.
     ///
+    /// A copy that another start of its store wrote counts and is unconfirmed; one that lies in another store than its node's
+    /// is left out.
+    ///
     /// A version that began before the present one is overwritten at once: both puts were under way together, and this
     /// one counts as the earlier. Of a put that was committed a lease ago or less, it answers what it answered then.
     pub fn commit_put(
@@ -190,8 +196,17 @@ pub(crate) fn commit(
         blocks: blocks.iter().map(|b| b.block).collect(),
         created_ms,
     };
-    let mut offset = 0;
+    let (mut offset, mut unconfirmed) = (0, BTreeSet::new());
     for (index, block) in blocks.iter().enumerate() {
+        let mut there = block.clone();
+        for &node in &block.nodes {
+            match fate(txn, node, block.by.get(&node).copied())? {
+                Fate::Good => {}
+                Fate::Unconfirmed => drop(unconfirmed.insert(node)),
+                Fate::Refused(_) => there.nodes.retain(|&other| other != node),
+            }
+        }
+        let block = &there;
         let row = committed_row(pending, &planned, block, index, blocks.len(), offset)?;
         offset += block.stored_bytes;
         txn.set_block(block.block, &row)?;
@@ -205,6 +220,7 @@ pub(crate) fn commit(
     // What was planned and is not used now: blocks written again elsewhere, replicas that failed.
     end_put(txn, put, &planned, now_ms)?;
     let committed = remember(txn, put, &pending.name, &object, end)?;
+    let committed = CommittedPut { unconfirmed, ..committed };
     match txn.get::<ObjectRow>(&pending.name)? {
         Some(newer) if newer.version > object.version => {
             object.blocks.iter().try_for_each(|&b| txn.retire_block(b, now_ms))?;

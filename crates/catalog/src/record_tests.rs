@@ -9,7 +9,7 @@ use crate::{
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const CLUSTER: ClusterId = ClusterId(9);
@@ -274,7 +274,13 @@ fn a_deletion_ends_pending_puts_of_its_name_that_came_with_a_brought_catalog() {
     brought.plan_block(later, &planned, 0, 100).unwrap();
     let end = PutEnd { now_ms: 5, created_ms: 6, remembered_until_ms: 7 };
     brought
-        .commit_put(later, &[CommittedBlock { block, stored_bytes: 10, sums, nodes }], 10, [0; 32], end)
+        .commit_put(
+            later,
+            &[CommittedBlock { block, stored_bytes: 10, sums, nodes, by: BTreeMap::new() }],
+            10,
+            [0; 32],
+            end,
+        )
         .unwrap();
     brought.delete("object-1", 8).unwrap();
     let left: Vec<PutId> = brought.unsettled_puts().unwrap().into_iter().map(|(put, _)| put).collect();

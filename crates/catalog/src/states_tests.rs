@@ -7,8 +7,8 @@ use crate::rows::{
 };
 use crate::table::{Read, Snapshot};
 use crate::{
-    Catalog, Choices, CommittedBlock, FIRST_GENERATION, FoundBlock, Intent, Join, Loss, NewPut, NewStripe,
-    Pass, PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
+    Catalog, Choices, CommittedBlock, FIRST_GENERATION, Fate, FoundBlock, Intent, Join, Loss, NewPut,
+    NewStripe, Pass, PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -135,7 +135,13 @@ impl Watched {
     }
 
     fn commit(&mut self, (put, block): (PutId, BlockId), nodes: &[NodeId]) -> BlockId {
-        let block = CommittedBlock { block, stored_bytes: BYTES, sums: Sums::default(), nodes: nodes.into() };
+        let block = CommittedBlock {
+            block,
+            stored_bytes: BYTES,
+            sums: Sums::default(),
+            nodes: nodes.into(),
+            by: BTreeMap::new(),
+        };
         let blocks = [block.clone()];
         self.act("commit_put", |c| c.commit_put(put, &blocks, BYTES, [0; 32], END)).unwrap();
         block.block
@@ -208,8 +214,9 @@ impl Watched {
         self.act("begin", |c| c.begin(FLOW, 1, &purpose, &writes, NOW)).unwrap()
     }
 
-    fn commit_all(&mut self, intent: &Intent, living: &[NodeId]) -> Vec<(BlockId, Option<String>)> {
-        let staged = |copy: &BlockCopy| Staged { copy: *copy, stored_bytes: BYTES, sums: Sums::default() };
+    fn commit_all(&mut self, intent: &Intent, living: &[NodeId]) -> Vec<(BlockId, Fate)> {
+        let staged =
+            |copy: &BlockCopy| Staged { copy: *copy, stored_bytes: BYTES, sums: Sums::default(), by: None };
         let staged: Vec<Staged> = intent.copies.iter().map(staged).collect();
         let living = living.iter().copied().collect();
         self.act("commit", |c| c.commit(intent, &staged, &living, NOW)).unwrap()
@@ -312,7 +319,8 @@ fn repairs(w: &mut Watched) {
     let block = w.put("e");
     let intent = w.repair(block);
     let intent = w.act("mend", |c| c.mend(&intent)).unwrap();
-    assert_eq!(w.commit_all(&intent, &[REPLICAS[1], REPLICAS[2], FREE]), [(block, None)]);
+    let fates = w.commit_all(&intent, &[REPLICAS[1], REPLICAS[2], FREE]);
+    assert_eq!(fates, [(block, Fate::Unconfirmed)], "nobody says under which start");
     let block = w.put("f");
     let intent = w.repair(block);
     w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
@@ -321,7 +329,7 @@ fn repairs(w: &mut Watched) {
     w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
     // The replica that is to be replaced is back.
     let intent = w.repair(block);
-    assert!(w.commit_all(&intent, &REPLICAS)[0].1.is_some());
+    assert!(matches!(w.commit_all(&intent, &REPLICAS)[0].1, Fate::Refused(_)));
     let intent = w.repair(block);
     w.act("mend", |c| c.mend(&intent)).unwrap();
     w.repair(block);

@@ -57,6 +57,12 @@ pub enum NodeCommand {
         #[arg(long)]
         accept_loss: bool,
     },
+    /// Let a store register again that was given up by mistake; a node that is refused for that tells its id. Nothing counts on its
+    /// copies until they were compared: what a block lacks is taken back, the rest is superfluous, or kept as unknown
+    Readmit {
+        /// Id of the store, 32 hexadecimal digits
+        store: model::StoreId,
+    },
     /// Let a decommissioned node hold blocks again
     Recommission {
         /// Number of the node
@@ -80,6 +86,13 @@ pub fn run_node_command(context: &Context, command: NodeCommand) -> Result<()> {
             return repair::decommission(context, id, spread, verbose);
         }
         NodeCommand::Forget { id, accept_loss } => return forget(context, id, accept_loss),
+        NodeCommand::Readmit { store } => {
+            let node = context.with_client(async |client| Ok(client.readmit_store(store).await?))?.0;
+            let answer = json!({"store": store.to_string(), "node": node});
+            return context.out.answer(&answer, || {
+                format!("store {store} may register again as node-{node}: start the node with that folder")
+            });
+        }
         NodeCommand::Recommission { id } => {
             context.with_client(async |client| Ok(client.recommission(model::NodeId(id)).await?))?;
             let answer = json!({"node": id, "leaving": false});

@@ -2,12 +2,12 @@
 
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
-use model::NodeId;
+use model::{NodeId, StoreId};
 use tokio_stream::StreamExt;
 use wire::proto::{
     AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest, LinkTable,
-    ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion, RecommissionRequest, RecoverReply,
-    RecoverRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
+    ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion, ReadmitStoreRequest, RecommissionRequest,
+    RecoverReply, RecoverRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 impl Client {
@@ -65,6 +65,16 @@ impl Client {
         let request = ForgetNodeRequest { node: node.0, accept_loss };
         let reply = self.coordinator.clone().forget_node(request).await;
         reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
+    }
+
+    /// A store that was given up by mistake may register again. Returns the number of its node.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] while it is being forgotten, and if its number is another store's by now.
+    pub async fn readmit_store(&self, store: StoreId) -> Result<NodeId> {
+        let request = ReadmitStoreRequest { store: store.to_vec() };
+        let reply = self.coordinator.clone().readmit_store(request).await;
+        reply.map(|r| NodeId(r.into_inner().node)).map_err(|s| ClientError::from_status(&s, &self.address))
     }
 
     /// The catalog's history is taken as it is: what became superfluous may go again.

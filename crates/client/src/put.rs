@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use wire::codec::plan::decode;
 use wire::proto::{
     AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, GatherTerms, ObjectInfo,
-    PlanWriteRequest, RenewPutRequest, WrittenBlock,
+    PlanWriteRequest, RenewPutRequest, Staged, WrittenBlock, WrittenBy,
 };
 
 /// Two blocks that are being sent keep the network busy while a third is being read and hashed.
@@ -257,7 +257,13 @@ fn as_written(result: DriveResult, block: &Block) -> Result<WrittenBlock, Fault>
         digest: block.digest.as_bytes().to_vec(),
         fingerprint: block.fingerprint.as_bytes().to_vec(),
         nodes: result.staged.iter().map(|copy| copy.node).collect(),
+        by: result.staged.iter().map(written_by).collect(),
     })
+}
+
+/// The start of its store that says so.
+fn written_by(copy: &Staged) -> WrittenBy {
+    WrittenBy { node: copy.node, store: copy.store.clone(), incarnation: copy.incarnation }
 }
 
 /// A task of ours that panicked or was cancelled.

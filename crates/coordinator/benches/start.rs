@@ -116,7 +116,7 @@ fn fill(disk: &Arc<dyn Disk>, blocks: u64, nodes: u32) -> Copies {
                 flow: FlowId(block.0),
             };
             catalog.plan_block(put, &planned, 0, u64::MAX).unwrap();
-            written.push(CommittedBlock { block, stored_bytes: 1, sums, nodes });
+            written.push(CommittedBlock { block, stored_bytes: 1, sums, nodes, by: Default::default() });
         }
         let end = PutEnd { now_ms: 0, created_ms: 0, remembered_until_ms: 0 };
         catalog.commit_put(put, &written, count, [7; 32], end).unwrap();

@@ -230,15 +230,19 @@ fn code_of(error: &CatalogError) -> tonic::Code {
     use CatalogError::*;
     match error {
         Invalid(_) => tonic::Code::InvalidArgument,
-        NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut | NoSuchVersion { .. } => tonic::Code::NotFound,
+        NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut | NoSuchVersion { .. } | NotForgotten(_) => {
+            tonic::Code::NotFound
+        }
         InUse
         | Format { .. }
         | Exists
         | OtherCluster { .. }
         | SafeMode
         | BeingRepaired(_)
-        | Forgotten(_)
+        | NumberTaken { .. }
         | BeingForgotten(_) => tonic::Code::FailedPrecondition,
+        // Of what a node is told when it registers, this alone is for good.
+        Forgotten { .. } => tonic::Code::PermissionDenied,
         Overtaken(_) => tonic::Code::Aborted,
         Malformed { .. } => tonic::Code::DataLoss,
         Closed => tonic::Code::Unavailable,

@@ -240,6 +240,7 @@ async fn build(
         usual: Arc::new(UsualTimes::new()),
         damaged: Arc::clone(&damaged),
         looks: Arc::clone(&looks),
+        comparison: Arc::clone(&comparison),
         audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks, config.wall_ms)),
     });
     let operator =
@@ -280,8 +281,17 @@ async fn build(
         founds: config.founds,
     });
     let (parallel, records) = (config.parallel, records.clone());
-    let objects =
-        Arc::new(Objects { records, cluster: Arc::clone(&cluster), planner, reads, gathering, config });
+    let (cluster_of, comparison_of) = (Arc::clone(&cluster), Arc::clone(&comparison));
+    let objects = Objects {
+        records,
+        cluster: cluster_of,
+        planner,
+        reads,
+        gathering,
+        comparison: comparison_of,
+        config,
+    };
+    let objects = Arc::new(objects);
     let calls = Arc::clone(&group);
     let service = Service {
         objects,

@@ -2,6 +2,7 @@
 
 use crate::attempt::{scheme, token};
 use crate::cluster::Cluster;
+use crate::comparison::Comparison;
 use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
@@ -28,6 +29,7 @@ pub(crate) struct Objects {
     pub planner: Arc<Planner>,
     pub reads: Arc<Reads>,
     pub gathering: Arc<Gathering>,
+    pub comparison: Arc<Comparison>,
     pub config: Arc<Config>,
 }
 
@@ -175,7 +177,11 @@ impl Objects {
             return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
         }
         let block = |written: &proto::WrittenBlock| {
+            let by = |by: &proto::WrittenBy| {
+                Some((NodeId(by.node), wire::codec::block::start_of_store(&by.store, by.incarnation)?))
+            };
             Ok(CommittedBlock {
+                by: written.by.iter().filter_map(by).collect(),
                 block: BlockId::from_slice(&written.block)?,
                 stored_bytes: written.stored_bytes,
                 sums: sums(&written.digest, &written.fingerprint)?,
@@ -196,6 +202,7 @@ impl Objects {
         };
         let bytes = request.object_bytes;
         let put = self.records.run(move |c| c.commit_put(put, &blocks, bytes, digest, end)).await?;
+        self.comparison.confirm(&put.unconfirmed);
         Ok(proto::ObjectInfo {
             name: put.name,
             version: put.version,

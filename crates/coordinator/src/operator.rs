@@ -8,7 +8,7 @@ use crate::records::Records;
 use crate::settings::Settings;
 use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, Choices, FoundBlock, Recovered, RecoveredAt, SafeMode};
-use model::{BlockId, Contents, Location, NodeId, Stamp, Switch, note};
+use model::{BlockId, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{DecideError, NodeFacts, Planner, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -344,6 +344,14 @@ impl Operator {
             lost_names: row.lost_names,
             state,
         }
+    }
+
+    /// A store that was given up by mistake may register again. Returns its number.
+    pub async fn readmit(&self, store: &[u8]) -> Result<NodeId> {
+        let store = StoreId::from_slice(store)?;
+        let node = self.records.run(move |catalog| catalog.readmit(store)).await?;
+        tracing::warn!(%node, %store, "an operator lets a store register again that was given up");
+        Ok(node)
     }
 
     /// Replaces the table of links; it holds from the next plan on, and after a restart.

@@ -189,6 +189,16 @@ impl Coordinator for Service {
         answer(Ok(self.operator.forgotten(row)))
     }
 
+    async fn readmit_store(
+        &self,
+        request: Request<proto::ReadmitStoreRequest>,
+    ) -> Answer<proto::ReadmitStoreReply> {
+        let store = request.into_inner().store;
+        let node = self.operator.readmit(&store).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(proto::ReadmitStoreReply { node: node.0 }))
+    }
+
     async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::ClusterStatus> {
         answer(self.operator.status().await)
     }
@@ -500,6 +510,7 @@ away! {
     explain(proto::RepairRequest) -> proto::ExplainReply;
     recommission(proto::RecommissionRequest) -> proto::Empty;
     forget_node(proto::ForgetNodeRequest) -> proto::ForgetNodeReply;
+    readmit_store(proto::ReadmitStoreRequest) -> proto::ReadmitStoreReply;
     get_status(proto::Empty) -> proto::ClusterStatus;
     control_task(proto::TaskControl) -> proto::TaskStatus;
     compare_node(proto::CompareNodeRequest) -> proto::CompareNodeReply;

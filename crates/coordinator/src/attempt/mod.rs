@@ -23,6 +23,7 @@ pub(crate) use usual::UsualTimes;
 
 use crate::audit::Audit;
 use crate::cluster::{Cluster, Receiving, Word};
+use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
@@ -89,6 +90,7 @@ pub(crate) struct Attempts {
     pub usual: Arc<UsualTimes>,
     pub damaged: Arc<Damaged>,
     pub looks: Arc<Looks>,
+    pub comparison: Arc<Comparison>,
     pub audit: Arc<Audit>,
 }
 

@@ -1128,7 +1128,7 @@ pub struct Price {
     #[prost(double, optional, tag = "2")]
     pub seconds: ::core::option::Option<f64>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WrittenBlock {
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
@@ -1140,6 +1140,18 @@ pub struct WrittenBlock {
     pub fingerprint: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint32, repeated, tag = "5")]
     pub nodes: ::prost::alloc::vec::Vec<u32>,
+    /// the starts of stores that said so
+    #[prost(message, repeated, tag = "6")]
+    pub by: ::prost::alloc::vec::Vec<WrittenBy>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WrittenBy {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub incarnation: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitPutRequest {
@@ -1385,6 +1397,17 @@ pub struct ForgetNodeRequest {
     /// though blocks cannot be had without it
     #[prost(bool, tag = "2")]
     pub accept_loss: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitStoreRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitStoreReply {
+    /// the number that its folder has
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ForgetNodeReply {
@@ -3386,6 +3409,31 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ForgetNode"));
             self.inner.unary(req, path, codec).await
         }
+        /// That was a mistake: the store may register again, and what it has is compared with what there is by now.
+        pub async fn readmit_store(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadmitStoreRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitStoreReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/ReadmitStore",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ReadmitStore"));
+            self.inner.unary(req, path, codec).await
+        }
         /// the cluster
         pub async fn get_status(
             &mut self,
@@ -3732,6 +3780,14 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::ForgetNodeRequest>,
         ) -> std::result::Result<tonic::Response<super::ForgetNodeReply>, tonic::Status>;
+        /// That was a mistake: the store may register again, and what it has is compared with what there is by now.
+        async fn readmit_store(
+            &self,
+            request: tonic::Request<super::ReadmitStoreRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitStoreReply>,
+            tonic::Status,
+        >;
         /// the cluster
         async fn get_status(
             &self,
@@ -4749,6 +4805,51 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ForgetNodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/ReadmitStore" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadmitStoreSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::ReadmitStoreRequest>
+                    for ReadmitStoreSvc<T> {
+                        type Response = super::ReadmitStoreReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadmitStoreRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::readmit_store(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadmitStoreSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

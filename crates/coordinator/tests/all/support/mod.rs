@@ -460,7 +460,12 @@ pub fn written(staged: &[proto::Staged]) -> proto::WrittenBlock {
         digest: staged[0].digest.clone(),
         fingerprint: staged[0].fingerprint.clone(),
         nodes: staged.iter().map(|s| s.node).collect(),
+        by: staged.iter().map(written_by).collect(),
     }
+}
+
+fn written_by(staged: &proto::Staged) -> proto::WrittenBy {
+    proto::WrittenBy { node: staged.node, store: staged.store.clone(), incarnation: staged.incarnation }
 }
 
 /// Bytes that differ from seed to seed.

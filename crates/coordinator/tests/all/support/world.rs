@@ -170,7 +170,7 @@ impl World {
 
     /// The word of a node's start.
     pub fn word(&self, node: u32) -> u64 {
-        1000 * u64::from(node) + self.state().starts.get(&node).map_or(0, |start| start.0)
+        word(&self.state(), node)
     }
 
     /// The node's process ends and another begins over the same store, which knows these words of its starts.
@@ -325,6 +325,8 @@ impl World {
                     stored_bytes: write.stored_bytes,
                     digest: blake3::hash(&stored.bytes).as_bytes().to_vec(),
                     fingerprint: fingerprint(&stored.bytes).as_bytes().to_vec(),
+                    store: store(stage.site).to_vec(),
+                    incarnation: word(&state, stage.site),
                     ..Default::default()
                 })
             }
@@ -410,6 +412,11 @@ impl World {
         state.blocks.insert((node, write.block.clone(), write.generation), stored);
         Ok(())
     }
+}
+
+/// The word of a node's present start.
+fn word(state: &State, node: u32) -> u64 {
+    1000 * u64::from(node) + state.starts.get(&node).map_or(0, |start| start.0)
 }
 
 /// The store of a node.
