@@ -288,7 +288,7 @@ fn a_put_leaves_out_what_lies_in_another_store_and_names_nodes_that_were_started
         }
         let (put, block, nodes, sums) = (PutId(1), BlockId(1), REPLICAS.to_vec(), Sums::default());
         let name = "object".to_owned();
-        let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100 };
+        let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers: None };
         catalog.begin_put(&new).unwrap();
         let flow = FlowId(1);
         let planned = PlannedBlock {
