@@ -9,7 +9,7 @@
 //! has, or drops one. What is dropped, or replaced, becomes candidates, and goes by the rules of `letting_go.rs`.
 
 use crate::error::{CatalogError, Result};
-use crate::history::remembers;
+use crate::history::{position, remembers};
 use crate::put::{FIRST_GENERATION, end_put};
 use crate::rows::{CandidateRow, MetaKey, ObjectRow, PlannedRow, PutBlockRow, StripeRow};
 use crate::safe_mode::unsettled;
@@ -94,11 +94,7 @@ impl Catalog {
             let pending = Pending::of(txn)?;
             let mut unknown = Vec::new();
             for block in found {
-                let is_new = txn.get::<BlockFacts>(&block.block)?.is_none()
-                    && txn.get::<CandidateRow>(&block.copy())?.is_none();
-                let is_pending = pending.copies.contains(&block.copy());
-                let is_planned = txn.get::<PlannedRow>(&block.copy())?.is_some();
-                if is_new && (is_pending || !(is_planned || remembers(txn, block.birth)?)) {
+                if is_unknown(txn, block, &pending)? {
                     unknown.push(block.clone());
                 }
             }
@@ -116,6 +112,58 @@ impl Catalog {
             Ok(Recovered { dropped_copies, ..recovered })
         })
     }
+
+    /// Versions above those that their names have, of which a change that is lost may have been the commit: those of which nodes
+    /// have anything and this history knows nothing, and those that are whole, of puts that earlier terms noted and that are not
+    /// over, or were given up. If there are none, and all nodes have said what they have, no name is uncertain.
+    pub fn uncertain_versions(
+        &self,
+        found: &[FoundBlock],
+        recoverable: impl Fn(&str, &[bool]) -> Vec<bool>,
+    ) -> Result<BTreeSet<(String, u64)>> {
+        self.view(|txn| {
+            let pending = Pending::of(txn)?;
+            let term = position(txn)?.stamp.term.number;
+            let (mut unknown, mut given_up) = (Vec::new(), Vec::new());
+            for block in found {
+                if is_unknown(txn, block, &pending)? {
+                    unknown.push(block.clone());
+                } else if block.birth.term.number < term && is_of_a_put(txn, block)? {
+                    given_up.push(FoundBlock { stripe: None, ..block.clone() });
+                }
+            }
+            let mut uncertain: BTreeSet<(String, u64)> = pending.puts.into_keys().collect();
+            for (sight, counts_in_part) in
+                [(Sight::new(unknown, &recoverable), true), (Sight::new(given_up, &recoverable), false)]
+            {
+                for ((name, version), blocks) in sight.versions() {
+                    let name = name.to_owned();
+                    let standing = txn.get::<ObjectRow>(&name)?.map_or(0, |row| row.version);
+                    if version > standing && (counts_in_part || sight.whole(&blocks).is_some()) {
+                        uncertain.insert((name, version));
+                    }
+                }
+            }
+            Ok(uncertain)
+        })
+    }
+}
+
+/// Whether the history knows nothing of this copy, or of its fate.
+fn is_unknown(txn: &impl Read, block: &FoundBlock, pending: &Pending) -> Result<bool> {
+    let copy = block.copy();
+    let is_new = txn.get::<BlockFacts>(&block.block)?.is_none() && txn.get::<CandidateRow>(&copy)?.is_none();
+    let is_planned = txn.get::<PlannedRow>(&copy)?.is_some();
+    Ok(is_new && (pending.copies.contains(&copy) || !(is_planned || remembers(txn, block.birth)?)))
+}
+
+/// Whether it is a copy of no object, which a put under way may write, or one that was given up has written.
+fn is_of_a_put(txn: &impl Read, block: &FoundBlock) -> Result<bool> {
+    let is_given_up = |row: CandidateRow| row.reason == Reason::GivenUp;
+    Ok(block.facts.part.is_some()
+        && txn.get::<BlockFacts>(&block.block)?.is_none()
+        && (txn.get::<PlannedRow>(&block.copy())?.is_some()
+            || txn.get::<CandidateRow>(&block.copy())?.is_some_and(is_given_up)))
 }
 
 /// The highest version of which anything was found.

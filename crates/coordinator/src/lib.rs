@@ -41,6 +41,7 @@ mod reads;
 mod records;
 mod service;
 mod settings;
+mod settler;
 mod succession;
 
 pub use catalog::restore;
@@ -71,6 +72,7 @@ use reads::Reads;
 use records::Records;
 use service::{Away, Service};
 use settings::Settings;
+use settler::Settler;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -255,7 +257,7 @@ async fn build(
         Arc::clone(&tasks),
         Arc::clone(&group),
     );
-    let jobs = Arc::new(jobs);
+    let (jobs, operator) = (Arc::new(jobs), Arc::new(operator));
     let forgetting = Arc::new(Forgetting::new(Arc::clone(&jobs), Arc::clone(&settings), config.parallel));
 
     let work = Work {
@@ -266,6 +268,7 @@ async fn build(
         jobs: Arc::clone(&jobs),
         forgetting: Arc::clone(&forgetting),
         gathering: Arc::clone(&gathering),
+        operator: Arc::clone(&operator),
     };
     work.begin(&config, &group, &tasks, records, &cluster);
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.clone()));
@@ -371,11 +374,12 @@ struct Work {
     jobs: Arc<Jobs>,
     forgetting: Arc<Forgetting>,
     gathering: Arc<Gathering>,
+    operator: Arc<Operator>,
 }
 
 impl Work {
     fn begin(self, config: &Config, group: &Group, tasks: &Tasks, records: &Records, cluster: &Arc<Cluster>) {
-        let Work { holders, garbage, looks, comparison, jobs, forgetting, gathering } = self;
+        let Work { holders, garbage, looks, comparison, jobs, forgetting, gathering, operator } = self;
         begin(group, tasks, Keeper::new(holders));
         begin(group, tasks, Collector::new(garbage, Arc::clone(&looks)));
         let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
@@ -388,6 +392,8 @@ impl Work {
         begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
         begin(group, tasks, Forgetter::new(Arc::clone(&forgetting)));
         begin(group, tasks, Lacks::new(Arc::clone(&jobs.attempts), forgetting, config.compare_every_ms));
+        let settler = Settler::new(operator, records.clone(), Arc::clone(cluster), config.compare_every_ms);
+        begin(group, tasks, settler);
         group.spawn(jobs.resume());
         group.spawn(background::notice_own_pauses(Arc::clone(cluster)));
         group.spawn(background::keep_time(records.clone(), Arc::clone(cluster), config.clock_note_ms));

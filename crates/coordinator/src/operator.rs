@@ -251,21 +251,11 @@ impl Operator {
         let named = |list: Vec<proto::ObjectVersion>| list.into_iter().map(|v| (v.name, v.version)).collect();
         let choices = Choices { take: named(request.take), drop: named(request.drop) };
         let view = self.cluster.view();
-        let living = view.living();
-        if living.is_empty() {
+        if view.living().is_empty() {
             return Err(DecideError::NotEnoughNodes { alive: 0, needed: 1 }.into());
         }
-        let gone = self.records.run(being_forgotten).await?;
-        let is_away = |node: &NodeId| !(living.contains(node) || gone.contains(node));
-        let away: Vec<u32> =
-            view.nodes.iter().map(|(node, _)| node).filter(is_away).map(|node| node.0).collect();
-        let mut found = Vec::new();
-        for node in living {
-            let listed = self.cluster.fleet.list(&view, node, true).await?;
-            let total = listed.len();
-            found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
-            tracing::info!(%node, blocks = total, "sidecars read");
-        }
+        let away: Vec<u32> = self.away(&view).await?.into_iter().map(|node| node.0).collect();
+        let found = self.found(&view).await?;
         let (planner, replicas) = (Arc::clone(&self.planner), self.replicas);
         let at = RecoveredAt { now_ms: self.cluster.clock.now_ms(), created_ms: (self.wall_ms)() };
         let recovered = self
@@ -303,6 +293,63 @@ impl Operator {
             away,
             safe_mode: broken.map_or(String::new(), |why| why_broken(&why)),
         })
+    }
+
+    /// Nodes that do not live, and were not given up.
+    async fn away(&self, view: &World) -> Result<Vec<NodeId>> {
+        let gone = self.records.run(being_forgotten).await?;
+        let is_away = |node: &NodeId| !gone.contains(node) && !view.node(*node).is_ok_and(|n| n.is_living);
+        Ok(view.nodes.iter().map(|(node, _)| node).filter(is_away).collect())
+    }
+
+    /// What living nodes have, by their sidecars.
+    async fn found(&self, view: &World) -> Result<Vec<FoundBlock>> {
+        let mut found = Vec::new();
+        for node in view.living() {
+            let listed = self.cluster.fleet.list(view, node, true).await?;
+            let total = listed.len();
+            found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
+            tracing::info!(%node, blocks = total, "sidecars read");
+        }
+        Ok(found)
+    }
+
+    /// Ends safe mode that a node's word began, if every node has said what it has and no name is uncertain. Else what is waited
+    /// for.
+    pub async fn settle(&self, why: SafeModeRow) -> Result<Option<String>> {
+        let view = self.cluster.view();
+        let away = self.away(&view).await?;
+        if let Some(node) = away.first() {
+            return Ok(Some(format!("{} nodes are away, {node} among them", away.len())));
+        }
+        if !self.none_keeps_another_history(&view).await? {
+            return Ok(Some("a node keeps records of changes that are not known here".to_owned()));
+        }
+        let found = self.found(&view).await?;
+        let planner = Arc::clone(&self.planner);
+        let uncertain = move |catalog: &Catalog| {
+            catalog.uncertain_versions(&found, |code, usable| planner.codes.recoverable(code, usable))
+        };
+        let uncertain = self.records.run(uncertain).await?;
+        if let Some((name, version)) = uncertain.first() {
+            return Ok(Some(format!(
+                "{} versions may have been stored by changes that are lost, {name:?} version {version} among them: 'stripeline \
+                 catalog recover' takes or lists them, 'stripeline catalog end-safe-mode' gives up what is left",
+                uncertain.len()
+            )));
+        }
+        // Who came meanwhile was not asked.
+        let nodes = |view: &World| view.nodes.iter().map(|(node, _)| node).collect::<BTreeSet<_>>();
+        let knows_all = self.records.run(|catalog| catalog.knows_its_nodes()).await?;
+        if !knows_all || nodes(&self.cluster.view()) != nodes(&view) {
+            return Ok(Some("not every node was asked".to_owned()));
+        }
+        if self.records.run(move |catalog| catalog.heard_is_settled(&why)).await? {
+            tracing::warn!(
+                "all nodes have said what they have, and no name is uncertain: copies are let go again"
+            );
+        }
+        Ok(None)
     }
 
     /// Whether no living node keeps records of changes that are not known here: what nodes have of copies says nothing of what was
@@ -415,7 +462,8 @@ fn being_forgotten(catalog: &Catalog) -> catalog::Result<BTreeSet<NodeId>> {
 fn why_broken(why: &SafeMode) -> String {
     match why {
         SafeMode::Heard(SafeModeRow { node, heard, .. }) => format!(
-            "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one"
+            "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one; this ends \
+             once all nodes have said what they have, if no name is uncertain then, or with 'stripeline catalog recover'"
         ),
         SafeMode::Doubt(row) => match row.why {
             Doubt::FewHolders { answered, wanted } => format!(

@@ -40,7 +40,7 @@ pub(crate) struct Service {
     pub holders: Arc<Holders>,
     pub membership: Arc<Membership>,
     pub comparison: Arc<Comparison>,
-    pub operator: Operator,
+    pub operator: Arc<Operator>,
     pub forgetting: Arc<Forgetting>,
     pub jobs: Arc<Jobs>,
     pub group: Arc<Group>,

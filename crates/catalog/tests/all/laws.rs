@@ -198,6 +198,61 @@ fn what_a_node_heard_and_the_catalog_does_not_know_is_a_broken_history() {
 }
 
 #[test]
+fn a_put_that_was_given_up_and_is_whole_is_uncertain_if_an_earlier_term_noted_it() {
+    use catalog::FoundBlock;
+    use model::{Contents, Location, Part};
+    let catalog = catalog();
+    catalog.begin_term(1, 0).unwrap();
+    let all = |_: &str, usable: &[bool]| usable.to_vec();
+    // Version 1 is stored; a put of version 2 is given up, when its client is silent.
+    let (stored, _) = put(&catalog, 1);
+    let name = "object-1".to_owned();
+    let version = catalog.object(&name).unwrap().0.version;
+    let found = |block: BlockId, version: u64, last: bool, birth: Stamp| FoundBlock {
+        block,
+        location: Location { node: REPLICAS[0], generation: FIRST_GENERATION },
+        facts: Contents {
+            stored_bytes: BYTES,
+            sums: Sums::default(),
+            part: Some(Part { name: name.clone(), version, offset: 0, last }),
+        },
+        stripe: None,
+        birth,
+    };
+    let (silent, given_up, nodes) = (PutId(2), BlockId(2), REPLICAS.to_vec());
+    let new = NewPut {
+        put: silent,
+        name: name.clone(),
+        block_bytes: BYTES,
+        replicas: 3,
+        lease_until_ms: 100,
+        gathers: None,
+    };
+    catalog.begin_put(&new).unwrap();
+    let (sums, flow) = (Sums::default(), FlowId(2));
+    let planned =
+        PlannedBlock { block: given_up, index: 0, stored_bytes: BYTES, sums, last: true, nodes, flow };
+    let born = catalog.plan_block(silent, &planned, 0, 100).unwrap();
+    let uncertain = |found: &[FoundBlock]| catalog.uncertain_versions(found, all).unwrap();
+    let of_it = found(given_up, version + 1, true, born);
+    let own = found(stored, version, true, born);
+    assert!(uncertain(&[own.clone(), of_it.clone()]).is_empty(), "this term alone can have committed it");
+    catalog.begin_term(2, 0).unwrap();
+    assert_eq!(uncertain(&[own.clone(), of_it.clone()]), [(name.clone(), version + 1)].into(), "under way");
+    catalog.abort_put(silent, 0).unwrap();
+    assert_eq!(uncertain(&[own.clone(), of_it]), [(name.clone(), version + 1)].into());
+    assert!(
+        uncertain(&[own.clone(), found(given_up, version + 1, false, born)]).is_empty(),
+        "it lacks blocks"
+    );
+    // What is of no history here is uncertain, whole or not, if it is above what stands.
+    let lost = Stamp { term: Term { number: 9, word: 9 }, change: 1 };
+    let strange = |version, last| found(BlockId(77), version, last, lost);
+    assert!(!uncertain(&[strange(version + 5, false)]).is_empty());
+    assert!(uncertain(&[own, strange(version, true)]).is_empty());
+}
+
+#[test]
 fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     use catalog::FoundBlock;
     use model::note::{NotedMember, StripeNote};

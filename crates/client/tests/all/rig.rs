@@ -43,6 +43,8 @@ pub struct Settings {
     pub recovery_grace_ms: u64,
     pub cache_bytes: u64,
     pub waits_for_holders: bool,
+    /// `None`: as the coordinator has it, an hour.
+    pub compare_every_ms: Option<u64>,
 }
 
 impl Settings {
@@ -58,6 +60,7 @@ impl Settings {
             recovery_grace_ms: 3_600_000,
             cache_bytes: 0,
             waits_for_holders: false,
+            compare_every_ms: None,
         }
     }
 }
@@ -402,6 +405,7 @@ pub async fn start_coordinator(
     config.replicas = settings.replicas;
     config.recovery_grace_ms = settings.recovery_grace_ms;
     config.waits_for_holders = settings.waits_for_holders;
+    config.compare_every_ms = settings.compare_every_ms.unwrap_or(config.compare_every_ms);
     config.catch_up_ms = CATCH_UP_MS;
     config.founds = founds;
     Daemon::start(coordinator::start(config)).await
