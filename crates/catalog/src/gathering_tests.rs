@@ -7,6 +7,7 @@ use crate::rows::{GatherTerms, GatheredBlock, GatheredRow, GatheringRow, PutRow,
 use crate::table::{Read, decode};
 use crate::{Catalog, CatalogError, Gathers, Join, NewStripe, Purpose, PutEnd, Staged};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
+use std::collections::BTreeMap;
 
 const BYTES: u64 = 10;
 const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
@@ -65,7 +66,13 @@ fn join(catalog: &Catalog, put: PutId, block: BlockId, (index, of): (u64, u64)) 
     });
     after.blocks.push(GatheredBlock { block, nodes: NODES.into() });
     catalog.plan_gathered(put, &planned, Some(&Join { stripe: STRIPE, before, after }), 0, 100)?;
-    Ok(CommittedBlock { block, stored_bytes: BYTES, sums: Sums::default(), nodes: NODES.into() })
+    Ok(CommittedBlock {
+        block,
+        stored_bytes: BYTES,
+        sums: Sums::default(),
+        nodes: NODES.into(),
+        by: BTreeMap::new(),
+    })
 }
 
 fn commit(catalog: &Catalog, id: u128, blocks: &[CommittedBlock]) {
@@ -163,7 +170,7 @@ fn encode(catalog: &Catalog, stripe: StripeId, data: &[CommittedBlock]) -> Resul
         kept: kept.collect(),
     });
     let intent = catalog.begin(FlowId(1), 1, &purpose, &[(parity, PARITY_NODE)], 0)?;
-    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default() };
+    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default(), by: None };
     let living = NODES.into_iter().chain([PARITY_NODE]).collect();
     catalog.commit(&intent, &[staged], &living, 0).map(|_| ())
 }
