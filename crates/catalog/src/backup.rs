@@ -13,8 +13,8 @@ use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
 use crate::history::position;
 use crate::rows::{
-    CandidateRow, DoubtRow, EndedPutRow, HoldersRow, IntentRow, MetaKey, MetaRow, PlannedRow, PutBlockRow,
-    PutRow, TABLES,
+    CandidateRow, DoubtRow, EndedPutRow, GatheredRow, GatheringRow, HoldersRow, IntentRow, MetaKey, MetaRow,
+    PlannedRow, PutBlockRow, PutRow, TABLES,
 };
 use crate::table::{Change, Key, Read, Row, Snapshot, malformed};
 use crate::{Catalog, meta, renewed};
@@ -28,12 +28,15 @@ pub(crate) struct Kind {
     version: u32,
 }
 
-const BACKUP: Kind = Kind { magic: b"STRPLCAT", version: 5 };
+const BACKUP: Kind = Kind { magic: b"STRPLCAT", version: 6 };
 
-/// The version before had nodes without hosts.
+/// The version before knew no buckets.
+const BACKUP_5: Kind = Kind { version: 5, ..BACKUP };
+
+/// The one before that had nodes without hosts.
 const BACKUP_4: Kind = Kind { version: 4, ..BACKUP };
 
-/// The one before that had [`HistoryRow`](crate::rows::HistoryRow) for [`PositionRow`](crate::rows::PositionRow).
+/// The first that is still read had [`HistoryRow`](crate::rows::HistoryRow) for [`PositionRow`](crate::rows::PositionRow).
 const BACKUP_3: Kind = Kind { version: 3, ..BACKUP };
 
 pub(crate) const SNAPSHOT: Kind = Kind { magic: b"STRPLSNP", version: 1 };
@@ -152,6 +155,8 @@ fn is_of_a_backup(txn: &Snapshot<'_>, table: &str, key: &[u8]) -> Result<bool> {
         PutRow::TABLE | PutBlockRow::TABLE | PlannedRow::TABLE | IntentRow::TABLE | EndedPutRow::TABLE => {
             false
         }
+        // Blocks of puts that have not ended are in it. What is replicated can be encoded without it.
+        GatheringRow::TABLE | GatheredRow::TABLE => false,
         HoldersRow::TABLE | DoubtRow::TABLE => false,
         CandidateRow::TABLE => match BlockCopy::from_bytes(key) {
             Some(copy) => txn.get::<BlockFacts>(&copy.block)?.is_none(),
@@ -168,7 +173,7 @@ fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
     let Some((head, mut rest)) = body.split_at_checked(HEAD_BYTES) else {
         return Err(damaged(0, "too short"));
     };
-    if ![BACKUP.head(), BACKUP_4.head(), BACKUP_3.head()].contains(&head.to_vec()) {
+    if ![BACKUP.head(), BACKUP_5.head(), BACKUP_4.head(), BACKUP_3.head()].contains(&head.to_vec()) {
         return Err(damaged(0, "no backup of a catalog, or of another version"));
     }
     if blake3::hash(body).as_bytes() != hash {

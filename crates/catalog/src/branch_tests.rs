@@ -60,7 +60,14 @@ impl World {
     fn begin(&mut self, catalog: &Catalog, name: &str) -> (PutId, CommittedBlock, u64) {
         self.last += 1;
         let (put, block, flow) = (PutId(self.last), BlockId(self.last), FlowId(self.last));
-        let new = NewPut { put, name: name.to_owned(), block_bytes: 10, replicas: 2, lease_until_ms: 100 };
+        let new = NewPut {
+            put,
+            name: name.to_owned(),
+            block_bytes: 10,
+            replicas: 2,
+            lease_until_ms: 100,
+            gathers: None,
+        };
         let version = catalog.begin_put(&new).unwrap();
         let sums = Sums { digest: Some([self.last as u8; 32]), fingerprint: None };
         let planned =
@@ -75,7 +82,11 @@ impl World {
             stripe: None,
             birth,
         }));
-        (put, CommittedBlock { block, stored_bytes: 10, sums, nodes: NODES.into() }, version)
+        (
+            put,
+            CommittedBlock { block, stored_bytes: 10, sums, nodes: NODES.into(), by: BTreeMap::new() },
+            version,
+        )
     }
 
     fn put(&mut self, catalog: &Catalog, name: &str) -> u64 {

@@ -27,11 +27,15 @@ impl Catalog {
 }
 
 impl Change<'_> {
-    /// A block that no object names any more. Outside a stripe its copies are candidates. In a stripe it keeps its bytes, which
+    /// A block that no object names any more. Outside a stripe its copies are candidates, and it leaves the
+    /// stripe that it was to become part of. In a stripe it keeps its bytes, which
     /// other members are decoded with, until the last data block of the stripe dies; then the whole stripe goes.
     pub(super) fn retire_block(&self, block: BlockId, now_ms: u64) -> Result<()> {
         let mut row = referenced(self, block)?;
-        let Some(place) = row.stripe else { return self.drop_block(block, &row, now_ms) };
+        let Some(place) = row.stripe else {
+            self.leave(block)?;
+            return self.drop_block(block, &row, now_ms);
+        };
         row.dead = true;
         self.set_block(block, &row)?;
         self.drop_stripe_if_dead(place.stripe, now_ms)

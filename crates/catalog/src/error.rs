@@ -77,10 +77,28 @@ pub enum CatalogError {
     },
     /// A store that an operator gave up for good.
     #[error(
-        "the store of {0} was given up for good ('stripeline node forget'): nothing counts on its copies any more; start the node \
-         with an empty folder, under this number or another; the files in this one stay as they are"
+        "the store {store} of {node} was given up for good ('stripeline node forget'): nothing counts on its copies any more; start \
+         the node with an empty folder, under this number or another; the files in this one stay as they are. If it was given up by \
+         mistake, 'stripeline node readmit {store}' lets it register again, and its copies are compared with what there is by now"
     )]
-    Forgotten(NodeId),
+    Forgotten {
+        /// Under which number it came.
+        node: NodeId,
+        /// It.
+        store: model::StoreId,
+    },
+    /// A store that nobody gave up.
+    #[error("no store {0} was given up; a node whose store was tells its id when it is refused")]
+    NotForgotten(model::StoreId),
+    /// The number of a store that was given up is another's by now.
+    #[error(
+        "{node} is another store by now, and a folder keeps its number: give that one up first ('stripeline node decommission {n}', \
+         then 'stripeline node forget {n}')", n = .node.0
+    )]
+    NumberTaken {
+        /// The number.
+        node: NodeId,
+    },
     /// The store that had the number before is being forgotten.
     #[error(
         "what the former store of {0} had is being forgotten; its number is free once that is over ('stripeline node forget {n}' \

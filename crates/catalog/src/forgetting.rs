@@ -149,6 +149,26 @@ impl Catalog {
         self.view(|txn| txn.all::<ForgottenRow>(&[]))
     }
 
+    /// A store was given up by mistake: it may register again, under the number that it had, which is returned. Nothing counts
+    /// on its copies: they are compared like any others that come back.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotForgotten`]; [`CatalogError::BeingForgotten`] until that is over; [`CatalogError::NumberTaken`].
+    pub fn readmit(&self, store: StoreId) -> Result<NodeId> {
+        self.change(|txn| {
+            let row = txn.get::<ForgottenRow>(&store)?.ok_or(CatalogError::NotForgotten(store))?;
+            let node = row.node;
+            if !row.is_over {
+                return Err(CatalogError::BeingForgotten(node));
+            }
+            if txn.get::<NodeRow>(&node)?.is_some() {
+                return Err(CatalogError::NumberTaken { node });
+            }
+            txn.remove::<ForgottenRow>(&store)?;
+            Ok(node)
+        })
+    }
+
     /// Whether a store was given up.
     pub fn is_forgotten(&self, store: StoreId) -> Result<bool> {
         self.view(|txn| Ok(txn.get::<ForgottenRow>(&store)?.is_some()))

@@ -3,10 +3,11 @@
 use crate::backend::Scan;
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, CandidateRow, ClockRow, Difference, Doubt, DoubtRow, EndedPutRow, ForgottenRow, HeardRow,
-    HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow,
-    NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey,
-    PutBlockRow, PutRow, RecoveryRow, SafeModeRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
+    AuditRow, BucketRow, CandidateRow, ClockRow, Difference, Doubt, DoubtRow, EncodingRow, EndedPutRow,
+    ForgottenRow, GatherTerms, GatheredBlock, GatheredRow, GatheringRow, HeardRow, HeldKey, HeldRow,
+    HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow,
+    NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow,
+    RecoveryRow, SafeModeRow, SettledRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -19,14 +20,17 @@ use model::{
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A row on each line: its table, key and value. Written by format 5. A difference means that catalogs
+/// A row on each line: its table, key and value. Written by format 6. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.
-const ROWS: &str = include_str!("../golden/rows-v5.txt");
+const ROWS: &str = include_str!("../golden/rows-v6.txt");
 
-/// A backup of the rows that outlive their flows. Written by version 4.
-const BACKUP: &str = include_str!("../golden/backup-v5.hex");
+/// A backup of the rows that outlive their flows. Written by version 6.
+const BACKUP: &str = include_str!("../golden/backup-v6.hex");
 
-/// A backup of the version before, with the same in it but for the node's host.
+/// A backup of the version before, with the same in it but for the bucket and an archival of many objects.
+const BACKUP_5: &str = include_str!("../golden/backup-v5.hex");
+
+/// The same of the version before, whose nodes had no hosts.
 const BACKUP_4: &str = include_str!("../golden/backup-v4.hex");
 
 /// The same of the version before, which kept no records.
@@ -179,6 +183,7 @@ fn put_in_flight(txn: &Change<'_>) -> Result<()> {
         block_bytes: 64 << 20,
         replicas: 3,
         lease_until_ms: 1_700_000_000_000,
+        gathers: Some(terms()),
     };
     txn.put(&put, &row)?;
     let block = PutBlockRow {
@@ -238,6 +243,52 @@ fn put_since(txn: &Change<'_>) -> Result<()> {
     txn.put(&StoreId(0x5704f), &forgotten)
 }
 
+fn terms() -> GatherTerms {
+    GatherTerms {
+        policy: "ear".to_owned(),
+        code: "rs-2+1".to_owned(),
+        rack_capacity: 1,
+        target_racks: 300,
+        spread: "two-racks".to_owned(),
+    }
+}
+
+/// Blocks that wait to be encoded, and what is known of where they will lie.
+fn put_gathering(txn: &Change<'_>) -> Result<()> {
+    let rack = || "r1".to_owned();
+    let row = GatheringRow {
+        terms: terms(),
+        replicas: 3,
+        size_class: 26,
+        since_ms: 5,
+        sealed_ms: None,
+        core: Some(rack()),
+        targets: vec![rack(), "r2".to_owned()],
+        globals: vec![rack()],
+        blocks: vec![GatheredBlock { block: DATA, nodes: vec![NodeId(7), NodeId(300)] }],
+        settled: vec![SettledRow { kept: vec![Some(300), None], parity: Some(rack()) }],
+    };
+    txn.put(&STRIPE, &row)?;
+    txn.put(&StripeId(5), &GatheringRow { sealed_ms: Some(6), core: None, ..row })?;
+    txn.put(&DATA, &GatheredRow { stripe: STRIPE })
+}
+
+/// What has come since version 5 and is part of a backup.
+fn put_latest(txn: &Change<'_>) -> Result<()> {
+    txn.put(&"höhe".to_owned(), &BucketRow { terms: terms() })?;
+    let encoding = EncodingRow {
+        name: "höhe/".to_owned(),
+        is_prefix: true,
+        before_unix_ms: 1_700_000_000_000,
+        code: "rs-2+1".to_owned(),
+        scheme: "star".to_owned(),
+        slice_bytes: 32 << 10,
+        parallel: 12,
+        short: true,
+    };
+    txn.put(&11, &JobRow::Encode(encoding))
+}
+
 fn catalog(rows: impl Fn(&Change) -> Result<()>) -> Catalog {
     let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
     let catalog = Catalog::open(&disk, ClusterId(1)).unwrap();
@@ -281,10 +332,12 @@ fn rows_are_stable() {
     let catalog = catalog(|txn| {
         put_lasting(txn)?;
         put_in_flight(txn)?;
-        put_since(txn)
+        put_since(txn)?;
+        put_gathering(txn)?;
+        put_latest(txn)
     });
     let now = lines(&catalog);
-    renew("rows-v5.txt", &now);
+    renew("rows-v6.txt", &now);
     for (now, then) in now.lines().zip(ROWS.lines()) {
         assert_eq!(now, then, "a row's bytes have changed: that is a new version of the row");
     }
@@ -298,17 +351,20 @@ fn rows_are_stable() {
 #[test]
 fn backups_are_stable_and_can_be_restored() {
     let mut backup = Vec::new();
-    let catalog = catalog(put_lasting);
+    let catalog = catalog(|txn| {
+        put_lasting(txn)?;
+        put_latest(txn)
+    });
     catalog
         .backup(100, |piece| {
             backup.extend(piece);
             true
         })
         .unwrap();
-    renew("backup-v5.hex", &hex(&backup));
+    renew("backup-v6.hex", &hex(&backup));
     assert_eq!(hex(&backup), BACKUP.trim(), "a backup's bytes have changed: that is a new version of it");
 
-    for (backup, host) in [(BACKUP, "höst"), (BACKUP_4, ""), (BACKUP_3, "")] {
+    for (backup, host) in [(BACKUP, "höst"), (BACKUP_5, "höst"), (BACKUP_4, ""), (BACKUP_3, "")] {
         restores(&from_hex(backup), host);
     }
 }
@@ -321,6 +377,9 @@ fn restores(backup: &[u8], host: &str) {
     assert_eq!((object.version, object.blocks, object.digest), (300, vec![DATA], Some([8; 32])));
     assert_eq!((blocks[0].facts.part.clone(), blocks[0].facts.sums), (Some(part()), sums()));
     assert_eq!(restored.node(NodeId(7)).unwrap().map(|node| node.host).as_deref(), Some(host));
-    assert_eq!(restored.jobs().unwrap().len(), 5);
+    assert_eq!(
+        restored.jobs().unwrap().iter().filter(|(_, job)| !matches!(job, JobRow::Encode(_))).count(),
+        5
+    );
     assert_eq!((restored.links().unwrap(), restored.audit(0).unwrap()), (links(), vec![audit()]));
 }

@@ -6,7 +6,9 @@ use crate::backup::{END, HASH_BYTES, HEAD_BYTES, SNAPSHOT};
 use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
 use crate::record::follow;
-use crate::rows::{CATALOG_FORMAT, FORMAT_WITHOUT_HOSTS, MetaKey, PositionRow, PutRow};
+use crate::rows::{
+    CATALOG_FORMAT, FORMAT_WITHOUT_GATHERING, FORMAT_WITHOUT_HOSTS, MetaKey, PositionRow, PutRow,
+};
 use crate::table::{Change, Read, Snapshot, malformed};
 use crate::{aside, history, meta};
 use disk::{Disk, DiskError, SyncPoint};
@@ -88,8 +90,8 @@ impl Incoming {
             Ok(())
         })?;
         let Some((position, meta)) = found else { return Err(bad("it cannot be read")) };
-        // One of the version before is made one of this version when it is opened.
-        if ![CATALOG_FORMAT, FORMAT_WITHOUT_HOSTS].contains(&meta.format) {
+        // One of a version before is made one of this version when it is opened.
+        if ![CATALOG_FORMAT, FORMAT_WITHOUT_GATHERING, FORMAT_WITHOUT_HOSTS].contains(&meta.format) {
             return Err(CatalogError::Format { found: meta.format, known: CATALOG_FORMAT });
         }
         if position != at {

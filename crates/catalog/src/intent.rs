@@ -14,9 +14,10 @@ use crate::error::{CatalogError, Result};
 use crate::put::FIRST_GENERATION;
 use crate::rows::{IntentRow, NewStripe, Purpose};
 use crate::safe_mode::safe_mode;
+use crate::staged::{Fate, Staged, fate};
 use crate::table::{Change, Read};
 use model::{
-    BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripePlace, Sums,
+    BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripePlace,
 };
 use std::collections::BTreeSet;
 
@@ -33,17 +34,6 @@ pub struct Intent {
     pub copies: Vec<BlockCopy>,
     /// The change that noted these copies: their births.
     pub birth: Stamp,
-}
-
-/// A copy that is durable on its node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Staged {
-    /// It.
-    pub copy: BlockCopy,
-    /// Its length.
-    pub stored_bytes: u64,
-    /// What its node computed.
-    pub sums: Sums,
 }
 
 impl Catalog {
@@ -104,7 +94,7 @@ impl Catalog {
     /// A repaired copy takes the place of the one that the purpose names (of all copies, in a stripe), unless the block is
     /// gone or a living node holds what was missing: then it is a candidate. What it replaced is one too: should it come
     /// back while its block needs it, it is counted on again. Sums fill in what the catalog did not know. Returns what
-    /// became of each staged block: why it does not count, if it does not.
+    /// became of each staged block. What another start of its store staged is unconfirmed, what another store did is refused.
     ///
     /// A stripe is made whole or not at all: every data block must still be an object's, with the copy that was kept, and
     /// every copy, kept or new, on a node that is `living`.
@@ -118,7 +108,7 @@ impl Catalog {
         staged: &[Staged],
         living: &BTreeSet<NodeId>,
         now_ms: u64,
-    ) -> Result<Vec<(BlockId, Option<String>)>> {
+    ) -> Result<Vec<(BlockId, Fate)>> {
         self.change(|txn| {
             txn.current(intent)?;
             check_history(txn, &intent.purpose)?;
@@ -126,13 +116,18 @@ impl Catalog {
             match &intent.purpose {
                 Purpose::Repair { replaces } => {
                     for staged in staged {
-                        let refused = txn.commit_repaired(staged, *replaces, living, now_ms)?;
-                        fates.push((staged.copy.block, refused));
+                        let fate = txn.commit_repaired(staged, *replaces, living, now_ms)?;
+                        fates.push((staged.copy.block, fate));
                     }
                 }
                 Purpose::Encode(new) => {
+                    for staged in staged {
+                        match fate(txn, staged.copy.node, staged.by)? {
+                            Fate::Refused(why) => return Err(CatalogError::Overtaken(why)),
+                            fate => fates.push((staged.copy.block, fate)),
+                        }
+                    }
                     txn.commit_stripe(new, staged, living, now_ms)?;
-                    fates.extend(staged.iter().map(|staged| (staged.copy.block, None)));
                 }
             }
             txn.give_up(intent.flow, now_ms)?;
@@ -208,22 +203,25 @@ impl Change<'_> {
         self.remove::<IntentRow>(&flow).map(|_| ())
     }
 
-    /// Why the copy does not count, if it does not.
     fn commit_repaired(
         &self,
         staged: &Staged,
         replaces: Option<NodeId>,
         living: &BTreeSet<NodeId>,
         now_ms: u64,
-    ) -> Result<Option<String>> {
+    ) -> Result<Fate> {
         let copy = staged.copy;
         let Some(mut row) = self.get::<BlockFacts>(&copy.block)? else {
-            return Ok(Some(format!("block {} was deleted", copy.block)));
+            return Ok(Fate::Refused(format!("block {} was deleted", copy.block)));
         };
+        let fate = fate(self, copy.node, staged.by)?;
+        if let Fate::Refused(_) = fate {
+            return Ok(fate);
+        }
         let goes = |l: &Location| row.stripe.is_some() || replaces == Some(l.node);
         let (gone, stay): (Vec<Location>, Vec<Location>) = row.locations.iter().partition(|l| goes(l));
         if let Some(back) = gone.iter().find(|l| living.contains(&l.node)) {
-            return Ok(Some(format!("{} is back with block {}", back.node, copy.block)));
+            return Ok(Fate::Refused(format!("{} is back with block {}", back.node, copy.block)));
         }
         row.locations = [stay, vec![copy.location()]].concat();
         row.sums.digest = row.sums.digest.or(staged.sums.digest);
@@ -234,7 +232,7 @@ impl Change<'_> {
         }
         self.let_flawed_go(copy.block, &mut row, now_ms)?;
         self.set_block(copy.block, &row)?;
-        Ok(None)
+        Ok(fate)
     }
 
     fn commit_stripe(
@@ -259,7 +257,7 @@ impl Change<'_> {
             }
             match (staged, kept) {
                 (Some(staged), _) if index < new.data => self.keep_alone(staged.copy, true, place, now_ms)?,
-                (Some(&Staged { copy, stored_bytes, sums }), _) => {
+                (Some(&Staged { copy, stored_bytes, sums, .. }), _) => {
                     let row = BlockFacts::new(stored_bytes, sums, vec![copy.location()]);
                     self.copy_arrived(copy)?;
                     self.set_block(block, &BlockFacts { stripe: Some(place), ..row })?;
@@ -270,6 +268,9 @@ impl Change<'_> {
                 }
             }
         }
+        self.gathered(new.stripe)?;
+        // Blocks that were to become part of another one.
+        new.members.iter().filter_map(MemberState::stored).try_for_each(|&block| self.leave(block))?;
         self.put(&new.stripe, &new.row())
     }
 

@@ -34,6 +34,9 @@ mod forgetting;
 mod form;
 #[cfg(test)]
 mod format_tests;
+mod gathering;
+#[cfg(test)]
+mod gathering_tests;
 mod history;
 mod holders;
 pub mod incarnation;
@@ -55,6 +58,7 @@ pub mod rows;
 mod safe_mode;
 mod settings;
 mod settling;
+mod staged;
 #[cfg(test)]
 mod states_tests;
 mod status;
@@ -68,8 +72,9 @@ pub use branch::{Branch, Made};
 pub use candidates::{Orders, Waiting};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
+pub use gathering::{Gathers, Join};
 pub use incoming::Incoming;
-pub use intent::{Intent, Staged};
+pub use intent::Intent;
 pub use inventory::Reconciled;
 pub use letting_go::{Sight, Site, Wait};
 pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
@@ -80,13 +85,16 @@ pub use rows::{CandidateRow, NewStripe, Purpose};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
 pub use settling::Settled;
+pub use staged::{Fate, Staged, StartOfStore};
 pub use status::Counts;
 
 use backend::{Backend, Redb};
 use disk::Disk;
 use model::ClusterId;
 use record::Tail;
-use rows::{CATALOG_FORMAT, FORMAT_WITHOUT_HOSTS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
+use rows::{
+    CATALOG_FORMAT, FORMAT_WITHOUT_GATHERING, FORMAT_WITHOUT_HOSTS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Change, Read, Snapshot};
@@ -179,7 +187,9 @@ fn renewed(txn: &Change) -> Result<()> {
     let meta = meta(txn)?;
     match meta.format {
         CATALOG_FORMAT => Ok(()),
-        FORMAT_WITHOUT_HOSTS => txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta }),
+        FORMAT_WITHOUT_GATHERING | FORMAT_WITHOUT_HOSTS => {
+            txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
+        }
         FORMAT_WITHOUT_RECORDS => {
             txn.begin_records()?;
             txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })

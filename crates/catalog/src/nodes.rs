@@ -105,7 +105,7 @@ impl Catalog {
 
 fn may_register(txn: &impl Read, node: NodeId, store: StoreId) -> Result<()> {
     if txn.get::<ForgottenRow>(&store)?.is_some() {
-        return Err(CatalogError::Forgotten(node));
+        return Err(CatalogError::Forgotten { node, store });
     }
     if is_being_forgotten(txn, node)? { Err(CatalogError::BeingForgotten(node)) } else { Ok(()) }
 }

@@ -1,12 +1,14 @@
 //! Put: row pending → copies planned → staged on the nodes → one transaction that makes the version visible.
 
 use crate::error::{CatalogError, Result};
+use crate::gathering::Join;
 use crate::renewal::{CommittedPut, PutEnd, remember, repeated};
-use crate::rows::{MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
+use crate::rows::{GatherTerms, MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
+use crate::staged::{Fate, StartOfStore, fate};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
 use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Stamp, Sums};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of an object's name.
 const MAX_NAME_BYTES: usize = 1024;
@@ -33,6 +35,8 @@ pub struct NewPut {
     pub replicas: u32,
     /// It is given up then, unless its client says something.
     pub lease_until_ms: u64,
+    /// Its blocks are gathered in stripes, and placed for that.
+    pub gathers: Option<GatherTerms>,
 }
 
 /// A block that is about to be written.
@@ -65,6 +69,8 @@ pub struct CommittedBlock {
     pub sums: Sums,
     /// Who has it.
     pub nodes: Vec<NodeId>,
+    /// Under which starts of their stores these said so.
+    pub by: BTreeMap<NodeId, StartOfStore>,
 }
 
 impl Catalog {
@@ -76,8 +82,8 @@ impl Catalog {
             let version = row.next_version;
             row.next_version += 1;
             txn.put::<MetaRow>(&MetaKey, &row)?;
-            let NewPut { put, name, block_bytes, replicas, lease_until_ms } = new.clone();
-            txn.put(&put, &PutRow { name, version, block_bytes, replicas, lease_until_ms })?;
+            let NewPut { put, name, block_bytes, replicas, lease_until_ms, gathers } = new.clone();
+            txn.put(&put, &PutRow { name, version, block_bytes, replicas, lease_until_ms, gathers })?;
             Ok(version)
         })
     }
@@ -96,11 +102,35 @@ impl Catalog {
         now_ms: u64,
         lease_until_ms: u64,
     ) -> Result<Stamp> {
+        self.plan_gathered(put, planned, None, now_ms, lease_until_ms)
+    }
+
+    /// The same for a block that joins a stripe with that. What the put planned before for this place of its object leaves its
+    /// stripe.
+    ///
+    /// # Errors
+    /// [`CatalogError::Overtaken`] if the stripe is not as it was when the block was placed.
+    pub fn plan_gathered(
+        &self,
+        put: PutId,
+        planned: &PlannedBlock,
+        join: Option<&Join>,
+        now_ms: u64,
+        lease_until_ms: u64,
+    ) -> Result<Stamp> {
         self.change(|txn| {
             let mut row = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
             check_block(&row, planned)?;
             row.lease_until_ms = lease_until_ms;
             txn.put(&put, &row)?;
+            if let Some(join) = join {
+                txn.join(join, planned.block)?;
+            }
+            if row.gathers.is_some() {
+                let before = txn.all::<PutBlockRow>(&put.to_bytes())?;
+                let replaced = before.iter().filter(|(_, row)| row.index == planned.index);
+                replaced.into_iter().try_for_each(|(key, _)| txn.leave(key.block))?;
+            }
             let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned.clone();
             for &node in &nodes {
                 txn.plan_copy(BlockCopy { block, node, generation: FIRST_GENERATION }, now_ms)?;
@@ -112,6 +142,9 @@ impl Catalog {
     }
 
     /// Makes the version visible, and the copies of its predecessor candidates.
+    ///
+    /// A copy that another start of its store wrote counts and is unconfirmed; one that lies in another store than its node's
+    /// is left out.
     ///
     /// A version that began before the present one is overwritten at once: both puts were under way together, and this
     /// one counts as the earlier. Of a put that was committed a lease ago or less, it answers what it answered then.
@@ -163,8 +196,17 @@ pub(crate) fn commit(
         blocks: blocks.iter().map(|b| b.block).collect(),
         created_ms,
     };
-    let mut offset = 0;
+    let (mut offset, mut unconfirmed) = (0, BTreeSet::new());
     for (index, block) in blocks.iter().enumerate() {
+        let mut there = block.clone();
+        for &node in &block.nodes {
+            match fate(txn, node, block.by.get(&node).copied())? {
+                Fate::Good => {}
+                Fate::Unconfirmed => drop(unconfirmed.insert(node)),
+                Fate::Refused(_) => there.nodes.retain(|&other| other != node),
+            }
+        }
+        let block = &there;
         let row = committed_row(pending, &planned, block, index, blocks.len(), offset)?;
         offset += block.stored_bytes;
         txn.set_block(block.block, &row)?;
@@ -178,6 +220,7 @@ pub(crate) fn commit(
     // What was planned and is not used now: blocks written again elsewhere, replicas that failed.
     end_put(txn, put, &planned, now_ms)?;
     let committed = remember(txn, put, &pending.name, &object, end)?;
+    let committed = CommittedPut { unconfirmed, ..committed };
     match txn.get::<ObjectRow>(&pending.name)? {
         Some(newer) if newer.version > object.version => {
             object.blocks.iter().try_for_each(|&b| txn.retire_block(b, now_ms))?;
@@ -203,6 +246,9 @@ pub(crate) fn end_put(
         for &node in &row.nodes {
             let copy = BlockCopy { block: key.block, node, generation: FIRST_GENERATION };
             txn.give_up_copy(copy, row.stored_bytes, now_ms)?;
+        }
+        if txn.get::<BlockFacts>(&key.block)?.is_none() {
+            txn.leave(key.block)?;
         }
         txn.remove::<PutBlockRow>(key)?;
     }

@@ -9,14 +9,15 @@ use crate::{
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const CLUSTER: ClusterId = ClusterId(9);
 
 fn put(catalog: &Catalog, id: u128) {
     let name = format!("object-{id}");
-    let new = NewPut { put: PutId(id), name, block_bytes: 10, replicas: 3, lease_until_ms: 100 };
+    let new =
+        NewPut { put: PutId(id), name, block_bytes: 10, replicas: 3, lease_until_ms: 100, gathers: None };
     catalog.begin_put(&new).unwrap();
 }
 
@@ -200,6 +201,7 @@ fn records_follow_each_other_and_who_is_elsewhere_gets_none() {
         block_bytes: 1,
         replicas: 1,
         lease_until_ms: 0,
+        gathers: None,
     });
     assert!(matches!(refused, Err(CatalogError::Invalid(_))));
     assert_eq!(catalog.position().unwrap(), all[3].at, "what was not changed has no record");
@@ -257,7 +259,7 @@ fn a_deletion_ends_pending_puts_of_its_name_that_came_with_a_brought_catalog() {
     // A later version of the name comes and goes before anybody knows what the nodes have of the earlier one.
     let (later, block) = (PutId(3), BlockId(3));
     let name = "object-1".to_owned();
-    let new = NewPut { put: later, name, block_bytes: 10, replicas: 1, lease_until_ms: 100 };
+    let new = NewPut { put: later, name, block_bytes: 10, replicas: 1, lease_until_ms: 100, gathers: None };
     brought.begin_put(&new).unwrap();
     let (nodes, sums) = (vec![NodeId(1)], Sums::default());
     let planned = PlannedBlock {
@@ -272,7 +274,13 @@ fn a_deletion_ends_pending_puts_of_its_name_that_came_with_a_brought_catalog() {
     brought.plan_block(later, &planned, 0, 100).unwrap();
     let end = PutEnd { now_ms: 5, created_ms: 6, remembered_until_ms: 7 };
     brought
-        .commit_put(later, &[CommittedBlock { block, stored_bytes: 10, sums, nodes }], 10, [0; 32], end)
+        .commit_put(
+            later,
+            &[CommittedBlock { block, stored_bytes: 10, sums, nodes, by: BTreeMap::new() }],
+            10,
+            [0; 32],
+            end,
+        )
         .unwrap();
     brought.delete("object-1", 8).unwrap();
     let left: Vec<PutId> = brought.unsettled_puts().unwrap().into_iter().map(|(put, _)| put).collect();

@@ -13,7 +13,7 @@
 
 use crate::branch::{Branch, Lost, Made};
 use crate::error::{CatalogError, Result};
-use crate::history::remembers;
+use crate::history::{position, remembers};
 use crate::put::{FIRST_GENERATION, end_put};
 use crate::rows::{CandidateRow, MetaKey, ObjectRow, PlannedRow, PutBlockRow, StripeRow};
 use crate::safe_mode::unsettled;
@@ -139,10 +139,55 @@ impl Catalog {
             Ok(Recovered { dropped_copies, ..recovered })
         })
     }
+
+    /// Versions above those that their names have, of which a change that is lost may have been the commit: those of which nodes
+    /// have anything and this history knows nothing, and those that are whole, of puts that earlier terms noted and that are not
+    /// over, or were given up. If there are none, and all nodes have said what they have, no name is uncertain.
+    pub fn uncertain_versions(
+        &self,
+        found: &[FoundBlock],
+        recoverable: impl Fn(&str, &[bool]) -> Vec<bool>,
+    ) -> Result<BTreeSet<(String, u64)>> {
+        let lost = Lost::new(&[]);
+        self.view(|txn| {
+            let pending = Pending::of(txn)?;
+            let term = position(txn)?.stamp.term.number;
+            let (mut unknown, mut given_up) = (Vec::new(), Vec::new());
+            for block in found {
+                if is_unknown(txn, block, &pending, &lost)? {
+                    unknown.push(block.clone());
+                } else if block.birth.term.number < term && is_of_a_put(txn, block)? {
+                    given_up.push(FoundBlock { stripe: None, ..block.clone() });
+                }
+            }
+            let mut uncertain: BTreeSet<(String, u64)> = pending.puts.into_keys().collect();
+            for (sight, counts_in_part) in
+                [(Sight::new(unknown, &recoverable), true), (Sight::new(given_up, &recoverable), false)]
+            {
+                for ((name, version), blocks) in sight.versions() {
+                    let name = name.to_owned();
+                    let standing = txn.get::<ObjectRow>(&name)?.map_or(0, |row| row.version);
+                    if version > standing && (counts_in_part || sight.whole(&blocks).is_some()) {
+                        uncertain.insert((name, version));
+                    }
+                }
+            }
+            Ok(uncertain)
+        })
+    }
+}
+
+/// Whether it is a copy of no object, which a put under way may write, or one that was given up has written.
+fn is_of_a_put(txn: &impl Read, block: &FoundBlock) -> Result<bool> {
+    let is_given_up = |row: CandidateRow| row.reason == Reason::GivenUp;
+    Ok(block.facts.part.is_some()
+        && txn.get::<BlockFacts>(&block.block)?.is_none()
+        && (txn.get::<PlannedRow>(&block.copy())?.is_some()
+            || txn.get::<CandidateRow>(&block.copy())?.is_some_and(is_given_up)))
 }
 
 /// Whether nothing is known of a copy, or only that its put was given up, which a lost branch committed.
-fn is_unknown(txn: &Change, block: &FoundBlock, pending: &Pending, lost: &Lost) -> Result<bool> {
+fn is_unknown(txn: &impl Read, block: &FoundBlock, pending: &Pending, lost: &Lost) -> Result<bool> {
     let copy = block.copy();
     if txn.get::<BlockFacts>(&block.block)?.is_some() || !lost.agrees(block.block, &block.facts) {
         return Ok(false);

@@ -6,7 +6,8 @@ use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
 use crate::rows::{EndedPutRow, ObjectRow, PutRow};
 use crate::table::{Change, Read};
-use model::PutId;
+use model::{NodeId, PutId};
+use std::collections::BTreeSet;
 
 /// When a put ends.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,8 @@ pub struct CommittedPut {
     pub block_count: u64,
     /// When it was committed, by the wall clock.
     pub created_ms: u64,
+    /// Nodes that were started since they wrote copies of it. Empty if the put is asked for again.
+    pub unconfirmed: BTreeSet<NodeId>,
 }
 
 impl Catalog {
@@ -104,6 +107,7 @@ pub(crate) fn repeated(
 impl From<EndedPutRow> for CommittedPut {
     fn from(row: EndedPutRow) -> CommittedPut {
         let EndedPutRow { name, version, object_bytes, block_bytes, block_count, created_ms, .. } = row;
-        CommittedPut { name, version, object_bytes, block_bytes, block_count, created_ms }
+        let unconfirmed = BTreeSet::new();
+        CommittedPut { name, version, object_bytes, block_bytes, block_count, created_ms, unconfirmed }
     }
 }

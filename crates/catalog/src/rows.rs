@@ -2,6 +2,7 @@
 
 mod audit;
 mod forgotten;
+mod gathering;
 mod intent;
 mod job;
 mod settings;
@@ -9,10 +10,12 @@ mod time;
 
 pub use audit::{AuditRow, Difference};
 pub use forgotten::ForgottenRow;
+pub use gathering::{BucketRow, GatherTerms, GatheredBlock, GatheringRow, PutRow, SettledRow};
+pub(crate) use gathering::{GatheredRow, PutBlockRow};
 pub(crate) use intent::IntentRow;
 pub use intent::{NewStripe, Purpose};
 pub(crate) use job::TaskRow;
-pub use job::{JobRow, RecoveryRow};
+pub use job::{EncodingRow, JobRow, RecoveryRow};
 pub use settings::ThrottleRow;
 pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
 pub(crate) use time::EndedPutRow;
@@ -22,21 +25,24 @@ use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
 use model::{
     BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, Reason,
-    Stamp, StoreId, StripeId, Sums, Term,
+    Stamp, StoreId, StripeId, Term,
 };
 use serde::{Deserialize, Serialize};
 
 /// Version of the whole catalog: which tables there are and what they mean.
-pub(crate) const CATALOG_FORMAT: u32 = 5;
+pub(crate) const CATALOG_FORMAT: u32 = 6;
 
-/// The version before: its nodes shared no hosts. It is made one of this version when it is opened.
+/// The version before: it knew no stripes before they were encoded. It is made one of this version when it is opened.
+pub(crate) const FORMAT_WITHOUT_GATHERING: u32 = 5;
+
+/// The one before that: its nodes shared no hosts.
 pub(crate) const FORMAT_WITHOUT_HOSTS: u32 = 4;
 
-/// The one before that kept no records; it is made one of this version, too.
+/// The first that is still read: it kept no records.
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 27] = [
+pub(crate) const TABLES: [&str; 30] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -64,6 +70,9 @@ pub(crate) const TABLES: [&str; 27] = [
     HoldersRow::TABLE,
     DoubtRow::TABLE,
     ForgottenRow::TABLE,
+    GatheringRow::TABLE,
+    GatheredRow::TABLE,
+    BucketRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -167,35 +176,6 @@ impl StripeRow {
     pub fn stored(&self) -> impl Iterator<Item = BlockId> {
         self.members.iter().filter_map(MemberState::stored).copied()
     }
-}
-
-/// A put that has begun.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PutRow {
-    /// The object.
-    pub name: String,
-    /// The version that it becomes.
-    pub version: u64,
-    /// Length of its blocks but the last.
-    pub block_bytes: u64,
-    /// Copies wanted of each.
-    pub replicas: u32,
-    /// It is given up then, unless its client says something.
-    pub lease_until_ms: u64,
-}
-
-/// A block that a put may have written.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct PutBlockRow {
-    pub index: u64,
-    pub stored_bytes: u64,
-    #[serde(with = "form")]
-    pub sums: Sums,
-    pub last: bool,
-    #[serde(with = "form")]
-    pub nodes: Vec<NodeId>,
-    #[serde(with = "form")]
-    pub flow: FlowId,
 }
 
 /// A copy may appear on that node: a plan that writes it was handed out, and is not yet committed or given up.
@@ -336,7 +316,6 @@ tables! {
     BlockFacts, "blocks", BlockId;
     HeldRow, "held", HeldKey;
     StripeRow, "stripes", StripeId;
-    PutRow, "puts", PutId;
     PutBlockRow, "put-blocks", PutBlockKey;
     PlannedRow, "planned", BlockCopy;
     IntentRow, "intents", FlowId;
@@ -357,12 +336,15 @@ tables! {
     HoldersRow, "holders", MetaKey;
     DoubtRow, "doubt", MetaKey;
     ForgottenRow, "forgotten", StoreId;
+    GatheringRow, "gathering", StripeId;
+    GatheredRow, "gathered", BlockId;
+    BucketRow, "buckets", String;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
-    PositionRow HoldersRow DoubtRow ForgottenRow
+    PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow
 }
 
 impl Key for MetaKey {

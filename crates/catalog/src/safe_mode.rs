@@ -58,6 +58,15 @@ impl Catalog {
         })
     }
 
+    /// What was lost of what that node had heard is settled: all nodes have said what they have, and no name is uncertain. Whether
+    /// that was why nothing is let go. What is in doubt stays so.
+    pub fn heard_is_settled(&self, why: &SafeModeRow) -> Result<bool> {
+        self.change(|txn| match txn.get::<SafeModeRow>(&MetaKey)?.as_ref() == Some(why) {
+            true => txn.remove::<SafeModeRow>(&MetaKey),
+            false => Ok(false),
+        })
+    }
+
     /// Why nothing is let go; `None`: the history is whole as far as is known.
     pub fn safe_mode(&self) -> Result<Option<SafeMode>> {
         self.view(|txn| safe_mode(txn))

@@ -10,7 +10,7 @@ use crate::rows::{PutBlockKey, PutBlockRow, PutRow};
 use crate::safe_mode::unsettled;
 use crate::table::{Change, Key, Read};
 use model::{BlockCopy, NodeId, PutId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +91,8 @@ fn whole(planned: &[(PutBlockKey, PutBlockRow)], seen: &BTreeSet<BlockCopy>) -> 
         let nodes: Vec<NodeId> = row.nodes.iter().copied().filter(is_seen).collect();
         let is_durable = nodes.len() >= row.nodes.len().min(MIN_REPLICAS);
         let PutBlockRow { stored_bytes, sums, .. } = *row;
-        is_durable.then_some(CommittedBlock { block, stored_bytes, sums, nodes })
+        // Seen under the starts that are accepted.
+        is_durable.then_some(CommittedBlock { block, stored_bytes, sums, nodes, by: BTreeMap::new() })
     };
     let mut blocks = Vec::new();
     loop {

@@ -2,11 +2,14 @@
 
 use crate::backend::{Backend, Memory, Redb};
 use crate::error::Result;
-use crate::rows::{CandidateRow, IntentRow, NodeRow, ObjectRow, PlannedRow, PutRow, StripeRow};
+use crate::rows::{
+    CandidateRow, GatherTerms, GatheredBlock, GatheringRow, IntentRow, NodeRow, ObjectRow, PlannedRow,
+    PutRow, StripeRow,
+};
 use crate::table::{Read, Snapshot};
 use crate::{
-    Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Findings, FoundBlock, Intent, Loss, Made,
-    NewPut, NewStripe, Pass, PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
+    Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Fate, Findings, FoundBlock, Intent, Join,
+    Loss, Made, NewPut, NewStripe, Pass, PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -67,6 +70,10 @@ fn states(txn: &Snapshot) -> Result<States> {
     for (stripe, _) in txn.all::<StripeRow>(&[])? {
         states.insert(("stripe", stripe.to_string()), "encoded");
     }
+    for (stripe, row) in txn.all::<GatheringRow>(&[])? {
+        let state = if row.sealed_ms.is_some() { "sealed" } else { "open" };
+        assert_eq!(states.insert(("stripe", stripe.to_string()), state), None, "{stripe} is in two states");
+    }
     for (flow, row) in txn.all::<IntentRow>(&[])? {
         states.insert(("intent", flow.to_string()), if row.attempt == 1 { "begun" } else { "mended" });
     }
@@ -113,7 +120,7 @@ impl Watched {
     fn planned(&mut self, name: &str) -> (PutId, BlockId) {
         let (put, block) = (PutId(self.id()), BlockId(self.id()));
         let name = name.to_owned();
-        let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100 };
+        let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers: None };
         self.act("begin_put", |c| c.begin_put(&new)).unwrap();
         let planned = PlannedBlock {
             block,
@@ -129,7 +136,13 @@ impl Watched {
     }
 
     fn commit(&mut self, (put, block): (PutId, BlockId), nodes: &[NodeId]) -> BlockId {
-        let block = CommittedBlock { block, stored_bytes: BYTES, sums: Sums::default(), nodes: nodes.into() };
+        let block = CommittedBlock {
+            block,
+            stored_bytes: BYTES,
+            sums: Sums::default(),
+            nodes: nodes.into(),
+            by: BTreeMap::new(),
+        };
         let blocks = [block.clone()];
         self.act("commit_put", |c| c.commit_put(put, &blocks, BYTES, [0; 32], END)).unwrap();
         block.block
@@ -140,9 +153,53 @@ impl Watched {
         self.commit(planned, &REPLICAS)
     }
 
+    /// A put of one block that waits in the stripe.
+    fn gathered(&mut self, stripe: StripeId, name: &str) -> (PutId, BlockId) {
+        let (put, block) = (PutId(self.id()), BlockId(self.id()));
+        let [policy, code, spread] = ["ear", "rs-1+1", "two-racks"].map(str::to_owned);
+        let terms = GatherTerms { policy, code, rack_capacity: 1, target_racks: 0, spread };
+        let (name, gathers) = (name.to_owned(), Some(terms.clone()));
+        let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers };
+        self.act("begin_put", |c| c.begin_put(&new)).unwrap();
+        let planned = PlannedBlock {
+            block,
+            index: 0,
+            stored_bytes: BYTES,
+            sums: Sums::default(),
+            last: true,
+            nodes: REPLICAS.into(),
+            flow: FLOW,
+        };
+        let after = GatheringRow {
+            terms,
+            replicas: 3,
+            size_class: 4,
+            since_ms: NOW,
+            sealed_ms: None,
+            core: None,
+            targets: Vec::new(),
+            globals: Vec::new(),
+            blocks: vec![GatheredBlock { block, nodes: REPLICAS.into() }],
+            settled: Vec::new(),
+        };
+        let join = Join { stripe, before: None, after };
+        self.act("plan_gathered", |c| c.plan_gathered(put, &planned, Some(&join), NOW, 100)).unwrap();
+        (put, block)
+    }
+
     /// A stripe of blocks that stay on these nodes, and one parity if somebody writes it; begun.
     fn encoding(&mut self, data: &[(BlockId, NodeId)], parity: Option<NodeId>) -> Intent {
-        let (stripe, new) = (StripeId(self.id()), BlockId(self.id()));
+        let stripe = StripeId(self.id());
+        self.encoding_of(stripe, data, parity)
+    }
+
+    fn encoding_of(
+        &mut self,
+        stripe: StripeId,
+        data: &[(BlockId, NodeId)],
+        parity: Option<NodeId>,
+    ) -> Intent {
+        let new = BlockId(self.id());
         let kept = data.iter().map(|&(block, node)| BlockCopy { block, node, generation: FIRST_GENERATION });
         let members =
             data.iter().map(|&(block, _)| block).chain(parity.map(|_| new)).map(MemberState::Stored);
@@ -158,8 +215,9 @@ impl Watched {
         self.act("begin", |c| c.begin(FLOW, 1, &purpose, &writes, NOW)).unwrap()
     }
 
-    fn commit_all(&mut self, intent: &Intent, living: &[NodeId]) -> Vec<(BlockId, Option<String>)> {
-        let staged = |copy: &BlockCopy| Staged { copy: *copy, stored_bytes: BYTES, sums: Sums::default() };
+    fn commit_all(&mut self, intent: &Intent, living: &[NodeId]) -> Vec<(BlockId, Fate)> {
+        let staged =
+            |copy: &BlockCopy| Staged { copy: *copy, stored_bytes: BYTES, sums: Sums::default(), by: None };
         let staged: Vec<Staged> = intent.copies.iter().map(staged).collect();
         let living = living.iter().copied().collect();
         self.act("commit", |c| c.commit(intent, &staged, &living, NOW)).unwrap()
@@ -212,6 +270,36 @@ fn encodings(w: &mut Watched) {
     w.put("b");
 }
 
+/// Stripes from their first block on: encoded, or gone with it.
+fn gatherings(w: &mut Watched) {
+    for is_sealed in [false, true] {
+        let stripe = StripeId(w.id());
+        let planned = w.gathered(stripe, "waiting");
+        if is_sealed {
+            w.act("seal", |c| c.seal(stripe, NOW)).unwrap();
+        }
+        w.act("abort_put", |c| c.abort_put(planned.0, NOW)).unwrap();
+        for overwrites in [false, true] {
+            let stripe = StripeId(w.id());
+            let planned = w.gathered(stripe, "waiting");
+            w.commit(planned, &REPLICAS);
+            if is_sealed {
+                w.act("seal", |c| c.seal(stripe, NOW)).unwrap();
+            }
+            match overwrites {
+                true => _ = w.put("waiting"),
+                false => w.act("delete", |c| c.delete("waiting", NOW)).unwrap(),
+            }
+        }
+    }
+    let stripe = StripeId(w.id());
+    let planned = w.gathered(stripe, "waiting");
+    let data = w.commit(planned, &REPLICAS);
+    w.act("seal", |c| c.seal(stripe, NOW)).unwrap();
+    let intent = w.encoding_of(stripe, &[(data, REPLICAS[0])], Some(PARITY_NODE));
+    w.commit_all(&intent, &[REPLICAS[0], PARITY_NODE]);
+}
+
 /// Two objects share a stripe: the first one's block dies with it and stays.
 fn deaths(w: &mut Watched) {
     for overwrite in [false, true] {
@@ -232,7 +320,8 @@ fn repairs(w: &mut Watched) {
     let block = w.put("e");
     let intent = w.repair(block);
     let intent = w.act("mend", |c| c.mend(&intent)).unwrap();
-    assert_eq!(w.commit_all(&intent, &[REPLICAS[1], REPLICAS[2], FREE]), [(block, None)]);
+    let fates = w.commit_all(&intent, &[REPLICAS[1], REPLICAS[2], FREE]);
+    assert_eq!(fates, [(block, Fate::Unconfirmed)], "nobody says under which start");
     let block = w.put("f");
     let intent = w.repair(block);
     w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
@@ -241,7 +330,7 @@ fn repairs(w: &mut Watched) {
     w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
     // The replica that is to be replaced is back.
     let intent = w.repair(block);
-    assert!(w.commit_all(&intent, &REPLICAS)[0].1.is_some());
+    assert!(matches!(w.commit_all(&intent, &REPLICAS)[0].1, Fate::Refused(_)));
     let intent = w.repair(block);
     w.act("mend", |c| c.mend(&intent)).unwrap();
     w.repair(block);
@@ -424,9 +513,18 @@ fn shown() -> BTreeSet<(String, String, String, String)> {
 
 fn all_that_happens(backend: Box<dyn Backend>) -> BTreeSet<(String, String, String, String)> {
     let mut watched = Watched::over(backend);
-    for run in
-        [puts_and_deletes, encodings, deaths, repairs, inventories, rebuilds, choices, branches, forgetting]
-    {
+    for run in [
+        puts_and_deletes,
+        encodings,
+        gatherings,
+        deaths,
+        repairs,
+        inventories,
+        rebuilds,
+        choices,
+        branches,
+        forgetting,
+    ] {
         run(&mut watched);
     }
     let owned = |(kind, from, to, call): &(&str, &str, &str, &str)| {

@@ -3,6 +3,7 @@
 use crate::command::{self, Ran};
 use crate::network::Network;
 use crate::plan::Shape;
+use crate::shim::Shim;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -11,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A daemon listens within a fraction of a second, or says why it does not.
@@ -28,9 +29,16 @@ const COMPARE_EVERY_MS: u64 = 2_000;
 /// A coordinator that starts waits so long for nodes that keep its catalog: those that run answer at once.
 const CATCH_UP_MS: u64 = 3_000;
 
-/// Ports where daemons have an address each. A second process of the same number takes those of its own.
-const PORTS: [u16; 2] = [7401, 7402];
-const PORTS_BESIDE: [u16; 2] = [7411, 7412];
+/// Where disks fail, nodes try theirs this often: two failures, and a node leaves until its disk is well again.
+const TRY_DISK_MS: u64 = 500;
+
+/// Ports where daemons have an address each; further nodes of one process take those after them. A second process of the same
+/// number takes those of its own.
+const PORTS: [u16; 2] = [7401, 7405];
+const PORTS_BESIDE: [u16; 2] = [7411, 7415];
+
+/// In a daemon's folder while it listens.
+const READY: &str = "ready.json";
 
 /// Bytes of a small disk: a schedule's blocks fit, and it is quickly filled.
 pub const SMALL_DISK_BYTES: u64 = 24 << 20;
@@ -44,7 +52,10 @@ pub struct Daemon {
     pub folder: PathBuf,
     /// Its number, or address, is another's too.
     is_beside: bool,
-    child: Mutex<Option<Child>>,
+    /// The nodes of its process, the first of which has its log and its address.
+    host: Vec<u32>,
+    /// Shared by those of one process.
+    child: Arc<Mutex<Option<Child>>>,
 }
 
 /// What came of a start.
@@ -66,6 +77,8 @@ pub struct Cluster {
     pub folder: PathBuf,
     /// Its network, if it has one of its own.
     pub network: Option<Network>,
+    /// What daemons are started with, if the plan needs it and this machine can make it.
+    pub shim: Option<Shim>,
     program: PathBuf,
     /// Where the coordinator listens, and a second one.
     coordinators: [String; 2],
@@ -79,7 +92,12 @@ pub struct Cluster {
 
 impl Daemon {
     fn new(number: u32, folder: PathBuf, is_beside: bool) -> Daemon {
-        Daemon { number, folder, is_beside, child: Mutex::new(None) }
+        Daemon { number, folder, is_beside, host: vec![number], child: Arc::default() }
+    }
+
+    /// Whose process it is.
+    pub fn leader(&self) -> u32 {
+        self.host.first().copied().unwrap_or(self.number)
     }
 
     /// What it stores.
@@ -112,11 +130,6 @@ impl Daemon {
             command::signal(child, signal);
         }
     }
-
-    fn last_words(&self) -> String {
-        let log = self.log();
-        log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
-    }
 }
 
 impl Cluster {
@@ -130,11 +143,18 @@ impl Cluster {
         };
         let coordinators = [address(7400)?, address(7450)?];
         let folders = (0..=shape.nodes).map(|number| folder.join(name_of(number)));
-        let daemons = (0..).zip(folders).map(|(number, folder)| Daemon::new(number, folder, false)).collect();
+        let mut daemons: Vec<Daemon> =
+            (0..).zip(folders).map(|(number, folder)| Daemon::new(number, folder, false)).collect();
+        let child = Arc::default();
+        for &node in &shape.host {
+            let daemon = &mut daemons[node as usize];
+            (daemon.host, daemon.child) = (shape.host.clone(), Arc::clone(&child));
+        }
         let mut cluster = Cluster {
             shape: shape.clone(),
             folder: folder.to_owned(),
             network,
+            shim: None,
             program: program.to_owned(),
             coordinators,
             daemons,
@@ -177,6 +197,11 @@ impl Cluster {
         self.mounts.contains(&self.daemon(node).data())
     }
 
+    /// Whether its daemons can be steered.
+    pub fn has_shim(&self) -> bool {
+        self.shim.is_some()
+    }
+
     /// Which life of the coordinator it is.
     pub fn life(&self) -> u64 {
         self.lives.load(Ordering::SeqCst)
@@ -194,33 +219,70 @@ impl Cluster {
         } else {
             self.node_arguments(daemon, second)
         };
-        fs::create_dir_all(&daemon.folder)?;
+        if daemon.host.len() > 1 && daemon.runs() {
+            // Another node of its process was started.
+            return Ok(self.listens(daemon));
+        }
+        let process = self.process_folder(daemon);
+        fs::create_dir_all(&process)?;
         // What it left behind says that it listens.
-        let ready = daemon.folder.join("ready.json");
-        let _ = fs::remove_file(&ready);
-        let log = File::options().create(true).append(true).open(daemon.folder.join("log"))?;
+        for folder in self.folders(daemon) {
+            let _ = fs::remove_file(folder.join(READY));
+        }
+        let log = File::options().create(true).append(true).open(process.join("log"))?;
         let mut command = Command::new(&self.program);
-        command.args(arguments).args(["--dir".as_ref(), daemon.folder.as_os_str()]);
+        command.args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         command.env_remove("RUST_LOG").env_remove("STRIPELINE_COORDINATOR").env_remove("STRIPELINE_HOME");
+        if let Some(shim) = &self.shim {
+            shim.steer(&mut command, &process)?;
+        }
         let spawned = match &self.network {
-            Some(network) => network.inside(Some(daemon.number), || command.spawn())?,
+            Some(network) => network.inside(Some(daemon.leader()), || command.spawn())?,
             None => command.spawn(),
         };
         let child = spawned.with_context(|| format!("cannot start {}", self.program.display()))?;
         self.record(&child)?;
         *daemon.child() = Some(child);
+        Ok(self.listens(daemon))
+    }
+
+    /// Waits until it listens, or says why not: its process ends then, unless it has other nodes.
+    fn listens(&self, daemon: &Daemon) -> Started {
+        let (ready, process) = (daemon.folder.join(READY), self.process_folder(daemon));
+        let failed = format!("node-{} in {}: ", daemon.number, daemon.folder.display());
+        let log = || String::from_utf8_lossy(&fs::read(process.join("log")).unwrap_or_default()).into_owned();
+        let before = log().matches(&failed).count();
         let deadline = Instant::now() + READY_PATIENCE;
         while Instant::now() < deadline {
             if ready.exists() {
-                return Ok(Started::Ready);
+                return Started::Ready;
             }
             if !daemon.runs() {
-                return Ok(Started::Ended(daemon.last_words()));
+                return Started::Ended(last_words(&log()));
+            }
+            if daemon.host.len() > 1 && log().matches(&failed).count() > before {
+                return Started::Ended(format!("{failed}it is tried again"));
             }
             std::thread::sleep(POLL);
         }
-        Ok(Started::Silent)
+        Started::Silent
+    }
+
+    /// Where its process has its log, and what steers it.
+    pub fn process_folder(&self, daemon: &Daemon) -> PathBuf {
+        match daemon.host.len() {
+            0 | 1 => daemon.folder.clone(),
+            _ => self.daemon(daemon.leader()).folder.clone(),
+        }
+    }
+
+    /// The folders of all nodes of its process.
+    fn folders(&self, daemon: &Daemon) -> Vec<PathBuf> {
+        match daemon.host.len() {
+            0 | 1 => vec![daemon.folder.clone()],
+            _ => daemon.host.iter().map(|node| self.daemon(*node).folder.clone()).collect(),
+        }
     }
 
     fn coordinator_arguments(&self, daemon: &Daemon) -> Vec<String> {
@@ -239,6 +301,7 @@ impl Cluster {
             ("--catalog-sync", "holders".to_owned()),
         ];
         let mut arguments = arguments("coordinator", options);
+        arguments.extend(["--dir".to_owned(), daemon.folder.display().to_string()]);
         if !self.is_founded.swap(true, Ordering::Relaxed) {
             arguments.push("--found".to_owned());
         }
@@ -246,7 +309,7 @@ impl Cluster {
     }
 
     fn node_arguments(&self, daemon: &Daemon, second: bool) -> Vec<String> {
-        let number = daemon.number;
+        let number = daemon.leader();
         let listen = |port: usize| match &self.network {
             Some(network) => {
                 let ports = if daemon.is_beside { PORTS_BESIDE } else { PORTS };
@@ -255,7 +318,6 @@ impl Cluster {
             None => "127.0.0.1:0".to_owned(),
         };
         let options = [
-            ("--id", number.to_string()),
             ("--rack", format!("rack-{}", (number - 1) % self.shape.racks + 1)),
             ("--coordinator", self.address(second).to_owned()),
             ("--listen-control", listen(0)),
@@ -263,7 +325,21 @@ impl Cluster {
             // Disks of a few MiB.
             ("--reserve", "64KiB".to_owned()),
         ];
-        arguments("node", options)
+        let mut arguments = arguments("node", options);
+        if let [_] = daemon.host[..] {
+            let folder = daemon.folder.display().to_string();
+            arguments.extend(["--id", &number.to_string(), "--dir", &folder].map(str::to_owned));
+        } else {
+            arguments.extend(["--host".to_owned(), format!("host-{number}")]);
+            for (node, folder) in daemon.host.iter().zip(self.folders(daemon)) {
+                arguments.extend(["--store".to_owned(), format!("{node}={}", folder.display())]);
+            }
+        }
+        if self.has_shim() {
+            // Disks fail for seconds here: a node finds out.
+            arguments.extend(["--try-disk-ms".to_owned(), TRY_DISK_MS.to_string()]);
+        }
+        arguments
     }
 
     /// Notes a process, so that one that outlives this program can be told and ended by the next.
@@ -336,6 +412,10 @@ fn arguments<const N: usize>(what: &str, options: [(&str, String); N]) -> Vec<St
     let mut arguments = vec![what.to_owned()];
     arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
     arguments
+}
+
+fn last_words(log: &str) -> String {
+    log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
 }
 
 fn name_of(number: u32) -> String {

@@ -4,6 +4,7 @@
 mod files;
 pub mod folders;
 mod lives;
+mod shims;
 
 use crate::plan::{Fault, Step};
 use crate::world::World;
@@ -24,6 +25,9 @@ const NOTHING: &str = "left out: nothing there";
 
 /// This machine does not let it happen; a stop of the process stands in for it, if it lasts.
 const STOPPED: &str = "a stop stood in";
+
+/// There is no C compiler here that makes the shim.
+const NO_COMPILER: &str = "left out: no C compiler";
 
 /// Lets one fault happen, from its begin to its end.
 pub fn happen(world: &World, Step { at_ms, does }: &Step<Fault>) -> Result<()> {
@@ -72,6 +76,14 @@ fn apply(world: &World, fault: &Fault) -> Outcome {
         Fault::Clone { node, for_ms } => folders::clone(world, node, for_ms),
         Fault::Swap { nodes, for_ms } => folders::swap(world, nodes, for_ms),
         Fault::LoseCatalog => folders::lose_catalog(world),
+        Fault::ClockJump { node, by_ms, for_ms } => shims::clock_jump(world, node, by_ms, for_ms),
+        Fault::ReadErrors { node, files, permille, for_ms, draw } => {
+            shims::read_errors(world, node, files, permille, for_ms, draw)
+        }
+        Fault::WriteErrors { node, permille, for_ms, draw } => {
+            shims::write_errors(world, node, permille, for_ms, draw)
+        }
+        Fault::NoPermission { node, for_ms } => shims::no_permission(world, node, for_ms),
         Fault::Vandalize => files::vandalize(world),
         Fault::SetBackNode { .. }
         | Fault::SetBackCoordinator { .. }

@@ -21,6 +21,7 @@ pub mod oracle;
 pub mod plan;
 mod report;
 mod settle;
+mod shim;
 pub mod switches;
 pub mod violation;
 mod work;
@@ -96,7 +97,10 @@ pub fn run(plan: &Plan, settings: &Settings) -> Result<Report> {
     let prefix = format!("{PREFIX}{}-", std::process::id());
     let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(place())?;
     let name = plan.seed.to_string();
-    let cluster = Cluster::lay_out(&name, &plan.shape, folder.path(), &settings.program, true)?;
+    let mut cluster = Cluster::lay_out(&name, &plan.shape, folder.path(), &settings.program, true)?;
+    if plan.needs_shim() {
+        cluster.shim = shim::Shim::build(folder.path())?;
+    }
     let world = World::new(plan.clone(), cluster, settings);
     begin(&world)?;
     perform(&world).with_context(|| format!("seed {}", plan.seed))?;

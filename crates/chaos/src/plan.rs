@@ -49,6 +49,9 @@ pub struct Shape {
     pub block_bytes: u64,
     /// Code of archivals.
     pub code: String,
+    /// Nodes that are one process, with a store each: they live and die together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host: Vec<u32>,
     /// Nodes whose disk is small, and can be filled.
     pub small_disks: Vec<u32>,
     /// Between heartbeats.
@@ -199,6 +202,14 @@ pub enum Fault {
     SecondCoordinator { nodes: Vec<u32>, by_ms: u64, for_ms: u64 },
     /// The catalog is gone, and is recovered from the nodes.
     LoseCatalog,
+    /// The wall's clock of a daemon is wrong by so much, and then right again. The monotonic one goes on.
+    ClockJump { node: u32, by_ms: i64, for_ms: u64 },
+    /// The disk cannot return files of some blocks (EIO).
+    ReadErrors { node: u32, files: Files, permille: u32, for_ms: u64, draw: u64 },
+    /// The disk takes nothing for some files (EIO).
+    WriteErrors { node: u32, permille: u32, for_ms: u64, draw: u64 },
+    /// Nothing of blocks may be opened (EACCES).
+    NoPermission { node: u32, for_ms: u64 },
     /// All data of blocks are gone, whatever that costs. No seed draws it: it is how the harness is tried out.
     Vandalize,
 }
@@ -220,6 +231,26 @@ impl Work {
             Work::Recommission { .. } => "recommission",
             Work::Scrub => "scrub",
             Work::List => "list",
+        }
+    }
+}
+
+impl Work {
+    /// The object that it names, if it names one.
+    pub fn object(&self) -> Option<usize> {
+        match self {
+            Work::Put { object, .. }
+            | Work::Delete { object }
+            | Work::Get { object }
+            | Work::GetRange { object, .. }
+            | Work::Archive { object }
+            | Work::RepairBlock { object, .. }
+            | Work::RepairObject { object } => Some(*object),
+            Work::RepairNode { .. }
+            | Work::Decommission { .. }
+            | Work::Recommission { .. }
+            | Work::Scrub
+            | Work::List => None,
         }
     }
 }
@@ -258,8 +289,24 @@ impl Fault {
             Fault::Swap { .. } => "swap folders",
             Fault::SecondCoordinator { .. } => "second coordinator",
             Fault::LoseCatalog => "lose catalog",
+            Fault::ClockJump { node: 0, .. } => "clock jump, coordinator",
+            Fault::ClockJump { .. } => "clock jump",
+            Fault::ReadErrors { .. } => "read errors",
+            Fault::WriteErrors { .. } => "write errors",
+            Fault::NoPermission { .. } => "no permission",
             Fault::Vandalize => "vandalize",
         }
+    }
+
+    /// Whether the library does it that daemons are started with.
+    pub fn is_by_shim(&self) -> bool {
+        matches!(
+            self,
+            Fault::ClockJump { .. }
+                | Fault::ReadErrors { .. }
+                | Fault::WriteErrors { .. }
+                | Fault::NoPermission { .. }
+        )
     }
 
     /// The daemons that it has for itself, 0 being the coordinator. `None`: all of them, and no client works.
@@ -270,6 +317,11 @@ impl Fault {
                 Some(nodes.to_vec())
             }
             Fault::SetBackCoordinator { .. } => Some(vec![0]),
+            // They last whatever becomes of the process.
+            Fault::ClockJump { .. }
+            | Fault::ReadErrors { .. }
+            | Fault::WriteErrors { .. }
+            | Fault::NoPermission { .. } => Some(Vec::new()),
             Fault::SecondCoordinator { nodes, .. } => Some([&[0], &nodes[..]].concat()),
             Fault::FewDescriptors { node, restart_coordinator: true, .. } => Some(vec![0, *node]),
             Fault::Kill { node, .. }
@@ -308,24 +360,33 @@ impl Plan {
         self
     }
 
-    /// How many objects it works on.
+    /// How many objects it names. Some may never be put: they are absent, rightly.
     pub fn objects(&self) -> usize {
-        let objects = self.clients.iter().flatten().filter_map(|step| match &step.does {
-            Work::Put { object, .. } => Some(object + 1),
-            _ => None,
-        });
-        objects.max().unwrap_or(0)
+        let named = self.clients.iter().flatten().filter_map(|step| step.does.object());
+        named.map(|object| object + 1).max().unwrap_or(0)
+    }
+
+    /// Whether a fault needs the library that daemons are started with.
+    pub fn needs_shim(&self) -> bool {
+        self.faults.iter().any(|step| step.does.is_by_shim())
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { nodes, racks, block_bytes, code, .. } = &self.shape;
-        writeln!(
+        let Shape { nodes, racks, block_bytes, code, host, .. } = &self.shape;
+        write!(
             f,
             "seed {}: {nodes} nodes in {racks} racks, blocks of {block_bytes} bytes, {code}",
             self.seed
         )?;
+        let one_process: Vec<String> = host.iter().map(|node| format!("node-{node}")).collect();
+        let host = if host.is_empty() {
+            String::new()
+        } else {
+            format!("; one process: {}", one_process.join(", "))
+        };
+        writeln!(f, "{host}")?;
         for (number, client) in self.clients.iter().enumerate() {
             for Step { at_ms, does } in client {
                 writeln!(f, "  {at_ms:>6} ms  client {number}  {does:?}")?;
@@ -362,7 +423,41 @@ mod tests {
             faults.extend(plan.faults.iter().map(|step| step.does.kind()));
             work.extend(plan.clients.iter().flatten().map(|step| step.does.kind()));
         }
-        assert_eq!((faults.len(), work.len()), (30, 13), "{faults:?} {work:?}");
+        assert_eq!((faults.len(), work.len()), (35, 13), "{faults:?} {work:?}");
+    }
+
+    #[test]
+    fn every_plan_names_only_objects_and_nodes_that_it_has() {
+        for seed in 0..2_000 {
+            let plan = Plan::of(seed);
+            let (objects, nodes) = (plan.objects(), 1..=plan.shape.nodes);
+            for Step { does, .. } in plan.clients.iter().flatten() {
+                assert!(does.object().is_none_or(|object| object < objects), "{plan}");
+                if let Work::RepairNode { node } | Work::Decommission { node } | Work::Recommission { node } =
+                    does
+                {
+                    assert!(nodes.contains(node), "{plan}");
+                }
+            }
+        }
+        // Nobody ever puts object 5 of this one, and somebody asks for it.
+        let is_put = |step: &Step<Work>| matches!(step.does, Work::Put { object: 5, .. });
+        let plan = Plan::of(442);
+        assert!(!plan.clients.iter().flatten().any(is_put) && plan.objects() == 6, "{plan}");
+    }
+
+    #[test]
+    fn what_the_shim_does_and_hosts_are_drawn_beside_the_rest() {
+        let (mut with, mut hosts) = (0, 0);
+        for seed in 0..200 {
+            let mut plan = Plan::of(seed);
+            with += u32::from(plan.needs_shim());
+            plan.faults.retain(|step| !step.does.is_by_shim());
+            hosts += u32::from(plan.shape.host.len() == 2);
+            plan.shape.host.clear();
+            assert_eq!(plan, draw::without_shim(seed), "{plan}");
+        }
+        assert!((50..150).contains(&with) && (10..80).contains(&hosts), "{with} and {hosts} of 200");
     }
 
     #[test]

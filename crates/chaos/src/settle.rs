@@ -205,6 +205,13 @@ fn look(world: &World) -> Result<(Findings, u64)> {
             if wait_for_others(&status) { "wait for others of their blocks" } else { "wait to be deleted" };
         findings.insert((Kind::NotEnded, format!("{waiting} copies {what}: {why}")));
     }
+    if let Some(why) = status["safe_mode"].as_str().filter(|why| !why.is_empty()) {
+        let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
+        let mut tasks = tasks.as_array().into_iter().flatten();
+        let task = tasks.find(|task| task["name"] == "safe-mode");
+        let detail = task.and_then(|task| task["detail"].as_str()).unwrap_or_default();
+        findings.insert((Kind::NotEnded, format!("safe mode: {why} ({detail})")));
+    }
     if number("missing_blocks") != view.missing {
         let what = format!(
             "status says that {} blocks are missing, stat shows {}",
@@ -346,7 +353,9 @@ fn is_known(status: &Value, event: &Value) -> bool {
     }
     let known = nodes(status).iter().filter(|node| node["node"] == event["node"]);
     let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
-    known.any(|block| *block == event["block"])
+    // There copies are named as their files are, by block and generation.
+    let block = |copy: &Value| copy.as_str().and_then(|name| name.split('.').next()).map(str::to_owned);
+    known.any(|copy| block(copy).is_some_and(|known| event["block"] == known))
 }
 
 /// What scrub calls sound is not what was hurt.
@@ -362,4 +371,17 @@ fn sound_is_not_hurt(world: &World) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_copy_is_in_status_by_the_name_of_its_file() {
+        let status = json!({"nodes": [{"node": 2, "corrupt_blocks": ["07d3.1", "26.99"]}, {"node": 3}]});
+        let event = |node: u32, block: &str| json!({"node": node, "block": block, "problem": "a checksum"});
+        assert!(is_known(&status, &event(2, "07d3")) && is_known(&status, &event(2, "26")));
+        assert!(!is_known(&status, &event(3, "07d3")) && !is_known(&status, &event(2, "07")));
+    }
 }

@@ -135,9 +135,10 @@ impl World {
 
     /// The daemons for a fault, once others have let go of them; all of them for `None`.
     pub fn hold(&self, daemons: Option<Vec<u32>>) -> Holds<'_> {
-        // In the order of numbers, so that two never wait for each other.
+        // Those of one process are had together. In the order of numbers, so that two never wait for each other.
+        let leader = |number: u32| self.cluster.daemon(number).leader();
         let daemons: BTreeSet<usize> = match daemons {
-            Some(some) => some.into_iter().map(|number| number as usize).collect(),
+            Some(some) => some.into_iter().map(|number| leader(number) as usize).collect(),
             None => (0..self.held.len()).collect(),
         };
         daemons.into_iter().map(|number| locked(&self.held[number])).collect()

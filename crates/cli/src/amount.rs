@@ -15,7 +15,11 @@ pub struct Size(pub u64);
 #[serde(try_from = "String")]
 pub struct Rate(pub u64);
 
-/// A text that is no size or rate.
+/// How long ago: `90s`, `15m`, `12h`, `30d`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Age(pub Duration);
+
+/// A text that is no size, rate or age.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAmount(String);
@@ -48,6 +52,9 @@ const BIT_UNITS: &[(&str, u64)] = &[
     ("gbit", 1_000_000_000),
     ("gbps", 1_000_000_000),
 ];
+
+/// Units of seconds.
+const TIME_UNITS: &[(&str, u64)] = &[("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
 
 impl FromStr for Size {
     type Err = BadAmount;
@@ -95,6 +102,18 @@ macro_rules! from_text {
             }
         }
     )*};
+}
+
+impl FromStr for Age {
+    type Err = BadAmount;
+
+    fn from_str(text: &str) -> Result<Self, BadAmount> {
+        let (number, unit) = split(text);
+        let seconds = scaled(number, lookup(TIME_UNITS, unit));
+        seconds
+            .map(|seconds| Age(Duration::from_secs(seconds)))
+            .ok_or_else(|| BadAmount(format!("'{text}' is no age; write it like 90s, 15m, 12h or 30d")))
+    }
 }
 
 from_text!(Size Rate);

@@ -57,6 +57,12 @@ pub enum NodeCommand {
         #[arg(long)]
         accept_loss: bool,
     },
+    /// Let a store register again that was given up by mistake; a node that is refused for that tells its id. Nothing counts on its
+    /// copies until they were compared: what a block lacks is taken back, the rest is superfluous, or kept as unknown
+    Readmit {
+        /// Id of the store, 32 hexadecimal digits
+        store: model::StoreId,
+    },
     /// Let a decommissioned node hold blocks again
     Recommission {
         /// Number of the node
@@ -80,6 +86,13 @@ pub fn run_node_command(context: &Context, command: NodeCommand) -> Result<()> {
             return repair::decommission(context, id, spread, verbose);
         }
         NodeCommand::Forget { id, accept_loss } => return forget(context, id, accept_loss),
+        NodeCommand::Readmit { store } => {
+            let node = context.with_client(async |client| Ok(client.readmit_store(store).await?))?.0;
+            let answer = json!({"store": store.to_string(), "node": node});
+            return context.out.answer(&answer, || {
+                format!("store {store} may register again as node-{node}: start the node with that folder")
+            });
+        }
         NodeCommand::Recommission { id } => {
             context.with_client(async |client| Ok(client.recommission(model::NodeId(id)).await?))?;
             let answer = json!({"node": id, "leaving": false});
@@ -192,7 +205,7 @@ fn status_json(status: &ClusterStatus) -> Value {
     };
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
-    fields!(status => objects blocks stripes garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
+    fields!(status => objects blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
         unrecoverable_blocks quarantined safe_mode unknown_copies;
         "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "waits": waits(status))
 }

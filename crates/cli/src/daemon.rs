@@ -36,6 +36,9 @@ pub struct CoordinatorArgs {
     /// Seconds from a node's death to its recovery without being asked [default: 900]
     #[arg(long, value_name = "SECONDS")]
     recovery_grace: Option<u64>,
+    /// Seconds for which a stripe takes blocks before it is sealed as short as it is [default: 3600]
+    #[arg(long, value_name = "SECONDS")]
+    open_for: Option<u64>,
     /// Found a new cluster if the folder is empty; else an empty folder waits for nodes that keep the catalog of theirs
     #[arg(long)]
     found: bool,
@@ -113,6 +116,9 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         }
         if let Some(seconds) = args.recovery_grace.or(file.recovery_grace) {
             config.recovery_grace_ms = seconds.saturating_mul(1_000);
+        }
+        if let Some(seconds) = args.open_for.or(file.open_for) {
+            config.open_for_ms = seconds.saturating_mul(1_000);
         }
         config.founds = args.found || file.found;
         config.waits_for_holders = args.catalog_sync.or(file.catalog_sync) == Some(CatalogSync::Holders);

@@ -5,8 +5,10 @@
 //! Absent: decisions and formats, which are the other crates'. Its commands and what `--json` prints are an API.
 
 pub mod amount;
+mod archive;
 mod audit;
 pub mod bare;
+mod bucket;
 mod catalog;
 mod cluster;
 mod codes;
@@ -87,8 +89,11 @@ enum Command {
         /// Name of the object
         name: String,
     },
-    /// Turn an object's replicas into an erasure code
-    Archive(objects::ArchiveArgs),
+    /// Turn replicas into an erasure code: of an object, or of all that a prefix, a bucket, an age selects
+    Archive(archive::ArchiveArgs),
+    /// How the objects of a bucket are placed, and with which code they will be archived
+    #[command(subcommand)]
+    Bucket(bucket::BucketCommand),
     /// Rebuild lost blocks
     #[command(subcommand)]
     Repair(repair::RepairCommand),
@@ -196,7 +201,8 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Ls { prefix } => objects::ls(context, &prefix),
         Command::Stat { name, node_of } => objects::stat(context, &name, node_of),
         Command::Rm { name } => objects::rm(context, &name),
-        Command::Archive(args) => objects::archive(context, args),
+        Command::Archive(args) => archive::run(context, args),
+        Command::Bucket(command) => bucket::run(context, command),
         Command::Repair(command) => repair::run(context, command),
         Command::Explain(command) => repair::explain(context, command),
         Command::Scrub { node } => operate::scrub(context, node),

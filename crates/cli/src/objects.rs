@@ -1,8 +1,8 @@
-//! `stripeline put`, `get`, `ls`, `stat`, `rm`, `archive`: what is done with objects.
+//! `stripeline put`, `get`, `ls`, `stat`, `rm`: what is done with objects.
 
 use crate::amount::{Size, count};
+use crate::bucket::GatherArgs;
 use crate::context::Context;
-use crate::job;
 use crate::output::{closed, fields, hex, table};
 use crate::progress::{bytes_bar, following};
 use crate::repair::{schemes, slice_bytes};
@@ -10,10 +10,11 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use client::{ByteRange, ClientError, GetOptions, GetReport, PutOptions};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use wire::proto::{ArchiveRequest, BlockInfo, ObjectInfo};
+use wire::proto::{BlockInfo, ObjectInfo, StripeStatus};
 
 /// Options of `put`.
 #[derive(Args, Debug)]
@@ -28,6 +29,8 @@ pub struct PutArgs {
     /// Replicas until it is archived [default: 3]
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
+    #[command(flatten)]
+    gather: GatherArgs,
 }
 
 /// Options of `get`.
@@ -50,19 +53,6 @@ pub struct GetArgs {
     patient: bool,
 }
 
-/// Options of `archive`.
-#[derive(Args, Debug)]
-pub struct ArchiveArgs {
-    /// Name of the object
-    name: String,
-    /// Erasure code, such as rs-10+4; see 'stripeline codes list'
-    #[arg(long)]
-    code: String,
-    /// Size of a slice [default: 32KiB]
-    #[arg(long, value_name = "SIZE")]
-    slice: Option<Size>,
-}
-
 pub fn put(context: &Context, args: PutArgs) -> Result<()> {
     if args.block_size == Some(Size(0)) || args.replicas == Some(0) {
         bail!("--block-size and --replicas must be at least 1");
@@ -72,6 +62,7 @@ pub fn put(context: &Context, args: PutArgs) -> Result<()> {
     let options = PutOptions {
         block_bytes: args.block_size.map_or(0, |size| size.0),
         replicas: args.replicas.unwrap_or(0),
+        gathers: args.gather.terms()?,
         progress: Some(following(&bar)),
         input_bytes,
     };
@@ -141,17 +132,6 @@ pub fn rm(context: &Context, name: &str) -> Result<()> {
     context.out.answer(&json!({"name": name, "removed": true}), || format!("{name} removed"))
 }
 
-pub fn archive(context: &Context, args: ArchiveArgs) -> Result<()> {
-    // A bad name is refused here, with what there is instead, before anything is asked of the cluster.
-    let code = codes::Code::parse(&args.code)?;
-    let slice_bytes = slice_bytes(args.slice)?;
-    let request = ArchiveRequest { name: args.name.clone(), code: args.code, slice_bytes };
-    context.with_client(async |client| {
-        job::watch(context.out, "archive", client.archive(request).await?).await
-    })?;
-    context.out.say(format!("{} is archived as {code}", args.name))
-}
-
 fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
     if path == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
@@ -186,8 +166,11 @@ fn block_json(block: &BlockInfo) -> Value {
             .collect();
         fields!(stripe => code index; "stripe": hex(&stripe.stripe), "members": members)
     });
+    let waiting = block.waiting.as_ref().map(
+        |waiting| fields!(waiting => code policy blocks sealed core_rack; "stripe": hex(&waiting.stripe)),
+    );
     fields!(block => index offset stored_bytes nodes living_nodes;
-        "block": hex(&block.block), "digest": hex(&block.digest), "stripe": stripe)
+        "block": hex(&block.block), "digest": hex(&block.digest), "stripe": stripe, "waiting": waiting)
 }
 
 fn stat_text(object: &ObjectInfo) -> String {
@@ -195,10 +178,17 @@ fn stat_text(object: &ObjectInfo) -> String {
     for block in &object.blocks {
         let node =
             |id: &u32| if block.living_nodes.contains(id) { format!("{id}") } else { format!("{id} (dead)") };
-        let stripe = block.stripe.as_ref().map_or("-".to_owned(), |s| {
-            let living = s.members.iter().filter(|m| m.living || m.stored_bytes == 0).count();
-            format!("{} block {} ({living} of {} there)", s.code, s.index, s.members.len())
-        });
+        let stripe = match (&block.stripe, &block.waiting) {
+            (Some(stripe), _) => {
+                let living = stripe.members.iter().filter(|m| m.living || m.stored_bytes == 0).count();
+                format!("{} block {} ({living} of {} there)", stripe.code, stripe.index, stripe.members.len())
+            }
+            (None, Some(waiting)) => {
+                let state = if waiting.sealed { "sealed" } else { "open" };
+                format!("waits for {}: {state}, {}", waiting.code, count(u64::from(waiting.blocks), "block"))
+            }
+            (None, None) => "-".to_owned(),
+        };
         table.add_row([
             block.index.to_string(),
             hex(&block.block),
@@ -217,7 +207,34 @@ fn stat_text(object: &ObjectInfo) -> String {
         hex(&object.digest),
         object.block_count,
         Size(object.block_bytes),
-    )
+    ) + &parities_text(object)
+}
+
+/// The members of the object's stripes that are no data, with the nodes that hold them.
+fn parities_text(object: &ObjectInfo) -> String {
+    let mut table = table(["PARITY", "BLOCK", "SIZE", "NODE", "OF STRIPE"]);
+    let mut seen = BTreeSet::new();
+    for stripe in object.blocks.iter().filter_map(|block| block.stripe.as_ref()) {
+        if seen.insert(&stripe.stripe) {
+            parities(stripe).for_each(|row| _ = table.add_row(row));
+        }
+    }
+    if table.is_empty() { String::new() } else { format!("\n{table}") }
+}
+
+fn parities(stripe: &StripeStatus) -> impl Iterator<Item = [String; 5]> {
+    let k = codes::Code::parse(&stripe.code).map_or(0, |code| code.k());
+    let made = stripe.members.iter().enumerate().skip(k).filter(|(_, member)| !member.block.is_empty());
+    made.map(|(index, member)| {
+        let dead = if member.living { "" } else { " (dead)" };
+        [
+            index.to_string(),
+            hex(&member.block),
+            Size(member.stored_bytes).to_string(),
+            format!("{}{dead}", member.node),
+            hex(&stripe.stripe),
+        ]
+    })
 }
 
 fn report_json(report: &GetReport) -> Value {

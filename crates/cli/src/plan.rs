@@ -1,6 +1,6 @@
 //! `stripeline plan`: planners and placement policies as a calculator. Needs no cluster. Nodes are numbered from 0.
 
-mod place;
+pub mod place;
 mod recovery;
 
 use crate::output::{Output, table};

@@ -2,12 +2,12 @@
 
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
-use model::NodeId;
+use model::{NodeId, StoreId};
 use tokio_stream::StreamExt;
 use wire::proto::{
-    AuditRequest, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest, LinkTable,
-    ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion, RecommissionRequest, RecoverReply,
-    RecoverRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
+    AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest, LinkTable,
+    ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion, ReadmitStoreRequest, RecommissionRequest,
+    RecoverReply, RecoverRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 impl Client {
@@ -34,6 +34,17 @@ impl Client {
         self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
     }
 
+    /// From now on the objects of a bucket are put as its terms say; without terms, as all others.
+    pub async fn set_bucket(&self, bucket: Bucket) -> Result<()> {
+        self.call("the setting", self.coordinator.clone().set_bucket(bucket)).await.map(|_| ())
+    }
+
+    /// The buckets that are set.
+    pub async fn buckets(&self) -> Result<Vec<Bucket>> {
+        let buckets = self.call("the listing", self.coordinator.clone().list_buckets(Empty {})).await?;
+        Ok(buckets.buckets)
+    }
+
     /// What a repair would do, as text, DOT and JSON; nothing is started.
     pub async fn explain(&self, request: RepairRequest) -> Result<ExplainReply> {
         self.call("the explanation", self.coordinator.clone().explain(request)).await
@@ -54,6 +65,16 @@ impl Client {
         let request = ForgetNodeRequest { node: node.0, accept_loss };
         let reply = self.coordinator.clone().forget_node(request).await;
         reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
+    }
+
+    /// A store that was given up by mistake may register again. Returns the number of its node.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] while it is being forgotten, and if its number is another store's by now.
+    pub async fn readmit_store(&self, store: StoreId) -> Result<NodeId> {
+        let request = ReadmitStoreRequest { store: store.to_vec() };
+        let reply = self.coordinator.clone().readmit_store(request).await;
+        reply.map(|r| NodeId(r.into_inner().node)).map_err(|s| ClientError::from_status(&s, &self.address))
     }
 
     /// The catalog's history is taken as it is: what became superfluous may go again.

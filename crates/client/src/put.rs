@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use wire::codec::plan::decode;
 use wire::proto::{
-    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
-    PlanWriteRequest, RenewPutRequest, WrittenBlock,
+    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, GatherTerms, ObjectInfo,
+    PlanWriteRequest, RenewPutRequest, Staged, WrittenBlock, WrittenBy,
 };
 
 /// Two blocks that are being sent keep the network busy while a third is being read and hashed.
@@ -61,6 +61,8 @@ pub struct PutOptions {
     pub block_bytes: u64,
     /// Replicas; 0 for 3.
     pub replicas: u32,
+    /// How its blocks are gathered in stripes; `None`: as its bucket is set.
+    pub gathers: Option<GatherTerms>,
     /// Told the bytes that are durable, and the whole if it is known.
     pub progress: Option<Progress>,
     /// Length of the input if it is known, for `progress`.
@@ -84,6 +86,7 @@ impl Client {
             name: name.to_owned(),
             block_bytes: options.block_bytes,
             replicas: options.replicas,
+            gathers: options.gathers.clone(),
         };
         let begun = self.call("the put", self.coordinator.clone().begin_put(request)).await?;
         if begun.block_bytes == 0 {
@@ -254,7 +257,13 @@ fn as_written(result: DriveResult, block: &Block) -> Result<WrittenBlock, Fault>
         digest: block.digest.as_bytes().to_vec(),
         fingerprint: block.fingerprint.as_bytes().to_vec(),
         nodes: result.staged.iter().map(|copy| copy.node).collect(),
+        by: result.staged.iter().map(written_by).collect(),
     })
+}
+
+/// The start of its store that says so.
+fn written_by(copy: &Staged) -> WrittenBy {
+    WrittenBy { node: copy.node, store: copy.store.clone(), incarnation: copy.incarnation }
 }
 
 /// A task of ours that panicked or was cancelled.

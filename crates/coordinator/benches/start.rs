@@ -88,7 +88,14 @@ fn fill(disk: &Arc<dyn Disk>, blocks: u64, nodes: u32) -> Copies {
         let put = PutId(u128::from(object) + 1);
         let count = BLOCKS_OF_AN_OBJECT.min(blocks - object * BLOCKS_OF_AN_OBJECT);
         let name = format!("object-{object:06}");
-        let new = NewPut { put, name, block_bytes: 1, replicas: REPLICAS as u32, lease_until_ms: u64::MAX };
+        let new = NewPut {
+            put,
+            name,
+            block_bytes: 1,
+            replicas: REPLICAS as u32,
+            lease_until_ms: u64::MAX,
+            gathers: None,
+        };
         catalog.begin_put(&new).unwrap();
         let mut written = Vec::new();
         for index in 0..count {
@@ -109,7 +116,7 @@ fn fill(disk: &Arc<dyn Disk>, blocks: u64, nodes: u32) -> Copies {
                 flow: FlowId(block.0),
             };
             catalog.plan_block(put, &planned, 0, u64::MAX).unwrap();
-            written.push(CommittedBlock { block, stored_bytes: 1, sums, nodes });
+            written.push(CommittedBlock { block, stored_bytes: 1, sums, nodes, by: Default::default() });
         }
         let end = PutEnd { now_ms: 0, created_ms: 0, remembered_until_ms: 0 };
         catalog.commit_put(put, &written, count, [7; 32], end).unwrap();
@@ -232,7 +239,12 @@ async fn first_put(client: &mut Client, world: &World, began: Instant) -> Durati
 }
 
 async fn put(client: &mut Client, world: &World) -> Option<()> {
-    let begin = proto::BeginPutRequest { name: "new".to_owned(), block_bytes: 64, replicas: REPLICAS as u32 };
+    let begin = proto::BeginPutRequest {
+        name: "new".to_owned(),
+        block_bytes: 64,
+        replicas: REPLICAS as u32,
+        gathers: None,
+    };
     let put = client.begin_put(begin).await.ok()?.into_inner().put;
     let bytes = support::bytes(1, 64);
     let reply = client.plan_write(write_request(&put, 0, &bytes, true)).await.ok()?.into_inner();

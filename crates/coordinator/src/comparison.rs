@@ -128,6 +128,13 @@ impl Comparison {
         }
     }
 
+    /// These nodes were started since they wrote what was just committed. Nothing was placed there yet when they registered, so
+    /// their lists then do not show whether it outlived the start. If the coordinator ends first, they register anew.
+    pub fn confirm(&self, nodes: &BTreeSet<NodeId>) {
+        let mut waiting = self.waiting();
+        nodes.iter().for_each(|&node| waiting.add(Asked::Node(node)));
+    }
+
     /// A node says how many rounds of its scrub have ended. It has read all that it has; what it lacks only a comparison tells.
     pub fn scrubbed(&self, node: NodeId, rounds: u64) {
         let mut waiting = self.waiting();

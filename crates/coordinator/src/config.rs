@@ -63,6 +63,10 @@ pub const READING_MS: u64 = 1_000;
 /// (over 90 % of failures are transient, RP §2.2), and rebuilding moves k times what the node held.
 pub const RECOVERY_GRACE_MS: u64 = 15 * 60_000;
 
+/// Milliseconds for which a stripe takes blocks: a day's trickle of small objects fills stripes, and what is put seldom is
+/// sealed short soon enough to be encoded the same day.
+pub const OPEN_FOR_MS: u64 = 3_600_000;
+
 /// Stripes that an archival encodes at once: one downloads while another writes.
 pub const PARALLEL_ENCODINGS: usize = 2;
 
@@ -115,6 +119,8 @@ pub struct Config {
     pub waits_for_holders: bool,
     /// Milliseconds between two comparisons of a node with the catalog; default [`COMPARE_EVERY_MS`].
     pub compare_every_ms: u64,
+    /// Milliseconds for which a stripe takes blocks; default [`OPEN_FOR_MS`].
+    pub open_for_ms: u64,
     /// Milliseconds since 1970, for what people are told; default the system's clock.
     pub wall_ms: fn() -> u64,
 }
@@ -140,6 +146,7 @@ impl Config {
             founds: true,
             waits_for_holders: false,
             compare_every_ms: COMPARE_EVERY_MS,
+            open_for_ms: OPEN_FOR_MS,
             wall_ms: clock::wall_ms,
         }
     }

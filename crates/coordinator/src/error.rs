@@ -211,9 +211,12 @@ fn of_objects(objects: u64, names: &[String]) -> String {
 
 fn code_of_decision(error: &DecideError) -> tonic::Code {
     use DecideError::*;
-    use flow::FlowError::{OneRequestor, UnknownScheme};
+    use flow::FlowError::{OneRequestor, UnknownEncoding, UnknownScheme};
     match error {
-        Invalid(_) | BlockTooLong { .. } | Code(_) | Flow(UnknownScheme { .. } | OneRequestor { .. }) => {
+        Invalid(_)
+        | BlockTooLong { .. }
+        | Code(_)
+        | Flow(UnknownScheme { .. } | UnknownEncoding { .. } | OneRequestor { .. }) => {
             tonic::Code::InvalidArgument
         }
         NoSuchNode(_) => tonic::Code::NotFound,
@@ -228,15 +231,19 @@ fn code_of(error: &CatalogError) -> tonic::Code {
     use CatalogError::*;
     match error {
         Invalid(_) => tonic::Code::InvalidArgument,
-        NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut | NoSuchVersion { .. } => tonic::Code::NotFound,
+        NoSuchObject(_) | NoSuchBlock(_) | NoSuchPut | NoSuchVersion { .. } | NotForgotten(_) => {
+            tonic::Code::NotFound
+        }
         InUse
         | Format { .. }
         | Exists
         | OtherCluster { .. }
         | SafeMode
         | BeingRepaired(_)
-        | Forgotten(_)
+        | NumberTaken { .. }
         | BeingForgotten(_) => tonic::Code::FailedPrecondition,
+        // Of what a node is told when it registers, this alone is for good.
+        Forgotten { .. } => tonic::Code::PermissionDenied,
         Overtaken(_) => tonic::Code::Aborted,
         Malformed { .. } => tonic::Code::DataLoss,
         Closed => tonic::Code::Unavailable,

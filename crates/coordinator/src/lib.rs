@@ -29,6 +29,7 @@ mod error;
 mod explain;
 mod forgetting;
 mod garbage;
+mod gathering;
 mod holders;
 mod job;
 mod jobs;
@@ -42,6 +43,7 @@ mod records;
 mod recovering;
 mod service;
 mod settings;
+mod settler;
 mod succession;
 
 pub use catalog::restore;
@@ -59,6 +61,7 @@ use comparison::{Comparer, Comparison};
 use damaged::Damaged;
 use forgetting::{Forgetter, Forgetting};
 use garbage::Garbage;
+use gathering::{Gathering, Sealer};
 use holders::{Holders, Keeper};
 use jobs::{DamagedRepairs, Jobs, Recoverer};
 use lacks::Lacks;
@@ -72,6 +75,7 @@ use records::Records;
 use recovering::Adopter;
 use service::{Away, Service};
 use settings::Settings;
+use settler::Settler;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -241,6 +245,7 @@ async fn build(
         usual: Arc::new(UsualTimes::new()),
         damaged: Arc::clone(&damaged),
         looks: Arc::clone(&looks),
+        comparison: Arc::clone(&comparison),
         audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks, config.wall_ms)),
     });
     let operator =
@@ -250,8 +255,16 @@ async fn build(
     if operator.branches.are_any().await? {
         begin(&group, &tasks, Adopter::new(Arc::clone(&operator)));
     }
-    let jobs =
-        Jobs::new(attempts, Arc::clone(&reads), Arc::clone(&holders), Arc::clone(&tasks), Arc::clone(&group));
+    let gathering = Gathering::new(records.clone(), Arc::clone(&cluster), Arc::clone(&planner));
+    let gathering = Arc::new(gathering);
+    let jobs = Jobs::new(
+        attempts,
+        Arc::clone(&reads),
+        Arc::clone(&gathering),
+        Arc::clone(&holders),
+        Arc::clone(&tasks),
+        Arc::clone(&group),
+    );
     let jobs = Arc::new(jobs);
     let forgetting = Arc::new(Forgetting::new(Arc::clone(&jobs), Arc::clone(&settings), config.parallel));
 
@@ -262,6 +275,8 @@ async fn build(
         comparison: Arc::clone(&comparison),
         jobs: Arc::clone(&jobs),
         forgetting: Arc::clone(&forgetting),
+        gathering: Arc::clone(&gathering),
+        operator: Arc::clone(&operator),
     };
     work.begin(&config, &group, &tasks, records, &cluster);
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.clone()));
@@ -277,7 +292,17 @@ async fn build(
         founds: config.founds,
     });
     let (parallel, records) = (config.parallel, records.clone());
-    let objects = Arc::new(Objects { records, cluster: Arc::clone(&cluster), planner, reads, config });
+    let (cluster_of, comparison_of) = (Arc::clone(&cluster), Arc::clone(&comparison));
+    let objects = Objects {
+        records,
+        cluster: cluster_of,
+        planner,
+        reads,
+        gathering,
+        comparison: comparison_of,
+        config,
+    };
+    let objects = Arc::new(objects);
     let calls = Arc::clone(&group);
     let service = Service {
         objects,
@@ -356,22 +381,27 @@ struct Work {
     comparison: Arc<Comparison>,
     jobs: Arc<Jobs>,
     forgetting: Arc<Forgetting>,
+    gathering: Arc<Gathering>,
+    operator: Arc<Operator>,
 }
 
 impl Work {
     fn begin(self, config: &Config, group: &Group, tasks: &Tasks, records: &Records, cluster: &Arc<Cluster>) {
-        let Work { holders, garbage, looks, comparison, jobs, forgetting } = self;
+        let Work { holders, garbage, looks, comparison, jobs, forgetting, gathering, operator } = self;
         begin(group, tasks, Keeper::new(holders));
         begin(group, tasks, Collector::new(garbage, Arc::clone(&looks)));
         let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
         let (records_too, cluster_too) = (records.clone(), Arc::clone(cluster));
         begin(group, tasks, PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms });
+        begin(group, tasks, Sealer::new(gathering, config.open_for_ms));
         begin(group, tasks, Looker(looks));
         begin(group, tasks, Comparer::new(comparison));
         begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));
         begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
         begin(group, tasks, Forgetter::new(Arc::clone(&forgetting)));
         begin(group, tasks, Lacks::new(Arc::clone(&jobs.attempts), forgetting, config.compare_every_ms));
+        let settler = Settler::new(operator, records.clone(), Arc::clone(cluster), config.compare_every_ms);
+        begin(group, tasks, settler);
         group.spawn(jobs.resume());
         group.spawn(background::notice_own_pauses(Arc::clone(cluster)));
         group.spawn(background::keep_time(records.clone(), Arc::clone(cluster), config.clock_note_ms));

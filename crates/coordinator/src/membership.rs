@@ -167,7 +167,7 @@ impl Membership {
                  two nodes were given one number; end one of them, or give this one a folder and a number of its own"
             ))),
             Verdict::OtherStore => Err(self.other_store(node, store, copies).await),
-            Verdict::Forgotten => Err(CatalogError::Forgotten(node).into()),
+            Verdict::Forgotten => Err(CatalogError::Forgotten { node, store }.into()),
         }
     }
 

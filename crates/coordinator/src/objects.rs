@@ -2,14 +2,18 @@
 
 use crate::attempt::{scheme, token};
 use crate::cluster::Cluster;
+use crate::comparison::Comparison;
 use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
+use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
 use crate::records::Records;
-use catalog::{CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
+use catalog::rows::{BucketRow, GatherTerms, GatheringRow, PutRow};
+use catalog::{Catalog, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
 use flow::limits;
 use model::{
-    BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripePlacement, Sums,
+    BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripeId,
+    StripePlacement, Sums,
 };
 use plan::Draw;
 use plan::decide::{DecideError, Planner, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
@@ -24,6 +28,8 @@ pub(crate) struct Objects {
     pub cluster: Arc<Cluster>,
     pub planner: Arc<Planner>,
     pub reads: Arc<Reads>,
+    pub gathering: Arc<Gathering>,
+    pub comparison: Arc<Comparison>,
     pub config: Arc<Config>,
 }
 
@@ -47,9 +53,13 @@ impl Objects {
         };
         let view = self.cluster.view();
         enough_nodes(&view, replicas, &BTreeSet::new())?;
+        let gathers = self.terms(&request.name, request.gathers).await?;
+        if let Some(terms) = &gathers {
+            self.gathering.check(terms, replicas)?;
+        }
         let put = PutId(rand::random());
         let lease_until_ms = self.lease_until_ms();
-        let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms };
+        let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms, gathers };
         let version = self.records.run(move |catalog| catalog.begin_put(&new)).await?;
         let (slice_bytes, lease_ms) = (self.config.slice_bytes, self.config.put_lease_ms);
         Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes, lease_ms })
@@ -60,23 +70,16 @@ impl Objects {
         let put = PutId::from_slice(&request.put)?;
         let pending = self.records.run(move |catalog| catalog.pending_put(put)).await?;
         let sums = sums(&request.digest, &request.fingerprint)?;
-        let view = self.cluster.view();
         let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
-        let at_least = enough_nodes(&view, pending.replicas, &avoid)?;
-        let nodes = {
-            let mut draw = Draw::seeded(rand::random());
-            let replicas = (pending.replicas as usize, at_least);
-            replica_nodes(&view, replicas, request.stored_bytes, &avoid, &mut draw)?
-        };
         let block = BlockId(rand::random());
         let offset = request.index.checked_mul(pending.block_bytes);
         let offset = offset.ok_or_else(|| invalid(format!("block {} is out of bounds", request.index)))?;
         let flow = FlowId(rand::random());
-        let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
         let (index, stored_bytes, last) = (request.index, request.stored_bytes, request.last);
-        let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes: nodes.clone(), flow };
-        let (now, lease_until_ms) = (self.cluster.clock.now_ms(), self.lease_until_ms());
-        let birth = self.records.run(move |c| c.plan_block(put, &row, now, lease_until_ms)).await?;
+        let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes: Vec::new(), flow };
+        let PlacedBlock { nodes, birth } = self.place(put, &pending, row, &avoid).await?;
+        let view = self.cluster.view();
+        let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
         let write = WriteRequest {
             flow,
             block,
@@ -94,6 +97,66 @@ impl Objects {
             length: request.stored_bytes,
             ..Default::default()
         })
+    }
+
+    /// Chooses nodes for a block and notes it; together with the stripe that it joins, if its put gathers.
+    async fn place(
+        &self,
+        put: PutId,
+        pending: &PutRow,
+        mut planned: PlannedBlock,
+        avoid: &BTreeSet<NodeId>,
+    ) -> Result<PlacedBlock> {
+        let (now, lease_until_ms) = (self.cluster.clock.now_ms(), self.lease_until_ms());
+        // A block without bytes is part of no stripe.
+        if let Some(terms) = pending.gathers.as_ref().filter(|_| planned.stored_bytes > 0) {
+            return self.gathering.place((put, pending), terms, &planned, avoid, lease_until_ms).await;
+        }
+        let view = self.cluster.view();
+        let at_least = enough_nodes(&view, pending.replicas, avoid)?;
+        let mut draw = Draw::seeded(rand::random());
+        let replicas = (pending.replicas as usize, at_least);
+        planned.nodes = replica_nodes(&view, replicas, planned.stored_bytes, avoid, &mut draw)?;
+        let nodes = planned.nodes.clone();
+        let birth = self.records.run(move |c| c.plan_block(put, &planned, now, lease_until_ms)).await?;
+        Ok(PlacedBlock { nodes, birth })
+    }
+
+    /// How a put's blocks are gathered: as it asks for, else as its bucket is set.
+    async fn terms(&self, name: &str, asked: Option<proto::GatherTerms>) -> Result<Option<GatherTerms>> {
+        if let Some(asked) = asked {
+            return Ok(Some(of_message(asked)));
+        }
+        let Some((bucket, _)) = name.split_once('/') else { return Ok(None) };
+        let bucket = bucket.to_owned();
+        if bucket.is_empty() {
+            return Ok(None);
+        }
+        let row = self.records.run(move |catalog| catalog.bucket(&bucket)).await?;
+        Ok(row.map(|row| row.terms))
+    }
+
+    /// From now on the objects of a bucket are put like this.
+    pub async fn set_bucket(&self, bucket: proto::Bucket) -> Result<()> {
+        let proto::Bucket { name, terms } = bucket;
+        if name.contains('/') {
+            return Err(invalid(format!(
+                "{name:?} is no bucket: that is what a name has before its first slash"
+            )));
+        }
+        let terms = terms.map(of_message);
+        if let Some(terms) = &terms {
+            self.gathering.check(terms, self.config.replicas)?;
+        }
+        self.records.run(move |catalog| catalog.set_bucket(&name, terms.as_ref())).await
+    }
+
+    /// The buckets that are set.
+    pub async fn buckets(&self) -> Result<proto::Buckets> {
+        let rows = self.records.run(|catalog| catalog.buckets()).await?;
+        let bucket =
+            |(name, row): (String, BucketRow)| proto::Bucket { name, terms: Some(message(row.terms)) };
+        Ok(proto::Buckets { buckets: rows.into_iter().map(bucket).collect() })
     }
 
     fn lease_until_ms(&self) -> u64 {
@@ -114,7 +177,11 @@ impl Objects {
             return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
         }
         let block = |written: &proto::WrittenBlock| {
+            let by = |by: &proto::WrittenBy| {
+                Some((NodeId(by.node), wire::codec::block::start_of_store(&by.store, by.incarnation)?))
+            };
             Ok(CommittedBlock {
+                by: written.by.iter().filter_map(by).collect(),
                 block: BlockId::from_slice(&written.block)?,
                 stored_bytes: written.stored_bytes,
                 sums: sums(&written.digest, &written.fingerprint)?,
@@ -135,6 +202,7 @@ impl Objects {
         };
         let bytes = request.object_bytes;
         let put = self.records.run(move |c| c.commit_put(put, &blocks, bytes, digest, end)).await?;
+        self.comparison.confirm(&put.unconfirmed);
         Ok(proto::ObjectInfo {
             name: put.name,
             version: put.version,
@@ -151,9 +219,19 @@ impl Objects {
     /// An object as the catalog knows it.
     pub async fn lookup(&self, name: String, with_blocks: bool) -> Result<proto::ObjectInfo> {
         let wanted = name.clone();
-        let (row, blocks) = self.records.run(move |catalog| catalog.object(&wanted)).await?;
+        let look = move |catalog: &Catalog| {
+            let (row, blocks) = catalog.object(&wanted)?;
+            let waits = |placement: &Placement| catalog.gathering_of(placement.block);
+            let waiting =
+                blocks.iter().filter(|_| with_blocks).map(waits).collect::<catalog::Result<Vec<_>>>()?;
+            Ok((row, blocks, waiting))
+        };
+        let (row, blocks, waiting) = self.records.run(look).await?;
         let living = self.cluster.view().living();
-        let infos = if with_blocks { block_infos(&blocks, &living) } else { Vec::new() };
+        let mut infos = if with_blocks { block_infos(&blocks, &living) } else { Vec::new() };
+        for (info, waiting) in infos.iter_mut().zip(waiting) {
+            info.waiting = waiting.map(waiting_status);
+        }
         Ok(proto::ObjectInfo {
             name,
             version: row.version,
@@ -241,11 +319,33 @@ fn block_infos(blocks: &[Placement], living: &BTreeSet<NodeId>) -> Vec<proto::Bl
             nodes: nodes.iter().map(|node| node.0).collect(),
             stripe: placement.stripe.as_ref().map(|stripe| stripe_status(stripe, living)),
             digest: row.sums.digest.map(|digest| digest.to_vec()).unwrap_or_default(),
+            waiting: None,
         };
         offset += row.stored_bytes;
         info
     };
     blocks.iter().enumerate().map(info).collect()
+}
+
+fn waiting_status((stripe, row): (StripeId, GatheringRow)) -> proto::WaitingStatus {
+    proto::WaitingStatus {
+        stripe: stripe.to_vec(),
+        code: row.terms.code,
+        policy: row.terms.policy,
+        blocks: row.blocks.len() as u32,
+        sealed: row.sealed_ms.is_some(),
+        core_rack: row.core.unwrap_or_default(),
+    }
+}
+
+fn of_message(terms: proto::GatherTerms) -> GatherTerms {
+    let proto::GatherTerms { policy, code, rack_capacity, target_racks, spread } = terms;
+    GatherTerms { policy, code, rack_capacity, target_racks, spread }
+}
+
+fn message(terms: GatherTerms) -> proto::GatherTerms {
+    let GatherTerms { policy, code, rack_capacity, target_racks, spread } = terms;
+    proto::GatherTerms { policy, code, rack_capacity, target_racks, spread }
 }
 
 fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<NodeId>) -> proto::StripeStatus {

@@ -9,7 +9,7 @@ use crate::records::Records;
 use crate::settings::Settings;
 use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, FoundBlock, SafeMode};
-use model::{BlockId, Contents, Location, NodeId, Stamp, Switch, note};
+use model::{BlockId, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -86,12 +86,18 @@ impl Operator {
         let view = self.cluster.view();
         let living = view.living();
         let planner = Arc::clone(&self.planner);
-        let (meta, counts, broken, forgotten) = self
+        let (meta, counts, broken, forgotten, gathers) = self
             .records
             .run(move |catalog| {
                 let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
                 let counts = catalog.counts(&living, recoverable)?;
-                Ok((catalog.meta()?, counts, catalog.safe_mode()?, being_forgotten(catalog)?))
+                Ok((
+                    catalog.meta()?,
+                    counts,
+                    catalog.safe_mode()?,
+                    being_forgotten(catalog)?,
+                    catalog.gathers()?,
+                ))
             })
             .await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
@@ -128,6 +134,9 @@ impl Operator {
             objects: counts.objects,
             blocks: counts.blocks,
             stripes: counts.stripes,
+            open_stripes: gathers.open,
+            sealed_stripes: gathers.sealed,
+            waiting_blocks: gathers.blocks,
             garbage: counts.candidates.copies,
             garbage_bytes: counts.candidates.bytes,
             lost_copies: counts.lost_copies,
@@ -286,6 +295,14 @@ impl Operator {
         }
     }
 
+    /// A store that was given up by mistake may register again. Returns its number.
+    pub async fn readmit(&self, store: &[u8]) -> Result<NodeId> {
+        let store = StoreId::from_slice(store)?;
+        let node = self.records.run(move |catalog| catalog.readmit(store)).await?;
+        tracing::warn!(%node, %store, "an operator lets a store register again that was given up");
+        Ok(node)
+    }
+
     /// Replaces the table of links; it holds from the next plan on, and after a restart.
     pub async fn set_links(&self, json: &str) -> Result<String> {
         let table = LinkTable::parse(json)?;
@@ -350,7 +367,8 @@ fn why_broken(why: &SafeMode) -> String {
             format!("the coordinator's own folder had changes up to {heard} that this catalog does not know")
         }
         SafeMode::Heard(SafeModeRow { node, heard, .. }) => format!(
-            "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one"
+            "{node} has heard of change {heard}, which this catalog does not know: it was set back, or is another one; this ends \
+             once all nodes have said what they have, if no name is uncertain then, or with 'stripeline catalog recover'"
         ),
         SafeMode::Doubt(row) => match row.why {
             Doubt::FewHolders { answered, wanted } => format!(

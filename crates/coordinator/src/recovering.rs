@@ -4,7 +4,8 @@
 use crate::branches::remember;
 use crate::error::{CoordinatorError, Result};
 use crate::operator::{Operator, being_forgotten, found_block};
-use catalog::{Branch, Choices, Findings, Recovered, RecoveredAt};
+use catalog::rows::SafeModeRow;
+use catalog::{Branch, Catalog, Choices, Findings, FoundBlock, Recovered, RecoveredAt};
 use model::NodeId;
 use plan::decide::{DecideError, World};
 use std::collections::BTreeSet;
@@ -78,16 +79,8 @@ impl Operator {
             return Err(DecideError::NotEnoughNodes { alive: 0, needed: 1 }.into());
         }
         let gone = self.records.run(being_forgotten).await?;
-        let is_away = |node: &NodeId| !(asked.contains(node) || gone.contains(node));
-        let away: Vec<u32> =
-            view.nodes.iter().map(|(node, _)| node).filter(is_away).map(|node| node.0).collect();
-        let mut found = Vec::new();
-        for &node in &asked {
-            let listed = self.cluster.fleet.list(&view, node, true).await?;
-            let total = listed.len();
-            found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
-            tracing::info!(%node, blocks = total, "sidecars read");
-        }
+        let away: Vec<u32> = away(&view, &gone).map(|node| node.0).collect();
+        let found = self.found(&view).await?;
         let (planner, replicas) = (Arc::clone(&self.planner), self.replicas);
         let at = RecoveredAt { now_ms: self.cluster.clock.now_ms(), created_ms: (self.wall_ms)() };
         // Who is gone for good has nothing any more.
@@ -104,6 +97,62 @@ impl Operator {
         let (incomplete, newer, removed) = (incomplete.len(), newer.len(), removed.len());
         tracing::info!(objects, stripes, incomplete, newer, removed, dropped_copies, "recovered");
         Ok(Taken { recovered, away, branches })
+    }
+
+    /// What living nodes have, by their sidecars.
+    async fn found(&self, view: &World) -> Result<Vec<FoundBlock>> {
+        let mut found = Vec::new();
+        for node in view.living() {
+            let listed = self.cluster.fleet.list(view, node, true).await?;
+            let total = listed.len();
+            found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
+            tracing::info!(%node, blocks = total, "sidecars read");
+        }
+        Ok(found)
+    }
+
+    /// Ends safe mode that a node's word began, if every node has said what it has and no name is uncertain. Else what is waited
+    /// for.
+    pub async fn settle(&self, why: SafeModeRow) -> Result<Option<String>> {
+        let view = self.cluster.view();
+        let gone = self.records.run(being_forgotten).await?;
+        if self.branches.are_any().await? {
+            return Ok(Some(
+                "what a catalog that is kept aside committed is not all taken or listed".to_owned(),
+            ));
+        }
+        if let Some(node) = away(&view, &gone).next() {
+            let count = away(&view, &gone).count();
+            return Ok(Some(format!("{count} nodes are away, {node} among them")));
+        }
+        if !self.none_keeps_another_history(&view, &[]).await? {
+            return Ok(Some("a node keeps records of changes that are not known here".to_owned()));
+        }
+        let found = self.found(&view).await?;
+        let planner = Arc::clone(&self.planner);
+        let uncertain = move |catalog: &Catalog| {
+            catalog.uncertain_versions(&found, |code, usable| planner.codes.recoverable(code, usable))
+        };
+        let uncertain = self.records.run(uncertain).await?;
+        if let Some((name, version)) = uncertain.first() {
+            return Ok(Some(format!(
+                "{} versions may have been stored by changes that are lost, {name:?} version {version} among them: 'stripeline \
+                 catalog recover' takes or lists them, 'stripeline catalog end-safe-mode' gives up what is left",
+                uncertain.len()
+            )));
+        }
+        // Who came meanwhile was not asked.
+        let nodes = |view: &World| view.nodes.iter().map(|(node, _)| node).collect::<BTreeSet<_>>();
+        let knows_all = self.records.run(|catalog| catalog.knows_its_nodes()).await?;
+        if !knows_all || nodes(&self.cluster.view()) != nodes(&view) {
+            return Ok(Some("not every node was asked".to_owned()));
+        }
+        if self.records.run(move |catalog| catalog.heard_is_settled(&why)).await? {
+            tracing::warn!(
+                "all nodes have said what they have, and no name is uncertain: copies are let go again"
+            );
+        }
+        Ok(None)
     }
 
     /// Whether all nodes are known, and none keeps what is not. A catalog that was made anew knows of no nodes but those that came:
@@ -129,6 +178,12 @@ impl Operator {
         }
         Ok(true)
     }
+}
+
+/// Nodes that do not live, and were not given up.
+fn away(view: &World, gone: &BTreeSet<NodeId>) -> impl Iterator<Item = NodeId> {
+    let is_away = |node: &NodeId| !gone.contains(node) && !view.node(*node).is_ok_and(|node| node.is_living);
+    view.nodes.iter().map(|(node, _)| node).filter(is_away)
 }
 
 /// Takes what catalogs that are kept aside committed, each time that nodes have come, until nothing is left of it.

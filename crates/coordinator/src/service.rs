@@ -3,6 +3,7 @@
 use crate::attempt::{self, Attempts, RepairOptions};
 use crate::cluster::{Word, reference};
 use crate::comparison::Comparison;
+use crate::config;
 use crate::error::{CoordinatorError, Result};
 use crate::explain;
 use crate::forgetting::Forgetting;
@@ -12,7 +13,7 @@ use crate::membership::Membership;
 use crate::objects::Objects;
 use crate::operator::Operator;
 use crate::succession::Succession;
-use catalog::rows::JobRow;
+use catalog::rows::{EncodingRow, JobRow};
 use catalog::{CatalogError, Choices, Recovered};
 use model::{BlockId, NodeId, PutId};
 use plan::decide::DecideError;
@@ -163,13 +164,8 @@ impl Coordinator for Service {
     }
 
     async fn archive(&self, request: Request<proto::ArchiveRequest>) -> Answer<Self::ArchiveStream> {
-        let proto::ArchiveRequest { name, code, slice_bytes } = request.into_inner();
-        let code = jobs::archival_code(&self.jobs.attempts, &code)?;
-        self.jobs.attempts.planner.slice_length(slice_bytes).map_err(CoordinatorError::from)?;
-        let wanted = name.clone();
-        let (_, blocks) = self.objects.records.run(move |catalog| catalog.object(&wanted)).await?;
-        jobs::groups(&blocks, &code, &name)?;
-        let row = JobRow::Archive { name, code: code.name().to_owned(), slice_bytes };
+        let row = self.encoding_wish(request.into_inner()).await?;
+        let row = JobRow::Encode(row);
         let events = self.jobs.start(Wish::Lasting(row)).await?;
         answer(Ok(forward(&self.group, events)))
     }
@@ -178,6 +174,16 @@ impl Coordinator for Service {
         let wish = self.repair_wish(request.into_inner()).await?;
         let events = self.jobs.start(wish).await?;
         answer(Ok(forward(&self.group, events)))
+    }
+
+    async fn set_bucket(&self, request: Request<proto::Bucket>) -> Answer<proto::Empty> {
+        self.objects.set_bucket(request.into_inner()).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(proto::Empty {}))
+    }
+
+    async fn list_buckets(&self, _: Request<proto::Empty>) -> Answer<proto::Buckets> {
+        answer(self.objects.buckets().await)
     }
 
     async fn explain(&self, request: Request<proto::RepairRequest>) -> Answer<proto::ExplainReply> {
@@ -200,6 +206,16 @@ impl Coordinator for Service {
         let row = self.forgetting.forget(NodeId(node), accept_loss).await?;
         self.holders.acknowledge().await?;
         answer(Ok(self.operator.forgotten(row)))
+    }
+
+    async fn readmit_store(
+        &self,
+        request: Request<proto::ReadmitStoreRequest>,
+    ) -> Answer<proto::ReadmitStoreReply> {
+        let store = request.into_inner().store;
+        let node = self.operator.readmit(&store).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(proto::ReadmitStoreReply { node: node.0 }))
     }
 
     async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::ClusterStatus> {
@@ -259,6 +275,40 @@ impl Service {
         CoordinatorServer::new(self)
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES)
+    }
+
+    /// What a request for an archival asks for, checked as far as it can be before a job starts.
+    async fn encoding_wish(&self, request: proto::ArchiveRequest) -> Result<EncodingRow> {
+        let proto::ArchiveRequest {
+            name,
+            code,
+            slice_bytes,
+            is_prefix,
+            older_than_ms,
+            scheme,
+            parallel,
+            short,
+        } = request;
+        let attempts = &self.jobs.attempts;
+        attempts.planner.slice_length(slice_bytes)?;
+        attempt::encoding_scheme(&scheme)?;
+        let most = config::MAX_PARALLEL_REPAIRS;
+        if parallel as usize > most {
+            return Err(CoordinatorError::Invalid(format!("stripes encoded at once: from 1 to {most}")));
+        }
+        let before_unix_ms = match older_than_ms {
+            0 => 0,
+            age => (self.objects.config.wall_ms)().saturating_sub(age).max(1),
+        };
+        let row = EncodingRow { name, is_prefix, before_unix_ms, code, scheme, slice_bytes, parallel, short };
+        // What cannot be is said at once, and not by a job.
+        let named = EncodingRow { is_prefix: false, ..row.clone() };
+        match row.is_prefix {
+            true if row.code.is_empty() => {}
+            true => _ = jobs::archival_code(attempts, &row.code)?,
+            false => _ = jobs::choose(attempts, &named).await?,
+        }
+        Ok(row)
     }
 
     /// What a request for a repair asks for, checked as far as it can be before a job starts.
@@ -476,10 +526,13 @@ away! {
     plan_read(proto::PlanReadRequest) -> proto::PlanReply;
     report_fault(proto::Fault) -> proto::Empty;
     archive(proto::ArchiveRequest) -> Self::ArchiveStream;
+    set_bucket(proto::Bucket) -> proto::Empty;
+    list_buckets(proto::Empty) -> proto::Buckets;
     repair(proto::RepairRequest) -> Self::RepairStream;
     explain(proto::RepairRequest) -> proto::ExplainReply;
     recommission(proto::RecommissionRequest) -> proto::Empty;
     forget_node(proto::ForgetNodeRequest) -> proto::ForgetNodeReply;
+    readmit_store(proto::ReadmitStoreRequest) -> proto::ReadmitStoreReply;
     get_status(proto::Empty) -> proto::ClusterStatus;
     control_task(proto::TaskControl) -> proto::TaskStatus;
     compare_node(proto::CompareNodeRequest) -> proto::CompareNodeReply;

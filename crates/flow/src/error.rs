@@ -19,6 +19,14 @@ pub enum FlowError {
         /// The names there are.
         known: String,
     },
+    /// No encoding scheme has this name.
+    #[error("unknown encoding scheme {name:?}; known: {known}")]
+    UnknownEncoding {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
     /// A scheme of one requestor, asked for blocks at several.
     #[error(
         "{scheme} has one requestor: several blocks of a stripe are repaired in one pass by conventional, pipeline, \

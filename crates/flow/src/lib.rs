@@ -27,8 +27,8 @@ pub mod validate;
 
 pub use bound::{FlowHeader, FlowPlan};
 pub use build::{
-    EncodeRequest, Helper, MultiBlockRequest, PathShare, RepairRequest, Scheme, Sink, build, copy, encode,
-    multi_block, paths, write,
+    EncodeRequest, EncodeScheme, Helper, MultiBlockRequest, PathShare, RepairRequest, Scheme, Sink, build,
+    copy, encode, multi_block, paths, write,
 };
 pub use cost::{Bottleneck, Cost, Direction, predict};
 pub use error::FlowError;

@@ -14,6 +14,9 @@ pub const DEFAULT_SLICE_BYTES: u32 = 32 * 1024;
 /// slices that follow each other in a lane share frames.
 pub const SLICE_BYTES_OF_LANES: u32 = 8 * 1024;
 
+/// Lanes of an encoding: each is a thread and several connections at every data site, and by then more add little.
+pub const ENCODE_LANES: usize = 16;
+
 /// The usual block, as HDFS and QFS had it (RP §2.1).
 pub const DEFAULT_BLOCK_BYTES: u64 = 64 << 20;
 

@@ -42,6 +42,17 @@ enum Unregistered {
     Away(String),
     /// It wants nothing of this node.
     Refused(String),
+    /// An operator gave its store up: that is kept in the catalog, and nothing changes it but another word of an operator.
+    GivenUp(String),
+}
+
+/// Why a node ends though nobody told it to.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It was never welcome.
+    Unwelcome(String),
+    /// An operator gave its store up.
+    GivenUp(String),
 }
 
 /// A node, as it introduces itself.
@@ -59,7 +70,7 @@ pub struct Member {
 }
 
 /// Registers and sends heartbeats until the task is dropped. Returns why the node is refused for good, if it is.
-pub async fn run(member: Member) -> String {
+pub async fn run(member: Member) -> Refusal {
     let coordinator = &member.parts.coordinator;
     let mut complained = false;
     let mut refused_since = Some(Instant::now());
@@ -76,9 +87,10 @@ pub async fn run(member: Member) -> String {
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
+            Err(Unregistered::GivenUp(why)) => return Refusal::GivenUp(why),
             Err(Unregistered::Refused(why)) => {
                 if refused_since.is_some_and(|since| since.elapsed() > REFUSAL_PATIENCE) {
-                    return why;
+                    return Refusal::Unwelcome(why);
                 }
                 why
             }
@@ -214,6 +226,7 @@ fn away(error: impl std::fmt::Display) -> Unregistered {
 
 fn unregistered(status: tonic::Status) -> Unregistered {
     match status.code() {
+        tonic::Code::PermissionDenied => Unregistered::GivenUp(status.message().to_owned()),
         tonic::Code::FailedPrecondition => Unregistered::Refused(status.message().to_owned()),
         _ => Unregistered::Away(status.message().to_owned()),
     }

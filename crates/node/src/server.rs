@@ -4,7 +4,7 @@ use crate::ailment::{DISK, DiskTrier, TRY_EVERY};
 use crate::clock::within;
 use crate::ending::{Ending, Serving};
 use crate::flows::FlowStore;
-use crate::membership::{self, Member};
+use crate::membership::{self, Member, Refusal};
 use crate::parts::Parts;
 use crate::scrub::{SCRUB, Scrubber};
 use crate::service::NodeService;
@@ -96,6 +96,9 @@ pub enum NodeError {
     /// The coordinator does not want this node.
     #[error("the coordinator refuses this node: {0}")]
     Refused(String),
+    /// An operator gave its store up for good; trying again is of no use.
+    #[error("the coordinator refuses this node for good: {0}")]
+    GivenUp(String),
 }
 
 /// A running node. Dropping it ends it at once; [`Node::shutdown`] waits.
@@ -105,7 +108,7 @@ pub struct Node {
     data_addr: SocketAddr,
     _listener: DataListener,
     /// Ends with the reason when the coordinator refuses the node.
-    membership: tokio::task::JoinHandle<String>,
+    membership: tokio::task::JoinHandle<Refusal>,
     workers: [tokio::task::JoinHandle<()>; 3],
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask all of it to end.
@@ -204,7 +207,8 @@ impl Node {
     /// Waits until the coordinator has refused the node for good: for most nodes, for ever. To be awaited once.
     pub async fn refused(&mut self) -> NodeError {
         match (&mut self.membership).await {
-            Ok(why) => NodeError::Refused(why),
+            Ok(Refusal::Unwelcome(why)) => NodeError::Refused(why),
+            Ok(Refusal::GivenUp(why)) => NodeError::GivenUp(why),
             Err(broken) => NodeError::Refused(format!("internal error: {broken}")),
         }
     }

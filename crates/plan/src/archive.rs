@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::assign::assign;
 use crate::draw::Draw;
 use crate::error::PlanError;
+use crate::placement::{Sealed, SealedBlock};
 use crate::topology::{RackId, Topology};
 use model::NodeId;
 
@@ -29,22 +30,41 @@ pub struct ArchiveRequest<'a> {
 /// What happens to a data block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// The replica that is read for encoding, and kept unless relocated.
+    /// The replica that is read for encoding. It need not be the one that stays: another may lie nearer to the encoder.
     pub read_from: NodeId,
-    /// Where the block is afterwards. Differs from `read_from` if no replica could stay without putting two
-    /// blocks on a host.
+    /// Where the block is afterwards: at the replica that stays, unless it is relocated.
     pub stored_at: NodeId,
+    /// Whether no replica could stay without putting two blocks on a host, so that the block moves.
+    pub is_relocated: bool,
 }
 
 /// The decision: all `stored_at` and `parities` are nodes of distinct hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Archival {
-    /// The node that downloads, encodes and uploads: a random live one, as in RR.
+    /// The node that drives the encoding: a random live one, as in RR, or one of the core rack (EAR §3.1). By
+    /// [`star`](flow::EncodeScheme::Star) it downloads, encodes and uploads; by other schemes no data pass it unless it has
+    /// some.
     pub archiver: NodeId,
     /// One for each data block.
     pub data: Vec<Kept>,
     /// One for each parity.
     pub parities: Vec<NodeId>,
+}
+
+/// What was decided when a stripe was sealed.
+impl From<Sealed> for Archival {
+    fn from(sealed: Sealed) -> Archival {
+        let kept = |SealedBlock { read_from, stored_at, is_relocated }: SealedBlock| Kept {
+            read_from,
+            stored_at,
+            is_relocated,
+        };
+        Archival {
+            archiver: sealed.encoder,
+            data: sealed.data.into_iter().map(kept).collect(),
+            parities: sealed.parities,
+        }
+    }
 }
 
 /// Keeps one replica of as many data blocks as possible where it is (maximum matching), with as few blocks in
@@ -77,7 +97,7 @@ pub fn archive(request: &ArchiveRequest<'_>, draw: &mut Draw) -> Result<Archival
             Some(_) => read_from,
             None => vacant.take().ok_or_else(too_few)?,
         };
-        data.push(Kept { read_from, stored_at });
+        data.push(Kept { read_from, stored_at, is_relocated: matched.is_none() });
     }
     let parities =
         (0..request.parities).map(|_| vacant.take().ok_or_else(too_few)).collect::<Result<_, _>>()?;

@@ -18,6 +18,29 @@ pub enum JobRow {
     },
     /// Make the blocks of nodes again elsewhere.
     RecoverNodes(RecoveryRow),
+    /// Encode what is replicated of some objects.
+    Encode(EncodingRow),
+}
+
+/// An archival of one object or of many.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct EncodingRow {
+    /// The object, or what the names of the objects begin with.
+    pub name: String,
+    /// Whether it is what names begin with.
+    pub is_prefix: bool,
+    /// Only objects that were put before, by the wall clock; 0: whenever.
+    pub before_unix_ms: u64,
+    /// The code; empty: that of the stripes in which blocks wait, and what waits in none stays as it is.
+    pub code: String,
+    /// Name of the encoding scheme; empty for the coordinator's choice.
+    pub scheme: String,
+    /// Bytes of a slice.
+    pub slice_bytes: u32,
+    /// Stripes at once.
+    pub parallel: u32,
+    /// Stripes that lack blocks are encoded too, whatever they cost.
+    pub short: bool,
 }
 
 /// What an operator wants of a task, if it is not to go on.

@@ -12,7 +12,7 @@ use model::{
     BlockCopy, BlockId, ClusterId, Flaw, FlowId, Incarnation, MemberState, NodeId, PutId, StoreId, StripeId,
     Sums,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const REPLICAS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 const GONE: NodeId = REPLICAS[0];
@@ -39,7 +39,9 @@ fn row(store: StoreId) -> NodeRow {
 fn planned(catalog: &Catalog, id: u128) -> PutId {
     let (put, block, sums, nodes) = (PutId(id), BlockId(id), Sums::default(), REPLICAS.to_vec());
     let name = format!("object-{id}");
-    catalog.begin_put(&NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100 }).unwrap();
+    catalog
+        .begin_put(&NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers: None })
+        .unwrap();
     let (index, last, flow) = (0, true, FlowId(id));
     let planned = PlannedBlock { block, index, stored_bytes: BYTES, sums, last, nodes, flow };
     catalog.plan_block(put, &planned, 0, 100).unwrap();
@@ -48,7 +50,8 @@ fn planned(catalog: &Catalog, id: u128) -> PutId {
 
 fn put(catalog: &Catalog, id: u128) -> BlockId {
     let (put, block, sums) = (planned(catalog, id), BlockId(id), Sums::default());
-    let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes: REPLICAS.to_vec() };
+    let committed =
+        CommittedBlock { block, stored_bytes: BYTES, sums, nodes: REPLICAS.to_vec(), by: BTreeMap::new() };
     catalog.commit_put(put, &[committed], BYTES, [0; 32], END).unwrap();
     block
 }
@@ -93,7 +96,7 @@ fn nothing_names_a_forgotten_store_its_number_is_free_and_its_id_stays_refused()
     assert_eq!(catalog.leaving().unwrap(), [GONE], "nothing is planned with it");
     let seen = Some((STORE, START));
     let back = catalog.register_node(GONE, &row(STORE), None, seen);
-    assert_eq!(back, Err(CatalogError::Forgotten(GONE)));
+    assert_eq!(back, Err(CatalogError::Forgotten { node: GONE, store: STORE }));
     let other = catalog.register_node(GONE, &row(StoreId(0x22)), None, seen);
     assert_eq!(
         other,
@@ -117,9 +120,13 @@ fn nothing_names_a_forgotten_store_its_number_is_free_and_its_id_stays_refused()
 
     catalog.register_node(GONE, &row(StoreId(0x22)), None, None).unwrap();
     let back = catalog.register_node(GONE, &row(STORE), None, Some((StoreId(0x22), START)));
-    assert_eq!(back, Err(CatalogError::Forgotten(GONE)));
+    assert_eq!(back, Err(CatalogError::Forgotten { node: GONE, store: STORE }));
     let moved = catalog.register_node(NodeId(9), &row(STORE), None, None);
-    assert_eq!(moved, Err(CatalogError::Forgotten(NodeId(9))), "under another number too");
+    assert_eq!(
+        moved,
+        Err(CatalogError::Forgotten { node: NodeId(9), store: STORE }),
+        "under another number too"
+    );
 }
 
 #[test]
@@ -152,7 +159,7 @@ fn a_member_of_a_stripe_is_lost_with_its_store_only_if_it_cannot_be_decoded() {
         kept: vec![on(GONE, data)],
     });
     let intent = catalog.begin(FlowId(9), 1, &purpose, &[(parity, at)], 0).unwrap();
-    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default() };
+    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default(), by: None };
     catalog.commit(&intent, &[staged], &[GONE, at].into(), 0).unwrap();
     assert_eq!(catalog.loss(GONE, &[at].into(), recoverable).unwrap(), Loss::default());
     let names = vec!["object-1".to_owned()];
@@ -173,7 +180,7 @@ fn a_plan_that_names_the_store_is_waited_for() {
         if commits {
             let (block, sums) = (BlockId(1), Sums::default());
             let nodes = REPLICAS.to_vec();
-            let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes };
+            let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes, by: BTreeMap::new() };
             catalog.commit_put(pending, &[committed], BYTES, [0; 32], END).unwrap();
         } else {
             catalog.abort_put(pending, 0).unwrap();
@@ -221,4 +228,33 @@ fn what_a_forgotten_store_kept_of_the_catalog_is_not_waited_for() {
     catalog.set_holders(&REPLICAS).unwrap();
     begin(&catalog);
     assert_eq!(catalog.holders().unwrap(), &REPLICAS[1..]);
+}
+
+#[test]
+fn a_store_that_was_given_up_by_mistake_is_readmitted_and_its_copies_are_not_counted_on() {
+    let catalog = catalog();
+    let (kept, deleted) = (put(&catalog, 1), put(&catalog, 2));
+    assert_eq!(catalog.readmit(STORE), Err(CatalogError::NotForgotten(STORE)));
+    begin(&catalog);
+    assert_eq!(catalog.readmit(STORE), Err(CatalogError::BeingForgotten(GONE)), "half of it is forgotten");
+    assert_eq!(forget(&catalog), Pass::Over);
+    catalog.delete("object-2", 0).unwrap();
+
+    // Its number is another's.
+    catalog.register_node(GONE, &row(StoreId(0x22)), None, None).unwrap();
+    assert_eq!(catalog.readmit(STORE), Err(CatalogError::NumberTaken { node: GONE }));
+    let taken = catalog.node(GONE).unwrap().unwrap();
+    catalog.begin_forgetting(GONE, (taken.store, taken.incarnation), &Loss::default(), 7).unwrap();
+    let mut pass = Pass::Waits;
+    while pass != Pass::Over {
+        pass = catalog.forget_some(taken.store, &pass).unwrap();
+    }
+
+    assert_eq!(catalog.readmit(STORE), Ok(GONE));
+    catalog.register_node(GONE, &row(STORE), None, None).unwrap();
+    let came = [on(GONE, kept), on(GONE, deleted)];
+    let compared = catalog.reconcile(&came, &REPLICAS.into(), 9).unwrap();
+    // The block lacks the copy that was dropped with the store, and may take this one back; that is for letting go to decide.
+    assert_eq!((compared.surplus, compared.needed, compared.unknown), (1, vec![came[0]], vec![came[1]]));
+    assert_eq!(catalog.held_by(GONE).unwrap(), BTreeSet::new(), "nothing counts on it yet");
 }

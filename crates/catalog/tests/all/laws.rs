@@ -3,14 +3,17 @@
 #![allow(clippy::unwrap_used)] // a test may
 
 use catalog::backend::Memory;
-use catalog::rows::SafeModeRow;
+use catalog::rows::{NodeRow, SafeModeRow};
 use catalog::{
-    Catalog, CatalogError, CommittedBlock, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock, Purpose,
+    Catalog, CatalogError, CommittedBlock, FIRST_GENERATION, Fate, NewPut, NewStripe, PlannedBlock, Purpose,
     PutEnd, SafeMode, Staged, restore,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
-use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, Stamp, StripeId, Sums, Term};
-use std::collections::BTreeSet;
+use model::{
+    BlockCopy, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, Stamp, StoreId, StripeId,
+    Sums, Term,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const REPLICAS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
@@ -26,15 +29,21 @@ fn catalog() -> Catalog {
 /// A block of three replicas; the birth of its copies.
 fn put(catalog: &Catalog, id: u128) -> (BlockId, Stamp) {
     let (put, block) = (PutId(id), BlockId(id));
-    let new =
-        NewPut { put, name: format!("object-{id}"), block_bytes: BYTES, replicas: 3, lease_until_ms: 100 };
+    let new = NewPut {
+        put,
+        name: format!("object-{id}"),
+        block_bytes: BYTES,
+        replicas: 3,
+        lease_until_ms: 100,
+        gathers: None,
+    };
     catalog.begin_put(&new).unwrap();
     let (sums, nodes) = (Sums::default(), REPLICAS.to_vec());
     let flow = FlowId(id);
     let planned =
         PlannedBlock { block, index: 0, stored_bytes: BYTES, sums, last: true, nodes: nodes.clone(), flow };
     let birth = catalog.plan_block(put, &planned, 0, 100).unwrap();
-    let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes };
+    let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes, by: BTreeMap::new() };
     let end = PutEnd { now_ms: 0, created_ms: 0, remembered_until_ms: 0 };
     catalog.commit_put(put, &[committed], BYTES, [0; 32], end).unwrap();
     (block, birth)
@@ -56,7 +65,7 @@ fn an_encoding_commits_only_if_every_copy_kept_and_new_is_on_a_living_node() {
             kept: vec![BlockCopy { block: data, node: REPLICAS[0], generation: FIRST_GENERATION }],
         });
         let intent = catalog.begin(FlowId(9), 1, &purpose, &[(parity, PARITY_NODE)], 0).unwrap();
-        let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default() };
+        let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default(), by: None };
         let living = all.iter().copied().filter(|node| *node != dead).collect();
         let committed = catalog.commit(&intent, &[staged], &living, 0);
         assert_eq!(committed.is_ok(), commits, "{dead} is dead: {committed:?}");
@@ -127,7 +136,7 @@ fn nothing_is_archived_while_the_history_may_be_broken_not_even_what_had_begun()
     });
     let writes = [(BlockId(2), PARITY_NODE)];
     let intent = catalog.begin(FlowId(9), 1, &purpose, &writes, 0).unwrap();
-    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default() };
+    let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default(), by: None };
     let living = REPLICAS.into_iter().chain([PARITY_NODE]).collect();
     let lost = Stamp { term: Term { number: 9, word: 9 }, change: 1 };
     assert!(catalog.hear(NodeId(1), lost, 0).unwrap());
@@ -189,6 +198,61 @@ fn what_a_node_heard_and_the_catalog_does_not_know_is_a_broken_history() {
 }
 
 #[test]
+fn a_put_that_was_given_up_and_is_whole_is_uncertain_if_an_earlier_term_noted_it() {
+    use catalog::FoundBlock;
+    use model::{Contents, Location, Part};
+    let catalog = catalog();
+    catalog.begin_term(1, 0).unwrap();
+    let all = |_: &str, usable: &[bool]| usable.to_vec();
+    // Version 1 is stored; a put of version 2 is given up, when its client is silent.
+    let (stored, _) = put(&catalog, 1);
+    let name = "object-1".to_owned();
+    let version = catalog.object(&name).unwrap().0.version;
+    let found = |block: BlockId, version: u64, last: bool, birth: Stamp| FoundBlock {
+        block,
+        location: Location { node: REPLICAS[0], generation: FIRST_GENERATION },
+        facts: Contents {
+            stored_bytes: BYTES,
+            sums: Sums::default(),
+            part: Some(Part { name: name.clone(), version, offset: 0, last }),
+        },
+        stripe: None,
+        birth,
+    };
+    let (silent, given_up, nodes) = (PutId(2), BlockId(2), REPLICAS.to_vec());
+    let new = NewPut {
+        put: silent,
+        name: name.clone(),
+        block_bytes: BYTES,
+        replicas: 3,
+        lease_until_ms: 100,
+        gathers: None,
+    };
+    catalog.begin_put(&new).unwrap();
+    let (sums, flow) = (Sums::default(), FlowId(2));
+    let planned =
+        PlannedBlock { block: given_up, index: 0, stored_bytes: BYTES, sums, last: true, nodes, flow };
+    let born = catalog.plan_block(silent, &planned, 0, 100).unwrap();
+    let uncertain = |found: &[FoundBlock]| catalog.uncertain_versions(found, all).unwrap();
+    let of_it = found(given_up, version + 1, true, born);
+    let own = found(stored, version, true, born);
+    assert!(uncertain(&[own.clone(), of_it.clone()]).is_empty(), "this term alone can have committed it");
+    catalog.begin_term(2, 0).unwrap();
+    assert_eq!(uncertain(&[own.clone(), of_it.clone()]), [(name.clone(), version + 1)].into(), "under way");
+    catalog.abort_put(silent, 0).unwrap();
+    assert_eq!(uncertain(&[own.clone(), of_it]), [(name.clone(), version + 1)].into());
+    assert!(
+        uncertain(&[own.clone(), found(given_up, version + 1, false, born)]).is_empty(),
+        "it lacks blocks"
+    );
+    // What is of no history here is uncertain, whole or not, if it is above what stands.
+    let lost = Stamp { term: Term { number: 9, word: 9 }, change: 1 };
+    let strange = |version, last| found(BlockId(77), version, last, lost);
+    assert!(!uncertain(&[strange(version + 5, false)]).is_empty());
+    assert!(uncertain(&[own, strange(version, true)]).is_empty());
+}
+
+#[test]
 fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     use catalog::FoundBlock;
     use model::note::{NotedMember, StripeNote};
@@ -229,4 +293,91 @@ fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     let counts = catalog.counts(&REPLICAS.into(), all).unwrap();
     assert_eq!((counts.objects, counts.stripes), (1, 1));
     assert_eq!(catalog.placement(data).unwrap().stripe.unwrap().id, StripeId(5));
+}
+
+/// A node registers with a start of a store.
+fn register(catalog: &Catalog, node: NodeId, store: u128, word: u64) {
+    let (store, incarnation) = (StoreId(store), Incarnation(word));
+    let text = || format!("{node}");
+    let (control_addr, data_addr, rack) = (text(), text(), text());
+    let row = NodeRow { control_addr, data_addr, rack, store, incarnation, host: String::new() };
+    let seen = catalog.node(node).unwrap().map(|row| (row.store, row.incarnation));
+    catalog.register_node(node, &row, None, seen).unwrap();
+}
+
+#[test]
+fn a_repaired_copy_that_another_start_staged_is_unconfirmed_and_one_in_another_store_is_refused() {
+    let is_good = |fate: &Fate| *fate == Fate::Good;
+    let is_unconfirmed = |fate: &Fate| *fate == Fate::Unconfirmed;
+    let is_refused = |fate: &Fate| matches!(fate, Fate::Refused(why) if why.contains("store"));
+    type Check = fn(&Fate) -> bool;
+    let staged_by = Some((StoreId(4), Incarnation(40)));
+    let cases: [(&str, _, (u128, u64), Check); 4] = [
+        ("the start that wrote it", staged_by, (4, 40), is_good),
+        ("its node was started since", staged_by, (4, 41), is_unconfirmed),
+        ("its node does not say under which start", None, (4, 40), is_unconfirmed),
+        ("its node has another disk, of another word or the same", staged_by, (5, 40), is_refused),
+    ];
+    for (case, by, (store, word), check) in cases {
+        let catalog = catalog();
+        register(&catalog, PARITY_NODE, 4, 40);
+        let (block, _) = put(&catalog, 1);
+        let purpose = Purpose::Repair { replaces: Some(REPLICAS[0]) };
+        let intent = catalog.begin(FlowId(9), 1, &purpose, &[(block, PARITY_NODE)], 0).unwrap();
+        register(&catalog, PARITY_NODE, store, word);
+        let staged = Staged { copy: intent.copies[0], stored_bytes: BYTES, sums: Sums::default(), by };
+        let living = [REPLICAS[1], REPLICAS[2], PARITY_NODE].into();
+        let fates = catalog.commit(&intent, &[staged], &living, 0).unwrap();
+        assert!(check(&fates[0].1), "{case}: {fates:?}");
+        let counts = catalog.placement(block).unwrap().facts.on(PARITY_NODE).is_some();
+        assert_eq!(counts, !is_refused(&fates[0].1), "{case}");
+    }
+}
+
+#[test]
+fn a_put_leaves_out_what_lies_in_another_store_and_names_nodes_that_were_started_since() {
+    let by: BTreeMap<NodeId, _> =
+        REPLICAS.into_iter().map(|node| (node, (StoreId(u128::from(node.0)), Incarnation(1)))).collect();
+    let begun = |catalog: &Catalog| {
+        for node in REPLICAS {
+            register(catalog, node, u128::from(node.0), 1);
+        }
+        let (put, block, nodes, sums) = (PutId(1), BlockId(1), REPLICAS.to_vec(), Sums::default());
+        let name = "object".to_owned();
+        let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers: None };
+        catalog.begin_put(&new).unwrap();
+        let flow = FlowId(1);
+        let planned = PlannedBlock {
+            block,
+            index: 0,
+            stored_bytes: BYTES,
+            sums,
+            last: true,
+            nodes: nodes.clone(),
+            flow,
+        };
+        catalog.plan_block(put, &planned, 0, 100).unwrap();
+        CommittedBlock { block, stored_bytes: BYTES, sums, nodes, by: by.clone() }
+    };
+    let end = PutEnd { now_ms: 0, created_ms: 0, remembered_until_ms: 100 };
+    let commit = |catalog: &Catalog, block| catalog.commit_put(PutId(1), &[block], BYTES, [0; 32], end);
+
+    let started = catalog();
+    let block = begun(&started);
+    register(&started, REPLICAS[1], u128::from(REPLICAS[1].0), 2);
+    assert_eq!(commit(&started, block.clone()).unwrap().unconfirmed, [REPLICAS[1]].into());
+    assert_eq!(started.placement(BlockId(1)).unwrap().facts.locations.len(), 3, "it may well be there");
+
+    let swapped = catalog();
+    let block = begun(&swapped);
+    register(&swapped, REPLICAS[1], 77, 1);
+    commit(&swapped, block.clone()).unwrap();
+    let facts = swapped.placement(BlockId(1)).unwrap().facts;
+    assert_eq!((facts.locations.len(), facts.on(REPLICAS[1])), (2, None), "that disk is elsewhere");
+
+    let alone = catalog();
+    let block = begun(&alone);
+    register(&alone, REPLICAS[1], 77, 1);
+    register(&alone, REPLICAS[2], 78, 1);
+    assert!(commit(&alone, block).is_err(), "one copy is too few");
 }

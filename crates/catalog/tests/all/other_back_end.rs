@@ -12,7 +12,7 @@ use catalog::{
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 /// Table and key.
@@ -161,10 +161,12 @@ fn every_back_end() -> [Catalog; 3] {
 /// A put of one block whose plan is out.
 fn plan(catalog: &Catalog, name: &str, id: u128) -> Result<CommittedBlock> {
     let (put, block, name) = (PutId(id), BlockId(id), name.to_owned());
-    let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: LEASE_UNTIL_MS };
+    let new =
+        NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: LEASE_UNTIL_MS, gathers: None };
     catalog.begin_put(&new)?;
     let (sums, nodes) = (Sums::default(), REPLICAS.to_vec());
-    let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes: nodes.clone() };
+    let committed =
+        CommittedBlock { block, stored_bytes: BYTES, sums, nodes: nodes.clone(), by: BTreeMap::new() };
     let planned =
         PlannedBlock { block, index: 0, stored_bytes: BYTES, sums, last: true, nodes, flow: FlowId(id) };
     catalog.plan_block(put, &planned, NOW_MS, LEASE_UNTIL_MS)?;
@@ -196,7 +198,7 @@ fn encode(catalog: &Catalog, data: [BlockId; 2], parity: BlockId) -> Result<()> 
         kept: kept.collect(),
     });
     let intent = catalog.begin(FlowId(parity.0), 1, &purpose, &[(parity, PARITY_NODE)], NOW_MS)?;
-    let staged = |&copy: &BlockCopy| Staged { copy, stored_bytes: BYTES, sums: Sums::default() };
+    let staged = |&copy: &BlockCopy| Staged { copy, stored_bytes: BYTES, sums: Sums::default(), by: None };
     let staged: Vec<Staged> = intent.copies.iter().map(staged).collect();
     let living = REPLICAS.into_iter().chain([PARITY_NODE]).collect();
     catalog.commit(&intent, &staged, &living, NOW_MS).map(|_| ())
@@ -298,7 +300,13 @@ fn the_journal_alone_brings_everything_back() {
     assert_eq!(seen(&again), before);
     // It goes on from there: the put that was pending ends.
     let sums = Sums::default();
-    let pending = CommittedBlock { block: BlockId(7), stored_bytes: BYTES, sums, nodes: REPLICAS.into() };
+    let pending = CommittedBlock {
+        block: BlockId(7),
+        stored_bytes: BYTES,
+        sums,
+        nodes: REPLICAS.into(),
+        by: BTreeMap::new(),
+    };
     commit(&again, &pending, BYTES).unwrap();
     assert_eq!(again.list_objects("", None, 100).unwrap(), ["a", "b", "d", "e"]);
 }

@@ -39,7 +39,7 @@ pub(super) fn stop(world: &World, node: u32, for_ms: u64) -> Outcome {
 
 pub(super) fn cut_connections(world: &World, node: u32) -> Outcome {
     let Some(network) = &world.cluster.network else { return Ok(NOTHING) };
-    network.cut_connections(node)?;
+    network.cut_connections(world.cluster.daemon(node).leader())?;
     Ok(DONE)
 }
 
@@ -48,6 +48,7 @@ pub(super) fn partition(world: &World, node: u32, for_ms: u64) -> Outcome {
         stop(world, node, for_ms)?;
         return Ok(STOPPED);
     };
+    let node = world.cluster.daemon(node).leader();
     network.set_reachable(node, false)?;
     last(for_ms);
     network.set_reachable(node, true)?;
@@ -59,6 +60,10 @@ pub(super) fn cut_pair(world: &World, [a, b]: [u32; 2], for_ms: u64) -> Outcome 
         stop(world, a, for_ms)?;
         return Ok(STOPPED);
     };
+    let [a, b] = [a, b].map(|node| world.cluster.daemon(node).leader());
+    if a == b {
+        return Ok(NOTHING);
+    }
     network.set_pair_cut(a, b, true)?;
     last(for_ms);
     network.set_pair_cut(a, b, false)?;

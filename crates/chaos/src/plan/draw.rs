@@ -23,7 +23,74 @@ const PLAIN: u32 = 17;
 /// One plan in three has a grave fault: clones, folders set back or swapped, catalogs lost.
 const GRAVE_ONE_IN: u32 = 3;
 
+/// Faults of the shim are drawn from a stream of their own: the rest of a seed's plan is as it was before there were any.
+const SHIM_STREAM: u64 = 0x7368_696d;
+
+/// Hosts of several nodes too.
+const HOST_STREAM: u64 = 0x686f_7374;
+
+/// One plan in three has one, if there are nodes enough.
+const HOST_ONE_IN: u32 = 3;
+
+/// One plan in two has some.
+const SHIM_ONE_IN: u32 = 2;
+
+/// Clocks are wrong by thirty of these at most, before or after.
+const DAY_MS: i64 = 86_400_000;
+
 pub(super) fn plan(seed: u64) -> Plan {
+    let mut plan = without_shim(seed);
+    let mut random = StdRng::seed_from_u64(seed ^ SHIM_STREAM);
+    if random.random_ratio(1, SHIM_ONE_IN) {
+        let by_shim = shim(&mut random, &plan.shape, plan.ends_ms);
+        plan.faults.extend(by_shim);
+        plan.faults.sort_by_key(|step| step.at_ms);
+    }
+    plan.shape.host = host(seed, &plan.shape);
+    plan
+}
+
+/// Two nodes of one process, of a stream of their own too, where the code leaves a host over.
+fn host(seed: u64, shape: &Shape) -> Vec<u32> {
+    let mut random = StdRng::seed_from_u64(seed ^ HOST_STREAM);
+    let spares = if shape.code == "rs-2+2" { shape.nodes >= 6 } else { shape.nodes >= 8 };
+    if !random.random_ratio(1, HOST_ONE_IN) || !spares {
+        return Vec::new();
+    }
+    let mut nodes = two(&mut random, shape).to_vec();
+    nodes.sort_unstable();
+    nodes
+}
+
+/// One or two faults, of different nodes.
+fn shim(random: &mut StdRng, shape: &Shape, ends_ms: u64) -> Vec<Step<Fault>> {
+    let mut nodes: Vec<u32> = (1..=shape.nodes).collect();
+    nodes.shuffle(random);
+    nodes.truncate(random.random_range(1..=2));
+    let mut faults = Vec::new();
+    for node in nodes {
+        let at_ms = random.random_range(300..ends_ms - 500);
+        let (for_ms, draw) = (random.random_range(200..3_000), random.random());
+        let permille = *[200, 500, 1000].choose(random).unwrap_or(&500);
+        let does = match random.random_range(0..5) {
+            0 => {
+                let node = if random.random_ratio(1, 2) { 0 } else { node };
+                Fault::ClockJump { node, by_ms: random.random_range(-30 * DAY_MS..30 * DAY_MS), for_ms }
+            }
+            1 | 2 => {
+                let files =
+                    *[Files::Pairs, Files::Data, Files::Sidecars].choose(random).unwrap_or(&Files::Data);
+                Fault::ReadErrors { node, files, permille, for_ms, draw }
+            }
+            3 => Fault::WriteErrors { node, permille, for_ms, draw },
+            _ => Fault::NoPermission { node, for_ms },
+        };
+        faults.push(Step { at_ms, does });
+    }
+    faults
+}
+
+pub(super) fn without_shim(seed: u64) -> Plan {
     let mut random = StdRng::seed_from_u64(seed);
     let shape = shape(&mut random);
     let ends_ms = random.random_range(ENDS_MS);
@@ -47,6 +114,7 @@ fn shape(random: &mut StdRng) -> Shape {
         racks: random.random_range(2..=3),
         block_bytes: *[32 << 10, 64 << 10].choose(random).unwrap_or(&(64 << 10)),
         code: code.to_owned(),
+        host: Vec::new(),
         small_disks: small,
         heartbeat_ms: 250,
         dead_after_ms: 1_500,

@@ -260,6 +260,11 @@ async fn keep_serving(
             false => Err(anyhow!("the folder is not there; is its disk mounted?")),
         };
         let Err(error) = served else { return };
+        if let Some(node::NodeError::GivenUp(_)) = error.downcast_ref() {
+            tracing::error!("node-{number} in {folder}: {error:#}; the others go on without it");
+            let _ = first_try.try_send(Err(error.context(format!("node-{number} in {folder}"))));
+            return;
+        }
         tracing::error!(
             "node-{number} in {folder}: {error:#}; the others go on, and it is tried again in {} s",
             TRY_AGAIN.as_secs()

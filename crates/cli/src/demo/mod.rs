@@ -153,8 +153,13 @@ impl Demo {
 
         self.step(&format!("archive as {}", self.code))?;
         let started = Instant::now();
-        let request =
-            ArchiveRequest { name: OBJECT.to_owned(), code: self.code.name().to_owned(), slice_bytes: 0 };
+        let request = ArchiveRequest {
+            name: OBJECT.to_owned(),
+            code: self.code.name().to_owned(),
+            slice_bytes: 0,
+            short: true,
+            ..Default::default()
+        };
         job::watch_silently(self.out, "archive", client.archive(request).await?).await?;
         self.took(started, "parities made, verified, surplus replicas gone")
     }

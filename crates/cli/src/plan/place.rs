@@ -51,7 +51,7 @@ pub struct PlaceArgs {
 
 /// The names of [`Spread`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum SpreadName {
+pub enum SpreadName {
     /// The first in one rack, all others in one other rack, as HDFS does it
     TwoRacks,
     /// Each in a rack of its own

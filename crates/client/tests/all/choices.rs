@@ -1,6 +1,6 @@
 //! Versions that `catalog recover` leaves out are settled one by one, on an operator's word.
 
-use crate::rig::{BLOCK, Rig, content, eventually};
+use crate::rig::{self, BLOCK, Rig, content, eventually};
 use crate::succession::snapshot;
 use client::ClientError;
 use disk::CrashDisk;
@@ -144,4 +144,67 @@ async fn safe_mode_ends_when_nothing_is_left_to_decide() {
         assert_eq!(rig.get("a").await.unwrap(), expected);
         assert_eq!(rig.damages(), [""; 0]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn safe_mode_ends_by_itself_if_no_name_is_uncertain_and_else_waits_for_an_operator() {
+    let settings = rig::Settings { compare_every_ms: Some(500), ..rig::Settings::nodes(5) };
+    for is_uncertain in [false, true] {
+        let mut rig = Rig::with(settings).await;
+        rig.put("a", b"the old version").await.unwrap();
+        rig.put("gone", b"deleted before").await.unwrap();
+        rig.client.delete("gone").await.unwrap();
+        rig.no_garbage().await;
+        rig.stop_coordinator().await;
+        let old = snapshot(&rig);
+        // A life of which the old catalog knows nothing.
+        rig.start_coordinator(rig.disk.clone()).await;
+        if is_uncertain {
+            rig.put("a", b"the new version").await.unwrap();
+        }
+        rig.stop_coordinator().await;
+        rig.forget_records().await;
+        rig.start_coordinator(old).await;
+        rig.put("b", b"stored meanwhile").await.unwrap();
+        rig.client.delete("b").await.unwrap();
+        if !is_uncertain {
+            eventually("nothing is left to decide", async || rig.status().await.safe_mode.is_empty()).await;
+            rig.no_garbage().await;
+            continue;
+        }
+        let detail = async || {
+            let tasks = rig.status().await.tasks;
+            tasks.into_iter().find(|task| task.name == "safe-mode").unwrap().detail
+        };
+        eventually("it says what it waits for", async || detail().await.contains("catalog recover")).await;
+        assert!(rig.status().await.safe_mode.contains("does not know"));
+        assert_eq!(rig.status().await.garbage, 3, "nothing is let go");
+        let newer = rig.client.recover_catalog(&[], &[]).await.unwrap().newer;
+        rig.client.recover_catalog(&[(newer[0].name.clone(), newer[0].version)], &[]).await.unwrap();
+        assert_eq!(rig.get("a").await.unwrap(), b"the new version");
+        rig.no_garbage().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn safe_mode_stays_while_a_node_is_away() {
+    let settings = rig::Settings { compare_every_ms: Some(500), ..rig::Settings::nodes(5) };
+    let mut rig = Rig::with(settings).await;
+    rig.put("a", b"one version").await.unwrap();
+    rig.stop_coordinator().await;
+    let old = snapshot(&rig);
+    rig.start_coordinator(rig.disk.clone()).await;
+    let new = rig.put("a", b"another version").await.unwrap();
+    let holder = rig.client.lookup("a", true).await.unwrap().blocks[0].nodes.clone();
+    rig.lose(holder.clone()).await;
+    rig.stop_coordinator().await;
+    rig.forget_records().await;
+    rig.start_coordinator(old).await;
+    let detail = async || {
+        let tasks = rig.status().await.tasks;
+        tasks.into_iter().find(|task| task.name == "safe-mode").unwrap().detail
+    };
+    eventually("it says what it waits for", async || detail().await.contains("away")).await;
+    assert!(!rig.status().await.safe_mode.is_empty());
+    assert!(new.version > 0);
 }

@@ -56,7 +56,13 @@ async fn begun(kind: Kind) -> (Rig, JobEvents) {
     }
     rig.client.throttle(SLOW, SLOW).await.unwrap();
     if kind == Kind::Archive {
-        let request = ArchiveRequest { name: "a".to_owned(), code: "rs-3+2".to_owned(), slice_bytes: 0 };
+        let request = ArchiveRequest {
+            name: "a".to_owned(),
+            code: "rs-3+2".to_owned(),
+            slice_bytes: 0,
+            short: true,
+            ..Default::default()
+        };
         let events = rig.client.archive(request).await.unwrap();
         return (rig, events);
     }

@@ -26,6 +26,7 @@ const SETTINGS: Settings = Settings {
     recovery_grace_ms: 3_600_000,
     cache_bytes: 0,
     waits_for_holders: false,
+    compare_every_ms: None,
 };
 
 /// Puts that a cut interrupted are given up soon where a test waits for it.

@@ -43,6 +43,8 @@ pub struct Settings {
     pub recovery_grace_ms: u64,
     pub cache_bytes: u64,
     pub waits_for_holders: bool,
+    /// `None`: as the coordinator has it, an hour.
+    pub compare_every_ms: Option<u64>,
 }
 
 impl Settings {
@@ -58,6 +60,7 @@ impl Settings {
             recovery_grace_ms: 3_600_000,
             cache_bytes: 0,
             waits_for_holders: false,
+            compare_every_ms: None,
         }
     }
 }
@@ -303,7 +306,13 @@ impl Rig {
 
     /// Archives, and returns what the job said.
     pub async fn archive(&self, name: &str, code: &str) -> Result<Vec<JobEvent>, ClientError> {
-        let request = ArchiveRequest { name: name.to_owned(), code: code.to_owned(), slice_bytes: 0 };
+        let request = ArchiveRequest {
+            name: name.to_owned(),
+            code: code.to_owned(),
+            slice_bytes: 0,
+            short: true,
+            ..Default::default()
+        };
         all(self.client.archive(request).await?).await
     }
 
@@ -396,6 +405,7 @@ pub async fn start_coordinator(
     config.replicas = settings.replicas;
     config.recovery_grace_ms = settings.recovery_grace_ms;
     config.waits_for_holders = settings.waits_for_holders;
+    config.compare_every_ms = settings.compare_every_ms.unwrap_or(config.compare_every_ms);
     config.catch_up_ms = CATCH_UP_MS;
     config.founds = founds;
     Daemon::start(coordinator::start(config)).await

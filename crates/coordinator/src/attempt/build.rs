@@ -22,9 +22,9 @@ const OVERDUE_EVERY: Duration = Duration::from_millis(500);
 impl Attempt<'_> {
     /// Lets the blocks be built, around every helper that fails meanwhile. `None`: each is better made by itself.
     pub(super) async fn build_mending(&mut self, noted: &mut Noted) -> Result<Option<Made>> {
-        if let Wanted::Coded(code, _) = self.wanted {
+        if let Wanted::Coded(_) = self.wanted {
             let before = self.relocate(&self.with.cluster.view(), noted).await?;
-            return self.build(noted, |view| self.encoding_plan(view, code, noted).map(Some), before).await;
+            return self.build(noted, |view| self.encoding_plan(view, noted).map(Some), before).await;
         }
         let requestors: Vec<Peer> = noted.order.writes.iter().map(|&(_, node)| node.into()).collect();
         loop {
@@ -114,7 +114,7 @@ impl Attempt<'_> {
             self.usual().note(in_theory(&price, block_bytes), Duration::from_micros(result.verified_us));
         }
         self.tell(&plan, noted, &result);
-        Ok(Some(Made { plan: plan.planned.plan, result, before }))
+        Ok(Some(Made { plan: plan.planned.plan, cost: plan.planned.cost, result, before }))
     }
 
     fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {

@@ -16,21 +16,22 @@ mod lacking;
 mod outcome;
 mod usual;
 
+use encode::Encoding;
+pub(crate) use encode::{Encoded, ToEncode, encoding_scheme};
 pub(crate) use lacking::lost;
 pub(crate) use usual::UsualTimes;
 
 use crate::audit::Audit;
 use crate::cluster::{Cluster, Receiving, Word};
+use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::looks::Looks;
 use crate::records::Records;
 use catalog::{CatalogError, Intent, Purpose};
-use codes::Code;
 use flow::Scheme;
 use model::{BlockId, Cause, FlowId, NodeId, Placement, Token};
-use plan::Archival;
 use plan::decide::{Bounds, Course, DecideError, Next, Planner, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ use tokio::time::Sleep;
 /// How blocks are to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RepairOptions {
-    /// Name of the scheme; empty or `auto` for the coordinator's choice.
+    /// Name of the scheme; empty or `auto` for the coordinator's choice. Of an encoding that of an encoding scheme; empty for
+    /// the star.
     pub scheme: String,
     pub slice_bytes: u32,
     pub verify: bool,
@@ -64,8 +66,8 @@ pub(crate) enum Wanted<'a> {
     Block(BlockId),
     /// Of this block's stripe what is lost or, to measure, these members.
     Stripe(BlockId, &'a [u16]),
-    /// The parities of a new stripe of these data blocks.
-    Coded(&'a Code, &'a [BlockId]),
+    /// A new stripe of these data blocks, with its parities.
+    Coded(&'a ToEncode),
 }
 
 /// What came of it.
@@ -75,6 +77,8 @@ pub(crate) struct Outcome {
     pub made: Vec<BlockId>,
     /// These are better, or have to be, made each by itself.
     pub alone: Vec<BlockId>,
+    /// What a new stripe came to.
+    pub encoded: Option<Encoded>,
 }
 
 /// What attempts are made with.
@@ -86,6 +90,7 @@ pub(crate) struct Attempts {
     pub usual: Arc<UsualTimes>,
     pub damaged: Arc<Damaged>,
     pub looks: Arc<Looks>,
+    pub comparison: Arc<Comparison>,
     pub audit: Arc<Audit>,
 }
 
@@ -169,13 +174,13 @@ struct Order {
     /// The blocks to repair, in the order of the writes; or the data to encode.
     blocks: Vec<Placement>,
     /// Of an encoding: what was decided about nodes.
-    archival: Option<Archival>,
+    encoding: Option<Encoding>,
 }
 
 impl Order {
     /// Who drives: the encoder, or the first requestor.
     fn driver(&self) -> NodeId {
-        let encoder = self.archival.as_ref().map(|archival| archival.archiver);
+        let encoder = self.encoding.as_ref().map(|encoding| encoding.archival.archiver);
         encoder.or(self.writes.first().map(|&(_, node)| node)).unwrap_or(NodeId(0))
     }
 }
@@ -199,7 +204,7 @@ impl Attempt<'_> {
     async fn once(&mut self) -> Result<Outcome> {
         let view = self.with.cluster.view();
         let step = match self.wanted {
-            Wanted::Coded(code, data) => self.encoding(&view, code, data).await?,
+            Wanted::Coded(what) => self.encoding(&view, what).await?,
             _ => self.repair(&view).await?,
         };
         let order = match step {

@@ -1,19 +1,21 @@
 //! What came out: every block is checked by itself, then all that is right is committed at once, or thrown away if it was
 //! only measured.
 
-use super::{Attempt, Attempts, Noted, Outcome, Wanted};
+use super::{Attempt, Attempts, Encoded, Noted, Outcome, Wanted};
 use crate::cluster::Order;
 use crate::error::{CoordinatorError, Result};
-use catalog::{Intent, Purpose, Staged};
-use flow::FlowPlan;
+use catalog::{Fate, Intent, Purpose, Staged};
 use flow::bound::BlockWrite;
+use flow::{Cost, FlowPlan};
 use model::{BlockCopy, BlockId, Cause, Fault};
 use plan::decide::World;
+use std::collections::BTreeSet;
 use wire::proto;
 
 /// What a flow wrote.
 pub(super) struct Made {
     pub plan: FlowPlan,
+    pub cost: Cost,
     pub result: proto::DriveResult,
     /// What other flows wrote before.
     pub before: Vec<Staged>,
@@ -44,14 +46,23 @@ impl Attempt<'_> {
         }
         let (intent, now_ms) = (noted.intent.clone(), self.with.cluster.clock.now_ms());
         let living = self.options.without_leaver(&self.with.cluster.view());
+        outcome.encoded = Encoded::of(&noted.order, (&self.options.scheme, &made.cost), view, &staged);
+        let writers: Vec<BlockCopy> = staged.iter().map(|staged| staged.copy).collect();
         let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
-        for (block, refused) in self.with.records.run(commit).await? {
-            match refused {
-                None => outcome.made.push(block),
+        let mut unconfirmed = BTreeSet::new();
+        for (block, fate) in self.with.records.run(commit).await? {
+            match fate {
+                Fate::Good => outcome.made.push(block),
+                Fate::Unconfirmed => {
+                    unconfirmed
+                        .extend(writers.iter().filter(|copy| copy.block == block).map(|copy| copy.node));
+                    outcome.made.push(block);
+                }
                 // It came back, or was deleted: the copy is a candidate already.
-                Some(why) => tracing::info!(%block, why, "not committed"),
+                Fate::Refused(why) => tracing::info!(%block, why, "not committed"),
             }
         }
+        self.with.comparison.confirm(&unconfirmed);
         Ok(outcome)
     }
 
@@ -114,7 +125,10 @@ fn check_one(
     let tells_all = sums.digest.is_some() && (write.part.is_some() || sums.fingerprint.is_some());
     let is_right = (staged.generation, staged.stored_bytes) == (generation, write.stored_bytes);
     match tells_all && is_right && sums.agrees(&write.sums) {
-        true => Ok(Staged { copy, stored_bytes: staged.stored_bytes, sums }),
+        true => {
+            let by = wire::codec::block::start_of_store(&staged.store, staged.incarnation);
+            Ok(Staged { copy, stored_bytes: staged.stored_bytes, sums, by })
+        }
         false => Err(wrong("stored something else than what was planned")),
     }
 }

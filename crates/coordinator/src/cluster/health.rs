@@ -392,7 +392,8 @@ impl Health {
             facts.insert(id, node);
         }
         let (nodes, topology, last_resort) = (Arc::new(facts), Arc::new(topology), Arc::new(last_resort));
-        World { nodes, topology, last_resort, ..World::default() }
+        let rack_names = Arc::new(racks.into_keys().map(str::to_owned).collect());
+        World { nodes, topology, rack_names, last_resort, ..World::default() }
     }
 
     /// What the nodes say of themselves.

@@ -6,17 +6,18 @@ mod damaged;
 mod recover;
 mod repair;
 
-pub(crate) use archive::{archival_code, groups};
+pub(crate) use archive::{archival_code, choose};
 pub(crate) use damaged::DamagedRepairs;
 pub(crate) use recover::{Recoverer, check_dead, row_of};
 
 use crate::attempt::{Attempts, RepairOptions};
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
+use crate::gathering::Gathering;
 use crate::holders::Holders;
 use crate::job::{Events, Job, Sender};
 use crate::reads::Reads;
-use catalog::rows::{JobRow, RecoveryRow};
+use catalog::rows::{EncodingRow, JobRow, RecoveryRow};
 use model::{BlockId, NodeId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +35,7 @@ pub(crate) struct Jobs {
     pub attempts: Arc<Attempts>,
     /// What users read; recoveries make way.
     pub reads: Arc<Reads>,
+    gathering: Arc<Gathering>,
     holders: Arc<Holders>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
@@ -64,7 +66,7 @@ impl Wish {
     /// The name of the task of job `id`.
     fn task(&self, id: u64) -> String {
         let kind = match self {
-            Wish::Lasting(JobRow::Archive { .. }) => "archive",
+            Wish::Lasting(JobRow::Archive { .. } | JobRow::Encode(_)) => "archive",
             Wish::Lasting(JobRow::RecoverNodes(row)) if row.moves => "decommission",
             Wish::Lasting(JobRow::RecoverNodes(_)) | Wish::Measured(_) => "recover",
             Wish::Rehearsed(_) => "dry-run",
@@ -72,6 +74,12 @@ impl Wish {
         };
         format!("{kind}-{id}")
     }
+}
+
+/// An archival that an earlier version of the program began.
+fn of_before(name: &str, code: &str, slice_bytes: u32) -> EncodingRow {
+    let (name, code) = (name.to_owned(), code.to_owned());
+    EncodingRow { name, code, slice_bytes, short: true, ..EncodingRow::default() }
 }
 
 enum Added {
@@ -84,11 +92,12 @@ impl Jobs {
     pub fn new(
         attempts: Arc<Attempts>,
         reads: Arc<Reads>,
+        gathering: Arc<Gathering>,
         holders: Arc<Holders>,
         tasks: Arc<Tasks>,
         group: Arc<Group>,
     ) -> Jobs {
-        Jobs { running: Mutex::default(), attempts, reads, holders, tasks, group }
+        Jobs { running: Mutex::default(), attempts, reads, gathering, holders, tasks, group }
     }
 
     /// Starts a job, or joins the one that does the same already.
@@ -147,8 +156,10 @@ impl Jobs {
             job.task.note(|report| report.is_busy = true);
             let outcome = match &wish {
                 Wish::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
-                    archive::run(with, &job, name, code, *slice_bytes).await
+                    let row = of_before(name, code, *slice_bytes);
+                    archive::run(with, &jobs.gathering, &job, &row).await
                 }
+                Wish::Lasting(JobRow::Encode(row)) => archive::run(with, &jobs.gathering, &job, row).await,
                 Wish::Lasting(JobRow::RecoverNodes(row)) => recover::run(with, &jobs.reads, &job, row, false).await,
                 Wish::Measured(row) => recover::run(with, &jobs.reads, &job, row, true).await,
                 Wish::Rehearsed(row) => recover::rehearse(with, &jobs.reads, &job, row).await,
@@ -203,7 +214,11 @@ impl Jobs {
             return Err(CoordinatorError::TooMany { what: "jobs", limit: MAX_JOBS });
         }
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
-        let unit = if matches!(wish, Wish::Lasting(JobRow::Archive { .. })) { "stripes" } else { "blocks" };
+        let unit = if matches!(wish, Wish::Lasting(JobRow::Archive { .. } | JobRow::Encode(_))) {
+            "stripes"
+        } else {
+            "blocks"
+        };
         running.insert(id, Running { wish: wish.clone(), events: events.clone() });
         let task = match wish {
             Wish::Lasting(_) => self.tasks.add(wish.task(id)),
@@ -217,10 +232,9 @@ impl Jobs {
 fn joined(running: &BTreeMap<u64, Running>, wish: &Wish) -> Result<Option<Events>> {
     for (id, other) in running {
         let same = match (&other.wish, wish) {
-            (
-                Wish::Lasting(JobRow::Archive { name: a, .. }),
-                Wish::Lasting(JobRow::Archive { name: b, .. }),
-            ) => a == b,
+            (Wish::Lasting(JobRow::Encode(a)), Wish::Lasting(JobRow::Encode(b))) => {
+                (&a.name, a.is_prefix) == (&b.name, b.is_prefix)
+            }
             (Wish::Lasting(JobRow::RecoverNodes(a)), Wish::Lasting(JobRow::RecoverNodes(b))) => {
                 a.nodes.iter().any(|node| b.nodes.contains(node))
             }

@@ -39,7 +39,7 @@ pub(super) async fn run_stripes(
 ) -> Result<String> {
     let mut repaired = 0;
     for &block in blocks {
-        let Outcome { made, alone } = again(with, job, Wanted::Stripe(block, members), options).await?;
+        let Outcome { made, alone, .. } = again(with, job, Wanted::Stripe(block, members), options).await?;
         made.iter().for_each(|_| job.count(true));
         repaired += made.len();
         for block in alone {

@@ -139,8 +139,13 @@ async fn an_archival_goes_on_after_a_restart() {
     let mut cluster = Cluster::new(7, HASTY).await;
     let object = bytes(1, 24 * BLOCK_BYTES as usize);
     cluster.put("object", &object).await.unwrap();
-    let request =
-        proto::ArchiveRequest { name: "object".to_owned(), code: "rs-4+2".to_owned(), slice_bytes: 1024 };
+    let request = proto::ArchiveRequest {
+        name: "object".to_owned(),
+        code: "rs-4+2".to_owned(),
+        slice_bytes: 1024,
+        short: true,
+        ..Default::default()
+    };
     let mut events = cluster.client.archive(request).await.unwrap().into_inner();
     // Cut after the first stripe.
     while events.message().await.unwrap().unwrap().flow.is_none() {}

@@ -1,6 +1,6 @@
 //! Which start of which store a node's number stands for: registrations, heartbeats, orders to delete.
 
-use crate::support::{Cluster, Settings};
+use crate::support::{BLOCK_BYTES, Cluster, Settings, write_request, written};
 use tonic::{Code, Status};
 use wire::proto;
 use wire::proto::register_message::Kind;
@@ -124,5 +124,46 @@ async fn orders_to_delete_name_the_start_that_is_accepted() {
     cluster.delete("object").await.unwrap();
     // The double obeys no others.
     cluster.until("the copies go", async |c| c.world.copies().is_empty()).await;
+    cluster.stop().await;
+}
+
+/// Its node lists what it has when it registers, and nothing is placed there yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_did_not_outlive_a_start_before_its_commit_is_made_again() {
+    // No comparison but those that something asks for.
+    let mut cluster = Cluster::comparing(5, Settings::default(), 3_600_000).await;
+    let begin = proto::BeginPutRequest {
+        name: "object".to_owned(),
+        block_bytes: BLOCK_BYTES,
+        replicas: 3,
+        gathers: None,
+    };
+    let put = cluster.client.begin_put(begin).await.unwrap().into_inner().put;
+    let request = write_request(&put, 0, b"bytes", true);
+    let plan = cluster.client.plan_write(request).await.unwrap().into_inner().plan.unwrap();
+    let staged = cluster.world.run(&plan, b"bytes", 0).unwrap().staged;
+    let (node, block) = (staged[0].node, staged[0].block.clone());
+    // Its folder is set back, and it registers as what it is by now.
+    cluster.world.lose(node, &block);
+    cluster.world.restart(node, vec![]);
+    let word = cluster.world.word(node);
+    cluster
+        .until("it registers", async |c| {
+            node_of(c, node).await.status.is_some_and(|status| status.incarnation == word)
+        })
+        .await;
+    let commit = proto::CommitPutRequest {
+        put,
+        blocks: vec![written(&staged)],
+        object_bytes: 5,
+        digest: blake3::hash(b"bytes").as_bytes().to_vec(),
+    };
+    cluster.client.commit_put(commit).await.unwrap();
+    cluster
+        .until("its block has all its copies", async |c| {
+            let nodes = c.lookup("object").await.unwrap().blocks[0].nodes.clone();
+            nodes.len() == 3 && nodes.iter().all(|node| c.world.stored(*node, &block).is_some())
+        })
+        .await;
     cluster.stop().await;
 }

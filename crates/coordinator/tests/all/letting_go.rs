@@ -192,7 +192,12 @@ async fn what_was_in_flight_at_a_backup_is_not_given_up_by_its_restore() {
     let settings = Settings { put_lease_ms: 300, ..HASTY };
     let mut cluster = Cluster::new(6, settings).await;
     cluster.put("object", b"the version before").await.unwrap();
-    let begin = proto::BeginPutRequest { name: "object".to_owned(), block_bytes: BLOCK_BYTES, replicas: 3 };
+    let begin = proto::BeginPutRequest {
+        name: "object".to_owned(),
+        block_bytes: BLOCK_BYTES,
+        replicas: 3,
+        gathers: None,
+    };
     let put = cluster.client.begin_put(begin).await.unwrap().into_inner().put;
     let request = write_request(&put, 0, b"the new one", true);
     let plan = cluster.client.plan_write(request).await.unwrap().into_inner().plan.unwrap();

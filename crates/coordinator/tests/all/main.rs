@@ -3,6 +3,7 @@
 // Helper functions of tests may fail loudly; the lint's exception covers only the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod archival;
 mod catalog;
 mod comparison;
 mod in_process;

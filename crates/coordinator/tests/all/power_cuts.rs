@@ -82,7 +82,38 @@ async fn life(cluster: &mut Cluster, known: &mut Known) -> Result<(), Status> {
     Ok(())
 }
 
-async fn cut_everywhere(seed: Option<u64>, first: u64, step: usize) {
+/// Blocks that wait in stripes, and are encoded with those of others, deleted before and after.
+async fn gathered_life(cluster: &mut Cluster, known: &mut Known) -> Result<(), Status> {
+    let [policy, code, spread] = ["random", "rs-2+2", "two-racks"].map(str::to_owned);
+    let terms = proto::GatherTerms { policy, code, spread, rack_capacity: 2, target_racks: 0 };
+    let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms) };
+    cluster.client.set_bucket(bucket).await?;
+    for (name, seed) in [("b/1", 1), ("b/2", 2), ("b/3", 3), ("b/4", 4), ("b/5", 5)] {
+        known.put(cluster, name, bytes(seed, BLOCK_BYTES as usize)).await?;
+    }
+    known.delete(cluster, "b/3").await?;
+    let everything = proto::ArchiveRequest {
+        name: "b/".to_owned(),
+        is_prefix: true,
+        slice_bytes: 1024,
+        ..Default::default()
+    };
+    cluster.archive_as(everything.clone()).await?;
+    known.delete(cluster, "b/1").await?;
+    known.put(cluster, "b/4", bytes(6, BLOCK_BYTES as usize - 1)).await?;
+    cluster.archive_as(proto::ArchiveRequest { short: true, ..everything }).await?;
+    known.delete(cluster, "b/2").await?;
+    Ok(())
+}
+
+/// What is done until the power is cut.
+#[derive(Clone, Copy)]
+enum Story {
+    Whole,
+    Gathered,
+}
+
+async fn cut_everywhere(story: Story, seed: Option<u64>, first: u64, step: usize) {
     let world = World::start(NODES).await;
     for cut in (first..).step_by(step) {
         world.wipe();
@@ -97,7 +128,10 @@ async fn cut_everywhere(seed: Option<u64>, first: u64, step: usize) {
         let started = Cluster::on(Arc::clone(&power), disk.clone(), Arc::clone(&world), SETTINGS).await;
         let mut cluster = match started {
             Ok(mut cluster) => {
-                let outcome = life(&mut cluster, &mut known).await;
+                let outcome = match story {
+                    Story::Whole => life(&mut cluster, &mut known).await,
+                    Story::Gathered => gathered_life(&mut cluster, &mut known).await,
+                };
                 if outcome.is_ok() {
                     assert!(cut > 200, "a whole life takes more durable calls than {cut}");
                     known.check(&mut cluster, "undisturbed").await;
@@ -134,10 +168,15 @@ async fn cut_everywhere(seed: Option<u64>, first: u64, step: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_when_only_what_was_synced_survives() {
-    cut_everywhere(None, 0, 1).await;
+    cut_everywhere(Story::Whole, None, 0, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_when_any_part_of_the_rest_survives() {
-    cut_everywhere(Some(0x5712_1e11), 1, 3).await;
+    cut_everywhere(Story::Whole, Some(0x5712_1e11), 1, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_of_blocks_that_wait_in_stripes_and_share_them() {
+    cut_everywhere(Story::Gathered, None, 0, 2).await;
 }

@@ -1,20 +1,22 @@
-//! Classical encoding (RP §2.2, EAR §2): one site downloads the data blocks, makes the parities and uploads
-//! them.
-//!
-//! ```text
-//!   b0 ──▶┐              ┌──▶ write b3
-//!   b1 ──▶┼─ archiver ───┤
-//!   b2 (local) ┘         └──▶ write b4
-//! ```
+//! Encodings: parities are made of data blocks that lie at several sites, and written at several others. A scheme is a
+//! file in `encode/` and a line of `encode/scheme.rs`.
+
+mod pipeline;
+mod scheme;
+mod star;
+mod star_lanes;
+
+pub use pipeline::{pipeline, pipeline_lanes};
+pub use scheme::{EncodeScheme, build};
+pub use star::star;
+pub use star_lanes::star_lanes;
 
 use gf::Matrix;
 
 use super::columns::{enliven, matrix, pass};
 use super::request::{Helper, RepairRequest, Sink, write_outputs};
-use super::star::gather;
 use crate::error::FlowError;
 use crate::graph::{Edge, EdgeId, Geometry, Input, Lane, Member, Output, Site, Stage, StageId, Symbol};
-use crate::prove::Proved;
 
 /// An encoding: which copy of each data block is read, who computes, and where the new blocks go.
 #[derive(Clone, Debug)]
@@ -23,36 +25,42 @@ pub struct EncodeRequest<'a> {
     pub code: &'a codes::Code,
     /// How blocks are cut.
     pub geometry: Geometry,
-    /// The data blocks, each at the replica to be read.
+    /// The data blocks, each at the replica to be read; also the order of a chain.
     pub data: &'a [Helper],
     /// Data blocks that a short last stripe lacks.
     pub absent: &'a [Member],
-    /// Who computes. It reads its own data blocks and writes its own parities without any transfer.
+    /// Who computes in a star; other schemes have no such site. It reads its own data blocks and writes its own
+    /// parities without any transfer.
     pub archiver: Site,
     /// The blocks to make, usually all n−k parities, and the sites that write them.
     pub targets: &'a [(Member, Site)],
 }
 
-/// The encoding star: data sites → archiver → one edge to each site that writes.
-///
-/// # Errors
-/// As [`build`](super::build); [`FlowError::NothingWanted`] without targets.
-pub fn star(encode: &EncodeRequest<'_>) -> Result<Proved, FlowError> {
-    let groups = by_site(encode.targets, Some(encode.archiver));
-    let members: Vec<Member> = groups.iter().flat_map(|(_, members)| members.iter().copied()).collect();
-    let request = RepairRequest {
-        code: encode.code,
-        geometry: encode.geometry,
-        wanted: RepairRequest::whole_blocks(encode.code, &members),
-        helpers: encode.data,
-        absent: encode.absent,
-        requestor: encode.archiver,
-        sink: Sink::Write,
-    };
-    let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
-    gather(&request, &mut lane, encode.archiver, Vec::new())?;
-    scatter(&request, &mut lane, &groups)?;
-    request.prove(lane)
+impl<'a> EncodeRequest<'a> {
+    /// The blocks to make, by the sites that write them, `first` before all others.
+    fn groups(&self, first: Option<Site>) -> Vec<(Site, Vec<Member>)> {
+        by_site(self.targets, first)
+    }
+
+    /// The site of each block of [`repair`](Self::repair) without a first site.
+    fn sites(&self) -> Vec<Site> {
+        let groups = self.groups(None);
+        groups.iter().flat_map(|(site, members)| members.iter().map(|_| *site)).collect()
+    }
+
+    /// The blocks to make as a repair of them, in the order of the [`groups`](Self::groups).
+    fn repair(&self, first: Option<Site>) -> RepairRequest<'a> {
+        let members: Vec<Member> = self.groups(first).into_iter().flat_map(|(_, members)| members).collect();
+        RepairRequest {
+            code: self.code,
+            geometry: self.geometry,
+            wanted: RepairRequest::whole_blocks(self.code, &members),
+            helpers: self.data,
+            absent: self.absent,
+            requestor: first.unwrap_or(self.archiver),
+            sink: Sink::Write,
+        }
+    }
 }
 
 /// The blocks that each site writes, `first` before all others, though it may write none.

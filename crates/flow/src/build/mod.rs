@@ -6,6 +6,7 @@ mod columns;
 pub mod copy;
 mod cyclic;
 pub mod encode;
+mod leaving;
 pub mod multi_block;
 mod paths;
 mod request;
@@ -18,7 +19,7 @@ pub mod write;
 
 pub use chain::chain;
 pub use cyclic::cyclic;
-pub use encode::EncodeRequest;
+pub use encode::{EncodeRequest, EncodeScheme};
 pub use multi_block::MultiBlockRequest;
 pub use paths::{PathShare, paths};
 pub use request::{Helper, RepairRequest, Sink};

@@ -19,21 +19,22 @@ use crate::prove::Proved;
 pub fn star(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
     let outputs = request.outputs()?;
     let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
-    gather(request, &mut lane, request.requestor, outputs)?;
+    gather(request, request.shares()?, &mut lane, request.requestor, outputs)?;
     request.prove(lane)
 }
 
-/// Adds the sending stages and, as last stage, `centre` with the matrix that makes the wanted rows for
+/// Adds the sending stages of `shares` and, as last stage, `centre` with the matrix that makes the wanted rows for
 /// `outputs`.
 pub(super) fn gather(
     request: &RepairRequest<'_>,
+    shares: Vec<Share>,
     lane: &mut Lane,
     centre: Site,
     outputs: Vec<Output>,
 ) -> Result<(), FlowError> {
     let field = request.code.field();
     let (local, remote): (Vec<Share>, Vec<Share>) =
-        request.shares()?.into_iter().partition(|share| share.site == centre);
+        shares.into_iter().partition(|share| share.site == centre);
     let to = StageId(remote.len() as u16);
     let mut inputs = Vec::new();
     let mut columns: Vec<Column> = Vec::new();

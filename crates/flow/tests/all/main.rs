@@ -5,5 +5,6 @@
 
 mod bytes;
 mod cost;
+mod encodings;
 mod plans;
 mod proof;

@@ -160,7 +160,13 @@ impl LabCluster {
     /// # Errors
     /// [`LabError::Client`].
     pub fn archive(&self, name: &str, code: &str) -> Result<()> {
-        let request = ArchiveRequest { name: name.to_owned(), code: code.to_owned(), slice_bytes: 0 };
+        let request = ArchiveRequest {
+            name: name.to_owned(),
+            code: code.to_owned(),
+            slice_bytes: 0,
+            short: true,
+            ..Default::default()
+        };
         self.at_coordinator(async |client| all(client.archive(request).await?).await).map(drop)
     }
 

@@ -1,6 +1,6 @@
 //! What is stored, by its names: an inventory opens no block.
 
-use super::names::{CopyId, Found, found};
+use super::names::{CopyId, Found};
 use super::{Result, Store};
 
 /// How much is stored.
@@ -46,9 +46,10 @@ impl Unjudged {
 }
 
 impl Store {
-    /// Number and length of the copies, as counted when the store was opened and kept since; no disk access.
+    /// Number and length of the copies, as counted when the store was opened and kept since; no disk access. What came or went
+    /// by other hands than this process's is counted when its folder is listed.
     pub fn usage(&self) -> Usage {
-        *self.folder.names.usage()
+        self.folder.names.totals().usage()
     }
 
     /// Everything, a folder at a time, without a lock: what is written or deleted meanwhile may or may not be listed. Each
@@ -60,7 +61,7 @@ impl Store {
 
     /// The blocks whose ids begin with that byte.
     pub fn list_folder(&self, first_byte: u8) -> Result<Listing> {
-        let Found { pairs, strange } = found(self.folder.disk.as_ref(), first_byte)?;
+        let Found { pairs, strange } = self.folder.names.list(self.folder.disk.as_ref(), first_byte)?;
         let mut listing = Listing::default();
         for (copy, pair) in pairs {
             match (pair.data, pair.sidecar) {

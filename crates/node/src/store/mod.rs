@@ -30,6 +30,7 @@ mod records;
 mod room;
 mod scrub;
 mod sidecar;
+mod tally;
 mod temp;
 mod trial;
 mod writer;

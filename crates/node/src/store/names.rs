@@ -1,8 +1,8 @@
 //! The final names of copies: where they lie, and how they come and go.
 
 use super::error::reading;
-use super::inventory::Usage;
 use super::sidecar::Sidecar;
+use super::tally::{Tally, Totals};
 use super::temp::TempFile;
 use super::{Damage, Result, StoreError};
 use disk::{Disk, DiskError, DiskFile, SyncPoint};
@@ -10,7 +10,7 @@ use model::{BlockId, Stamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 /// The folder of the folders of blocks.
 pub(super) const BLOCKS: &str = "blocks";
@@ -49,7 +49,7 @@ pub(super) fn folder_path(first_byte: u8) -> PathBuf {
     Path::new(BLOCKS).join(format!("{first_byte:02x}"))
 }
 
-fn first_byte(block: BlockId) -> u8 {
+pub(super) fn first_byte(block: BlockId) -> u8 {
     block.to_bytes()[0]
 }
 
@@ -65,37 +65,65 @@ pub(super) fn sidecar_path(copy: CopyId) -> PathBuf {
 #[derive(Debug)]
 pub(super) struct Names {
     folders: Vec<RwLock<()>>,
-    usage: Mutex<Usage>,
+    totals: Totals,
 }
 
 impl Names {
     /// Syncs every folder and counts what is there, by names and lengths: no file is opened. Half a pair is no copy, and it
     /// is kept: its other half may have been moved away by hand.
     pub(super) fn load(disk: &dyn Disk) -> Result<Self> {
-        let mut usage = Usage::default();
+        let totals = Totals::default();
         for first_byte in 0..=u8::MAX {
-            let Found { pairs, strange } = found(disk, first_byte)?;
-            for (copy, pair) in pairs {
-                if !pair.is_whole() {
-                    tracing::warn!(%copy, pair.data, "half a copy: its data, or its sidecar, are not there");
-                    usage.half_blocks += 1;
-                    continue;
-                }
-                usage.blocks += 1;
-                usage.stored_bytes += disk.len(&data_path(copy))?;
+            let found = found(disk, first_byte)?;
+            for (copy, pair) in found.pairs.iter().filter(|(_, pair)| !pair.is_whole()) {
+                tracing::warn!(%copy, pair.data, "half a copy: its data, or its sidecar, are not there");
             }
-            for name in strange {
+            totals.count(first_byte, Tally::with_lengths(disk, &found)?);
+            for name in found.strange {
                 tracing::warn!(name, first_byte, "a file that is no block lies among the blocks");
             }
             // Names that an earlier process made may not be durable yet if it died without a power cut.
             disk.sync_folder(&folder_path(first_byte), SyncPoint::BlockFolder)?;
         }
         let folders = std::iter::repeat_with(RwLock::default).take(FOLDERS).collect();
-        Ok(Self { folders, usage: Mutex::new(usage) })
+        Ok(Self { folders, totals })
     }
 
-    pub(super) fn usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What is there, as it was counted.
+    pub(super) fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Lists a folder. What came or went there by other hands than this process's is counted from now on.
+    pub(super) fn list(&self, disk: &dyn Disk, first_byte: u8) -> Result<Found> {
+        let listed = found(disk, first_byte)?;
+        if self.totals.are_of(first_byte, &listed) {
+            return Ok(listed);
+        }
+        // Perhaps it was written or deleted to meanwhile: what counts is read while nobody does.
+        let counted = {
+            let _guard = self.to_change(first_byte);
+            found(disk, first_byte).and_then(|found| {
+                let is_new = !self.totals.are_of(first_byte, &found);
+                self.totals.count(first_byte, Tally::with_lengths(disk, &found)?);
+                Ok(is_new)
+            })
+        };
+        match counted {
+            Ok(true) => {
+                tracing::warn!(first_byte, "files of blocks came or went in this folder by other hands")
+            }
+            Ok(false) => {}
+            // What was counted stays, until the next list.
+            Err(error) => {
+                tracing::warn!(first_byte, %error, "the folder's blocks could not be counted again")
+            }
+        }
+        Ok(listed)
+    }
+
+    fn to_change(&self, first_byte: u8) -> RwLockWriteGuard<'_, ()> {
+        self.folders[usize::from(first_byte)].write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn folder(&self, block: BlockId) -> &RwLock<()> {
@@ -152,7 +180,7 @@ impl Names {
     ) -> Result<()> {
         let CopyId { block, generation } = copy;
         {
-            let _guard = self.folder(block).write().unwrap_or_else(PoisonError::into_inner);
+            let _guard = self.to_change(first_byte(block));
             match pair(disk, copy)? {
                 Pair { data: false, sidecar: false } => {}
                 Pair { data: true, sidecar: true } => return Err(StoreError::Exists { block, generation }),
@@ -164,9 +192,7 @@ impl Names {
                 let _ = disk.remove(&sidecar_path(copy));
                 return Err(error);
             }
-            let mut usage = self.usage();
-            usage.blocks += 1;
-            usage.stored_bytes += stored_bytes;
+            self.totals.came(copy, stored_bytes);
         }
         self.sync(disk, copy, SyncPoint::BlockFolder)
     }
@@ -179,22 +205,18 @@ impl Names {
     /// Removes exactly that copy, or the half of it that is here, by its names: no file is opened, and no other copy of the
     /// block is touched. Durable on return, even if there was nothing: an earlier removal may not have been synced.
     pub(super) fn delete(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
-        let _guard = self.folder(copy.block).write().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.to_change(first_byte(copy.block));
         let before = pair(disk, copy)?;
         let bytes = if before.data { disk.len(&data_path(copy))? } else { 0 };
         remove_if_there(disk, &data_path(copy))?;
         if before.is_whole() {
             // The sidecar may refuse to go.
-            let mut usage = self.usage();
-            usage.blocks = usage.blocks.saturating_sub(1);
-            usage.stored_bytes = usage.stored_bytes.saturating_sub(bytes);
-            usage.half_blocks += 1;
+            self.totals.halved(copy, bytes);
         }
         remove_if_there(disk, &sidecar_path(copy))?;
         let was_there = before.data || before.sidecar;
         if was_there {
-            let mut usage = self.usage();
-            usage.half_blocks = usage.half_blocks.saturating_sub(1);
+            self.totals.half_went(copy);
         }
         self.sync(disk, copy, SyncPoint::BlockDeleted)?;
         Ok(was_there)

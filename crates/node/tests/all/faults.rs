@@ -244,7 +244,11 @@ async fn a_dead_helper_is_unreachable() {
     assert_eq!((fault.cause, suspect(&fault)), (Cause::Unreachable, Some((3, 3))), "{fault}");
 }
 
-/// Its successor's data port answers and closes: who loses the connection says so and ends, and is not to blame for that.
+/// A helper that is limited to so much needs seconds for its block.
+const SLOWLY_BYTES_PER_S: u64 = 60_000;
+
+/// Its successor's data port answers and closes: who loses the connection says so and ends, and is not to blame for that. The helper
+/// is made slow, for one that has sent all before the port closes holds its connection to be good, and its silence is a stall.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_breaks_names_its_edge() {
     let rig = rig().await;
@@ -257,8 +261,13 @@ async fn a_connection_that_breaks_names_its_edge() {
             let (mut stream, _) = listener.accept().unwrap();
             stream.read_exact(&mut [0; wire::frame::HELLO_BYTES]).unwrap();
             stream.write_all(&wire::frame::Reply::Accepted.encode()).unwrap();
+            // As long as a busy machine may let it wait for its turn.
+            std::thread::sleep(Duration::from_millis(200));
         });
+        let throttle = rig.nodes[helper - 1].engine().throttle().clone();
+        throttle.set(SLOWLY_BYTES_PER_S, 0);
         let fault = rig.repair(plan).await.unwrap_err();
+        throttle.set(0, 0);
         closes.join().unwrap();
         assert_eq!((fault.cause, suspect(&fault)), (Cause::Disconnected, Some(edge)), "{fault}");
         assert!(!rig.repaired(0));

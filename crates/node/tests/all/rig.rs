@@ -5,7 +5,8 @@ use disk::{CrashDisk, Disk, PowerSwitch};
 use exec::{DriverIo, Engine, Injection};
 use flow::bound::{Binding, BlockWrite, FlowHeader, NodeStages, Participant, bind};
 use flow::{
-    Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme, Site, Symbol, limits,
+    EncodeRequest, EncodeScheme, Geometry, Helper, Member, MultiBlockRequest, Proved, RepairRequest, Scheme,
+    Site, Symbol, limits,
 };
 use model::{BlockId, Fault, FlowId, NodeId, Peer, StoredCopy, Sums, Token};
 use node::store::{NewBlock, Store, StoreError};
@@ -103,6 +104,29 @@ impl Rig {
         let slices = (0, flow.geometry.slices());
         let stored = |m: Member| self.blocks[usize::from(m.0)].len() as u64;
         (self.bind(flow.clone(), scheme, true, REQUESTOR, slices), flow::predict(&flow, stored, None))
+    }
+
+    /// A proved encoding: every parity is written where it is stored, but the last one, which the node of block 0 writes. By
+    /// a star the requestor makes them; else it only drives.
+    pub fn plan_encoding(&self, scheme: EncodeScheme) -> (proto::FlowPlan, flow::Cost) {
+        let (k, n) = (self.code.k() as u16, self.code.n() as u16);
+        let parities: Vec<Member> = (k..n).map(Member).collect();
+        let site = |m: u16| if m + 1 == n { Site(1) } else { Site(u32::from(m) + 1) };
+        let targets: Vec<(Member, Site)> = parities.iter().map(|&m| (m, site(m.0))).collect();
+        let helpers = self.helpers(&parities);
+        let request = EncodeRequest {
+            code: &self.code,
+            geometry: self.geometry,
+            data: &helpers,
+            absent: &[],
+            archiver: Site(0),
+            targets: &targets,
+        };
+        let flow = flow::encode::build(scheme, &request).unwrap();
+        let slices = (0, flow.geometry.slices());
+        let stored = |m: Member| self.blocks[usize::from(m.0)].len() as u64;
+        let cost = flow::predict(&flow, stored, None);
+        (self.bind(flow, Scheme::Conventional, true, REQUESTOR, slices), cost)
     }
 
     /// A proved repair of whole blocks at the requestor by the helpers in that order.

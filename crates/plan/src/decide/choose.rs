@@ -187,7 +187,7 @@ fn build_for_several(
 }
 
 /// The longest slice that is allowed and at most one `parts`-th as long.
-fn finer(slice_bytes: u32, parts: usize) -> u32 {
+pub(super) fn finer(slice_bytes: u32, parts: usize) -> u32 {
     let most = slice_bytes / u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
     let chunk = gf::CHUNK_BYTES as u32;
     let longest = if most >= chunk {

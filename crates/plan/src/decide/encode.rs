@@ -1,12 +1,15 @@
-//! Plans of encodings: the archiving node downloads the data blocks of a stripe, makes the parities and uploads them.
+//! Plans of encodings: which replicas are read, by which scheme parities are made of them, and in which order.
 
-use super::{DecideError, Draft, Planned, Planner, Result, Source, Tokens, World, site};
+use super::choose::finer;
+use super::{
+    DecideError, Draft, Network, Planned, Planner, Result, SliceLength, Source, Tokens, World, site,
+};
 use crate::draw::Draw;
 use crate::error::PlanError;
-use crate::{Archival, ArchiveRequest};
+use crate::{Archival, ArchiveRequest, Kept};
 use codes::Code;
 use flow::bound::{BlockWrite, FlowHeader};
-use flow::{EncodeRequest, Geometry, Helper, Member};
+use flow::{EncodeRequest, EncodeScheme, Geometry, Helper, Member, Site};
 use gf::{Field, Fingerprint};
 use model::note::{self, MemberFacts, StripeFacts};
 use model::{BlockCopy, BlockId, FlowId, MemberState, NodeId, Placement, Stamp, StripeId, Sums};
@@ -31,10 +34,12 @@ pub struct EncodePlan<'a> {
     pub attempt: u32,
     /// The data blocks, of a short stripe fewer than k.
     pub data: &'a [Placement],
-    /// Which replicas are read, who encodes, who gets the parities.
+    /// Which replicas are read, who drives, who gets the parities.
     pub archival: &'a Archival,
-    /// Length of a slice.
-    pub slice_bytes: u32,
+    /// How the parities are made.
+    pub scheme: EncodeScheme,
+    /// Length of slices; chains of several parities cut them finer.
+    pub slices: SliceLength,
     /// The change of the catalog that noted what is written.
     pub birth: Stamp,
 }
@@ -76,66 +81,111 @@ pub fn archival(
 }
 
 impl Planner {
-    /// The encoding star. The archiver drives it.
+    /// The flow of an encoding by its scheme. The archiver drives it.
     ///
     /// # Errors
     /// [`DecideError::Flow`]; [`DecideError::Bug`] if a replica that was decided on does not exist.
     pub fn encode(&self, world: &World, encode: &EncodePlan<'_>, tokens: Tokens<'_>) -> Result<Planned> {
-        let EncodePlan { code, members, data, archival, slice_bytes, .. } = *encode;
-        let geometry = Geometry { block_bytes: encode.block_bytes, alpha: code.alpha() as u16, slice_bytes };
-        let sources = data
-            .iter()
-            .zip(&archival.data)
-            .enumerate()
-            .map(|(index, (placement, kept))| {
-                let location = placement.facts.on(kept.read_from);
-                let location = location.ok_or_else(|| {
-                    DecideError::Bug(format!("{} holds no copy of {}", kept.read_from, placement.block))
-                })?;
-                let member = Member(index as u16);
-                Ok(Source { member, block: placement.block, facts: &placement.facts, location })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let helpers: Vec<Helper> = sources.iter().map(Source::helper).collect();
-        let absent: Vec<Member> = (data.len()..code.k()).map(|index| Member(index as u16)).collect();
+        let EncodePlan { code, members, data, archival, scheme, .. } = *encode;
         let targets: Vec<_> = (code.k()..code.n())
             .zip(&archival.parities)
             .filter(|(index, _)| members.get(*index).is_some_and(|state| state.stored().is_some()))
             .map(|(index, node)| (Member(index as u16), site(*node)))
             .collect();
-        let flow = flow::encode::star(&EncodeRequest {
+        let (geometry, network) = (geometry(encode, targets.len()), Network::of(world));
+        let read = data.iter().zip(&archival.data).enumerate();
+        let sources = read
+            .map(|(index, (placement, kept))| {
+                let (facts, member) = (&placement.facts, Member(index as u16));
+                let location = facts.on(kept.read_from).ok_or_else(|| no_copy(kept.read_from, placement))?;
+                Ok(Source { member, block: placement.block, facts, location })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut helpers: Vec<Helper> = sources.iter().map(Source::helper).collect();
+        if scheme.is_chain() {
+            helpers = rack_by_rack(helpers, &targets, |site| network.rack_of(site));
+        }
+        let absent: Vec<Member> = (data.len()..code.k()).map(|index| Member(index as u16)).collect();
+        let request = EncodeRequest {
             code,
             geometry,
             data: &helpers,
             absent: &absent,
             archiver: site(archival.archiver),
             targets: &targets,
-        })?;
+        };
+        let flow = flow::encode::build(scheme, &request)?;
         let header =
             FlowHeader { attempt: encode.attempt, ..FlowHeader::new(encode.flow, code.field(), geometry) };
-        let writes = parity_writes(encode, geometry, &sources)?;
-        Draft { world, flow, header, sources: &sources, writes, scheme: "encode-star", slices: None }
-            .finish(tokens)
+        let writes = parity_writes(encode, geometry)?;
+        let name = format!("encode-{scheme}");
+        let draft = Draft { world, flow, header, sources: &sources, writes, scheme: &name, slices: None };
+        let mut planned = draft.finish(tokens)?;
+        network.set_rate(&mut planned);
+        Ok(planned)
     }
 }
 
+/// How blocks are cut: for a chain as many times as fine as it carries `parities`, so that it fills as fast as with one.
+fn geometry(encode: &EncodePlan<'_>, parities: usize) -> Geometry {
+    let EncodePlan { slices, scheme, .. } = *encode;
+    let slice_bytes = match (scheme.has_lanes(), scheme.is_chain()) {
+        (true, _) => slices.of_several,
+        (false, true) => finer(slices.of_one_lane, parities),
+        (false, false) => slices.of_one_lane,
+    };
+    Geometry { block_bytes: encode.block_bytes, alpha: encode.code.alpha() as u16, slice_bytes }
+}
+
+/// The data blocks in the order of a chain that enters and leaves each rack at most once: racks as they come, last of all
+/// the one in which most parities are written, and in each rack those sites last that write some.
+fn rack_by_rack<R: PartialEq + Copy>(
+    mut helpers: Vec<Helper>,
+    targets: &[(Member, Site)],
+    rack_of: impl Fn(Site) -> R,
+) -> Vec<Helper> {
+    let mut racks: Vec<R> = Vec::new();
+    for helper in &helpers {
+        let rack = rack_of(helper.site);
+        if !racks.contains(&rack) {
+            racks.push(rack);
+        }
+    }
+    let parities = |rack: &R| targets.iter().filter(|(_, site)| rack_of(*site) == *rack).count();
+    if let Some(last) = (0..racks.len()).max_by_key(|&place| parities(&racks[place])) {
+        let rack = racks.remove(last);
+        racks.push(rack);
+    }
+    let place = |site: Site| racks.iter().position(|&rack| rack == rack_of(site));
+    helpers.sort_by_key(|helper| {
+        let writes = targets.iter().any(|&(_, site)| site == helper.site);
+        (place(helper.site), writes)
+    });
+    helpers
+}
+
+fn no_copy(node: NodeId, placement: &Placement) -> DecideError {
+    DecideError::Bug(format!("{node} holds no copy of {}", placement.block))
+}
+
 /// What the parities' sidecars say: with the whole list of members, so that a lost catalog can be rebuilt from them.
-fn parity_writes(
-    encode: &EncodePlan<'_>,
-    geometry: Geometry,
-    sources: &[Source<'_>],
-) -> Result<BTreeMap<Member, BlockWrite>> {
-    let EncodePlan { code, members, writes, data, .. } = *encode;
+fn parity_writes(encode: &EncodePlan<'_>, geometry: Geometry) -> Result<BTreeMap<Member, BlockWrite>> {
+    let EncodePlan { code, members, writes, data, archival, .. } = *encode;
     let written = |block: BlockId| writes.iter().find(|copy| copy.block == block).map(|copy| copy.generation);
-    let data_bytes = |member: Member| sources.get(usize::from(member.0)).map_or(0, |s| s.facts.stored_bytes);
+    let data_bytes = |member: Member| data.get(usize::from(member.0)).map_or(0, |p| p.facts.stored_bytes);
     let stored = |index: usize| flow::stored_bytes(code, geometry, Member(index as u16), data_bytes);
     let fingerprints = expected_parity(code, data);
     let expected = |index: usize| fingerprints.as_ref().and_then(|list| list.get(index - code.k()));
     let sums = |index: usize| Sums { digest: None, fingerprint: expected(index).copied() };
-    let member = |index: usize, block: BlockId| match sources.get(index) {
-        Some(source) => {
-            let generation = written(block).unwrap_or(source.location.generation);
-            Ok(MemberFacts { generation, ..source.facts.as_member(block) })
+    // Of a data block the copy that stays counts, which need not be the one that is read.
+    let staying = |placement: &Placement, kept: &Kept| match kept.is_relocated {
+        true => written(placement.block),
+        false => placement.facts.on(kept.stored_at).map(|location| location.generation),
+    };
+    let member = |index: usize, block: BlockId| match data.get(index).zip(archival.data.get(index)) {
+        Some((placement, kept)) => {
+            let generation = staying(placement, kept).ok_or_else(|| no_copy(kept.stored_at, placement))?;
+            Ok(MemberFacts { generation, ..placement.facts.as_member(block) })
         }
         None => Ok(MemberFacts {
             block,

@@ -21,6 +21,8 @@ pub struct World {
     pub nodes: Arc<ByNode<NodeFacts>>,
     /// Their racks and hosts.
     pub topology: Arc<Topology>,
+    /// The names of racks, by their numbers.
+    pub rack_names: Arc<Vec<String>>,
     /// Nodes that help only where others do not suffice: quarantined ones, and those that are slow.
     pub last_resort: Arc<BTreeSet<NodeId>>,
     /// What is known of the links, in Mb/s.

@@ -29,6 +29,11 @@ impl Spread {
         }
     }
 
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Spread> {
+        Spread::ALL.into_iter().find(|spread| spread.name() == name)
+    }
+
     /// How many racks have a replica.
     pub fn racks(self, replicas: usize) -> usize {
         match self {

@@ -2,6 +2,7 @@
 
 mod cyclic_lanes;
 mod ear;
+mod encode;
 mod helpers;
 mod hosts;
 mod m_ppr;

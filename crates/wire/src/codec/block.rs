@@ -5,7 +5,7 @@ use crate::proto;
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite};
 use gf::{FINGERPRINT_BYTES, Fingerprint};
-use model::{BlockId, Fault, Part, Position, Stamp, StoredCopy, Sums, Term};
+use model::{BlockId, Fault, Incarnation, Part, Position, Stamp, StoreId, StoredCopy, Sums, Term};
 
 impl From<StoredCopy> for proto::BlockRef {
     fn from(copy: StoredCopy) -> proto::BlockRef {
@@ -68,6 +68,11 @@ impl From<proto::Position> for Position {
 pub fn sums_fields(sums: &Sums) -> (Vec<u8>, Vec<u8>) {
     let fingerprint = sums.fingerprint.map(|f| f.as_bytes().to_vec());
     (sums.digest.map(|d| d.to_vec()).unwrap_or_default(), fingerprint.unwrap_or_default())
+}
+
+/// A start of a store; `None` if it is not told.
+pub fn start_of_store(store: &[u8], word: u64) -> Option<(StoreId, Incarnation)> {
+    Some((StoreId::from_slice(store).ok()?, Incarnation(word)))
 }
 
 /// From such fields; `None` if a length is wrong.

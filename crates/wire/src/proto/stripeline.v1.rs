@@ -1021,6 +1021,41 @@ pub struct BeginPutRequest {
     /// 0: 3
     #[prost(uint32, tag = "3")]
     pub replicas: u32,
+    /// absent: as the bucket is set, else blocks wait in no stripe
+    #[prost(message, optional, tag = "4")]
+    pub gathers: ::core::option::Option<GatherTerms>,
+}
+/// How blocks are gathered in stripes (EAR §3): which replicas go where, so that encoding moves little.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GatherTerms {
+    /// random, ear-preliminary, ear
+    #[prost(string, tag = "1")]
+    pub policy: ::prost::alloc::string::String,
+    /// of the stripes
+    #[prost(string, tag = "2")]
+    pub code: ::prost::alloc::string::String,
+    /// blocks of a stripe in one rack at most
+    #[prost(uint32, tag = "3")]
+    pub rack_capacity: u32,
+    /// racks that hold a stripe after encoding; 0: any number
+    #[prost(uint32, tag = "4")]
+    pub target_racks: u32,
+    /// two-racks, each-own
+    #[prost(string, tag = "5")]
+    pub spread: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Bucket {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// absent: its objects are put as all others
+    #[prost(message, optional, tag = "2")]
+    pub terms: ::core::option::Option<GatherTerms>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Buckets {
+    #[prost(message, repeated, tag = "1")]
+    pub buckets: ::prost::alloc::vec::Vec<Bucket>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BeginPutReply {
@@ -1093,7 +1128,7 @@ pub struct Price {
     #[prost(double, optional, tag = "2")]
     pub seconds: ::core::option::Option<f64>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WrittenBlock {
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
@@ -1105,6 +1140,18 @@ pub struct WrittenBlock {
     pub fingerprint: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint32, repeated, tag = "5")]
     pub nodes: ::prost::alloc::vec::Vec<u32>,
+    /// the starts of stores that said so
+    #[prost(message, repeated, tag = "6")]
+    pub by: ::prost::alloc::vec::Vec<WrittenBy>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WrittenBy {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub incarnation: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitPutRequest {
@@ -1177,6 +1224,27 @@ pub struct BlockInfo {
     pub stripe: ::core::option::Option<StripeStatus>,
     #[prost(bytes = "vec", tag = "8")]
     pub digest: ::prost::alloc::vec::Vec<u8>,
+    /// the stripe that it is to become part of
+    #[prost(message, optional, tag = "9")]
+    pub waiting: ::core::option::Option<WaitingStatus>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WaitingStatus {
+    #[prost(bytes = "vec", tag = "1")]
+    pub stripe: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub code: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub policy: ::prost::alloc::string::String,
+    /// that it has
+    #[prost(uint32, tag = "4")]
+    pub blocks: u32,
+    /// it takes no more
+    #[prost(bool, tag = "5")]
+    pub sealed: bool,
+    /// empty if it has none
+    #[prost(string, tag = "6")]
+    pub core_rack: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StripeStatus {
@@ -1237,10 +1305,26 @@ pub struct ByteRange {
 pub struct ArchiveRequest {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// empty: of each stripe in which blocks wait
     #[prost(string, tag = "2")]
     pub code: ::prost::alloc::string::String,
     #[prost(uint32, tag = "3")]
     pub slice_bytes: u32,
+    /// all objects whose names begin so
+    #[prost(bool, tag = "4")]
+    pub is_prefix: bool,
+    /// only objects that were put so long ago
+    #[prost(uint64, tag = "5")]
+    pub older_than_ms: u64,
+    /// of the encodings; empty: the coordinator's choice
+    #[prost(string, tag = "6")]
+    pub scheme: ::prost::alloc::string::String,
+    /// stripes at once; 0: the default
+    #[prost(uint32, tag = "7")]
+    pub parallel: u32,
+    /// stripes that lack blocks too, whatever they cost
+    #[prost(bool, tag = "8")]
+    pub short: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RepairRequest {
@@ -1313,6 +1397,17 @@ pub struct ForgetNodeRequest {
     /// though blocks cannot be had without it
     #[prost(bool, tag = "2")]
     pub accept_loss: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitStoreRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadmitStoreReply {
+    /// the number that its folder has
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ForgetNodeReply {
@@ -1430,6 +1525,15 @@ pub struct ClusterStatus {
     /// that nodes have, or half of them, and of whose blocks the catalog knows nothing: they are kept
     #[prost(uint64, tag = "17")]
     pub unknown_copies: u64,
+    /// in which blocks wait to be encoded, and that take more
+    #[prost(uint64, tag = "18")]
+    pub open_stripes: u64,
+    /// that can be encoded
+    #[prost(uint64, tag = "19")]
+    pub sealed_stripes: u64,
+    /// the blocks of both
+    #[prost(uint64, tag = "20")]
+    pub waiting_blocks: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeInfo {
@@ -3173,6 +3277,48 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Archive"));
             self.inner.server_streaming(req, path, codec).await
         }
+        pub async fn set_bucket(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Bucket>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/SetBucket",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "SetBucket"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_buckets(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Empty>,
+        ) -> std::result::Result<tonic::Response<super::Buckets>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/ListBuckets",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ListBuckets"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn repair(
             &mut self,
             request: impl tonic::IntoRequest<super::RepairRequest>,
@@ -3264,6 +3410,31 @@ pub mod coordinator_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ForgetNode"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// That was a mistake: the store may register again, and what it has is compared with what there is by now.
+        pub async fn readmit_store(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadmitStoreRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitStoreReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/ReadmitStore",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ReadmitStore"));
             self.inner.unary(req, path, codec).await
         }
         /// the cluster
@@ -3579,6 +3750,14 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::ArchiveRequest>,
         ) -> std::result::Result<tonic::Response<Self::ArchiveStream>, tonic::Status>;
+        async fn set_bucket(
+            &self,
+            request: tonic::Request<super::Bucket>,
+        ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
+        async fn list_buckets(
+            &self,
+            request: tonic::Request<super::Empty>,
+        ) -> std::result::Result<tonic::Response<super::Buckets>, tonic::Status>;
         /// Server streaming response type for the Repair method.
         type RepairStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::JobEvent, tonic::Status>,
@@ -3604,6 +3783,14 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::ForgetNodeRequest>,
         ) -> std::result::Result<tonic::Response<super::ForgetNodeReply>, tonic::Status>;
+        /// That was a mistake: the store may register again, and what it has is compared with what there is by now.
+        async fn readmit_store(
+            &self,
+            request: tonic::Request<super::ReadmitStoreRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadmitStoreReply>,
+            tonic::Status,
+        >;
         /// the cluster
         async fn get_status(
             &self,
@@ -4369,6 +4556,92 @@ pub mod coordinator_server {
                     };
                     Box::pin(fut)
                 }
+                "/stripeline.v1.Coordinator/SetBucket" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetBucketSvc<T: Coordinator>(pub Arc<T>);
+                    impl<T: Coordinator> tonic::server::UnaryService<super::Bucket>
+                    for SetBucketSvc<T> {
+                        type Response = super::Empty;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Bucket>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::set_bucket(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetBucketSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/ListBuckets" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListBucketsSvc<T: Coordinator>(pub Arc<T>);
+                    impl<T: Coordinator> tonic::server::UnaryService<super::Empty>
+                    for ListBucketsSvc<T> {
+                        type Response = super::Buckets;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Empty>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::list_buckets(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListBucketsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/stripeline.v1.Coordinator/Repair" => {
                     #[allow(non_camel_case_types)]
                     struct RepairSvc<T: Coordinator>(pub Arc<T>);
@@ -4535,6 +4808,51 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ForgetNodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/ReadmitStore" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadmitStoreSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::ReadmitStoreRequest>
+                    for ReadmitStoreSvc<T> {
+                        type Response = super::ReadmitStoreReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadmitStoreRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::readmit_store(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadmitStoreSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -109,3 +109,43 @@ fn a_node_that_is_forgotten_is_refused_and_its_number_goes_to_an_empty_folder() 
     assert!(refusal.contains("given up for good") && refusal.contains("empty folder"), "{refusal}");
     assert!(rig.get("a") == bytes && rig.ok(&["scrub"]).contains("all sound"));
 }
+
+#[test]
+fn a_running_node_that_is_forgotten_ends_and_is_readmitted_if_that_was_a_mistake() {
+    let rig = Rig::up(5);
+    let bytes = rig.file("f", 400_000, 4);
+    rig.put("f", "a");
+    let store_of = |line: &str| {
+        let words = line.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| word.len() == 32);
+        words.last().map(str::to_owned)
+    };
+    // It says nothing, and is not dead.
+    let process = rig.process("node-2");
+    process.stop();
+    rig.until("it counts as dead", || rig.living() == [1, 3, 4, 5]);
+    rig.ok(&["node", "forget", "2"]);
+    process.go_on();
+    rig.until("it ends", || !process.is_running());
+    let log = fs::read_to_string(rig.home().join("node-2/log")).unwrap();
+    let refusal = log.lines().last().unwrap();
+    assert!(
+        refusal.contains("given up for good") && refusal.contains("stripeline node readmit"),
+        "{refusal}"
+    );
+    let store = store_of(refusal).unwrap();
+
+    let before = files(&rig.home().join("node-2/data"));
+    assert!(!before.is_empty());
+    let said = rig.json(&["node", "readmit", &store]);
+    assert_eq!((&said["node"], &said["store"]), (&2.into(), &store.as_str().into()));
+    rig.ok(&["node", "start", "2"]);
+    rig.until("it is welcome", || rig.living() == [1, 2, 3, 4, 5]);
+    let again = rig.error(&["node", "readmit", &store]);
+    assert!(again.contains("no store") && again.contains("given up"), "{again}");
+    assert!(rig.get("a") == bytes && rig.ok(&["scrub"]).contains("all sound"));
+    // What it had was made again elsewhere, so that its copies are superfluous, and wait like others for what letting go asks for.
+    let status = rig.json(&["cluster", "status"]);
+    let counts = ["unknown_copies", "missing_blocks"].map(|count| status[count].as_u64());
+    assert_eq!(counts, [Some(0), Some(0)], "{status}");
+    assert!(status["garbage"].as_u64() > Some(0), "{status}");
+}

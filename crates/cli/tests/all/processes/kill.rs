@@ -206,7 +206,13 @@ impl World {
     }
 
     async fn try_archive(&self, object: usize) -> Result<(), ClientError> {
-        let request = ArchiveRequest { name: name(object), code: CODE.to_owned(), slice_bytes: 0 };
+        let request = ArchiveRequest {
+            name: name(object),
+            code: CODE.to_owned(),
+            slice_bytes: 0,
+            short: true,
+            ..Default::default()
+        };
         let archive = async |client: Client| {
             let mut events = client.archive(request).await?;
             while events.next().await?.is_some() {}

@@ -299,6 +299,21 @@ impl Process {
         !is_gone && fields[19].parse() == Ok(self.start_ticks)
     }
 
+    /// It stands still, and is there all the same.
+    pub fn stop(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    /// It goes on.
+    pub fn go_on(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.pid).expect("a process");
+        rustix::process::kill_process(pid, signal).expect("it is there");
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub fn kill(&self) {
         let deadline = Instant::now() + PATIENCE;

@@ -266,7 +266,7 @@ impl Cluster {
         block_bytes: u64,
         replicas: u32,
     ) -> Result<proto::ObjectInfo, Status> {
-        let begin = proto::BeginPutRequest { name: name.to_owned(), block_bytes, replicas };
+        let begin = proto::BeginPutRequest { name: name.to_owned(), block_bytes, replicas, gathers: None };
         let begun = self.client.begin_put(begin).await?.into_inner();
         self.puts.push(begun.put.clone());
         let mut blocks = Vec::new();
@@ -343,8 +343,20 @@ impl Cluster {
     }
 
     pub async fn archive(&mut self, name: &str, code: &str) -> Result<Vec<proto::JobEvent>, Status> {
-        let request =
-            proto::ArchiveRequest { name: name.to_owned(), code: code.to_owned(), slice_bytes: 1024 };
+        let request = proto::ArchiveRequest {
+            name: name.to_owned(),
+            code: code.to_owned(),
+            slice_bytes: 1024,
+            short: true,
+            ..Default::default()
+        };
+        self.archive_as(request).await
+    }
+
+    pub async fn archive_as(
+        &mut self,
+        request: proto::ArchiveRequest,
+    ) -> Result<Vec<proto::JobEvent>, Status> {
         ended(self.client.archive(request).await?.into_inner()).await
     }
 
@@ -448,7 +460,12 @@ pub fn written(staged: &[proto::Staged]) -> proto::WrittenBlock {
         digest: staged[0].digest.clone(),
         fingerprint: staged[0].fingerprint.clone(),
         nodes: staged.iter().map(|s| s.node).collect(),
+        by: staged.iter().map(written_by).collect(),
     }
+}
+
+fn written_by(staged: &proto::Staged) -> proto::WrittenBy {
+    proto::WrittenBy { node: staged.node, store: staged.store.clone(), incarnation: staged.incarnation }
 }
 
 /// Bytes that differ from seed to seed.

@@ -170,7 +170,7 @@ impl World {
 
     /// The word of a node's start.
     pub fn word(&self, node: u32) -> u64 {
-        1000 * u64::from(node) + self.state().starts.get(&node).map_or(0, |start| start.0)
+        word(&self.state(), node)
     }
 
     /// The node's process ends and another begins over the same store, which knows these words of its starts.
@@ -299,7 +299,9 @@ impl World {
         source: &[u8],
         driver: u32,
     ) -> Result<proto::DriveResult, Fault> {
-        assert_eq!(plan.participants.iter().filter(|p| p.node == driver).count(), 1, "the driver takes part");
+        // Only an encoding may be driven by a node that has no block of the stripe.
+        let is_driven_from_within = plan.participants.iter().any(|p| p.node == driver);
+        assert!(is_driven_from_within || plan.scheme.starts_with("encode-"), "the driver takes part");
         for participant in plan.participants.iter().filter(|p| p.node != 0) {
             if !self.lives(participant.node) {
                 return Err(Fault::new(Cause::Unreachable, "dead")
@@ -323,6 +325,8 @@ impl World {
                     stored_bytes: write.stored_bytes,
                     digest: blake3::hash(&stored.bytes).as_bytes().to_vec(),
                     fingerprint: fingerprint(&stored.bytes).as_bytes().to_vec(),
+                    store: store(stage.site).to_vec(),
+                    incarnation: word(&state, stage.site),
                     ..Default::default()
                 })
             }
@@ -408,6 +412,11 @@ impl World {
         state.blocks.insert((node, write.block.clone(), write.generation), stored);
         Ok(())
     }
+}
+
+/// The word of a node's present start.
+fn word(state: &State, node: u32) -> u64 {
+    1000 * u64::from(node) + state.starts.get(&node).map_or(0, |start| start.0)
 }
 
 /// The store of a node.

@@ -9,8 +9,8 @@ mod rig;
 use crate::fault_injection::Injection;
 use flow::bound::FlowHeader;
 use flow::{
-    EncodeRequest, Geometry, Helper, Member, MultiBlockRequest, Output, Proved, RepairRequest, Scheme, Sink,
-    Site, copy, encode, interpret, multi_block, write,
+    EncodeRequest, EncodeScheme, Geometry, Helper, Member, MultiBlockRequest, Output, Proved, RepairRequest,
+    Scheme, Sink, Site, copy, encode, interpret, multi_block, write,
 };
 use gf::CHUNK_BYTES;
 use model::{Cause, FlowId};
@@ -84,7 +84,9 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
     for archiver in [Site(99), targets[0].1] {
         let (data, targets) = (&data, &targets);
         let request = EncodeRequest { code, geometry: *geometry, data, absent: &[], archiver, targets };
-        add(format!("encoding at {archiver}"), encode::star(&request), false);
+        for scheme in EncodeScheme::all() {
+            add(format!("encoding at {archiver} by {scheme}"), encode::build(scheme, &request), false);
+        }
     }
     let block = RepairRequest::whole_blocks(code, &[Member(1)]);
     for sink in [Sink::Write, Sink::Read] {

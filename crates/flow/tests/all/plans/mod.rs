@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use codes::Code;
 use flow::{
-    EncodeRequest, Flow, Geometry, Helper, Member, MultiBlockRequest, Output, Proved, RepairRequest, Scheme,
-    Sink, Site, Symbol, build, copy, encode, interpret, multi_block, stored_bytes, write,
+    EncodeRequest, EncodeScheme, Flow, Geometry, Helper, Member, MultiBlockRequest, Output, Proved,
+    RepairRequest, Scheme, Sink, Site, Symbol, build, copy, encode, interpret, multi_block, stored_bytes,
+    write,
 };
 
 pub struct Plan {
@@ -94,8 +95,8 @@ pub fn plans() -> Vec<Plan> {
                 add(format!("{scheme} of two blocks at {sites:?}"), &[], flow);
             }
         }
-        for (archiver, flow) in encodings(&code, g) {
-            add(format!("encoding at {archiver}"), &[], flow);
+        for (what, absent, flow) in encodings(&code, g) {
+            add(what, &absent, flow);
         }
         let symbols = RepairRequest::whole_blocks(&code, &[Member(1)]);
         for (sink, to) in [(Sink::Write, 7), (Sink::Read, 7), (Sink::Read, 1)] {
@@ -110,16 +111,56 @@ pub fn plans() -> Vec<Plan> {
     plans
 }
 
-/// An archive's encoding at the client, at a target, and elsewhere.
-fn encodings(code: &Code, geometry: Geometry) -> Vec<(Site, Proved)> {
-    let data = helpers(0..code.k() as u16, 1000);
-    let targets: Vec<(Member, Site)> =
-        (code.k() as u16..code.n() as u16).map(|m| (Member(m), Site(u32::from(m).max(5)))).collect();
-    let at = |archiver: Site| {
-        let request = EncodeRequest { code, geometry, data: &data, absent: &[], archiver, targets: &targets };
-        (archiver, encode::star(&request).unwrap())
+/// Encodings by every scheme: at the client, at a target, and elsewhere; of data blocks that share sites with each other and
+/// with parities; and of a short stripe.
+fn encodings(code: &Code, geometry: Geometry) -> Vec<(String, Vec<Member>, Proved)> {
+    let (k, n) = (code.k() as u16, code.n() as u16);
+    let apart = helpers(0..k, 1000);
+    let mut crowded = apart.clone();
+    crowded.iter_mut().for_each(|helper| helper.site.0 /= 2);
+    let targets: Vec<(Member, Site)> = (k..n).map(|m| (Member(m), Site(u32::from(m).max(5)))).collect();
+    // One site writes two parities, another one has data, too.
+    let mixed: Vec<(Member, Site)> = (k..n).map(|m| (Member(m), Site(if m == k { 0 } else { 50 }))).collect();
+    let absent: Vec<Member> = (k.div_ceil(2)..k).map(Member).collect();
+    let there = k as usize - absent.len();
+    let made = |targets: &[(Member, Site)]| -> Vec<(Member, Site)> {
+        let is_there = |data: usize| data < there;
+        targets.iter().copied().filter(|(member, _)| is_made(code, *member, is_there)).collect()
     };
-    [Site(0), targets[0].1, Site(99)].map(at).into()
+    let none: &[Member] = &[];
+    let shapes = [
+        ("apart", &apart[..], &targets, none),
+        ("crowded", &crowded[..], &targets, none),
+        ("mixed", &apart[..], &mixed, none),
+        ("crowded and mixed", &crowded[..], &mixed, none),
+        ("short", &apart[..there], &made(&targets), &absent[..]),
+        ("short and mixed", &crowded[..there], &made(&mixed), &absent[..]),
+    ];
+    let mut flows = Vec::new();
+    for scheme in EncodeScheme::all() {
+        for (shape, data, targets, absent) in shapes {
+            // Only a star stands anywhere else for another archiver.
+            let archivers = [Site(99), Site(0), targets[0].1];
+            let count = if scheme == EncodeScheme::Star { archivers.len() } else { 1 };
+            for &archiver in &archivers[..count] {
+                let request = EncodeRequest { code, geometry, data, absent, archiver, targets };
+                let flow = encode::build(scheme, &request).unwrap();
+                flows.push((format!("encoding at {archiver} by {scheme}, {shape}"), absent.to_vec(), flow));
+            }
+        }
+    }
+    flows
+}
+
+/// Whether a member is made of any of the data blocks that are there.
+pub fn is_made(code: &Code, member: Member, is_there: impl Fn(usize) -> bool) -> bool {
+    let (generator, alpha) = (code.generator(), code.alpha());
+    let mut rows = usize::from(member.0) * alpha..usize::from(member.0 + 1) * alpha;
+    let takes = |row: usize| {
+        let mut columns = 0..generator.cols();
+        columns.any(|column| is_there(column / alpha) && generator.get(row, column) != 0)
+    };
+    rows.any(takes)
 }
 
 /// A stripe whose data blocks are stored in the given lengths.

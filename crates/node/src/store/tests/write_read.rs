@@ -202,6 +202,33 @@ fn many_blocks_are_listed_in_order_and_counted_again_on_opening() {
     assert_eq!(bench.store().usage(), usage);
 }
 
+/// Files may come and go by other hands: a file system that was repaired, an operator.
+#[test]
+fn what_came_or_went_by_other_hands_is_counted_when_its_folder_is_listed() {
+    use crate::store::names as files;
+    let bench = Bench::new();
+    let store = bench.store();
+    let of_generation = |generation| CopyId { block: BLOCK, generation };
+    for (generation, bytes) in [(1, &b"first"[..]), (2, b"second"), (3, b"the third")] {
+        put(&store, BLOCK, generation, bytes).unwrap();
+    }
+    bench.disk.remove(&files::data_path(of_generation(1))).unwrap();
+    bench.disk.remove(&files::sidecar_path(of_generation(1))).unwrap();
+    bench.disk.remove(&files::sidecar_path(of_generation(3))).unwrap();
+    assert_eq!(copies(&store), [(BLOCK, 2)]);
+    let left = Usage { blocks: 1, stored_bytes: 6, half_blocks: 1 };
+    assert_eq!(store.usage(), left, "as soon as its folder was listed");
+    // Another copy has taken the place of the one that is left: there are as many as before.
+    for path in [files::data_path, files::sidecar_path] {
+        bench.disk.rename(&path(of_generation(2)), &path(of_generation(4))).unwrap();
+    }
+    bench.disk.damage(&files::data_path(of_generation(4)), |bytes| bytes.truncate(2)).unwrap();
+    assert_eq!(copies(&store), [(BLOCK, 4)]);
+    assert_eq!(store.usage(), Usage { stored_bytes: 2, ..left });
+    assert!(store.delete(BLOCK, 4).unwrap() && store.delete(BLOCK, 3).unwrap());
+    assert_eq!(store.usage(), Usage::default());
+}
+
 /// The same calls on the operating system's disk; blocks are plain files there.
 #[test]
 fn a_real_folder_holds_plain_files() {

@@ -1,0 +1,48 @@
+//! What it costs to keep blocks as a stripe, and as replicas.
+
+use codes::Code;
+use model::Placement;
+use plan::decide::is_made;
+
+/// Bytes on disks, without sidecars.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cost {
+    /// Of the data once.
+    pub data: u64,
+    /// With all replicas that are wanted.
+    pub replicated: u64,
+    /// With the parities, which are as long as the longest block.
+    pub coded: u64,
+}
+
+impl Cost {
+    pub fn of(code: &Code, data: &[Placement]) -> Cost {
+        let longest = data.iter().map(|placement| placement.facts.stored_bytes).max().unwrap_or(0);
+        let parities = (code.k()..code.n()).filter(|&index| is_made(code, data, index)).count() as u64;
+        let bytes = |copies: fn(&Placement) -> u64| -> u64 {
+            data.iter().map(|placement| placement.facts.stored_bytes * copies(placement)).sum()
+        };
+        let once = bytes(|_| 1);
+        Cost {
+            data: once,
+            replicated: bytes(|placement| u64::from(placement.facts.replicas.max(1))),
+            coded: once + parities * longest,
+        }
+    }
+
+    pub fn add(&mut self, other: Cost) {
+        self.data += other.data;
+        self.replicated += other.replicated;
+        self.coded += other.coded;
+    }
+
+    /// Whether replicas take less room. A single one protects nothing, so that any code is worth its room.
+    pub fn is_waste(&self) -> bool {
+        self.coded > self.replicated && self.replicated > self.data
+    }
+}
+
+/// `1.40 ×`.
+pub(crate) fn times(bytes: u64, data: u64) -> String {
+    format!("{:.2} ×", bytes as f64 / data.max(1) as f64)
+}

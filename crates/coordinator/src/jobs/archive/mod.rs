@@ -1,0 +1,140 @@
+//! Archival of one object or of many: stripes in which their blocks wait are encoded, and blocks that wait in none become stripes,
+//! k at a time; then the surplus replicas go.
+
+mod choose;
+mod cost;
+
+pub(crate) use choose::choose;
+
+use super::in_parallel;
+use crate::attempt::{Attempts, Encoded, Outcome, RepairOptions, ToEncode, Wanted};
+use crate::config::PARALLEL_ENCODINGS;
+use crate::error::{CoordinatorError, Result};
+use crate::gathering::Gathering;
+use crate::job::Job;
+use catalog::rows::EncodingRow;
+use codes::Code;
+use cost::times;
+use plan::decide::DecideError;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The job.
+pub(super) async fn run(
+    with: &Arc<Attempts>,
+    gathering: &Gathering,
+    job: &Arc<Job>,
+    row: &EncodingRow,
+) -> Result<String> {
+    let chosen = choose(with, row).await?;
+    if row.short {
+        for &stripe in &chosen.open {
+            gathering.seal(stripe).await?;
+        }
+    }
+    let left = chosen.left(row);
+    let work = chosen.work(row.short);
+    let what = row.title();
+    if work.is_empty() {
+        return match left.is_empty() {
+            true => Ok(format!("{what} is archived already, or empty: nothing to do")),
+            false => Err(CoordinatorError::Conflict(format!(
+                "nothing of {what} was archived: {}",
+                left.join("; ")
+            ))),
+        };
+    }
+    job.expect(work.len() as u64);
+    job.say(format!("{} stripes to encode", work.len()));
+    let count = work.len();
+    let encode = |item: ToEncode| {
+        let (with, job, row) = (Arc::clone(with), Arc::clone(job), row.clone());
+        async move {
+            let options = RepairOptions {
+                slice_bytes: row.slice_bytes,
+                scheme: row.scheme,
+                ..RepairOptions::default()
+            };
+            job.unless_stopped(|| with.carry(&job, Wanted::Coded(&item), &options)).await
+        }
+    };
+    let (mut failure, mut total) = (None, Encoded::default());
+    let each = |outcome: Result<Outcome>| {
+        if matches!(outcome, Err(CoordinatorError::Paused)) {
+            return;
+        }
+        job.count(outcome.is_ok());
+        match outcome {
+            Ok(outcome) => total.add(&outcome.encoded.unwrap_or_default()),
+            Err(error) => {
+                job.say(format!("a stripe could not be encoded: {error}"));
+                failure.get_or_insert(error);
+            }
+        }
+    };
+    let at_once = if row.parallel == 0 { PARALLEL_ENCODINGS } else { row.parallel as usize };
+    let whole = in_parallel(&job.task, work, at_once, encode, each).await;
+    match failure {
+        Some(error) => Err(error),
+        None if whole => {
+            let text = [format!("{count} stripes encoded"), total.text()].into_iter().chain(left);
+            Ok(text.collect::<Vec<_>>().join("; "))
+        }
+        None => Err(CoordinatorError::Conflict(format!("the archival of {what} was stopped"))),
+    }
+}
+
+/// What an archival is called.
+pub(super) trait Title {
+    /// The object's name, or what names begin with, as messages have it.
+    fn title(&self) -> String;
+}
+
+impl Title for EncodingRow {
+    fn title(&self) -> String {
+        match self.is_prefix {
+            true => format!("{:?}…", self.name),
+            false => format!("{:?}", self.name),
+        }
+    }
+}
+
+impl Encoded {
+    /// What the archival of some stripes came to, for people.
+    fn text(&self) -> String {
+        let Encoded { data_bytes, stored_bytes, replicated_bytes, .. } = *self;
+        let violating = match self.violating {
+            0 => String::new(),
+            stripes => {
+                format!("; {stripes} stripes lie otherwise than their policy wants: too few nodes live")
+            }
+        };
+        let downloads = match self.has_encoder {
+            true => format!("{} blocks read from other racks, ", self.downloads),
+            false => String::new(),
+        };
+        format!(
+            "{} the data instead of {}; {downloads}{} relocated, {:.2} blocks between racks for each of data{violating}",
+            times(stored_bytes, data_bytes),
+            times(replicated_bytes, data_bytes),
+            self.relocated,
+            self.cross_rack_bytes as f64 / self.data_bytes.max(1) as f64,
+        )
+    }
+}
+
+/// The code of that name, if objects can be archived with it on the nodes that live.
+pub(crate) fn archival_code(with: &Attempts, name: &str) -> Result<Code> {
+    let code = with.planner.codes.get(name).map_err(DecideError::from)?;
+    if !code.is_systematic() || code.n() == code.k() || code.name().starts_with("rep-") {
+        return Err(CoordinatorError::Invalid(format!(
+            "{code} is no code for archival: its first k blocks must be the data, and parities must follow"
+        )));
+    }
+    let view = with.cluster.view();
+    let alive = view.topology.hosts(view.usable(&BTreeSet::new())).len();
+    if alive < code.n() {
+        return Err(CoordinatorError::CodeTooWide { code: code.to_string(), needed: code.n(), alive });
+    }
+    Ok(code)
+}

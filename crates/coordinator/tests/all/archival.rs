@@ -1,0 +1,288 @@
+//! Blocks are gathered in stripes when they are put, and archived as these: what lies where, what it costs, and what happens in
+//! between.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
+use std::collections::{BTreeMap, BTreeSet};
+use tonic::{Code, Status};
+use wire::proto;
+
+const HASTY: Settings = Settings { dead_after_ms: 1_200, garbage_grace_ms: 50, put_lease_ms: 60_000 };
+
+/// Two nodes stand in a rack.
+fn rack(node: u32) -> u32 {
+    node / 2
+}
+
+fn terms(policy: &str, code: &str) -> proto::GatherTerms {
+    proto::GatherTerms {
+        policy: policy.to_owned(),
+        code: code.to_owned(),
+        rack_capacity: 1,
+        target_racks: 0,
+        spread: "two-racks".to_owned(),
+    }
+}
+
+async fn set_bucket(cluster: &mut Cluster, policy: &str, code: &str) -> Result<(), Status> {
+    let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms(policy, code)) };
+    cluster.client.set_bucket(bucket).await.map(|_| ())
+}
+
+fn everything() -> proto::ArchiveRequest {
+    proto::ArchiveRequest { name: "b/".to_owned(), is_prefix: true, slice_bytes: 1024, ..Default::default() }
+}
+
+/// What the job said last.
+async fn archive(cluster: &mut Cluster, request: proto::ArchiveRequest) -> Result<String, Status> {
+    let events = cluster.archive_as(request).await?;
+    Ok(events.last().map(|event| event.message.clone()).unwrap_or_default())
+}
+
+/// Objects of one block each, under names of the bucket.
+async fn put_some(cluster: &mut Cluster, count: usize) -> Vec<(String, Vec<u8>)> {
+    let mut objects = Vec::new();
+    for index in 0..count {
+        let (name, content) = (format!("b/{index:03}"), bytes(index as u8, BLOCK_BYTES as usize - index));
+        cluster.put(&name, &content).await.unwrap();
+        objects.push((name, content));
+    }
+    objects
+}
+
+async fn all_read(cluster: &mut Cluster, objects: &[(String, Vec<u8>)]) {
+    for (name, content) in objects {
+        assert!(cluster.get(name).await.unwrap().0 == *content, "{name}");
+    }
+}
+
+/// The nodes of each encoded stripe's members.
+async fn stripes(cluster: &mut Cluster, objects: &[(String, Vec<u8>)]) -> BTreeMap<Vec<u8>, Vec<u32>> {
+    let mut stripes = BTreeMap::new();
+    for (name, _) in objects {
+        for stripe in cluster.lookup(name).await.unwrap().blocks.into_iter().filter_map(|block| block.stripe)
+        {
+            let nodes = stripe.members.iter().filter(|m| m.node != 0).map(|m| m.node).collect();
+            stripes.insert(stripe.stripe, nodes);
+        }
+    }
+    stripes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_ear_encoding_reads_no_other_rack_and_relocates_nothing() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    set_bucket(&mut cluster, "ear", "rs-4+2").await.unwrap();
+    let objects = put_some(&mut cluster, 60).await;
+    let before = cluster.status().await;
+    assert_eq!(before.waiting_blocks, 60);
+    assert!(before.open_stripes <= 11 && before.sealed_stripes >= 7, "{before:?}");
+    for (name, _) in &objects {
+        let block = cluster.lookup(name).await.unwrap().blocks.remove(0);
+        let waiting = block.waiting.expect("each waits in a stripe");
+        let racks: BTreeSet<String> =
+            block.nodes.iter().map(|&node| format!("rack-{}", rack(node))).collect();
+        assert_eq!(racks.len(), 2, "{racks:?}");
+        assert!(waiting.policy == "ear" && waiting.code == "rs-4+2" && !waiting.core_rack.is_empty());
+    }
+    let told = archive(&mut cluster, everything()).await.unwrap();
+    assert!(told.contains("1.50 × the data instead of 3.00 ×"), "{told}");
+    assert!(told.contains("0 blocks read from other racks, 0 relocated"), "{told}");
+    assert!(told.contains("blocks are in stripes that take more"), "{told}");
+    let stripes = stripes(&mut cluster, &objects).await;
+    assert_eq!(stripes.len() as u64, before.sealed_stripes);
+    for nodes in stripes.values() {
+        let racks: BTreeSet<u32> = nodes.iter().copied().map(rack).collect();
+        assert_eq!((nodes.len(), racks.len()), (6, 6), "one member in a rack: {nodes:?}");
+    }
+    let after = cluster.status().await;
+    assert_eq!((after.sealed_stripes, after.open_stripes), (0, before.open_stripes));
+    // Two racks of eleven are lost. What still waits is in two racks, and may be gone with them.
+    let mut coded = Vec::new();
+    for (name, content) in objects {
+        if cluster.lookup(&name).await.unwrap().code == "rs-4+2" {
+            coded.push((name, content));
+        }
+    }
+    for node in 2..=5 {
+        cluster.kill(node).await;
+    }
+    all_read(&mut cluster, &coded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_random_placement_what_moves_is_counted() {
+    let mut cluster = Cluster::new(12, HASTY).await;
+    set_bucket(&mut cluster, "random", "rs-4+2").await.unwrap();
+    let objects = put_some(&mut cluster, 24).await;
+    assert_eq!((cluster.status().await.open_stripes, cluster.status().await.sealed_stripes), (0, 6));
+    let told = archive(&mut cluster, everything()).await.unwrap();
+    assert!(told.starts_with("6 stripes encoded") && !told.contains("0 blocks read"), "{told}");
+    // In six racks with at most one block in each all of them are needed: layouts without a thought of that seldom do.
+    for nodes in stripes(&mut cluster, &objects).await.values() {
+        assert_eq!(nodes.iter().copied().map(rack).collect::<BTreeSet<_>>().len(), 6, "{nodes:?}");
+    }
+    all_read(&mut cluster, &objects).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_stripes_go_on_where_they_were_after_a_loss_of_power() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    set_bucket(&mut cluster, "ear", "rs-4+2").await.unwrap();
+    put_some(&mut cluster, 9).await;
+    let before = cluster.status().await;
+    let mut cluster = cluster.restart().await;
+    let after = cluster.status().await;
+    let gathered =
+        |status: &proto::ClusterStatus| (status.open_stripes, status.sealed_stripes, status.waiting_blocks);
+    assert_eq!(gathered(&before), gathered(&after));
+    put_some(&mut cluster, 60).await;
+    let status = cluster.status().await;
+    // One for each rack, as if nothing had happened.
+    assert!(status.open_stripes <= 11, "{status:?}");
+    let told = archive(&mut cluster, everything()).await.unwrap();
+    assert!(told.contains(" 0 relocated"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_leaves_its_stripe_before_and_after_it_is_encoded() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    set_bucket(&mut cluster, "random", "rs-4+2").await.unwrap();
+    let mut objects = put_some(&mut cluster, 12).await;
+    for index in [0, 4, 5] {
+        cluster.delete(&objects[index].0).await.unwrap();
+    }
+    assert_eq!(cluster.status().await.waiting_blocks, 9);
+    // Stripes of three, two and four blocks: 5 : 9, 4 : 6, 6 : 12.
+    let told = archive(&mut cluster, everything()).await.unwrap();
+    assert!(told.starts_with("3 stripes encoded"), "{told}");
+    cluster.delete(&objects[1].0).await.unwrap();
+    objects.retain(|(name, _)| !["b/000", "b/001", "b/004", "b/005"].contains(&name.as_str()));
+    all_read(&mut cluster, &objects).await;
+    cluster.until("garbage goes", async |c| c.status().await.garbage == 0).await;
+    for node in 1..=2 {
+        cluster.kill(node).await;
+    }
+    all_read(&mut cluster, &objects).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_objects_that_wait_in_no_stripe_share_some() {
+    let mut cluster = Cluster::new(8, HASTY).await;
+    let objects = put_some(&mut cluster, 10).await;
+    let request = proto::ArchiveRequest { code: "rs-4+2".to_owned(), ..everything() };
+    let told = archive(&mut cluster, request.clone()).await.unwrap();
+    // The last two blocks are a stripe that takes 2 + 2 for 6.
+    assert!(told.starts_with("3 stripes encoded; 1.6"), "{told}");
+    all_read(&mut cluster, &objects).await;
+    assert_eq!(stripes(&mut cluster, &objects).await.len(), 3);
+    let again = archive(&mut cluster, request).await.unwrap();
+    assert!(again.contains("nothing to do"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_takes_more_room_when_it_is_archived_is_not() {
+    let mut cluster = Cluster::new(8, HASTY).await;
+    cluster.put("b/lone", &bytes(1, 100)).await.unwrap();
+    let request = proto::ArchiveRequest {
+        name: "b/lone".to_owned(),
+        code: "rs-3+3".to_owned(),
+        slice_bytes: 1024,
+        ..Default::default()
+    };
+    let refused = archive(&mut cluster, request.clone()).await.unwrap_err();
+    assert!(refused.message().contains("4.00 × the data instead of 3.00 ×"), "{refused}");
+    assert_eq!(cluster.lookup("b/lone").await.unwrap().code, "rep-3");
+    let told = archive(&mut cluster, proto::ArchiveRequest { short: true, ..request }).await.unwrap();
+    assert!(told.starts_with("1 stripes encoded; 4.00 ×"), "{told}");
+    // A single replica protects nothing: any code is worth its room.
+    cluster.put_with("b/single", &bytes(2, 100), 100, 1).await.unwrap();
+    let single =
+        proto::ArchiveRequest { name: "b/single".to_owned(), code: "rs-3+3".to_owned(), ..everything() };
+    archive(&mut cluster, proto::ArchiveRequest { is_prefix: false, ..single }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_stripes_are_sealed_when_that_is_asked_for() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    set_bucket(&mut cluster, "ear", "rs-2+1").await.unwrap();
+    let objects = put_some(&mut cluster, 5).await;
+    assert!(cluster.status().await.open_stripes > 0);
+    archive(&mut cluster, proto::ArchiveRequest { short: true, ..everything() }).await.unwrap();
+    let status = cluster.status().await;
+    assert_eq!((status.open_stripes, status.sealed_stripes, status.waiting_blocks), (0, 0, 0));
+    all_read(&mut cluster, &objects).await;
+    for (name, _) in &objects {
+        assert_eq!(cluster.lookup(name).await.unwrap().code, "rs-2+1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_cannot_be_kept_is_refused_with_what_it_needs() {
+    let mut cluster = Cluster::new(8, HASTY).await;
+    let refused = set_bucket(&mut cluster, "ear", "rs-4+2").await.unwrap_err();
+    assert!(refused.message().contains("racks"), "{refused}");
+    for (policy, code, what) in [("erring", "rs-2+1", "erring"), ("ear", "rs-0+1", "rs-0+1")] {
+        let refused = set_bucket(&mut cluster, policy, code).await.unwrap_err();
+        assert!(refused.message().contains(what), "{refused}");
+    }
+    // No setting was left behind, and a put may say it for itself.
+    cluster.put("b/x", &bytes(1, 10)).await.unwrap();
+    assert_eq!(cluster.status().await.waiting_blocks, 0);
+    let begin = |terms| proto::BeginPutRequest {
+        name: "y".to_owned(),
+        block_bytes: BLOCK_BYTES,
+        replicas: 3,
+        gathers: Some(terms),
+    };
+    assert!(cluster.client.begin_put(begin(terms("ear", "rs-4+2"))).await.is_err());
+    cluster.client.begin_put(begin(terms("ear", "rs-2+1"))).await.unwrap();
+    let unnamed = proto::Bucket { name: "a/b".to_owned(), terms: None };
+    assert_eq!(cluster.client.set_bucket(unnamed).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_archived_with_another_code_is_left_and_told() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    set_bucket(&mut cluster, "random", "rs-2+1").await.unwrap();
+    put_some(&mut cluster, 4).await;
+    let other = proto::ArchiveRequest { code: "rs-4+2".to_owned(), ..everything() };
+    let refused = archive(&mut cluster, other).await.unwrap_err();
+    assert!(
+        refused.message().contains("4 objects are archived with another code, or wait for that"),
+        "{refused}"
+    );
+    let one =
+        proto::ArchiveRequest { name: "b/000".to_owned(), code: "rs-4+2".to_owned(), ..Default::default() };
+    let refused = archive(&mut cluster, one).await.unwrap_err();
+    assert!(refused.message().contains("waits to be"), "{refused}");
+    // Nothing is old enough.
+    let old = proto::ArchiveRequest { older_than_ms: 3_600_000, ..everything() };
+    assert!(archive(&mut cluster, old).await.unwrap().contains("nothing to do"));
+    archive(&mut cluster, proto::ArchiveRequest { older_than_ms: 1, ..everything() }).await.unwrap();
+    assert_eq!(cluster.status().await.stripes, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_encoding_scheme_archives_what_waits_and_what_does_not() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    for scheme in flow::EncodeScheme::all() {
+        for policy in [None, Some("ear")] {
+            let bucket = proto::Bucket { name: "b".to_owned(), terms: policy.map(|p| terms(p, "rs-4+2")) };
+            cluster.client.set_bucket(bucket).await.unwrap();
+            let objects = put_some(&mut cluster, 8).await;
+            let (code, scheme) = ("rs-4+2".to_owned(), scheme.name().to_owned());
+            let request = proto::ArchiveRequest { code, scheme, short: true, ..everything() };
+            archive(&mut cluster, request).await.unwrap();
+            all_read(&mut cluster, &objects).await;
+            for (name, _) in &objects {
+                assert_eq!(cluster.lookup(name).await.unwrap().code, "rs-4+2");
+            }
+        }
+    }
+    let unknown = proto::ArchiveRequest { scheme: "cyclic".to_owned(), ..everything() };
+    let refused = archive(&mut cluster, unknown).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("star-lanes"), "{refused}");
+}
