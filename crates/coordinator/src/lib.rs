@@ -248,24 +248,9 @@ async fn build(
         comparison: Arc::clone(&comparison),
         audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks, config.wall_ms)),
     });
-    let operator =
-        Operator::new(&attempts, Arc::clone(&settings), Arc::clone(&tasks), Arc::clone(&group), &config);
-    let operator = Arc::new(operator);
-    // Only a start keeps a catalog aside.
-    if operator.branches.are_any().await? {
-        begin(&group, &tasks, Adopter::new(Arc::clone(&operator)));
-    }
-    let gathering = Gathering::new(records.clone(), Arc::clone(&cluster), Arc::clone(&planner));
-    let gathering = Arc::new(gathering);
-    let jobs = Jobs::new(
-        attempts,
-        Arc::clone(&reads),
-        Arc::clone(&gathering),
-        Arc::clone(&holders),
-        Arc::clone(&tasks),
-        Arc::clone(&group),
-    );
-    let jobs = Arc::new(jobs);
+    let (common, settled) = ((&tasks, &group), Arc::clone(&settings));
+    let Orders { operator, gathering, jobs } =
+        orders(&config, attempts, (&reads, &holders), settled, common).await?;
     let forgetting = Arc::new(Forgetting::new(Arc::clone(&jobs), Arc::clone(&settings), config.parallel));
 
     let work = Work {
@@ -292,18 +277,17 @@ async fn build(
         founds: config.founds,
     });
     let (parallel, records) = (config.parallel, records.clone());
-    let (cluster_of, comparison_of) = (Arc::clone(&cluster), Arc::clone(&comparison));
+    let (cluster_too, comparison_too) = (Arc::clone(&cluster), Arc::clone(&comparison));
     let objects = Objects {
         records,
-        cluster: cluster_of,
+        cluster: cluster_too,
         planner,
         reads,
         gathering,
-        comparison: comparison_of,
+        comparison: comparison_too,
         config,
     };
-    let objects = Arc::new(objects);
-    let calls = Arc::clone(&group);
+    let (objects, calls) = (Arc::new(objects), Arc::clone(&group));
     let service = Service {
         objects,
         holders,
@@ -316,6 +300,35 @@ async fn build(
         parallel,
     };
     Ok((service, cluster, group))
+}
+
+/// What operators order, and what carries it out.
+struct Orders {
+    operator: Arc<Operator>,
+    gathering: Arc<Gathering>,
+    jobs: Arc<Jobs>,
+}
+
+async fn orders(
+    config: &Config,
+    attempts: Arc<Attempts>,
+    (reads, holders): (&Arc<Reads>, &Arc<Holders>),
+    settings: Arc<Settings>,
+    (tasks, group): (&Arc<Tasks>, &Arc<Group>),
+) -> Result<Orders, CoordinatorError> {
+    let operator = Operator::new(&attempts, settings, Arc::clone(tasks), Arc::clone(group), config);
+    let operator = Arc::new(operator);
+    // Only a start keeps a catalog aside.
+    if operator.branches.are_any().await? {
+        begin(group, tasks, Adopter::new(Arc::clone(&operator)));
+    }
+    let Attempts { records, cluster, planner, .. } = &*attempts;
+    let gathering = Gathering::new(records.clone(), Arc::clone(cluster), Arc::clone(planner));
+    let gathering = Arc::new(gathering);
+    let (reads, holders) = (Arc::clone(reads), Arc::clone(holders));
+    let jobs =
+        Jobs::new(attempts, reads, Arc::clone(&gathering), holders, Arc::clone(tasks), Arc::clone(group));
+    Ok(Orders { operator, gathering, jobs: Arc::new(jobs) })
 }
 
 /// What finds out about copies: which are there, damaged, superfluous.

@@ -338,7 +338,7 @@ fn received(
     let mut aside = None;
     if let Some((own, cluster)) = before {
         let (is_earlier, theirs) = incoming.remembers(own)?;
-        if !is_earlier && !(may_branch && incoming.cluster()? == cluster) {
+        if !(is_earlier || may_branch && incoming.cluster()? == cluster) {
             return Err(CoordinatorError::Branched { node, own, theirs });
         }
         aside = (!is_earlier).then_some(own);

@@ -116,7 +116,7 @@ impl Gathering {
             let id = known.as_ref().map_or_else(|| StripeId(rand::random()), |(id, _)| *id);
             let before = known.map(|(_, row)| row);
             let mut stripe = match &before {
-                Some(row) => resumed(&policy, row, book.stripes.remove(&id), &view, &ground),
+                Some(row) => resumed(&*policy, row, book.stripes.remove(&id), &view, &ground),
                 None => policy.open(core, ground.racks(), &mut draw).map_err(DecideError::from)?,
             };
             let placed = match policy.place(&mut stripe, ground.racks(), &mut draw) {

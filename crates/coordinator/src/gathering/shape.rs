@@ -33,7 +33,7 @@ pub(super) fn size_class(stored_bytes: u64) -> u8 {
 
 /// The stripe of a row, with what was calculated of it before if it still is the same.
 pub(super) fn resumed(
-    policy: &Box<dyn Policy>,
+    policy: &dyn Policy,
     row: &GatheringRow,
     before: Option<OpenStripe>,
     view: &World,
