@@ -10,7 +10,7 @@
 
 use crate::Catalog;
 use crate::error::{CatalogError, Result};
-use crate::put::check_name;
+use crate::name::check_name;
 use crate::rows::{BucketRow, GatherTerms, GatheredRow, GatheringRow};
 use crate::table::{Change, Read};
 use model::{BlockId, StripeId};

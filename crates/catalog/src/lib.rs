@@ -47,6 +47,7 @@ mod jobs;
 mod letting_go;
 #[cfg(test)]
 mod letting_go_tests;
+mod name;
 mod nodes;
 mod put;
 mod record;

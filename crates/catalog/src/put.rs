@@ -2,6 +2,7 @@
 
 use crate::error::{CatalogError, Result};
 use crate::gathering::Join;
+use crate::name::check_name;
 use crate::renewal::{CommittedPut, PutEnd, remember, repeated};
 use crate::rows::{GatherTerms, MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
 use crate::staged::{Fate, StartOfStore, fate};
@@ -9,9 +10,6 @@ use crate::table::{Change, Read};
 use crate::{Catalog, meta};
 use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Stamp, Sums};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Bytes of an object's name.
-const MAX_NAME_BYTES: usize = 1024;
 
 /// Blocks of an object: 4 TiB in blocks of 64 MiB. A catalog's row and a message hold the list.
 pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
@@ -306,18 +304,6 @@ fn check_block(put: &PutRow, block: &PlannedBlock) -> Result<()> {
             "block {} of {length} bytes: all but the last have {full}, and the last has at least one",
             block.index
         )));
-    }
-    Ok(())
-}
-
-/// Object names: UTF-8 (already), not empty, bounded, without control characters.
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    let limit = MAX_NAME_BYTES;
-    if name.is_empty() || name.len() > limit {
-        return Err(invalid(format!("a name of {} bytes: names have 1 to {limit}", name.len())));
-    }
-    if name.chars().any(char::is_control) {
-        return Err(invalid(format!("the name {name:?} contains a control character")));
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use crate::job;
 use crate::repair::slice_bytes;
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
-use wire::proto::ArchiveRequest;
+use client::Archival;
+use std::time::Duration;
 
 /// Options of `archive`.
 #[derive(Args, Debug)]
@@ -56,14 +57,12 @@ pub fn run(context: &Context, args: ArchiveArgs) -> Result<()> {
         (_, _, Some(bucket)) => (format!("{bucket}/"), true),
         (None, None, None) => bail!("say what to archive: an object, --prefix or --bucket"),
     };
-    let request = ArchiveRequest {
+    let request = Archival {
         name: name.clone(),
         code: args.code.unwrap_or_default(),
         slice_bytes: slice_bytes(args.slice)?,
         is_prefix,
-        older_than_ms: args
-            .older_than
-            .map_or(0, |Age(age)| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        older_than: args.older_than.map_or(Duration::ZERO, |Age(age)| age),
         scheme: args.scheme.unwrap_or_default(),
         parallel: args.parallel.unwrap_or(0),
         short: args.short,

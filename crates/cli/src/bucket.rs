@@ -6,9 +6,9 @@ use crate::output::{fields, table};
 use crate::plan::place::SpreadName;
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
+use client::Gather;
 use plan::placement::Spread;
 use serde_json::{Value, json};
-use wire::proto::{Bucket, GatherTerms};
 
 /// What to do with buckets.
 #[derive(Subcommand, Debug)]
@@ -58,11 +58,11 @@ impl GatherArgs {
     ///
     /// # Errors
     /// For a code that is none.
-    pub fn terms(&self) -> Result<Option<GatherTerms>> {
+    pub fn terms(&self) -> Result<Option<Gather>> {
         let (Some(policy), Some(code)) = (&self.policy, &self.code) else { return Ok(None) };
         // A bad name is refused here, with what there is instead, before anything is asked of the cluster.
         let code = codes::Code::parse(code)?.name().to_owned();
-        Ok(Some(GatherTerms {
+        Ok(Some(Gather {
             policy: policy.clone(),
             code,
             rack_capacity: self.rack_capacity.unwrap_or(1),
@@ -75,50 +75,39 @@ impl GatherArgs {
 pub fn run(context: &Context, command: BucketCommand) -> Result<()> {
     match command {
         BucketCommand::Set(args) => {
-            let terms = args.gather.terms()?;
-            let terms = terms.context("say how: --policy and --code")?;
-            let bucket = Bucket { name: args.name, terms: Some(terms) };
-            let (document, text) = (bucket_json(&bucket), sentence(&bucket));
-            context.with_client(async |client| Ok(client.set_bucket(bucket).await?))?;
-            context.out.answer(&document, || text)
-        }
-        BucketCommand::Unset { name } => {
-            let bucket = Bucket { name: name.clone(), terms: None };
-            context.with_client(async |client| Ok(client.set_bucket(bucket).await?))?;
-            context.out.answer(&json!({"name": name, "set": false}), || format!("{name}: put as all others"))
-        }
-        BucketCommand::List => {
-            let buckets = context.with_client(async |client| Ok(client.buckets().await?))?;
-            let document: Vec<Value> = buckets.iter().map(bucket_json).collect();
+            let gather = args.gather.terms()?.context("say how: --policy and --code")?;
+            let document = bucket_json(&args.name, &gather);
+            let Gather { policy, code, .. } = gather.clone();
+            context.with_client(async |client| Ok(client.set_bucket(&args.name, Some(gather)).await?))?;
             context.out.answer(&document, || {
-                let mut table = table(["BUCKET", "POLICY", "CODE", "IN A RACK", "RACKS", "REPLICAS IN"]);
-                for bucket in &buckets {
-                    let terms = bucket.terms.clone().unwrap_or_default();
-                    table.add_row([
-                        bucket.name.clone(),
-                        terms.policy,
-                        terms.code,
-                        terms.rack_capacity.to_string(),
-                        racks(terms.target_racks),
-                        terms.spread,
-                    ]);
-                }
-                table.to_string()
+                format!("{}/…: placed by {policy}, gathered in stripes of {code}", args.name)
             })
         }
+        BucketCommand::Unset { name } => {
+            context.with_client(async |client| Ok(client.set_bucket(&name, None).await?))?;
+            context
+                .out
+                .answer(&json!({"name": name, "policy": null}), || format!("{name}/…: put as all others"))
+        }
+        BucketCommand::List => list(context),
     }
 }
 
-fn bucket_json(bucket: &Bucket) -> Value {
-    let terms = bucket.terms.clone().unwrap_or_default();
-    fields!(bucket => name, terms => policy code rack_capacity target_racks spread)
+fn list(context: &Context) -> Result<()> {
+    let buckets = context.with_client(async |client| Ok(client.buckets().await?))?;
+    let document: Vec<Value> = buckets.iter().map(|(name, gather)| bucket_json(name, gather)).collect();
+    context.out.answer(&document, || {
+        let mut table = table(["BUCKET", "POLICY", "CODE", "IN A RACK", "RACKS", "REPLICAS IN"]);
+        for (name, gather) in buckets {
+            let racks =
+                if gather.target_racks == 0 { "any".to_owned() } else { gather.target_racks.to_string() };
+            let in_a_rack = gather.rack_capacity.to_string();
+            table.add_row([name, gather.policy, gather.code, in_a_rack, racks, gather.spread]);
+        }
+        table.to_string()
+    })
 }
 
-fn sentence(bucket: &Bucket) -> String {
-    let terms = bucket.terms.clone().unwrap_or_default();
-    format!("{}/…: placed by {}, gathered in stripes of {}", bucket.name, terms.policy, terms.code)
-}
-
-fn racks(count: u32) -> String {
-    if count == 0 { "any".to_owned() } else { count.to_string() }
+fn bucket_json(name: &str, gather: &Gather) -> Value {
+    fields!(gather => policy code rack_capacity target_racks spread; "name": name)
 }

@@ -2,6 +2,7 @@
 
 use crate::connect::{self, Client};
 use crate::error::{ClientError, Result};
+use std::time::Duration;
 use tonic::{Response, Streaming};
 use wire::proto::{
     ArchiveRequest, CatalogChunk, CompareNodeReply, CompareNodeRequest, Empty, JobEvent, NodeInfo,
@@ -51,10 +52,39 @@ impl JobEvents {
     }
 }
 
+/// What is to be archived, and how. The default leaves everything to the cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Archival {
+    /// The object, or what the names of the objects begin with.
+    pub name: String,
+    /// Whether it is what names begin with.
+    pub is_prefix: bool,
+    /// Only what was put so long ago.
+    pub older_than: Duration,
+    /// The code; empty: of each stripe in which blocks wait.
+    pub code: String,
+    /// Name of the encoding scheme; empty for the coordinator's choice.
+    pub scheme: String,
+    /// Stripes at once; 0 for the default.
+    pub parallel: u32,
+    /// Bytes of a slice; 0 for the default.
+    pub slice_bytes: u32,
+    /// Stripes that lack blocks too, whatever they cost.
+    pub short: bool,
+}
+
+impl From<Archival> for ArchiveRequest {
+    fn from(archival: Archival) -> ArchiveRequest {
+        let Archival { name, is_prefix, older_than, code, scheme, parallel, slice_bytes, short } = archival;
+        let older_than_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
+        ArchiveRequest { name, is_prefix, older_than_ms, code, scheme, parallel, slice_bytes, short }
+    }
+}
+
 impl Client {
-    /// Archives an object: from replicas to an erasure code.
-    pub async fn archive(&self, request: ArchiveRequest) -> Result<JobEvents> {
-        let stream = self.call("the archival", self.coordinator.clone().archive(request)).await?;
+    /// Archives an object or many: from replicas to an erasure code.
+    pub async fn archive(&self, request: impl Into<ArchiveRequest>) -> Result<JobEvents> {
+        let stream = self.call("the archival", self.coordinator.clone().archive(request.into())).await?;
         Ok(JobEvents { events: self.events(stream), done: false })
     }
 

@@ -5,10 +5,40 @@ use crate::error::{ClientError, Result};
 use model::{NodeId, StoreId};
 use tokio_stream::StreamExt;
 use wire::proto::{
-    AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest, LinkTable,
-    ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion, ReadmitStoreRequest, RecommissionRequest,
-    RecoverReply, RecoverRequest, RepairRequest, TaskControl, TaskStatus, Throttle,
+    AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest,
+    GatherTerms, LinkTable, ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion,
+    ReadmitStoreRequest, RecommissionRequest, RecoverReply, RecoverRequest, RepairRequest, TaskControl,
+    TaskStatus, Throttle,
 };
+
+/// How blocks are placed and gathered in stripes (EAR §3).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gather {
+    /// The placement policy's name.
+    pub policy: String,
+    /// The code of the stripes.
+    pub code: String,
+    /// Blocks of a stripe in one rack at most, after encoding.
+    pub rack_capacity: u32,
+    /// Racks that hold a stripe after encoding; 0: any number.
+    pub target_racks: u32,
+    /// How the replicas of a block lie before, by name.
+    pub spread: String,
+}
+
+impl From<Gather> for GatherTerms {
+    fn from(gather: Gather) -> GatherTerms {
+        let Gather { policy, code, rack_capacity, target_racks, spread } = gather;
+        GatherTerms { policy, code, rack_capacity, target_racks, spread }
+    }
+}
+
+impl From<GatherTerms> for Gather {
+    fn from(terms: GatherTerms) -> Gather {
+        let GatherTerms { policy, code, rack_capacity, target_racks, spread } = terms;
+        Gather { policy, code, rack_capacity, target_racks, spread }
+    }
+}
 
 impl Client {
     /// An object, with its blocks if `with_blocks`. [`ClientError::NotFound`] if there is none of that name.
@@ -34,15 +64,17 @@ impl Client {
         self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
     }
 
-    /// From now on the objects of a bucket are put as its terms say; without terms, as all others.
-    pub async fn set_bucket(&self, bucket: Bucket) -> Result<()> {
+    /// From now on the objects of a bucket are put as is said; `None`: as all others.
+    pub async fn set_bucket(&self, name: &str, gather: Option<Gather>) -> Result<()> {
+        let bucket = Bucket { name: name.to_owned(), terms: gather.map(Into::into) };
         self.call("the setting", self.coordinator.clone().set_bucket(bucket)).await.map(|_| ())
     }
 
     /// The buckets that are set.
-    pub async fn buckets(&self) -> Result<Vec<Bucket>> {
-        let buckets = self.call("the listing", self.coordinator.clone().list_buckets(Empty {})).await?;
-        Ok(buckets.buckets)
+    pub async fn buckets(&self) -> Result<Vec<(String, Gather)>> {
+        let listed = self.call("the listing", self.coordinator.clone().list_buckets(Empty {})).await?;
+        let bucket = |bucket: Bucket| Some((bucket.name, Gather::from(bucket.terms?)));
+        Ok(listed.buckets.into_iter().filter_map(bucket).collect())
     }
 
     /// What a repair would do, as text, DOT and JSON; nothing is started.

@@ -5,6 +5,7 @@ use crate::block::{Block, Blocks};
 use crate::connect::{Client, at_intervals};
 use crate::error::{ClientError, Result};
 use crate::get::Progress;
+use crate::metadata::Gather;
 use exec::DriverIo;
 use model::{Cause, Fault, NodeId};
 use plan::decide::{Bounds, Course};
@@ -15,7 +16,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use wire::codec::plan::decode;
 use wire::proto::{
-    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, GatherTerms, ObjectInfo,
+    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
     PlanWriteRequest, RenewPutRequest, Staged, WrittenBlock, WrittenBy,
 };
 
@@ -62,7 +63,7 @@ pub struct PutOptions {
     /// Replicas; 0 for 3.
     pub replicas: u32,
     /// How its blocks are gathered in stripes; `None`: as its bucket is set.
-    pub gathers: Option<GatherTerms>,
+    pub gathers: Option<Gather>,
     /// Told the bytes that are durable, and the whole if it is known.
     pub progress: Option<Progress>,
     /// Length of the input if it is known, for `progress`.
@@ -86,7 +87,7 @@ impl Client {
             name: name.to_owned(),
             block_bytes: options.block_bytes,
             replicas: options.replicas,
-            gathers: options.gathers.clone(),
+            gathers: options.gathers.clone().map(Into::into),
         };
         let begun = self.call("the put", self.coordinator.clone().begin_put(request)).await?;
         if begun.block_bytes == 0 {

@@ -116,7 +116,7 @@ fn a_running_node_that_is_forgotten_ends_and_is_readmitted_if_that_was_a_mistake
     let bytes = rig.file("f", 400_000, 4);
     rig.put("f", "a");
     let store_of = |line: &str| {
-        let words = line.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| word.len() == 32);
+        let mut words = line.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| word.len() == 32);
         words.next_back().map(str::to_owned)
     };
     // It says nothing, and is not dead.
