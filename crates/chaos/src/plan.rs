@@ -343,6 +343,23 @@ impl Fault {
 }
 
 impl Plan {
+    /// Whether blocks wait in stripes that they are placed for: in every second seed whose racks suffice for that.
+    pub fn gathers(&self) -> bool {
+        let Some((data, parities)) = self.code() else { return false };
+        self.seed % 2 == 1 && self.shape.racks * parities >= data + parities
+    }
+
+    /// As many blocks of a stripe in one rack as the stripe can lose.
+    pub fn rack_capacity(&self) -> u32 {
+        self.code().map_or(1, |(_, parities)| parities)
+    }
+
+    /// Data blocks and parities of the code, which is `rs-K+M`.
+    fn code(&self) -> Option<(u32, u32)> {
+        let (data, parities) = self.shape.code.strip_prefix("rs-")?.split_once('+')?;
+        Some((data.parse().ok()?, parities.parse().ok()?))
+    }
+
     /// The plan of a seed.
     pub fn of(seed: u64) -> Plan {
         draw::plan(seed)

@@ -3,6 +3,7 @@
 use crate::catalog::View;
 use crate::disks;
 use crate::faults::folders::all_live;
+use crate::plan::Fault;
 use crate::violation::Kind;
 use crate::work::get;
 use crate::world::{World, is_absent, locked, object_name};
@@ -24,6 +25,9 @@ const SAME_FOR: Duration = Duration::from_secs(6);
 
 /// Between looks.
 const POLL: Duration = Duration::from_millis(300);
+
+/// Safe mode is to end by itself before an operator steps in, where that may be needed.
+const OPERATOR_AFTER: Duration = Duration::from_secs(8);
 
 /// Between orders to repair what is missing.
 const REPAIR_EVERY: Duration = Duration::from_secs(3);
@@ -151,6 +155,7 @@ fn become_quiet(world: &World, quiet: Duration) -> Result<()> {
     let deadline = Instant::now() + quiet;
     let mut repaired: Option<Instant> = None;
     let mut same: (Findings, Instant) = (Findings::new(), Instant::now());
+    let mut operator = Operator::default();
     loop {
         let (mut findings, missing) = look(world)?;
         if missing > 0 {
@@ -179,7 +184,43 @@ fn become_quiet(world: &World, quiet: Duration) -> Result<()> {
                 }
             }
         }
+        operator.look(world, &findings)?;
         std::thread::sleep(POLL);
+    }
+}
+
+/// Where two coordinators led the nodes, what one of them removed is for people to decide: somebody who does what status says.
+#[derive(Default)]
+struct Operator {
+    since: Option<Instant>,
+    done: usize,
+}
+
+impl Operator {
+    /// In this order, each once.
+    const COMMANDS: [[&str; 2]; 2] = [["catalog", "recover"], ["catalog", "end-safe-mode"]];
+
+    fn look(&mut self, world: &World, findings: &Findings) -> Result<()> {
+        let has_two =
+            world.plan.faults.iter().any(|step| matches!(step.does, Fault::SecondCoordinator { .. }));
+        let is_safe = findings.iter().any(|(_, what)| what.starts_with("safe mode:"));
+        if !(has_two && is_safe) {
+            self.since = None;
+            return Ok(());
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let Some(command) = Operator::COMMANDS.get(self.done) else { return Ok(()) };
+        if since.elapsed() > OPERATOR_AFTER {
+            (self.since, self.done) = (None, self.done + 1);
+            let ran = world.ask(command)?;
+            world.tell(format!(
+                "an operator: {command:?}: {}{}",
+                String::from_utf8_lossy(&ran.stdout),
+                ran.stderr
+            ));
+            world.count("an operator decides", if ran.is_ok() { command[1] } else { "failed" });
+        }
+        Ok(())
     }
 }
 

@@ -39,7 +39,8 @@ fn work(world: &World, work: &Work) -> Result<()> {
             return Ok(());
         }
         Work::Archive { object } => {
-            world.ask(&["archive", &object_name(*object), "--code", &world.plan.shape.code])?
+            // Stripes that lack blocks too: objects are small, and the room that they take is not what is looked at here.
+            world.ask(&["archive", &object_name(*object), "--code", &world.plan.shape.code, "--short"])?
         }
         Work::RepairBlock { object, index, scheme, discard } => {
             let (name, index) = (object_name(*object), index.to_string());
@@ -74,7 +75,12 @@ fn put(world: &World, object: usize, new: Content, killed_after_ms: Option<u64>)
     let Some(known) = world.objects.get(object) else { anyhow::bail!("there is no object {object}") };
     let _changing = locked(&known.changing);
     let change = locked(&known.name).begins(Some(new), world.cluster.life());
-    let arguments = ["put", &path, &object_name(object)];
+    let name = object_name(object);
+    let (code, capacity) = (world.plan.shape.code.as_str(), world.plan.rack_capacity().to_string());
+    let mut arguments = vec!["put", &path, &name];
+    if world.plan.gathers() {
+        arguments.extend(["--policy", "ear", "--code", code, "--rack-capacity", &capacity]);
+    }
     let ran = match killed_after_ms {
         Some(after_ms) => world.cluster.ask(&arguments, Duration::from_millis(after_ms))?,
         None => world.ask(&arguments)?,
