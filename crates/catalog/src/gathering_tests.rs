@@ -86,7 +86,8 @@ fn waiting(catalog: &Catalog) -> Vec<BlockId> {
     let index = catalog.view(|txn| txn.all::<GatheredRow>(&[])).unwrap();
     let mut indexed: Vec<BlockId> = index.into_iter().map(|(block, _)| block).collect();
     let mut sorted = blocks.clone();
-    (indexed.sort(), sorted.sort());
+    indexed.sort();
+    sorted.sort();
     assert_eq!(indexed, sorted);
     blocks
 }
@@ -119,7 +120,7 @@ fn blocks_of_a_put_that_is_given_up_leave() {
     // What was planned for the same place of an object before, elsewhere, leaves at once.
     let again = join(&catalog, PutId(2), BlockId(999), (0, 1)).unwrap();
     assert_eq!(waiting(&catalog), [again.block]);
-    commit(&catalog, 2, &[again.clone()]);
+    commit(&catalog, 2, std::slice::from_ref(&again));
     assert_eq!(waiting(&catalog), [again.block]);
 }
 

@@ -338,8 +338,10 @@ fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) ->
     }
     // Status tells of them, and what they wait for.
     let waiting = if wait_for_others(status) { status["garbage"].as_u64().unwrap_or(0) } else { 0 };
+    // So it does of damaged ones, which stay until their blocks have all copies without them.
+    let damaged = status["damaged_copies"].as_u64().unwrap_or(0);
     // A copy has two files at most.
-    if unaccounted.0 > (unknown + waiting) * 2 {
+    if unaccounted.0 > (unknown + waiting + damaged) * 2 {
         findings.extend(unaccounted.1.into_iter().map(|what| (Kind::Unaccounted, what)));
     }
     Ok(())
