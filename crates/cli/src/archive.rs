@@ -17,7 +17,7 @@ pub struct ArchiveArgs {
     /// Name of the object
     #[arg(group = "what")]
     name: Option<String>,
-    /// All objects whose names begin so; \"\" for all there are
+    /// All objects whose names begin so; '' for all there are
     #[arg(long, group = "what")]
     prefix: Option<String>,
     /// All objects of a bucket: those whose names begin with it and a slash
@@ -47,7 +47,7 @@ pub struct ArchiveArgs {
 
 pub fn run(context: &Context, args: ArchiveArgs) -> Result<()> {
     // A bad name is refused here, with what there is instead, before anything is asked of the cluster.
-    let code = args.code.as_deref().map(codes::Code::parse).transpose()?;
+    args.code.as_deref().map(codes::Code::parse).transpose()?;
     let (name, is_prefix) = match (args.name, args.prefix, args.bucket) {
         (Some(name), ..) => (name, false),
         (_, Some(prefix), _) => (prefix, true),
@@ -67,11 +67,10 @@ pub fn run(context: &Context, args: ArchiveArgs) -> Result<()> {
         parallel: args.parallel.unwrap_or(0),
         short: args.short,
     };
-    context.with_client(async |client| {
+    let events = context.with_client(async |client| {
         job::watch(context.out, "archive", client.archive(request).await?).await
     })?;
-    match code {
-        Some(code) if !is_prefix => context.out.say(format!("{name} is archived as {code}")),
-        _ => Ok(()),
-    }
+    // What was encoded, what that saves, and what is left.
+    let told = events.last().map_or("", |event| event.message.as_str());
+    context.out.say(if is_prefix { told.to_owned() } else { format!("{name}: {told}") })
 }

@@ -235,6 +235,11 @@ fn status_text(status: &ClusterStatus) -> String {
         status.blocks,
         status.stripes
     )];
+    if status.waiting_blocks > 0 {
+        let ClusterStatus { waiting_blocks: blocks, open_stripes: open, sealed_stripes: sealed, .. } = status;
+        lines
+            .push(format!("{blocks} blocks wait to be archived, in {open} open and {sealed} sealed stripes"));
+    }
     lines.extend(set_by_operators(status));
     lines.extend(wrong_with_copies(status).map(|what| format!("attention: {what}")));
     lines.extend(wrong_with_nodes(status).map(|what| format!("attention: {what}")));

@@ -160,11 +160,14 @@ impl Gathering {
     /// Seals the stripes whose first block came before. How many they were.
     pub async fn seal_older(&self, before_ms: u64) -> Result<u64> {
         let mut book = self.book().await?;
-        let open = self.records.run(|catalog| catalog.open_stripes()).await?;
+        let open: Vec<StripeId> = book.open.values().copied().collect();
         let mut sealed = 0;
-        for (stripe, _) in open.into_iter().filter(|(_, row)| row.since_ms < before_ms) {
-            self.seal_in(&mut book, stripe).await?;
-            sealed += 1;
+        for stripe in open {
+            let row = self.records.run(move |catalog| catalog.gathering(stripe)).await?;
+            if row.is_some_and(|row| row.sealed_ms.is_none() && row.since_ms < before_ms) {
+                self.seal_in(&mut book, stripe).await?;
+                sealed += 1;
+            }
         }
         Ok(sealed)
     }

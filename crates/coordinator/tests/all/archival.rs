@@ -286,3 +286,16 @@ async fn every_encoding_scheme_archives_what_waits_and_what_does_not() {
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("star-lanes"), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stripe_that_waits_too_long_is_sealed_short() {
+    let mut cluster = Cluster::sealing(20, HASTY, 400).await;
+    set_bucket(&mut cluster, "random", "rs-4+2").await.unwrap();
+    let objects = put_some(&mut cluster, 6).await;
+    cluster.until("it is sealed", async |c| c.status().await.open_stripes == 0).await;
+    assert_eq!(cluster.status().await.sealed_stripes, 2);
+    // Two blocks and two parities take less room than six replicas.
+    let told = archive(&mut cluster, everything()).await.unwrap();
+    assert!(told.starts_with("2 stripes encoded"), "{told}");
+    all_read(&mut cluster, &objects).await;
+}

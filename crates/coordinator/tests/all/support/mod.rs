@@ -109,6 +109,14 @@ impl Cluster {
         Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
     }
 
+    /// The same, in whose stripes blocks wait for company no longer than this.
+    pub async fn sealing(nodes: u32, settings: Settings, open_for_ms: u64) -> Cluster {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        let config = Config { open_for_ms, ..config(&disk, settings) };
+        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+    }
+
     async fn told(
         config: Config,
         (power, disk): (Arc<PowerSwitch>, CrashDisk),
