@@ -14,6 +14,17 @@ impl Catalog {
         self.view(|txn| placement(txn, block))
     }
 
+    /// Everything about these blocks, in their order; `None` for one that is gone.
+    pub fn placements(&self, blocks: &[BlockId]) -> Result<Vec<Option<Placement>>> {
+        self.view(|txn| {
+            let found = |&block: &BlockId| match placement(txn, block) {
+                Err(CatalogError::NoSuchBlock(_)) => Ok(None),
+                found => found.map(Some),
+            };
+            blocks.iter().map(found).collect()
+        })
+    }
+
     /// Everything about all blocks of an object, in order.
     pub fn object(&self, name: &str) -> Result<(ObjectRow, Vec<Placement>)> {
         self.view(|txn| {

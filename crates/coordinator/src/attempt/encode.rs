@@ -5,7 +5,7 @@ use super::outcome::check;
 use super::{Attempt, Noted, Order, Outcome, Step, held_or, token};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::layout;
-use catalog::{Catalog, NewStripe, Purpose, Staged};
+use catalog::{CatalogError, NewStripe, Purpose, Staged};
 use codes::Code;
 use flow::{Cost, EncodeScheme};
 use model::{BlockId, FlowId, NodeId, Placement, StripeId};
@@ -33,6 +33,7 @@ pub(super) struct Encoding {
 /// What encoding came to, of one stripe or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Encoded {
+    pub stripes: u64,
     pub data_bytes: u64,
     /// Data and parities.
     pub stored_bytes: u64,
@@ -52,6 +53,7 @@ pub(crate) struct Encoded {
 
 impl Encoded {
     pub fn add(&mut self, other: &Encoded) {
+        self.stripes += other.stripes;
         self.data_bytes += other.data_bytes;
         self.stored_bytes += other.stored_bytes;
         self.replicated_bytes += other.replicated_bytes;
@@ -87,6 +89,7 @@ impl Encoded {
         let moved: u64 = moved.map(|(placement, _)| placement.facts.stored_bytes).sum();
         let flown = cost.cross_rack_bytes(|site| rack(NodeId(site.0)));
         Some(Encoded {
+            stripes: 1,
             data_bytes,
             stored_bytes: data_bytes + made,
             replicated_bytes: replicated.sum(),
@@ -119,7 +122,12 @@ impl Attempt<'_> {
         let mut draw = Draw::seeded(rand::random());
         match what {
             ToEncode::Loose(code, data) => {
-                let blocks = self.placements(data.clone()).await?;
+                // Whose objects are gone needs no archival.
+                let blocks: Vec<Placement> =
+                    self.placements(data.clone()).await?.into_iter().flatten().collect();
+                if blocks.is_empty() {
+                    return Ok(Step::Over(Outcome::default()));
+                }
                 let archival = archival(view, code, &blocks, &avoid, &mut draw)?;
                 let encoding = Encoding { code: code.clone(), archival, is_obedient: true };
                 Ok(order(StripeId(rand::random()), encoding, blocks))
@@ -131,8 +139,10 @@ impl Attempt<'_> {
                 if row.sealed_ms.is_none() {
                     return Err(CoordinatorError::Conflict(format!("stripe {stripe} takes more blocks")));
                 }
-                let blocks =
-                    self.placements(row.blocks.iter().map(|gathered| gathered.block).collect()).await?;
+                let gathered = row.blocks.iter().map(|gathered| gathered.block).collect();
+                let blocks: Option<Vec<Placement>> = self.placements(gathered).await?.into_iter().collect();
+                let left = || CatalogError::Overtaken(format!("a block has left stripe {stripe}"));
+                let blocks = blocks.ok_or_else(left)?;
                 let planner = &self.with.planner;
                 let longest = blocks.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0);
                 let ground = view.ground(&avoid, longest, &mut draw)?;
@@ -145,9 +155,8 @@ impl Attempt<'_> {
         }
     }
 
-    async fn placements(&self, blocks: Vec<BlockId>) -> Result<Vec<Placement>> {
-        let load = move |c: &Catalog| blocks.iter().map(|&b| c.placement(b)).collect();
-        self.with.records.run(load).await
+    async fn placements(&self, blocks: Vec<BlockId>) -> Result<Vec<Option<Placement>>> {
+        self.with.records.run(move |catalog| catalog.placements(&blocks)).await
     }
 
     pub(super) fn encoding_plan(&self, view: &World, noted: &Noted) -> Result<RepairPlan> {

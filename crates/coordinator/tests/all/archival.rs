@@ -300,3 +300,26 @@ async fn a_stripe_that_waits_too_long_is_sealed_short() {
     assert!(told.starts_with(&format!("{sealed} stripes encoded")), "{told}");
     all_read(&mut cluster, &objects).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_are_deleted_during_an_archival_do_not_fail_it() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    for policy in [None, Some("random")] {
+        let bucket = proto::Bucket { name: "b".to_owned(), terms: policy.map(|p| terms(p, "rs-4+2")) };
+        cluster.client.set_bucket(bucket).await.unwrap();
+        let objects = put_some(&mut cluster, 40).await;
+        let mut client = cluster.client.clone();
+        let goes = |index: usize| index % 4 == 1;
+        let names: Vec<String> = (0..40).filter(|&i| goes(i)).map(|i| objects[i].0.clone()).collect();
+        let deletions = tokio::spawn(async move {
+            for name in names {
+                client.delete(proto::LookupRequest { name, with_blocks: false }).await.unwrap();
+            }
+        });
+        let request = proto::ArchiveRequest { code: "rs-4+2".to_owned(), short: true, ..everything() };
+        archive(&mut cluster, request).await.unwrap();
+        deletions.await.unwrap();
+        let stay = (0..40).filter(|&i| !goes(i)).map(|i| objects[i].clone()).collect::<Vec<_>>();
+        all_read(&mut cluster, &stay).await;
+    }
+}

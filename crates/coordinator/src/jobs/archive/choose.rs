@@ -221,13 +221,6 @@ impl Chosen {
 /// The blocks of a stripe that waits; `None` if a put has not ended that writes one of them.
 async fn waiting_data(with: &Attempts, row: &GatheringRow) -> Result<Option<Vec<Placement>>> {
     let blocks: Vec<BlockId> = row.blocks.iter().map(|gathered| gathered.block).collect();
-    let load = move |catalog: &Catalog| {
-        let placement = |&block: &BlockId| match catalog.placement(block) {
-            Err(CatalogError::NoSuchBlock(_)) => Ok(None),
-            placement => placement.map(Some),
-        };
-        blocks.iter().map(placement).collect()
-    };
-    let placements: Vec<Option<Placement>> = with.records.run(load).await?;
+    let placements = with.records.run(move |catalog| catalog.placements(&blocks)).await?;
     Ok(placements.into_iter().collect())
 }

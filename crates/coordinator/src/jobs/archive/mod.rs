@@ -77,8 +77,10 @@ pub(super) async fn run(
     match failure {
         Some(error) => Err(error),
         None if whole => {
-            let text = [format!("{count} stripes encoded"), total.text()].into_iter().chain(left);
-            Ok(text.collect::<Vec<_>>().join("; "))
+            let gone = count - total.stripes as usize;
+            let gone = (gone > 0).then(|| format!("{gone} were encoded already, or are gone"));
+            let text = [format!("{} stripes encoded", total.stripes), total.text()];
+            Ok(text.into_iter().chain(gone).chain(left).collect::<Vec<_>>().join("; "))
         }
         None => Err(CoordinatorError::Conflict(format!("the archival of {what} was stopped"))),
     }
