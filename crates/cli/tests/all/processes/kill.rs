@@ -44,6 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An acknowledged object is back within this time, whatever is being killed.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 
+/// For so long the coordinator keeps what was given up, unless it is told otherwise.
+const GRACE: Duration = Duration::from_secs(60);
+
 /// A node that stays away this long is dead to the coordinator (5 s of silence), and its blocks are repaired elsewhere.
 const ABSENCE: Duration = Duration::from_secs(6);
 
@@ -293,17 +296,24 @@ impl World {
         });
         let scrubbed = rig.ok(&["scrub"]);
         assert!(scrubbed.ends_with("all sound\n"), "{scrubbed}");
-        for node in 1..=NODES {
-            let folders = rig.home().join(format!("node-{node}/data/blocks"));
-            for folder in std::fs::read_dir(folders).unwrap() {
-                for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
-                    let path = file.unwrap().path();
-                    let name = path.to_str().unwrap();
-                    let partner = name.strip_suffix(".meta").map_or(format!("{name}.meta"), str::to_owned);
-                    assert!(std::path::Path::new(&partner).exists(), "{name} stands alone");
-                }
-            }
+        // A node that was killed between the two names of a copy left one; it goes like every copy that was given up.
+        let deadline = Instant::now() + GRACE + READ_PATIENCE;
+        while let Some(alone) = self.alone() {
+            assert!(Instant::now() < deadline, "{alone} stands alone");
+            std::thread::sleep(Duration::from_millis(500));
         }
+    }
+
+    /// A file of a block without its other half.
+    fn alone(&self) -> Option<String> {
+        let folders = (1..=NODES).map(|node| self.rig.home().join(format!("node-{node}/data/blocks")));
+        let folders = folders.flat_map(|folders| std::fs::read_dir(folders).unwrap());
+        let mut files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        files.find_map(|file| {
+            let name = file.unwrap().path().to_str().unwrap().to_owned();
+            let partner = name.strip_suffix(".meta").map_or(format!("{name}.meta"), str::to_owned);
+            (!std::path::Path::new(&partner).exists()).then_some(name)
+        })
     }
 
     /// Connects and does something, which must come to an end.
