@@ -259,7 +259,8 @@ async fn what_is_archived_with_another_code_is_left_and_told() {
     assert!(refused.message().contains("waits to be"), "{refused}");
     // Nothing is old enough.
     let old = proto::ArchiveRequest { older_than_ms: 3_600_000, ..everything() };
-    assert!(archive(&mut cluster, old).await.unwrap().contains("nothing to do"));
+    let refused = archive(&mut cluster, old).await.unwrap_err();
+    assert!(refused.message().contains("4 objects were put too lately"), "{refused}");
     archive(&mut cluster, proto::ArchiveRequest { older_than_ms: 1, ..everything() }).await.unwrap();
     assert_eq!(cluster.status().await.stripes, 2);
 }

@@ -29,6 +29,8 @@ pub(crate) struct Chosen {
     dear_cost: Cost,
     /// Stripes with blocks of puts that have not ended.
     pending: usize,
+    /// Objects that were put too lately.
+    young: usize,
     /// Objects that are archived with another code, or wait for that.
     otherwise: usize,
     /// Blocks that wait in no stripe, and for which no code was named.
@@ -44,6 +46,8 @@ struct Found {
     waiting: Vec<(StripeId, GatheringRow)>,
     /// The code that it is archived with, or waits for, if it is not the one that is wanted.
     other_code: Option<String>,
+    /// It was put too lately.
+    is_young: bool,
 }
 
 /// Looks through the objects.
@@ -74,6 +78,7 @@ pub(crate) async fn choose(with: &Attempts, row: &EncodingRow) -> Result<Chosen>
                 }
                 other => chosen.otherwise += usize::from(other.is_some()),
             }
+            chosen.young += usize::from(found.is_young);
             loose.extend(found.loose);
             waiting.extend(found.waiting);
         }
@@ -114,6 +119,7 @@ fn find(catalog: &Catalog, name: &str, wanted: &EncodingRow) -> catalog::Result<
     };
     let mut found = Found::default();
     if wanted.before_unix_ms > 0 && object.created_ms >= wanted.before_unix_ms {
+        found.is_young = true;
         return Ok(found);
     }
     let is_wanted = |code: &str| wanted.code.is_empty() || code == wanted.code;
@@ -143,7 +149,7 @@ impl Chosen {
         let data = match waiting_data(with, row).await? {
             Some(data) => data,
             None => {
-                self.pending += usize::from(!is_open);
+                self.pending += 1;
                 return Ok(());
             }
         };
@@ -212,6 +218,7 @@ impl Chosen {
             }
         };
         also(self.pending, "stripes wait for puts to end");
+        also(self.young, "objects were put too lately");
         also(self.otherwise, "objects are archived with another code, or wait for that");
         also(self.without_code, "blocks wait in no stripe: say with which --code they are to be archived");
         left

@@ -37,7 +37,7 @@ pub(super) async fn run(
     let what = row.title();
     if work.is_empty() {
         return match left.is_empty() {
-            true => Ok(format!("{what} is archived already, or empty: nothing to do")),
+            true => Ok(format!("nothing to do: of {what} all is archived that has any bytes")),
             false => Err(CoordinatorError::Conflict(format!(
                 "nothing of {what} was archived: {}",
                 left.join("; ")
