@@ -108,18 +108,6 @@ impl Catalog {
         })
     }
 
-    /// Of these copies those of which nothing is known, nor of their blocks.
-    pub fn unknown(&self, copies: &[BlockCopy]) -> Result<Vec<BlockCopy>> {
-        self.view(|txn| {
-            let mut unknown = Vec::new();
-            for copy in copies {
-                let row = txn.get::<BlockFacts>(&copy.block)?;
-                unknown.extend((known(txn, copy, row.as_ref())? == Known::Unknown).then_some(*copy));
-            }
-            Ok(unknown)
-        })
-    }
-
     /// Copies that the node may have without being counted on: candidates, and those that are being written.
     pub fn perhaps_on(&self, node: NodeId) -> Result<BTreeSet<BlockCopy>> {
         self.view(|txn| {

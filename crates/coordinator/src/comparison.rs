@@ -16,7 +16,7 @@ use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::garbage::Garbage;
 use crate::records::Records;
-use catalog::CatalogError;
+use catalog::{CatalogError, Reconciled};
 use model::{BlockCopy, BlockId, Cause, Fault, Flaw, NodeId, Peer};
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -250,26 +250,16 @@ impl Comparison {
         held: Listed,
         folders: impl Iterator<Item = u8>,
     ) -> Result<()> {
-        let mut needed = Vec::new();
-        // Half a copy is none, and stays; but what was let go before is not kept for lacking its other half.
-        let halves: Vec<BlockCopy> = held.halves.into_iter().collect();
-        let mut unknown = self.records.run(move |catalog| catalog.unknown(&halves)).await?;
-        let copies: Vec<BlockCopy> = held.whole.into_iter().collect();
-        for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
-            let now_ms = self.cluster.clock.now_ms();
-            let living = self.cluster.perhaps_living(&self.cluster.view());
-            let result = self.records.run(move |catalog| catalog.reconcile(&batch, &living, now_ms)).await?;
-            if result.surplus > 0 || !result.unknown.is_empty() {
-                let (surplus, unknown) = (result.surplus, result.unknown.len());
-                tracing::warn!(
-                    %node,
-                    surplus,
-                    unknown,
-                    "copies that the catalog does not know; unknown ones are kept"
-                );
+        let (mut needed, mut unknown) = (Vec::new(), Vec::new());
+        for (copies, are_whole) in [(held.whole, true), (held.halves, false)] {
+            let copies: Vec<BlockCopy> = copies.into_iter().collect();
+            for batch in copies.chunks(RECONCILE_BATCH).map(<[BlockCopy]>::to_vec) {
+                let result = self.reconcile_batch(node, batch).await?;
+                unknown.extend(result.unknown);
+                // Half a copy serves no need, and is not swept for lacking its other half: it goes as a whole one would,
+                // when what its block rests on was seen.
+                needed.extend(result.needed.into_iter().filter(|_| are_whole));
             }
-            unknown.extend(result.unknown);
-            needed.extend(result.needed);
         }
         let mut counts: BTreeMap<u8, u64> = folders.map(|folder| (folder, 0)).collect();
         let mut by_folder: BTreeMap<u8, Vec<BlockCopy>> = BTreeMap::new();
@@ -288,6 +278,17 @@ impl Comparison {
             self.group.spawn(async move { garbage.take_back(needed).await });
         }
         Ok(())
+    }
+
+    async fn reconcile_batch(&self, node: NodeId, copies: Vec<BlockCopy>) -> Result<Reconciled> {
+        let now_ms = self.cluster.clock.now_ms();
+        let living = self.cluster.perhaps_living(&self.cluster.view());
+        let result = self.records.run(move |catalog| catalog.reconcile(&copies, &living, now_ms)).await?;
+        let (surplus, unknown) = (result.surplus, result.unknown.len());
+        if surplus > 0 || unknown > 0 {
+            tracing::warn!(%node, surplus, unknown, "copies that the catalog does not know; unknown ones are kept");
+        }
+        Ok(result)
     }
 
     /// Copies of which nothing is known: those that were born in this catalog's history were let go, and go again.

@@ -87,6 +87,37 @@ async fn a_folder_that_is_away_makes_no_copy_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sidecars_that_come_back_after_their_blocks_were_archived_go_too() {
+    let rig = Rig::new(6).await;
+    let bytes = content(6, 4 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    let (block, _) = placed(&rig, "a").await;
+    let copies = rig.machines.iter().filter_map(|(&node, machine)| {
+        let [data, sidecar] = files(block, rig.newest(node, block)?.generation);
+        let file = machine.disk.open(&sidecar).unwrap();
+        let mut kept = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_exact_at(0, &mut kept).unwrap();
+        Some((node, machine.disk.clone(), data, sidecar, kept))
+    });
+    let copies: Vec<_> = copies.collect();
+    assert_eq!(copies.len(), 3);
+    rig.archive("a", "rs-4+2").await.unwrap();
+    rig.no_garbage().await;
+    let mut returned = 0;
+    for (node, disk, data, sidecar, kept) in &copies {
+        if !disk.exists(data).unwrap() {
+            let file = disk.create_new(sidecar).unwrap();
+            file.write_at(0, kept).unwrap();
+            rig.client.compare_node(*node).await.unwrap();
+            returned += 1;
+            eventually("it goes too", async || !disk.exists(sidecar).unwrap()).await;
+        }
+    }
+    assert!(returned >= 2);
+    assert!(rig.get("a").await.unwrap() == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sidecars_that_come_back_after_their_data_were_let_go_go_too() {
     let rig = Rig::new(4).await;
     rig.put("a", &content(5, BLOCK)).await.unwrap();

@@ -4,6 +4,7 @@ use crate::rig::{BLOCK, Rig, content, eventually};
 use model::{BlockId, Cause, Fault, NodeId};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::{self, TaskStatus};
 
@@ -41,6 +42,14 @@ async fn a_client_that_accuses_everybody_of_everything_changes_nothing() {
     }
     let copies = before.len() as u64;
     eventually("each node looked at what it has", async || looks(&rig).await.done >= copies).await;
+    eventually("nothing is left to look at", async || {
+        let before = looks(&rig).await;
+        // Several of its ticks: whatever waits is begun meanwhile.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let after = looks(&rig).await;
+        after.state == "idle" && before == after
+    })
+    .await;
     let status = rig.status().await;
     assert_eq!((status.quarantined, status.garbage, status.missing_blocks), (vec![], 0, 0));
     assert_eq!(status.nodes.iter().filter(|n| n.living).count(), 4);
