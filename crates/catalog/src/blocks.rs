@@ -3,7 +3,7 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
-use crate::rows::{CandidateRow, HeldKey, HeldRow, ObjectRow, PlannedRow, StripeRow};
+use crate::rows::{CandidateRow, DeadKey, DeadRow, HeldKey, HeldRow, ObjectRow, PlannedRow, StripeRow};
 use crate::table::{Change, Key, Read, malformed};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement};
 use std::collections::BTreeSet;
@@ -82,7 +82,7 @@ pub(crate) fn stripe(txn: &impl Read, stripe: StripeId) -> Result<StripeRow> {
         .ok_or_else(|| malformed("stripes", &stripe.to_bytes(), "referred to, but missing"))
 }
 
-fn placement(txn: &impl Read, block: BlockId) -> Result<Placement> {
+pub(crate) fn placement(txn: &impl Read, block: BlockId) -> Result<Placement> {
     let facts = txn.get::<BlockFacts>(&block)?.ok_or(CatalogError::NoSuchBlock(block))?;
     let Some(place) = facts.stripe else { return Ok(Placement { block, facts, stripe: None }) };
     let row = stripe(txn, place.stripe)?;
@@ -111,10 +111,29 @@ pub(crate) fn holders(txn: &impl Read, stripe: StripeId) -> Result<BTreeSet<Node
     Ok(holders)
 }
 
+/// Where a block is listed that no object names any more.
+fn dead_key(block: BlockId, row: &BlockFacts) -> Option<DeadKey> {
+    let place = row.stripe.filter(|_| row.dead)?;
+    Some(DeadKey { stripe: place.stripe, block })
+}
+
 impl Change<'_> {
-    /// Writes a block's row and keeps the index by node.
+    /// The index of what is dead, of a catalog that had none.
+    pub(crate) fn index_dead(&self) -> Result<()> {
+        for (block, row) in self.all::<BlockFacts>(&[])? {
+            if let Some(key) = dead_key(block, &row) {
+                self.put(&key, &DeadRow { stored_bytes: row.stored_bytes })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a block's row and keeps the indexes, by node and of what is dead.
     pub(crate) fn set_block(&self, block: BlockId, row: &BlockFacts) -> Result<()> {
-        self.forget_held(block)?;
+        self.forget_indexed(block)?;
+        if let Some(key) = dead_key(block, row) {
+            self.put(&key, &DeadRow { stored_bytes: row.stored_bytes })?;
+        }
         for location in &row.locations {
             let key = HeldKey { node: location.node, block };
             self.put(&key, &HeldRow { generation: location.generation })?;
@@ -129,15 +148,18 @@ impl Change<'_> {
 
     /// Removes a block; its copies, flawed ones too, become candidates.
     pub(crate) fn drop_block(&self, block: BlockId, row: &BlockFacts, now_ms: u64) -> Result<()> {
-        self.forget_held(block)?;
+        self.forget_indexed(block)?;
         self.remove::<BlockFacts>(&block)?;
         let flawed = row.flawed.iter().map(|flawed| &flawed.location);
         let mut copies = row.locations.iter().chain(flawed).map(|l| l.copy_of(block));
         copies.try_for_each(|copy| self.to_candidate(copy, Reason::Deleted, row.stored_bytes, now_ms))
     }
 
-    fn forget_held(&self, block: BlockId) -> Result<()> {
+    fn forget_indexed(&self, block: BlockId) -> Result<()> {
         if let Some(old) = self.get::<BlockFacts>(&block)? {
+            if let Some(key) = dead_key(block, &old) {
+                self.remove::<DeadRow>(&key)?;
+            }
             for location in old.locations {
                 self.remove::<HeldRow>(&HeldKey { node: location.node, block })?;
             }

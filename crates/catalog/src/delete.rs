@@ -38,19 +38,23 @@ impl Change<'_> {
         };
         row.dead = true;
         self.set_block(block, &row)?;
-        self.drop_stripe_if_dead(place.stripe, now_ms)
+        self.drop_stripe_if_dead(place.stripe, now_ms).map(|_| ())
     }
 
-    fn drop_stripe_if_dead(&self, stripe: StripeId, now_ms: u64) -> Result<()> {
-        let Some(row) = self.get::<StripeRow>(&stripe)? else { return Ok(()) };
-        let members = row
+    /// A stripe goes, with all that is in it, unless a block of an object is. Whether it is gone.
+    pub(super) fn drop_stripe_if_dead(&self, stripe: StripeId, now_ms: u64) -> Result<bool> {
+        let Some(row) = self.get::<StripeRow>(&stripe)? else { return Ok(true) };
+        let mut members = row
             .stored()
             .map(|block| Ok((block, referenced(self, block)?)))
             .collect::<Result<Vec<(BlockId, BlockFacts)>>>()?;
+        // The others have become members of another one.
+        members.retain(|(_, row)| row.stripe.is_some_and(|place| place.stripe == stripe));
         if members.iter().any(|(_, row)| row.part.is_some() && !row.dead) {
-            return Ok(());
+            return Ok(false);
         }
         self.remove::<StripeRow>(&stripe)?;
-        members.iter().try_for_each(|(block, row)| self.drop_block(*block, row, now_ms))
+        members.iter().try_for_each(|(block, row)| self.drop_block(*block, row, now_ms))?;
+        Ok(true)
     }
 }

@@ -3,11 +3,12 @@
 use crate::backend::Scan;
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, BucketRow, CandidateRow, ClockRow, Difference, Doubt, DoubtRow, EncodingRow, EndedPutRow,
-    ForgottenRow, GatherTerms, GatheredBlock, GatheredRow, GatheringRow, HeardRow, HeldKey, HeldRow,
-    HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow,
-    NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow,
-    RecoveryRow, SafeModeRow, SettledRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
+    AuditRow, BucketRow, CandidateRow, ClockRow, CompactionRow, DeadKey, DeadRow, Difference, Doubt,
+    DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock, GatheredRow, GatheringRow,
+    HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey,
+    MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose,
+    PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, SafeModeRow, SettledRow, StripeRow, TABLES,
+    TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -27,7 +28,8 @@ const ROWS: &str = include_str!("../golden/rows-v6.txt");
 /// A backup of the rows that outlive their flows. Written by version 6.
 const BACKUP: &str = include_str!("../golden/backup-v6.hex");
 
-/// A backup of the version before, with the same in it but for the bucket and an archival of many objects.
+/// A backup of the version before, with the same in it but for the bucket, the archival of many objects, the compaction, and the index of what is
+/// dead.
 const BACKUP_5: &str = include_str!("../golden/backup-v5.hex");
 
 /// The same of the version before, whose nodes had no hosts.
@@ -201,7 +203,11 @@ fn put_in_flight(txn: &Change<'_>) -> Result<()> {
     let StripeRow { code, block_bytes, members } = stripe();
     let new = NewStripe { stripe: STRIPE, code, block_bytes, members, data: 2, kept: vec![COPY] };
     let purpose = Purpose::Encode(new);
-    txn.put(&FlowId(3), &IntentRow { attempt: 1, purpose, copies: vec![COPY], birth: BIRTH })
+    txn.put(&FlowId(3), &IntentRow { attempt: 1, purpose, copies: vec![COPY], birth: BIRTH })?;
+    let StripeRow { code, block_bytes, members } = stripe();
+    let new = NewStripe { stripe: StripeId(3), code, block_bytes, members, data: 2, kept: vec![COPY] };
+    let purpose = Purpose::Recode(Recoding { stripes: vec![new], replaces: vec![STRIPE, StripeId(300)] });
+    txn.put(&FlowId(4), &IntentRow { attempt: 1, purpose, copies: vec![COPY], birth: BIRTH })
 }
 
 /// Rows of tables that came after the backup that is kept.
@@ -285,8 +291,12 @@ fn put_latest(txn: &Change<'_>) -> Result<()> {
         slice_bytes: 32 << 10,
         parallel: 12,
         short: true,
+        change: true,
     };
-    txn.put(&11, &JobRow::Encode(encoding))
+    txn.put(&11, &JobRow::Encode(encoding))?;
+    txn.put(&DeadKey { stripe: STRIPE, block: PARITY }, &DeadRow { stored_bytes: 70_000 })?;
+    let compaction = CompactionRow { scheme: "star".to_owned(), slice_bytes: 32 << 10, parallel: 2 };
+    txn.put(&10, &JobRow::Compact(compaction))
 }
 
 fn catalog(rows: impl Fn(&Change) -> Result<()>) -> Catalog {
@@ -377,9 +387,8 @@ fn restores(backup: &[u8], host: &str) {
     assert_eq!((object.version, object.blocks, object.digest), (300, vec![DATA], Some([8; 32])));
     assert_eq!((blocks[0].facts.part.clone(), blocks[0].facts.sums), (Some(part()), sums()));
     assert_eq!(restored.node(NodeId(7)).unwrap().map(|node| node.host).as_deref(), Some(host));
-    assert_eq!(
-        restored.jobs().unwrap().iter().filter(|(_, job)| !matches!(job, JobRow::Encode(_))).count(),
-        5
-    );
+    assert_eq!(restored.jobs().unwrap().iter().filter(|(number, _)| *number < 10).count(), 5);
+    // Also where there was no index of them.
+    assert_eq!(restored.deaths().unwrap().into_keys().collect::<Vec<_>>(), [STRIPE]);
     assert_eq!((restored.links().unwrap(), restored.audit(0).unwrap()), (links(), vec![audit()]));
 }

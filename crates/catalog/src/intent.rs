@@ -17,7 +17,8 @@ use crate::safe_mode::safe_mode;
 use crate::staged::{Fate, Staged, fate};
 use crate::table::{Change, Read};
 use model::{
-    BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripePlace,
+    BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripeId,
+    StripePlace,
 };
 use std::collections::BTreeSet;
 
@@ -97,7 +98,8 @@ impl Catalog {
     /// became of each staged block. What another start of its store staged is unconfirmed, what another store did is refused.
     ///
     /// A stripe is made whole or not at all: every data block must still be an object's, with the copy that was kept, and
-    /// every copy, kept or new, on a node that is `living`.
+    /// every copy, kept or new, on a node that is `living`. Stripes that take the place of others are made all or none: what these
+    /// protect must be in the new ones, and nothing that was written may be in doubt, for the old parities are candidates then.
     ///
     /// # Errors
     /// [`CatalogError::Overtaken`] if this attempt is not the current one, or if the stripe's data have changed;
@@ -120,14 +122,14 @@ impl Catalog {
                         fates.push((staged.copy.block, fate));
                     }
                 }
-                Purpose::Encode(new) => {
+                Purpose::Encode(_) | Purpose::Recode(_) => {
                     for staged in staged {
                         match fate(txn, staged.copy.node, staged.by)? {
                             Fate::Refused(why) => return Err(CatalogError::Overtaken(why)),
                             fate => fates.push((staged.copy.block, fate)),
                         }
                     }
-                    txn.commit_stripe(new, staged, living, now_ms)?;
+                    txn.commit_stripes(&intent.purpose, (staged, &fates), living, now_ms)?;
                 }
             }
             txn.give_up(intent.flow, now_ms)?;
@@ -161,7 +163,7 @@ impl Intent {
 /// Nothing is archived while the history may be broken.
 fn check_history(txn: &impl Read, purpose: &Purpose) -> Result<()> {
     match purpose {
-        Purpose::Encode(_) if safe_mode(txn)?.is_some() => Err(CatalogError::SafeMode),
+        Purpose::Encode(_) | Purpose::Recode(_) if safe_mode(txn)?.is_some() => Err(CatalogError::SafeMode),
         _ => Ok(()),
     }
 }
@@ -235,13 +237,42 @@ impl Change<'_> {
         Ok(fate)
     }
 
+    fn commit_stripes(
+        &self,
+        purpose: &Purpose,
+        (staged, fates): (&[Staged], &[(BlockId, Fate)]),
+        living: &BTreeSet<NodeId>,
+        now_ms: u64,
+    ) -> Result<()> {
+        let replaces = purpose.replaces();
+        if let Some((block, _)) = fates.iter().find(|(_, fate)| *fate != Fate::Good && !replaces.is_empty()) {
+            return Err(CatalogError::Overtaken(format!(
+                "the node that wrote block {block} was started since"
+            )));
+        }
+        for new in purpose.stripes() {
+            self.commit_stripe((new, replaces), staged, living, now_ms)?;
+        }
+        for &stripe in replaces {
+            if !self.drop_stripe_if_dead(stripe, now_ms)? {
+                return Err(CatalogError::Overtaken(format!(
+                    "stripe {stripe} has a block that is in no new one"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn commit_stripe(
         &self,
-        new: &NewStripe,
+        (new, replaces): (&NewStripe, &[StripeId]),
         staged: &[Staged],
         living: &BTreeSet<NodeId>,
         now_ms: u64,
     ) -> Result<()> {
+        let keep = |copy: BlockCopy, is_new: bool, place: StripePlace| {
+            self.keep_alone((copy, is_new), (place, replaces), now_ms)
+        };
         for (index, block) in (0..).zip(&new.members) {
             let MemberState::Stored(block) = *block else { continue };
             let place = StripePlace { stripe: new.stripe, index };
@@ -256,13 +287,13 @@ impl Change<'_> {
                 )));
             }
             match (staged, kept) {
-                (Some(staged), _) if index < new.data => self.keep_alone(staged.copy, true, place, now_ms)?,
+                (Some(staged), _) if index < new.data => keep(staged.copy, true, place)?,
                 (Some(&Staged { copy, stored_bytes, sums, .. }), _) => {
                     let row = BlockFacts::new(stored_bytes, sums, vec![copy.location()]);
                     self.copy_arrived(copy)?;
                     self.set_block(block, &BlockFacts { stripe: Some(place), ..row })?;
                 }
-                (None, Some(kept)) => self.keep_alone(*kept, false, place, now_ms)?,
+                (None, Some(kept)) => keep(*kept, false, place)?,
                 (None, None) => {
                     return Err(CatalogError::Bug(format!("member {index} of a new stripe is nowhere")));
                 }
@@ -274,13 +305,22 @@ impl Change<'_> {
         self.put(&new.stripe, &new.row())
     }
 
-    /// A data block becomes a member of a stripe: all of its copies but this one, which may have just been written, are
-    /// candidates.
-    fn keep_alone(&self, copy: BlockCopy, is_new: bool, place: StripePlace, now_ms: u64) -> Result<()> {
+    /// A data block becomes a member of a stripe, and leaves the one that it was in if that is one of those that go: all of its
+    /// copies but this one, which may have just been written, are candidates.
+    fn keep_alone(
+        &self,
+        (copy, is_new): (BlockCopy, bool),
+        (place, replaces): (StripePlace, &[StripeId]),
+        now_ms: u64,
+    ) -> Result<()> {
         let overtaken =
             |what: &str| CatalogError::Overtaken(format!("block {} {what} meanwhile", copy.block));
         let mut row = self.get::<BlockFacts>(&copy.block)?.ok_or_else(|| overtaken("was deleted"))?;
-        if row.stripe.is_some() || !(is_new || row.locations.contains(&copy.location())) {
+        if row.dead {
+            return Err(overtaken("was deleted"));
+        }
+        let is_elsewhere = row.stripe.is_some_and(|place| !replaces.contains(&place.stripe));
+        if is_elsewhere || !(is_new || row.locations.contains(&copy.location())) {
             return Err(overtaken("has moved"));
         }
         let kept = copy.location();

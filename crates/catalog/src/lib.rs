@@ -65,6 +65,7 @@ mod states_tests;
 mod status;
 pub mod succession;
 mod table;
+mod thinned;
 mod time;
 mod walk;
 
@@ -82,12 +83,13 @@ pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS,
 pub use record::Record;
 pub use recover::{Choices, Findings, FoundBlock, Recovered, RecoveredAt};
 pub use renewal::{CommittedPut, PutEnd};
-pub use rows::{CandidateRow, NewStripe, Purpose};
+pub use rows::{CandidateRow, NewStripe, Purpose, Recoding};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
 pub use settling::Settled;
 pub use staged::{Fate, Staged, StartOfStore};
 pub use status::Counts;
+pub use thinned::{Deaths, StripeContents};
 
 use backend::{Backend, Redb};
 use disk::Disk;
@@ -189,10 +191,12 @@ fn renewed(txn: &Change) -> Result<()> {
     match meta.format {
         CATALOG_FORMAT => Ok(()),
         FORMAT_WITHOUT_GATHERING | FORMAT_WITHOUT_HOSTS => {
+            txn.index_dead()?;
             txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
         }
         FORMAT_WITHOUT_RECORDS => {
             txn.begin_records()?;
+            txn.index_dead()?;
             txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
         }
         found => Err(CatalogError::Format { found, known: CATALOG_FORMAT }),

@@ -24,6 +24,7 @@ use model::{
     BlockCopy, BlockFacts, BlockId, Contents, Location, MemberState, NodeId, Part, PutId, Reason, Stamp,
     StripeId, StripePlace,
 };
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy that a node has, with its sidecar.
@@ -341,7 +342,7 @@ impl Sight {
             places: BTreeMap::new(),
             had: BTreeSet::new(),
         };
-        let mut stripes: BTreeMap<StripeId, Vec<StripeNote>> = BTreeMap::new();
+        let mut stripes: BTreeMap<StripeId, Vec<(StripeNote, Stamp)>> = BTreeMap::new();
         for block in found {
             sight.had.insert(block.block);
             let copies = sight.copies.entry(block.block).or_default();
@@ -353,18 +354,23 @@ impl Sight {
             sight.births.insert(block.block, block.birth);
             sight.facts.insert(block.block, block.facts);
             if let Some(stripe) = block.stripe {
-                stripes.entry(stripe.stripe).or_default().push(stripe);
+                stripes.entry(stripe.stripe).or_default().push((stripe, block.birth));
             }
         }
         // Parities of an attempt that was given up name other parities: the attempt of which most is there counts.
         let there = |s: &StripeNote| s.stored().filter(|member| sight.had.contains(&member.block)).count();
-        let best = |(id, versions): (StripeId, Vec<StripeNote>)| {
-            versions.into_iter().map(|note| (there(&note), id, note)).max_by_key(|(there, ..)| *there)
+        let best = |(id, versions): (StripeId, Vec<(StripeNote, Stamp)>)| {
+            let newest = versions.iter().map(|(_, birth)| *birth).max()?;
+            let counted = versions.into_iter().map(|(note, _)| (there(&note), note));
+            let (there, note) = counted.max_by_key(|(there, _)| *there)?;
+            // Of those of which all is there the newest: blocks of others may have become its members.
+            let whole = (there == note.stored().count()).then_some(newest);
+            Some(((Reverse(whole), Reverse(there), id), note))
         };
         let mut best: Vec<_> = stripes.into_iter().filter_map(best).collect();
-        best.sort_by_key(|(there, id, _)| (std::cmp::Reverse(*there), *id));
-        for (_, id, note) in best {
-            // A block is in one stripe only; another one that names it was given up.
+        best.sort_by_key(|(rank, _)| *rank);
+        for ((_, _, id), note) in best {
+            // A block is in one stripe only; another one that names it was given up, or has gone with it.
             if note.stored().all(|member| !sight.places.contains_key(&member.block)) {
                 sight.add_stripe(id, note, recoverable);
             }

@@ -1,6 +1,7 @@
 //! The rows of the catalog.
 
 mod audit;
+mod dead;
 mod forgotten;
 mod gathering;
 mod intent;
@@ -9,13 +10,14 @@ mod settings;
 mod time;
 
 pub use audit::{AuditRow, Difference};
+pub(crate) use dead::{DeadKey, DeadRow};
 pub use forgotten::ForgottenRow;
 pub use gathering::{BucketRow, GatherTerms, GatheredBlock, GatheringRow, PutRow, SettledRow};
 pub(crate) use gathering::{GatheredRow, PutBlockRow};
 pub(crate) use intent::IntentRow;
-pub use intent::{NewStripe, Purpose};
+pub use intent::{NewStripe, Purpose, Recoding};
 pub(crate) use job::TaskRow;
-pub use job::{EncodingRow, JobRow, RecoveryRow};
+pub use job::{CompactionRow, EncodingRow, JobRow, RecoveryRow};
 pub use settings::ThrottleRow;
 pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
 pub(crate) use time::EndedPutRow;
@@ -42,7 +44,7 @@ pub(crate) const FORMAT_WITHOUT_HOSTS: u32 = 4;
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 30] = [
+pub(crate) const TABLES: [&str; 31] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -73,6 +75,7 @@ pub(crate) const TABLES: [&str; 30] = [
     GatheringRow::TABLE,
     GatheredRow::TABLE,
     BucketRow::TABLE,
+    DeadRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -339,12 +342,13 @@ tables! {
     GatheringRow, "gathering", StripeId;
     GatheredRow, "gathered", BlockId;
     BucketRow, "buckets", String;
+    DeadRow, "dead", DeadKey;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
-    PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow
+    PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow DeadRow
 }
 
 impl Key for MetaKey {
@@ -417,5 +421,6 @@ macro_rules! joined_keys {
 joined_keys! {
     HeldKey { node: NodeId, 4, block: BlockId, 16 }
     PutBlockKey { put: PutId, 16, block: BlockId, 16 }
+    DeadKey { stripe: StripeId, 16, block: BlockId, 16 }
     BlockCopy { block: BlockId, 16, node: NodeId, 4, generation: u64, 8 }
 }

@@ -9,7 +9,7 @@ use crate::rows::{
 use crate::table::{Read, Snapshot};
 use crate::{
     Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Fate, Findings, FoundBlock, Intent, Join,
-    Loss, Made, NewPut, NewStripe, Pass, PlannedBlock, Purpose, PutEnd, RecoveredAt, Sight, Staged,
+    Loss, Made, NewPut, NewStripe, Pass, PlannedBlock, Purpose, PutEnd, Recoding, RecoveredAt, Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -316,6 +316,27 @@ fn deaths(w: &mut Watched) {
     }
 }
 
+/// A stripe in which a block is dead becomes a smaller one.
+fn compactions(w: &mut Watched) {
+    let blocks = [w.put("g"), w.put("h")];
+    let intent = w.encoding(&[(blocks[0], REPLICAS[0]), (blocks[1], REPLICAS[1])], Some(PARITY_NODE));
+    w.commit_all(&intent, &[REPLICAS[0], REPLICAS[1], PARITY_NODE]);
+    let stripe = w.catalog.placement(blocks[0]).unwrap().stripe.unwrap().id;
+    w.act("delete", |c| c.delete("h", NOW)).unwrap();
+    let copy = BlockCopy { block: blocks[0], node: REPLICAS[0], generation: FIRST_GENERATION };
+    let new = NewStripe {
+        stripe: StripeId(w.id()),
+        code: "rs-1+0".to_owned(),
+        block_bytes: BYTES,
+        members: vec![MemberState::Stored(blocks[0])],
+        data: 1,
+        kept: vec![copy],
+    };
+    let purpose = Purpose::Recode(Recoding { stripes: vec![new], replaces: vec![stripe] });
+    let intent = w.act("begin", |c| c.begin(FLOW, 1, &purpose, &[], NOW)).unwrap();
+    w.commit_all(&intent, &REPLICAS);
+}
+
 fn repairs(w: &mut Watched) {
     let block = w.put("e");
     let intent = w.repair(block);
@@ -518,6 +539,7 @@ fn all_that_happens(backend: Box<dyn Backend>) -> BTreeSet<(String, String, Stri
         encodings,
         gatherings,
         deaths,
+        compactions,
         repairs,
         inventories,
         rebuilds,

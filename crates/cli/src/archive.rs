@@ -33,6 +33,9 @@ pub struct ArchiveArgs {
     /// Encode stripes too that lack blocks, whatever they cost; open ones take no more blocks then
     #[arg(long)]
     short: bool,
+    /// What is archived with another code is encoded anew with --code, blocks of other objects in the same stripes with their own
+    #[arg(long, requires = "code")]
+    change: bool,
     /// Stripes at once [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     parallel: Option<u32>,
@@ -66,6 +69,7 @@ pub fn run(context: &Context, args: ArchiveArgs) -> Result<()> {
         scheme: args.scheme.unwrap_or_default(),
         parallel: args.parallel.unwrap_or(0),
         short: args.short,
+        change: args.change,
     };
     let events = context.with_client(async |client| {
         job::watch(context.out, "archive", client.archive(request).await?).await

@@ -12,6 +12,7 @@ mod bucket;
 mod catalog;
 mod cluster;
 mod codes;
+mod compact;
 mod context;
 mod daemon;
 mod demo;
@@ -91,6 +92,8 @@ enum Command {
     },
     /// Turn replicas into an erasure code: of an object, or of all that a prefix, a bucket, an age selects
     Archive(archive::ArchiveArgs),
+    /// Give back the room of deleted objects that stripes keep; the task 'compaction' does it every ten minutes
+    Compact(compact::CompactArgs),
     /// How the objects of a bucket are placed, and with which code they will be archived
     #[command(subcommand)]
     Bucket(bucket::BucketCommand),
@@ -202,6 +205,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Stat { name, node_of } => objects::stat(context, &name, node_of),
         Command::Rm { name } => objects::rm(context, &name),
         Command::Archive(args) => archive::run(context, args),
+        Command::Compact(args) => compact::run(context, args),
         Command::Bucket(command) => bucket::run(context, command),
         Command::Repair(command) => repair::run(context, command),
         Command::Explain(command) => repair::explain(context, command),

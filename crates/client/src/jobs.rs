@@ -5,8 +5,8 @@ use crate::error::{ClientError, Result};
 use std::time::Duration;
 use tonic::{Response, Streaming};
 use wire::proto::{
-    ArchiveRequest, CatalogChunk, CompareNodeReply, CompareNodeRequest, Empty, JobEvent, NodeInfo,
-    RepairRequest, ScrubEvent, ScrubRequest,
+    ArchiveRequest, CatalogChunk, CompactRequest, CompareNodeReply, CompareNodeRequest, Empty, JobEvent,
+    NodeInfo, RepairRequest, ScrubEvent, ScrubRequest,
 };
 
 /// A stream of messages.
@@ -71,20 +71,42 @@ pub struct Archival {
     pub slice_bytes: u32,
     /// Stripes that lack blocks too, whatever they cost.
     pub short: bool,
+    /// Objects that are archived with another code too.
+    pub change: bool,
 }
 
 impl From<Archival> for ArchiveRequest {
     fn from(archival: Archival) -> ArchiveRequest {
-        let Archival { name, is_prefix, older_than, code, scheme, parallel, slice_bytes, short } = archival;
+        let Archival { name, is_prefix, older_than, code, scheme, parallel, slice_bytes, short, change } =
+            archival;
         let older_than_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
-        ArchiveRequest { name, is_prefix, older_than_ms, code, scheme, parallel, slice_bytes, short }
+        ArchiveRequest { name, is_prefix, older_than_ms, code, scheme, parallel, slice_bytes, short, change }
     }
+}
+
+/// How stripes are made smaller.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Compaction {
+    /// Name of the encoding scheme; empty for the coordinator's choice.
+    pub scheme: String,
+    /// New stripes at once; 0 for the default.
+    pub parallel: u32,
+    /// Bytes of a slice; 0 for the default.
+    pub slice_bytes: u32,
 }
 
 impl Client {
     /// Archives an object or many: from replicas to an erasure code.
     pub async fn archive(&self, request: impl Into<ArchiveRequest>) -> Result<JobEvents> {
         let stream = self.call("the archival", self.coordinator.clone().archive(request.into())).await?;
+        Ok(JobEvents { events: self.events(stream), done: false })
+    }
+
+    /// Gives back the room of deleted objects that stripes keep.
+    pub async fn compact(&self, compaction: Compaction) -> Result<JobEvents> {
+        let Compaction { scheme, parallel, slice_bytes } = compaction;
+        let request = CompactRequest { scheme, parallel, slice_bytes };
+        let stream = self.call("the compaction", self.coordinator.clone().compact(request)).await?;
         Ok(JobEvents { events: self.events(stream), done: false })
     }
 

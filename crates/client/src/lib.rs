@@ -34,7 +34,7 @@ mod writer;
 pub use connect::Client;
 pub use error::ClientError;
 pub use get::{GetOptions, GetReport, Progress};
-pub use jobs::{Archival, CatalogChunks, Events, JobEvents};
+pub use jobs::{Archival, CatalogChunks, Compaction, Events, JobEvents};
 pub use metadata::Gather;
 pub use put::PutOptions;
 pub use range::ByteRange;

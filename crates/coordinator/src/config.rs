@@ -67,6 +67,10 @@ pub const RECOVERY_GRACE_MS: u64 = 15 * 60_000;
 /// sealed short soon enough to be encoded the same day.
 pub const OPEN_FOR_MS: u64 = 3_600_000;
 
+/// Milliseconds between two looks for stripes that keep much of deleted objects: what was deleted in a row is given back
+/// together, within the time in which people look for it.
+pub const COMPACT_EVERY_MS: u64 = 600_000;
+
 /// Stripes that an archival encodes at once: one downloads while another writes.
 pub const PARALLEL_ENCODINGS: usize = 2;
 

@@ -13,7 +13,7 @@ use crate::membership::Membership;
 use crate::objects::Objects;
 use crate::operator::Operator;
 use crate::succession::Succession;
-use catalog::rows::{EncodingRow, JobRow};
+use catalog::rows::{CompactionRow, EncodingRow, JobRow};
 use catalog::{CatalogError, Choices, Recovered};
 use model::{BlockId, NodeId, PutId};
 use plan::decide::DecideError;
@@ -78,6 +78,7 @@ fn answer<T>(result: Result<T>) -> Answer<T> {
 impl Coordinator for Service {
     type ListObjectsStream = Stream<proto::ObjectInfo>;
     type ArchiveStream = Stream<proto::JobEvent>;
+    type CompactStream = Stream<proto::JobEvent>;
     type RepairStream = Stream<proto::JobEvent>;
     type BackupCatalogStream = Stream<proto::CatalogChunk>;
 
@@ -167,6 +168,12 @@ impl Coordinator for Service {
         let row = self.encoding_wish(request.into_inner()).await?;
         let row = JobRow::Encode(row);
         let events = self.jobs.start(Wish::Lasting(row)).await?;
+        answer(Ok(forward(&self.group, events)))
+    }
+
+    async fn compact(&self, request: Request<proto::CompactRequest>) -> Answer<Self::CompactStream> {
+        let row = self.compaction_wish(request.into_inner())?;
+        let events = self.jobs.start(Wish::Lasting(JobRow::Compact(row))).await?;
         answer(Ok(forward(&self.group, events)))
     }
 
@@ -288,19 +295,25 @@ impl Service {
             scheme,
             parallel,
             short,
+            change,
         } = request;
         let attempts = &self.jobs.attempts;
-        attempts.planner.slice_length(slice_bytes)?;
-        attempt::encoding_scheme(&scheme)?;
-        let most = config::MAX_PARALLEL_REPAIRS;
-        if parallel as usize > most {
-            return Err(CoordinatorError::Invalid(format!("stripes encoded at once: from 1 to {most}")));
-        }
+        self.check_encodings(&scheme, slice_bytes, parallel)?;
         let before_unix_ms = match older_than_ms {
             0 => 0,
             age => (self.objects.config.wall_ms)().saturating_sub(age).max(1),
         };
-        let row = EncodingRow { name, is_prefix, before_unix_ms, code, scheme, slice_bytes, parallel, short };
+        let row = EncodingRow {
+            name,
+            is_prefix,
+            before_unix_ms,
+            code,
+            scheme,
+            slice_bytes,
+            parallel,
+            short,
+            change,
+        };
         // What cannot be is said at once, and not by a job.
         let named = EncodingRow { is_prefix: false, ..row.clone() };
         match row.is_prefix {
@@ -309,6 +322,24 @@ impl Service {
             false => _ = jobs::choose(attempts, &named).await?,
         }
         Ok(row)
+    }
+
+    /// What a request for a compaction asks for.
+    fn compaction_wish(&self, request: proto::CompactRequest) -> Result<CompactionRow> {
+        let proto::CompactRequest { scheme, slice_bytes, parallel } = request;
+        self.check_encodings(&scheme, slice_bytes, parallel)?;
+        Ok(CompactionRow { scheme, slice_bytes, parallel })
+    }
+
+    /// How stripes are to be made, and how many at once.
+    fn check_encodings(&self, scheme: &str, slice_bytes: u32, parallel: u32) -> Result<()> {
+        self.jobs.attempts.planner.slice_length(slice_bytes)?;
+        attempt::encoding_scheme(scheme)?;
+        let most = config::MAX_PARALLEL_REPAIRS;
+        match parallel as usize > most {
+            true => Err(CoordinatorError::Invalid(format!("stripes encoded at once: from 1 to {most}"))),
+            false => Ok(()),
+        }
     }
 
     /// What a request for a repair asks for, checked as far as it can be before a job starts.
@@ -489,6 +520,7 @@ macro_rules! away {
         impl Coordinator for Away {
             type ListObjectsStream = Stream<proto::ObjectInfo>;
             type ArchiveStream = Stream<proto::JobEvent>;
+            type CompactStream = Stream<proto::JobEvent>;
             type RepairStream = Stream<proto::JobEvent>;
             type BackupCatalogStream = Stream<proto::CatalogChunk>;
 
@@ -526,6 +558,7 @@ away! {
     plan_read(proto::PlanReadRequest) -> proto::PlanReply;
     report_fault(proto::Fault) -> proto::Empty;
     archive(proto::ArchiveRequest) -> Self::ArchiveStream;
+    compact(proto::CompactRequest) -> Self::CompactStream;
     set_bucket(proto::Bucket) -> proto::Empty;
     list_buckets(proto::Empty) -> proto::Buckets;
     repair(proto::RepairRequest) -> Self::RepairStream;

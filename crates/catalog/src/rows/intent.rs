@@ -27,6 +27,43 @@ pub enum Purpose {
     },
     /// A stripe.
     Encode(NewStripe),
+    /// Stripes of blocks that are in others, which go.
+    Recode(Recoding),
+}
+
+/// Stripes that take the place of others: all data of these that belong to objects are members of the new ones.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Recoding {
+    /// The new ones.
+    pub stripes: Vec<NewStripe>,
+    /// The old ones.
+    #[serde(with = "form")]
+    pub replaces: Vec<StripeId>,
+}
+
+impl Purpose {
+    /// The stripes that it makes.
+    pub fn stripes(&self) -> &[NewStripe] {
+        match self {
+            Purpose::Repair { .. } => &[],
+            Purpose::Encode(new) => std::slice::from_ref(new),
+            Purpose::Recode(Recoding { stripes, .. }) => stripes,
+        }
+    }
+
+    /// The stripe of which the block becomes a member.
+    pub fn stripe_of(&self, block: BlockId) -> Option<&NewStripe> {
+        let has = |new: &&NewStripe| new.members.iter().any(|member| member.stored() == Some(&block));
+        self.stripes().iter().find(has)
+    }
+
+    /// The stripes that go with it.
+    pub(crate) fn replaces(&self) -> &[StripeId] {
+        match self {
+            Purpose::Recode(Recoding { replaces, .. }) => replaces,
+            Purpose::Repair { .. } | Purpose::Encode(_) => &[],
+        }
+    }
 }
 
 /// A stripe to encode.

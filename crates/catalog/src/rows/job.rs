@@ -20,6 +20,19 @@ pub enum JobRow {
     RecoverNodes(RecoveryRow),
     /// Encode what is replicated of some objects.
     Encode(EncodingRow),
+    /// Make smaller what stripes keep of objects that are gone.
+    Compact(CompactionRow),
+}
+
+/// A compaction of all stripes that are worth it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CompactionRow {
+    /// Name of the encoding scheme; empty for the coordinator's choice.
+    pub scheme: String,
+    /// Bytes of a slice.
+    pub slice_bytes: u32,
+    /// New stripes at once.
+    pub parallel: u32,
 }
 
 /// An archival of one object or of many.
@@ -41,6 +54,8 @@ pub struct EncodingRow {
     pub parallel: u32,
     /// Stripes that lack blocks are encoded too, whatever they cost.
     pub short: bool,
+    /// What is archived with another code is encoded anew with this one.
+    pub change: bool,
 }
 
 /// What an operator wants of a task, if it is not to go on.

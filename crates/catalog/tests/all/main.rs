@@ -5,3 +5,4 @@
 mod forgetting;
 mod laws;
 mod other_back_end;
+mod recodes;

@@ -1,11 +1,11 @@
 //! A flow is planned and driven; helpers that fail or hold it up are gone around while the requestors keep what they have.
 
-use super::outcome::Made;
+use super::outcome::{Flown, Made};
 use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
 use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
-use catalog::{Intent, Purpose, Staged};
-use model::{BlockCopy, BlockId, Cause, Fault, Peer};
+use catalog::{Intent, Purpose};
+use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer};
 use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
@@ -23,13 +23,14 @@ impl Attempt<'_> {
     /// Lets the blocks be built, around every helper that fails meanwhile. `None`: each is better made by itself.
     pub(super) async fn build_mending(&mut self, noted: &mut Noted) -> Result<Option<Made>> {
         if let Wanted::Coded(_) = self.wanted {
-            let before = self.relocate(&self.with.cluster.view(), noted).await?;
-            return self.build(noted, |view| self.encoding_plan(view, noted).map(Some), before).await;
+            return self.encode(noted).await.map(Some);
         }
+        let driver = noted.order.writes.first().map_or(NodeId(0), |&(_, node)| node);
         let requestors: Vec<Peer> = noted.order.writes.iter().map(|&(_, node)| node.into()).collect();
         loop {
             let era = self.usual().era();
-            let fault = match self.build(noted, |view| self.plan(view, noted), Vec::new()).await {
+            let flown = self.build(noted, driver, |view| self.plan(view, noted)).await;
+            let fault = match flown.map(|flown| flown.map(Made::from)) {
                 Err(CoordinatorError::Flow(fault)) if self.course.is_mendable(&fault, &requestors) => fault,
                 // Nothing was begun: it is still the same attempt.
                 Err(error) if lacks_nodes(&error) && self.course.wait_for_slow() => continue,
@@ -72,16 +73,15 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Plans and runs the flow.
-    async fn build(
+    /// Plans a flow and runs it.
+    pub(super) async fn build(
         &self,
         noted: &Noted,
+        driver: NodeId,
         plan: impl Fn(&World) -> Result<Option<RepairPlan>>,
-        before: Vec<Staged>,
-    ) -> Result<Option<Made>> {
+    ) -> Result<Option<Flown>> {
         let view = self.with.cluster.view();
         let Some(mut plan) = plan(&view)? else { return Ok(None) };
-        let driver = noted.order.driver();
         let block_bytes = plan.planned.plan.flow.geometry.block_bytes;
         // Where others could help, a flow is not to take much longer than usual.
         let watched = plan.price.filter(|_| plan.has_spares && self.course.watches());
@@ -113,8 +113,8 @@ impl Attempt<'_> {
         if let Some(price) = plan.price.filter(|_| result.kept_slices == 0) {
             self.usual().note(in_theory(&price, block_bytes), Duration::from_micros(result.verified_us));
         }
-        self.tell(&plan, noted, &result);
-        Ok(Some(Made { plan: plan.planned.plan, cost: plan.planned.cost, result, before }))
+        self.tell((&plan, driver), noted, &result);
+        Ok(Some(Flown { plan: plan.planned.plan, cost: plan.planned.cost, result }))
     }
 
     fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {
@@ -152,15 +152,17 @@ impl Attempt<'_> {
     }
 
     /// Says what is durable where, by which scheme and why.
-    fn tell(&self, plan: &RepairPlan, noted: &Noted, result: &proto::DriveResult) {
+    fn tell(&self, (plan, driver): (&RepairPlan, NodeId), noted: &Noted, result: &proto::DriveResult) {
         let why = plan.why.as_ref().map_or(String::new(), |why| format!("; by {}, {why}", plan.scheme));
         let kept = match result.kept_slices {
             0 => String::new(),
             slices => format!("; {slices} slices were kept from broken attempts"),
         };
         let copies = &noted.intent.copies;
-        let places = match (&noted.intent.purpose, &copies[..]) {
-            (Purpose::Encode(new), _) => format!("stripe {} encoded at {}", new.stripe, noted.order.driver()),
+        let written = plan.planned.plan.binding.writes.values().next().map(|write| write.block);
+        let encoded = written.and_then(|block| noted.intent.purpose.stripe_of(block));
+        let places = match (encoded, &copies[..]) {
+            (Some(new), _) => format!("stripe {} encoded at {driver}", new.stripe),
             (_, [only]) => format!("block {} is durable on {}", only.block, only.node),
             (_, several) => {
                 let places: Vec<String> =

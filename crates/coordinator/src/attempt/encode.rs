@@ -1,16 +1,17 @@
 //! A new stripe: one flow makes its parities, data blocks that cannot stay where they are are copied before, and the catalog
-//! takes all of it at once.
+//! takes all of it at once. Where new stripes take the place of others, it takes all of these at once.
 
-use super::outcome::check;
+use super::outcome::{Flown, Made, check};
 use super::{Attempt, Noted, Order, Outcome, Step, held_or, token};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::layout;
-use catalog::{CatalogError, NewStripe, Purpose, Staged};
+use catalog::{CatalogError, NewStripe, Purpose, Recoding, Staged};
 use codes::Code;
 use flow::{Cost, EncodeScheme};
 use model::{BlockId, FlowId, NodeId, Placement, StripeId};
 use plan::decide::{DecideError, EncodePlan, RepairPlan, RepairSpec, SliceLength, World, archival, is_made};
 use plan::{Archival, Draw};
+use std::collections::BTreeSet;
 
 /// Blocks that become a stripe.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,26 +20,45 @@ pub(crate) enum ToEncode {
     Loose(Code, Vec<BlockId>),
     /// Those that wait in this one, which takes no more.
     Gathered(StripeId),
+    /// These are in stripes already.
+    Coded(Regroup),
+}
+
+/// Stripes whose live data become others, each group one: all of them are in a group.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Regroup {
+    pub replaces: Vec<StripeId>,
+    pub groups: Vec<(Code, Vec<BlockId>)>,
 }
 
 /// What was decided about a new stripe.
 #[derive(Clone, Debug)]
 pub(super) struct Encoding {
-    pub code: Code,
-    pub archival: Archival,
+    code: Code,
+    archival: Archival,
     /// Whether it lies as its policy wants it.
     is_obedient: bool,
+    /// Its data blocks.
+    data: Vec<Placement>,
+    /// As it will be noted.
+    new: NewStripe,
+    /// What its blocks took up before.
+    before_bytes: u64,
 }
 
 /// What encoding came to, of one stripe or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Encoded {
+    /// Changes of the catalog that made stripes.
+    pub changes: u64,
     pub stripes: u64,
+    /// Stripes whose place these take.
+    pub replaced: u64,
     pub data_bytes: u64,
     /// Data and parities.
     pub stored_bytes: u64,
-    /// The data with all replicas that are wanted.
-    pub replicated_bytes: u64,
+    /// The data with all replicas that are wanted; or what is in the stripes whose place these take, dead blocks included.
+    pub before_bytes: u64,
     /// Data blocks that the encoder read from other racks (EAR §2.2), if there was one.
     pub downloads: u64,
     /// There was one node that encoded.
@@ -53,10 +73,12 @@ pub(crate) struct Encoded {
 
 impl Encoded {
     pub fn add(&mut self, other: &Encoded) {
+        self.changes += other.changes;
         self.stripes += other.stripes;
+        self.replaced += other.replaced;
         self.data_bytes += other.data_bytes;
         self.stored_bytes += other.stored_bytes;
-        self.replicated_bytes += other.replicated_bytes;
+        self.before_bytes += other.before_bytes;
         self.downloads += other.downloads;
         self.cross_rack_bytes += other.cross_rack_bytes;
         self.has_encoder |= other.has_encoder;
@@ -64,41 +86,55 @@ impl Encoded {
         self.violating += other.violating;
     }
 
-    /// Of a stripe whose parities were written.
+    /// Of stripes whose parities were written.
     pub(super) fn of(
         order: &Order,
-        (scheme, cost): (&str, &Cost),
+        (scheme, flown): (&str, &[Flown]),
         view: &World,
         staged: &[Staged],
     ) -> Option<Encoded> {
-        let Encoding { archival, is_obedient, .. } = order.encoding.as_ref()?;
-        let rack = |node: NodeId| view.topology.rack_of(node).ok();
-        let data_bytes = order.blocks.iter().map(|p| p.facts.stored_bytes).sum();
-        let is_data = |staged: &&Staged| order.blocks.iter().any(|p| p.block == staged.copy.block);
-        let made: u64 = staged.iter().filter(|s| !is_data(s)).map(|staged| staged.stored_bytes).sum();
-        let replicated =
-            order.blocks.iter().map(|p| p.facts.stored_bytes * u64::from(p.facts.replicas.max(1)));
-        let home = rack(archival.archiver);
         let is_star = encoding_scheme(scheme).is_ok_and(|scheme| scheme == EncodeScheme::Star);
+        let replaced = match &order.purpose {
+            Purpose::Recode(recoding) => recoding.replaces.len() as u64,
+            Purpose::Repair { .. } => return None,
+            Purpose::Encode(_) => 0,
+        };
+        let mut total = Encoded { changes: 1, replaced, ..Encoded::default() };
+        for (encoding, flown) in order.encodings.iter().zip(flown) {
+            total.add(&encoding.came_to(is_star, &flown.cost, view, staged));
+        }
+        Some(total)
+    }
+}
+
+impl Encoding {
+    fn came_to(&self, is_star: bool, cost: &Cost, view: &World, staged: &[Staged]) -> Encoded {
+        let Encoding { archival, data, .. } = self;
+        let rack = |node: NodeId| view.topology.rack_of(node).ok();
+        let data_bytes: u64 = data.iter().map(|p| p.facts.stored_bytes).sum();
+        let is_parity = |block: BlockId| {
+            let mut parities = self.new.members.iter().skip(self.code.k());
+            parities.any(|member| member.stored() == Some(&block))
+        };
+        let made = staged.iter().filter(|s| is_parity(s.copy.block)).map(|staged| staged.stored_bytes);
+        let home = rack(archival.archiver);
         let far = archival.data.iter().filter(|kept| is_star && rack(kept.read_from) != home);
-        let moved = order
-            .blocks
-            .iter()
-            .zip(&archival.data)
-            .filter(|(_, kept)| kept.is_relocated && rack(kept.read_from) != rack(kept.stored_at));
+        let is_far = |kept: &plan::Kept| kept.is_relocated && rack(kept.read_from) != rack(kept.stored_at);
+        let moved = data.iter().zip(&archival.data).filter(|(_, kept)| is_far(kept));
         let moved: u64 = moved.map(|(placement, _)| placement.facts.stored_bytes).sum();
-        let flown = cost.cross_rack_bytes(|site| rack(NodeId(site.0)));
-        Some(Encoded {
+        Encoded {
             stripes: 1,
+            changes: 0,
+            replaced: 0,
             data_bytes,
-            stored_bytes: data_bytes + made,
-            replicated_bytes: replicated.sum(),
+            stored_bytes: data_bytes + made.sum::<u64>(),
+            before_bytes: self.before_bytes,
             downloads: far.count() as u64,
-            cross_rack_bytes: flown + moved,
+            cross_rack_bytes: cost.cross_rack_bytes(|site| rack(NodeId(site.0))) + moved,
             has_encoder: is_star,
             relocated: archival.data.iter().filter(|kept| kept.is_relocated).count() as u64,
-            violating: u64::from(!is_obedient),
-        })
+            violating: u64::from(!self.is_obedient),
+        }
     }
 }
 
@@ -129,8 +165,7 @@ impl Attempt<'_> {
                     return Ok(Step::Over(Outcome::default()));
                 }
                 let archival = archival(view, code, &blocks, &avoid, &mut draw)?;
-                let encoding = Encoding { code: code.clone(), archival, is_obedient: true };
-                Ok(order(StripeId(rand::random()), encoding, blocks))
+                Ok(order(Encoding::new(StripeId(rand::random()), code.clone(), archival, blocks)))
             }
             &ToEncode::Gathered(stripe) => {
                 let row = self.with.records.run(move |catalog| catalog.gathering(stripe)).await?;
@@ -149,9 +184,10 @@ impl Attempt<'_> {
                 let sealed = layout(planner, &row, &blocks, view, &ground, &mut draw)?;
                 let code = planner.codes.get(&row.terms.code).map_err(DecideError::from)?;
                 let is_obedient = sealed.is_obedient;
-                let encoding = Encoding { code, archival: sealed.into(), is_obedient };
-                Ok(order(stripe, encoding, blocks))
+                let encoding = Encoding::new(stripe, code, sealed.into(), blocks);
+                Ok(order(Encoding { is_obedient, ..encoding }))
             }
+            ToEncode::Coded(regroup) => self.regrouped(view, regroup, &avoid, &mut draw).await,
         }
     }
 
@@ -159,10 +195,70 @@ impl Attempt<'_> {
         self.with.records.run(move |catalog| catalog.placements(&blocks)).await
     }
 
-    pub(super) fn encoding_plan(&self, view: &World, noted: &Noted) -> Result<RepairPlan> {
-        let bug = || CoordinatorError::Bug("an encoding without a stripe".to_owned());
-        let Purpose::Encode(new) = &noted.intent.purpose else { return Err(bug()) };
-        let Encoding { code, archival, .. } = noted.order.encoding.as_ref().ok_or_else(bug)?;
+    /// Stripes whose live data become others.
+    async fn regrouped(
+        &self,
+        view: &World,
+        Regroup { replaces, groups }: &Regroup,
+        avoid: &BTreeSet<NodeId>,
+        draw: &mut Draw,
+    ) -> Result<Step> {
+        let mut before_bytes = 0;
+        for &stripe in replaces {
+            let contents = self.with.records.run(move |catalog| catalog.stripe_contents(stripe)).await?;
+            before_bytes += contents.map_or(0, |contents| contents.stored_bytes);
+        }
+        let mut encodings = Vec::new();
+        for (code, blocks) in groups {
+            let mut data: Vec<Placement> =
+                self.placements(blocks.clone()).await?.into_iter().flatten().collect();
+            // Whose objects are gone meanwhile goes with its stripe.
+            data.retain(|placement| !placement.facts.dead);
+            for placement in &mut data {
+                // It is as if it waited in none: what its sidecar says of a stripe must not be of this one.
+                let stripe = placement.stripe.take().map(|stripe| stripe.id);
+                if stripe.is_none_or(|stripe| !replaces.contains(&stripe)) {
+                    let what = format!("block {} has left its stripe", placement.block);
+                    return Err(CatalogError::Overtaken(what).into());
+                }
+            }
+            if !data.is_empty() {
+                let archival = archival(view, code, &data, avoid, draw)?;
+                let before_bytes = std::mem::take(&mut before_bytes);
+                let encoding = Encoding::new(StripeId(rand::random()), code.clone(), archival, data);
+                encodings.push(Encoding { before_bytes, ..encoding });
+            }
+        }
+        if encodings.is_empty() {
+            return Ok(Step::Over(Outcome::default()));
+        }
+        let stripes = encodings.iter().map(|encoding| encoding.new.clone()).collect();
+        let purpose = Purpose::Recode(Recoding { stripes, replaces: replaces.clone() });
+        let writes = encodings.iter().flat_map(Encoding::writes).collect();
+        Ok(Step::Order(Order { purpose, writes, blocks: Vec::new(), encodings }))
+    }
+
+    /// Makes the stripes, one after another.
+    pub(super) async fn encode(&self, noted: &Noted) -> Result<Made> {
+        let view = self.with.cluster.view();
+        let mut made = Made { flown: Vec::new(), before: Vec::new() };
+        for (number, encoding) in noted.order.encodings.iter().enumerate() {
+            made.before.extend(self.relocate(&view, noted, encoding).await?);
+            let flow = if number == 0 { noted.intent.flow } else { FlowId(rand::random()) };
+            let plan = |view: &World| self.encoding_plan(view, noted, encoding, flow).map(Some);
+            made.flown.extend(self.build(noted, encoding.archival.archiver, plan).await?);
+        }
+        Ok(made)
+    }
+
+    fn encoding_plan(
+        &self,
+        view: &World,
+        noted: &Noted,
+        encoding: &Encoding,
+        flow: FlowId,
+    ) -> Result<RepairPlan> {
+        let Encoding { code, archival, data, new, .. } = encoding;
         let planned = self.with.planner.encode(
             view,
             &EncodePlan {
@@ -171,10 +267,10 @@ impl Attempt<'_> {
                 block_bytes: new.block_bytes,
                 members: &new.members,
                 writes: &noted.intent.copies,
-                flow: noted.intent.flow,
+                flow,
                 attempt: noted.intent.attempt,
                 birth: noted.intent.birth,
-                data: &noted.order.blocks,
+                data,
                 archival,
                 scheme: encoding_scheme(&self.options.scheme)?,
                 slices: self.with.planner.slice_length(self.options.slice_bytes)?,
@@ -186,10 +282,10 @@ impl Attempt<'_> {
     }
 
     /// Copies the data blocks of which no replica could stay where it is.
-    pub(super) async fn relocate(&self, view: &World, noted: &Noted) -> Result<Vec<Staged>> {
+    async fn relocate(&self, view: &World, noted: &Noted, encoding: &Encoding) -> Result<Vec<Staged>> {
         let mut staged = Vec::new();
         for copy in &noted.intent.copies {
-            let Some(placement) = noted.order.blocks.iter().find(|p| p.block == copy.block) else { continue };
+            let Some(placement) = encoding.data.iter().find(|p| p.block == copy.block) else { continue };
             let spec = RepairSpec {
                 scheme: None,
                 slices: SliceLength::exactly(
@@ -219,29 +315,42 @@ impl Attempt<'_> {
     }
 }
 
-/// What a stripe takes that is to be encoded like this.
-fn order(stripe: StripeId, encoding: Encoding, blocks: Vec<Placement>) -> Step {
-    let Encoding { code, archival, .. } = &encoding;
-    let parities: Vec<Option<BlockId>> = (code.k()..code.n())
-        .map(|index| is_made(code, &blocks, index).then(|| BlockId(rand::random())))
-        .collect();
-    let made = parities.iter().zip(&archival.parities).filter_map(|(block, node)| Some(((*block)?, *node)));
-    let placed = || blocks.iter().zip(&archival.data);
-    let moved = placed().filter(|(_, kept)| kept.is_relocated);
-    let writes = moved.map(|(placement, kept)| (placement.block, kept.stored_at)).chain(made).collect();
-    let stays = placed().filter(|(_, kept)| !kept.is_relocated);
-    let kept = stays.filter_map(|(p, kept)| Some(p.facts.on(kept.stored_at)?.copy_of(p.block))).collect();
-    let absent = std::iter::repeat_n(None, code.k() - blocks.len());
-    let data = blocks.iter().map(|placement| Some(placement.block));
-    let purpose = Purpose::Encode(NewStripe {
-        stripe,
-        code: code.name().to_owned(),
-        block_bytes: blocks.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0),
-        members: data.chain(absent).chain(parities).map(Into::into).collect(),
-        data: code.k() as u16,
-        kept,
-    });
-    Step::Order(Order { purpose, writes, blocks, encoding: Some(encoding) })
+impl Encoding {
+    /// A stripe of these blocks that is to be encoded like this.
+    fn new(stripe: StripeId, code: Code, archival: Archival, data: Vec<Placement>) -> Encoding {
+        let parities =
+            (code.k()..code.n()).map(|index| is_made(&code, &data, index).then(|| BlockId(rand::random())));
+        let absent = std::iter::repeat_n(None, code.k() - data.len());
+        let members = data.iter().map(|placement| Some(placement.block)).chain(absent).chain(parities);
+        let stays = data.iter().zip(&archival.data).filter(|(_, kept)| !kept.is_relocated);
+        let kept = stays.filter_map(|(p, kept)| Some(p.facts.on(kept.stored_at)?.copy_of(p.block)));
+        let new = NewStripe {
+            stripe,
+            code: code.name().to_owned(),
+            block_bytes: data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0),
+            members: members.map(Into::into).collect(),
+            data: code.k() as u16,
+            kept: kept.collect(),
+        };
+        let before_bytes =
+            data.iter().map(|p| p.facts.stored_bytes * u64::from(p.facts.replicas.max(1))).sum();
+        Encoding { code, archival, is_obedient: true, data, new, before_bytes }
+    }
+
+    /// What is written where: blocks that move, and parities.
+    fn writes(&self) -> Vec<(BlockId, NodeId)> {
+        let moved = self.data.iter().zip(&self.archival.data).filter(|(_, kept)| kept.is_relocated);
+        let moved = moved.map(|(placement, kept)| (placement.block, kept.stored_at));
+        let parities = self.new.members.iter().skip(self.code.k()).zip(&self.archival.parities);
+        let made = parities.filter_map(|(member, node)| Some((*member.stored()?, *node)));
+        moved.chain(made).collect()
+    }
+}
+
+/// What one stripe takes.
+fn order(encoding: Encoding) -> Step {
+    let (purpose, writes) = (Purpose::Encode(encoding.new.clone()), encoding.writes());
+    Step::Order(Order { purpose, writes, blocks: Vec::new(), encodings: vec![encoding] })
 }
 
 #[cfg(test)]

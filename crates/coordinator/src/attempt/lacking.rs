@@ -59,7 +59,7 @@ impl Attempt<'_> {
         let nodes = requestors(view, blocks.iter(), asked, self.course.failed(), load)?;
         let writes = blocks.iter().map(|placement| placement.block).zip(nodes).collect();
         let purpose = Purpose::Repair { replaces };
-        Ok(Step::Order(Order { purpose, writes, blocks, encoding: None }))
+        Ok(Step::Order(Order { purpose, writes, blocks, encodings: Vec::new() }))
     }
 
     async fn lacking(&self, view: &World) -> Result<Lacking> {

@@ -17,7 +17,7 @@ mod outcome;
 mod usual;
 
 use encode::Encoding;
-pub(crate) use encode::{Encoded, ToEncode, encoding_scheme};
+pub(crate) use encode::{Encoded, Regroup, ToEncode, encoding_scheme};
 pub(crate) use lacking::lost;
 pub(crate) use usual::UsualTimes;
 
@@ -66,7 +66,7 @@ pub(crate) enum Wanted<'a> {
     Block(BlockId),
     /// Of this block's stripe what is lost or, to measure, these members.
     Stripe(BlockId, &'a [u16]),
-    /// A new stripe of these data blocks, with its parities.
+    /// A new stripe of these data blocks with its parities, or several in place of others.
     Coded(&'a ToEncode),
 }
 
@@ -171,18 +171,10 @@ struct Order {
     purpose: Purpose,
     /// Blocks, and the nodes that write them.
     writes: Vec<(BlockId, NodeId)>,
-    /// The blocks to repair, in the order of the writes; or the data to encode.
+    /// The blocks to repair, in the order of the writes.
     blocks: Vec<Placement>,
-    /// Of an encoding: what was decided about nodes.
-    encoding: Option<Encoding>,
-}
-
-impl Order {
-    /// Who drives: the encoder, or the first requestor.
-    fn driver(&self) -> NodeId {
-        let encoder = self.encoding.as_ref().map(|encoding| encoding.archival.archiver);
-        encoder.or(self.writes.first().map(|&(_, node)| node)).unwrap_or(NodeId(0))
-    }
+    /// The stripes to encode.
+    encodings: Vec<Encoding>,
 }
 
 /// What is to be done now.

@@ -4,7 +4,7 @@
 use super::{Attempt, Attempts, Encoded, Noted, Outcome, Wanted};
 use crate::cluster::Order;
 use crate::error::{CoordinatorError, Result};
-use catalog::{Fate, Intent, Purpose, Staged};
+use catalog::{Fate, Intent, Staged};
 use flow::bound::BlockWrite;
 use flow::{Cost, FlowPlan};
 use model::{BlockCopy, BlockId, Cause, Fault};
@@ -12,13 +12,25 @@ use plan::decide::World;
 use std::collections::BTreeSet;
 use wire::proto;
 
-/// What a flow wrote.
-pub(super) struct Made {
+/// A flow that came to its end.
+pub(super) struct Flown {
     pub plan: FlowPlan,
     pub cost: Cost,
     pub result: proto::DriveResult,
+}
+
+/// What was written.
+pub(super) struct Made {
+    /// The flow of a repair, or that of each new stripe.
+    pub flown: Vec<Flown>,
     /// What other flows wrote before.
     pub before: Vec<Staged>,
+}
+
+impl From<Flown> for Made {
+    fn from(flown: Flown) -> Made {
+        Made { flown: vec![flown], before: Vec::new() }
+    }
 }
 
 impl Attempt<'_> {
@@ -26,7 +38,8 @@ impl Attempt<'_> {
         let mut outcome = Outcome::default();
         let all_or_none = noted.order.writes.len() == 1 || matches!(self.wanted, Wanted::Coded(..));
         let mut staged = made.before;
-        for (block, checked) in check(&made.plan, &made.result, &noted.intent) {
+        let checked = made.flown.iter().flat_map(|flown| check(&flown.plan, &flown.result, &noted.intent));
+        for (block, checked) in checked {
             match checked {
                 Ok(copy) => staged.push(copy),
                 Err(error) if all_or_none => return Err(error),
@@ -46,7 +59,7 @@ impl Attempt<'_> {
         }
         let (intent, now_ms) = (noted.intent.clone(), self.with.cluster.clock.now_ms());
         let living = self.options.without_leaver(&self.with.cluster.view());
-        outcome.encoded = Encoded::of(&noted.order, (&self.options.scheme, &made.cost), view, &staged);
+        outcome.encoded = Encoded::of(&noted.order, (&self.options.scheme, &made.flown), view, &staged);
         let writers: Vec<BlockCopy> = staged.iter().map(|staged| staged.copy).collect();
         let commit = move |c: &catalog::Catalog| c.commit(&intent, &staged, &living, now_ms);
         let mut unconfirmed = BTreeSet::new();
@@ -115,7 +128,7 @@ fn check_one(
     let staged = result.staged.iter().find(is_it).ok_or_else(|| wrong("did not store the block"))?;
     let sums = wire::codec::block::sums(&staged.digest, &staged.fingerprint);
     let sums = sums.ok_or_else(|| wrong("reported a digest of another length"))?;
-    if let (Purpose::Encode(new), true) = (&intent.purpose, write.part.is_none())
+    if let (Some(new), true) = (intent.purpose.stripe_of(block), write.part.is_none())
         && sums.fingerprint.is_some_and(|found| write.sums.fingerprint.is_some_and(|wanted| wanted != found))
     {
         let (stripe, code) = (new.stripe, new.code.clone());

@@ -2,11 +2,14 @@
 //! and go on after a restart; a repair of one block is asked for again.
 
 mod archive;
+mod compact;
 mod damaged;
 mod recover;
+mod regroup;
 mod repair;
 
 pub(crate) use archive::{archival_code, choose};
+pub(crate) use compact::Compactor;
 pub(crate) use damaged::DamagedRepairs;
 pub(crate) use recover::{Recoverer, check_dead, row_of};
 
@@ -67,6 +70,7 @@ impl Wish {
     fn task(&self, id: u64) -> String {
         let kind = match self {
             Wish::Lasting(JobRow::Archive { .. } | JobRow::Encode(_)) => "archive",
+            Wish::Lasting(JobRow::Compact(_)) => "compact",
             Wish::Lasting(JobRow::RecoverNodes(row)) if row.moves => "decommission",
             Wish::Lasting(JobRow::RecoverNodes(_)) | Wish::Measured(_) => "recover",
             Wish::Rehearsed(_) => "dry-run",
@@ -160,6 +164,7 @@ impl Jobs {
                     archive::run(with, &jobs.gathering, &job, &row).await
                 }
                 Wish::Lasting(JobRow::Encode(row)) => archive::run(with, &jobs.gathering, &job, row).await,
+                Wish::Lasting(JobRow::Compact(row)) => compact::run(with, &job, row).await,
                 Wish::Lasting(JobRow::RecoverNodes(row)) => recover::run(with, &jobs.reads, &job, row, false).await,
                 Wish::Measured(row) => recover::run(with, &jobs.reads, &job, row, true).await,
                 Wish::Rehearsed(row) => recover::rehearse(with, &jobs.reads, &job, row).await,
@@ -214,10 +219,9 @@ impl Jobs {
             return Err(CoordinatorError::TooMany { what: "jobs", limit: MAX_JOBS });
         }
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
-        let unit = if matches!(wish, Wish::Lasting(JobRow::Archive { .. } | JobRow::Encode(_))) {
-            "stripes"
-        } else {
-            "blocks"
+        let unit = match wish {
+            Wish::Lasting(JobRow::Archive { .. } | JobRow::Encode(_) | JobRow::Compact(_)) => "stripes",
+            _ => "blocks",
         };
         running.insert(id, Running { wish: wish.clone(), events: events.clone() });
         let task = match wish {
@@ -235,6 +239,7 @@ fn joined(running: &BTreeMap<u64, Running>, wish: &Wish) -> Result<Option<Events
             (Wish::Lasting(JobRow::Encode(a)), Wish::Lasting(JobRow::Encode(b))) => {
                 (&a.name, a.is_prefix) == (&b.name, b.is_prefix)
             }
+            (Wish::Lasting(JobRow::Compact(_)), Wish::Lasting(JobRow::Compact(_))) => true,
             (Wish::Lasting(JobRow::RecoverNodes(a)), Wish::Lasting(JobRow::RecoverNodes(b))) => {
                 a.nodes.iter().any(|node| b.nodes.contains(node))
             }

@@ -11,6 +11,7 @@ mod incarnations;
 mod letting_go;
 mod life_of_an_object;
 mod power_cuts;
+mod recodes;
 mod schemes;
 mod support;
 mod time;

@@ -106,11 +106,39 @@ async fn gathered_life(cluster: &mut Cluster, known: &mut Known) -> Result<(), S
     Ok(())
 }
 
+/// Stripes take the place of others: for what was deleted, and for another code.
+async fn recoded_life(cluster: &mut Cluster, known: &mut Known) -> Result<(), Status> {
+    for (name, seed) in [("b/1", 1), ("b/2", 2), ("b/3", 3), ("b/4", 4), ("b/5", 5), ("b/6", 6)] {
+        known.put(cluster, name, bytes(seed, BLOCK_BYTES as usize - usize::from(seed))).await?;
+    }
+    let everything = proto::ArchiveRequest {
+        name: "b/".to_owned(),
+        is_prefix: true,
+        code: "rs-3+2".to_owned(),
+        slice_bytes: 1024,
+        short: true,
+        ..Default::default()
+    };
+    cluster.archive_as(everything.clone()).await?;
+    known.delete(cluster, "b/2").await?;
+    known.delete(cluster, "b/3").await?;
+    known.delete(cluster, "b/4").await?;
+    known.delete(cluster, "b/5").await?;
+    cluster.compact().await?;
+    let change = proto::ArchiveRequest { code: "rs-2+2".to_owned(), change: true, ..everything };
+    cluster.archive_as(proto::ArchiveRequest { name: "b/1".to_owned(), ..change.clone() }).await?;
+    known.put(cluster, "b/7", bytes(7, BLOCK_BYTES as usize)).await?;
+    cluster.archive_as(proto::ArchiveRequest { code: "rs-4+1".to_owned(), ..change }).await?;
+    known.delete(cluster, "b/6").await?;
+    Ok(())
+}
+
 /// What is done until the power is cut.
 #[derive(Clone, Copy)]
 enum Story {
     Whole,
     Gathered,
+    Recoded,
 }
 
 async fn cut_everywhere(story: Story, seed: Option<u64>, first: u64, step: usize) {
@@ -131,6 +159,7 @@ async fn cut_everywhere(story: Story, seed: Option<u64>, first: u64, step: usize
                 let outcome = match story {
                     Story::Whole => life(&mut cluster, &mut known).await,
                     Story::Gathered => gathered_life(&mut cluster, &mut known).await,
+                    Story::Recoded => recoded_life(&mut cluster, &mut known).await,
                 };
                 if outcome.is_ok() {
                     assert!(cut > 200, "a whole life takes more durable calls than {cut}");
@@ -179,4 +208,9 @@ async fn nor_when_any_part_of_the_rest_survives() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_of_blocks_that_wait_in_stripes_and_share_them() {
     cut_everywhere(Story::Gathered, None, 0, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_when_stripes_take_the_place_of_others() {
+    cut_everywhere(Story::Recoded, None, 0, 3).await;
 }

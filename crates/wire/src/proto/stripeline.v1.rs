@@ -1325,6 +1325,21 @@ pub struct ArchiveRequest {
     /// stripes that lack blocks too, whatever they cost
     #[prost(bool, tag = "8")]
     pub short: bool,
+    /// objects that are archived with another code too
+    #[prost(bool, tag = "9")]
+    pub change: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompactRequest {
+    /// of the encodings; empty: the coordinator's choice
+    #[prost(string, tag = "1")]
+    pub scheme: ::prost::alloc::string::String,
+    /// 0: the default
+    #[prost(uint32, tag = "2")]
+    pub slice_bytes: u32,
+    /// new stripes at once; 0: the default
+    #[prost(uint32, tag = "3")]
+    pub parallel: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RepairRequest {
@@ -3277,6 +3292,31 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Archive"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Gives back the room of deleted objects that stripes keep.
+        pub async fn compact(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CompactRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::JobEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/Compact",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Compact"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         pub async fn set_bucket(
             &mut self,
             request: impl tonic::IntoRequest<super::Bucket>,
@@ -3750,6 +3790,17 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::ArchiveRequest>,
         ) -> std::result::Result<tonic::Response<Self::ArchiveStream>, tonic::Status>;
+        /// Server streaming response type for the Compact method.
+        type CompactStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::JobEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Gives back the room of deleted objects that stripes keep.
+        async fn compact(
+            &self,
+            request: tonic::Request<super::CompactRequest>,
+        ) -> std::result::Result<tonic::Response<Self::CompactStream>, tonic::Status>;
         async fn set_bucket(
             &self,
             request: tonic::Request<super::Bucket>,
@@ -4541,6 +4592,52 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ArchiveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/Compact" => {
+                    #[allow(non_camel_case_types)]
+                    struct CompactSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::ServerStreamingService<super::CompactRequest>
+                    for CompactSvc<T> {
+                        type Response = super::JobEvent;
+                        type ResponseStream = T::CompactStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CompactRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::compact(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CompactSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

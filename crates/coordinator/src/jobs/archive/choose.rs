@@ -1,5 +1,6 @@
 //! What an archival encodes: the sealed stripes in which blocks of its objects wait, and groups of blocks that wait in none.
 
+use super::super::regroup;
 use super::Title;
 use super::archival_code;
 use super::cost::{Cost, times};
@@ -10,7 +11,7 @@ use catalog::{Catalog, CatalogError};
 use codes::Code;
 use model::{BlockId, Placement, StripeId};
 use plan::decide::DecideError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that are listed at a time.
 const NAMES_AT_ONCE: usize = 256;
@@ -46,6 +47,8 @@ struct Found {
     waiting: Vec<(StripeId, GatheringRow)>,
     /// The code that it is archived with, or waits for, if it is not the one that is wanted.
     other_code: Option<String>,
+    /// Its blocks that are to leave their stripes for others of the code that is wanted.
+    coded: Vec<(StripeId, BlockId)>,
     /// It was put too lately.
     is_young: bool,
 }
@@ -60,7 +63,12 @@ pub(crate) async fn choose(with: &Attempts, row: &EncodingRow) -> Result<Chosen>
         "" => None,
         name => Some(archival_code(with, name)?),
     };
-    let (mut chosen, mut loose) = (Chosen::default(), Vec::new());
+    if row.change && code.is_none() {
+        return Err(CoordinatorError::Invalid(
+            "say which --code is to take the place of the present one".to_owned(),
+        ));
+    }
+    let (mut chosen, mut loose, mut coded) = (Chosen::default(), Vec::new(), Vec::new());
     let mut waiting: BTreeMap<StripeId, GatheringRow> = BTreeMap::new();
     let mut after: Option<String> = None;
     loop {
@@ -72,7 +80,7 @@ pub(crate) async fn choose(with: &Attempts, row: &EncodingRow) -> Result<Chosen>
             match found.other_code {
                 Some(other) if !row.is_prefix => {
                     return Err(CoordinatorError::Conflict(format!(
-                        "{} is archived as {other} already, or waits to be; get it and put it again to change the code",
+                        "{} is archived as {other} already, or waits to be: say --change to have what is archived encoded anew",
                         row.title()
                     )));
                 }
@@ -81,6 +89,7 @@ pub(crate) async fn choose(with: &Attempts, row: &EncodingRow) -> Result<Chosen>
             chosen.young += usize::from(found.is_young);
             loose.extend(found.loose);
             waiting.extend(found.waiting);
+            coded.extend(found.coded);
         }
         if after.is_none() || !row.is_prefix {
             break;
@@ -96,7 +105,10 @@ pub(crate) async fn choose(with: &Attempts, row: &EncodingRow) -> Result<Chosen>
         chosen.take_waiting(with, stripe, &gathering).await?;
     }
     match code {
-        Some(code) => chosen.take_loose(&code, loose, row.is_prefix),
+        Some(code) => {
+            chosen.take_coded(with, &code, coded).await?;
+            chosen.take_loose(&code, loose, row.is_prefix);
+        }
         None => chosen.without_code = loose.len(),
     }
     Ok(chosen)
@@ -125,8 +137,10 @@ fn find(catalog: &Catalog, name: &str, wanted: &EncodingRow) -> catalog::Result<
     let is_wanted = |code: &str| wanted.code.is_empty() || code == wanted.code;
     for placement in blocks.into_iter().filter(|placement| placement.facts.stored_bytes > 0) {
         if let Some(stripe) = &placement.stripe {
-            if !is_wanted(&stripe.code) {
-                found.other_code = Some(stripe.code.clone());
+            match is_wanted(&stripe.code) {
+                true => {}
+                false if wanted.change => found.coded.push((stripe.id, placement.block)),
+                false => found.other_code = Some(stripe.code.clone()),
             }
             continue;
         }
@@ -182,6 +196,30 @@ impl Chosen {
                 false => self.work.push(item),
             }
         }
+    }
+
+    /// Blocks that are to leave their stripes, with all others that live in these.
+    async fn take_coded(
+        &mut self,
+        with: &Attempts,
+        code: &Code,
+        coded: Vec<(StripeId, BlockId)>,
+    ) -> Result<()> {
+        let (mut seen, mut olds) = (BTreeSet::new(), Vec::new());
+        for &(stripe, _) in &coded {
+            if seen.insert(stripe) {
+                olds.extend(regroup::old(&with.records, stripe).await?);
+            }
+        }
+        let wanted = coded.into_iter().map(|(_, block)| block).collect();
+        for (regroup, cost) in regroup::changed(olds, &wanted, code, &with.planner.codes)? {
+            let item = ToEncode::Coded(regroup);
+            match cost.is_waste() {
+                true => self.leave(item, cost),
+                false => self.work.push(item),
+            }
+        }
+        Ok(())
     }
 
     fn leave(&mut self, item: ToEncode, cost: Cost) {

@@ -5,6 +5,7 @@ mod choose;
 mod cost;
 
 pub(crate) use choose::choose;
+pub(super) use cost::{Cost, times};
 
 use super::in_parallel;
 use crate::attempt::{Attempts, Encoded, Outcome, RepairOptions, ToEncode, Wanted};
@@ -14,7 +15,6 @@ use crate::gathering::Gathering;
 use crate::job::Job;
 use catalog::rows::EncodingRow;
 use codes::Code;
-use cost::times;
 use plan::decide::DecideError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,19 +44,47 @@ pub(super) async fn run(
             ))),
         };
     }
-    job.expect(work.len() as u64);
-    job.say(format!("{} stripes to encode", work.len()));
     let count = work.len();
-    let encode = |item: ToEncode| {
-        let (with, job, row) = (Arc::clone(with), Arc::clone(job), row.clone());
-        async move {
-            let options = RepairOptions {
-                slice_bytes: row.slice_bytes,
-                scheme: row.scheme,
-                ..RepairOptions::default()
-            };
-            job.unless_stopped(|| with.carry(&job, Wanted::Coded(&item), &options)).await
+    job.say(format!("{count} stripes to encode"));
+    let options = RepairOptions {
+        slice_bytes: row.slice_bytes,
+        scheme: row.scheme.clone(),
+        ..RepairOptions::default()
+    };
+    let Tally { failure, total, whole } = encode_all(with, job, work, &options, row.parallel).await;
+    match failure {
+        Some(error) => Err(error),
+        None if whole => {
+            let gone = count - total.changes as usize;
+            let gone = (gone > 0).then(|| format!("{gone} were encoded already, or are gone"));
+            let text = [format!("{} stripes encoded", total.stripes), total.text()];
+            Ok(text.into_iter().chain(gone).chain(left).collect::<Vec<_>>().join("; "))
         }
+        None => Err(CoordinatorError::Conflict(format!("the archival of {what} was stopped"))),
+    }
+}
+
+/// What came of encodings.
+pub(super) struct Tally {
+    /// The first error.
+    pub failure: Option<CoordinatorError>,
+    pub total: Encoded,
+    /// Nobody stopped it.
+    pub whole: bool,
+}
+
+/// Makes stripes, so many at once; 0: the usual number.
+pub(super) async fn encode_all(
+    with: &Arc<Attempts>,
+    job: &Arc<Job>,
+    work: Vec<ToEncode>,
+    options: &RepairOptions,
+    parallel: u32,
+) -> Tally {
+    job.expect(work.len() as u64);
+    let encode = |item: ToEncode| {
+        let (with, job, options) = (Arc::clone(with), Arc::clone(job), options.clone());
+        async move { job.unless_stopped(|| with.carry(&job, Wanted::Coded(&item), &options)).await }
     };
     let (mut failure, mut total) = (None, Encoded::default());
     let each = |outcome: Result<Outcome>| {
@@ -72,18 +100,9 @@ pub(super) async fn run(
             }
         }
     };
-    let at_once = if row.parallel == 0 { PARALLEL_ENCODINGS } else { row.parallel as usize };
+    let at_once = if parallel == 0 { PARALLEL_ENCODINGS } else { parallel as usize };
     let whole = in_parallel(&job.task, work, at_once, encode, each).await;
-    match failure {
-        Some(error) => Err(error),
-        None if whole => {
-            let gone = count - total.stripes as usize;
-            let gone = (gone > 0).then(|| format!("{gone} were encoded already, or are gone"));
-            let text = [format!("{} stripes encoded", total.stripes), total.text()];
-            Ok(text.into_iter().chain(gone).chain(left).collect::<Vec<_>>().join("; "))
-        }
-        None => Err(CoordinatorError::Conflict(format!("the archival of {what} was stopped"))),
-    }
+    Tally { failure, total, whole }
 }
 
 /// What an archival is called.
@@ -104,7 +123,7 @@ impl Title for EncodingRow {
 impl Encoded {
     /// What the archival of some stripes came to, for people.
     fn text(&self) -> String {
-        let Encoded { data_bytes, stored_bytes, replicated_bytes, .. } = *self;
+        let Encoded { data_bytes, stored_bytes, before_bytes, .. } = *self;
         let violating = match self.violating {
             0 => String::new(),
             stripes => {
@@ -118,7 +137,7 @@ impl Encoded {
         format!(
             "{} the data instead of {}; {downloads}{} relocated, {:.2} blocks between racks for each of data{violating}",
             times(stored_bytes, data_bytes),
-            times(replicated_bytes, data_bytes),
+            times(before_bytes, data_bytes),
             self.relocated,
             self.cross_rack_bytes as f64 / self.data_bytes.max(1) as f64,
         )

@@ -368,6 +368,11 @@ impl Cluster {
         ended(self.client.archive(request).await?.into_inner()).await
     }
 
+    pub async fn compact(&mut self) -> Result<Vec<proto::JobEvent>, Status> {
+        let request = proto::CompactRequest { slice_bytes: 1024, ..Default::default() };
+        ended(self.client.compact(request).await?.into_inner()).await
+    }
+
     pub async fn repair(&mut self, request: proto::RepairRequest) -> Result<Vec<proto::JobEvent>, Status> {
         ended(self.client.repair(proto::RepairRequest { slice_bytes: 1024, ..request }).await?.into_inner())
             .await

@@ -1,0 +1,120 @@
+//! Compaction: blocks of objects that are gone keep their room as long as others of their stripes live. Stripes that keep much
+//! become fewer and smaller ones.
+
+use super::archive::{Tally, encode_all, times};
+use super::regroup::{self, Old};
+use super::{Jobs, Wish};
+use crate::attempt::{Attempts, RepairOptions, ToEncode};
+use crate::config::COMPACT_EVERY_MS;
+use crate::error::{CoordinatorError, Result};
+use crate::job::Job;
+use catalog::rows::{CompactionRow, JobRow};
+use std::sync::Arc;
+use std::time::Duration;
+use worker::{Step, Task, Worker};
+
+/// What is to be made smaller, and what is not.
+#[derive(Default)]
+struct Chosen {
+    work: Vec<ToEncode>,
+    /// Stripes that lack live blocks: these are made again first.
+    short: usize,
+    /// Stripes that would save too little.
+    kept: usize,
+}
+
+impl Chosen {
+    /// What stays as it is, and why, for people.
+    fn left(&self) -> Vec<String> {
+        let short = (self.short > 0)
+            .then(|| format!("{} stripes lack blocks that must be made again first", self.short));
+        let kept = (self.kept > 0).then(|| format!("{} stripes keep too little to be worth it", self.kept));
+        short.into_iter().chain(kept).collect()
+    }
+}
+
+/// Looks through the stripes in which something is dead.
+async fn choose(with: &Attempts) -> Result<Chosen> {
+    let deaths = with.records.run(|catalog| catalog.deaths()).await?;
+    let living = with.cluster.view().living();
+    let (mut chosen, mut olds, count) = (Chosen::default(), Vec::new(), deaths.len());
+    for stripe in deaths.into_keys() {
+        let Some(old) = regroup::old(&with.records, stripe).await? else { continue };
+        let has_all = |old: &Old| {
+            let mut live = old.contents.live.iter();
+            live.all(|placement| placement.facts.locations.iter().any(|l| living.contains(&l.node)))
+        };
+        match has_all(&old) {
+            true => olds.push(old),
+            false => chosen.short += 1,
+        }
+    }
+    let regroups = regroup::compacted(olds, &with.planner.codes)?;
+    let replaced: usize = regroups.iter().map(|regroup| regroup.replaces.len()).sum();
+    chosen.kept = count.saturating_sub(replaced + chosen.short);
+    chosen.work = regroups.into_iter().map(ToEncode::Coded).collect();
+    Ok(chosen)
+}
+
+/// The job.
+pub(super) async fn run(with: &Arc<Attempts>, job: &Arc<Job>, row: &CompactionRow) -> Result<String> {
+    let mut chosen = choose(with).await?;
+    let (work, left) = (std::mem::take(&mut chosen.work), chosen.left());
+    if work.is_empty() {
+        let nothing = std::iter::once("nothing to do".to_owned());
+        return Ok(nothing.chain(left).collect::<Vec<_>>().join("; "));
+    }
+    job.say(format!("{} stripes to make of others", work.len()));
+    let options = RepairOptions {
+        slice_bytes: row.slice_bytes,
+        scheme: row.scheme.clone(),
+        ..RepairOptions::default()
+    };
+    let Tally { failure, total, whole } = encode_all(with, job, work, &options, row.parallel).await;
+    let text = format!(
+        "{} stripes became {}: {} what lives instead of {}; {} blocks moved",
+        total.replaced,
+        total.stripes,
+        times(total.stored_bytes, total.data_bytes),
+        times(total.before_bytes, total.data_bytes),
+        total.relocated,
+    );
+    let text = std::iter::once(text).chain(left).collect::<Vec<_>>().join("; ");
+    match failure {
+        Some(error) => {
+            job.say(text);
+            Err(error)
+        }
+        None if whole => Ok(text),
+        None => Err(CoordinatorError::Conflict("the compaction was stopped".to_owned())),
+    }
+}
+
+/// The worker: begins a compaction when there is something to gain.
+pub(crate) struct Compactor(pub Arc<Jobs>);
+
+impl Worker for Compactor {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        "compaction"
+    }
+
+    fn pause(&self) -> Duration {
+        Duration::from_millis(COMPACT_EVERY_MS)
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step> {
+        let deaths = self.0.attempts.records.run(|catalog| catalog.deaths()).await?;
+        let dead: u64 = deaths.values().map(|deaths| deaths.stored_bytes).sum();
+        let work = choose(&self.0.attempts).await?.work.len();
+        if work > 0 {
+            self.0.start(Wish::Lasting(JobRow::Compact(CompactionRow::default()))).await?;
+        }
+        task.note(|report| {
+            report.done += u64::from(work > 0);
+            report.detail = format!("{} stripes keep {dead} bytes of deleted objects", deaths.len());
+        });
+        Ok(Step::Wait(self.pause()))
+    }
+}
