@@ -106,6 +106,15 @@ pub enum Work {
         /// Which object.
         object: usize,
     },
+    /// Give what is archived another code, and archive the rest with it.
+    Change {
+        /// Which object.
+        object: usize,
+        /// The code.
+        code: String,
+    },
+    /// Give back what stripes keep of deleted objects.
+    Compact,
     /// Rebuild a block.
     RepairBlock {
         /// Which object.
@@ -224,6 +233,8 @@ impl Work {
             Work::Get { .. } => "get",
             Work::GetRange { .. } => "get range",
             Work::Archive { .. } => "archive",
+            Work::Change { .. } => "change the code",
+            Work::Compact => "compact",
             Work::RepairBlock { .. } => "repair block",
             Work::RepairObject { .. } => "repair object",
             Work::RepairNode { .. } => "repair node",
@@ -244,11 +255,13 @@ impl Work {
             | Work::Get { object }
             | Work::GetRange { object, .. }
             | Work::Archive { object }
+            | Work::Change { object, .. }
             | Work::RepairBlock { object, .. }
             | Work::RepairObject { object } => Some(*object),
             Work::RepairNode { .. }
             | Work::Decommission { .. }
             | Work::Recommission { .. }
+            | Work::Compact
             | Work::Scrub
             | Work::List => None,
         }

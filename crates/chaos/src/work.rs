@@ -42,6 +42,10 @@ fn work(world: &World, work: &Work) -> Result<()> {
             // Stripes that lack blocks too: objects are small, and the room that they take is not what is looked at here.
             world.ask(&["archive", &object_name(*object), "--code", &world.plan.shape.code, "--short"])?
         }
+        Work::Change { object, code } => {
+            world.ask(&["archive", &object_name(*object), "--code", code, "--short", "--change"])?
+        }
+        Work::Compact => world.ask(&["compact"])?,
         Work::RepairBlock { object, index, scheme, discard } => {
             let (name, index) = (object_name(*object), index.to_string());
             let mut arguments = vec!["repair", "block", &name, "--index", &index, "--scheme", scheme];

@@ -32,6 +32,9 @@ const HOST_STREAM: u64 = 0x686f_7374;
 /// One plan in three has one, if there are nodes enough.
 const HOST_ONE_IN: u32 = 3;
 
+/// Changes of codes, and compactions.
+const RECODE_STREAM: u64 = 0x7265_636f_6465;
+
 /// One plan in two has some.
 const SHIM_ONE_IN: u32 = 2;
 
@@ -47,7 +50,27 @@ pub(super) fn plan(seed: u64) -> Plan {
         plan.faults.sort_by_key(|step| step.at_ms);
     }
     plan.shape.host = host(seed, &plan.shape);
+    let mut random = StdRng::seed_from_u64(seed ^ RECODE_STREAM);
+    for steps in &mut plan.clients {
+        steps.extend(recodes(&mut random, &plan.shape.code, plan.ends_ms));
+        steps.sort_by_key(|step| step.at_ms);
+    }
     plan
+}
+
+/// What makes stripes of others: between codes that survive as many losses, and fit wherever the other one does.
+fn recodes(random: &mut StdRng, code: &str, ends_ms: u64) -> Vec<Step<Work>> {
+    let other = if code == "rs-2+2" { "rs-3+2" } else { "rs-2+2" };
+    let one = |random: &mut StdRng| {
+        let at_ms = random.random_range(500..ends_ms);
+        let (object, code) = (random.random_range(0..OBJECTS), if random.random() { code } else { other });
+        let does = match random.random_ratio(1, 3) {
+            true => Work::Compact,
+            false => Work::Change { object, code: code.to_owned() },
+        };
+        Step { at_ms, does }
+    };
+    (0..random.random_range(1..=6)).map(|_| one(random)).collect()
 }
 
 /// Two nodes of one process, of a stream of their own too, where the code leaves a host over.
