@@ -111,6 +111,53 @@ async fn with_ear_encoding_reads_no_other_rack_and_relocates_nothing() {
     all_read(&mut cluster, &coded).await;
 }
 
+/// Both codes, with one block of a stripe in a rack and with two.
+#[tokio::test(flavor = "multi_thread")]
+async fn stripes_that_ear_placed_survive_the_racks_that_they_claim_to() {
+    for (code, capacity, racks) in
+        [("rs-10+4", 1, 4), ("rs-10+4", 2, 2), ("lrc-10+2+2", 1, 3), ("lrc-10+2+2", 2, 1)]
+    {
+        let case = format!("{code}, {capacity} in a rack");
+        let mut cluster = Cluster::new(34, HASTY).await;
+        let terms = proto::GatherTerms { rack_capacity: capacity, ..terms("ear", code) };
+        let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms) };
+        cluster.client.set_bucket(bucket).await.unwrap();
+        let objects = put_some(&mut cluster, 250).await;
+        let told = archive(&mut cluster, everything()).await.unwrap();
+        assert!(told.contains("0 blocks read from other racks, 0 relocated"), "{case}: {told}");
+        assert!(!told.contains("lie otherwise"), "{case}: {told}");
+        let (mut seen, parsed) = (0, codes::Code::parse(code).unwrap());
+        for nodes in stripes(&mut cluster, &objects).await.values() {
+            assert_eq!(nodes.len(), 14, "{case}: each is full");
+            let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+            nodes
+                .iter()
+                .enumerate()
+                .for_each(|(index, &node)| members.entry(rack(node)).or_default().push(index));
+            assert!(
+                members.values().all(|members| members.len() <= capacity as usize),
+                "{case}: {members:?}"
+            );
+            let by_rack: Vec<Vec<usize>> = members.into_values().collect();
+            for failed in chosen(by_rack.len(), racks) {
+                let lost: Vec<usize> = failed.iter().flat_map(|&rack| by_rack[rack].clone()).collect();
+                assert!(parsed.recoverable(&lost), "{case}: {lost:?} are lost for good");
+            }
+            seen += 1;
+        }
+        assert!(seen >= 4, "{case}: {seen} stripes");
+    }
+}
+
+/// All ways to choose so many of the numbers below `of`.
+fn chosen(of: usize, count: usize) -> Vec<Vec<usize>> {
+    if count == 0 {
+        return vec![Vec::new()];
+    }
+    let with = |last: usize| chosen(last, count - 1).into_iter().map(move |rest| [rest, vec![last]].concat());
+    (0..of).flat_map(with).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn with_random_placement_what_moves_is_counted() {
     let mut cluster = Cluster::new(12, HASTY).await;
