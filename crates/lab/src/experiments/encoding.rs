@@ -43,6 +43,9 @@ pub const CROSSED: &str = "cross_rack_bytes_per_byte";
 pub const DOWNLOADS: &str = "downloads_per_stripe";
 /// Data blocks that lie where none of their replicas was, per stripe.
 pub const RELOCATED: &str = "relocated_per_stripe";
+/// Part of the time in which as many flows ran as stripes were to be encoded at once: in the rest stripes were planned, noted and
+/// committed, or none was left.
+const IN_FLOWS: &str = "in_flows_share";
 /// Bytes over racks' links beyond downloads, parities and relocations, per byte of these.
 const BEYOND: &str = "beyond_bytes_per_byte";
 
@@ -186,6 +189,7 @@ impl Site<'_> {
             Measure::new(DOWNLOADS, "downloads across racks per stripe", Unit::Blocks),
             Measure::new(RELOCATED, "relocated per stripe", Unit::Blocks),
             Measure::new(CROSSED, "between racks per block of data", Unit::Blocks),
+            Measure::new(IN_FLOWS, "time in flows", Unit::Percent),
             Measure::new(PROCESSOR_SHARE, "processors busy", Unit::Percent),
         ];
         results.notes.push(format!(
@@ -203,7 +207,7 @@ impl Site<'_> {
         results
     }
 
-    /// Puts replicas by each policy in turn and encodes them, as often as the record says. `each` is told beforehand.
+    /// Puts replicas by each policy in turn and encodes them, as often as the record says.
     ///
     /// # Errors
     /// Of the testbed and the cluster; nothing is reported then.
@@ -255,6 +259,7 @@ impl Site<'_> {
         let busiest = busiest_s(&self.testbed, &carried);
         let per_stripe = |blocks: u64| blocks as f64 / moved.stripes.max(1) as f64;
         let explained = moved.cross_rack_bytes as f64;
+        let in_flows: f64 = flows.iter().map(|flow| flow.durable_s).sum();
         Ok(sample([
             (RATE, data / seconds),
             (BEST, data / busiest),
@@ -265,6 +270,7 @@ impl Site<'_> {
             (DOWNLOADS, per_stripe(moved.downloads)),
             (RELOCATED, per_stripe(moved.relocated)),
             (BEYOND, (crossed - explained) / explained.max(load.block_bytes as f64)),
+            (IN_FLOWS, in_flows / (seconds * f64::from(load.tasks))),
             (PROCESSOR_SHARE, share),
         ]))
     }
