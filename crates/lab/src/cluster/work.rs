@@ -149,10 +149,18 @@ impl LabCluster {
     /// # Errors
     /// [`LabError::Client`].
     pub fn store_stripes(&self, name: &str, code: &Code, stripes: usize, block_bytes: u64) -> Result<()> {
-        let input = Noise { state: 0x9e37_79b9_7f4a_7c15, left: block_bytes * (code.k() * stripes) as u64 };
         let options = PutOptions { block_bytes, replicas: 1, ..PutOptions::default() };
-        self.put(name, input, options)?;
+        self.put_blocks(name, code.k() * stripes, options)?;
         self.archive(name, code.name())
+    }
+
+    /// Puts an object of so many whole blocks as `options` have it.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn put_blocks(&self, name: &str, blocks: usize, options: PutOptions) -> Result<()> {
+        let left = options.block_bytes * blocks as u64;
+        self.put(name, Noise { state: NOISE_SEED, left }, options).map(drop)
     }
 
     /// Turns an object's replicas into an erasure code.
@@ -160,14 +168,25 @@ impl LabCluster {
     /// # Errors
     /// [`LabError::Client`].
     pub fn archive(&self, name: &str, code: &str) -> Result<()> {
-        let request = ArchiveRequest {
-            name: name.to_owned(),
-            code: code.to_owned(),
-            slice_bytes: 0,
-            short: true,
-            ..Default::default()
-        };
-        self.at_coordinator(async |client| all(client.archive(request).await?).await).map(drop)
+        let (name, code) = (name.to_owned(), code.to_owned());
+        self.archive_events(ArchiveRequest { name, code, short: true, ..Default::default() }).map(drop)
+    }
+
+    /// Archives whatever the request names; everything that the coordinator says meanwhile.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn archive_events(&self, request: ArchiveRequest) -> Result<Vec<JobEvent>> {
+        self.at_coordinator(async |client| all(client.archive(request).await?).await)
+    }
+
+    /// The names of all objects that begin so.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let objects = self.at_coordinator(async |client| Ok(client.list(prefix).await?))?;
+        Ok(objects.into_iter().map(|object| object.name).collect())
     }
 
     /// An object with its blocks, and where they are.
@@ -234,6 +253,9 @@ async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>> {
     }
     Ok(seen)
 }
+
+/// Any number but 0.
+const NOISE_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// So many bytes without a pattern, the same in every run (xorshift64, Marsaglia 2003).
 struct Noise {

@@ -10,9 +10,17 @@
 
 mod bounds;
 mod degraded;
+mod ear_10a;
+mod ear_10b;
+mod ear_11;
+mod ear_12;
+mod ear_13a;
+mod ear_13b;
+mod ear_13c;
 mod ear_18;
 mod ear_19;
 mod ear_3;
+mod encoding;
 mod on_paper;
 mod own_core;
 mod own_latency;
@@ -106,7 +114,7 @@ macro_rules! experiments {
 pub const EXPERIMENTS: &[Experiment] = experiments! {
     rp_8a rp_8b rp_8c rp_8d rp_8e rp_8f rp_8g rp_8h rp_8i rp_9a rp_9b rp_alg2 rp_11a rp_11b
     ppr_7a ppr_7b ppr_7c ppr_7d ppr_7e ppr_7f ppr_8 ppr_rm ppr_9
-    ear_3 ear_18 ear_19
+    ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19
     own_latency own_straggler own_core own_multipath
 };
 

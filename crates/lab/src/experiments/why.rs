@@ -33,6 +33,18 @@ pub fn bound(results: &Results, series: &str, x: f64) -> String {
     format!("{series} at {} its bound{reason}", Form::Times.text(of_bound))
 }
 
+/// What stands between a series whose measure is a rate and its bound.
+pub fn rate(results: &Results, series: &str, x: f64) -> String {
+    let Some(of_bound) = results.of_bound(series, x) else { return String::new() };
+    let share = results.median_of(series, x, PROCESSOR_SHARE);
+    let reason = match share {
+        _ if of_bound >= 1.0 / AT_BOUND => ": the network decides",
+        share if share >= BUSY => ": they decide, not the network",
+        _ => ": neither they nor the busiest link are used up, so it waits",
+    };
+    format!("{series} at {of_bound:.3} of its bound, the processors {:.0} % busy{reason}", share * 100.0)
+}
+
 /// What stands behind a ratio of two series at `x`: the ratio of their bounds, whether ours or the paper's lies beyond
 /// it, and where each series stands.
 pub fn ratio(results: &Results, series: &str, against: &str, x: f64, paper: Option<f64>) -> String {

@@ -96,6 +96,8 @@ pub enum Unit {
     MebibytesPerSecond,
     /// /s, of a number per second
     PerSecond,
+    /// blocks, of a number of them
+    Blocks,
 }
 
 /// Which spread stands beside a median.
@@ -383,6 +385,7 @@ impl Unit {
             Unit::Mebibytes => "MiB",
             Unit::MebibytesPerSecond => "MiB/s",
             Unit::PerSecond => "/s",
+            Unit::Blocks => "blocks",
         }
     }
 
@@ -395,7 +398,7 @@ impl Unit {
             Unit::GigabitsPerSecond => value / 1e9,
             Unit::Percent => value * 1e2,
             Unit::Mebibytes | Unit::MebibytesPerSecond => value / f64::from(1 << 20),
-            Unit::PerSecond => value,
+            Unit::PerSecond | Unit::Blocks => value,
         }
     }
 

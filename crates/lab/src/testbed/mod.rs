@@ -1,5 +1,6 @@
 //! Hosts in network namespaces, with limited links between them.
 
+mod carried;
 mod layout;
 mod measure;
 mod namespace;
@@ -9,6 +10,7 @@ mod spec;
 mod state;
 mod tools;
 
+pub use carried::{Carried, Way};
 pub use measure::{LinkReport, MeasuredLink};
 pub use spec::{LinkRate, Racks, Spec};
 

@@ -20,6 +20,8 @@ const NAMES_AT_ONCE: usize = 256;
 #[derive(Default)]
 pub(crate) struct Chosen {
     work: Vec<ToEncode>,
+    /// The core rack of each stripe that waits, if it has one (EAR §3.1): it is encoded there.
+    cores: BTreeMap<StripeId, String>,
     /// Stripes that take more blocks yet.
     pub open: Vec<StripeId>,
     /// The blocks of these.
@@ -170,6 +172,7 @@ impl Chosen {
         let code = with.planner.codes.get(&row.terms.code).map_err(DecideError::from)?;
         let cost = Cost::of(&code, &data);
         let item = ToEncode::Gathered(stripe);
+        self.cores.extend(row.core.clone().map(|core| (stripe, core)));
         match is_open || cost.is_waste() {
             true => self.leave(item, cost),
             false => self.work.push(item),
@@ -230,7 +233,12 @@ impl Chosen {
     /// What is to be done; with `short` also what lacks blocks, whatever it costs.
     pub fn work(self, short: bool) -> Vec<ToEncode> {
         let dear = if short { self.dear } else { Vec::new() };
-        self.work.into_iter().chain(dear).collect()
+        let work = self.work.into_iter().chain(dear);
+        let cores = self.cores;
+        in_turn(work, |item| match item {
+            ToEncode::Gathered(stripe) => cores.get(stripe).map(String::as_str),
+            ToEncode::Loose(..) => None,
+        })
     }
 
     /// What stays as it is, and why, for people.
@@ -263,9 +271,48 @@ impl Chosen {
     }
 }
 
+/// Items in such an order that, of any that follow each other, each group has about the part that it has of all. Stripes that are
+/// encoded at once are of as many core racks as there are then, and the links of all of these are used until the end.
+fn in_turn<T, G: Ord>(items: impl Iterator<Item = T>, group: impl Fn(&T) -> G) -> Vec<T> {
+    let mut sizes: BTreeMap<G, usize> = BTreeMap::new();
+    let placed: Vec<(T, usize)> = items
+        .map(|item| {
+            let size = sizes.entry(group(&item)).or_default();
+            *size += 1;
+            (item, *size)
+        })
+        .collect();
+    // The middle of an item's part of the whole.
+    let turn = |item: &T, place: usize| {
+        let size = sizes.get(&group(item)).copied().unwrap_or(1);
+        (2 * place - 1) as f64 / (2 * size) as f64
+    };
+    let mut order: Vec<(f64, T)> =
+        placed.into_iter().map(|(item, place)| (turn(&item, place), item)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    order.into_iter().map(|(_, item)| item).collect()
+}
+
 /// The blocks of a stripe that waits; `None` if a put has not ended that writes one of them.
 async fn waiting_data(with: &Attempts, row: &GatheringRow) -> Result<Option<Vec<Placement>>> {
     let blocks: Vec<BlockId> = row.blocks.iter().map(|gathered| gathered.block).collect();
     let placements = with.records.run(move |catalog| catalog.placements(&blocks)).await?;
     Ok(placements.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_of_all_core_racks_are_encoded_in_turn_until_the_end() {
+        // Four of a, two of b, one without a rack, in any order.
+        let items = [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 5), ("b", 6), ("", 7)];
+        let order = in_turn(items.into_iter(), |item| Some(item.0).filter(|rack| !rack.is_empty()));
+        let names: Vec<&str> = order.iter().map(|item| item.0).collect();
+        assert_eq!(names, ["a", "b", "a", "", "a", "b", "a"]);
+        let of_a: Vec<u32> = order.iter().filter(|item| item.0 == "a").map(|item| item.1).collect();
+        assert_eq!(of_a, [1, 2, 3, 4], "each group keeps its order");
+        assert_eq!(in_turn(std::iter::empty::<u8>(), |_| ()), []);
+    }
 }
