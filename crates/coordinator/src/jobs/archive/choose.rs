@@ -237,7 +237,7 @@ impl Chosen {
         let cores = self.cores;
         in_turn(work, |item| match item {
             ToEncode::Gathered(stripe) => cores.get(stripe).map(String::as_str),
-            ToEncode::Loose(..) => None,
+            ToEncode::Loose(..) | ToEncode::Coded(_) => None,
         })
     }
 
