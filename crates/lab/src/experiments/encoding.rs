@@ -20,10 +20,9 @@ use crate::error::{LabError, Result};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Setup, Unit, sample};
 use crate::testbed::{LinkRate, Racks, Spec, Testbed};
 use cli::processor::{ProcessorShare, settle};
-use client::{Gather, PutOptions};
+use client::{Archival, Gather, PutOptions};
 use moved::{Layout, busiest_s};
 use std::time::Instant;
-use wire::proto::ArchiveRequest;
 
 /// Series, by the names of the placement policies: encoding-aware, …
 pub const EAR: &str = "ear";
@@ -324,9 +323,9 @@ impl Load {
         PutOptions { block_bytes, replicas, gathers: Some(gather), ..PutOptions::default() }
     }
 
-    fn archival(&self) -> ArchiveRequest {
+    fn archival(&self) -> Archival {
         let (name, is_prefix, parallel) = (PREFIX.to_owned(), true, self.tasks);
-        ArchiveRequest { name, is_prefix, parallel, ..Default::default() }
+        Archival { name, is_prefix, parallel, ..Archival::default() }
     }
 }
 
