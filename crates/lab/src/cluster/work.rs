@@ -3,12 +3,12 @@
 use super::LabCluster;
 use crate::error::{LabError, Result};
 use cli::processor::ProcessorShare;
-use client::{JobEvents, PutOptions};
+use client::{Archival, JobEvents, PutOptions};
 use codes::Code;
 use model::{NodeId, Peer};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use wire::proto::{ArchiveRequest, JobEvent, ObjectInfo, RepairRequest, StageStats, TaskControl};
+use wire::proto::{JobEvent, ObjectInfo, RepairRequest, StageStats, TaskControl};
 
 /// Which block to rebuild, and how: verified at its end, made durable, then thrown away. It stays lost, for the next run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -169,14 +169,14 @@ impl LabCluster {
     /// [`LabError::Client`].
     pub fn archive(&self, name: &str, code: &str) -> Result<()> {
         let (name, code) = (name.to_owned(), code.to_owned());
-        self.archive_events(ArchiveRequest { name, code, short: true, ..Default::default() }).map(drop)
+        self.archive_events(Archival { name, code, short: true, ..Archival::default() }).map(drop)
     }
 
     /// Archives whatever the request names; everything that the coordinator says meanwhile.
     ///
     /// # Errors
     /// [`LabError::Client`].
-    pub fn archive_events(&self, request: ArchiveRequest) -> Result<Vec<JobEvent>> {
+    pub fn archive_events(&self, request: Archival) -> Result<Vec<JobEvent>> {
         self.at_coordinator(async |client| all(client.archive(request).await?).await)
     }
 
