@@ -1,11 +1,11 @@
 //! EAR figure 10(b): encoding throughput beside other traffic.
 
 use super::ear_10a::{CODE, load, network};
-use super::encoding::{Background, Load, gain, own};
+use super::encoding::{Load, gain, own};
 use super::{Bench, Experiment};
 use crate::error::Result;
 use crate::report::{Axis, Comparison, Results};
-use crate::testbed::LinkRate;
+use crate::testbed::{Background, LinkRate};
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ear-10b",

@@ -3,6 +3,7 @@
 use super::ear_10a::{CODE, load, network};
 use super::encoding::{DOWNLOADS, EAR, Load, POLICIES, RATE, RELOCATED, RR, SECONDS, Site};
 use super::stand::PROCESSOR_SHARE;
+use super::whole_node::stop_watch;
 use super::{Bench, Experiment};
 use crate::cluster::LabCluster;
 use crate::error::Result;
@@ -11,7 +12,7 @@ use client::{Client, PutOptions};
 use plan::Draw;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -117,7 +118,7 @@ fn measure(
     let cluster = site.cluster()?;
     load.fill(&cluster, policy)?;
     site.limit()?;
-    let (started, ended) = (Instant::now(), AtomicBool::new(false));
+    let (elapsed, ended) = (stop_watch(), AtomicBool::new(false));
     let (encoded, written) = std::thread::scope(|scope| {
         let hosts = 0..site.testbed.hosts().len();
         let (ended, cluster) = (&ended, &cluster);
@@ -125,11 +126,11 @@ fn measure(
             .map(|host| {
                 let mine = arrivals.iter().copied().filter(|arrival| arrival.host == host).collect();
                 let options = load.options(policy);
-                scope.spawn(move || write_all(cluster, host, mine, &options, started, ended))
+                scope.spawn(move || write_all(cluster, host, mine, &options, elapsed, ended))
             })
             .collect();
-        std::thread::sleep(ALONE.saturating_sub(started.elapsed()));
-        let encoded = site.encode(cluster, load).map(|sample| (sample, started.elapsed()));
+        std::thread::sleep(ALONE.saturating_sub(elapsed()));
+        let encoded = site.encode(cluster, load).map(|sample| (sample, elapsed()));
         ended.store(true, Ordering::Relaxed);
         let mut written: Result<Vec<Written>> = Ok(Vec::new());
         for writer in writers {
@@ -163,17 +164,18 @@ fn write_all(
     host: usize,
     arrivals: Vec<Arrival>,
     options: &PutOptions,
-    started: Instant,
+    elapsed: impl Fn() -> Duration + Copy + Send + Sync + 'static,
     ended: &AtomicBool,
 ) -> Result<Vec<Written>> {
     cluster.with_client(host, async |client| {
         let mut writes = JoinSet::new();
         for arrival in arrivals {
-            tokio::time::sleep(arrival.at.saturating_sub(started.elapsed())).await;
+            // Writes go on in other threads meanwhile.
+            std::thread::sleep(arrival.at.saturating_sub(elapsed()));
             if ended.load(Ordering::Relaxed) {
                 break;
             }
-            writes.spawn(write(client.clone(), arrival, options.clone(), started));
+            writes.spawn(write(client.clone(), arrival, options.clone(), elapsed));
         }
         let mut written = Vec::new();
         while let Some(write) = writes.join_next().await {
@@ -183,10 +185,15 @@ fn write_all(
     })
 }
 
-async fn write(client: Client, arrival: Arrival, options: PutOptions, started: Instant) -> Result<Written> {
+async fn write(
+    client: Client,
+    arrival: Arrival,
+    options: PutOptions,
+    elapsed: impl Fn() -> Duration,
+) -> Result<Written> {
     let input = io::Read::take(io::repeat(arrival.number as u8), options.block_bytes);
     client.put(&format!("written/{}", arrival.number), input, options).await?;
-    Ok((arrival.at, started.elapsed()))
+    Ok((arrival.at, elapsed()))
 }
 
 fn compare(results: &Results) -> Vec<Comparison> {

@@ -3,6 +3,7 @@
 use super::ear_10a::{CODE, load, network};
 use super::encoding::{EAR, Load, Network, POLICIES, RR, SECONDS, Site};
 use super::stand::PROCESSOR_SHARE;
+use super::whole_node::stop_watch;
 use super::{Bench, Experiment};
 use crate::cluster::LabCluster;
 use crate::error::Result;
@@ -12,7 +13,7 @@ use client::{GetOptions, PutOptions};
 use plan::Draw;
 use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "ear-12",
@@ -85,13 +86,13 @@ fn measure(site: &mut Site<'_>, load: &Load, policy: &str) -> Result<(Vec<f64>, 
     site.limit()?;
     settle()?;
     let hosts = site.testbed.hosts().len();
-    let (next, started, processors) = (AtomicUsize::new(0), Instant::now(), ProcessorShare::start()?);
+    let (next, elapsed, processors) = (AtomicUsize::new(0), stop_watch(), ProcessorShare::start()?);
     let ended: Vec<Result<Vec<f64>>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..hosts * AT_ONCE)
             .map(|worker| {
                 let (next, cluster, jobs) = (&next, &cluster, &jobs[..]);
                 let options = load.options(policy);
-                scope.spawn(move || work(cluster, worker % hosts, jobs, next, &options, started))
+                scope.spawn(move || work(cluster, worker % hosts, jobs, next, &options, elapsed))
             })
             .collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
@@ -114,7 +115,7 @@ fn work(
     jobs: &[usize],
     next: &AtomicUsize,
     options: &PutOptions,
-    started: Instant,
+    elapsed: impl Fn() -> Duration + Send + Sync,
 ) -> Result<Vec<f64>> {
     cluster.with_client(host, async |client| {
         let mut ends = Vec::new();
@@ -124,7 +125,7 @@ fn work(
             client.get(&format!("input/{job}"), io::sink(), GetOptions::default()).await?;
             let output = io::repeat(job as u8).take(options.block_bytes * (blocks as u64).div_ceil(2));
             client.put(&format!("output/{job}"), output, options.clone()).await?;
-            ends.push(started.elapsed().as_secs_f64());
+            ends.push(elapsed().as_secs_f64());
         }
     })
 }

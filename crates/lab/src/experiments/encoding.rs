@@ -8,21 +8,18 @@
 //! What moved is not asked of the coordinator: bytes between racks are those that the kernel counted at the racks' links, blocks
 //! that were downloaded those that nodes say their links carried, relocated blocks those that lie where no replica was.
 
-mod background;
 mod moved;
 
-pub use background::Background;
-
 use super::stand::{BUSIEST, PROCESSOR_SHARE};
+use super::whole_node::stop_watch;
 use super::{Bench, Experiment, TESTBED, why};
 use crate::cluster::{ClusterSpec, LabCluster, RepairOutcome};
 use crate::error::{LabError, Result};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Setup, Unit, sample};
-use crate::testbed::{LinkRate, Racks, Spec, Testbed};
+use crate::testbed::{Background, LinkRate, Racks, Spec, Testbed};
 use cli::processor::{ProcessorShare, settle};
 use client::{Archival, Gather, PutOptions};
 use moved::{Layout, busiest_s};
-use std::time::Instant;
 
 /// Series, by the names of the placement policies: encoding-aware, …
 pub const EAR: &str = "ear";
@@ -248,11 +245,11 @@ impl Site<'_> {
     pub fn encode(&self, cluster: &LabCluster, load: &Load) -> Result<Sample> {
         let replicas = Layout::of(cluster, PREFIX)?;
         settle()?;
-        let background = self.background.start(&self.testbed)?;
+        let background = self.background.start(&self.testbed, stop_watch())?;
         let (processors, before) = (ProcessorShare::start()?, self.testbed.carried()?);
-        let started = Instant::now();
+        let elapsed = stop_watch();
         let events = cluster.archive_events(load.archival())?;
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = elapsed().as_secs_f64();
         let (share, carried) = (processors.so_far()?, self.testbed.carried()?.since(&before));
         drop(background);
         let end = events.last().filter(|end| end.state == "done" && end.failed == 0);

@@ -274,7 +274,7 @@ impl Order {
 }
 
 /// The time since now.
-pub fn stop_watch() -> impl Fn() -> Duration {
+pub fn stop_watch() -> impl Fn() -> Duration + Copy {
     let start = Instant::now();
     move || start.elapsed()
 }

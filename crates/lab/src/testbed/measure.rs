@@ -3,11 +3,11 @@
 use super::Host;
 use super::shape::Limits;
 use super::spec::{LinkRate, Spec};
+use super::traffic::{connect, drain, pour};
 use crate::error::{LabError, Result};
 use cli::processor::{ProcessorShare, settle};
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::Shutdown;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,8 +44,6 @@ const AGREEMENT: f64 = 0.02;
 
 /// … or once it has been measured for so long: hosts are busy for seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-const PIECE_BYTES: usize = 256 << 10;
 
 /// One link, or the sum of several flows over one.
 #[derive(Clone, PartialEq, Debug)]
@@ -221,7 +219,7 @@ fn run<'a>(
         for ((_, (sender, receiver)), arrived) in wires.iter().zip(&arrivals) {
             // Both end when the sockets are shut down.
             scope.spawn(move || pour(sender));
-            scope.spawn(move || drain(receiver, arrived));
+            scope.spawn(move || drain(receiver, |bytes| Arrival::note(arrived, bytes)));
         }
         let counted = count(&arrivals, slowest, stretch);
         for (_, (sender, receiver)) in &wires {
@@ -251,6 +249,12 @@ impl Arrival {
         Arrival { bytes: 0, at: Instant::now() }
     }
 
+    fn note(arrived: &Mutex<Arrival>, bytes: usize) {
+        let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        arrived.bytes += bytes as u64;
+        arrived.at = Instant::now();
+    }
+
     /// Mbit/s between two arrivals: packets are large, and counting them in a fixed time is off by one.
     fn rate_since(self, before: Arrival) -> f64 {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
@@ -269,31 +273,6 @@ fn count(arrivals: &[Mutex<Arrival>], slowest: Option<f64>, stretch: u32) -> Res
     std::thread::sleep(SPAN.max(packets(PACKETS)) * stretch);
     let rates = read().into_iter().zip(before).map(|(after, before)| after.rate_since(before)).collect();
     Ok((rates, processors.so_far()?))
-}
-
-/// Both ends of a connection between two hosts.
-fn connect(from: &Host, to: &Host) -> Result<(TcpStream, TcpStream)> {
-    let wrong = |e: io::Error| LabError::io(format!("connect host {} to host {}", from.index, to.index))(e);
-    let listener = to.inside(|| TcpListener::bind((to.addr, 0)))?.map_err(wrong)?;
-    let address = listener.local_addr().map_err(wrong)?;
-    let sender =
-        from.inside(|| TcpStream::connect_timeout(&address, Duration::from_secs(5)))?.map_err(wrong)?;
-    let (receiver, _) = listener.accept().map_err(wrong)?;
-    Ok((sender, receiver))
-}
-
-fn pour(mut to: &TcpStream) {
-    let piece = vec![0; PIECE_BYTES];
-    while to.write_all(&piece).is_ok() {}
-}
-
-fn drain(mut from: &TcpStream, arrived: &Mutex<Arrival>) {
-    let mut piece = vec![0; PIECE_BYTES];
-    while let Ok(bytes @ 1..) = from.read(&mut piece) {
-        let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        arrived.bytes += bytes as u64;
-        arrived.at = Instant::now();
-    }
 }
 
 #[cfg(test)]

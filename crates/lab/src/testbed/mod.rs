@@ -9,10 +9,12 @@ mod shape;
 mod spec;
 mod state;
 mod tools;
+mod traffic;
 
 pub use carried::{Carried, Way};
 pub use measure::{LinkReport, MeasuredLink};
 pub use spec::{LinkRate, Racks, Spec};
+pub use traffic::Background;
 
 use crate::error::{LabError, Result};
 use crate::scratch;
