@@ -33,14 +33,13 @@ const CLOCK_FILES: &[(&str, usize)] = &[
     ("coordinator", 15),
     ("client", 4),
     ("cli", 8),
-    // Experiments that time writes and encodings are among them.
-    ("lab", 16),
+    ("lab", 12),
     ("chaos", 6),
 ];
 
 /// Files that hold sockets.
 const SOCKET_FILES: &[(&str, usize)] =
-    &[("exec", 4), ("node", 1), ("coordinator", 1), ("cli", 2), ("lab", 3), ("chaos", 1)];
+    &[("exec", 4), ("node", 1), ("coordinator", 1), ("cli", 2), ("lab", 2), ("chaos", 1)];
 
 /// The circles of modules that are left. None may be added, and one that is gone is struck from the list.
 const CIRCLES: &[&str] = &[
