@@ -28,8 +28,8 @@ const ROWS: &str = include_str!("../golden/rows-v6.txt");
 /// A backup of the rows that outlive their flows. Written by version 6.
 const BACKUP: &str = include_str!("../golden/backup-v6.hex");
 
-/// A backup of the version before, with the same in it but for the bucket, the archival of many objects, the compaction, and the index of what is
-/// dead.
+/// A backup of the version before, with the same in it but for the bucket, the archival of many objects, the compaction, and the
+/// index of what is dead.
 const BACKUP_5: &str = include_str!("../golden/backup-v5.hex");
 
 /// The same of the version before, whose nodes had no hosts.

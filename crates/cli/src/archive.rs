@@ -36,16 +36,23 @@ pub struct ArchiveArgs {
     /// What is archived with another code is encoded anew with --code, blocks of other objects in the same stripes with their own
     #[arg(long, requires = "code")]
     change: bool,
+    #[command(flatten)]
+    encodings: EncodingArgs,
+}
+
+/// How stripes are made.
+#[derive(Args, Debug)]
+pub struct EncodingArgs {
     /// Stripes at once [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    parallel: Option<u32>,
+    pub parallel: Option<u32>,
     /// How parities are made: star (one node reads the data and makes all), pipeline (along a chain of the nodes that have the data),
     /// pipeline-lanes, star-lanes [default: star]
     #[arg(long)]
-    scheme: Option<String>,
+    pub scheme: Option<String>,
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
-    slice: Option<Size>,
+    pub slice: Option<Size>,
 }
 
 pub fn run(context: &Context, args: ArchiveArgs) -> Result<()> {
@@ -60,14 +67,15 @@ pub fn run(context: &Context, args: ArchiveArgs) -> Result<()> {
         (_, _, Some(bucket)) => (format!("{bucket}/"), true),
         (None, None, None) => bail!("say what to archive: an object, --prefix or --bucket"),
     };
+    let encodings = args.encodings;
     let request = Archival {
         name: name.clone(),
         code: args.code.unwrap_or_default(),
-        slice_bytes: slice_bytes(args.slice)?,
+        slice_bytes: slice_bytes(encodings.slice)?,
         is_prefix,
         older_than: args.older_than.map_or(Duration::ZERO, |Age(age)| age),
-        scheme: args.scheme.unwrap_or_default(),
-        parallel: args.parallel.unwrap_or(0),
+        scheme: encodings.scheme.unwrap_or_default(),
+        parallel: encodings.parallel.unwrap_or(0),
         short: args.short,
         change: args.change,
     };

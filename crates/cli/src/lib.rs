@@ -93,7 +93,7 @@ enum Command {
     /// Turn replicas into an erasure code: of an object, or of all that a prefix, a bucket, an age selects
     Archive(archive::ArchiveArgs),
     /// Give back the room of deleted objects that stripes keep; the task 'compaction' does it every ten minutes
-    Compact(compact::CompactArgs),
+    Compact(archive::EncodingArgs),
     /// How the objects of a bucket are placed, and with which code they will be archived
     #[command(subcommand)]
     Bucket(bucket::BucketCommand),

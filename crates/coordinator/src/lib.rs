@@ -410,7 +410,7 @@ impl Work {
         begin(group, tasks, Looker(looks));
         begin(group, tasks, Comparer::new(comparison));
         begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));
-        begin(group, tasks, Compactor(Arc::clone(&jobs)));
+        begin(group, tasks, Compactor::new(Arc::clone(&jobs)));
         begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
         begin(group, tasks, Forgetter::new(Arc::clone(&forgetting)));
         begin(group, tasks, Lacks::new(Arc::clone(&jobs.attempts), forgetting, config.compare_every_ms));

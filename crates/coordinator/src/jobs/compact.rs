@@ -2,13 +2,16 @@
 //! become fewer and smaller ones.
 
 use super::archive::{Tally, encode_all, times};
-use super::regroup::{self, Old};
+use super::regroup;
 use super::{Jobs, Wish};
 use crate::attempt::{Attempts, RepairOptions, ToEncode};
 use crate::config::COMPACT_EVERY_MS;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
+use catalog::Deaths;
 use catalog::rows::{CompactionRow, JobRow};
+use model::StripeId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use worker::{Step, Task, Worker};
@@ -26,11 +29,15 @@ struct Chosen {
 impl Chosen {
     /// What stays as it is, and why, for people.
     fn left(&self) -> Vec<String> {
-        let short = (self.short > 0)
-            .then(|| format!("{} stripes lack blocks that must be made again first", self.short));
+        let short = (self.short > 0).then(|| lacking(self.short));
         let kept = (self.kept > 0).then(|| format!("{} stripes keep too little to be worth it", self.kept));
         short.into_iter().chain(kept).collect()
     }
+}
+
+/// Stripes that are left until they are whole, for people.
+pub(super) fn lacking(stripes: usize) -> String {
+    format!("{stripes} stripes lack blocks that must be made again first")
 }
 
 /// Looks through the stripes in which something is dead.
@@ -40,11 +47,7 @@ async fn choose(with: &Attempts) -> Result<Chosen> {
     let (mut chosen, mut olds, count) = (Chosen::default(), Vec::new(), deaths.len());
     for stripe in deaths.into_keys() {
         let Some(old) = regroup::old(&with.records, stripe).await? else { continue };
-        let has_all = |old: &Old| {
-            let mut live = old.contents.live.iter();
-            live.all(|placement| placement.facts.locations.iter().any(|l| living.contains(&l.node)))
-        };
-        match has_all(&old) {
+        match old.has_all(&living) {
             true => olds.push(old),
             false => chosen.short += 1,
         }
@@ -91,7 +94,17 @@ pub(super) async fn run(with: &Arc<Attempts>, job: &Arc<Job>, row: &CompactionRo
 }
 
 /// The worker: begins a compaction when there is something to gain.
-pub(crate) struct Compactor(pub Arc<Jobs>);
+pub(crate) struct Compactor {
+    jobs: Arc<Jobs>,
+    /// What was dead when there was nothing to gain: as long as no more dies nobody looks again.
+    settled: Option<BTreeMap<StripeId, Deaths>>,
+}
+
+impl Compactor {
+    pub fn new(jobs: Arc<Jobs>) -> Compactor {
+        Compactor { jobs, settled: None }
+    }
+}
 
 impl Worker for Compactor {
     type Error = CoordinatorError;
@@ -105,16 +118,21 @@ impl Worker for Compactor {
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
-        let deaths = self.0.attempts.records.run(|catalog| catalog.deaths()).await?;
-        let dead: u64 = deaths.values().map(|deaths| deaths.stored_bytes).sum();
-        let work = choose(&self.0.attempts).await?.work.len();
-        if work > 0 {
-            self.0.start(Wish::Lasting(JobRow::Compact(CompactionRow::default()))).await?;
-        }
+        let attempts = &self.jobs.attempts;
+        let deaths = attempts.records.run(|catalog| catalog.deaths()).await?;
+        let bytes: u64 = deaths.values().map(|deaths| deaths.stored_bytes).sum();
         task.note(|report| {
-            report.done += u64::from(work > 0);
-            report.detail = format!("{} stripes keep {dead} bytes of deleted objects", deaths.len());
+            report.detail = format!("{} stripes keep {bytes} bytes of deleted objects", deaths.len());
         });
+        if self.settled.as_ref() == Some(&deaths) {
+            return Ok(Step::Wait(self.pause()));
+        }
+        let chosen = choose(attempts).await?;
+        if !chosen.work.is_empty() {
+            self.jobs.start(Wish::Lasting(JobRow::Compact(CompactionRow::default()))).await?;
+            task.note(|report| report.done += 1);
+        }
+        self.settled = (chosen.work.is_empty() && chosen.short == 0).then_some(deaths);
         Ok(Step::Wait(self.pause()))
     }
 }

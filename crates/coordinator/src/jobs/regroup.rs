@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::records::Records;
 use catalog::StripeContents;
 use codes::{Code, Codebook};
-use model::{BlockId, Placement, StripeId};
+use model::{BlockId, NodeId, Placement, StripeId};
 use plan::decide::DecideError;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +42,12 @@ pub(crate) async fn old(records: &Records, stripe: StripeId) -> Result<Option<Ol
 }
 
 impl Old {
+    /// Whether each of its live blocks is on a node that lives: else it is made again first.
+    pub fn has_all(&self, living: &BTreeSet<NodeId>) -> bool {
+        let mut live = self.contents.live.iter();
+        live.all(|placement| placement.facts.locations.iter().any(|l| living.contains(&l.node)))
+    }
+
     fn longest(&self) -> u64 {
         self.contents.live.iter().map(|placement| placement.facts.stored_bytes).max().unwrap_or(0)
     }

@@ -41,7 +41,7 @@ async fn archive(cluster: &mut Cluster, request: proto::ArchiveRequest) -> Resul
 }
 
 /// Objects of one block each, under names of the bucket.
-async fn put_some(cluster: &mut Cluster, count: usize) -> Vec<(String, Vec<u8>)> {
+pub async fn put_some(cluster: &mut Cluster, count: usize) -> Vec<(String, Vec<u8>)> {
     let mut objects = Vec::new();
     for index in 0..count {
         let (name, content) = (format!("b/{index:03}"), bytes(index as u8, BLOCK_BYTES as usize - index));
@@ -51,7 +51,7 @@ async fn put_some(cluster: &mut Cluster, count: usize) -> Vec<(String, Vec<u8>)>
     objects
 }
 
-async fn all_read(cluster: &mut Cluster, objects: &[(String, Vec<u8>)]) {
+pub async fn all_read(cluster: &mut Cluster, objects: &[(String, Vec<u8>)]) {
     for (name, content) in objects {
         assert!(cluster.get(name).await.unwrap().0 == *content, "{name}");
     }

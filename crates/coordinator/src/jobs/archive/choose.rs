@@ -1,5 +1,6 @@
 //! What an archival encodes: the sealed stripes in which blocks of its objects wait, and groups of blocks that wait in none.
 
+use super::super::compact::lacking;
 use super::super::regroup;
 use super::Title;
 use super::archival_code;
@@ -30,6 +31,8 @@ pub(crate) struct Chosen {
     dear: Vec<ToEncode>,
     /// What these would come to.
     dear_cost: Cost,
+    /// Stripes that are to be encoded anew, and lack blocks.
+    lacking: usize,
     /// Stripes with blocks of puts that have not ended.
     pending: usize,
     /// Objects that were put too lately.
@@ -209,9 +212,15 @@ impl Chosen {
         coded: Vec<(StripeId, BlockId)>,
     ) -> Result<()> {
         let (mut seen, mut olds) = (BTreeSet::new(), Vec::new());
+        let living = with.cluster.view().living();
         for &(stripe, _) in &coded {
-            if seen.insert(stripe) {
-                olds.extend(regroup::old(&with.records, stripe).await?);
+            if !seen.insert(stripe) {
+                continue;
+            }
+            let Some(old) = regroup::old(&with.records, stripe).await? else { continue };
+            match old.has_all(&living) {
+                true => olds.push(old),
+                false => self.lacking += 1,
             }
         }
         let wanted = coded.into_iter().map(|(_, block)| block).collect();
@@ -258,6 +267,7 @@ impl Chosen {
                 times(replicated, data),
             ));
         }
+        left.extend((self.lacking > 0).then(|| lacking(self.lacking)));
         let mut also = |count: usize, what: &str| {
             if count > 0 {
                 left.push(format!("{count} {what}"));
