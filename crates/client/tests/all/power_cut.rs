@@ -3,6 +3,7 @@
 
 use crate::archive::stripes;
 use crate::rig::{BLOCK, PATIENCE, Rig, Settings, content};
+use crate::succession::kept;
 use client::ClientError;
 use disk::{CrashDisk, PowerSwitch, SyncPoint};
 use model::BlockId;
@@ -180,6 +181,10 @@ impl Trial {
         let put_lease_ms = if self.to_the_end { SHORT_LEASE_MS } else { SETTINGS.put_lease_ms };
         let waits_for_holders = self.loses_catalog;
         let mut rig = Rig::on(Settings { put_lease_ms, waits_for_holders, ..SETTINGS }, power).await;
+        if self.loses_catalog {
+            // Before anything is acknowledged it may be that nobody keeps the catalog, and an operator is to be asked.
+            kept(&rig).await;
+        }
         let mut known = Known::default();
         let before = rig.power.calls();
         let steps = match self.when {
