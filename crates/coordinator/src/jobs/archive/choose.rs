@@ -2,7 +2,7 @@
 
 use super::Title;
 use super::archival_code;
-use super::cost::{Cost, times};
+use super::cost::{Cost, too_dear};
 use crate::attempt::{Attempts, ToEncode};
 use crate::error::{CoordinatorError, Result};
 use catalog::rows::{EncodingRow, GatheringRow};
@@ -58,7 +58,7 @@ struct Found {
 pub(crate) async fn choose(with: &Attempts, row: &EncodingRow) -> Result<Chosen> {
     let code = match row.code.as_str() {
         "" => None,
-        name => Some(archival_code(with, name)?),
+        name => Some(archival_code(&with.planner, &with.cluster, name)?),
     };
     let (mut chosen, mut loose) = (Chosen::default(), Vec::new());
     let mut waiting: BTreeMap<StripeId, GatheringRow> = BTreeMap::new();
@@ -199,18 +199,11 @@ impl Chosen {
     pub fn left(&self, row: &EncodingRow) -> Vec<String> {
         let mut left = Vec::new();
         if !row.short && !self.dear.is_empty() {
-            let Cost { data, replicated, coded } = self.dear_cost;
             let waiting = match self.open_blocks {
                 0 => String::new(),
                 blocks => format!(" ({blocks} blocks are in stripes that take more)"),
             };
-            left.push(format!(
-                "{} stripes lack blocks{waiting} and would take {} the data instead of {}: put more small objects together, or say \
-                 --short",
-                self.dear.len(),
-                times(coded, data),
-                times(replicated, data),
-            ));
+            left.push(too_dear(self.dear.len(), &waiting, self.dear_cost));
         }
         let mut also = |count: usize, what: &str| {
             if count > 0 {
