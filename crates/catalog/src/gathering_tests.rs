@@ -2,7 +2,8 @@
 
 use crate::backend::Memory;
 use crate::error::Result;
-use crate::put::{CommittedBlock, FIRST_GENERATION, NewPut, PlannedBlock};
+use crate::put::NewPut;
+use crate::put_block::{CommittedBlock, FIRST_GENERATION, PlannedBlock};
 use crate::rows::{GatherTerms, GatheredBlock, GatheredRow, GatheringRow, PutRow, SettledRow};
 use crate::table::{Read, decode};
 use crate::{Catalog, CatalogError, Gathers, Join, NewStripe, Purpose, PutEnd, Staged};

@@ -6,7 +6,7 @@ use crate::error::{CatalogError, Result};
 use crate::record::Record;
 use crate::rows::{HistoryRow, MetaKey, MetaRow, PositionRow, TermRow};
 use crate::table::{Change, Read};
-use crate::{meta, put};
+use crate::{meta, put_block};
 use model::{Position, RecordHead, Stamp, Term};
 use std::sync::PoisonError;
 
@@ -74,7 +74,7 @@ const TERM_BITS: u32 = 40;
 
 /// The first version, or generation, of a term. The first term begins at 1, as everything does.
 pub(crate) fn first_of(term: u64) -> u64 {
-    (term.saturating_sub(1) << TERM_BITS) + put::FIRST_GENERATION
+    (term.saturating_sub(1) << TERM_BITS) + put_block::FIRST_GENERATION
 }
 
 pub(crate) fn position(txn: &impl Read) -> Result<Position> {

@@ -11,7 +11,7 @@
 use crate::Catalog;
 use crate::blocks::{holders, writers};
 use crate::error::{CatalogError, Result};
-use crate::put::FIRST_GENERATION;
+use crate::put_block::FIRST_GENERATION;
 use crate::rows::{IntentRow, NewStripe, Purpose};
 use crate::safe_mode::safe_mode;
 use crate::staged::{Fate, Staged, fate};

@@ -26,6 +26,7 @@ mod branch;
 #[cfg(test)]
 mod branch_tests;
 mod candidates;
+mod coded;
 mod delete;
 mod entry;
 mod error;
@@ -50,6 +51,7 @@ mod letting_go_tests;
 mod name;
 mod nodes;
 mod put;
+mod put_block;
 mod record;
 #[cfg(test)]
 mod record_tests;
@@ -72,6 +74,7 @@ mod walk;
 pub use backup::restore;
 pub use branch::{Branch, Made};
 pub use candidates::{Orders, Waiting};
+pub use coded::{CodedBlock, ON_WRITE, stripe_of_put};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
 pub use gathering::{Gathers, Join};
@@ -79,7 +82,10 @@ pub use incoming::Incoming;
 pub use intent::Intent;
 pub use inventory::Reconciled;
 pub use letting_go::{Sight, Site, Wait};
-pub use put::{CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, NewPut, PlannedBlock};
+pub use put::NewPut;
+pub use put_block::{
+    CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, PlannedBlock, PutPlace,
+};
 pub use record::Record;
 pub use recover::{Choices, Findings, FoundBlock, Recovered, RecoveredAt};
 pub use renewal::{CommittedPut, PutEnd};

@@ -1,24 +1,17 @@
 //! Put: row pending → copies planned → staged on the nodes → one transaction that makes the version visible.
 
+use crate::coded::{Coding, is_parity};
 use crate::error::{CatalogError, Result};
 use crate::gathering::Join;
 use crate::name::check_name;
+use crate::put_block::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, PlannedBlock, check_block};
 use crate::renewal::{CommittedPut, PutEnd, remember, repeated};
 use crate::rows::{GatherTerms, MetaKey, MetaRow, ObjectRow, PutBlockKey, PutBlockRow, PutRow};
-use crate::staged::{Fate, StartOfStore, fate};
+use crate::staged::{Fate, fate};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
-use model::{BlockCopy, BlockFacts, BlockId, FlowId, Location, NodeId, Part, PutId, Stamp, Sums};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Blocks of an object: 4 TiB in blocks of 64 MiB. A catalog's row and a message hold the list.
-pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
-
-/// Generation of the copies that a put writes.
-pub const FIRST_GENERATION: u64 = 1;
-
-/// A put never commits a block with fewer copies than this, if it asked for as many.
-pub const MIN_REPLICAS: usize = 2;
+use model::{BlockCopy, BlockFacts, BlockId, Location, NodeId, Part, PutId, Stamp};
+use std::collections::BTreeSet;
 
 /// What a put begins with.
 #[derive(Clone, Debug)]
@@ -35,40 +28,6 @@ pub struct NewPut {
     pub lease_until_ms: u64,
     /// Its blocks are gathered in stripes, and placed for that.
     pub gathers: Option<GatherTerms>,
-}
-
-/// A block that is about to be written.
-#[derive(Clone, Debug)]
-pub struct PlannedBlock {
-    /// Its id.
-    pub block: BlockId,
-    /// Which block of the object.
-    pub index: u64,
-    /// Its length.
-    pub stored_bytes: u64,
-    /// What its client computed.
-    pub sums: Sums,
-    /// Whether the object ends with it.
-    pub last: bool,
-    /// Who writes it.
-    pub nodes: Vec<NodeId>,
-    /// By this flow.
-    pub flow: FlowId,
-}
-
-/// A block that the client says is durable on `nodes`.
-#[derive(Clone, Debug)]
-pub struct CommittedBlock {
-    /// Its id.
-    pub block: BlockId,
-    /// Its length.
-    pub stored_bytes: u64,
-    /// As it was planned.
-    pub sums: Sums,
-    /// Who has it.
-    pub nodes: Vec<NodeId>,
-    /// Under which starts of their stores these said so.
-    pub by: BTreeMap<NodeId, StartOfStore>,
 }
 
 impl Catalog {
@@ -129,17 +88,13 @@ impl Catalog {
                 let replaced = before.iter().filter(|(_, row)| row.index == planned.index);
                 replaced.into_iter().try_for_each(|(key, _)| txn.leave(key.block))?;
             }
-            let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned.clone();
-            for &node in &nodes {
-                txn.plan_copy(BlockCopy { block, node, generation: FIRST_GENERATION }, now_ms)?;
-            }
-            let row = PutBlockRow { index, stored_bytes, sums, last, nodes, flow };
-            txn.put(&PutBlockKey { put, block }, &row)?;
+            txn.plan_put_block(put, planned, now_ms)?;
             txn.stamp()
         })
     }
 
-    /// Makes the version visible, and the copies of its predecessor candidates.
+    /// Makes the version visible, and the copies of its predecessor candidates. The parities of a put that is coded as it is
+    /// written are among the blocks, wherever.
     ///
     /// A copy that another start of its store wrote counts and is unconfirmed; one that lies in another store than its node's
     /// is left out.
@@ -175,6 +130,18 @@ impl Catalog {
     }
 }
 
+impl Change<'_> {
+    /// Notes that copies of a put's block may appear.
+    pub(crate) fn plan_put_block(&self, put: PutId, planned: &PlannedBlock, now_ms: u64) -> Result<()> {
+        let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned.clone();
+        for &node in &nodes {
+            self.plan_copy(BlockCopy { block, node, generation: FIRST_GENERATION }, now_ms)?;
+        }
+        let row = PutBlockRow { index, stored_bytes, sums, last, nodes, flow };
+        self.put(&PutBlockKey { put, block }, &row)
+    }
+}
+
 /// The version of a pending put becomes visible. Its digest may be unknown.
 pub(crate) fn commit(
     txn: &Change,
@@ -186,6 +153,19 @@ pub(crate) fn commit(
 ) -> Result<CommittedPut> {
     let PutEnd { now_ms, created_ms, .. } = end;
     let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
+    let coding = Coding::of(put, pending)?;
+    let (mut there, unconfirmed) = there(txn, blocks)?;
+    let parities = match &coding {
+        Some(_) => {
+            let known: BTreeSet<BlockId> =
+                planned.iter().filter(|(_, row)| is_parity(row)).map(|(key, _)| key.block).collect();
+            let (parities, data) = there.into_iter().partition(|block| known.contains(&block.block));
+            there = data;
+            parities
+        }
+        None => Vec::new(),
+    };
+    let blocks = &there[..];
     let object = ObjectRow {
         version: pending.version,
         object_bytes,
@@ -194,18 +174,10 @@ pub(crate) fn commit(
         blocks: blocks.iter().map(|b| b.block).collect(),
         created_ms,
     };
-    let (mut offset, mut unconfirmed) = (0, BTreeSet::new());
+    let mut offset = 0;
     for (index, block) in blocks.iter().enumerate() {
-        let mut there = block.clone();
-        for &node in &block.nodes {
-            match fate(txn, node, block.by.get(&node).copied())? {
-                Fate::Good => {}
-                Fate::Unconfirmed => drop(unconfirmed.insert(node)),
-                Fate::Refused(_) => there.nodes.retain(|&other| other != node),
-            }
-        }
-        let block = &there;
-        let row = committed_row(pending, &planned, block, index, blocks.len(), offset)?;
+        let mut row = committed_row(pending, &planned, block, index, blocks.len(), offset)?;
+        row.stripe = coding.as_ref().and_then(|coding| coding.place(index, block.stored_bytes));
         offset += block.stored_bytes;
         txn.set_block(block.block, &row)?;
         row.locations.iter().try_for_each(|l| txn.copy_arrived(l.copy_of(block.block)))?;
@@ -214,6 +186,9 @@ pub(crate) fn commit(
         return Err(invalid(format!(
             "the blocks hold {offset} bytes, the object is said to have {object_bytes}"
         )));
+    }
+    if let Some(coding) = &coding {
+        coding.commit(txn, &planned, blocks, &parities)?;
     }
     // What was planned and is not used now: blocks written again elsewhere, replicas that failed.
     end_put(txn, put, &planned, now_ms)?;
@@ -231,6 +206,24 @@ pub(crate) fn commit(
         }
     }
     Ok(committed)
+}
+
+/// These blocks, but for copies that lie in another store than their node's; and nodes that were started since they wrote.
+fn there(txn: &Change, blocks: &[CommittedBlock]) -> Result<(Vec<CommittedBlock>, BTreeSet<NodeId>)> {
+    let (mut there, mut unconfirmed) = (blocks.to_vec(), BTreeSet::new());
+    for block in &mut there {
+        for node in std::mem::take(&mut block.nodes) {
+            match fate(txn, node, block.by.get(&node).copied())? {
+                Fate::Good => block.nodes.push(node),
+                Fate::Unconfirmed => {
+                    unconfirmed.insert(node);
+                    block.nodes.push(node);
+                }
+                Fate::Refused(_) => {}
+            }
+        }
+    }
+    Ok((there, unconfirmed))
 }
 
 /// Removes the rows of a put; copies that are still planned become candidates.
@@ -288,24 +281,6 @@ fn committed_row(
     let part = Part { name: pending.name.clone(), version: pending.version, offset, last: plan.last };
     let row = BlockFacts::new(block.stored_bytes, block.sums, locations);
     Ok(BlockFacts { part: Some(part), replicas: pending.replicas, ..row })
-}
-
-fn check_block(put: &PutRow, block: &PlannedBlock) -> Result<()> {
-    let full = put.block_bytes;
-    let length = block.stored_bytes;
-    if block.index >= MAX_OBJECT_BLOCKS {
-        return Err(invalid(format!(
-            "an object has at most {MAX_OBJECT_BLOCKS} blocks; put it with longer blocks"
-        )));
-    }
-    let fits = if block.last { length <= full && (length > 0 || block.index == 0) } else { length == full };
-    if !fits {
-        return Err(invalid(format!(
-            "block {} of {length} bytes: all but the last have {full}, and the last has at least one",
-            block.index
-        )));
-    }
-    Ok(())
 }
 
 fn invalid(what: String) -> CatalogError {

@@ -14,7 +14,8 @@
 use crate::branch::{Branch, Lost, Made};
 use crate::error::{CatalogError, Result};
 use crate::history::{position, remembers};
-use crate::put::{FIRST_GENERATION, end_put};
+use crate::put::end_put;
+use crate::put_block::FIRST_GENERATION;
 use crate::rows::{CandidateRow, MetaKey, ObjectRow, PlannedRow, PutBlockRow, StripeRow};
 use crate::safe_mode::unsettled;
 use crate::table::{Change, Key, Read};

@@ -3,8 +3,10 @@
 //! have been. One whose name was deleted since is over, whatever nodes have.
 
 use crate::Catalog;
+use crate::coded::{Coding, is_parity};
 use crate::error::Result;
-use crate::put::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, commit, end_put};
+use crate::put::{commit, end_put};
+use crate::put_block::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS};
 use crate::renewal::PutEnd;
 use crate::rows::{PutBlockKey, PutBlockRow, PutRow};
 use crate::safe_mode::unsettled;
@@ -55,8 +57,12 @@ impl Catalog {
                 return Ok(Settled::Pending);
             }
             let planned = txn.all::<PutBlockRow>(&Key::to_bytes(&put))?;
-            if let Some(blocks) = whole(&planned, seen) {
+            let coding = Coding::of(put, &pending)?;
+            if let Some(mut blocks) = whole(&planned, seen)
+                && let Some(parities) = parities(coding.as_ref(), &planned, &blocks, seen)
+            {
                 let object_bytes = blocks.iter().map(|block| block.stored_bytes).sum();
+                blocks.extend(parities);
                 commit(txn, (put, &pending), &blocks, object_bytes, None, end)?;
                 return Ok(Settled::Committed);
             }
@@ -82,26 +88,41 @@ impl Change<'_> {
     }
 }
 
-/// The blocks of the version in order, if each is on as many nodes as a commit asks for.
+/// A planned block, if it is on as many nodes as a commit asks for. It was seen under the starts that are accepted.
+fn durable((key, row): &(PutBlockKey, PutBlockRow), seen: &BTreeSet<BlockCopy>) -> Option<CommittedBlock> {
+    let block = key.block;
+    let is_seen =
+        |node: &NodeId| seen.contains(&BlockCopy { block, node: *node, generation: FIRST_GENERATION });
+    let nodes: Vec<NodeId> = row.nodes.iter().copied().filter(is_seen).collect();
+    let is_durable = nodes.len() >= row.nodes.len().min(MIN_REPLICAS);
+    let PutBlockRow { stored_bytes, sums, .. } = *row;
+    is_durable.then_some(CommittedBlock { block, stored_bytes, sums, nodes, by: BTreeMap::new() })
+}
+
+/// The blocks of the version in order, if each is durable.
 fn whole(planned: &[(PutBlockKey, PutBlockRow)], seen: &BTreeSet<BlockCopy>) -> Option<Vec<CommittedBlock>> {
-    let durable = |(key, row): &(PutBlockKey, PutBlockRow)| {
-        let block = key.block;
-        let is_seen =
-            |node: &NodeId| seen.contains(&BlockCopy { block, node: *node, generation: FIRST_GENERATION });
-        let nodes: Vec<NodeId> = row.nodes.iter().copied().filter(is_seen).collect();
-        let is_durable = nodes.len() >= row.nodes.len().min(MIN_REPLICAS);
-        let PutBlockRow { stored_bytes, sums, .. } = *row;
-        // Seen under the starts that are accepted.
-        is_durable.then_some(CommittedBlock { block, stored_bytes, sums, nodes, by: BTreeMap::new() })
-    };
     let mut blocks = Vec::new();
     loop {
         let index = blocks.len() as u64;
         let of_index = planned.iter().filter(|(_, row)| row.index == index);
-        let (block, is_last) = of_index.filter_map(|row| Some((durable(row)?, row.1.last))).next()?;
+        let (block, is_last) = of_index.filter_map(|row| Some((durable(row, seen)?, row.1.last))).next()?;
         blocks.push(block);
         if is_last {
             return Some(blocks);
         }
     }
+}
+
+/// The parities of the version, none if it is not coded as it is written; `None` if one of them is not durable or a stripe has
+/// none yet: then nobody has asked for its commit.
+fn parities(
+    coding: Option<&Coding>,
+    planned: &[(PutBlockKey, PutBlockRow)],
+    data: &[CommittedBlock],
+    seen: &BTreeSet<BlockCopy>,
+) -> Option<Vec<CommittedBlock>> {
+    let Some(coding) = coding else { return Some(Vec::new()) };
+    let rows = planned.iter().filter(|(_, row)| is_parity(row));
+    coding.has_parities(data, rows.clone().map(|(_, row)| row)).then_some(())?;
+    rows.map(|row| durable(row, seen)).collect()
 }

@@ -9,7 +9,8 @@ use crate::rows::{
 use crate::table::{Read, Snapshot};
 use crate::{
     Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Fate, Findings, FoundBlock, Intent, Join,
-    Loss, Made, NewPut, NewStripe, Pass, PlannedBlock, Purpose, PutEnd, Recoding, RecoveredAt, Sight, Staged,
+    Loss, Made, NewPut, NewStripe, ON_WRITE, Pass, PlannedBlock, Purpose, PutEnd, PutPlace, Recoding, RecoveredAt,
+    Sight, Staged,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -268,6 +269,46 @@ fn encodings(w: &mut Watched) {
     let data = w.put("b");
     w.encode(data);
     w.put("b");
+}
+
+/// Puts that are coded as they are written: one data block and its parity, the first of which is planned twice.
+fn coded(w: &mut Watched) {
+    for name in ["coded", "coded", "given up"] {
+        let put = PutId(w.id());
+        let terms = GatherTerms {
+            policy: ON_WRITE.to_owned(),
+            code: "rs-1+1".to_owned(),
+            rack_capacity: 0,
+            target_racks: 0,
+            spread: String::new(),
+        };
+        let (name, gathers) = (name.to_owned(), Some(terms));
+        let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers };
+        w.act("begin_put", |c| c.begin_put(&new)).unwrap();
+        let (again, parity) = (PutPlace::Data(0), PutPlace::Parity { stripe: 0, member: 1 });
+        let mut blocks: Vec<BlockId> = Vec::new();
+        for (place, node) in [(PutPlace::Data(0), FREE), (again, REPLICAS[0]), (parity, PARITY_NODE)] {
+            let (block, sums, last) = (BlockId(w.id()), Sums::default(), place == again);
+            let (index, nodes) = (place.index(), vec![node]);
+            let planned = PlannedBlock { block, index, stored_bytes: BYTES, sums, last, nodes, flow: FLOW };
+            let seen = blocks.last().copied().filter(|_| place == parity).into_iter().collect();
+            w.act("plan_coded", |c| c.plan_coded(put, 1, &[planned], &seen, (NOW, 100))).unwrap();
+            blocks.push(block);
+        }
+        if new.name == "given up" {
+            w.act("abort_put", |c| c.abort_put(put, NOW)).unwrap();
+            continue;
+        }
+        let there = [(blocks[1], REPLICAS[0]), (blocks[2], PARITY_NODE)];
+        let there = there.map(|(block, node)| CommittedBlock {
+            block,
+            stored_bytes: BYTES,
+            sums: Sums::default(),
+            nodes: vec![node],
+            by: BTreeMap::new(),
+        });
+        w.act("commit_put", |c| c.commit_put(put, &there, BYTES, [0; 32], END)).unwrap();
+    }
 }
 
 /// Stripes from their first block on: encoded, or gone with it.
@@ -538,6 +579,7 @@ fn all_that_happens(backend: Box<dyn Backend>) -> BTreeSet<(String, String, Stri
         puts_and_deletes,
         encodings,
         gatherings,
+        coded,
         deaths,
         compactions,
         repairs,

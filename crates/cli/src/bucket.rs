@@ -4,7 +4,7 @@
 use crate::context::Context;
 use crate::output::{fields, table};
 use crate::plan::place::SpreadName;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use client::Gather;
 use plan::placement::Spread;
@@ -31,16 +31,19 @@ pub struct SetArgs {
     name: String,
     #[command(flatten)]
     gather: GatherArgs,
+    /// Code its objects with --code as they are written, small ones too: no replicas are written
+    #[arg(long, requires = "code", conflicts_with = "policy")]
+    on_write: bool,
 }
 
-/// How blocks are placed and gathered; all of it or nothing.
+/// How blocks are placed and gathered, or coded as they are written.
 #[derive(Args, Debug)]
 pub struct GatherArgs {
     /// Place blocks for their archival: random, ear-preliminary or ear (encoding-aware replication). They wait in stripes of --code
     #[arg(long, value_name = "POLICY", requires = "code")]
     policy: Option<String>,
-    /// Erasure code of these stripes, such as rs-10+4
-    #[arg(long, requires = "policy")]
+    /// Erasure code of these stripes, such as rs-10+4. Without --policy blocks are coded as they are written, and no replicas are made
+    #[arg(long)]
     code: Option<String>,
     /// Blocks of a stripe in one rack at most, after encoding [default: 1]
     #[arg(long, value_name = "C", requires = "policy", value_parser = clap::value_parser!(u32).range(1..))]
@@ -59,9 +62,10 @@ impl GatherArgs {
     /// # Errors
     /// For a code that is none.
     pub fn terms(&self) -> Result<Option<Gather>> {
-        let (Some(policy), Some(code)) = (&self.policy, &self.code) else { return Ok(None) };
+        let Some(code) = &self.code else { return Ok(None) };
         // A bad name is refused here, with what there is instead, before anything is asked of the cluster.
         let code = codes::Code::parse(code)?.name().to_owned();
+        let Some(policy) = &self.policy else { return Ok(Some(Gather::on_write(code))) };
         Ok(Some(Gather {
             policy: policy.clone(),
             code,
@@ -75,12 +79,17 @@ impl GatherArgs {
 pub fn run(context: &Context, command: BucketCommand) -> Result<()> {
     match command {
         BucketCommand::Set(args) => {
-            let gather = args.gather.terms()?.context("say how: --policy and --code")?;
+            let how = "say how: --policy and --code, or --on-write and --code";
+            let gather = args.gather.terms()?.context(how)?;
+            if gather.is_on_write() != args.on_write {
+                bail!(how);
+            }
             let document = bucket_json(&args.name, &gather);
             let Gather { policy, code, .. } = gather.clone();
             context.with_client(async |client| Ok(client.set_bucket(&args.name, Some(gather)).await?))?;
-            context.out.answer(&document, || {
-                format!("{}/…: placed by {policy}, gathered in stripes of {code}", args.name)
+            context.out.answer(&document, || match args.on_write {
+                true => format!("{}/…: coded with {code} as it is written", args.name),
+                false => format!("{}/…: placed by {policy}, gathered in stripes of {code}", args.name),
             })
         }
         BucketCommand::Unset { name } => {
@@ -99,6 +108,11 @@ fn list(context: &Context) -> Result<()> {
     context.out.answer(&document, || {
         let mut table = table(["BUCKET", "POLICY", "CODE", "IN A RACK", "RACKS", "REPLICAS IN"]);
         for (name, gather) in buckets {
+            if gather.is_on_write() {
+                let [in_a_rack, racks, spread] = ["-"; 3].map(str::to_owned);
+                table.add_row([name, gather.policy, gather.code, in_a_rack, racks, spread]);
+                continue;
+            }
             let racks =
                 if gather.target_racks == 0 { "any".to_owned() } else { gather.target_racks.to_string() };
             let in_a_rack = gather.rack_capacity.to_string();

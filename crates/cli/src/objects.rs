@@ -26,11 +26,14 @@ pub struct PutArgs {
     /// Size of its blocks [default: the cluster's]
     #[arg(long, value_name = "SIZE")]
     block_size: Option<Size>,
-    /// Replicas until it is archived [default: 3]
+    /// Replicas until it is archived [default: 3]; none are made with --code and without --policy
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
     #[command(flatten)]
     gather: GatherArgs,
+    /// With --code and without --policy: whatever room it takes, even more than replicas would
+    #[arg(long, requires = "code", conflicts_with = "policy")]
+    short: bool,
 }
 
 /// Options of `get`.
@@ -63,6 +66,7 @@ pub fn put(context: &Context, args: PutArgs) -> Result<()> {
         block_bytes: args.block_size.map_or(0, |size| size.0),
         replicas: args.replicas.unwrap_or(0),
         gathers: args.gather.terms()?,
+        short: args.short,
         progress: Some(following(&bar)),
         input_bytes,
     };

@@ -67,7 +67,7 @@ impl<R: Read> Blocks<R> {
 }
 
 /// The linear fingerprint of a block, as its sidecar will record it.
-fn fingerprint(bytes: &[u8]) -> Fingerprint {
+pub(crate) fn fingerprint(bytes: &[u8]) -> Fingerprint {
     let mut block = Fingerprint::ZERO;
     for (index, chunk) in bytes.chunks(CHUNK_BYTES).enumerate() {
         block.fold(index as u64, &kernels().fingerprint(chunk));

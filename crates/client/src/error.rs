@@ -88,6 +88,28 @@ pub enum ClientError {
         /// Its length.
         object_bytes: u64,
     },
+    /// Parities that are kept in memory while their data pass by.
+    #[error(
+        "the parities of a stripe of blocks this long take {bytes} bytes of memory, and {limit} at most: put it with a smaller --block-size"
+    )]
+    ParitiesTooLong {
+        /// They would take so much.
+        bytes: u64,
+        /// The bound.
+        limit: u64,
+    },
+    /// This machine calculates wrongly.
+    #[error(
+        "parity {member} of stripe {stripe} is not what {code} makes of the data: this machine calculates wrongly; nothing was changed"
+    )]
+    WrongParity {
+        /// The stripe of the object.
+        stripe: u64,
+        /// The member of the stripe.
+        member: usize,
+        /// The code.
+        code: String,
+    },
     /// The input of a put cannot be read.
     #[error("cannot read the input: {0}")]
     Input(Arc<io::Error>),
@@ -130,4 +152,9 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
         cause = deeper;
     }
     cause.to_string()
+}
+
+/// A task of ours that panicked or was cancelled.
+pub(crate) fn broken_task(error: tokio::task::JoinError) -> ClientError {
+    ClientError::Bug(error.to_string())
 }

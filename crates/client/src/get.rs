@@ -1,8 +1,7 @@
 //! Get: an object's blocks, read in order with one ahead, checked against the digest of the whole.
 
 use crate::connect::Client;
-use crate::error::{ClientError, Result};
-use crate::put::broken_task;
+use crate::error::{ClientError, Result, broken_task};
 use crate::range::ByteRange;
 use crate::read::{BlockRead, HowRead};
 use crate::writer::{Writer, Written};

@@ -26,6 +26,22 @@ pub struct Gather {
     pub spread: String,
 }
 
+/// The policy of blocks that are coded as they are written.
+const ON_WRITE: &str = "on-write";
+
+impl Gather {
+    /// Blocks are coded as they are written: each goes to one node, and the parities of each k with them.
+    pub fn on_write(code: String) -> Gather {
+        let (policy, spread) = (ON_WRITE.to_owned(), String::new());
+        Gather { policy, code, rack_capacity: 0, target_racks: 0, spread }
+    }
+
+    /// Whether they are.
+    pub fn is_on_write(&self) -> bool {
+        self.policy == ON_WRITE
+    }
+}
+
 impl From<Gather> for GatherTerms {
     fn from(gather: Gather) -> GatherTerms {
         let Gather { policy, code, rack_capacity, target_racks, spread } = gather;

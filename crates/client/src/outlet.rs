@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wire::proto::ByteRange;
 
 /// Bytes of one read that may wait for their turn: a lost block of the usual size is then decoded in one flow,
 /// whatever its code. Fewer symbols of longer blocks are decoded at once, and each costs what it costs alone.
@@ -140,13 +139,13 @@ pub(crate) struct Held {
 
 impl Held {
     /// What is held, as runs.
-    pub fn ranges(&self) -> Vec<ByteRange> {
-        let mut ranges: Vec<ByteRange> = Vec::new();
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
         for (&offset, piece) in &self.pieces {
             let length = piece.len() as u64;
             match ranges.last_mut() {
-                Some(last) if last.offset + last.length == offset => last.length += length,
-                _ => ranges.push(ByteRange { offset, length }),
+                Some(last) if last.end == offset => last.end += length,
+                _ => ranges.push(offset..offset + length),
             }
         }
         ranges
@@ -285,7 +284,7 @@ mod tests {
         // A flow that breaks off leaves what it brought; the next one brings the rest, and some of it again.
         let some = deliver(1..25, Held::default(), &slices[..4]);
         assert_eq!((some.bytes.as_slice(), some.closed.reached), (&b"bcdefgh"[..], 8));
-        assert_eq!(some.closed.held.ranges(), [ByteRange { offset: 10, length: 8 }]);
+        assert_eq!(some.closed.held.ranges(), vec![10..18]);
         assert_eq!(some.closed.held.bytes, 8);
         let rest: [(usize, u64, &[u8]); 5] =
             [(2, 0, b"uvwx"), (1, 2, b"st"), (1, 1, b"????"), (2, 1, b"y"), (0, 2, b"ij")];

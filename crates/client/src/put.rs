@@ -3,21 +3,23 @@
 use crate::attempts::Attempts;
 use crate::block::{Block, Blocks};
 use crate::connect::{Client, at_intervals};
-use crate::error::{ClientError, Result};
+use crate::error::{ClientError, Result, broken_task};
 use crate::get::Progress;
 use crate::metadata::Gather;
+use crate::moved::{Moved, Noted};
+use crate::parities::{Coding, as_written};
+use crate::parity::{Encoder, Parities};
 use exec::DriverIo;
-use model::{Cause, Fault, NodeId};
+use model::Fault;
 use plan::decide::{Bounds, Course};
-use std::io::{self, Read};
+use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use wire::codec::plan::decode;
 use wire::proto::{
-    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, DriveResult, ObjectInfo,
-    PlanWriteRequest, RenewPutRequest, Staged, WrittenBlock, WrittenBy,
+    AbortPutRequest, BeginPutReply, BeginPutRequest, CommitPutRequest, ObjectInfo, PlanWriteRequest,
+    RenewPutRequest, WrittenBlock,
 };
 
 /// Two blocks that are being sent keep the network busy while a third is being read and hashed.
@@ -26,34 +28,6 @@ const BLOCKS_IN_MEMORY: usize = 3;
 /// A lease is renewed so often while it lasts, if bytes move: two answers may be lost. Flows tell of every 2 MiB, so with the
 /// usual lease of ten minutes bytes move that come at 10 KB/s.
 const RENEWALS_PER_LEASE: u32 = 4;
-
-/// Whether bytes of a put have moved lately: only then its lease is renewed.
-#[derive(Clone, Default)]
-struct Moved(Arc<AtomicBool>);
-
-impl Moved {
-    fn note(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether they have since this was asked last.
-    fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
-    }
-}
-
-/// An input whose bytes are noted as they come: whoever waits for a slow one is not stuck.
-struct Noted<R>(R, Moved);
-
-impl<R: Read> Read for Noted<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read(out)?;
-        if read > 0 {
-            self.1.note();
-        }
-        Ok(read)
-    }
-}
 
 /// How an object is put. The default leaves everything to the cluster.
 #[derive(Clone, Default)]
@@ -64,6 +38,8 @@ pub struct PutOptions {
     pub replicas: u32,
     /// How its blocks are gathered in stripes; `None`: as its bucket is set.
     pub gathers: Option<Gather>,
+    /// Blocks that are coded as they are written may take more room than replicas would.
+    pub short: bool,
     /// Told the bytes that are durable, and the whole if it is known.
     pub progress: Option<Progress>,
     /// Length of the input if it is known, for `progress`.
@@ -138,10 +114,11 @@ impl Client {
         options: PutOptions,
     ) -> Result<ObjectInfo> {
         let mut blocks = Blocks::new(input, begun.block_bytes);
+        let mut coding = Coding::of(self, name, begun, moved, options.short || options.gathers.is_none())?;
         let mut writes = JoinSet::new();
-        let mut written = Vec::new();
+        let mut written: Vec<(u64, WrittenBlock)> = Vec::new();
         let mut durable_bytes = 0;
-        let mut collect = |joined: Result<_, tokio::task::JoinError>| -> Result<()> {
+        let mut collect = |written: &mut Vec<_>, joined: Result<_, tokio::task::JoinError>| -> Result<()> {
             let (index, block): (u64, WrittenBlock) = joined.map_err(broken_task)??;
             durable_bytes += block.stored_bytes;
             written.push((index, block));
@@ -151,23 +128,32 @@ impl Client {
             Ok(())
         };
         loop {
-            let (block, back) =
-                tokio::task::spawn_blocking(move || (blocks.next(), blocks)).await.map_err(broken_task)?;
-            let block = block.map_err(|e| ClientError::Input(Arc::new(e)))?;
-            blocks = back;
+            let encoder = coding.as_mut().and_then(Coding::encoder);
+            let cut = tokio::task::spawn_blocking(move || Cut::next(blocks, encoder)).await;
+            let cut = cut.map_err(broken_task)?;
+            let (block, parities) = (cut.block?, cut.parities);
+            blocks = cut.blocks;
             let last = block.last;
             writes.spawn(self.clone().write_block(name.to_owned(), begun.put.clone(), block, moved.clone()));
-            while writes.len() >= BLOCKS_IN_MEMORY || last {
+            // The data of a stripe are durable before its parities are placed.
+            while writes.len() >= BLOCKS_IN_MEMORY || last || parities.is_some() {
                 let Some(joined) = writes.join_next().await else { break };
-                collect(joined)?;
+                collect(&mut written, joined)?;
             }
             while let Some(joined) = writes.try_join_next() {
-                collect(joined)?;
+                collect(&mut written, joined)?;
+            }
+            if let Some(coding) = &mut coding {
+                coding.go_on(cut.encoder, parities, &mut written, last).await?;
             }
             if last {
                 break;
             }
         }
+        let parities = match coding {
+            Some(coding) => coding.written().await?,
+            None => Vec::new(),
+        };
         let (object_bytes, digest) = blocks.object();
         written.sort_by_key(|&(index, _)| index);
         let commit = CommitPutRequest {
@@ -175,6 +161,7 @@ impl Client {
             blocks: written.into_iter().map(|(_, block)| block).collect(),
             object_bytes,
             digest: digest.as_bytes().to_vec(),
+            parities,
         };
         // Of a put that is committed already the coordinator answers as it did first.
         let call = || {
@@ -242,32 +229,25 @@ impl Client {
     }
 }
 
-/// What the catalog is to record, once every replica says that it holds just these bytes.
-fn as_written(result: DriveResult, block: &Block) -> Result<WrittenBlock, Fault> {
-    let first = result.staged.first().ok_or_else(|| Fault::new(Cause::Bug, "a write that wrote nothing"))?;
-    for copy in &result.staged {
-        if copy.digest != block.digest.as_bytes() || copy.block != first.block {
-            let node = NodeId(copy.node);
-            let detail = format!("{node} stored something else than was sent");
-            return Err(Fault::new(Cause::WrongDigest, detail).suspecting(node, node));
+/// The next block of an input, and what reading it made.
+struct Cut<R> {
+    block: Result<Block>,
+    /// Those of its stripe, if it was the last one of it.
+    parities: Option<Parities>,
+    blocks: Blocks<R>,
+    encoder: Option<Encoder>,
+}
+
+impl<R: Read> Cut<R> {
+    fn next(mut blocks: Blocks<R>, mut encoder: Option<Encoder>) -> Cut<R> {
+        let block = blocks.next().map_err(|e| ClientError::Input(Arc::new(e)));
+        let coded = match (&block, &mut encoder) {
+            (Ok(block), Some(encoder)) => encoder.add(block),
+            _ => Ok(None),
+        };
+        match coded {
+            Ok(parities) => Cut { block, parities, blocks, encoder },
+            Err(error) => Cut { block: Err(error), parities: None, blocks, encoder },
         }
     }
-    Ok(WrittenBlock {
-        block: first.block.clone(),
-        stored_bytes: block.bytes.len() as u64,
-        digest: block.digest.as_bytes().to_vec(),
-        fingerprint: block.fingerprint.as_bytes().to_vec(),
-        nodes: result.staged.iter().map(|copy| copy.node).collect(),
-        by: result.staged.iter().map(written_by).collect(),
-    })
-}
-
-/// The start of its store that says so.
-fn written_by(copy: &Staged) -> WrittenBy {
-    WrittenBy { node: copy.node, store: copy.store.clone(), incarnation: copy.incarnation }
-}
-
-/// A task of ours that panicked or was cancelled.
-pub(crate) fn broken_task(error: tokio::task::JoinError) -> ClientError {
-    ClientError::Bug(error.to_string())
 }

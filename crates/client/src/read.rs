@@ -2,10 +2,9 @@
 
 use crate::attempts::Attempts;
 use crate::connect::Client;
-use crate::error::{ClientError, Result};
+use crate::error::{ClientError, Result, broken_task};
 use crate::get::GetOptions;
 use crate::outlet::{Closed, Held, Outlet, ROOM_BYTES};
-use crate::put::broken_task;
 use crate::writer::Pieces;
 use exec::DriverIo;
 use model::{BlockId, Cause, Fault, NodeId, Peer};
@@ -15,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 use wire::codec::plan::decode;
-use wire::proto::{PlanReadRequest, PlanReply};
+use wire::proto::{ByteRange, PlanReadRequest, PlanReply};
 
 /// A read of part of a block.
 pub(crate) struct BlockRead {
@@ -76,7 +75,9 @@ impl Client {
                 attempts.course.advanced();
             }
             held = closed.held;
-            request.held = held.ranges();
+            let range =
+                |range: Range<u64>| ByteRange { offset: range.start, length: range.end - range.start };
+            request.held = held.ranges().into_iter().map(range).collect();
             request.offset = closed.reached;
             request.length = read.range.end - closed.reached;
             match outcome {

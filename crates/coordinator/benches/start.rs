@@ -250,7 +250,13 @@ async fn put(client: &mut Client, world: &World) -> Option<()> {
     let reply = client.plan_write(write_request(&put, 0, &bytes, true)).await.ok()?.into_inner();
     let staged = world.run(reply.plan.as_ref()?, &bytes, 0).ok()?.staged;
     let digest = blake3::hash(&bytes).as_bytes().to_vec();
-    let commit = proto::CommitPutRequest { put, blocks: vec![written(&staged)], object_bytes: 64, digest };
+    let commit = proto::CommitPutRequest {
+        put,
+        blocks: vec![written(&staged)],
+        object_bytes: 64,
+        digest,
+        parities: Vec::new(),
+    };
     client.commit_put(commit).await.ok().map(|_| ())
 }
 

@@ -83,6 +83,9 @@ pub const MAX_REPLICAS: u32 = 16;
 /// Blocks of an object: its catalog row then stays within a mebibyte.
 pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
 
+/// Parities of an object that is coded as it is written: whoever commits names them in one message, with the blocks.
+pub(crate) const MAX_OBJECT_PARITIES: u64 = MAX_OBJECT_BLOCKS;
+
 /// No loop turns faster, whatever graces and leases are set to.
 pub(crate) const MIN_TICK_MS: u64 = 20;
 

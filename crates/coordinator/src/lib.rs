@@ -21,6 +21,7 @@ mod background;
 mod branches;
 mod clock;
 mod cluster;
+mod coded;
 mod collector;
 mod comparison;
 pub mod config;
@@ -56,6 +57,7 @@ use audit::Audit;
 use background::PutReaper;
 use clock::Clock;
 use cluster::Cluster;
+use coded::Coded;
 use collector::Collector;
 use comparison::{Comparer, Comparison};
 use damaged::Damaged;
@@ -278,10 +280,13 @@ async fn build(
     });
     let (parallel, records) = (config.parallel, records.clone());
     let (cluster_too, comparison_too) = (Arc::clone(&cluster), Arc::clone(&comparison));
+    let coded =
+        Coded { records: records.clone(), cluster: Arc::clone(&cluster_too), planner: Arc::clone(&planner) };
     let objects = Objects {
         records,
         cluster: cluster_too,
         planner,
+        coded,
         reads,
         gathering,
         comparison: comparison_too,

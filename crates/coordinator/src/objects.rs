@@ -2,8 +2,9 @@
 
 use crate::attempt::{scheme, token};
 use crate::cluster::Cluster;
+use crate::coded::{Coded, MadeParities};
 use crate::comparison::Comparison;
-use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_REPLICAS};
+use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_OBJECT_PARITIES, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
@@ -27,6 +28,7 @@ pub(crate) struct Objects {
     pub records: Records,
     pub cluster: Arc<Cluster>,
     pub planner: Arc<Planner>,
+    pub coded: Coded,
     pub reads: Arc<Reads>,
     pub gathering: Arc<Gathering>,
     pub comparison: Arc<Comparison>,
@@ -55,14 +57,48 @@ impl Objects {
         enough_nodes(&view, replicas, &BTreeSet::new())?;
         let gathers = self.terms(&request.name, request.gathers).await?;
         if let Some(terms) = &gathers {
-            self.gathering.check(terms, replicas)?;
+            self.check(terms, replicas)?;
         }
+        let on_write = gathers.as_ref().filter(|terms| terms.is_on_write());
+        let code = on_write.map(|terms| terms.code.clone()).unwrap_or_default();
         let put = PutId(rand::random());
         let lease_until_ms = self.lease_until_ms();
         let new = NewPut { put, name: request.name, block_bytes, replicas, lease_until_ms, gathers };
         let version = self.records.run(move |catalog| catalog.begin_put(&new)).await?;
         let (slice_bytes, lease_ms) = (self.config.slice_bytes, self.config.put_lease_ms);
-        Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes, lease_ms })
+        Ok(proto::BeginPutReply { put: put.to_vec(), version, block_bytes, slice_bytes, lease_ms, code })
+    }
+
+    /// Whether objects can be put like that on the nodes that live.
+    fn check(&self, terms: &GatherTerms, replicas: u32) -> Result<()> {
+        match terms.is_on_write() {
+            true => self.coded.check(terms).map(|_| ()),
+            false => self.gathering.check(terms, replicas),
+        }
+    }
+
+    /// Of a put that is coded as it is written: where the parities of a stripe go.
+    pub async fn plan_parities(
+        &self,
+        request: proto::PlanParitiesRequest,
+    ) -> Result<proto::PlanParitiesReply> {
+        let proto::PlanParitiesRequest { put, stripe, avoid, data, parities, last, short } = request;
+        let parity = |parity: &proto::MadeParity| {
+            let member = u16::try_from(parity.member).map_err(|_| invalid("no such member".to_owned()))?;
+            Ok((member, parity.stored_bytes, sums(&parity.digest, &parity.fingerprint)?))
+        };
+        let made = MadeParities {
+            put: PutId::from_slice(&put)?,
+            stripe,
+            avoid: avoid.into_iter().map(NodeId).collect(),
+            data: data.iter().map(|id| Ok(BlockId::from_slice(id)?)).collect::<Result<_>>()?,
+            parities: parities.iter().map(parity).collect::<Result<_>>()?,
+            last,
+            short,
+        };
+        let planned = self.coded.plan_parities(made, self.lease_until_ms()).await?;
+        let plans = planned.iter().map(|planned| wire::codec::plan::encode(&planned.plan)).collect();
+        Ok(proto::PlanParitiesReply { plans })
     }
 
     /// Chooses nodes for a block, notes them, and hands out the plan.
@@ -79,14 +115,18 @@ impl Objects {
         let row = PlannedBlock { block, index, stored_bytes, sums, last, nodes: Vec::new(), flow };
         let PlacedBlock { nodes, birth } = self.place(put, &pending, row, &avoid).await?;
         let view = self.cluster.view();
-        let note = format!("{} of {} replicas", nodes.len(), pending.replicas);
+        let note = match pending.gathers.as_ref().filter(|terms| terms.is_on_write()) {
+            Some(terms) => format!("coded with {}", terms.code),
+            None => format!("{} of {} replicas", nodes.len(), pending.replicas),
+        };
         let write = WriteRequest {
             flow,
             block,
             generation: catalog::FIRST_GENERATION,
             stored_bytes,
             sums,
-            part: Part { name: pending.name, version: pending.version, offset, last },
+            part: Some(Part { name: pending.name, version: pending.version, offset, last }),
+            note: Vec::new(),
             nodes,
             birth,
         };
@@ -110,6 +150,9 @@ impl Objects {
         let (now, lease_until_ms) = (self.cluster.clock.now_ms(), self.lease_until_ms());
         // A block without bytes is part of no stripe.
         if let Some(terms) = pending.gathers.as_ref().filter(|_| planned.stored_bytes > 0) {
+            if terms.is_on_write() {
+                return self.coded.place(put, terms, &planned, avoid, lease_until_ms).await;
+            }
             return self.gathering.place((put, pending), terms, &planned, avoid, lease_until_ms).await;
         }
         let view = self.cluster.view();
@@ -146,7 +189,7 @@ impl Objects {
         }
         let terms = terms.map(of_message);
         if let Some(terms) = &terms {
-            self.gathering.check(terms, self.config.replicas)?;
+            self.check(terms, self.config.replicas)?;
         }
         self.records.run(move |catalog| catalog.set_bucket(&name, terms.as_ref())).await
     }
@@ -173,7 +216,8 @@ impl Objects {
     /// Makes what was put visible.
     pub async fn commit_put(&self, request: proto::CommitPutRequest) -> Result<proto::ObjectInfo> {
         let put = PutId::from_slice(&request.put)?;
-        if request.blocks.len() as u64 > MAX_OBJECT_BLOCKS {
+        let too_many = |blocks: &[proto::WrittenBlock], limit: u64| blocks.len() as u64 > limit;
+        if too_many(&request.blocks, MAX_OBJECT_BLOCKS) || too_many(&request.parities, MAX_OBJECT_PARITIES) {
             return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
         }
         let block = |written: &proto::WrittenBlock| {
@@ -188,13 +232,17 @@ impl Objects {
                 nodes: written.nodes.iter().copied().map(NodeId).collect(),
             })
         };
-        let blocks: Vec<CommittedBlock> = request.blocks.iter().map(block).collect::<Result<_>>()?;
+        let copies = request.blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
+        let written = request.blocks.iter().chain(&request.parities);
+        let blocks: Vec<CommittedBlock> = written.map(block).collect::<Result<_>>()?;
         let digest: [u8; 32] = request
             .digest
             .as_slice()
             .try_into()
             .map_err(|_| invalid("the digest of an object is a BLAKE3 of 32 bytes".to_owned()))?;
-        let copies = blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
+        let coded = self.coded.check_margin(put, &blocks).await?;
+        let coded = coded.map_or_else(String::new, |code| code.name().to_owned());
+        let first = blocks.first().map_or(BlockId(0), |block| block.block);
         let end = PutEnd {
             now_ms: self.cluster.clock.now_ms(),
             created_ms: (self.config.wall_ms)(),
@@ -203,13 +251,18 @@ impl Objects {
         let bytes = request.object_bytes;
         let put = self.records.run(move |c| c.commit_put(put, &blocks, bytes, digest, end)).await?;
         self.comparison.confirm(&put.unconfirmed);
+        let code = match request.parities.is_empty() {
+            true => format!("rep-{copies}"),
+            // What was committed before may be gone by now: then its code is what it was put with.
+            false => self.records.run(move |c| c.placement(first)).await.map_or(coded, |p| code_of(&[p])),
+        };
         Ok(proto::ObjectInfo {
             name: put.name,
             version: put.version,
             object_bytes: put.object_bytes,
             digest: digest.to_vec(),
             block_bytes: put.block_bytes,
-            code: format!("rep-{copies}"),
+            code,
             created_unix_ms: put.created_ms,
             blocks: Vec::new(),
             block_count: put.block_count,

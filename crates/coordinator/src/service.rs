@@ -115,6 +115,13 @@ impl Coordinator for Service {
         answer(self.objects.plan_write(request.into_inner()).await)
     }
 
+    async fn plan_parities(
+        &self,
+        request: Request<proto::PlanParitiesRequest>,
+    ) -> Answer<proto::PlanParitiesReply> {
+        answer(self.objects.plan_parities(request.into_inner()).await)
+    }
+
     async fn renew_put(&self, request: Request<proto::RenewPutRequest>) -> Answer<proto::Empty> {
         answer(self.objects.renew_put(request.into_inner()).await)
     }
@@ -318,7 +325,7 @@ impl Service {
         let named = EncodingRow { is_prefix: false, ..row.clone() };
         match row.is_prefix {
             true if row.code.is_empty() => {}
-            true => _ = jobs::archival_code(attempts, &row.code)?,
+            true => _ = jobs::archival_code(&attempts.planner, &attempts.cluster, &row.code)?,
             false => _ = jobs::choose(attempts, &named).await?,
         }
         Ok(row)
@@ -549,6 +556,7 @@ away! {
     goodbye(proto::GoodbyeRequest) -> proto::Empty;
     begin_put(proto::BeginPutRequest) -> proto::BeginPutReply;
     plan_write(proto::PlanWriteRequest) -> proto::PlanReply;
+    plan_parities(proto::PlanParitiesRequest) -> proto::PlanParitiesReply;
     renew_put(proto::RenewPutRequest) -> proto::Empty;
     commit_put(proto::CommitPutRequest) -> proto::ObjectInfo;
     abort_put(proto::AbortPutRequest) -> proto::Empty;

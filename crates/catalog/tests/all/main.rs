@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod coded;
 mod forgetting;
 mod laws;
 mod other_back_end;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::proto::{JobEvent, ObjectInfo, RepairRequest};
 
 /// k and m of a code, from its name.
-fn k_and_m(code: &str) -> (usize, usize) {
+pub fn k_and_m(code: &str) -> (usize, usize) {
     let (head, m) = code.rsplit_once('+').unwrap();
     let m = m.split('-').next().unwrap();
     (head.rsplit('-').next().unwrap().parse().unwrap(), m.parse().unwrap())
@@ -25,7 +25,7 @@ pub fn stripes(info: &ObjectInfo) -> BTreeMap<Vec<u8>, Vec<(BlockId, u32)>> {
 }
 
 /// An object as an archival leaves it: every block in a stripe of the code, one copy of each, no two on a node.
-async fn archived(rig: &Rig, name: &str, code: &str) -> ObjectInfo {
+pub async fn archived(rig: &Rig, name: &str, code: &str) -> ObjectInfo {
     let info = rig.client.lookup(name, true).await.unwrap();
     assert_eq!(info.code, code);
     assert!(info.blocks.iter().all(|block| block.nodes.len() == 1 && block.stripe.is_some()), "{info:?}");

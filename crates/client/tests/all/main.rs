@@ -8,6 +8,7 @@ mod archive;
 mod branches;
 mod catalog;
 mod choices;
+mod coded;
 mod comparison;
 mod daemon;
 mod endings;

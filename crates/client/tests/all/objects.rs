@@ -93,7 +93,7 @@ async fn a_bad_request_is_refused_in_one_sentence_and_changes_nothing() {
 }
 
 /// Yields one and a half blocks, then an error.
-struct Breaks(usize);
+pub struct Breaks(pub usize);
 
 impl Read for Breaks {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
@@ -118,10 +118,10 @@ async fn an_input_that_fails_leaves_nothing() {
 }
 
 /// Yields its bytes, but asks before each block after the first, and waits for the answer.
-struct Asks {
-    bytes: Cursor<Vec<u8>>,
-    asked: mpsc::Sender<()>,
-    answered: mpsc::Receiver<()>,
+pub struct Asks {
+    pub bytes: Cursor<Vec<u8>>,
+    pub asked: mpsc::Sender<()>,
+    pub answered: mpsc::Receiver<()>,
 }
 
 impl Read for Asks {

@@ -1,7 +1,8 @@
-//! The power of a whole cluster is cut after every durable call of put, overwrite, archive, node recovery and delete.
+//! The power of a whole cluster is cut after every durable call of put, overwrite, put coded, archive, node recovery and delete.
 //! Afterwards what was acknowledged must be there, what was not must be there whole or not at all, and all work can go on.
 
 use crate::archive::stripes;
+use crate::coded::put_coded;
 use crate::rig::{BLOCK, PATIENCE, Rig, Settings, content};
 use crate::succession::kept;
 use client::ClientError;
@@ -38,6 +39,8 @@ const SHORT_LEASE_MS: u64 = 2_500;
 pub enum Step {
     /// The bytes are told by seed and length.
     Put(&'static str, Bytes),
+    /// Coded as it is written.
+    PutCoded(&'static str, Bytes),
     Archive(&'static str),
     /// A node that holds a member of that object dies.
     Lose(&'static str),
@@ -49,11 +52,12 @@ type Bytes = (u64, usize);
 
 const B: Bytes = (2, 2 * BLOCK + 40_000);
 
-/// `b` becomes two stripes, the second one of a single, short data block.
-pub const STEPS: [Step; 9] = [
+/// `b` becomes two stripes, the second one of a single, short data block; so does `a` when it is put for the last time.
+pub const STEPS: [Step; 10] = [
     Step::Put("a", (1, BLOCK + 1)),
     Step::Put("b", B),
     Step::Put("a", (3, BLOCK / 2)),
+    Step::PutCoded("a", (5, 2 * BLOCK + 30_000)),
     Step::Put("empty", (4, 0)),
     Step::Archive("b"),
     Step::Delete("a"),
@@ -85,7 +89,9 @@ impl Known {
     fn begins(&mut self, step: Step) {
         self.under_way = Some(step);
         match step {
-            Step::Put(name, bytes) => self.objects.entry(name).or_insert(vec![None]).push(Some(bytes)),
+            Step::Put(name, bytes) | Step::PutCoded(name, bytes) => {
+                self.objects.entry(name).or_insert(vec![None]).push(Some(bytes))
+            }
             Step::Delete(name) => self.objects.entry(name).or_insert(vec![None]).push(None),
             _ => {}
         }
@@ -94,7 +100,7 @@ impl Known {
     fn ended(&mut self, step: Step) {
         self.under_way = None;
         self.acknowledged.push(step);
-        if let Step::Put(name, _) | Step::Delete(name) = step {
+        if let Step::Put(name, _) | Step::PutCoded(name, _) | Step::Delete(name) = step {
             let held = self.objects.get_mut(name).unwrap();
             *held = held.split_off(held.len() - 1);
         }
@@ -140,6 +146,9 @@ async fn work(
 async fn carry_out(rig: &mut Rig, dead: &mut BTreeSet<u32>, step: Step) -> Result<(), ClientError> {
     match step {
         Step::Put(name, (seed, bytes)) => rig.put(name, &content(seed, bytes)).await.map(drop),
+        Step::PutCoded(name, (seed, bytes)) => {
+            put_coded(rig, name, &content(seed, bytes), CODE).await.map(drop)
+        }
         Step::Archive(name) => rig.archive(name, CODE).await.map(drop),
         Step::Delete(name) => rig.client.delete(name).await,
         Step::Lose(name) => {

@@ -62,7 +62,7 @@ fn every_operation_needs_its_own_syncs() {
         let points = match step {
             // Of a block without bytes there is nothing to sync but what the sidecar says of it.
             Step::Put(_, (_, 0)) => &[BlockSidecar, BlockFolder, Catalog][..],
-            Step::Put(..) | Step::Archive(_) | Step::Recover => {
+            Step::Put(..) | Step::PutCoded(..) | Step::Archive(_) | Step::Recover => {
                 &[BlockSidecar, BlockData, BlockFolder, Catalog]
             }
             Step::Delete(_) => &[Catalog],

@@ -8,7 +8,7 @@ mod recover;
 mod regroup;
 mod repair;
 
-pub(crate) use archive::{archival_code, choose};
+pub(crate) use archive::{Cost, archival_code, choose, too_dear};
 pub(crate) use compact::Compactor;
 pub(crate) use damaged::DamagedRepairs;
 pub(crate) use recover::{Recoverer, check_dead, row_of};

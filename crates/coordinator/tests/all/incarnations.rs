@@ -153,6 +153,7 @@ async fn a_copy_that_did_not_outlive_a_start_before_its_commit_is_made_again() {
         })
         .await;
     let commit = proto::CommitPutRequest {
+        parities: Vec::new(),
         put,
         blocks: vec![written(&staged)],
         object_bytes: 5,

@@ -204,6 +204,7 @@ async fn what_was_in_flight_at_a_backup_is_not_given_up_by_its_restore() {
     let staged = cluster.world.run(&plan, b"the new one", 0).unwrap().staged;
     let backup = cluster.backup().await;
     let commit = proto::CommitPutRequest {
+        parities: Vec::new(),
         put,
         blocks: vec![written(&staged)],
         object_bytes: 11,

@@ -300,6 +300,7 @@ async fn a_put_goes_around_nodes_that_failed_and_leaves_no_trace_when_given_up()
 
     // What does not fit what was planned is refused, and changes nothing.
     let commit = proto::CommitPutRequest {
+        parities: Vec::new(),
         put: begun.put.clone(),
         blocks: vec![written(&staged)],
         object_bytes: 5,
@@ -349,6 +350,7 @@ async fn a_put_that_its_client_forgot_ends_with_its_lease() {
     let staged = cluster.world.run(&plan.into_inner().plan.unwrap(), b"late", 0).unwrap().staged;
     cluster.until("its copies go", async |c| c.world.copies().is_empty()).await;
     let commit = proto::CommitPutRequest {
+        parities: Vec::new(),
         put: begun.put,
         blocks: vec![written(&staged)],
         object_bytes: 4,

@@ -24,7 +24,7 @@ async fn begin(cluster: &mut Cluster, name: &str) -> (Vec<u8>, proto::CommitPutR
     let staged = cluster.world.run(&plan.into_inner().plan.unwrap(), b"bytes", 0).unwrap().staged;
     let blocks = vec![written(&staged)];
     let digest = blake3::hash(b"bytes").as_bytes().to_vec();
-    (put.clone(), proto::CommitPutRequest { put, blocks, object_bytes: 5, digest })
+    (put.clone(), proto::CommitPutRequest { parities: Vec::new(), put, blocks, object_bytes: 5, digest })
 }
 
 #[tokio::test(flavor = "multi_thread")]

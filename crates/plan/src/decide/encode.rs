@@ -57,24 +57,39 @@ pub fn archival(
 ) -> Result<Archival> {
     let replicas: Vec<Vec<NodeId>> =
         data.iter().map(|p| p.facts.locations.iter().map(|l| l.node).collect()).collect();
-    let (alive, bytes) = (world.usable(avoid), data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0));
+    let bytes = data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0);
+    let wanted = (code.n() - code.k(), bytes);
+    chosen(world, (code, &world.usable(avoid)), &replicas, wanted, draw).map_err(|error| match error {
+        DecideError::Plan(PlanError::NoReplica { block }) => {
+            let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
+            DecideError::NoReplica { block }
+        }
+        other => other,
+    })
+}
+
+/// The same for blocks of which only the nodes are known that have them; so many parities of so many bytes are to be placed on
+/// the nodes `alive`.
+pub(super) fn chosen(
+    world: &World,
+    (code, alive): (&Code, &[NodeId]),
+    replicas: &[Vec<NodeId>],
+    (parities, bytes): (usize, u64),
+    draw: &mut Draw,
+) -> Result<Archival> {
     let has_room = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| node.has_room(bytes));
     let full: BTreeSet<NodeId> = alive.iter().copied().filter(|node| !has_room(node)).collect();
     let request = ArchiveRequest {
         code: code.name(),
         topology: &world.topology,
-        alive: &alive,
+        alive,
         full: &full,
-        replicas: &replicas,
-        parities: code.n() - code.k(),
+        replicas,
+        parities,
     };
     crate::archive(&request, draw).map_err(|error| match error {
         PlanError::NotEnoughNodes { needed, alive: usable, .. } if usable >= needed => {
             DecideError::NoRoom { roomy: usable - full.len(), usable, needed, bytes }
-        }
-        PlanError::NoReplica { block } => {
-            let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
-            DecideError::NoReplica { block }
         }
         other => other.into(),
     })
@@ -234,7 +249,7 @@ pub fn is_made(code: &Code, data: &[Placement], index: usize) -> bool {
 ///
 /// `None` where that cannot be told from whole blocks: with several symbols to a block a parity mixes symbols, of which the
 /// catalog keeps no fingerprints. Then the flow's own check at every hop has to do.
-fn expected_parity(code: &Code, data: &[Placement]) -> Option<Vec<Fingerprint>> {
+pub fn expected_parity(code: &Code, data: &[Placement]) -> Option<Vec<Fingerprint>> {
     if code.alpha() != 1 || code.field() != Field::Gf256 {
         return None;
     }

@@ -27,7 +27,7 @@ mod write;
 pub use assign::{BATCH, assign_named, at_once, in_turn};
 pub use course::{Bounds, Course, Next};
 pub use draft::{Planned, Tokens};
-pub use encode::{EncodePlan, archival, is_made};
+pub use encode::{EncodePlan, archival, expected_parity, is_made};
 pub use error::DecideError;
 pub use ground::Ground;
 pub use in_flight::InFlight;
@@ -39,7 +39,7 @@ pub use repair::{RepairPlan, RepairSpec, Target, requestor, requestors};
 pub use usual::{InTheory, Usual};
 pub use why::Part;
 pub use world::{NodeFacts, World};
-pub use write::{WriteRequest, replica_nodes};
+pub use write::{NewParity, ParitiesRequest, WriteRequest, replica_nodes, stripe_nodes};
 
 use codes::Codebook;
 use draft::{Draft, Source, plain, slice_run};

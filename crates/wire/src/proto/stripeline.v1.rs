@@ -1028,7 +1028,7 @@ pub struct BeginPutRequest {
 /// How blocks are gathered in stripes (EAR §3): which replicas go where, so that encoding moves little.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GatherTerms {
-    /// random, ear-preliminary, ear
+    /// random, ear-preliminary, ear; on-write: coded as it is written, and only the code counts
     #[prost(string, tag = "1")]
     pub policy: ::prost::alloc::string::String,
     /// of the stripes
@@ -1071,6 +1071,9 @@ pub struct BeginPutReply {
     /// the put is given up when nothing was planned or renewed for so long
     #[prost(uint64, tag = "5")]
     pub lease_ms: u64,
+    /// blocks are coded as they are written, with this code: parities are expected; else empty
+    #[prost(string, tag = "6")]
+    pub code: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RenewPutRequest {
@@ -1098,6 +1101,46 @@ pub struct PlanWriteRequest {
     /// of the object
     #[prost(bool, tag = "7")]
     pub last: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanParitiesRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub put: ::prost::alloc::vec::Vec<u8>,
+    /// of the object, from 0
+    #[prost(uint64, tag = "2")]
+    pub stripe: u64,
+    /// nodes that failed
+    #[prost(uint32, repeated, tag = "3")]
+    pub avoid: ::prost::alloc::vec::Vec<u32>,
+    /// its data blocks in their order, durable
+    #[prost(bytes = "vec", repeated, tag = "4")]
+    pub data: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(message, repeated, tag = "5")]
+    pub parities: ::prost::alloc::vec::Vec<MadeParity>,
+    /// of the object
+    #[prost(bool, tag = "6")]
+    pub last: bool,
+    /// whatever room it takes
+    #[prost(bool, tag = "7")]
+    pub short: bool,
+}
+/// A parity that a client has made.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MadeParity {
+    #[prost(uint32, tag = "1")]
+    pub member: u32,
+    #[prost(uint64, tag = "2")]
+    pub stored_bytes: u64,
+    #[prost(bytes = "vec", tag = "3")]
+    pub digest: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    pub fingerprint: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanParitiesReply {
+    /// one for each parity, in their order
+    #[prost(message, repeated, tag = "1")]
+    pub plans: ::prost::alloc::vec::Vec<FlowPlan>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlanReply {
@@ -1164,6 +1207,8 @@ pub struct CommitPutRequest {
     /// BLAKE3 of the object
     #[prost(bytes = "vec", tag = "4")]
     pub digest: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, repeated, tag = "5")]
+    pub parities: ::prost::alloc::vec::Vec<WrittenBlock>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AbortPutRequest {
@@ -3093,6 +3138,31 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "PlanWrite"));
             self.inner.unary(req, path, codec).await
         }
+        /// Of a put that is coded as it is written: who gets the parities of a stripe whose data blocks are durable.
+        pub async fn plan_parities(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlanParitiesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanParitiesReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/PlanParities",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "PlanParities"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Bytes of the put moved since its lease was last renewed.
         pub async fn renew_put(
             &mut self,
@@ -3735,6 +3805,14 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::PlanWriteRequest>,
         ) -> std::result::Result<tonic::Response<super::PlanReply>, tonic::Status>;
+        /// Of a put that is coded as it is written: who gets the parities of a stripe whose data blocks are durable.
+        async fn plan_parities(
+            &self,
+            request: tonic::Request<super::PlanParitiesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanParitiesReply>,
+            tonic::Status,
+        >;
         /// Bytes of the put moved since its lease was last renewed.
         async fn renew_put(
             &self,
@@ -4187,6 +4265,51 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PlanWriteSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/PlanParities" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlanParitiesSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::PlanParitiesRequest>
+                    for PlanParitiesSvc<T> {
+                        type Response = super::PlanParitiesReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlanParitiesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::plan_parities(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlanParitiesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -4,7 +4,7 @@ use super::super::compact::lacking;
 use super::super::regroup;
 use super::Title;
 use super::archival_code;
-use super::cost::{Cost, times};
+use super::cost::{Cost, too_dear};
 use crate::attempt::{Attempts, ToEncode};
 use crate::error::{CoordinatorError, Result};
 use catalog::rows::{EncodingRow, GatheringRow};
@@ -66,7 +66,7 @@ struct Found {
 pub(crate) async fn choose(with: &Attempts, row: &EncodingRow) -> Result<Chosen> {
     let code = match row.code.as_str() {
         "" => None,
-        name => Some(archival_code(with, name)?),
+        name => Some(archival_code(&with.planner, &with.cluster, name)?),
     };
     if row.change && code.is_none() {
         return Err(CoordinatorError::Invalid(
@@ -254,18 +254,11 @@ impl Chosen {
     pub fn left(&self, row: &EncodingRow) -> Vec<String> {
         let mut left = Vec::new();
         if !row.short && !self.dear.is_empty() {
-            let Cost { data, replicated, coded } = self.dear_cost;
             let waiting = match self.open_blocks {
                 0 => String::new(),
                 blocks => format!(" ({blocks} blocks are in stripes that take more)"),
             };
-            left.push(format!(
-                "{} stripes lack blocks{waiting} and would take {} the data instead of {}: put more small objects together, or say \
-                 --short",
-                self.dear.len(),
-                times(coded, data),
-                times(replicated, data),
-            ));
+            left.push(too_dear(self.dear.len(), &waiting, self.dear_cost));
         }
         left.extend((self.lacking > 0).then(|| lacking(self.lacking)));
         let mut also = |count: usize, what: &str| {

@@ -36,10 +36,28 @@ impl Cost {
         self.coded += other.coded;
     }
 
+    /// Of so many such stripes.
+    pub fn times(self, stripes: u64) -> Cost {
+        let Cost { data, replicated, coded } = self;
+        let [data, replicated, coded] = [data, replicated, coded].map(|bytes| bytes.saturating_mul(stripes));
+        Cost { data, replicated, coded }
+    }
+
     /// Whether replicas take less room. A single one protects nothing, so that any code is worth its room.
     pub fn is_waste(&self) -> bool {
         self.coded > self.replicated && self.replicated > self.data
     }
+}
+
+/// Why so many stripes are left as replicas, or refused.
+pub(crate) fn too_dear(stripes: usize, waiting: &str, cost: Cost) -> String {
+    let Cost { data, replicated, coded } = cost;
+    format!(
+        "{stripes} stripes lack blocks{waiting} and would take {} the data instead of {}: put more small objects together, or say \
+         --short",
+        times(coded, data),
+        times(replicated, data),
+    )
 }
 
 /// `1.40 ×`.

@@ -5,17 +5,18 @@ mod choose;
 mod cost;
 
 pub(crate) use choose::choose;
-pub(super) use cost::{Cost, times};
+pub(crate) use cost::{Cost, times, too_dear};
 
 use super::in_parallel;
 use crate::attempt::{Attempts, Encoded, Outcome, RepairOptions, ToEncode, Wanted};
+use crate::cluster::Cluster;
 use crate::config::PARALLEL_ENCODINGS;
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::Gathering;
 use crate::job::Job;
 use catalog::rows::EncodingRow;
 use codes::Code;
-use plan::decide::DecideError;
+use plan::decide::{DecideError, Planner};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -145,14 +146,14 @@ impl Encoded {
 }
 
 /// The code of that name, if objects can be archived with it on the nodes that live.
-pub(crate) fn archival_code(with: &Attempts, name: &str) -> Result<Code> {
-    let code = with.planner.codes.get(name).map_err(DecideError::from)?;
+pub(crate) fn archival_code(planner: &Planner, cluster: &Cluster, name: &str) -> Result<Code> {
+    let code = planner.codes.get(name).map_err(DecideError::from)?;
     if !code.is_systematic() || code.n() == code.k() || code.name().starts_with("rep-") {
         return Err(CoordinatorError::Invalid(format!(
             "{code} is no code for archival: its first k blocks must be the data, and parities must follow"
         )));
     }
-    let view = with.cluster.view();
+    let view = cluster.view();
     let alive = view.topology.hosts(view.usable(&BTreeSet::new())).len();
     if alive < code.n() {
         return Err(CoordinatorError::CodeTooWide { code: code.to_string(), needed: code.n(), alive });

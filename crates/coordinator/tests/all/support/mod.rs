@@ -292,6 +292,7 @@ impl Cluster {
             blocks,
             object_bytes: bytes.len() as u64,
             digest: blake3::hash(bytes).as_bytes().to_vec(),
+            parities: Vec::new(),
         };
         Ok(self.client.commit_put(commit).await?.into_inner())
     }
