@@ -338,7 +338,6 @@ tables! {
     ForgottenRow, "forgotten", StoreId;
     GatheringRow, "gathering", StripeId;
     GatheredRow, "gathered", BlockId;
-    BucketRow, "buckets", String;
 }
 
 as_they_are! {

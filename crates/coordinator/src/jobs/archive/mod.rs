@@ -1,9 +1,11 @@
 //! Archival of one object or of many: stripes in which their blocks wait are encoded, and blocks that wait in none become stripes,
 //! k at a time; then the surplus replicas go.
 
+mod aged;
 mod choose;
 mod cost;
 
+pub(crate) use aged::AgedArchivals;
 pub(crate) use choose::choose;
 pub(crate) use cost::{Cost, too_dear};
 
@@ -60,7 +62,7 @@ pub(super) async fn run(
             job.unless_stopped(|| with.carry(&job, Wanted::Coded(&item), &options)).await
         }
     };
-    let (mut failure, mut total) = (None, Encoded::default());
+    let (mut failure, mut failed, mut total) = (None, 0, Encoded::default());
     let each = |outcome: Result<Outcome>| {
         if matches!(outcome, Err(CoordinatorError::Paused)) {
             return;
@@ -70,21 +72,29 @@ pub(super) async fn run(
             Ok(outcome) => total.add(&outcome.encoded.unwrap_or_default()),
             Err(error) => {
                 job.say(format!("a stripe could not be encoded: {error}"));
+                failed += 1;
                 failure.get_or_insert(error);
             }
         }
     };
     let at_once = if row.parallel == 0 { PARALLEL_ENCODINGS } else { row.parallel as usize };
     let whole = in_parallel(&job.task, work, at_once, encode, each).await;
+    let mut told = vec![format!("{} stripes encoded", total.stripes)];
+    told.extend((total.stripes > 0).then(|| total.text()));
     match failure {
-        Some(error) => Err(error),
+        Some(first) => {
+            let others = told.into_iter().chain(left).collect::<Vec<_>>().join("; ");
+            Err(CoordinatorError::Encodings { failed, all: count, first: Box::new(first), others })
+        }
         None if whole => {
             let gone = count - total.stripes as usize;
             let gone = (gone > 0).then(|| format!("{gone} were encoded already, or are gone"));
-            let text = [format!("{} stripes encoded", total.stripes), total.text()];
-            Ok(text.into_iter().chain(gone).chain(left).collect::<Vec<_>>().join("; "))
+            Ok(told.into_iter().chain(gone).chain(left).collect::<Vec<_>>().join("; "))
         }
-        None => Err(CoordinatorError::Conflict(format!("the archival of {what} was stopped"))),
+        None => {
+            let told = told.join("; ");
+            Err(CoordinatorError::Conflict(format!("the archival of {what} was stopped: {told}")))
+        }
     }
 }
 
