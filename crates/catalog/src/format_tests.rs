@@ -281,7 +281,7 @@ fn put_gathering(txn: &Change<'_>) -> Result<()> {
 
 /// What has come since version 5 and is part of a backup.
 fn put_latest(txn: &Change<'_>) -> Result<()> {
-    txn.put(&"höhe".to_owned(), &BucketRow { terms: terms() })?;
+    txn.put(&"höhe".to_owned(), &BucketRow { terms: terms(), archive_after_ms: 604_800_000 })?;
     let encoding = EncodingRow {
         name: "höhe/".to_owned(),
         is_prefix: true,

@@ -11,7 +11,7 @@
 use crate::Catalog;
 use crate::error::{CatalogError, Result};
 use crate::name::check_name;
-use crate::rows::{BucketRow, GatherTerms, GatheredRow, GatheringRow};
+use crate::rows::{BucketRow, GatheredRow, GatheringRow};
 use crate::table::{Change, Read};
 use model::{BlockId, StripeId};
 use std::collections::BTreeMap;
@@ -74,11 +74,11 @@ impl Catalog {
     }
 
     /// From now on the objects of a bucket are put like this; `None`: as the cluster does.
-    pub fn set_bucket(&self, bucket: &str, terms: Option<&GatherTerms>) -> Result<()> {
+    pub fn set_bucket(&self, bucket: &str, row: Option<&BucketRow>) -> Result<()> {
         check_name(bucket)?;
         let key = bucket.to_owned();
-        self.change(|txn| match terms {
-            Some(terms) => txn.put(&key, &BucketRow { terms: terms.clone() }),
+        self.change(|txn| match row {
+            Some(row) => txn.put(&key, row),
             None => txn.remove::<BucketRow>(&key).map(|_| ()),
         })
     }

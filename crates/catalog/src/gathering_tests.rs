@@ -4,8 +4,8 @@ use crate::backend::Memory;
 use crate::error::Result;
 use crate::put::NewPut;
 use crate::put_block::{CommittedBlock, FIRST_GENERATION, PlannedBlock};
-use crate::rows::{GatherTerms, GatheredBlock, GatheredRow, GatheringRow, PutRow, SettledRow};
-use crate::table::{Read, decode};
+use crate::rows::{BucketRow, GatherTerms, GatheredBlock, GatheredRow, GatheringRow, PutRow, SettledRow};
+use crate::table::{Read, Row, decode};
 use crate::{Catalog, CatalogError, Gathers, Join, NewStripe, Purpose, PutEnd, Staged};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
 use std::collections::BTreeMap;
@@ -244,10 +244,19 @@ fn puts_of_the_format_before_gather_nothing() {
 fn buckets_are_kept_until_they_are_set_otherwise() {
     let catalog = catalog();
     assert_eq!(catalog.bucket("logs").unwrap(), None);
-    catalog.set_bucket("logs", Some(&terms())).unwrap();
+    let row = BucketRow { terms: terms(), archive_after_ms: 7 };
+    catalog.set_bucket("logs", Some(&row)).unwrap();
     assert_eq!(catalog.bucket("logs").unwrap().map(|row| row.terms), Some(terms()));
     assert_eq!(catalog.buckets().unwrap().len(), 1);
     catalog.set_bucket("logs", None).unwrap();
     assert!(catalog.buckets().unwrap().is_empty());
     assert!(matches!(catalog.set_bucket("", None), Err(CatalogError::Invalid(_))));
+}
+
+#[test]
+fn buckets_of_before_are_read_and_archive_nothing_by_themselves() {
+    let older = postcard::to_allocvec(&terms()).unwrap();
+    let read = BucketRow::of_older(1, &older).unwrap();
+    assert_eq!(read, BucketRow { terms: terms(), archive_after_ms: 0 });
+    assert_eq!(BucketRow::of_older(1, &[&older[..], &[0]].concat()), None);
 }

@@ -341,7 +341,6 @@ tables! {
     ForgottenRow, "forgotten", StoreId;
     GatheringRow, "gathering", StripeId;
     GatheredRow, "gathered", BlockId;
-    BucketRow, "buckets", String;
     DeadRow, "dead", DeadKey;
 }
 

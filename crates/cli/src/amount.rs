@@ -116,6 +116,16 @@ impl FromStr for Age {
     }
 }
 
+/// In the largest unit of which it is a whole number, without the rest of a second.
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let is_whole = |&&(_, scale): &&(&str, u64)| seconds > 0 && seconds.is_multiple_of(scale);
+        let (unit, scale) = TIME_UNITS.iter().filter(is_whole).max_by_key(|unit| unit.1).unwrap_or(&("s", 1));
+        write!(f, "{}{unit}", seconds / scale)
+    }
+}
+
 from_text!(Size Rate);
 
 fn split(text: &str) -> (&str, &str) {
@@ -234,5 +244,15 @@ mod tests {
             assert_eq!(rate.argument().parse(), Ok(rate));
         }
         assert_eq!(seconds(Duration::from_micros(1_352_400)), "1.352 s");
+    }
+
+    #[test]
+    fn ages_are_read_as_they_are_written() {
+        for text in ["0s", "59s", "90s", "15m", "36h", "7d"] {
+            let age: Age = text.parse().unwrap();
+            assert_eq!(age.to_string(), text);
+        }
+        assert_eq!("48h".parse::<Age>().unwrap().to_string(), "2d");
+        assert!("7 weeks".parse::<Age>().is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! `stripeline bucket`, and the options with which a put says the same for one object: how blocks are placed, so that encoding
 //! moves little.
 
+use crate::amount::Age;
 use crate::context::Context;
 use crate::output::{fields, table};
 use crate::plan::place::SpreadName;
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand};
 use client::Gather;
 use plan::placement::Spread;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// What to do with buckets.
 #[derive(Subcommand, Debug)]
@@ -34,6 +36,9 @@ pub struct SetArgs {
     /// Code its objects with --code as they are written, small ones too: no replicas are written
     #[arg(long, requires = "code", conflicts_with = "policy")]
     on_write: bool,
+    /// Archive its objects unasked once they are so old, such as 12h or 30d
+    #[arg(long, value_name = "AGE", conflicts_with = "on_write")]
+    archive_after: Option<Age>,
 }
 
 /// How blocks are placed and gathered, or coded as they are written.
@@ -84,16 +89,24 @@ pub fn run(context: &Context, command: BucketCommand) -> Result<()> {
             if gather.is_on_write() != args.on_write {
                 bail!(how);
             }
-            let document = bucket_json(&args.name, &gather);
+            if args.archive_after.is_some_and(|Age(age)| age.is_zero()) {
+                bail!(
+                    "--archive-after: an age of at least a second; without it they are archived when somebody asks"
+                );
+            }
+            let archive_after = args.archive_after.map_or(Duration::ZERO, |Age(age)| age);
+            let document = bucket_json(&args.name, &gather, archive_after);
             let Gather { policy, code, .. } = gather.clone();
-            context.with_client(async |client| Ok(client.set_bucket(&args.name, Some(gather)).await?))?;
+            context.with_client(async |client| {
+                Ok(client.set_bucket(&args.name, Some(gather), archive_after).await?)
+            })?;
             context.out.answer(&document, || match args.on_write {
                 true => format!("{}/…: coded with {code} as it is written", args.name),
                 false => format!("{}/…: placed by {policy}, gathered in stripes of {code}", args.name),
             })
         }
         BucketCommand::Unset { name } => {
-            context.with_client(async |client| Ok(client.set_bucket(&name, None).await?))?;
+            context.with_client(async |client| Ok(client.set_bucket(&name, None, Duration::ZERO).await?))?;
             context
                 .out
                 .answer(&json!({"name": name, "policy": null}), || format!("{name}/…: put as all others"))
@@ -104,24 +117,27 @@ pub fn run(context: &Context, command: BucketCommand) -> Result<()> {
 
 fn list(context: &Context) -> Result<()> {
     let buckets = context.with_client(async |client| Ok(client.buckets().await?))?;
-    let document: Vec<Value> = buckets.iter().map(|(name, gather)| bucket_json(name, gather)).collect();
+    let document: Vec<Value> =
+        buckets.iter().map(|(name, gather, after)| bucket_json(name, gather, *after)).collect();
     context.out.answer(&document, || {
-        let mut table = table(["BUCKET", "POLICY", "CODE", "IN A RACK", "RACKS", "REPLICAS IN"]);
-        for (name, gather) in buckets {
+        let mut table =
+            table(["BUCKET", "POLICY", "CODE", "IN A RACK", "RACKS", "REPLICAS IN", "ARCHIVED AFTER"]);
+        for (name, gather, after) in buckets {
+            let after = if after.is_zero() { "-".to_owned() } else { Age(after).to_string() };
             if gather.is_on_write() {
                 let [in_a_rack, racks, spread] = ["-"; 3].map(str::to_owned);
-                table.add_row([name, gather.policy, gather.code, in_a_rack, racks, spread]);
+                table.add_row([name, gather.policy, gather.code, in_a_rack, racks, spread, after]);
                 continue;
             }
             let racks =
                 if gather.target_racks == 0 { "any".to_owned() } else { gather.target_racks.to_string() };
             let in_a_rack = gather.rack_capacity.to_string();
-            table.add_row([name, gather.policy, gather.code, in_a_rack, racks, gather.spread]);
+            table.add_row([name, gather.policy, gather.code, in_a_rack, racks, gather.spread, after]);
         }
         table.to_string()
     })
 }
 
-fn bucket_json(name: &str, gather: &Gather) -> Value {
-    fields!(gather => policy code rack_capacity target_racks spread; "name": name)
+fn bucket_json(name: &str, gather: &Gather, archive_after: Duration) -> Value {
+    fields!(gather => policy code rack_capacity target_racks spread; "name": name, "archive_after_s": archive_after.as_secs())
 }

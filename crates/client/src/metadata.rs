@@ -3,6 +3,7 @@
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
 use model::{NodeId, StoreId};
+use std::time::Duration;
 use tokio_stream::StreamExt;
 use wire::proto::{
     AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest,
@@ -80,16 +81,29 @@ impl Client {
         self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
     }
 
-    /// From now on the objects of a bucket are put as is said; `None`: as all others.
-    pub async fn set_bucket(&self, name: &str, gather: Option<Gather>) -> Result<()> {
-        let bucket = Bucket { name: name.to_owned(), terms: gather.map(Into::into) };
+    /// From now on the objects of a bucket are put as is said, `None`: as all others; and archived once they are so old, unless that
+    /// is zero.
+    pub async fn set_bucket(
+        &self,
+        name: &str,
+        gather: Option<Gather>,
+        archive_after: Duration,
+    ) -> Result<()> {
+        let bucket = Bucket {
+            name: name.to_owned(),
+            terms: gather.map(Into::into),
+            archive_after_ms: u64::try_from(archive_after.as_millis()).unwrap_or(u64::MAX),
+        };
         self.call("the setting", self.coordinator.clone().set_bucket(bucket)).await.map(|_| ())
     }
 
-    /// The buckets that are set.
-    pub async fn buckets(&self) -> Result<Vec<(String, Gather)>> {
+    /// The buckets that are set, and the age at which their objects are archived; zero: when somebody asks for it.
+    pub async fn buckets(&self) -> Result<Vec<(String, Gather, Duration)>> {
         let listed = self.call("the listing", self.coordinator.clone().list_buckets(Empty {})).await?;
-        let bucket = |bucket: Bucket| Some((bucket.name, Gather::from(bucket.terms?)));
+        let bucket = |bucket: Bucket| {
+            let archive_after = Duration::from_millis(bucket.archive_after_ms);
+            Some((bucket.name, Gather::from(bucket.terms?), archive_after))
+        };
         Ok(listed.buckets.into_iter().filter_map(bucket).collect())
     }
 

@@ -86,6 +86,10 @@ pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
 /// Parities of an object that is coded as it is written: whoever commits names them in one message, with the blocks.
 pub(crate) const MAX_OBJECT_PARITIES: u64 = MAX_OBJECT_BLOCKS;
 
+/// So often is looked for what is old enough to be archived. Ages are told in hours and days, and a look reads the rows of all
+/// objects of the buckets that say so.
+pub const LOOK_EVERY_MS: u64 = 600_000;
+
 /// No loop turns faster, whatever graces and leases are set to.
 pub(crate) const MIN_TICK_MS: u64 = 20;
 
@@ -128,6 +132,8 @@ pub struct Config {
     pub compare_every_ms: u64,
     /// Milliseconds for which a stripe takes blocks; default [`OPEN_FOR_MS`].
     pub open_for_ms: u64,
+    /// Milliseconds between two looks for what is old enough to be archived; default [`LOOK_EVERY_MS`].
+    pub archive_look_ms: u64,
     /// Milliseconds since 1970, for what people are told; default the system's clock.
     pub wall_ms: fn() -> u64,
 }
@@ -154,6 +160,7 @@ impl Config {
             waits_for_holders: false,
             compare_every_ms: COMPARE_EVERY_MS,
             open_for_ms: OPEN_FOR_MS,
+            archive_look_ms: LOOK_EVERY_MS,
             wall_ms: clock::wall_ms,
         }
     }

@@ -64,6 +64,21 @@ pub enum CoordinatorError {
         /// The code's name.
         code: String,
     },
+    /// A prefix that fits nothing.
+    #[error("no object's name begins with {0:?}")]
+    NoSuchPrefix(String),
+    /// An archival of which some stripes failed.
+    #[error("{failed} of {all} stripes could not be encoded: {first}; {others}")]
+    Encodings {
+        /// So many.
+        failed: u64,
+        /// Of those that were to be encoded.
+        all: usize,
+        /// Why the first of them.
+        first: Box<CoordinatorError>,
+        /// What the others came to.
+        others: String,
+    },
     /// The operator paused or stopped the job while it was at this.
     #[error("paused or stopped by the operator")]
     Paused,
@@ -181,7 +196,8 @@ impl From<CoordinatorError> for tonic::Status {
         let text = error.to_string();
         match error {
             Invalid(_) => tonic::Status::invalid_argument(text),
-            NoSuchTask(_) => tonic::Status::not_found(text),
+            NoSuchTask(_) | NoSuchPrefix(_) => tonic::Status::not_found(text),
+            Encodings { first, .. } => tonic::Status::new(tonic::Status::from(*first).code(), text),
             CodeTooWide { .. } | Conflict(_) | StillLives(_) | StillNeeded { .. } => {
                 tonic::Status::failed_precondition(text)
             }

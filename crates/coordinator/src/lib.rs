@@ -65,7 +65,7 @@ use forgetting::{Forgetter, Forgetting};
 use garbage::Garbage;
 use gathering::{Gathering, Sealer};
 use holders::{Holders, Keeper};
-use jobs::{Compactor, DamagedRepairs, Jobs, Recoverer};
+use jobs::{AgedArchivals, Compactor, DamagedRepairs, Jobs, Recoverer};
 use lacks::Lacks;
 use looks::{Looker, Looks};
 use membership::Membership;
@@ -412,6 +412,8 @@ impl Work {
         let (records_too, cluster_too) = (records.clone(), Arc::clone(cluster));
         begin(group, tasks, PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms });
         begin(group, tasks, Sealer::new(gathering, config.open_for_ms));
+        let aged = AgedArchivals::new(Arc::clone(&jobs), wall_ms, config.archive_look_ms);
+        begin(group, tasks, aged);
         begin(group, tasks, Looker(looks));
         begin(group, tasks, Comparer::new(comparison));
         begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));

@@ -181,7 +181,7 @@ impl Objects {
 
     /// From now on the objects of a bucket are put like this.
     pub async fn set_bucket(&self, bucket: proto::Bucket) -> Result<()> {
-        let proto::Bucket { name, terms } = bucket;
+        let proto::Bucket { name, terms, archive_after_ms } = bucket;
         if name.contains('/') {
             return Err(invalid(format!(
                 "{name:?} is no bucket: that is what a name has before its first slash"
@@ -191,14 +191,21 @@ impl Objects {
         if let Some(terms) = &terms {
             self.check(terms, self.config.replicas)?;
         }
-        self.records.run(move |catalog| catalog.set_bucket(&name, terms.as_ref())).await
+        if terms.as_ref().is_some_and(|terms| terms.is_on_write() && archive_after_ms > 0) {
+            return Err(invalid("what is coded as it is written is archived already".to_owned()));
+        }
+        let row = terms.map(|terms| BucketRow { terms, archive_after_ms });
+        self.records.run(move |catalog| catalog.set_bucket(&name, row.as_ref())).await
     }
 
     /// The buckets that are set.
     pub async fn buckets(&self) -> Result<proto::Buckets> {
         let rows = self.records.run(|catalog| catalog.buckets()).await?;
-        let bucket =
-            |(name, row): (String, BucketRow)| proto::Bucket { name, terms: Some(message(row.terms)) };
+        let bucket = |(name, BucketRow { terms, archive_after_ms })| proto::Bucket {
+            name,
+            terms: Some(message(terms)),
+            archive_after_ms,
+        };
         Ok(proto::Buckets { buckets: rows.into_iter().map(bucket).collect() })
     }
 

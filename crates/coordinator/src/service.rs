@@ -323,6 +323,13 @@ impl Service {
         };
         // What cannot be is said at once, and not by a job.
         let named = EncodingRow { is_prefix: false, ..row.clone() };
+        if row.is_prefix {
+            let prefix = row.name.clone();
+            let first = move |catalog: &catalog::Catalog| catalog.list_objects(&prefix, None, 1);
+            if attempts.records.run(first).await?.is_empty() {
+                return Err(CoordinatorError::NoSuchPrefix(row.name));
+            }
+        }
         match row.is_prefix {
             true if row.code.is_empty() => {}
             true => _ = jobs::archival_code(&attempts.planner, &attempts.cluster, &row.code)?,

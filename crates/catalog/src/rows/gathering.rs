@@ -78,6 +78,19 @@ pub(crate) struct GatheredRow {
 pub struct BucketRow {
     /// How their blocks are placed.
     pub terms: GatherTerms,
+    /// They are archived when they are so old, by the wall clock; 0: when somebody asks for it.
+    pub archive_after_ms: u64,
+}
+
+impl Row for BucketRow {
+    type Key = String;
+    const TABLE: &'static str = "buckets";
+    const VERSION: u8 = 2;
+
+    fn of_older(version: u8, bytes: &[u8]) -> Option<BucketRow> {
+        let (terms, rest) = postcard::take_from_bytes::<GatherTerms>(bytes).ok()?;
+        (version == 1 && rest.is_empty()).then_some(BucketRow { terms, archive_after_ms: 0 })
+    }
 }
 
 /// A put that has begun.

@@ -2,9 +2,11 @@
 //! bytes stay the same.
 
 use crate::rig::{BLOCK, Rig, Settings, content};
-use client::{ClientError, GetOptions};
+use client::{Archival, ClientError, GetOptions, PutOptions};
 use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Cursor;
+use std::time::Duration;
 use wire::proto::{JobEvent, ObjectInfo, RepairRequest};
 
 /// k and m of a code, from its name.
@@ -249,4 +251,64 @@ async fn overwriting_an_archived_object_replaces_all_of_it() {
     assert_eq!(rig.client.lookup("a", false).await.unwrap().code, "rep-3");
     rig.no_garbage().await;
     assert_eq!(rig.running().iter().map(|&node| rig.stored(node).len()).sum::<usize>(), 3);
+}
+
+/// All objects under a prefix, in stripes of rs-2+1.
+async fn archive_prefix(rig: &Rig, prefix: &str) -> Result<JobEvent, ClientError> {
+    let archival = Archival {
+        name: prefix.to_owned(),
+        code: "rs-2+1".to_owned(),
+        slice_bytes: 0,
+        is_prefix: true,
+        older_than: Duration::ZERO,
+        scheme: String::new(),
+        parallel: 0,
+        short: false,
+        change: false,
+    };
+    let mut events = rig.client.archive(archival).await?;
+    let mut last = None;
+    while let Some(event) = events.next().await? {
+        last = Some(event);
+    }
+    Ok(last.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prefix_that_fits_no_name_is_refused() {
+    let rig = Rig::new(4).await;
+    rig.put("x/1", b"bytes").await.unwrap();
+    let refused = archive_prefix(&rig, "y/").await.unwrap_err();
+    let ClientError::NotFound(text) = &refused else { panic!("{refused:?}") };
+    assert_eq!(text, "no object's name begins with \"y/\"");
+}
+
+/// A stripe of which nobody can read a block, and one that is whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stripe_that_fails_hides_nothing_of_the_others() {
+    let mut rig = Rig::new(8).await;
+    let single = |block_bytes: usize| PutOptions {
+        block_bytes: block_bytes as u64,
+        replicas: 1,
+        ..PutOptions::default()
+    };
+    let nodes =
+        |info: ObjectInfo| info.blocks.iter().flat_map(|b| b.nodes.clone()).collect::<BTreeSet<u32>>();
+    let [lost, kept] = [content(1, 2 * BLOCK), content(2, BLOCK)];
+    rig.client.put("x/lost", Cursor::new(lost), single(BLOCK)).await.unwrap();
+    let of_lost = nodes(rig.client.lookup("x/lost", true).await.unwrap());
+    let gone = loop {
+        rig.client.put("x/kept", Cursor::new(kept.clone()), single(BLOCK / 2)).await.unwrap();
+        let of_kept = nodes(rig.client.lookup("x/kept", true).await.unwrap());
+        if let Some(&node) = of_lost.difference(&of_kept).next() {
+            break node;
+        }
+    };
+    rig.lose([gone]).await;
+    let failed = archive_prefix(&rig, "x/").await.unwrap_err().to_string();
+    assert!(failed.starts_with("1 of 2 stripes could not be encoded: "), "{failed}");
+    assert!(failed.contains("no living replica"), "{failed}");
+    assert!(failed.contains("1 stripes encoded; 1.50 × the data instead of 1.00 ×"), "{failed}");
+    assert_eq!(rig.client.lookup("x/kept", false).await.unwrap().code, "rs-2+1");
+    assert!(rig.get("x/kept").await.unwrap() == kept);
 }

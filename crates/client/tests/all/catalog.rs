@@ -1,6 +1,7 @@
 //! The catalog is lost, backed up, restored, rebuilt; and belongs to one coordinator at a time.
 
 use crate::archive::stripes;
+use crate::coded::put_coded;
 use crate::rig::{BLOCK, PATIENCE, Rig, content, start_coordinator};
 use catalog::CatalogError;
 use client::ClientError;
@@ -12,7 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::proto::RepairRequest;
 
-/// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two.
+/// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two, coded as they
+/// are written.
 pub async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
     let objects: BTreeMap<&'static str, Vec<u8>> = [
         ("empty", 0),
@@ -20,15 +22,17 @@ pub async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
         ("replicated", 2 * BLOCK + 5),
         ("archived", 3 * BLOCK + 77),
         ("archived-a2", 2 * BLOCK - 1),
+        ("coded", 3 * BLOCK + 9),
     ]
     .into_iter()
     .enumerate()
     .map(|(seed, (name, bytes))| (name, content(seed as u64, bytes)))
     .collect();
     rig.put("replicated", &content(99, BLOCK)).await.unwrap();
-    for (name, bytes) in &objects {
+    for (name, bytes) in objects.iter().filter(|(name, _)| **name != "coded") {
         rig.put(name, bytes).await.unwrap();
     }
+    put_coded(rig, "coded", &objects["coded"], "rs-2+2").await.unwrap();
     rig.archive("archived", "rs-2+2").await.unwrap();
     rig.archive("archived-a2", "random-a2-2+2-s1").await.unwrap();
     rig.no_garbage().await;
@@ -51,7 +55,8 @@ async fn a_catalog_that_nobody_keeps_is_recovered_from_what_nodes_have() {
     let info = rig.client.lookup("archived-a2", true).await.unwrap();
     let members = stripes(&info).into_values().next().unwrap();
     // A stripe is known again from any of its parities; so no other stripe may lose both of them with these nodes.
-    let others = stripes(&rig.client.lookup("archived", true).await.unwrap());
+    let mut others = stripes(&rig.client.lookup("archived", true).await.unwrap());
+    others.extend(stripes(&rig.client.lookup("coded", true).await.unwrap()));
     let parities: Vec<BTreeSet<u32>> =
         others.values().map(|stripe| stripe[stripe.len() - 2..].iter().map(|m| m.1).collect()).collect();
     let pairs = [(0, 3), (0, 2), (1, 3), (1, 2)].map(|(data, parity)| [members[data].1, members[parity].1]);
@@ -64,7 +69,7 @@ async fn a_catalog_that_nobody_keeps_is_recovered_from_what_nodes_have() {
     rig.start_coordinator(empty).await;
     assert!(matches!(rig.get("one").await, Err(ClientError::NotFound(_))));
     let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
-    assert_eq!((found.objects, found.stripes, found.incomplete.len()), (5, 3, 0), "{found:?}");
+    assert_eq!((found.objects, found.stripes, found.incomplete.len()), (6, 5, 0), "{found:?}");
     // Nobody told it of the two that are lost.
     assert!(found.away.is_empty() && !found.safe_mode.is_empty(), "{found:?}");
     same(&rig, &objects).await;

@@ -7,6 +7,7 @@ use client::{ClientError, Gather, PutOptions};
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read};
 use std::sync::mpsc;
+use std::time::Duration;
 use wire::proto::{ObjectInfo, RepairRequest};
 
 fn options(code: &str, short: bool) -> PutOptions {
@@ -212,18 +213,19 @@ async fn what_is_overwritten_stands_until_the_commit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_may_be_coded_as_it_is_written() {
     let rig = Rig::new(6).await;
-    let refused = rig.client.set_bucket("b", Some(Gather::on_write("rs-9+9".to_owned()))).await;
+    let refused =
+        rig.client.set_bucket("b", Some(Gather::on_write("rs-9+9".to_owned())), Duration::ZERO).await;
     assert!(matches!(refused, Err(ClientError::Refused(_))), "{refused:?}");
     let terms = Gather::on_write("rs-3+3".to_owned());
-    rig.client.set_bucket("b", Some(terms.clone())).await.unwrap();
-    assert_eq!(rig.client.buckets().await.unwrap(), [("b".to_owned(), terms)]);
+    rig.client.set_bucket("b", Some(terms.clone()), Duration::ZERO).await.unwrap();
+    assert_eq!(rig.client.buckets().await.unwrap(), [("b".to_owned(), terms, Duration::ZERO)]);
     // Small ones too: who set the bucket said so.
     assert_eq!(rig.put("b/small", b"small").await.unwrap().code, "rs-3+3");
     assert_eq!(rig.put("other", b"small").await.unwrap().code, "rep-3");
     assert_eq!(rig.get("b/small").await.unwrap(), b"small");
     let told = rig.archive("b/small", "rs-3+3").await.unwrap();
     assert!(told.last().unwrap().message.contains("nothing to do"), "{told:?}");
-    rig.client.set_bucket("b", None).await.unwrap();
+    rig.client.set_bucket("b", None, Duration::ZERO).await.unwrap();
     assert_eq!(rig.put("b/other", b"small").await.unwrap().code, "rep-3");
 }
 

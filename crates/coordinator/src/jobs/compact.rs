@@ -1,7 +1,7 @@
 //! Compaction: blocks of objects that are gone keep their room as long as others of their stripes live. Stripes that keep much
 //! become fewer and smaller ones.
 
-use super::archive::{Tally, encode_all, times};
+use super::archive::{encode_all, times};
 use super::regroup;
 use super::{Jobs, Wish};
 use crate::attempt::{Attempts, RepairOptions, ToEncode};
@@ -73,24 +73,19 @@ pub(super) async fn run(with: &Arc<Attempts>, job: &Arc<Job>, row: &CompactionRo
         scheme: row.scheme.clone(),
         ..RepairOptions::default()
     };
-    let Tally { failure, total, whole } = encode_all(with, job, work, &options, row.parallel).await;
-    let text = format!(
-        "{} stripes became {}: {} what lives instead of {}; {} blocks moved",
-        total.replaced,
-        total.stripes,
-        times(total.stored_bytes, total.data_bytes),
-        times(total.before_bytes, total.data_bytes),
-        total.relocated,
-    );
-    let text = std::iter::once(text).chain(left).collect::<Vec<_>>().join("; ");
-    match failure {
-        Some(error) => {
-            job.say(text);
-            Err(error)
-        }
-        None if whole => Ok(text),
-        None => Err(CoordinatorError::Conflict("the compaction was stopped".to_owned())),
+    let tally = encode_all(with, job, work, &options, row.parallel).await;
+    let total = &tally.total;
+    let mut text = format!("{} stripes became {}", total.replaced, total.stripes);
+    if total.stripes > 0 {
+        text += &format!(
+            ": {} what lives instead of {}; {} blocks moved",
+            times(total.stored_bytes, total.data_bytes),
+            times(total.before_bytes, total.data_bytes),
+            total.relocated,
+        );
     }
+    let told = std::iter::once(text).chain(left).collect::<Vec<_>>().join("; ");
+    tally.end("the compaction", told)
 }
 
 /// The worker: begins a compaction when there is something to gain.

@@ -8,7 +8,7 @@ mod recover;
 mod regroup;
 mod repair;
 
-pub(crate) use archive::{Cost, archival_code, choose, too_dear};
+pub(crate) use archive::{AgedArchivals, Cost, archival_code, choose, too_dear};
 pub(crate) use compact::Compactor;
 pub(crate) use damaged::DamagedRepairs;
 pub(crate) use recover::{Recoverer, check_dead, row_of};
@@ -189,6 +189,12 @@ impl Jobs {
             };
             job.end(outcome);
         });
+    }
+
+    /// Whether an archival runs.
+    fn is_archiving(&self) -> bool {
+        let archives = |running: &Running| matches!(&running.wish, Wish::Lasting(JobRow::Encode(_)));
+        self.lock().values().any(archives)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Running>> {

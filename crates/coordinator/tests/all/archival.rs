@@ -5,6 +5,8 @@
 
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tonic::{Code, Status};
 use wire::proto;
 
@@ -26,7 +28,8 @@ fn terms(policy: &str, code: &str) -> proto::GatherTerms {
 }
 
 async fn set_bucket(cluster: &mut Cluster, policy: &str, code: &str) -> Result<(), Status> {
-    let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms(policy, code)) };
+    let bucket =
+        proto::Bucket { name: "b".to_owned(), terms: Some(terms(policy, code)), archive_after_ms: 0 };
     cluster.client.set_bucket(bucket).await.map(|_| ())
 }
 
@@ -120,7 +123,7 @@ async fn stripes_that_ear_placed_survive_the_racks_that_they_claim_to() {
         let case = format!("{code}, {capacity} in a rack");
         let mut cluster = Cluster::new(34, HASTY).await;
         let terms = proto::GatherTerms { rack_capacity: capacity, ..terms("ear", code) };
-        let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms) };
+        let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms), ..Default::default() };
         cluster.client.set_bucket(bucket).await.unwrap();
         let objects = put_some(&mut cluster, 250).await;
         let told = archive(&mut cluster, everything()).await.unwrap();
@@ -285,7 +288,7 @@ async fn a_policy_that_cannot_be_kept_is_refused_with_what_it_needs() {
     };
     assert!(cluster.client.begin_put(begin(terms("ear", "rs-4+2"))).await.is_err());
     cluster.client.begin_put(begin(terms("ear", "rs-2+1"))).await.unwrap();
-    let unnamed = proto::Bucket { name: "a/b".to_owned(), terms: None };
+    let unnamed = proto::Bucket { name: "a/b".to_owned(), terms: None, archive_after_ms: 0 };
     assert_eq!(cluster.client.set_bucket(unnamed).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
@@ -317,7 +320,11 @@ async fn every_encoding_scheme_archives_what_waits_and_what_does_not() {
     let mut cluster = Cluster::new(20, HASTY).await;
     for scheme in flow::EncodeScheme::all() {
         for policy in [None, Some("ear")] {
-            let bucket = proto::Bucket { name: "b".to_owned(), terms: policy.map(|p| terms(p, "rs-4+2")) };
+            let bucket = proto::Bucket {
+                name: "b".to_owned(),
+                terms: policy.map(|p| terms(p, "rs-4+2")),
+                archive_after_ms: 0,
+            };
             cluster.client.set_bucket(bucket).await.unwrap();
             let objects = put_some(&mut cluster, 8).await;
             let (code, scheme) = ("rs-4+2".to_owned(), scheme.name().to_owned());
@@ -353,7 +360,11 @@ async fn a_stripe_that_waits_too_long_is_sealed_short() {
 async fn objects_that_are_deleted_during_an_archival_do_not_fail_it() {
     let mut cluster = Cluster::new(20, HASTY).await;
     for policy in [None, Some("random")] {
-        let bucket = proto::Bucket { name: "b".to_owned(), terms: policy.map(|p| terms(p, "rs-4+2")) };
+        let bucket = proto::Bucket {
+            name: "b".to_owned(),
+            terms: policy.map(|p| terms(p, "rs-4+2")),
+            archive_after_ms: 0,
+        };
         cluster.client.set_bucket(bucket).await.unwrap();
         let objects = put_some(&mut cluster, 40).await;
         let mut client = cluster.client.clone();
@@ -370,4 +381,63 @@ async fn objects_that_are_deleted_during_an_archival_do_not_fail_it() {
         let stay = (0..40).filter(|&i| !goes(i)).map(|i| objects[i].clone()).collect::<Vec<_>>();
         all_read(&mut cluster, &stay).await;
     }
+}
+
+/// What the wall's clock shows to the one test that moves it.
+static WALL_MS: AtomicU64 = AtomicU64::new(1_700_000_000_000);
+
+const HOUR_MS: u64 = 3_600_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_old_enough_in_a_bucket_that_says_so_is_archived_unasked() {
+    let mut cluster = Cluster::aging(20, HASTY, || WALL_MS.load(Ordering::Relaxed), 50).await;
+    let bucket = |name: &str, archive_after_ms| proto::Bucket {
+        name: name.to_owned(),
+        terms: Some(terms("random", "rs-2+1")),
+        archive_after_ms,
+    };
+    cluster.client.set_bucket(bucket("b", 7 * 24 * HOUR_MS)).await.unwrap();
+    cluster.client.set_bucket(bucket("other", 0)).await.unwrap();
+    let listed = cluster.client.list_buckets(proto::Empty {}).await.unwrap().into_inner().buckets;
+    assert_eq!(listed.iter().map(|b| b.archive_after_ms).collect::<Vec<_>>(), [7 * 24 * HOUR_MS, 0]);
+    let objects = put_some(&mut cluster, 4).await;
+    for index in 0..2 {
+        cluster.put(&format!("other/{index}"), &bytes(9, BLOCK_BYTES as usize)).await.unwrap();
+    }
+    let task = async |c: &mut Cluster| {
+        let tasks = c.status().await.tasks;
+        tasks.into_iter().find(|task| task.name == "archive-aged").unwrap()
+    };
+    // Paused, it begins nothing however old they are; before that they are not old enough.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((task(&mut cluster).await.done, cluster.status().await.stripes), (0, 0));
+    let control = |action: &str| proto::TaskControl {
+        name: "archive-aged".to_owned(),
+        action: action.to_owned(),
+        ..Default::default()
+    };
+    cluster.client.control_task(control("pause")).await.unwrap();
+    WALL_MS.fetch_add(7 * 24 * HOUR_MS + 1, Ordering::Relaxed);
+    let young = put_some_more(&mut cluster).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(cluster.status().await.stripes, 0);
+    cluster.client.control_task(control("resume")).await.unwrap();
+    cluster.until("they are archived", async |c| c.status().await.stripes == 2).await;
+    for (name, _) in &objects {
+        assert_eq!(cluster.lookup(name).await.unwrap().code, "rs-2+1");
+    }
+    all_read(&mut cluster, &objects).await;
+    // Neither what was put too lately, nor what nobody said it of; and there is nothing more to begin.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(cluster.lookup(&young).await.unwrap().code, "rep-3");
+    assert_eq!(cluster.lookup("other/0").await.unwrap().code, "rep-3");
+    assert_eq!((task(&mut cluster).await.done, cluster.status().await.stripes), (1, 2));
+}
+
+/// An object of a stripe of its own, of the same bucket.
+async fn put_some_more(cluster: &mut Cluster) -> String {
+    for index in 0..2 {
+        cluster.put(&format!("b/young-{index}"), &bytes(7, BLOCK_BYTES as usize / 4)).await.unwrap();
+    }
+    "b/young-0".to_owned()
 }

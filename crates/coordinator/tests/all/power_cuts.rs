@@ -86,7 +86,7 @@ async fn life(cluster: &mut Cluster, known: &mut Known) -> Result<(), Status> {
 async fn gathered_life(cluster: &mut Cluster, known: &mut Known) -> Result<(), Status> {
     let [policy, code, spread] = ["random", "rs-2+2", "two-racks"].map(str::to_owned);
     let terms = proto::GatherTerms { policy, code, spread, rack_capacity: 2, target_racks: 0 };
-    let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms) };
+    let bucket = proto::Bucket { name: "b".to_owned(), terms: Some(terms), archive_after_ms: 0 };
     cluster.client.set_bucket(bucket).await?;
     for (name, seed) in [("b/1", 1), ("b/2", 2), ("b/3", 3), ("b/4", 4), ("b/5", 5)] {
         known.put(cluster, name, bytes(seed, BLOCK_BYTES as usize)).await?;

@@ -1051,6 +1051,9 @@ pub struct Bucket {
     /// absent: its objects are put as all others
     #[prost(message, optional, tag = "2")]
     pub terms: ::core::option::Option<GatherTerms>,
+    /// they are archived unasked when they are so old; 0: when somebody asks for it
+    #[prost(uint64, tag = "3")]
+    pub archive_after_ms: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Buckets {

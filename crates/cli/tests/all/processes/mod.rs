@@ -7,6 +7,7 @@
 mod bad_input;
 mod by_hand;
 mod chaos;
+mod coded;
 mod daemons;
 mod damage;
 mod hosts;

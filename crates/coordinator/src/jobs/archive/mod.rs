@@ -1,9 +1,11 @@
 //! Archival of one object or of many: stripes in which their blocks wait are encoded, and blocks that wait in none become stripes,
 //! k at a time; then the surplus replicas go.
 
+mod aged;
 mod choose;
 mod cost;
 
+pub(crate) use aged::AgedArchivals;
 pub(crate) use choose::choose;
 pub(crate) use cost::{Cost, times, too_dear};
 
@@ -52,26 +54,41 @@ pub(super) async fn run(
         scheme: row.scheme.clone(),
         ..RepairOptions::default()
     };
-    let Tally { failure, total, whole } = encode_all(with, job, work, &options, row.parallel).await;
-    match failure {
-        Some(error) => Err(error),
-        None if whole => {
-            let gone = count - total.changes as usize;
-            let gone = (gone > 0).then(|| format!("{gone} were encoded already, or are gone"));
-            let text = [format!("{} stripes encoded", total.stripes), total.text()];
-            Ok(text.into_iter().chain(gone).chain(left).collect::<Vec<_>>().join("; "))
-        }
-        None => Err(CoordinatorError::Conflict(format!("the archival of {what} was stopped"))),
-    }
+    let tally = encode_all(with, job, work, &options, row.parallel).await;
+    let total = &tally.total;
+    let gone = count - total.changes as usize - tally.failed as usize;
+    let gone = (gone > 0 && tally.whole).then(|| format!("{gone} were encoded already, or are gone"));
+    let text = (total.stripes > 0).then(|| total.text());
+    let told =
+        std::iter::once(format!("{} stripes encoded", total.stripes)).chain(text).chain(gone).chain(left);
+    let told = told.collect::<Vec<_>>().join("; ");
+    tally.end(&format!("the archival of {what}"), told)
 }
 
 /// What came of encodings.
 pub(super) struct Tally {
     /// The first error.
-    pub failure: Option<CoordinatorError>,
+    failure: Option<CoordinatorError>,
+    failed: u64,
+    /// So many were asked for.
+    all: usize,
     pub total: Encoded,
     /// Nobody stopped it.
-    pub whole: bool,
+    whole: bool,
+}
+
+impl Tally {
+    /// How the job `what` ends. `told`: what was done.
+    pub fn end(self, what: &str, told: String) -> Result<String> {
+        let Tally { failed, all, .. } = self;
+        match self.failure {
+            Some(first) => {
+                Err(CoordinatorError::Encodings { failed, all, first: Box::new(first), others: told })
+            }
+            None if self.whole => Ok(told),
+            None => Err(CoordinatorError::Conflict(format!("{what} was stopped: {told}"))),
+        }
+    }
 }
 
 /// Makes stripes, so many at once; 0: the usual number.
@@ -82,12 +99,13 @@ pub(super) async fn encode_all(
     options: &RepairOptions,
     parallel: u32,
 ) -> Tally {
-    job.expect(work.len() as u64);
+    let all = work.len();
+    job.expect(all as u64);
     let encode = |item: ToEncode| {
         let (with, job, options) = (Arc::clone(with), Arc::clone(job), options.clone());
         async move { job.unless_stopped(|| with.carry(&job, Wanted::Coded(&item), &options)).await }
     };
-    let (mut failure, mut total) = (None, Encoded::default());
+    let (mut failure, mut failed, mut total) = (None, 0, Encoded::default());
     let each = |outcome: Result<Outcome>| {
         if matches!(outcome, Err(CoordinatorError::Paused)) {
             return;
@@ -97,13 +115,14 @@ pub(super) async fn encode_all(
             Ok(outcome) => total.add(&outcome.encoded.unwrap_or_default()),
             Err(error) => {
                 job.say(format!("a stripe could not be encoded: {error}"));
+                failed += 1;
                 failure.get_or_insert(error);
             }
         }
     };
     let at_once = if parallel == 0 { PARALLEL_ENCODINGS } else { parallel as usize };
     let whole = in_parallel(&job.task, work, at_once, encode, each).await;
-    Tally { failure, total, whole }
+    Tally { failure, failed, all, total, whole }
 }
 
 /// What an archival is called.

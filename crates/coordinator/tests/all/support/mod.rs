@@ -117,6 +117,14 @@ impl Cluster {
         Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
     }
 
+    /// The same, which looks this often, by this wall clock, for what is old enough to be archived.
+    pub async fn aging(nodes: u32, settings: Settings, wall_ms: fn() -> u64, every_ms: u64) -> Cluster {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        let config = Config { wall_ms, archive_look_ms: every_ms, ..config(&disk, settings) };
+        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+    }
+
     async fn told(
         config: Config,
         (power, disk): (Arc<PowerSwitch>, CrashDisk),
