@@ -62,7 +62,7 @@ fn a_bucket_says_how_its_objects_are_put_and_when_they_are_archived() {
         "--policy",
         "random",
         "--code",
-        "rs-4+2",
+        "rs-3+3",
         "--rack-capacity",
         "3",
         "--archive-after",
