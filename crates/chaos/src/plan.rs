@@ -81,6 +81,9 @@ pub enum Work {
         /// Kill the client after this time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         killed_after_ms: Option<u64>,
+        /// Code it as it is written.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        coded: bool,
     },
     /// Remove an object.
     Delete {
@@ -228,6 +231,7 @@ impl Work {
     pub fn kind(&self) -> &'static str {
         match self {
             Work::Put { killed_after_ms: Some(_), .. } => "put, killed",
+            Work::Put { coded: true, .. } => "put, coded",
             Work::Put { .. } => "put",
             Work::Delete { .. } => "delete",
             Work::Get { .. } => "get",
@@ -453,7 +457,7 @@ mod tests {
             faults.extend(plan.faults.iter().map(|step| step.does.kind()));
             work.extend(plan.clients.iter().flatten().map(|step| step.does.kind()));
         }
-        assert_eq!((faults.len(), work.len()), (35, 15), "{faults:?} {work:?}");
+        assert_eq!((faults.len(), work.len()), (35, 16), "{faults:?} {work:?}");
     }
 
     #[test]
@@ -478,7 +482,7 @@ mod tests {
 
     #[test]
     fn what_the_shim_does_and_hosts_are_drawn_beside_the_rest() {
-        let (mut with, mut hosts) = (0, 0);
+        let (mut with, mut hosts, mut puts) = (0, 0, 0);
         for seed in 0..200 {
             let mut plan = Plan::of(seed);
             with += u32::from(plan.needs_shim());
@@ -487,10 +491,16 @@ mod tests {
             plan.shape.host.clear();
             for steps in &mut plan.clients {
                 steps.retain(|step| !matches!(step.does, Work::Change { .. } | Work::Compact));
+                for step in steps {
+                    if let Work::Put { coded, .. } = &mut step.does {
+                        puts += u32::from(std::mem::take(coded));
+                    }
+                }
             }
             assert_eq!(plan, draw::without_shim(seed), "{plan}");
         }
         assert!((50..150).contains(&with) && (10..80).contains(&hosts), "{with} and {hosts} of 200");
+        assert!((1_000..3_000).contains(&puts), "{puts}");
     }
 
     #[test]

@@ -27,9 +27,9 @@ pub fn client(world: &World, steps: &[Step<Work>]) -> Result<()> {
 fn work(world: &World, work: &Work) -> Result<()> {
     let kind = work.kind();
     let ran = match work {
-        Work::Put { object, content, bytes, killed_after_ms } => {
+        Work::Put { object, content, bytes, killed_after_ms, coded } => {
             let content = Content { number: *content, bytes: *bytes };
-            put(world, *object, content, *killed_after_ms)?
+            put(world, *object, content, (*killed_after_ms, *coded))?
         }
         Work::Delete { object } => delete(world, *object)?,
         Work::Get { object } => return get(world, *object, None).map(|outcome| world.count(kind, outcome)),
@@ -72,7 +72,12 @@ fn said(ran: &Ran) -> String {
     }
 }
 
-fn put(world: &World, object: usize, new: Content, killed_after_ms: Option<u64>) -> Result<Ran> {
+fn put(
+    world: &World,
+    object: usize,
+    new: Content,
+    (killed_after_ms, coded): (Option<u64>, bool),
+) -> Result<Ran> {
     let file = world.scratch();
     fs::write(&file, content(world.plan.seed, new))?;
     let path = file.to_string_lossy().into_owned();
@@ -82,7 +87,10 @@ fn put(world: &World, object: usize, new: Content, killed_after_ms: Option<u64>)
     let name = object_name(object);
     let (code, capacity) = (world.plan.shape.code.as_str(), world.plan.rack_capacity().to_string());
     let mut arguments = vec!["put", &path, &name];
-    if world.plan.gathers() {
+    if coded {
+        // Short stripes too, as archivals have.
+        arguments.extend(["--code", code, "--short"]);
+    } else if world.plan.gathers() {
         arguments.extend(["--policy", "ear", "--code", code, "--rack-capacity", &capacity]);
     }
     let ran = match killed_after_ms {

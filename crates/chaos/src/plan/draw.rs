@@ -35,6 +35,12 @@ const HOST_ONE_IN: u32 = 3;
 /// Changes of codes, and compactions.
 const RECODE_STREAM: u64 = 0x7265_636f_6465;
 
+/// Puts that are coded as they are written.
+const CODED_STREAM: u64 = 0x63_6f64_6564;
+
+/// Of so many puts one.
+const CODED_ONE_IN: u32 = 4;
+
 /// One plan in two has some.
 const SHIM_ONE_IN: u32 = 2;
 
@@ -54,6 +60,12 @@ pub(super) fn plan(seed: u64) -> Plan {
     for steps in &mut plan.clients {
         steps.extend(recodes(&mut random, &plan.shape.code, plan.ends_ms));
         steps.sort_by_key(|step| step.at_ms);
+    }
+    let mut random = StdRng::seed_from_u64(seed ^ CODED_STREAM);
+    for step in plan.clients.iter_mut().flatten() {
+        if let Work::Put { coded, .. } = &mut step.does {
+            *coded = random.random_ratio(1, CODED_ONE_IN);
+        }
     }
     plan
 }
@@ -166,7 +178,7 @@ fn client(random: &mut StdRng, shape: &Shape, ends_ms: u64, contents: &mut u64) 
 fn put(random: &mut StdRng, shape: &Shape, object: usize, contents: &mut u64) -> Work {
     *contents += 1;
     let bytes = random.random_range(1..=MAX_BLOCKS * shape.block_bytes) as usize;
-    Work::Put { object, content: *contents, bytes, killed_after_ms: None }
+    Work::Put { object, content: *contents, bytes, killed_after_ms: None, coded: false }
 }
 
 fn work(random: &mut StdRng, shape: &Shape, contents: &mut u64) -> Work {
@@ -175,8 +187,8 @@ fn work(random: &mut StdRng, shape: &Shape, contents: &mut u64) -> Work {
     match random.random_range(0..100) {
         0..22 => put(random, shape, object, contents),
         22..25 => match put(random, shape, object, contents) {
-            Work::Put { object, content, bytes, .. } => {
-                Work::Put { object, content, bytes, killed_after_ms: Some(random.random_range(1..60)) }
+            Work::Put { object, content, bytes, coded, .. } => {
+                Work::Put { object, content, bytes, killed_after_ms: Some(random.random_range(1..60)), coded }
             }
             other => other,
         },

@@ -29,17 +29,18 @@ pub(super) fn set(stream: &TcpStream, bytes: usize) {
     }
 }
 
-/// Waits for the low-water mark, at most `patience`, then takes what is there.
+/// Waits for the low-water mark, at most `patience`, then takes what is there: less than the mark if that is all that came.
+/// [`ErrorKind::TimedOut`] says that nothing did.
 ///
 /// Not one blocking read: Linux copies what is there and then wakes the reader only for as many bytes as the mark says
 /// *again*. The rest of a slice of which a part had come would be slept through until the next slice, or for ever.
 pub(super) fn read(stream: &TcpStream, buffer: &mut [u8], patience: Duration) -> Result<usize, Error> {
     let patience = Timespec::try_from(patience).map_err(Error::other)?;
-    if poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&patience))? == 0 {
-        return Err(ErrorKind::TimedOut.into());
+    let is_silent = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&patience))? == 0;
+    match recv(stream, buffer, RecvFlags::DONTWAIT).map_err(Error::from) {
+        Err(error) if is_silent && error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
+        outcome => outcome.map(|(bytes, _)| bytes),
     }
-    let (bytes, _) = recv(stream, buffer, RecvFlags::DONTWAIT)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -68,9 +69,14 @@ mod tests {
         assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), 1000);
         assert!(started.elapsed() < patience / 2, "woken after {:?}", started.elapsed());
 
+        // A sender that is slow is none that is silent.
+        let mut sender = rest.join().unwrap();
+        sender.write_all(&[3; 600]).unwrap();
+        assert_eq!(read(&receiver, &mut buffer, pause).unwrap(), 600);
+
         // Nothing comes, then the end does.
         assert_eq!(read(&receiver, &mut buffer, pause).unwrap_err().kind(), ErrorKind::TimedOut);
-        drop(rest.join().unwrap());
+        drop(sender);
         assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), 0);
     }
 }
