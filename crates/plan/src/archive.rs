@@ -25,6 +25,8 @@ pub struct ArchiveRequest<'a> {
     pub replicas: &'a [Vec<NodeId>],
     /// Parities to make, n−k.
     pub parities: usize,
+    /// Blocks that the code outlives the loss of, whichever they are: no rack gets more if there are racks and room enough.
+    pub tolerance: usize,
 }
 
 /// What happens to a data block.
@@ -34,7 +36,7 @@ pub struct Kept {
     pub read_from: NodeId,
     /// Where the block is afterwards: at the replica that stays, unless it is relocated.
     pub stored_at: NodeId,
-    /// Whether no replica could stay without putting two blocks on a host, so that the block moves.
+    /// Whether no replica could stay without putting two blocks on a host, or too many in a rack, so that the block moves.
     pub is_relocated: bool,
 }
 
@@ -67,9 +69,9 @@ impl From<Sealed> for Archival {
     }
 }
 
-/// Keeps one replica of as many data blocks as possible where it is (maximum matching), with as few blocks in
-/// any rack as that allows; moves the others and puts the parities to nodes of unused hosts, in the racks that have
-/// the fewest blocks.
+/// Keeps one replica of as many data blocks as possible where it is (maximum matching), with as few blocks in any rack as
+/// that allows, and no more than the stripe outlives the loss of, if the racks are so many and have the room; moves the others
+/// and puts the parities to nodes of unused hosts, in the racks that have the fewest blocks.
 ///
 /// # Errors
 /// [`PlanError::NotEnoughNodes`], [`PlanError::NoReplica`], [`PlanError::UnknownNode`].
@@ -86,9 +88,7 @@ pub fn archive(request: &ArchiveRequest<'_>, draw: &mut Draw) -> Result<Archival
     draw.shuffle(&mut nodes);
     let hosts = by_host(request.topology, &nodes);
     let choices = live_replicas(request, &hosts)?;
-    let matched = matching(request.topology, &hosts, &choices, needed)?;
-
-    let mut vacant = Vacant::new(request, &hosts, matched.iter().flatten().copied())?;
+    let (matched, mut vacant) = matching(request, &hosts, &choices, needed)?;
     let mut data = Vec::new();
     for (block, (matched, choices)) in matched.iter().zip(&choices).enumerate() {
         let replica = |host: usize| hosts[host].iter().copied().find(|n| request.replicas[block].contains(n));
@@ -129,13 +129,14 @@ fn live_replicas(request: &ArchiveRequest<'_>, hosts: &[Vec<NodeId>]) -> Result<
 }
 
 /// A maximum matching that bounds the blocks per rack as tightly as it can: no less than an even spread of
-/// the whole stripe.
+/// the whole stripe, and no more than a stripe outlives the loss of where the others have room; and what is vacant then.
 fn matching(
-    topology: &Topology,
+    request: &ArchiveRequest<'_>,
     hosts: &[Vec<NodeId>],
     choices: &[Vec<usize>],
     blocks: usize,
-) -> Result<Vec<Option<usize>>, PlanError> {
+) -> Result<(Vec<Option<usize>>, Vacant), PlanError> {
+    let topology = request.topology;
     let racks: Vec<RackId> = topology.by_rack(&hosts.concat())?.into_keys().collect();
     let rack = hosts
         .iter()
@@ -143,10 +144,19 @@ fn matching(
         .map(|&node| Ok(racks.binary_search(&topology.rack_of(node)?).unwrap_or(0)))
         .collect::<Result<Vec<usize>, PlanError>>()?;
     let size = |matching: &[Option<usize>]| matching.iter().flatten().count();
-    let unbounded = assign(choices, &rack, blocks);
-    let even = blocks.div_ceil(racks.len().max(1));
-    let mut bounded = (even..blocks).map(|capacity| assign(choices, &rack, capacity));
-    Ok(bounded.find(|bounded| size(bounded) == size(&unbounded)).unwrap_or(unbounded))
+    let hosts_in = |index: usize| rack.iter().filter(|&&of| of == index).count();
+    let room = |limit: usize| (0..racks.len()).map(|index| hosts_in(index).min(limit)).sum::<usize>();
+    let even = (1..blocks).find(|&limit| room(limit) >= blocks).unwrap_or(blocks);
+    let within = |limit: usize| {
+        let widest = assign(choices, &rack, limit);
+        let mut tighter = (even..limit).map(|capacity| assign(choices, &rack, capacity));
+        let matched = tighter.find(|tighter| size(tighter) == size(&widest)).unwrap_or(widest);
+        let vacant = Vacant::new(request, hosts, matched.iter().flatten().copied())?;
+        Ok((matched, vacant))
+    };
+    let limit = request.tolerance.max(even);
+    let (matched, vacant) = within(limit)?;
+    if vacant.room(limit) >= blocks { Ok((matched, vacant)) } else { within(blocks) }
 }
 
 /// Nodes of hosts without a block of the stripe, one of each, and how many blocks each rack has.
@@ -173,6 +183,15 @@ impl Vacant {
             }
         }
         Ok(vacant)
+    }
+
+    /// Blocks of the stripe that all racks have in the end, at most so many each.
+    fn room(&self, limit: usize) -> usize {
+        let mut racks = self.blocks.clone();
+        for &(_, rack) in &self.nodes {
+            *racks.entry(rack).or_default() += 1;
+        }
+        racks.values().map(|&blocks| blocks.min(limit)).sum()
     }
 
     /// The next vacant node of a rack with the fewest blocks.

@@ -86,6 +86,7 @@ pub(super) fn chosen(
         full: &full,
         replicas,
         parities,
+        tolerance: code.tolerance(),
     };
     crate::archive(&request, draw).map_err(|error| match error {
         PlanError::NotEnoughNodes { needed, alive: usable, .. } if usable >= needed => {

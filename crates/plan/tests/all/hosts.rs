@@ -79,6 +79,7 @@ fn an_archived_stripe_has_a_host_for_each_block_and_keeps_what_it_can() {
             full: &full,
             replicas: &replicas,
             parities,
+            tolerance: data + parities,
         };
         let made = archive(&request, &mut draw).unwrap();
         let stored: Vec<NodeId> =
@@ -113,6 +114,7 @@ fn an_archival_needs_as_many_hosts_as_blocks_whatever_the_number_of_nodes() {
         full: &full,
         replicas: &replicas,
         parities: 1,
+        tolerance: 1,
     };
     let refused = archive(&request, &mut Draw::seeded(1));
     assert!(matches!(refused, Err(PlanError::NotEnoughNodes { needed: 3, alive: 2, .. })), "{refused:?}");
