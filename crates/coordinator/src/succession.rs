@@ -138,9 +138,7 @@ impl Succession {
                 Ok((catalog, own))
             })
             .await?;
-            let is_brought = self.is_brought.load(Ordering::Relaxed);
-            let never_kept = !own.is_new && own.holders == 0 && !is_brought;
-            if never_kept || (own.is_new && self.config.founds) {
+            if own.is_new && self.config.founds {
                 return Ok(over(catalog, &own, 0, Vec::new(), None));
             }
             let answers = self.ask(&own).await;
@@ -208,6 +206,9 @@ impl Succession {
                 "the folder is empty, and no node that called knows a cluster; start the coordinator with --found to found a new one"
                     .to_owned(),
             ),
+            _ if !own.is_new && own.nodes.is_empty() && self.callers().is_empty() && !is_late => {
+                Some("the catalog knows no node: waiting for those that may know later changes".to_owned())
+            }
             _ if own.is_new && !is_late => Some(
                 "the folder is empty: waiting for nodes that keep the catalog; start the coordinator with --found if this is a \
                  new cluster"

@@ -85,6 +85,10 @@ pub struct Machine {
 }
 
 impl Machine {
+    fn new(power: &Arc<PowerSwitch>) -> Machine {
+        Machine { disk: CrashDisk::new(power), injection: Arc::default(), daemon: None }
+    }
+
     /// The node ends, and what it keeps of the catalog is removed.
     pub fn remove_records(&mut self) {
         let records = std::path::Path::new("records");
@@ -109,8 +113,7 @@ impl Rig {
     /// On a switch that may have been told something.
     pub async fn on(settings: Settings, power: Arc<PowerSwitch>) -> Rig {
         let disk = CrashDisk::new(&power);
-        let machine = |_| Machine { disk: CrashDisk::new(&power), injection: Arc::default(), daemon: None };
-        let machines = (1..=settings.nodes).map(|node| (node, machine(node))).collect();
+        let machines = (1..=settings.nodes).map(|node| (node, Machine::new(&power))).collect();
         let coordinator = start_coordinator(settings, &disk, any_port(), true).await.unwrap();
         let address = coordinator.get().local_addr();
         let client = Client::connect(&address.to_string()).await.unwrap();
@@ -121,6 +124,12 @@ impl Rig {
         }
         rig.all_live().await;
         rig
+    }
+
+    /// A node that there was not.
+    pub async fn join(&mut self, node: u32) {
+        self.machines.insert(node, Machine::new(&self.power));
+        self.start(node).await.unwrap();
     }
 
     /// Starts a node that does not run, on what its disk holds.

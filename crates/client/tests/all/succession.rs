@@ -87,6 +87,25 @@ async fn a_catalog_that_was_set_back_is_brought_forward() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_catalog_of_before_anybody_kept_it_is_brought_forward_too() {
+    let mut rig = Rig::new(0).await;
+    rig.control_task("records", "pause").await;
+    for node in 1..=3 {
+        rig.join(node).await;
+    }
+    rig.all_live().await;
+    rig.put("a", b"an older version").await.unwrap();
+    let early = snapshot(&rig);
+    rig.control_task("records", "resume").await;
+    rig.put("a", b"bytes").await.unwrap();
+    kept(&rig).await;
+    rig.stop_coordinator().await;
+    rig.start_coordinator(early).await;
+    assert_eq!(rig.status().await.safe_mode, "");
+    assert_eq!(rig.get("a").await.unwrap(), b"bytes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_goes_before_two_that_keep_the_records_have_answered() {
     let mut rig = Rig::new(4).await;
     rig.put("a", &content(1, BLOCK)).await.unwrap();
