@@ -53,7 +53,7 @@ fn what_cannot_be_done_is_said_in_a_sentence_and_changes_nothing() {
         (&["repair", "block", "b", "--index", "0", "--discard", "--requestor", "77"], "no node 77"),
         (&["explain", "repair", "b", "--index", "99"], "no block 99"),
         (&["scrub", "--node", "77"], "node-77 is not living"),
-        (&["tasks", "pause", "none"], "there are: audit"),
+        (&["tasks", "pause", "none"], "there are: archive-aged, audit"),
         (&["tasks", "pause", "scrub", "--node", "77"], "no node 77"),
         (&["node", "stop", "77"], "no node 77"),
         (&["node", "start", "77"], "no node 77"),
