@@ -231,9 +231,13 @@ impl LabCluster {
     pub fn recall_files(&self, blocks: &BTreeSet<String>) -> Result<()> {
         let mut missing = blocks.clone();
         self.each_file(|path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            let Some(name) = name.filter(|name| blocks.contains(*name)) else { return Ok(()) };
-            missing.remove(name);
+            // A copy's files are named by block and generation, its sidecar's with a word more.
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let block = name.split('.').next().unwrap_or_default();
+            if !blocks.contains(block) {
+                return Ok(());
+            }
+            missing.remove(block);
             let read = File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
             read.map(drop).map_err(LabError::io(format!("read {}", path.display())))
         })?;

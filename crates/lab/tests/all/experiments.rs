@@ -5,8 +5,8 @@
 
 use client::PutOptions;
 use lab::{ClusterSpec, LabCluster, LabError, LinkRate, Racks, RepairOrder, RepairOutcome, Spec, Testbed};
-use model::{NodeId, Peer};
-use std::collections::BTreeMap;
+use model::{BlockId, NodeId, Peer};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +48,12 @@ fn schemes_move_over_each_link_what_the_papers_say() {
     cluster.put("object", Cursor::new(bytes), one_replica()).unwrap();
     cluster.archive("object", CODE).unwrap();
     let requestor = spare_node(&cluster);
+    let stored = cluster.lookup("object").unwrap().blocks;
+    let mut files: BTreeSet<String> =
+        stored.iter().map(|block| BlockId::from_slice(&block.block).unwrap().to_string()).collect();
+    cluster.recall_files(&files).unwrap();
+    files.insert(BlockId(0).to_string());
+    assert!(matches!(cluster.recall_files(&files), Err(LabError::BadSpec(_))));
 
     let busiest = |scheme: &str| {
         let order = RepairOrder {
