@@ -135,7 +135,9 @@ impl ClientError {
         match status.code() {
             tonic::Code::NotFound => ClientError::NotFound(message),
             // A status that the peer sent has no source; one that the transport made up has.
-            tonic::Code::Unavailable | tonic::Code::Unknown if status.source().is_some() => {
+            tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Cancelled
+                if status.source().is_some() =>
+            {
                 ClientError::Unreachable { address: address.to_owned(), reason: root_cause(status) }
             }
             tonic::Code::Unavailable => ClientError::NotNow(message),
