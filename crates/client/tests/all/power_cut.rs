@@ -121,8 +121,9 @@ async fn work(
     for step in STEPS.into_iter().take(steps) {
         known.begins(step);
         if let Some((_, point)) = lie.filter(|lie| lie.0 == step) {
-            // What other nodes keep of the catalog would make up for it, if it went out in time.
+            // What other nodes keep of the catalog would make up for it, if it went out in time. A step that has begun ends.
             rig.control_task("records", "pause").await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
             rig.power.ignore(point);
         }
         let power = Arc::clone(&rig.power);
