@@ -48,7 +48,7 @@ pub struct PutOptions {
 
 impl Client {
     /// Stores what `input` yields under `name`, replacing what was there once everything is durable. Needs memory for
-    /// three blocks.
+    /// three blocks, and where they are coded as they are written for the parities of two stripes, 1 GiB at most.
     ///
     /// # Errors
     /// [`ClientError::Input`], [`ClientError::Refused`], and [`ClientError::Flow`] when a block cannot be written

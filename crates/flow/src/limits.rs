@@ -57,6 +57,10 @@ pub const LEASE_MS: u32 = 10_000;
 /// A stage that waits longer than this for input says so.
 pub const STALL_MS: u32 = 5_000;
 
+/// … also if it waits for a slice of which less came in that time than the shortest one has: a link that gives no more than 200
+/// bytes/s is as good as none. What gives more is slow, and goes on.
+pub const LEAST_INPUT_BYTES: usize = MIN_SLICE_BYTES as usize;
+
 /// … and for each millisecond more, a slice may be so much longer: nothing can be said of a slice before it is
 /// there whole, and a stage deep in the graph waits until it has been received a number of times. A block of 64 MiB in
 /// one slice gets a minute more: ten hops over 100 Mb/s each.

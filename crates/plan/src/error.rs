@@ -160,16 +160,16 @@ pub enum PlanError {
     },
     /// A stripe that does not fit into the racks.
     #[error(
-        "a stripe of {code} with at most {per_rack} blocks in a rack, {per_group} of a local group, needs {needed} racks of \
-         {nodes} nodes; it may use {racks}"
+        "a stripe of {code} with at most {per_rack} blocks in a rack{} needs {needed} racks of {nodes} nodes; it may use {racks}",
+        .per_group.map_or_else(String::new, |blocks| format!(", {blocks} of a local group,"))
     )]
     TooFewRacks {
         /// The code.
         code: String,
         /// Blocks of a stripe in a rack at most.
         per_rack: usize,
-        /// Blocks of one local group and global parities in a rack at most.
-        per_group: usize,
+        /// Blocks of one local group and global parities in a rack at most, of a code that has groups.
+        per_group: Option<usize>,
         /// Racks needed, if each has as many nodes as the largest.
         needed: usize,
         /// Nodes of the largest rack.

@@ -1,8 +1,10 @@
 //! The receiving end of an edge: whole, checked frames out of a byte stream.
 
+use super::low_water::Come;
 use super::{Link, StreamContext, low_water};
 use crate::doing::Activity;
 use flow::bound::{EdgeEnd, FlowHeader};
+use flow::limits;
 use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
 use model::{Cause, Fault};
 use std::io::{ErrorKind, Write};
@@ -314,22 +316,30 @@ impl Inlet {
             let read = low_water::read(&self.link.stream, &mut self.buffer[self.filled..], stall);
             drop(receiving);
             match read {
-                Ok(0) => return Err(self.ended("the sender closed the stream before its End")),
-                Ok(n) => {
-                    self.filled += n;
-                    self.wire_bytes += n as u64;
-                    self.context.throttle.receive(n);
-                }
-                Err(e) if e.kind() == ErrorKind::TimedOut => {
-                    let waited = self.context.id.header.stall_ms;
-                    let fault = self.fault(Cause::Stalled, format!("no input for {waited} ms"));
-                    (self.context.on_wait)(fault);
+                Ok(Come::End) => return Err(self.ended("the sender closed the stream before its End")),
+                Ok(Come::Bytes(bytes)) => self.came(bytes),
+                Ok(Come::Late(bytes)) => {
+                    self.came(bytes);
+                    if bytes < limits::LEAST_INPUT_BYTES {
+                        let waited = self.context.id.header.stall_ms;
+                        let what = match bytes {
+                            0 => format!("no input for {waited} ms"),
+                            _ => format!("{bytes} bytes of input in {waited} ms"),
+                        };
+                        (self.context.on_wait)(self.fault(Cause::Stalled, what));
+                    }
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(e) => return Err(self.ended(&e.to_string())),
             }
         }
         Ok(())
+    }
+
+    fn came(&mut self, bytes: usize) {
+        self.filled += bytes;
+        self.wire_bytes += bytes as u64;
+        self.context.throttle.receive(bytes);
     }
 
     /// Asks the kernel to wake this thread only when `missing` bytes have come.

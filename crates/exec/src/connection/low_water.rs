@@ -29,17 +29,30 @@ pub(super) fn set(stream: &TcpStream, bytes: usize) {
     }
 }
 
-/// Waits for the low-water mark, at most `patience`, then takes what is there: less than the mark if that is all that came.
-/// [`ErrorKind::TimedOut`] says that nothing did.
+/// What came of a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Come {
+    /// So many bytes.
+    Bytes(usize),
+    /// The patience is over, and these bytes, fewer than the mark, are all that came.
+    Late(usize),
+    /// The stream has ended.
+    End,
+}
+
+/// Waits for the low-water mark, at most `patience`, then takes what is there.
 ///
 /// Not one blocking read: Linux copies what is there and then wakes the reader only for as many bytes as the mark says
 /// *again*. The rest of a slice of which a part had come would be slept through until the next slice, or for ever.
-pub(super) fn read(stream: &TcpStream, buffer: &mut [u8], patience: Duration) -> Result<usize, Error> {
+pub(super) fn read(stream: &TcpStream, buffer: &mut [u8], patience: Duration) -> Result<Come, Error> {
     let patience = Timespec::try_from(patience).map_err(Error::other)?;
-    let is_silent = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&patience))? == 0;
+    let is_late = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&patience))? == 0;
     match recv(stream, buffer, RecvFlags::DONTWAIT).map_err(Error::from) {
-        Err(error) if is_silent && error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
-        outcome => outcome.map(|(bytes, _)| bytes),
+        Err(error) if is_late && error.kind() == ErrorKind::WouldBlock => Ok(Come::Late(0)),
+        Err(error) => Err(error),
+        Ok((0, _)) => Ok(Come::End),
+        Ok((bytes, _)) if is_late => Ok(Come::Late(bytes)),
+        Ok((bytes, _)) => Ok(Come::Bytes(bytes)),
     }
 }
 
@@ -66,17 +79,17 @@ mod tests {
         });
         let patience = Duration::from_secs(10);
         let (started, mut buffer) = (Instant::now(), [0; 4096]);
-        assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), 1000);
+        assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), Come::Bytes(1000));
         assert!(started.elapsed() < patience / 2, "woken after {:?}", started.elapsed());
 
         // A sender that is slow is none that is silent.
         let mut sender = rest.join().unwrap();
         sender.write_all(&[3; 600]).unwrap();
-        assert_eq!(read(&receiver, &mut buffer, pause).unwrap(), 600);
+        assert_eq!(read(&receiver, &mut buffer, pause).unwrap(), Come::Late(600));
 
         // Nothing comes, then the end does.
-        assert_eq!(read(&receiver, &mut buffer, pause).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(read(&receiver, &mut buffer, pause).unwrap(), Come::Late(0));
         drop(sender);
-        assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), 0);
+        assert_eq!(read(&receiver, &mut buffer, patience).unwrap(), Come::End);
     }
 }

@@ -59,21 +59,24 @@ pub fn archival(
         data.iter().map(|p| p.facts.locations.iter().map(|l| l.node).collect()).collect();
     let bytes = data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0);
     let wanted = (code.n() - code.k(), bytes);
-    chosen(world, (code, &world.usable(avoid)), &replicas, wanted, draw).map_err(|error| match error {
-        DecideError::Plan(PlanError::NoReplica { block }) => {
-            let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
-            DecideError::NoReplica { block }
+    let tolerance = code.tolerance();
+    chosen(world, (code, &world.usable(avoid)), (&replicas, tolerance), wanted, draw).map_err(|error| {
+        match error {
+            DecideError::Plan(PlanError::NoReplica { block }) => {
+                let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
+                DecideError::NoReplica { block }
+            }
+            other => other,
         }
-        other => other,
     })
 }
 
-/// The same for blocks of which only the nodes are known that have them; so many parities of so many bytes are to be placed on
-/// the nodes `alive`.
+/// The same for blocks of which only the nodes are known that have them, and how many of a stripe a rack may have; so many parities
+/// of so many bytes are to be placed on the nodes `alive`.
 pub(super) fn chosen(
     world: &World,
     (code, alive): (&Code, &[NodeId]),
-    replicas: &[Vec<NodeId>],
+    (replicas, tolerance): (&[Vec<NodeId>], usize),
     (parities, bytes): (usize, u64),
     draw: &mut Draw,
 ) -> Result<Archival> {
@@ -86,7 +89,7 @@ pub(super) fn chosen(
         full: &full,
         replicas,
         parities,
-        tolerance: code.tolerance(),
+        tolerance,
     };
     crate::archive(&request, draw).map_err(|error| match error {
         PlanError::NotEnoughNodes { needed, alive: usable, .. } if usable >= needed => {

@@ -110,7 +110,8 @@ pub fn stripe_nodes(
     let alive: Vec<NodeId> =
         usable.into_iter().filter(|&node| !taken.contains(&world.topology.host_of(node))).collect();
     let replicas: Vec<Vec<NodeId>> = there.into_iter().map(|node| vec![node]).collect();
-    Ok(chosen(world, (code, &alive), &replicas, (more, bytes), draw)?.parities)
+    // However many a rack has of them, what is written stays where it is, and so its hosts are taken.
+    Ok(chosen(world, (code, &alive), (&replicas, code.n()), (more, bytes), draw)?.parities)
 }
 
 impl Planner {

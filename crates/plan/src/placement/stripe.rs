@@ -225,7 +225,7 @@ fn too_few(rules: &Rules, racks: &Racks, wanted: usize) -> PlanError {
         needed => PlanError::TooFewRacks {
             code,
             per_rack,
-            per_group: rules.per_group(),
+            per_group: (rules.groups() > 1).then(|| rules.per_group()),
             needed: needed.unwrap_or(rules.terms().code.n()),
             nodes,
             racks: wanted,

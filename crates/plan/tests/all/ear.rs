@@ -427,6 +427,7 @@ fn what_is_impossible_is_refused_with_what_is_needed() {
     for name in policies().iter().map(|kind| kind.name) {
         let few = refused(name, rs(), &[20; 13]);
         assert!(matches!(few, PlanError::TooFewRacks { needed: 14, racks: 13, .. }), "{few}");
+        assert!(!few.to_string().contains("local group"), "{few}");
         assert!(few.to_string().contains("needs 14 racks"), "{few}");
         let targets = refused(name, Terms { target_racks: Some(5), rack_capacity: 2, ..rs() }, &[20; 20]);
         assert!(matches!(targets, PlanError::TooFewRacks { needed: 7, racks: 5, .. }), "{targets}");

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // a test may
 
+use codes::Code;
 use model::NodeId;
+use plan::decide::{NodeFacts, World, stripe_nodes};
 use plan::placement::random::random;
 use plan::{ArchiveRequest, Draw, Host, PlanError, RackId, Topology, archive, requestor};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Hosts of one to three nodes, whole ones in each rack, numbered in a random order.
 fn cluster(hosts: u32, racks: u32, draw: &mut Draw) -> (Topology, Vec<NodeId>) {
@@ -59,6 +62,35 @@ fn every_node_of_a_host_gets_its_share() {
     }
     // 1,000 each are expected; seven standard deviations are about 180.
     assert!(used[1..4].iter().all(|count| (820..1_180).contains(count)) && used[4] == 3_000, "{used:?}");
+}
+
+/// Blocks that are written stay where they are, also where a rack has more of them than the code outlives the loss of: no other
+/// block comes beside one.
+#[test]
+fn what_is_added_to_a_stripe_comes_beside_none_of_its_blocks() {
+    let mut draw = Draw::seeded(11);
+    let (code, mut crowded) = (Code::parse("rs-4+2").unwrap(), 0);
+    for round in 0..500 {
+        let hosts = 6 + draw.below(6) as u32;
+        let (topology, alive) = cluster(hosts, 1 + draw.below(4) as u32, &mut draw);
+        let rack = topology.rack_of(alive[0]).unwrap();
+        let near = alive.iter().copied().filter(|&n| round % 2 == 1 || topology.rack_of(n) == Ok(rack));
+        let mut placed: Vec<NodeId> = Vec::new();
+        for node in near {
+            if placed.len() < 4 && distinct(&topology, &[&placed[..], &[node]].concat()) {
+                placed.push(node);
+            }
+        }
+        crowded += usize::from(round % 2 == 0 && placed.len() > code.tolerance());
+        let living = NodeFacts { is_living: true, ..NodeFacts::default() };
+        let nodes = alive.iter().map(|&node| (node, living.clone())).collect();
+        let world = World { nodes: Arc::new(nodes), topology: Arc::new(topology), ..World::default() };
+        let more = code.n() - placed.len();
+        let added = stripe_nodes(&world, &code, (&placed, more), 1, &BTreeSet::new(), &mut draw).unwrap();
+        let all = [placed, added].concat();
+        assert!(all.len() == 6 && distinct(&world.topology, &all), "{all:?}");
+    }
+    assert!(crowded > 100, "{crowded}");
 }
 
 #[test]
