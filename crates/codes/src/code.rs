@@ -18,6 +18,10 @@ pub struct SymbolId {
 }
 
 /// A linear code for a stripe of n blocks, k blocks' worth of data, α symbols to a block. Cheap to clone.
+///
+/// A code that does not store its data as they are is taken with its *systematic extension*: members 0 … k−1 are the data
+/// blocks, which are *virtual*, the stored ones follow. So whatever makes, reads or proves members needs to know nothing of
+/// it; what counts losses, copies or bytes counts [stored](Code::stored) members.
 #[derive(Clone)]
 pub struct Code(Arc<Parts>);
 
@@ -30,6 +34,10 @@ struct Parts {
     generator: Matrix,
     /// nα × (n−k)α, the parity-check matrix transposed: see [`tolerance::checks`].
     checks: Matrix,
+    /// Members 0 … virtuals−1 are not stored.
+    virtuals: usize,
+    /// The checks of the stored members alone; `None` if those are all.
+    stored_checks: Option<Matrix>,
     tolerance: usize,
     /// For a code of local groups: see [`Code::reach`].
     reach: Option<Reach>,
@@ -104,6 +112,26 @@ impl Code {
         Ok(Self(Arc::new(parts)))
     }
 
+    /// The systematic extension of a code of which `generator` (nα × kα) makes the stored blocks, and which stores the data
+    /// nowhere as they are: k virtual members and those n. Its tolerance is proved.
+    ///
+    /// # Errors
+    /// Those of [`Code::from_generator`].
+    pub(crate) fn extended(
+        name: &str,
+        n: usize,
+        k: usize,
+        alpha: usize,
+        generator: &Matrix,
+    ) -> Result<Self, CodeError> {
+        let stored = Parts::new(name, n, k, alpha, generator.clone())?;
+        let tolerance = tolerance::prove(name, &stored.checks, n, alpha)?;
+        let whole = Matrix::identity(generator.field(), k * alpha).stack(generator)?;
+        let mut parts = Parts::new(name, k + n, k, alpha, whole)?;
+        (parts.virtuals, parts.stored_checks, parts.tolerance) = (k, Some(stored.checks), tolerance);
+        Ok(Self(Arc::new(parts)))
+    }
+
     /// The code of a name such as `rs-10+4`; [`families`](crate::families) lists what there is.
     ///
     /// # Errors
@@ -117,9 +145,19 @@ impl Code {
         &self.0.name
     }
 
-    /// Blocks in a stripe.
+    /// Members of a stripe, virtual ones too.
     pub fn n(&self) -> usize {
         self.0.n
+    }
+
+    /// How many members, the first ones, are virtual: 0, or k where the data are not stored as they are.
+    pub fn virtuals(&self) -> usize {
+        self.0.virtuals
+    }
+
+    /// Blocks that are stored, the n of (n,k) in papers.
+    pub fn stored(&self) -> usize {
+        self.0.n - self.0.virtuals
     }
 
     /// Blocks' worth of data in a stripe.
@@ -142,14 +180,18 @@ impl Code {
         &self.0.generator
     }
 
-    /// Whether blocks 0 … k−1 are the data themselves.
+    /// Whether blocks 0 … k−1 are stored and the data themselves.
     pub fn is_systematic(&self) -> bool {
+        if self.virtuals() > 0 {
+            return false;
+        }
         let data = self.k() * self.alpha();
         (0..data).all(|row| unit_column(self.generator().row(row)) == Some(row))
     }
 
-    /// Where each data symbol is stored as it is (the first place, if in several); `None` unless all of them are.
-    /// For a systematic code these are the symbols of blocks 0 … k−1; an array code may spread them over all blocks.
+    /// The member that each data symbol is as it is (the first place, if in several); `None` unless all of them have one.
+    /// For a systematic code, and one of which the data are virtual, these are the symbols of members 0 … k−1; an array code
+    /// may spread them over all blocks.
     pub fn data_symbols(&self) -> Option<Vec<SymbolId>> {
         let mut places = vec![None; self.k() * self.alpha()];
         for row in (0..self.n() * self.alpha()).rev() {
@@ -160,7 +202,7 @@ impl Code {
         places.into_iter().collect()
     }
 
-    /// The largest f such that any f lost blocks can be recovered from the rest. Proved when the code was made.
+    /// The largest f such that any f lost stored blocks can be recovered from the rest. Proved when the code was made.
     pub fn tolerance(&self) -> usize {
         self.0.tolerance
     }
@@ -177,9 +219,9 @@ impl Code {
         &self.0.local_groups
     }
 
-    /// Whether any k blocks suffice (maximum distance separable).
+    /// Whether any k stored blocks suffice (maximum distance separable).
     pub fn is_mds(&self) -> bool {
-        self.tolerance() == self.n() - self.k()
+        self.tolerance() == self.stored() - self.k()
     }
 
     /// The coefficients (kα of them) by which symbol `index` of block `member` is made of the data.
@@ -227,6 +269,11 @@ impl Code {
         &self.0.checks
     }
 
+    /// The checks of the stored members alone, in their order.
+    pub(crate) fn stored_checks(&self) -> &Matrix {
+        self.0.stored_checks.as_ref().unwrap_or(&self.0.checks)
+    }
+
     /// The symbol of a generator row. `MAX_STRIPE_SYMBOLS` keeps both parts within 16 bits.
     pub(crate) fn symbol_at(&self, row: usize) -> SymbolId {
         SymbolId { block: (row / self.alpha()) as u16, index: (row % self.alpha()) as u16 }
@@ -257,6 +304,8 @@ impl Parts {
             alpha,
             generator,
             checks,
+            virtuals: 0,
+            stored_checks: None,
             tolerance: 0,
             reach: None,
             local_groups: Vec::new(),
@@ -279,7 +328,7 @@ impl fmt::Debug for Code {
 /// The name, with (n,k) as papers write it: `rs-10+4 (14,10)`.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({},{})", self.name(), self.n(), self.k())
+        write!(f, "{} ({},{})", self.name(), self.stored(), self.k())
     }
 }
 

@@ -87,6 +87,16 @@ pub enum CodeError {
         /// The limit.
         limit: u128,
     },
+    /// A layout whose Markov chain would be too large.
+    #[error("{blocks} blocks in {racks} racks have more than {limit} states")]
+    TooManyStates {
+        /// Blocks of a stripe.
+        blocks: usize,
+        /// Racks.
+        racks: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A generator that should be MDS and is not: parameters that the family cannot serve, or, where all codes of a family
     /// are MDS, a bug.
     #[error("{code} is not MDS: some {losses} losses are fatal")]

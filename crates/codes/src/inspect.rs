@@ -9,8 +9,10 @@ use std::fmt;
 pub struct InspectReport {
     /// Its name.
     pub name: String,
-    /// Blocks in a stripe.
+    /// Members of a stripe.
     pub n: usize,
+    /// How many of them, the first ones, are virtual: data that are not stored as they are.
+    pub virtuals: usize,
     /// Blocks' worth of data.
     pub k: usize,
     /// Symbols per block.
@@ -25,11 +27,11 @@ pub struct InspectReport {
     pub mds: bool,
     /// Whether blocks 0 … k−1 are the data themselves.
     pub systematic: bool,
-    /// Bytes stored per byte of data, n/k.
+    /// Blocks stored per block of data.
     pub storage_overhead: f64,
     /// The generator, nα × kα.
     pub generator: Matrix,
-    /// For each block, what its repair reads when it alone is lost.
+    /// For each member, what its repair reads when it alone is lost of those that are stored.
     pub repairs: Vec<BlockRepair>,
 }
 
@@ -55,6 +57,7 @@ impl Code {
         Ok(InspectReport {
             name: self.name().to_owned(),
             n: self.n(),
+            virtuals: self.virtuals(),
             k: self.k(),
             alpha: self.alpha(),
             field: self.field().to_string(),
@@ -62,14 +65,14 @@ impl Code {
             reach: self.reach(),
             mds: self.is_mds(),
             systematic: self.is_systematic(),
-            storage_overhead: self.n() as f64 / self.k() as f64,
+            storage_overhead: self.stored() as f64 / self.k() as f64,
             generator: self.generator().clone(),
             repairs: (0..self.n()).map(|block| self.describe_repair(block)).collect::<Result<_, _>>()?,
         })
     }
 
     fn describe_repair(&self, block: usize) -> Result<BlockRepair, CodeError> {
-        let others: Vec<usize> = (0..self.n()).filter(|&other| other != block).collect();
+        let others: Vec<usize> = (self.virtuals()..self.n()).filter(|&other| other != block).collect();
         match self.recovery(&self.symbols_of(&[block])?, &[], &others) {
             Ok(Recovery { equation, fewest }) => Ok(BlockRepair {
                 block,
@@ -88,10 +91,17 @@ impl Code {
 impl fmt::Display for InspectReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let yes_no = |yes| if yes { "yes" } else { "no" };
-        writeln!(f, "{} ({},{})", self.name, self.n, self.k)?;
+        writeln!(f, "{} ({},{})", self.name, self.n - self.virtuals, self.k)?;
         writeln!(f, "  field              {}", self.field)?;
         writeln!(f, "  symbols per block  {}", self.alpha)?;
         writeln!(f, "  systematic         {}", yes_no(self.systematic))?;
+        if self.virtuals > 0 {
+            writeln!(
+                f,
+                "  virtual members    0 to {}: the data, which are not stored as they are",
+                self.virtuals - 1
+            )?;
+        }
         writeln!(
             f,
             "  survives any       {} losses{}",

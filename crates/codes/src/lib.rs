@@ -29,13 +29,17 @@
 mod cauchy;
 mod code;
 mod codebook;
+mod dependencies;
+mod draw;
 mod equation;
 mod error;
 mod inspect;
 mod lrc;
 mod random;
+pub mod rapidraid;
 mod recovery;
 mod registry;
+pub mod reliability;
 mod replication;
 mod rotated;
 mod rs;
@@ -44,6 +48,7 @@ mod tolerance;
 
 pub use code::{Code, SymbolId};
 pub use codebook::Codebook;
+pub use dependencies::Dependencies;
 pub use equation::Equation;
 pub use error::CodeError;
 pub use inspect::{BlockRepair, InspectReport};

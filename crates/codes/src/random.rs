@@ -4,6 +4,7 @@
 use crate::{
     Code, CodeError,
     code::Evidence,
+    draw::SplitMix64,
     registry::{Family, Parameters},
 };
 use gf::{Field, Matrix};
@@ -15,6 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "a random linear code over GF(2^8), redrawn until any M losses are proved survivable",
     prefix: "random-a2-",
     build,
+    redraw: None,
 };
 
 const ALPHA: usize = 2;
@@ -32,7 +34,7 @@ fn build(parameters: &Parameters) -> Result<Code, CodeError> {
         return Err(parameters.bad(format!("K+M must be at most {MAX_BLOCKS} in this family")));
     }
     let field = Field::Gf256;
-    let mut random = SplitMix64(seed);
+    let mut random = SplitMix64::seeded(seed);
     for _ in 0..MAX_DRAWS {
         let mut parity = Matrix::zero(field, m * ALPHA, k * ALPHA);
         for row in 0..parity.rows() {
@@ -47,17 +49,4 @@ fn build(parameters: &Parameters) -> Result<Code, CodeError> {
         }
     }
     Err(CodeError::NoDraw { code: parameters.name.to_owned(), draws: MAX_DRAWS, losses: m })
-}
-
-/// Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next_byte(&mut self) -> u8 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 56) as u8
-    }
 }

@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{Code, CodeError, cauchy, lrc, random, replication, rotated, rs, rs16};
+use crate::{Code, CodeError, cauchy, lrc, random, rapidraid, replication, rotated, rs, rs16};
+use gf::Matrix;
 
 /// Longest name that is looked at; the longest useful one has some thirty bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -25,7 +26,12 @@ pub struct Family {
     /// Start of all its names.
     pub(crate) prefix: &'static str,
     pub(crate) build: fn(&Parameters) -> Result<Code, CodeError>,
+    /// For a family whose coefficients may be chosen: the generator of the stored blocks, n × k over GF(2^16), with others,
+    /// drawn from a seed.
+    pub(crate) redraw: Option<Redraw>,
 }
+
+pub(crate) type Redraw = fn(&Parameters, u64) -> Result<Matrix, CodeError>;
 
 /// All families, in the order in which they are listed.
 pub fn families() -> &'static [Family] {
@@ -35,6 +41,8 @@ pub fn families() -> &'static [Family] {
         rs16::FAMILY,
         lrc::FAMILY,
         rotated::FAMILY,
+        rapidraid::FAMILY,
+        rapidraid::FAMILY_16,
         replication::FAMILY,
         random::FAMILY,
     ];
@@ -53,16 +61,27 @@ pub(crate) fn parse(name: &str) -> Result<Code, CodeError> {
     if name.len() > MAX_NAME_BYTES {
         return Err(CodeError::NameTooLong { bytes: name.len(), limit: MAX_NAME_BYTES });
     }
-    // `rs-cauchy-6+3` starts like `rs-…` too: the longest prefix is meant.
-    let family = families().iter().filter(|f| name.starts_with(f.prefix)).max_by_key(|f| f.prefix.len());
-    match family {
-        Some(family) => (family.build)(&Parameters { name, rest: &name[family.prefix.len()..], family }),
+    match of_a_family(name) {
+        Some(parameters) => (parameters.family.build)(&parameters),
         None => Err(CodeError::Unknown {
             name: name.to_owned(),
             known: families().iter().map(|f| f.pattern).collect(),
             suggestion: nearest(name),
         }),
     }
+}
+
+/// How the generator of that name would be drawn anew; `None` if its family leaves nothing to be chosen.
+pub(crate) fn redraw(name: &str) -> Option<impl Fn(u64) -> Result<Matrix, CodeError>> {
+    let parameters = of_a_family(name)?;
+    let redraw = parameters.family.redraw?;
+    Some(move |seed| redraw(&parameters, seed))
+}
+
+fn of_a_family(name: &str) -> Option<Parameters<'_>> {
+    // `rs-cauchy-6+3` starts like `rs-…` too: the longest prefix is meant.
+    let family = families().iter().filter(|f| name.starts_with(f.prefix)).max_by_key(|f| f.prefix.len())?;
+    Some(Parameters { name, rest: &name[family.prefix.len()..], family })
 }
 
 impl<'a> Parameters<'a> {

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "the (N,1) repetition code",
     prefix: "rep-",
     build,
+    redraw: None,
 };
 
 /// MDS: k is 1 and every block is the data.

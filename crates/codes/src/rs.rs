@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "Reed and Solomon 1960; systematic Vandermonde matrix over GF(2^8)",
     prefix: "rs-",
     build,
+    redraw: None,
 };
 
 /// Row i of the Vandermonde matrix is the powers 0 … k−1 of element i; multiplied by the inverse of its first k rows,

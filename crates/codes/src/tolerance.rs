@@ -14,7 +14,7 @@ const MAX_PROOF_PATTERNS: u128 = 1_000_000;
 const QUICK_PATTERNS: u128 = 2_000;
 
 /// Patterns counted when somebody asks: some five seconds.
-const MAX_COUNTED_PATTERNS: u128 = 10_000_000;
+pub(crate) const MAX_COUNTED_PATTERNS: u128 = 10_000_000;
 
 /// How many patterns of some number of losses are survived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,27 +44,43 @@ pub enum Reach {
 }
 
 impl Code {
-    /// Whether all of the `lost` blocks follow from the others. A block that is not in the stripe never does.
+    /// Whether all of the `lost` members follow from the others that are stored. One that is not in the stripe never does;
+    /// virtual ones do if the data follow at all.
     pub fn recoverable(&self, lost: &[usize]) -> bool {
         let mut lost = lost.to_vec();
         lost.sort_unstable();
         lost.dedup();
-        lost.last().is_none_or(|&last| last < self.n()) && survives(self.checks(), self.alpha(), &lost)
+        let exist = lost.last().is_none_or(|&last| last < self.n());
+        let stored: Vec<usize> =
+            lost.iter().filter_map(|member| member.checked_sub(self.virtuals())).collect();
+        exist && survives(self.stored_checks(), self.alpha(), &stored)
     }
 
-    /// Tries all C(n, losses) patterns (static resilience).
+    /// Tries all patterns of so many lost stored blocks (static resilience).
     ///
     /// # Errors
     /// [`CodeError::TooManyPatterns`].
     pub fn count_recoverable(&self, losses: usize) -> Result<ToleranceCount, CodeError> {
-        require_patterns(self.name(), self.n(), losses, MAX_COUNTED_PATTERNS)?;
         let mut count = ToleranceCount { patterns: 0, recoverable: 0 };
-        every_pattern(self.n(), losses, |lost| {
+        self.every_loss(losses, |_, survived| {
             count.patterns += 1;
-            count.recoverable += u64::from(survives(self.checks(), self.alpha(), lost));
+            count.recoverable += u64::from(survived);
+        })?;
+        Ok(count)
+    }
+
+    /// Calls `visit` with each pattern of so many of the stored blocks, counted from 0, and whether its loss is survived.
+    pub(crate) fn every_loss(
+        &self,
+        losses: usize,
+        mut visit: impl FnMut(&[usize], bool),
+    ) -> Result<(), CodeError> {
+        require_patterns(self.name(), self.stored(), losses, MAX_COUNTED_PATTERNS)?;
+        every_pattern(self.stored(), losses, |lost| {
+            visit(lost, survives(self.stored_checks(), self.alpha(), lost));
             true
         });
-        Ok(count)
+        Ok(())
     }
 }
 
@@ -141,13 +157,13 @@ pub(crate) fn is_quick(n: usize, losses: usize) -> bool {
     patterns(n, losses) <= QUICK_PATTERNS
 }
 
-fn survives(checks: &Matrix, alpha: usize, lost: &[usize]) -> bool {
+pub(crate) fn survives(checks: &Matrix, alpha: usize, lost: &[usize]) -> bool {
     let symbols: Vec<usize> = lost.iter().flat_map(|block| block * alpha..(block + 1) * alpha).collect();
     symbols.len() <= checks.cols()
         && checks.select_rows(&symbols).is_ok_and(|rows| rows.rank() == symbols.len())
 }
 
-fn require_patterns(code: &str, n: usize, losses: usize, limit: u128) -> Result<(), CodeError> {
+pub(crate) fn require_patterns(code: &str, n: usize, losses: usize, limit: u128) -> Result<(), CodeError> {
     let patterns = patterns(n, losses);
     if patterns > limit {
         return Err(CodeError::TooManyPatterns { code: code.to_owned(), losses, patterns, limit });
@@ -167,7 +183,7 @@ pub(crate) fn patterns(n: usize, losses: usize) -> u128 {
 }
 
 /// Calls `visit` with each set of `losses` out of n blocks, ascending, until it says false; whether it never did.
-fn every_pattern(n: usize, losses: usize, mut visit: impl FnMut(&[usize]) -> bool) -> bool {
+pub(crate) fn every_pattern(n: usize, losses: usize, mut visit: impl FnMut(&[usize]) -> bool) -> bool {
     if losses > n {
         return true;
     }

@@ -19,7 +19,7 @@ use catalog::{Catalog, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -31,6 +31,11 @@ const ROUND: Duration = Duration::from_millis(500);
 /// Somebody else may just have died: his nodes are held to be led until they have been silent as long as a dead node would
 /// be. Who still leads them so much later lives.
 const LED_MARGIN: Duration = Duration::from_secs(3);
+
+/// For so long a catalog that was brought waits for all that keep its records, though two agree: the last changes before the life
+/// that made them ended may be with the third alone, and what is not brought now is another history later. One that lives answers at once, or
+/// when it has started.
+const THIRD_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Nodes that are remembered because they called: those that keep the records name the others.
 const MAX_CALLERS: usize = 1_024;
@@ -61,8 +66,9 @@ pub(crate) struct Succession {
     began: Began,
     /// Nodes that want to register meanwhile, and where they answer; `false`: they know no cluster.
     callers: Arc<Mutex<BTreeMap<NodeId, (String, bool)>>>,
-    /// The catalog came from a node that keeps it: others may keep later changes, the one among them that says who does.
-    is_brought: AtomicBool,
+    /// Since when the catalog is one that came from a node that keeps it: others may keep later changes, the one among them that says
+    /// who does.
+    brought: OnceLock<Began>,
     /// What a node keeps was found not to have the changes of the catalog that is there.
     is_branched: AtomicBool,
 }
@@ -76,7 +82,7 @@ struct Own {
     /// How many are kept aside.
     asides: usize,
     position: Position,
-    holders: usize,
+    holders: Vec<NodeId>,
     nodes: Vec<(NodeId, String)>,
 }
 
@@ -86,7 +92,7 @@ impl Succession {
             config,
             began: Began::now(),
             callers: Arc::default(),
-            is_brought: AtomicBool::new(false),
+            brought: OnceLock::new(),
             is_branched: AtomicBool::new(false),
         }
     }
@@ -166,7 +172,7 @@ impl Succession {
     ) -> Result<(Catalog, Verdict)> {
         let sight = Sight {
             own: own.position,
-            holders: if self.is_brought.load(Ordering::Relaxed) { own.nodes.len() } else { own.holders },
+            holders: if self.brought.get().is_some() { own.nodes.len() } else { own.holders.len() },
             answers: answers.iter().map(|(&node, answer)| (node, own.understood(answer))).collect(),
             silence_ms: self.config.dead_after_ms,
         };
@@ -206,9 +212,10 @@ impl Succession {
                 "the folder is empty, and no node that called knows a cluster; start the coordinator with --found to found a new one"
                     .to_owned(),
             ),
-            _ if !own.is_new && own.nodes.is_empty() && self.callers().is_empty() && !is_late => {
-                Some("the catalog knows no node: waiting for those that may know later changes".to_owned())
-            }
+            _ if !own.is_new && own.holders.is_empty() && answers.is_empty() && !is_late => Some(
+                "the catalog knows of nobody who keeps it, and no node has answered: waiting for those that may know later changes"
+                    .to_owned(),
+            ),
             _ if own.is_new && !is_late => Some(
                 "the folder is empty: waiting for nodes that keep the catalog; start the coordinator with --found if this is a \
                  new cluster"
@@ -217,6 +224,12 @@ impl Succession {
             Verdict::Unsure { answered, wanted } if !is_late => Some(format!(
                 "the catalog is compared with what nodes keep of it: {answered} of {wanted} have answered"
             )),
+            Verdict::Serve if self.awaits_all() => {
+                let silent = own.holders.iter().find(|node| !answers.contains_key(node));
+                silent.map(|node| {
+                    format!("the catalog is what nodes keep of it: {node} is to keep it too, and has not answered yet")
+                })
+            }
             Verdict::Hole(node, stamp) if !is_late => Some(format!(
                 "{node} has heard of change {stamp}, which none that answered keeps: waiting for others"
             )),
@@ -240,6 +253,11 @@ impl Succession {
     /// Nodes that live have had the time to answer.
     fn is_late(&self) -> bool {
         self.began.elapsed() >= Duration::from_millis(self.config.catch_up_ms)
+    }
+
+    /// The catalog was brought a moment ago.
+    fn awaits_all(&self) -> bool {
+        self.brought.get().is_some_and(|since| since.elapsed() < THIRD_PATIENCE)
     }
 
     /// Nobody called who knows a cluster.
@@ -299,7 +317,7 @@ impl Succession {
             }
             received => received?,
         };
-        self.is_brought.store(true, Ordering::Relaxed);
+        self.brought.get_or_init(Began::now);
         let (at, before) = (at.stamp, own.position.stamp);
         tracing::warn!(%node, %at, %before, "the catalog was brought from what this node keeps of it");
         if is_aside {
@@ -358,7 +376,7 @@ impl Own {
             branches: open.map(|aside| aside.last).collect(),
             asides: asides.len(),
             position: catalog.position()?,
-            holders: catalog.holders()?.len(),
+            holders: catalog.holders()?,
             nodes,
         })
     }

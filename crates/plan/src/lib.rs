@@ -21,6 +21,7 @@ pub mod path;
 pub mod placement;
 pub mod rates;
 pub mod recovery;
+pub mod reliability;
 pub mod requestor;
 pub mod topology;
 

@@ -41,11 +41,56 @@ fn tolerance_in_json_is_exactly_two_numbers() {
 }
 
 #[test]
+fn dependencies_in_json_are_exactly_three_numbers() {
+    let json = |code| answer(&["codes", "dependencies", code, "--json"]);
+    assert_eq!(json("rapidraid-11+5"), "{\"accidental\":0,\"natural\":21,\"subsets\":4368}\n");
+    assert_eq!(json("rapidraid16-4+4"), "{\"accidental\":0,\"natural\":1,\"subsets\":70}\n");
+    let listed = answer(&["codes", "dependencies", "rapidraid-4+4", "--list"]);
+    assert!(listed.ends_with("\n  0 1 4 5\n"), "{listed}");
+    // Nothing is to be chosen in a code that is known by name alone.
+    assert_eq!(json("rs-4+2"), "{\"accidental\":null,\"dependent\":0,\"natural\":null,\"subsets\":15}\n");
+}
+
+#[test]
+fn codes_are_compared_over_racks() {
+    let compared: serde_json::Value = serde_json::from_str(&answer(&[
+        "--json",
+        "codes",
+        "compare",
+        "rs-6+3",
+        "rep-3",
+        "--per-rack",
+        "1,3",
+    ]))
+    .unwrap();
+    let rows = compared.as_array().unwrap();
+    let of = |row: usize, field: &str| rows[row][field].as_f64().unwrap();
+    assert_eq!(
+        (rows.len(), of(0, "cross_rack"), of(1, "cross_rack"), of(3, "cross_rack")),
+        (4, 6.0, 2.0, 0.0)
+    );
+    assert!(of(1, "mttdl_years") > of(0, "mttdl_years"), "{compared}");
+    assert!((rows[2]["resilience"][1]["nines"].as_f64().unwrap() - 3.0).abs() < 1e-9);
+    let text = answer(&["codes", "compare", "rapidraid-16+12", "--per-rack", "2"]);
+    assert!(text.contains("(28,16)") && text.contains('±'), "{text}");
+    let refused = error(&["codes", "compare", "rs-20+4"]);
+    assert!(
+        refused.contains("rs-20+4 (24,20) cannot be judged") && refused.contains("20 racks"),
+        "{refused}"
+    );
+    assert!(
+        error(&["codes", "compare", "rs-4+2", "--node-gbps", "0"])
+            .contains("--node-gbps must be more than 0")
+    );
+    assert!(error(&["codes", "compare", "rs-4+2", "--lost-with-rack", "2"]).contains("from 0 to 1"));
+}
+
+#[test]
 fn codes_are_listed_and_inspected() {
     let list: serde_json::Value = serde_json::from_str(&answer(&["codes", "list", "--json"])).unwrap();
     assert!(list.as_array().unwrap().iter().any(|family| family["example"] == "rs-10+4"));
     let shown = answer(&["codes", "list"]);
-    for family in ["rs-K+M", "rs16-K+M", "lrc-K+L+G", "rotated-K+M-rR"] {
+    for family in ["rs-K+M", "rs16-K+M", "lrc-K+L+G", "rotated-K+M-rR", "rapidraid-K+M", "rapidraid16-K+M"] {
         assert!(shown.contains(family), "{family}: {shown}");
     }
     let lrc: serde_json::Value =

@@ -77,7 +77,7 @@ impl Code {
         available: &[usize],
     ) -> Result<Recovery, CodeError> {
         let blocks = [known, available].concat();
-        let is_plain = self.is_mds() && self.alpha() == 1;
+        let is_plain = self.needs_any_k() && self.alpha() == 1;
         if let Some(equation) = if is_plain { self.by_checks(wanted, &blocks)? } else { None } {
             return Ok(Recovery { equation, fewest: Fewest::Proved });
         }
@@ -98,6 +98,11 @@ impl Code {
             None => question.leave_out(wanted, blocks, known, preferred)?,
         };
         Ok(Recovery { equation, fewest })
+    }
+
+    /// Whether no member follows from fewer than k others: virtual ones may.
+    fn needs_any_k(&self) -> bool {
+        self.is_mds() && self.virtuals() == 0
     }
 
     /// The row of the generator that belongs to an existing symbol.
@@ -173,7 +178,7 @@ impl<'a> Question<'a> {
             blocks.retain(|&block| !known.contains(&usize::from(block)));
             blocks
         };
-        let mut trials = if code.is_mds() { 0 } else { MAX_TRIALS };
+        let mut trials = if code.needs_any_k() { 0 } else { MAX_TRIALS };
         while trials > 0 {
             let without = |&left_out: &u16| {
                 trials = usize::checked_sub(trials, 1)?;

@@ -13,6 +13,8 @@ pub enum Form {
     Saving,
     /// `1.02 ×`
     Times,
+    /// `2.00`: no ratio, a number of something
+    Number,
 }
 
 /// What a ratio must be.
@@ -48,6 +50,7 @@ impl Form {
     pub fn text(self, ratio: f64) -> String {
         match self {
             Form::Times => format!("{ratio:.3} ×"),
+            Form::Number => format!("{ratio:.2}"),
             Form::Saving => {
                 let percent = (ratio - 1.0) * 100.0;
                 let sign = if percent < 0.0 { "−" } else { "+" };
@@ -67,6 +70,11 @@ impl Comparison {
     /// The same, shown as a multiple.
     pub fn times(what: impl Into<String>, ours: Option<f64>) -> Comparison {
         Comparison { form: Form::Times, ..Comparison::saving(what, ours) }
+    }
+
+    /// The same of a number that is no ratio.
+    pub fn number(what: impl Into<String>, ours: Option<f64>) -> Comparison {
+        Comparison { form: Form::Number, ..Comparison::saving(what, ours) }
     }
 
     /// Beside the paper's value, if it has one.
@@ -110,7 +118,7 @@ impl Comparison {
             (Some(_), Some(true), _) => "met".to_owned(),
             (Some(ours), Some(false), Target::AtMost(limit) | Target::AtLeast(limit)) => match self.form {
                 Form::Saving => format!("MISSED by {:.1} points", (ours - limit).abs() * 100.0),
-                Form::Times => format!("MISSED by {:.3}", (ours - limit).abs()),
+                Form::Times | Form::Number => format!("MISSED by {:.3}", (ours - limit).abs()),
             },
             _ => "–".to_owned(),
         }

@@ -98,6 +98,8 @@ pub enum Unit {
     PerSecond,
     /// blocks, of a number of them
     Blocks,
+    /// nines, −log10 of a probability
+    Nines,
 }
 
 /// Which spread stands beside a median.
@@ -386,6 +388,7 @@ impl Unit {
             Unit::MebibytesPerSecond => "MiB/s",
             Unit::PerSecond => "/s",
             Unit::Blocks => "blocks",
+            Unit::Nines => "nines",
         }
     }
 
@@ -398,7 +401,7 @@ impl Unit {
             Unit::GigabitsPerSecond => value / 1e9,
             Unit::Percent => value * 1e2,
             Unit::Mebibytes | Unit::MebibytesPerSecond => value / f64::from(1 << 20),
-            Unit::PerSecond | Unit::Blocks => value,
+            Unit::PerSecond | Unit::Blocks | Unit::Nines => value,
         }
     }
 

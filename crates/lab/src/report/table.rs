@@ -32,7 +32,7 @@ pub fn table(results: &Results, style: Style) -> String {
     }
     header.extend(results.ratios.iter().map(|ratio| match ratio.form {
         Form::Saving => format!("vs {}", ratio.against),
-        Form::Times => format!("× {}", ratio.against),
+        Form::Times | Form::Number => format!("× {}", ratio.against),
     }));
     header.extend(results.beside.iter().map(super::results::Measure::heading));
     let rows = rows(results).into_iter().map(|(series, point)| cells(results, series, point, bounded));

@@ -10,5 +10,6 @@ mod multi_path;
 mod placement;
 mod rack_aware_path;
 mod recovery;
+mod reliability;
 mod room;
 mod weighted_path;
