@@ -35,48 +35,48 @@ pub struct CompareArgs {
     hardware: HardwareArgs,
 }
 
+/// The cluster on paper that inspect takes, and compare unless it is told another.
+const DEFAULT: HardwareArgs = HardwareArgs {
+    racks: 20,
+    nodes_per_rack: 20,
+    node_tb: 8.0,
+    node_gbps: 1.0,
+    rack_gbps: 1.0,
+    node_years: 4.0,
+    rack_years: 10.0,
+    lost_with_rack: 0.01,
+};
+
 /// The cluster on paper.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct HardwareArgs {
     /// Racks of the cluster
-    #[arg(long, value_name = "R", default_value_t = 20)]
+    #[arg(long, value_name = "R", default_value_t = DEFAULT.racks)]
     racks: u32,
     /// Nodes in each rack
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT.nodes_per_rack)]
     nodes_per_rack: u32,
     /// What a node keeps, in TB
-    #[arg(long, value_name = "TB", default_value_t = 8.0)]
+    #[arg(long, value_name = "TB", default_value_t = DEFAULT.node_tb)]
     node_tb: f64,
     /// What repairs may take of a node's link, in Gb/s
-    #[arg(long, value_name = "GBPS", default_value_t = 1.0)]
+    #[arg(long, value_name = "GBPS", default_value_t = DEFAULT.node_gbps)]
     node_gbps: f64,
     /// What repairs may take of the link of a rack to the others, in Gb/s
-    #[arg(long, value_name = "GBPS", default_value_t = 1.0)]
+    #[arg(long, value_name = "GBPS", default_value_t = DEFAULT.rack_gbps)]
     rack_gbps: f64,
     /// Years until a node is lost for good, on average
-    #[arg(long, value_name = "YEARS", default_value_t = 4.0)]
+    #[arg(long, value_name = "YEARS", default_value_t = DEFAULT.node_years)]
     node_years: f64,
     /// Years until a rack fails, on average
-    #[arg(long, value_name = "YEARS", default_value_t = 10.0)]
+    #[arg(long, value_name = "YEARS", default_value_t = DEFAULT.rack_years)]
     rack_years: f64,
     /// Part of a rack's nodes that are lost for good when it fails, 0 to 1
-    #[arg(long, value_name = "PART", default_value_t = 0.01)]
+    #[arg(long, value_name = "PART", default_value_t = DEFAULT.lost_with_rack)]
     lost_with_rack: f64,
 }
 
 impl HardwareArgs {
-    /// The defaults of the command line.
-    pub const DEFAULT: Self = Self {
-        racks: 20,
-        nodes_per_rack: 20,
-        node_tb: 8.0,
-        node_gbps: 1.0,
-        rack_gbps: 1.0,
-        node_years: 4.0,
-        rack_years: 10.0,
-        lost_with_rack: 0.01,
-    };
-
     fn hardware(&self) -> Result<Hardware> {
         let rates = [
             ("--node-tb", self.node_tb),
@@ -106,7 +106,7 @@ impl HardwareArgs {
 /// What inspect adds of a code: (JSON, lines for people).
 pub fn of(code: &Code) -> Result<(Value, String)> {
     let survival = code.survival()?;
-    let hardware = HardwareArgs::DEFAULT.hardware()?;
+    let hardware = DEFAULT.hardware()?;
     let mut lines = String::from("  static resilience, nines when nodes are down with probability p\n");
     for p in DOWN {
         lines += &format!("    p = {p:<6} {}\n", nines(&survival, p));
@@ -129,6 +129,7 @@ pub fn of(code: &Code) -> Result<(Value, String)> {
 
 pub fn compare(args: &CompareArgs, out: Output) -> Result<()> {
     let hardware = args.hardware.hardware()?;
+    ensure!(args.per_rack.iter().all(|&blocks| blocks > 0), "--per-rack must be at least 1");
     let rows = args.codes.len() * args.per_rack.len();
     ensure!(rows <= MOST_ROWS, "{rows} rows; at most {MOST_ROWS} are compared at once");
     let mut document = Vec::new();

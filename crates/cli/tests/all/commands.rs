@@ -83,6 +83,7 @@ fn codes_are_compared_over_racks() {
             .contains("--node-gbps must be more than 0")
     );
     assert!(error(&["codes", "compare", "rs-4+2", "--lost-with-rack", "2"]).contains("from 0 to 1"));
+    assert!(error(&["codes", "compare", "rs-4+2", "--per-rack", "0"]).contains("at least 1"));
 }
 
 #[test]

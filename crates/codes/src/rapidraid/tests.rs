@@ -82,7 +82,7 @@ fn natural_dependencies_are_the_papers() {
 /// Of all shapes of up to 16 blocks, over all subsets; what no search got rid of is told.
 #[test]
 fn kept_coefficients_leave_no_accidental_dependency() {
-    const LEFT: &[(usize, usize, u64)] = &[(10, 6, 2), (9, 7, 3)];
+    const LEFT: &[(usize, usize, u64)] = &[(10, 6, 1), (9, 7, 1)];
     for n in 2..=16_usize {
         for k in n.div_ceil(2)..n {
             let m = n - k;
@@ -118,7 +118,7 @@ fn no_coefficients_change() {
             }
         }
     }
-    assert_eq!(digest, 9_809_068_933_822_465_779);
+    assert_eq!(digest, 12_259_364_255_789_148_554);
 }
 
 #[test]

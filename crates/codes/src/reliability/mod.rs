@@ -124,16 +124,29 @@ impl Survival {
         self.parts.iter().all(|part| part.error == 0.0)
     }
 
-    /// How likely the data cannot be had if each block is lost with probability `p`, by itself.
+    /// How likely the data cannot be had if each block is lost with probability `p`, 0 … 1, by itself.
     pub fn resilience(&self, p: f64) -> Resilience {
-        let n = self.blocks();
         let (mut loss, mut error) = (0.0, 0.0);
-        for (losses, part) in self.parts.iter().enumerate() {
-            let weight =
-                patterns(n, losses) as f64 * p.powi(losses as i32) * (1.0 - p).powi((n - losses) as i32);
+        for (weight, part) in binomial(self.blocks(), p).into_iter().zip(&self.parts) {
             loss += weight * (1.0 - part.survived);
             error += weight * part.error;
         }
         Resilience { loss, error }
     }
+}
+
+/// The probability of each number of hits out of `all`, 0 … `all`, each of probability `p`.
+fn binomial(all: usize, p: f64) -> Vec<f64> {
+    // From the end that is the likelier one for each: its power is none that vanishes below 500 blocks.
+    if p > 0.5 {
+        let mut misses = binomial(all, 1.0 - p);
+        misses.reverse();
+        return misses;
+    }
+    let next = |(hits, weight): &(usize, f64)| {
+        let ways = (all - hits) as f64 / (hits + 1) as f64;
+        (*hits < all).then(|| (hits + 1, weight * ways * p / (1.0 - p)))
+    };
+    let first = (0, (1.0 - p).powi(all as i32));
+    std::iter::successors(Some(first), next).map(|(_, weight)| weight).collect()
 }

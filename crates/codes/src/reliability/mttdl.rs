@@ -8,8 +8,8 @@
 //!   a rack fails: each of its blocks that are there is lost with some probability
 //! ```
 
-use super::Survival;
 use super::chain::Chain;
+use super::{Survival, binomial};
 use crate::CodeError;
 use std::collections::BTreeMap;
 
@@ -136,8 +136,7 @@ fn leaving(states: &States<'_>, lost: &[usize], rates: &Rates) -> Vec<(Vec<usize
         if there > 0 {
             steps.push((with(rack, gone + 1), there as f64 * rates.node));
         }
-        for more in 1..=there {
-            let chance = binomial(there, more, rates.lost_with_rack);
+        for (more, chance) in binomial(there, rates.lost_with_rack).into_iter().enumerate().skip(1) {
             steps.push((with(rack, gone + more), rates.rack * chance));
         }
         if gone > 0 {
@@ -146,10 +145,4 @@ fn leaving(states: &States<'_>, lost: &[usize], rates: &Rates) -> Vec<(Vec<usize
     }
     steps.retain(|(_, rate)| *rate > 0.0);
     steps
-}
-
-/// The probability of `hits` out of `all`, each of probability `p`.
-fn binomial(all: usize, hits: usize, p: f64) -> f64 {
-    let ways = crate::tolerance::patterns(all, hits) as f64;
-    ways * p.powi(hits as i32) * (1.0 - p).powi((all - hits) as i32)
 }

@@ -47,6 +47,19 @@ fn static_resilience_of_replicas_and_mds_codes_is_the_binomial() {
     }
 }
 
+#[test]
+fn wide_stripes_have_their_chances_too() {
+    for (all, p) in [(512, 0.5), (512, 0.001), (220, 0.9), (3, 0.0), (3, 1.0), (0, 0.3)] {
+        let chances = binomial(all, p);
+        let mean: f64 = (0..).zip(&chances).map(|(hits, chance)| f64::from(hits) * chance).sum();
+        assert!((chances.iter().sum::<f64>() - 1.0).abs() < 1e-9 && chances.len() == all + 1, "{all} {p}");
+        assert!((mean - all as f64 * p).abs() < 1e-6, "{all} {p}: {mean}");
+    }
+    // Of 220 nodes 44 are down, more than the 20 that may be.
+    let wide = survival("rs-200+20").resilience(0.2);
+    assert!(wide.loss > 0.9999 && wide.loss <= 1.0 + 1e-9, "{wide:?}");
+}
+
 /// RapidRAID, table I: its rows of replicas and of the classical code, which are rounded down.
 #[test]
 fn nines_are_those_of_the_papers_table() {
