@@ -7,8 +7,17 @@ use flow::{Scheme, Site};
 use std::collections::BTreeMap;
 
 /// Codes that papers and issues name, and one for each family whose example is wider than this test has nodes.
-const NAMED: &[&str] =
-    &["rs-10+4", "rs-12+4", "rs16-6+3", "lrc-12+2+2", "lrc-10+2+2", "rotated-12+4-r4", "rep-3"];
+const NAMED: &[&str] = &[
+    "rs-10+4",
+    "rs-12+4",
+    "rs16-6+3",
+    "lrc-12+2+2",
+    "lrc-10+2+2",
+    "rotated-12+4-r4",
+    "rapidraid-4+3",
+    "rapidraid16-3+2",
+    "rep-3",
+];
 
 /// Nodes in one process, each with its listeners and threads.
 const MOST_BLOCKS: usize = 20;
