@@ -6,7 +6,6 @@
 //!                                                                     hours, failures ──Markov chain──▶ MTTDL
 //! ```
 
-use crate::PlanError;
 use codes::reliability::{Layout, Rates, Survival, mttdl_hours};
 use codes::{Code, CodeError};
 use flow::{Cost, FlowError, Geometry, Helper, Member, RepairRequest, Scheme, Sink, Site, predict};
@@ -73,9 +72,6 @@ pub enum WorthError {
     /// No flow.
     #[error(transparent)]
     Flow(#[from] FlowError),
-    /// No plan.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
 }
 
 /// Judges stripes of `code`, of which `survival` is known, with `per_rack` blocks in a rack, whose blocks are repaired by

@@ -118,7 +118,7 @@ pub fn of(code: &Code) -> Result<(Value, String)> {
         let what = format!("    {per_rack} in a rack");
         match worth((code, &survival), per_rack, Scheme::Pipeline, &hardware) {
             Ok(worth) => {
-                lines += &format!("{what}  {} years\n", years(&worth));
+                lines += &format!("{what}  {} years\n", years(&survival, &worth));
                 times.push(json_of(per_rack, &worth));
             }
             Err(error) => lines += &format!("{what}  unknown: {error}\n"),
@@ -167,7 +167,7 @@ pub fn compare(args: &CompareArgs, out: Output) -> Result<()> {
                 format!("{:.2}", worth.moved),
                 format!("{:.2}", worth.cross_rack),
                 format!("{:.2} h", worth.repair_hours),
-                format!("{} y", years(&worth)),
+                format!("{} y", years(&survival, &worth)),
             ]);
             text.add_row(row);
             let mut entry = json_of(per_rack, &worth);
@@ -187,7 +187,7 @@ pub fn compare(args: &CompareArgs, out: Output) -> Result<()> {
              ANY: so many losses are always survived. P: nines of the data being there when each node is down with that probability.\n\
              MOVED, BETWEEN RACKS: blocks' worth that the repair of a block by {} moves. REPAIR: of a lost node of {node_tb} TB by all\n\
              {racks} racks of {nodes_per_rack} nodes, {node_gbps} Gb/s a node, {rack_gbps} Gb/s a rack. MTTDL: mean time until a stripe is lost; nodes last\n\
-             {node_years} years, racks fail every {rack_years} and lose {lost_with_rack} of their nodes. ± is a sample's 95 % interval.",
+             {node_years} years, racks fail every {rack_years} and lose {lost_with_rack} of their nodes. ± and ~ come of samples, ± is the 95 % interval.",
             args.scheme
         )
     })
@@ -217,6 +217,8 @@ fn json_of(per_rack: usize, worth: &Worth) -> Value {
         "per_rack": per_rack, "mttdl_years": worth.mttdl_hours / HOURS_PER_YEAR)
 }
 
-fn years(worth: &Worth) -> String {
-    format!("{:.2e}", worth.mttdl_hours / HOURS_PER_YEAR)
+/// About so many, where what is survived is a sample's.
+fn years(survival: &Survival, worth: &Worth) -> String {
+    let about = if survival.is_exact() { "" } else { "~" };
+    format!("{about}{:.2e}", worth.mttdl_hours / HOURS_PER_YEAR)
 }

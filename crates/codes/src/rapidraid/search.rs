@@ -1,5 +1,4 @@
-//! Coefficients over GF(2^8) without accidental dependencies, by hill climbing (RapidRAID §V.A asks for "long exhaustive
-//! searches").
+//! Coefficients over GF(2^8) without accidental dependencies, by hill climbing (RapidRAID §V.A expects that they take long to find).
 
 use super::{Chain, DRAWN_FROM};
 use crate::draw::SplitMix64;

@@ -14,7 +14,7 @@ mod tests;
 pub use mttdl::{Layout, Rates, mttdl_hours};
 
 use crate::draw::SplitMix64;
-use crate::tolerance::{every_pattern, patterns, survives};
+use crate::tolerance::{patterns, survives};
 use crate::{Code, CodeError};
 
 /// Patterns that are tried for one code, all numbers of losses together: about a second. (16,8) has 39,000 that matter.
@@ -58,32 +58,30 @@ impl Resilience {
 }
 
 impl Code {
-    /// What it survives, tried where there are not too many patterns, else sampled; the same at each call.
+    /// What it survives: tried from the fewest losses on, which weigh most, as long as there are not too many patterns, then
+    /// sampled; the same at each call.
     ///
     /// # Errors
-    /// A code that was constructed causes none.
+    /// A code that was constructed causes none; only what [`Code::count_recoverable`] might report.
     pub fn survival(&self) -> Result<Survival, CodeError> {
-        let (n, most) = (self.stored(), self.stored() - self.k());
-        let doubtful = self.tolerance() + 1..=most;
-        let is_exact =
-            doubtful.clone().map(|losses| patterns(n, losses)).fold(0, u128::saturating_add) <= MAX_TRIED;
-        let part = |losses: usize| match losses {
-            _ if losses <= self.tolerance() => Part::exactly(1.0),
-            _ if !doubtful.contains(&losses) => Part::exactly(0.0),
-            _ if is_exact => self.tried(losses),
-            _ => self.sampled(losses),
+        let mut left = MAX_TRIED;
+        let mut part = |losses: usize| {
+            if losses <= self.tolerance() {
+                return Ok(Part::exactly(1.0));
+            }
+            if losses > self.stored() - self.k() {
+                return Ok(Part::exactly(0.0));
+            }
+            match left.checked_sub(patterns(self.stored(), losses)) {
+                Some(rest) => {
+                    left = rest;
+                    let count = self.count_recoverable(losses)?;
+                    Ok(Part::exactly(count.recoverable as f64 / count.patterns as f64))
+                }
+                None => Ok(self.sampled(losses)),
+            }
         };
-        Ok(Survival { parts: (0..=n).map(part).collect() })
-    }
-
-    fn tried(&self, losses: usize) -> Part {
-        let (mut all, mut survived) = (0_u64, 0_u64);
-        every_pattern(self.stored(), losses, |lost| {
-            all += 1;
-            survived += u64::from(survives(self.stored_checks(), self.alpha(), lost));
-            true
-        });
-        Part::exactly(survived as f64 / all as f64)
+        Ok(Survival { parts: (0..=self.stored()).map(&mut part).collect::<Result<_, CodeError>>()? })
     }
 
     fn sampled(&self, losses: usize) -> Part {
