@@ -104,7 +104,7 @@ pub(crate) fn writers(txn: &impl Read, block: BlockId) -> Result<Vec<NodeId>> {
 pub(crate) fn holders(txn: &impl Read, stripe: StripeId) -> Result<BTreeSet<NodeId>> {
     let mut holders = BTreeSet::new();
     let Some(row) = txn.get::<StripeRow>(&stripe)? else { return Ok(holders) };
-    for block in row.stored() {
+    for block in row.blocks() {
         holders.extend(referenced(txn, block)?.locations.iter().map(|l| l.node));
         holders.extend(writers(txn, block)?);
     }

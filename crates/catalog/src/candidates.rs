@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::letting_go::{Case, Sight, Wait, may_go};
 use crate::rows::{CandidateRow, PlannedRow};
 use crate::table::Read;
+use crate::virtuals::stands_for_all;
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +30,16 @@ pub struct Waiting {
     pub copies: u64,
     /// The room they take up, as far as their lengths are known.
     pub bytes: u64,
+}
+
+/// Copies that others rest on once candidates are gone.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Witnesses {
+    /// Their nodes must say that they are there.
+    pub seen: BTreeSet<BlockCopy>,
+    /// … and of these, which stand for virtual blocks, must have read them since they were written; with the digests of their
+    /// blocks.
+    pub read: BTreeMap<BlockCopy, Option<[u8; 32]>>,
 }
 
 impl Catalog {
@@ -57,18 +68,26 @@ impl Catalog {
         })
     }
 
-    /// Copies that their own nodes must have seen before any of these may be deleted.
-    pub fn witnesses(&self, copies: &[BlockCopy]) -> Result<BTreeSet<BlockCopy>> {
+    /// Copies that their own nodes must have seen, or read, before any of these may be deleted.
+    pub fn witnesses(&self, copies: &[BlockCopy]) -> Result<Witnesses> {
         self.view(|txn| {
-            let mut witnesses = BTreeSet::new();
+            let mut witnesses = Witnesses::default();
             for copy in copies {
                 let Some(row) = txn.get::<BlockFacts>(&copy.block)? else { continue };
+                let is_virtual = row.is_virtual();
                 let others = match members(txn, &row)? {
                     members if members.is_empty() => vec![(copy.block, row)],
                     members => members,
                 };
-                let places = others.iter().flat_map(|(b, row)| row.locations.iter().map(|l| l.copy_of(*b)));
-                witnesses.extend(places.filter(|other| other != copy));
+                for (block, row) in others {
+                    let copies = row.locations.iter().map(|location| location.copy_of(block));
+                    for other in copies.filter(|other| other != copy) {
+                        witnesses.seen.insert(other);
+                        if is_virtual {
+                            witnesses.read.insert(other, row.sums.digest);
+                        }
+                    }
+                }
             }
             Ok(witnesses)
         })
@@ -85,12 +104,18 @@ impl Catalog {
                 let block = txn.get::<BlockFacts>(&copy.block)?;
                 let members =
                     block.as_ref().map(|block| members(txn, block)).transpose()?.unwrap_or_default();
+                let virtual_in = block.as_ref().and_then(|b| b.stripe).filter(|place| place.is_virtual);
+                let is_given = match virtual_in {
+                    Some(place) => stands_for_all(&self.codes, &stripe(txn, place.stripe)?),
+                    None => true,
+                };
                 let case = Case {
                     copy,
                     since_ms: Some(row.since_ms),
                     is_planned: txn.get::<PlannedRow>(&copy)?.is_some(),
                     block: block.as_ref(),
                     members: &members,
+                    is_given,
                 };
                 match may_go(&case, sight) {
                     Ok(()) => {

@@ -182,7 +182,7 @@ impl Coding {
     /// Where a data block of the object belongs; one without bytes is in no stripe.
     pub fn place(&self, index: usize, stored_bytes: u64) -> Option<StripePlace> {
         let (stripe, index) = PutPlace::Data(index as u64).in_stripe(self.code.k() as u64);
-        let place = StripePlace { stripe: stripe_of_put(self.put, stripe), index };
+        let place = StripePlace { stripe: stripe_of_put(self.put, stripe), index, is_virtual: false };
         (stored_bytes > 0).then_some(place)
     }
 
@@ -240,7 +240,7 @@ impl Coding {
                 let locations: Vec<Location> = parity.nodes.iter().map(location).collect();
                 locations.iter().try_for_each(|l| txn.copy_arrived(l.copy_of(parity.block)))?;
                 let row = BlockFacts::new(parity.stored_bytes, parity.sums, locations);
-                let stripe = Some(StripePlace { stripe, index });
+                let stripe = Some(StripePlace { stripe, index, is_virtual: false });
                 txn.set_block(parity.block, &BlockFacts { stripe, ..row })?;
             }
             let block_bytes = data.iter().map(|block| block.stored_bytes).max().unwrap_or(0);

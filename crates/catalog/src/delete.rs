@@ -45,7 +45,7 @@ impl Change<'_> {
     pub(super) fn drop_stripe_if_dead(&self, stripe: StripeId, now_ms: u64) -> Result<bool> {
         let Some(row) = self.get::<StripeRow>(&stripe)? else { return Ok(true) };
         let mut members = row
-            .stored()
+            .blocks()
             .map(|block| Ok((block, referenced(self, block)?)))
             .collect::<Result<Vec<(BlockId, BlockFacts)>>>()?;
         // The others have become members of another one.

@@ -6,6 +6,7 @@ use crate::blocks::holders;
 use crate::error::Result;
 use crate::rows::CandidateRow;
 use crate::table::{Change, Read};
+use crate::virtuals::is_in_need;
 use model::{BlockCopy, BlockFacts, Flaw, Flawed, Location, NodeId, Reason};
 use std::collections::BTreeSet;
 
@@ -51,15 +52,15 @@ impl Catalog {
             let is_the_block = row.sums.digest.is_none_or(|known| known == digest);
             let has_place = row.on(copy.node).is_none()
                 && match row.stripe {
-                    Some(place) => !holders(txn, place.stripe)?.contains(&copy.node),
-                    None => true,
+                    Some(place) if !place.is_virtual => !holders(txn, place.stripe)?.contains(&copy.node),
+                    _ => true,
                 };
-            if !(is_known && is_the_block && has_place && row.is_in_need(living)) {
+            if !(is_known && is_the_block && has_place && is_in_need(txn, &self.codes, &row, living)?) {
                 return Ok(false);
             }
             txn.remove::<CandidateRow>(copy)?;
             row.flawed.retain(|flawed| flawed.location != copy.location());
-            if row.stripe.is_some() {
+            if row.stripe.is_some_and(|place| !place.is_virtual) {
                 for old in std::mem::take(&mut row.locations) {
                     txn.to_candidate(old.copy_of(copy.block), Reason::Surplus, row.stored_bytes, now_ms)?;
                 }

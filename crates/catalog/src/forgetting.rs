@@ -314,12 +314,12 @@ fn lost_with(
         .iter()
         .map(|state| state.try_map(member))
         .collect::<Result<Vec<MemberState<BlockFacts>>>>()?;
-    let lives = |state: &MemberState<BlockFacts>| state.stored().is_none_or(|facts| facts.lives(living));
+    let lives = |state: &MemberState<BlockFacts>| state.block().is_none_or(|facts| facts.lives(living));
     let had = recoverable(&row.code, &members.iter().map(lives).collect::<Vec<_>>());
     let is_had = |index: usize| had.get(index).copied().unwrap_or(false);
     if is_had(usize::from(place.index)) {
         return Ok(Vec::new());
     }
     let lost = members.iter().enumerate().filter(|(index, _)| !is_had(*index));
-    Ok(lost.filter_map(|(_, state)| state.stored()).filter(|facts| !facts.dead).cloned().collect())
+    Ok(lost.filter_map(|(_, state)| state.block()).filter(|facts| !facts.dead).cloned().collect())
 }

@@ -67,7 +67,6 @@ fields! {
     Stamp { term: Term, change: u64 }
     Sums { digest: Option<[u8; 32]>, fingerprint: Option<Fingerprint> }
     Part { name: String, version: u64, offset: u64, last: bool }
-    StripePlace { stripe: StripeId, index: u16 }
     BlockFacts {
         stored_bytes: u64, sums: Sums, last_generation: u64, locations: Vec<Location>, flawed: Vec<Flawed>,
         replicas: u32, part: Option<Part>, stripe: Option<StripePlace>, dead: bool
@@ -141,16 +140,46 @@ macro_rules! options {
 
 options! { [u8; 32] NodeId Part StripePlace }
 
-/// Nothing stands for what is all zero.
+/// In bytes the first two are an option, as it was before there were virtual members.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) enum MemberForm {
+    Zero,
+    Stored(<BlockId as Stored>::Form),
+    Virtual(<BlockId as Stored>::Form),
+}
+
 impl Stored for MemberState<BlockId> {
-    type Form = Option<<BlockId as Stored>::Form>;
-    fn form(&self) -> Self::Form {
-        self.stored().map(Stored::form)
+    type Form = MemberForm;
+    fn form(&self) -> MemberForm {
+        match self {
+            MemberState::Zero => MemberForm::Zero,
+            MemberState::Stored(block) => MemberForm::Stored(block.form()),
+            MemberState::Virtual(block) => MemberForm::Virtual(block.form()),
+        }
     }
-    fn of(form: Self::Form) -> Option<Self> {
-        form.map_or(Some(MemberState::Zero), |form| BlockId::of(form).map(MemberState::Stored))
+    fn of(form: MemberForm) -> Option<Self> {
+        match form {
+            MemberForm::Zero => Some(MemberState::Zero),
+            MemberForm::Stored(form) => BlockId::of(form).map(MemberState::Stored),
+            MemberForm::Virtual(form) => BlockId::of(form).map(MemberState::Virtual),
+        }
     }
 }
+
+/// The index, and above it whether the member is virtual: in bytes a stored one is as it was before there were others.
+impl Stored for StripePlace {
+    type Form = (<StripeId as Stored>::Form, u32);
+    fn form(&self) -> Self::Form {
+        (self.stripe.form(), u32::from(self.index) | u32::from(self.is_virtual) << VIRTUAL_BIT)
+    }
+    fn of((stripe, place): Self::Form) -> Option<Self> {
+        let is_virtual = place >> VIRTUAL_BIT == 1;
+        let index = u16::try_from(place & !(1 << VIRTUAL_BIT)).ok()?;
+        Some(StripePlace { stripe: StripeId::of(stripe)?, index, is_virtual })
+    }
+}
+
+const VIRTUAL_BIT: u32 = 16;
 
 /// As its bytes; none as no bytes.
 impl Stored for Option<Fingerprint> {

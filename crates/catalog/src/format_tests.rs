@@ -139,11 +139,11 @@ fn put_lasting(txn: &Change<'_>) -> Result<()> {
         ],
         replicas: 3,
         part: Some(part()),
-        stripe: Some(StripePlace { stripe: STRIPE, index: 0 }),
+        stripe: Some(StripePlace { stripe: STRIPE, index: 0, is_virtual: false }),
         dead: false,
     };
     txn.put(&DATA, &data)?;
-    let place = Some(StripePlace { stripe: STRIPE, index: 2 });
+    let place = Some(StripePlace { stripe: STRIPE, index: 2, is_virtual: false });
     let parity = BlockFacts { sums: Sums::default(), part: None, stripe: place, dead: true, ..data };
     txn.put(&PARITY, &parity)?;
     txn.put(&HeldKey { node: NodeId(7), block: DATA }, &HeldRow { generation: 300 })?;

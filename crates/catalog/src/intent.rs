@@ -16,6 +16,8 @@ use crate::rows::{IntentRow, NewStripe, Purpose};
 use crate::safe_mode::safe_mode;
 use crate::staged::{Fate, Staged, fate};
 use crate::table::{Change, Read};
+use crate::virtuals::stands_for_all;
+use codes::Codebook;
 use model::{
     BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripeId,
     StripePlace,
@@ -129,7 +131,7 @@ impl Catalog {
                             fate => fates.push((staged.copy.block, fate)),
                         }
                     }
-                    txn.commit_stripes(&intent.purpose, (staged, &fates), living, now_ms)?;
+                    txn.commit_stripes(&self.codes, &intent.purpose, (staged, &fates), living, now_ms)?;
                 }
             }
             txn.give_up(intent.flow, now_ms)?;
@@ -166,6 +168,10 @@ fn check_history(txn: &impl Read, purpose: &Purpose) -> Result<()> {
         Purpose::Encode(_) | Purpose::Recode(_) if safe_mode(txn)?.is_some() => Err(CatalogError::SafeMode),
         _ => Ok(()),
     }
+}
+
+fn overtaken(block: BlockId, what: &str) -> CatalogError {
+    CatalogError::Overtaken(format!("block {block} {what} meanwhile"))
 }
 
 /// Whether a copy of the block may be made at the node.
@@ -239,6 +245,7 @@ impl Change<'_> {
 
     fn commit_stripes(
         &self,
+        codes: &Codebook,
         purpose: &Purpose,
         (staged, fates): (&[Staged], &[(BlockId, Fate)]),
         living: &BTreeSet<NodeId>,
@@ -251,7 +258,7 @@ impl Change<'_> {
             )));
         }
         for new in purpose.stripes() {
-            self.commit_stripe((new, replaces), staged, living, now_ms)?;
+            self.commit_stripe(codes, (new, replaces), staged, living, now_ms)?;
         }
         for &stripe in replaces {
             if !self.drop_stripe_if_dead(stripe, now_ms)? {
@@ -265,6 +272,7 @@ impl Change<'_> {
 
     fn commit_stripe(
         &self,
+        codes: &Codebook,
         (new, replaces): (&NewStripe, &[StripeId]),
         staged: &[Staged],
         living: &BTreeSet<NodeId>,
@@ -273,9 +281,13 @@ impl Change<'_> {
         let keep = |copy: BlockCopy, is_new: bool, place: StripePlace| {
             self.keep_alone((copy, is_new), (place, replaces), now_ms)
         };
-        for (index, block) in (0..).zip(&new.members) {
-            let MemberState::Stored(block) = *block else { continue };
-            let place = StripePlace { stripe: new.stripe, index };
+        for (index, member) in (0..).zip(&new.members) {
+            let Some(&block) = member.block() else { continue };
+            let place = StripePlace { stripe: new.stripe, index, is_virtual: member.is_virtual() };
+            if member.is_virtual() {
+                self.keep_none(block, (place, replaces), now_ms)?;
+                continue;
+            }
             let staged = staged.iter().find(|staged| staged.copy.block == block);
             let kept = new.kept.iter().find(|copy| copy.block == block);
             if let Some(copy) = staged.map(|staged| &staged.copy).or(kept)
@@ -299,10 +311,40 @@ impl Change<'_> {
                 }
             }
         }
+        if !stands_for_all(codes, &new.row()) {
+            let what = format!("stripe {} does not give the blocks that it is to stand for", new.stripe);
+            return Err(CatalogError::Bug(what));
+        }
         self.gathered(new.stripe)?;
         // Blocks that were to become part of another one.
-        new.members.iter().filter_map(MemberState::stored).try_for_each(|&block| self.leave(block))?;
+        new.members.iter().filter_map(MemberState::block).try_for_each(|&block| self.leave(block))?;
         self.put(&new.stripe, &new.row())
+    }
+
+    /// A data block becomes a virtual member of a stripe, which stands for it: all of its copies are candidates.
+    fn keep_none(
+        &self,
+        block: BlockId,
+        (place, replaces): (StripePlace, &[StripeId]),
+        now_ms: u64,
+    ) -> Result<()> {
+        let mut row = self.joining(block, replaces)?;
+        let flawed = std::mem::take(&mut row.flawed).into_iter().map(|flawed| flawed.location);
+        for location in std::mem::take(&mut row.locations).into_iter().chain(flawed) {
+            self.to_candidate(location.copy_of(block), Reason::Archived, row.stored_bytes, now_ms)?;
+        }
+        row.stripe = Some(place);
+        self.set_block(block, &row)
+    }
+
+    /// A data block that is to become a member of a stripe, and is in none but those that go.
+    fn joining(&self, block: BlockId, replaces: &[StripeId]) -> Result<BlockFacts> {
+        let row = self.get::<BlockFacts>(&block)?.ok_or_else(|| overtaken(block, "was deleted"))?;
+        match row.stripe {
+            _ if row.dead => Err(overtaken(block, "was deleted")),
+            Some(place) if !replaces.contains(&place.stripe) => Err(overtaken(block, "has moved")),
+            _ => Ok(row),
+        }
     }
 
     /// A data block becomes a member of a stripe, and leaves the one that it was in if that is one of those that go: all of its
@@ -313,15 +355,9 @@ impl Change<'_> {
         (place, replaces): (StripePlace, &[StripeId]),
         now_ms: u64,
     ) -> Result<()> {
-        let overtaken =
-            |what: &str| CatalogError::Overtaken(format!("block {} {what} meanwhile", copy.block));
-        let mut row = self.get::<BlockFacts>(&copy.block)?.ok_or_else(|| overtaken("was deleted"))?;
-        if row.dead {
-            return Err(overtaken("was deleted"));
-        }
-        let is_elsewhere = row.stripe.is_some_and(|place| !replaces.contains(&place.stripe));
-        if is_elsewhere || !(is_new || row.locations.contains(&copy.location())) {
-            return Err(overtaken("has moved"));
+        let mut row = self.joining(copy.block, replaces)?;
+        if !(is_new || row.locations.contains(&copy.location())) {
+            return Err(overtaken(copy.block, "has moved"));
         }
         let kept = copy.location();
         for surplus in row.locations.iter().filter(|&&l| l != kept) {

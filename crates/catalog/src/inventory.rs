@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::history::remembers;
 use crate::rows::{CandidateRow, HeldKey, HeldRow, PlannedRow};
 use crate::table::{Key, Read};
+use crate::virtuals::is_in_need;
 use model::{BlockCopy, BlockFacts, Flaw, NodeId, Reason, Stamp};
 use std::collections::BTreeSet;
 
@@ -47,7 +48,10 @@ impl Catalog {
             for copy in copies {
                 let row = txn.get::<BlockFacts>(&copy.block)?;
                 let known = known(txn, copy, row.as_ref())?;
-                let is_needed = row.is_some_and(|row| row.is_in_need(living));
+                let is_needed = match &row {
+                    Some(row) if known != Known::Counted => is_in_need(txn, &self.codes, row, living)?,
+                    _ => false,
+                };
                 match known {
                     Known::Counted => {}
                     Known::Unknown => result.unknown.push(*copy),

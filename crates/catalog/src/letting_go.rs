@@ -5,7 +5,8 @@
 //!   and one of
 //!     word        its block is gone, and the copy was ours to let go
 //!     replicated  besides it as many others as are wanted were seen by their nodes a moment ago
-//!     coded       every stored member of its block's stripe was
+//!     coded       every stored member of its block's stripe was; if the block is virtual, each was also read back from its disk
+//!                 since it was written, and they give the block
 //! ```
 //!
 //! Copies that are candidates themselves, or flawed, vouch for nobody: only locations are looked at.
@@ -23,6 +24,8 @@ pub struct Sight {
     pub compared: BTreeSet<NodeId>,
     /// Copies that their nodes said are there, a moment ago.
     pub attested: BTreeSet<BlockCopy>,
+    /// Copies that their nodes have read from their disks since they were written, and found whole.
+    pub read_back: BTreeSet<BlockCopy>,
     /// The history may be broken: nothing goes.
     pub is_halted: bool,
     /// What made the copies superfluous is on enough of the nodes that keep the catalog's records: a catalog that is lost
@@ -54,8 +57,10 @@ pub struct Case<'a> {
     pub is_planned: bool,
     /// Its block's row; `None`: the block is gone.
     pub block: Option<&'a BlockFacts>,
-    /// The stored members of its block's stripe, itself among them; none if it is in no stripe.
+    /// The stored members of its block's stripe, itself among them if it is one; none if it is in no stripe.
     pub members: &'a [(BlockId, BlockFacts)],
+    /// By the stripe's code these give its block, if that is virtual.
+    pub is_given: bool,
 }
 
 /// Why a copy has to wait.
@@ -79,6 +84,10 @@ pub enum Wait {
     Replicas,
     /// A member of its stripe was not seen.
     Members,
+    /// A member of the stripe that stands for its block was not read back since it was written.
+    ReadBack,
+    /// The stripe does not give its block.
+    Given,
 }
 
 /// The conditions, each of which a test takes away to see what is lost then.
@@ -93,6 +102,8 @@ pub(crate) struct Conditions {
     pub compared: bool,
     pub replicas: bool,
     pub members: bool,
+    pub read_back: bool,
+    pub given: bool,
 }
 
 impl Conditions {
@@ -106,6 +117,8 @@ impl Conditions {
         compared: true,
         replicas: true,
         members: true,
+        read_back: true,
+        given: true,
     };
 }
 
@@ -129,10 +142,15 @@ pub(crate) fn decide(case: &Case<'_>, sight: &Sight, on: Conditions) -> Result<(
     unless(on.compared, sight.compared.contains(&copy.node), Wait::NotCompared)?;
     let Some(block) = case.block else { return Ok(()) };
     unless(on.not_counted_on, !block.locations.contains(&copy.location()), Wait::CountedOn)?;
-    match block.stripe {
-        None => unless(on.replicas, has_replicas(copy, block, sight), Wait::Replicas),
-        Some(_) => unless(on.members, has_members(case, sight), Wait::Members),
+    let Some(place) = block.stripe else {
+        return unless(on.replicas, has_replicas(copy, block, sight), Wait::Replicas);
+    };
+    unless(on.members, has_members(case, &sight.attested), Wait::Members)?;
+    if place.is_virtual {
+        unless(on.read_back, has_members(case, &sight.read_back), Wait::ReadBack)?;
+        unless(on.given, case.is_given, Wait::Given)?;
     }
+    Ok(())
 }
 
 /// Whether as many others as are wanted were seen, or as many as there are hosts for, on a host each and in two racks where
@@ -157,10 +175,10 @@ fn has_replicas(copy: BlockCopy, block: &BlockFacts, sight: &Sight) -> bool {
 /// Racks that replicas are in, where the cluster has so many: the rule of HDFS and of every placement here.
 const MIN_RACKS: usize = 2;
 
-fn has_members(case: &Case<'_>, sight: &Sight) -> bool {
+fn has_members(case: &Case<'_>, seen: &BTreeSet<BlockCopy>) -> bool {
     let is_seen = |(block, facts): &(BlockId, BlockFacts)| {
         let mut copies = facts.locations.iter().map(|l| l.copy_of(*block));
-        copies.any(|copy| copy != case.copy && sight.attested.contains(&copy))
+        copies.any(|copy| copy != case.copy && seen.contains(&copy))
     };
     !case.members.is_empty() && case.members.iter().all(is_seen)
 }
@@ -179,6 +197,10 @@ impl fmt::Display for Wait {
             Wait::NotCompared => "their nodes are away",
             Wait::Replicas => "too few others of their blocks were seen",
             Wait::Members => "a member of their stripes was not seen",
+            Wait::ReadBack => {
+                "a member of the stripes that stand for their blocks was not read back since it was written"
+            }
+            Wait::Given => "their stripes do not give their blocks",
         })
     }
 }

@@ -30,6 +30,8 @@ struct Scene {
     is_needed: bool,
     /// Somebody reads just this copy, or is about to count on it.
     is_used: bool,
+    /// The stripe gives its virtual block.
+    is_given: bool,
 }
 
 /// A block of three replicas that live, and a fourth copy on node 4 that was made superfluous long ago.
@@ -45,6 +47,7 @@ fn surplus() -> Scene {
             sites: (1..=5).map(|node| (NodeId(node), Site { rack: node % 2, host: node })).collect(),
             compared: (1..=5).map(NodeId).collect(),
             attested: others.into(),
+            read_back: BTreeSet::new(),
             is_halted: false,
             is_kept: true,
             now_ms: NOW_MS,
@@ -53,18 +56,33 @@ fn surplus() -> Scene {
         there: others.into_iter().chain([copy(7, 4)]).collect(),
         is_needed: true,
         is_used: false,
+        is_given: true,
     }
 }
 
 /// A block of a stripe of two that any one member gives, kept on node 1 beside a parity on node 2; node 4 has a replica left.
 fn archived() -> Scene {
-    let place = |index| Some(StripePlace { stripe: StripeId(1), index });
+    let place = |index| Some(StripePlace { stripe: StripeId(1), index, is_virtual: false });
     let member = |node, index| BlockFacts { stripe: place(index), ..row(&[node]) };
     Scene {
         block: Some(member(1, 0)),
         members: vec![(BlockId(7), member(1, 0)), (BlockId(8), member(2, 1))],
         sight: Sight { attested: [copy(7, 1), copy(8, 2)].into(), ..surplus().sight },
         there: [copy(7, 1), copy(8, 2), copy(7, 4)].into(),
+        ..surplus()
+    }
+}
+
+/// A virtual block of a stripe whose members 8 and 9 are on nodes 1 and 2, either of which gives it; node 4 has a replica left.
+fn converted() -> Scene {
+    let place = |index, is_virtual| Some(StripePlace { stripe: StripeId(1), index, is_virtual });
+    let member = |node, index| BlockFacts { stripe: place(index, false), ..row(&[node]) };
+    let both = [copy(8, 1), copy(9, 2)];
+    Scene {
+        block: Some(BlockFacts { stripe: place(0, true), ..row(&[]) }),
+        members: vec![(BlockId(8), member(1, 1)), (BlockId(9), member(2, 2))],
+        sight: Sight { attested: both.into(), read_back: both.into(), ..surplus().sight },
+        there: both.into_iter().chain([copy(7, 4)]).collect(),
         ..surplus()
     }
 }
@@ -77,6 +95,7 @@ impl Scene {
             is_planned: self.is_planned,
             block: self.block.as_ref(),
             members: &self.members,
+            is_given: self.is_given,
         };
         decide(&case, &self.sight, on)
     }
@@ -91,7 +110,7 @@ impl Scene {
 
 #[test]
 fn what_is_superfluous_goes() {
-    for scene in [surplus(), archived()] {
+    for scene in [surplus(), archived(), converted()] {
         assert_eq!(scene.decided(Conditions::ALL), Ok(()));
         assert!(!scene.loses());
     }
@@ -139,13 +158,20 @@ fn of_the_cluster() -> Vec<Trial> {
     let away = Scene { sight, there: alone.clone(), ..surplus() };
     // The others are on nodes that say nothing, for they are gone.
     let replicas = Scene { sight: unseen(), there: alone.clone(), ..surplus() };
-    let members = Scene { sight: unseen(), there: alone, ..archived() };
+    let members = Scene { sight: unseen(), there: alone.clone(), ..archived() };
+    // Both were written, and what came to the disks was something else.
+    let sight = Sight { read_back: [copy(8, 1)].into(), ..converted().sight };
+    let unread = Scene { sight, there: alone.clone(), ..converted() };
+    // They are there, and another block is what they give.
+    let foreign = Scene { is_given: false, there: alone, ..converted() };
     vec![
         ("not_halted", Conditions { not_halted: false, ..ALL }, Wait::Halted, halted),
         ("kept", Conditions { kept: false, ..ALL }, Wait::NotKept, not_kept),
         ("compared", Conditions { compared: false, ..ALL }, Wait::NotCompared, away),
         ("replicas", Conditions { replicas: false, ..ALL }, Wait::Replicas, replicas),
         ("members", Conditions { members: false, ..ALL }, Wait::Members, members),
+        ("read_back", Conditions { read_back: false, ..ALL }, Wait::ReadBack, unread),
+        ("given", Conditions { given: false, ..ALL }, Wait::Given, foreign),
     ]
 }
 

@@ -69,11 +69,12 @@ pub mod succession;
 mod table;
 mod thinned;
 mod time;
+mod virtuals;
 mod walk;
 
 pub use backup::restore;
 pub use branch::{Branch, Made};
-pub use candidates::{Orders, Waiting};
+pub use candidates::{Orders, Waiting, Witnesses};
 pub use coded::{CodedBlock, ON_WRITE, stripe_of_put};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
@@ -98,6 +99,7 @@ pub use status::Counts;
 pub use thinned::{Deaths, StripeContents};
 
 use backend::{Backend, Redb};
+use codes::Codebook;
 use disk::Disk;
 use model::ClusterId;
 use record::Tail;
@@ -117,6 +119,7 @@ pub struct Catalog {
     tail: Mutex<Tail>,
     /// How many changes this process has made.
     changes: AtomicU64,
+    codes: Codebook,
 }
 
 impl Catalog {
@@ -139,7 +142,7 @@ impl Catalog {
     }
 
     fn of(backend: Box<dyn Backend>) -> Catalog {
-        Catalog { backend, tail: Mutex::default(), changes: AtomicU64::new(0) }
+        Catalog { backend, tail: Mutex::default(), changes: AtomicU64::new(0), codes: Codebook::default() }
     }
 
     /// Waits for running calls, closes the file and gives up its lock. Later calls fail.

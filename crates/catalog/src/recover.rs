@@ -372,7 +372,7 @@ impl Sight {
         best.sort_by_key(|(rank, _)| *rank);
         for ((_, _, id), note) in best {
             // A block is in one stripe only; another one that names it was given up, or has gone with it.
-            if note.stored().all(|member| !sight.places.contains_key(&member.block)) {
+            if note.blocks().all(|member| !sight.places.contains_key(&member.block)) {
                 sight.add_stripe(id, note, recoverable);
             }
         }
@@ -385,23 +385,36 @@ impl Sight {
         stripe: StripeNote,
         recoverable: &impl Fn(&str, &[bool]) -> Vec<bool>,
     ) {
-        let there = |member: &MemberState<NotedMember>| {
-            member.stored().is_none_or(|noted| self.copies.contains_key(&noted.block))
+        let there = |member: &MemberState<NotedMember>| match member {
+            MemberState::Stored(noted) => self.copies.contains_key(&noted.block),
+            MemberState::Virtual(_) => false,
+            MemberState::Zero => true,
         };
         let usable: Vec<bool> = stripe.members.iter().map(there).collect();
         let had = recoverable(&stripe.code, &usable);
-        if had.len() != stripe.members.len() {
+        if had.len() != stripe.members.len() || self.has_better_than(&stripe, &had) {
             return;
         }
         for (index, (member, had)) in stripe.members.iter().zip(had).enumerate() {
-            let MemberState::Stored(NotedMember { block, contents, .. }) = member else { continue };
+            let Some(NotedMember { block, contents, .. }) = member.block() else { continue };
             if had {
                 self.had.insert(*block);
             }
             self.facts.entry(*block).or_insert_with(|| contents.clone());
-            self.places.insert(*block, StripePlace { stripe: id, index: index as u16 });
+            let place = StripePlace { stripe: id, index: index as u16, is_virtual: member.is_virtual() };
+            self.places.insert(*block, place);
         }
         self.stripes.insert(id, stripe);
+    }
+
+    /// Whether a stripe that stands for virtual blocks does not give all of them, while replicas of some are there: its making
+    /// was given up, or they have not gone yet. Then these count, and it does not.
+    fn has_better_than(&self, stripe: &StripeNote, had: &[bool]) -> bool {
+        let all = || stripe.members.iter().zip(had).filter(|(member, _)| member.is_virtual());
+        let replica = |(member, _): (&MemberState<NotedMember>, &bool)| {
+            member.block().is_some_and(|noted| self.copies.contains_key(&noted.block))
+        };
+        all().any(|(_, had)| !had) && all().any(replica)
     }
 
     /// Blocks of each version of each object.
@@ -519,7 +532,7 @@ impl Sight {
     fn write_stripes(&self, txn: &Change, live: &BTreeSet<BlockId>) -> Result<u64> {
         let mut count = 0;
         for (id, stripe) in &self.stripes {
-            if stripe.stored().any(|member| live.contains(&member.block)) && self.is_new(txn, stripe)? {
+            if stripe.blocks().any(|member| live.contains(&member.block)) && self.is_new(txn, stripe)? {
                 let row = StripeRow {
                     code: stripe.code.clone(),
                     block_bytes: stripe.block_bytes,
@@ -534,7 +547,7 @@ impl Sight {
 
     /// Whether nothing is known here of the stripe and its members: what is known is as it is.
     fn is_new(&self, txn: &Change, stripe: &StripeNote) -> Result<bool> {
-        for member in stripe.stored() {
+        for member in stripe.blocks() {
             if txn.get::<BlockFacts>(&member.block)?.is_some() {
                 return Ok(false);
             }
@@ -554,14 +567,18 @@ impl Sight {
         for (&block, facts) in &self.facts {
             let stripe = self.places.get(&block).copied();
             let beside = stripe.and_then(|place| self.stripes.get(&place.stripe));
-            let needed = beside.is_some_and(|s| s.stored().any(|member| live.contains(&member.block)));
+            let needed = beside.is_some_and(|s| s.blocks().any(|member| live.contains(&member.block)));
             if !live.contains(&block) && !needed {
                 continue;
             }
             let copies = self.copies.get(&block).map_or(&[][..], Vec::as_slice);
             let last_generation = copies.iter().map(|l| l.generation).max().unwrap_or(1);
-            // Of a member of a stripe only the last rewriting counts; replicas are all the same.
-            let counts = |l: &&Location| stripe.is_none() || l.generation == last_generation;
+            // Of a member of a stripe only the last rewriting counts; replicas are all the same. A virtual one has none: those
+            // that are found are let go when the stripe is whole.
+            let counts = |l: &&Location| match stripe {
+                None => true,
+                Some(place) => !place.is_virtual && l.generation == last_generation,
+            };
             let row = BlockFacts {
                 stored_bytes: facts.stored_bytes,
                 sums: facts.sums,

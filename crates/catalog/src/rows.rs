@@ -179,6 +179,11 @@ impl StripeRow {
     pub fn stored(&self) -> impl Iterator<Item = BlockId> {
         self.members.iter().filter_map(MemberState::stored).copied()
     }
+
+    /// Its blocks, virtual ones too.
+    pub fn blocks(&self) -> impl Iterator<Item = BlockId> {
+        self.members.iter().filter_map(MemberState::block).copied()
+    }
 }
 
 /// A copy may appear on that node: a plan that writes it was handed out, and is not yet committed or given up.

@@ -7,7 +7,7 @@ use crate::candidates::Waiting;
 use crate::error::Result;
 use crate::rows::{CandidateRow, ObjectRow, PlannedRow, StripeRow};
 use crate::table::{Read, Row};
-use model::{BlockFacts, Flaw, MemberState, NodeId};
+use model::{BlockFacts, BlockId, Flaw, MemberState, NodeId};
 use std::collections::BTreeSet;
 
 /// Counts over the whole catalog.
@@ -68,15 +68,14 @@ impl Catalog {
             })?;
             txn.scan::<StripeRow>(&[], |_, stripe| {
                 counts.stripes += 1;
-                let usable = stripe
-                    .members
-                    .iter()
-                    .map(|state| match state {
-                        MemberState::Stored(block) => Ok(referenced(txn, *block)?.lives(living)),
-                        MemberState::Zero => Ok(true),
-                    })
-                    .collect::<Result<Vec<bool>>>()?;
-                let missing = usable.iter().filter(|usable| !**usable).count();
+                let is_usable = |state: &MemberState<BlockId>| match state.block() {
+                    Some(&block) => Ok(referenced(txn, block)?.lives(living)),
+                    None => Ok(true),
+                };
+                let usable = stripe.members.iter().map(is_usable).collect::<Result<Vec<bool>>>()?;
+                // Virtual blocks are missing nowhere; what stands for them may be.
+                let states = stripe.members.iter().zip(&usable);
+                let missing = states.filter(|(state, usable)| !state.is_virtual() && !**usable).count();
                 if missing > 0 {
                     counts.missing += missing as u64;
                     let lost = recoverable(&stripe.code, &usable).iter().filter(|had| !**had).count();

@@ -49,8 +49,9 @@ impl Catalog {
         self.view(|txn| {
             let Some(row) = txn.get::<StripeRow>(&stripe)? else { return Ok(None) };
             let members: Vec<(BlockId, BlockFacts)> =
-                row.stored().map(|block| Ok((block, referenced(txn, block)?))).collect::<Result<_>>()?;
-            let stored_bytes = members.iter().map(|(_, facts)| facts.stored_bytes).sum();
+                row.blocks().map(|block| Ok((block, referenced(txn, block)?))).collect::<Result<_>>()?;
+            let stored = members.iter().filter(|(_, facts)| !facts.is_virtual());
+            let stored_bytes = stored.map(|(_, facts)| facts.stored_bytes).sum();
             let is_live = |(_, facts): &&(BlockId, BlockFacts)| facts.part.is_some() && !facts.dead;
             let live = members.iter().filter(is_live).map(|(block, _)| placement(txn, *block));
             Ok(Some(StripeContents { live: live.collect::<Result<_>>()?, code: row.code, stored_bytes }))

@@ -166,7 +166,7 @@ fn block_json(block: &BlockInfo) -> Value {
         let members: Vec<Value> = stripe
             .members
             .iter()
-            .map(|m| fields!(m => node living stored_bytes; "block": hex(&m.block)))
+            .map(|m| fields!(m => node living is_virtual stored_bytes; "block": hex(&m.block)))
             .collect();
         fields!(stripe => code index; "stripe": hex(&stripe.stripe), "members": members)
     });
@@ -184,8 +184,11 @@ fn stat_text(object: &ObjectInfo) -> String {
             |id: &u32| if block.living_nodes.contains(id) { format!("{id}") } else { format!("{id} (dead)") };
         let stripe = match (&block.stripe, &block.waiting) {
             (Some(stripe), _) => {
-                let living = stripe.members.iter().filter(|m| m.living || m.stored_bytes == 0).count();
-                format!("{} block {} ({living} of {} there)", stripe.code, stripe.index, stripe.members.len())
+                let stored = || stripe.members.iter().filter(|m| !m.is_virtual);
+                let living = stored().filter(|m| m.living || m.stored_bytes == 0).count();
+                let is_virtual = stripe.members.get(stripe.index as usize).is_some_and(|m| m.is_virtual);
+                let kind = if is_virtual { "virtual block" } else { "block" };
+                format!("{} {kind} {} ({living} of {} there)", stripe.code, stripe.index, stored().count())
             }
             (None, Some(waiting)) => {
                 let state = if waiting.sealed { "sealed" } else { "open" };

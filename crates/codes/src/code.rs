@@ -1,5 +1,6 @@
 //! A code: a generator matrix and what has been proved about it.
 
+use crate::rapidraid::Chain;
 use crate::{CodeError, Reach, registry, tolerance};
 use gf::{Field, Matrix};
 use std::{fmt, sync::Arc};
@@ -38,6 +39,8 @@ struct Parts {
     virtuals: usize,
     /// The checks of the stored members alone; `None` if those are all.
     stored_checks: Option<Matrix>,
+    /// See [`Code::pipeline`].
+    pipeline: Option<Chain>,
     tolerance: usize,
     /// For a code of local groups: see [`Code::reach`].
     reach: Option<Reach>,
@@ -112,23 +115,20 @@ impl Code {
         Ok(Self(Arc::new(parts)))
     }
 
-    /// The systematic extension of a code of which `generator` (nα × kα) makes the stored blocks, and which stores the data
-    /// nowhere as they are: k virtual members and those n. Its tolerance is proved.
+    /// The systematic extension of the code that a pipeline makes, which stores the data nowhere as they are: k virtual
+    /// members and the stored ones. Its tolerance is proved.
     ///
     /// # Errors
     /// Those of [`Code::from_generator`].
-    pub(crate) fn extended(
-        name: &str,
-        n: usize,
-        k: usize,
-        alpha: usize,
-        generator: &Matrix,
-    ) -> Result<Self, CodeError> {
+    pub(crate) fn of_pipeline(name: &str, pipeline: Chain) -> Result<Self, CodeError> {
+        let (n, k, alpha) = (pipeline.nodes(), pipeline.k(), pipeline.alpha());
+        let generator = pipeline.generator().over_gf256();
         let stored = Parts::new(name, n, k, alpha, generator.clone())?;
         let tolerance = tolerance::prove(name, &stored.checks, n, alpha)?;
-        let whole = Matrix::identity(generator.field(), k * alpha).stack(generator)?;
+        let whole = Matrix::identity(generator.field(), k * alpha).stack(&generator)?;
         let mut parts = Parts::new(name, k + n, k, alpha, whole)?;
         (parts.virtuals, parts.stored_checks, parts.tolerance) = (k, Some(stored.checks), tolerance);
+        parts.pipeline = Some(pipeline);
         Ok(Self(Arc::new(parts)))
     }
 
@@ -158,6 +158,12 @@ impl Code {
     /// Blocks that are stored, the n of (n,k) in papers.
     pub fn stored(&self) -> usize {
         self.0.n - self.0.virtuals
+    }
+
+    /// The pipeline that makes the stored members as the data pass, if the code is made for one: its node i makes member
+    /// `virtuals() + i`.
+    pub fn pipeline(&self) -> Option<&Chain> {
+        self.0.pipeline.as_ref()
     }
 
     /// Blocks' worth of data in a stripe.
@@ -306,6 +312,7 @@ impl Parts {
             checks,
             virtuals: 0,
             stored_checks: None,
+            pipeline: None,
             tolerance: 0,
             reach: None,
             local_groups: Vec::new(),

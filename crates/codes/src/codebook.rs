@@ -41,7 +41,8 @@ impl Codebook {
             return Vec::new();
         }
         let available: Vec<usize> = (0..usable.len()).filter(|&member| usable[member]).collect();
-        if code.is_mds() {
+        // Members that are virtual are no members of an MDS code.
+        if code.is_mds() && code.virtuals() == 0 {
             return usable.iter().map(|&usable| usable || available.len() >= code.k()).collect();
         }
         let Ok(from) = code.symbols_of(&available) else { return Vec::new() };
@@ -67,6 +68,11 @@ mod tests {
         let lost = |lost: &[usize]| (0..8).map(|member| !lost.contains(&member)).collect::<Vec<bool>>();
         assert_eq!(codes.recoverable("lrc-4+2+2", &lost(&[0, 1, 7])), [true; 8]);
         assert_eq!(codes.recoverable("lrc-4+2+2", &lost(&[0, 1, 2, 4, 7])), lost(&[0, 1, 4, 7]));
+        // Of a pipeline's: c2 is made of d0 and d1 alone, c1 of d0; one that is known to be zero counts.
+        let of = |there: &[usize]| (0..9).map(|member| there.contains(&member)).collect::<Vec<bool>>();
+        assert_eq!(codes.recoverable("rapidraid-3+3", &of(&[3, 4, 5])), [true; 9]);
+        assert_eq!(codes.recoverable("rapidraid-3+3", &of(&[3, 4])), of(&[0, 1, 3, 4]));
+        assert_eq!(codes.recoverable("rapidraid-3+3", &of(&[2, 3, 4])), [true; 9]);
         assert!(codes.recoverable("rs-2+2", &[true]).is_empty());
         assert!(codes.recoverable("nonsense", &[true]).is_empty());
     }

@@ -263,7 +263,7 @@ fn placements(id: StripeId, pending: &PutRow, first: u64, blocks: &[CodedBlock])
         let facts = BlockFacts {
             part: Some(part),
             replicas: pending.replicas,
-            stripe: Some(StripePlace { stripe: id, index: block.member }),
+            stripe: Some(StripePlace { stripe: id, index: block.member, is_virtual: false }),
             ..BlockFacts::new(block.stored_bytes, block.sums, locations)
         };
         Placement { block: block.block, facts, stripe: None }

@@ -8,7 +8,7 @@
 //! ```
 //! What is decided on is `catalog::Sight`; the rule is one pure function there (`letting_go.rs`).
 
-use crate::cluster::{Check, Cluster, Order, Seen};
+use crate::cluster::{Check, Cluster, Looked, Order, Seen};
 use crate::error::{CoordinatorError, Result};
 use crate::holders::Holders;
 use crate::records::Records;
@@ -16,10 +16,18 @@ use catalog::{CatalogError, Orders, Sight, Site};
 use model::{BlockCopy, NodeId};
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinSet;
 
 /// Copies that a node is told to delete, or to look for, in one call: some milliseconds each.
 const BATCH: usize = 256;
+
+/// So long are copies read back in a turn, each node's one after another: a disk reads some thirty blocks in that time. The
+/// candidates that wait for the rest come again.
+const READ_FOR_MS: u64 = 10_000;
+
+/// Copies that are remembered as read back, 40 bytes each; with more, all are read once more.
+const MAX_READ: usize = 1 << 16;
 
 /// Candidates, told to go or called back.
 #[derive(Debug)]
@@ -28,6 +36,8 @@ pub(crate) struct Garbage {
     pub cluster: Arc<Cluster>,
     holders: Arc<Holders>,
     pub grace_ms: u64,
+    /// Copies that stand for virtual blocks, and were read back since they were written.
+    read: Mutex<BTreeSet<BlockCopy>>,
     /// Held by whoever has copies deleted, or takes one back: neither may happen between the other's look and deed.
     ordering: tokio::sync::Mutex<()>,
 }
@@ -46,26 +56,39 @@ pub(crate) struct Turn {
 impl Garbage {
     /// Deleted after `grace_ms` at the earliest.
     pub fn new(records: Records, cluster: Arc<Cluster>, holders: Arc<Holders>, grace_ms: u64) -> Garbage {
-        Garbage { records, cluster, holders, grace_ms, ordering: tokio::sync::Mutex::default() }
+        Garbage {
+            records,
+            cluster,
+            holders,
+            grace_ms,
+            read: Mutex::default(),
+            ordering: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Orders what may go now, those left out that are to be skipped.
     pub async fn turn(&self, skip: &Arc<BTreeSet<BlockCopy>>) -> Result<Turn> {
-        // Nothing is taken back between the look at what is there and the deletion.
-        let _ordering = self.ordering.lock().await;
         let view = self.cluster.view();
-        let (now_ms, living) = (self.cluster.clock.now_ms(), view.living());
-        let (before_ms, compared) = (now_ms.saturating_sub(self.grace_ms), living.clone());
+        let (living, before_ms) = (view.living(), self.cluster.clock.now_ms().saturating_sub(self.grace_ms));
         let skip = Arc::clone(skip);
         let due = self.records.run(move |c| c.due_candidates(&living, before_ms, BATCH, &skip)).await?;
         if due.is_empty() {
             return Ok(Turn::default());
         }
+        let asked = due.clone();
+        let witnesses = self.records.run(move |catalog| catalog.witnesses(&asked)).await?;
+        let mut doubtful = self.read_back(&view, witnesses.read).await;
+        // Nothing is taken back between the look at what is there and the deletion.
+        let _ordering = self.ordering.lock().await;
+        let view = self.cluster.view();
+        let (now_ms, compared) = (self.cluster.clock.now_ms(), view.living());
         // Their reasons are changes up to this one.
         let reasons = self.records.run(|catalog| catalog.last_change()).await?;
         let asked = due.clone();
         let witnesses = self.records.run(move |catalog| catalog.witnesses(&asked)).await?;
-        let (attested, doubtful) = self.seen(&view, witnesses).await;
+        let (attested, unseen) = self.seen(&view, witnesses.seen).await;
+        doubtful.extend(unseen);
+        let read_back = witnesses.read.into_keys().filter(|copy| self.was_read(copy)).collect();
         let stays = |node: &plan::decide::NodeFacts| !node.is_leaving;
         let mut hosts = BTreeMap::new();
         let mut site = |(id, node): (NodeId, &plan::decide::NodeFacts)| {
@@ -76,7 +99,7 @@ impl Garbage {
         let grace_ms = self.grace_ms;
         let is_halted = self.records.run(|catalog| catalog.safe_mode()).await?.is_some();
         let is_kept = self.holders.have_soon(reasons).await;
-        let sight = Sight { sites, compared, attested, is_halted, is_kept, now_ms, grace_ms };
+        let sight = Sight { sites, compared, attested, read_back, is_halted, is_kept, now_ms, grace_ms };
         let orders = self.records.run(move |catalog| catalog.order(&due, &sight)).await?;
         let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
         let mut turn = Turn { orders, doubtful, ..Turn::default() };
@@ -137,6 +160,54 @@ impl Garbage {
         (seen, doubtful)
     }
 
+    /// Has what stands for virtual blocks read by its nodes, all at once, one copy after another each, for a bounded time: what is
+    /// not read then waits for the next turn. Returns copies that are not whole.
+    async fn read_back(&self, view: &World, copies: BTreeMap<BlockCopy, Option<[u8; 32]>>) -> Vec<BlockCopy> {
+        let unread = copies.keys().copied().filter(|copy| !self.was_read(copy));
+        let until_ms = self.cluster.clock.now_ms() + READ_FOR_MS;
+        let mut reading = JoinSet::new();
+        for (node, unread) in by_node(unread) {
+            let (cluster, view) = (Arc::clone(&self.cluster), view.clone());
+            let unread: Vec<_> = unread.into_iter().map(|copy| (copy, copies[&copy])).collect();
+            reading.spawn(async move {
+                let mut looked = Vec::new();
+                for (copy, digest) in unread {
+                    if cluster.clock.now_ms() >= until_ms {
+                        break;
+                    }
+                    match cluster.fleet.look(&view, node, copy, digest).await {
+                        Ok(found) => looked.push((copy, found)),
+                        Err(error) => {
+                            tracing::debug!(%node, %error, "cannot read back what it wrote");
+                            break;
+                        }
+                    }
+                }
+                looked
+            });
+        }
+        let mut doubtful = Vec::new();
+        for (copy, found) in reading.join_all().await.into_iter().flatten() {
+            match found {
+                Looked::Whole => self.note_read(copy),
+                Looked::Damaged | Looked::Unread => doubtful.push(copy),
+            }
+        }
+        doubtful
+    }
+
+    fn was_read(&self, copy: &BlockCopy) -> bool {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).contains(copy)
+    }
+
+    fn note_read(&self, copy: BlockCopy) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.len() >= MAX_READ {
+            read.clear();
+        }
+        read.insert(copy);
+    }
+
     /// Copies whose blocks need them are read by their nodes, and counted on again if they are whole.
     pub async fn take_back(&self, copies: Vec<BlockCopy>) {
         for copy in copies {
@@ -159,8 +230,11 @@ impl Garbage {
         let placement = self.records.run(move |catalog| catalog.placement(copy.block)).await;
         match placement {
             Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) => return Ok(false),
-            Ok(placement) if !placement.facts.is_in_need(&living) => return Ok(false),
             other => _ = other?,
+        }
+        let needed_by = living.clone();
+        if !self.records.run(move |catalog| catalog.is_in_need(copy.block, &needed_by)).await? {
+            return Ok(false);
         }
         // What was ordered may be on its way yet: its node is told first not to obey.
         let fence = move |catalog: &catalog::Catalog| {

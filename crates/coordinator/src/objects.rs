@@ -410,13 +410,14 @@ fn message(terms: GatherTerms) -> proto::GatherTerms {
 
 fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<NodeId>) -> proto::StripeStatus {
     let member = |state: &MemberState<(BlockId, BlockFacts)>| {
-        let MemberState::Stored((block, row)) = state else { return proto::StripeMemberStatus::default() };
+        let Some((block, row)) = state.block() else { return proto::StripeMemberStatus::default() };
         let alive = row.locations.iter().find(|l| living.contains(&l.node));
         proto::StripeMemberStatus {
             block: block.to_vec(),
             node: alive.or(row.locations.first()).map_or(0, |l| l.node.0),
             living: alive.is_some(),
             stored_bytes: row.stored_bytes,
+            is_virtual: state.is_virtual(),
         }
     };
     proto::StripeStatus {

@@ -348,7 +348,7 @@ impl Service {
     /// How stripes are to be made, and how many at once.
     fn check_encodings(&self, scheme: &str, slice_bytes: u32, parallel: u32) -> Result<()> {
         self.jobs.attempts.planner.slice_length(slice_bytes)?;
-        attempt::encoding_scheme(scheme)?;
+        attempt::known_encoding(scheme)?;
         let most = config::MAX_PARALLEL_REPAIRS;
         match parallel as usize > most {
             true => Err(CoordinatorError::Invalid(format!("stripes encoded at once: from 1 to {most}"))),

@@ -20,7 +20,7 @@ fn main() -> Result<(), FlowError> {
         let helper = |m: u16| Helper { member: Member(m), site: Site(m.into()), stored_bytes: BLOCK_BYTES };
         let data: Vec<Helper> = (0..k).map(helper).collect();
         let targets: Vec<(Member, Site)> = (k..n).map(|m| (Member(m), Site(m.into()))).collect();
-        for scheme in EncodeScheme::all() {
+        for scheme in EncodeScheme::of(&code) {
             let slice_bytes = match scheme.has_lanes() {
                 true => limits::SLICE_BYTES_OF_LANES,
                 false => limits::DEFAULT_SLICE_BYTES,

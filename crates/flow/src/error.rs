@@ -190,6 +190,18 @@ pub enum FlowError {
         /// Row within the input.
         row: usize,
     },
+    /// A pipeline is asked for of a code that is made for none.
+    #[error("{code} is made for no pipeline; those whose names begin with rapidraid are")]
+    NoPipeline {
+        /// The code.
+        code: String,
+    },
+    /// A data block of which no copy is listed.
+    #[error("{member} is needed, and no copy of it is known")]
+    NoCopy {
+        /// The block.
+        member: Member,
+    },
     /// A flow is run on bytes without those of a block that it needs, or with more than the block's symbols take.
     #[error("the bytes of {member} are not known, or more than its symbols")]
     UnknownBlock {

@@ -145,22 +145,41 @@ pub struct Contents {
 pub enum MemberState<T> {
     /// A block that nodes store.
     Stored(T),
+    /// A data block of a code that stores no data as they are: made of the stored members, kept nowhere.
+    Virtual(T),
     /// A short stripe has no such block: it is all zero, and stored nowhere.
     Zero,
 }
 
 impl<T> MemberState<T> {
-    /// The block, if there is one.
+    /// The block, if nodes store it.
     pub fn stored(&self) -> Option<&T> {
         match self {
             MemberState::Stored(block) => Some(block),
+            MemberState::Virtual(_) | MemberState::Zero => None,
+        }
+    }
+
+    /// The block, virtual or stored, if there is one.
+    pub fn block(&self) -> Option<&T> {
+        match self {
+            MemberState::Stored(block) | MemberState::Virtual(block) => Some(block),
             MemberState::Zero => None,
         }
     }
 
+    /// Whether it is a block that is kept nowhere.
+    pub fn is_virtual(&self) -> bool {
+        matches!(self, MemberState::Virtual(_))
+    }
+
     /// The same state of something else.
     pub fn map<'a, U>(&'a self, change: impl FnOnce(&'a T) -> U) -> MemberState<U> {
-        self.stored().map(change).into()
+        match self {
+            MemberState::Stored(block) => MemberState::Stored(change(block)),
+            MemberState::Virtual(block) => MemberState::Virtual(change(block)),
+            MemberState::Zero => MemberState::Zero,
+        }
     }
 
     /// The same state of something else, unless that fails.
@@ -171,7 +190,11 @@ impl<T> MemberState<T> {
         &'a self,
         change: impl FnOnce(&'a T) -> Result<U, E>,
     ) -> Result<MemberState<U>, E> {
-        self.stored().map(change).transpose().map(Into::into)
+        Ok(match self {
+            MemberState::Stored(block) => MemberState::Stored(change(block)?),
+            MemberState::Virtual(block) => MemberState::Virtual(change(block)?),
+            MemberState::Zero => MemberState::Zero,
+        })
     }
 }
 
@@ -188,6 +211,8 @@ pub struct StripePlace {
     pub stripe: StripeId,
     /// Which of its n members the block is.
     pub index: u16,
+    /// It is kept nowhere: the stripe's stored members stand for it.
+    pub is_virtual: bool,
 }
 
 /// All that is known of a block.
@@ -233,9 +258,18 @@ impl BlockFacts {
         self.locations.iter().any(|l| living.contains(&l.node))
     }
 
+    /// Whether it is kept nowhere, and its stripe stands for it.
+    pub fn is_virtual(&self) -> bool {
+        self.stripe.is_some_and(|place| place.is_virtual)
+    }
+
     /// Copies that it is to have: outside a stripe those that its put asked for.
     pub fn wanted(&self) -> usize {
-        if self.stripe.is_some() { 1 } else { self.replicas as usize }
+        match self.stripe {
+            Some(place) if place.is_virtual => 0,
+            Some(_) => 1,
+            None => self.replicas as usize,
+        }
     }
 
     /// Whether it has fewer living copies than it is to have.

@@ -3,9 +3,9 @@
 //! where its facts are kept, and only who rebuilds a catalog reads it.
 //!
 //! ```text
-//! 0   version (1) | stripe's id (16) | index of the block (2) | logical length of a block (8) | code's name (string)
+//! 0   version (1; 2 if a member is virtual) | stripe's id (16) | index of the block (2) | logical length of a block (8) | code's name (string)
 //!     members (2), each: 0 if it is all zero, else
-//!         1 | block (16) | generation (8) | stored length (8)
+//!         1, or 2 if it is virtual | block (16) | generation (8) | stored length (8)
 //!         digest (0, or 1 and 32 bytes) | fingerprint (0, or 1 and 128 bytes)
 //!         part (0, or 1 | object's name (string) | version (8) | offset (8) | 1 if the object ends with it, else 0)
 //! ```
@@ -16,8 +16,11 @@ use crate::block::{Contents, MemberState, Part, Sums};
 use crate::id::{BlockId, StripeId};
 use gf::Fingerprint;
 
-/// Another one is not read.
+/// Of a stripe without virtual members; another one than these is not read.
 pub const VERSION: u8 = 1;
+
+/// Of one with virtual members, which programs of before do not know.
+pub const WITH_VIRTUAL: u8 = 2;
 
 /// A stripe, as its own row has it.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +68,11 @@ impl StripeNote {
     pub fn stored(&self) -> impl Iterator<Item = &NotedMember> {
         self.members.iter().filter_map(MemberState::stored)
     }
+
+    /// Its blocks, virtual ones too.
+    pub fn blocks(&self) -> impl Iterator<Item = &NotedMember> {
+        self.members.iter().filter_map(MemberState::block)
+    }
 }
 
 /// A member, as a note tells of it.
@@ -92,18 +100,25 @@ pub fn encode<'a>(
     // As long as members that are parts of objects with names of usual length.
     let mut out = Vec::with_capacity(64 + members.len() * 288);
     out.push(VERSION);
+    let mut is_virtual = false;
     out.extend_from_slice(&facts.stripe.to_bytes());
     out.extend_from_slice(&index.to_le_bytes());
     out.extend_from_slice(&facts.block_bytes.to_le_bytes());
     string(&mut out, facts.code);
     out.extend_from_slice(&(members.len() as u16).to_le_bytes());
-    members.for_each(|state| member(&mut out, &state));
+    members.for_each(|state| {
+        is_virtual |= state.is_virtual();
+        member(&mut out, &state);
+    });
+    if is_virtual {
+        out[0] = WITH_VIRTUAL;
+    }
     out
 }
 
 fn member(out: &mut Vec<u8>, state: &MemberState<MemberFacts<'_>>) {
-    let MemberState::Stored(facts) = state else { return out.push(0) };
-    out.push(1);
+    let Some(facts) = state.block() else { return out.push(0) };
+    out.push(if state.is_virtual() { 2 } else { 1 });
     out.extend_from_slice(&facts.block.to_bytes());
     out.extend_from_slice(&facts.generation.to_le_bytes());
     out.extend_from_slice(&facts.stored_bytes.to_le_bytes());
@@ -135,14 +150,16 @@ fn string(out: &mut Vec<u8>, text: &str) {
 /// [`BadNote`] for anything that [`encode`] of this version does not write.
 pub fn decode(bytes: &[u8]) -> Result<StripeNote, BadNote> {
     let mut from = Reader(bytes);
-    if from.byte()? != VERSION {
-        return Err(BadNote("a stripe's note of another version"));
-    }
+    let may_be_virtual = match from.byte()? {
+        VERSION => false,
+        WITH_VIRTUAL => true,
+        _ => return Err(BadNote("a stripe's note of another version")),
+    };
     let stripe = StripeId(from.id()?);
     let index = from.short()?;
     let block_bytes = from.number()?;
     let code = from.string()?;
-    let members = (0..from.short()?).map(|_| from.member()).collect::<Result<_, _>>()?;
+    let members = (0..from.short()?).map(|_| from.member(may_be_virtual)).collect::<Result<_, _>>()?;
     match from.0 {
         [] => Ok(StripeNote { stripe, code, index, block_bytes, members }),
         _ => Err(BadNote("bytes follow a stripe's note")),
@@ -194,18 +211,17 @@ impl Reader<'_> {
         String::from_utf8(text.to_vec()).map_err(|_| BadNote("a name in a stripe's note is none"))
     }
 
-    fn member(&mut self) -> Result<MemberState<NotedMember>, BadNote> {
-        if !self.yes()? {
-            return Ok(MemberState::Zero);
-        }
+    fn member(&mut self, may_be_virtual: bool) -> Result<MemberState<NotedMember>, BadNote> {
+        let state = match self.byte()? {
+            0 => return Ok(MemberState::Zero),
+            1 => MemberState::Stored,
+            2 if may_be_virtual => MemberState::Virtual,
+            _ => return Err(BadNote("a member in a stripe's note is of no known kind")),
+        };
         let (block, generation, stored_bytes) = (BlockId(self.id()?), self.number()?, self.number()?);
         let sums = Sums { digest: self.known()?, fingerprint: self.known()?.map(Fingerprint::from_bytes) };
         let part = if self.yes()? { Some(self.part()?) } else { None };
-        Ok(MemberState::Stored(NotedMember {
-            block,
-            generation,
-            contents: Contents { stored_bytes, sums, part },
-        }))
+        Ok(state(NotedMember { block, generation, contents: Contents { stored_bytes, sums, part } }))
     }
 
     fn part(&mut self) -> Result<Part, BadNote> {
@@ -247,6 +263,33 @@ mod tests {
         assert_eq!((&parity.contents.part, parity.contents.sums), (&None, Sums::default()));
     }
 
+    /// A virtual member is known in full, and only in notes of the version that has some.
+    #[test]
+    fn a_note_with_virtual_members_is_of_a_version_of_its_own() {
+        let part = part();
+        let data = MemberFacts {
+            block: BlockId(5),
+            generation: 0,
+            stored_bytes: 9,
+            sums: Sums::default(),
+            part: Some(&part),
+        };
+        let stored = MemberFacts { block: BlockId(6), part: None, ..data };
+        let facts = StripeFacts { stripe: StripeId(2), code: "rapidraid-1+1", block_bytes: 9 };
+        let members = [MemberState::Virtual(data), MemberState::Stored(stored), MemberState::Stored(stored)];
+        let note = encode(facts, 1, members.into_iter());
+        assert_eq!(note[0], WITH_VIRTUAL);
+        let read = decode(&note).unwrap();
+        assert!(read.members[0].is_virtual() && read.members[0].stored().is_none());
+        assert_eq!(read.blocks().next().unwrap().contents.part.as_ref(), Some(&part));
+        assert_eq!(read.stored().map(|member| member.block).collect::<Vec<_>>(), [BlockId(6); 2]);
+        let older = [&[VERSION], &note[1..]].concat();
+        assert_eq!(
+            decode(&older).unwrap_err().to_string(),
+            "a member in a stripe's note is of no known kind"
+        );
+    }
+
     #[test]
     fn notes_stay_as_they_are() {
         let mut expected = vec![1];
@@ -274,7 +317,7 @@ mod tests {
         let whole = note(&part());
         (0..whole.len()).for_each(|length| assert!(decode(&whole[..length]).is_err(), "{length} bytes"));
         assert!(decode(&[&whole[..], &[0]].concat()).is_err());
-        let another = [&[2], &whole[1..]].concat();
+        let another = [&[3], &whole[1..]].concat();
         assert_eq!(decode(&another).unwrap_err().to_string(), "a stripe's note of another version");
     }
 }

@@ -47,15 +47,20 @@ impl Placement {
 }
 
 impl StripePlacement {
+    /// Its blocks, virtual ones too.
+    pub fn blocks(&self) -> impl Iterator<Item = &(BlockId, BlockFacts)> {
+        self.members.iter().filter_map(MemberState::block)
+    }
+
     /// Its blocks that are stored.
     pub fn stored(&self) -> impl Iterator<Item = &(BlockId, BlockFacts)> {
         self.members.iter().filter_map(MemberState::stored)
     }
 
-    /// Which members can be read from living nodes, or are known to be zero.
+    /// Which members can be read from living nodes, or are known to be zero. Virtual ones can if they have a copy yet.
     pub fn usable(&self, living: &BTreeSet<NodeId>) -> Vec<bool> {
         let is_usable = |member: &MemberState<(BlockId, BlockFacts)>| {
-            member.stored().is_none_or(|(_, facts)| facts.lives(living))
+            member.block().is_none_or(|(_, facts)| facts.lives(living))
         };
         self.members.iter().map(is_usable).collect()
     }

@@ -80,7 +80,12 @@ impl Cluster {
     /// [`DecideError::Code`] for a code that is not known, [`DecideError::Invalid`] if there are too few nodes.
     pub fn new(paper: &Paper) -> Result<Cluster, DecideError> {
         let planner = Planner::new(limits::DEFAULT_SLICE_BYTES);
-        let n = planner.codes.get(&paper.code)?.n();
+        let code = planner.codes.get(&paper.code)?;
+        if code.virtuals() > 0 {
+            let text = format!("stripes of {code} have virtual members, which are on no paper");
+            return Err(DecideError::Invalid(text));
+        }
+        let n = code.n();
         if (paper.nodes as usize) <= n || paper.racks == 0 {
             let text =
                 format!("{} nodes in {} racks cannot recover stripes of {n}", paper.nodes, paper.racks);
@@ -221,7 +226,7 @@ fn placement(paper: &Paper, n: usize, stripe: usize, draw: &mut Draw) -> Placeme
             offset: index as u64 * paper.block_bytes,
             last: false,
         }),
-        stripe: Some(StripePlace { stripe: id, index: index as u16 }),
+        stripe: Some(StripePlace { stripe: id, index: index as u16, is_virtual: false }),
         dead: false,
     };
     let lost = nodes.iter().position(|&node| node == LOST).unwrap_or(0);

@@ -53,7 +53,7 @@ impl Purpose {
 
     /// The stripe of which the block becomes a member.
     pub fn stripe_of(&self, block: BlockId) -> Option<&NewStripe> {
-        let has = |new: &&NewStripe| new.members.iter().any(|member| member.stored() == Some(&block));
+        let has = |new: &&NewStripe| new.members.iter().any(|member| member.block() == Some(&block));
         self.stripes().iter().find(has)
     }
 

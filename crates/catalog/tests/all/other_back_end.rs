@@ -214,7 +214,7 @@ fn live(catalog: &Catalog) -> Result<()> {
     let sight = Sight {
         is_kept: true,
         compared: REPLICAS.into(),
-        attested: catalog.witnesses(&gone)?,
+        attested: catalog.witnesses(&gone)?.seen,
         ..Sight::default()
     };
     catalog.deleted(&catalog.order(&gone, &sight)?.go)?;

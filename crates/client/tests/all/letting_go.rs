@@ -134,7 +134,7 @@ async fn replicas_wait(rig: &Rig, bytes: &[u8]) -> (BlockId, u32) {
 }
 
 /// The files of the newest copy of a block, data first.
-fn files(rig: &Rig, node: u32, block: BlockId) -> [PathBuf; 2] {
+pub fn files(rig: &Rig, node: u32, block: BlockId) -> [PathBuf; 2] {
     let file = rig.newest(node, block).unwrap().to_string();
     [file.clone(), file + ".meta"].map(|file| Path::new("blocks").join(&block.to_string()[..2]).join(file))
 }

@@ -21,6 +21,7 @@ mod local;
 mod objects;
 mod pauses;
 mod power_cut;
+mod rapidraid;
 mod reads;
 mod recovery;
 mod reports;

@@ -77,6 +77,31 @@ impl Chain {
         coefficients::of(field, k, m)
     }
 
+    /// Nodes of the pipeline, each of which stores a block.
+    pub fn nodes(&self) -> usize {
+        self.k + self.m
+    }
+
+    /// Data blocks.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// The field of its coefficients.
+    pub fn field(&self) -> Field {
+        self.field
+    }
+
+    /// Symbols of a block, over GF(2^8).
+    pub fn alpha(&self) -> usize {
+        if self.field == Field::Gf65536 { 2 } else { 1 }
+    }
+
+    /// The data blocks that a node of this pipeline has, the first replica's first.
+    pub fn blocks_at(&self, node: usize) -> impl Iterator<Item = usize> {
+        Self::blocks_of(self.k, self.m, node)
+    }
+
     /// The data blocks that a node has, the first replica's first.
     pub fn blocks_of(k: usize, m: usize, node: usize) -> impl Iterator<Item = usize> {
         [Some(node).filter(|&block| block < k), node.checked_sub(m)].into_iter().flatten()
@@ -140,9 +165,7 @@ impl Chain {
 
 fn build(parameters: &Parameters, field: Field) -> Result<Code, CodeError> {
     let (k, m) = shape(parameters)?;
-    let generator = Chain::of(field, k, m).generator();
-    let alpha = if field == Field::Gf65536 { 2 } else { 1 };
-    Code::extended(parameters.name, k + m, k, alpha, &generator.over_gf256())
+    Code::of_pipeline(parameters.name, Chain::of(field, k, m))
 }
 
 /// The generator of the stored blocks with other coefficients, over the larger field.

@@ -8,7 +8,7 @@ use crate::gathering::layout;
 use catalog::{CatalogError, NewStripe, Purpose, Recoding, Staged};
 use codes::Code;
 use flow::{Cost, EncodeScheme};
-use model::{BlockId, FlowId, NodeId, Placement, StripeId};
+use model::{BlockId, FlowId, MemberState, NodeId, Placement, StripeId};
 use plan::decide::{DecideError, EncodePlan, RepairPlan, RepairSpec, SliceLength, World, archival, is_made};
 use plan::{Archival, Draw};
 use std::collections::BTreeSet;
@@ -93,7 +93,6 @@ impl Encoded {
         view: &World,
         staged: &[Staged],
     ) -> Option<Encoded> {
-        let is_star = encoding_scheme(scheme).is_ok_and(|scheme| scheme == EncodeScheme::Star);
         let replaced = match &order.purpose {
             Purpose::Recode(recoding) => recoding.replaces.len() as u64,
             Purpose::Repair { .. } => return None,
@@ -101,6 +100,8 @@ impl Encoded {
         };
         let mut total = Encoded { changes: 1, replaced, ..Encoded::default() };
         for (encoding, flown) in order.encodings.iter().zip(flown) {
+            let scheme = encoding_scheme(scheme, &encoding.code);
+            let is_star = scheme.is_ok_and(|scheme| scheme == EncodeScheme::Star);
             total.add(&encoding.came_to(is_star, &flown.cost, view, staged));
         }
         Some(total)
@@ -127,7 +128,7 @@ impl Encoding {
             changes: 0,
             replaced: 0,
             data_bytes,
-            stored_bytes: data_bytes + made.sum::<u64>(),
+            stored_bytes: if self.code.virtuals() > 0 { 0 } else { data_bytes } + made.sum::<u64>(),
             before_bytes: self.before_bytes,
             downloads: far.count() as u64,
             cross_rack_bytes: cost.cross_rack_bytes(|site| rack(NodeId(site.0))) + moved,
@@ -138,14 +139,25 @@ impl Encoding {
     }
 }
 
-/// The encoding scheme of that name; the star if there is none.
+/// The encoding scheme of that name; without one the usual one of the code.
 ///
 /// # Errors
 /// [`flow::FlowError::UnknownEncoding`], which lists those that are known.
-pub(crate) fn encoding_scheme(name: &str) -> Result<EncodeScheme> {
+pub(crate) fn encoding_scheme(name: &str, code: &Code) -> Result<EncodeScheme> {
     match name {
-        "" => Ok(EncodeScheme::default()),
+        "" => Ok(EncodeScheme::of(code).next().unwrap_or_default()),
         name => Ok(name.parse().map_err(DecideError::from)?),
+    }
+}
+
+/// Whether an encoding scheme of that name is known, or none is named.
+///
+/// # Errors
+/// As [`encoding_scheme`].
+pub(crate) fn known_encoding(name: &str) -> Result<()> {
+    match name {
+        "" => Ok(()),
+        name => Ok(name.parse::<EncodeScheme>().map(|_| ()).map_err(DecideError::from)?),
     }
 }
 
@@ -153,7 +165,7 @@ impl Attempt<'_> {
     /// The stripe with new parities, and what is to be written where.
     pub(super) async fn encoding(&self, view: &World, what: &ToEncode) -> Result<Step> {
         // Refused before anything is noted.
-        encoding_scheme(&self.options.scheme)?;
+        known_encoding(&self.options.scheme)?;
         let avoid = self.course.around();
         let mut draw = Draw::seeded(rand::random());
         match what {
@@ -272,7 +284,7 @@ impl Attempt<'_> {
                 birth: noted.intent.birth,
                 data,
                 archival,
-                scheme: encoding_scheme(&self.options.scheme)?,
+                scheme: encoding_scheme(&self.options.scheme, code)?,
                 slices: self.with.planner.slice_length(self.options.slice_bytes)?,
             },
             &mut token,
@@ -318,17 +330,22 @@ impl Attempt<'_> {
 impl Encoding {
     /// A stripe of these blocks that is to be encoded like this.
     fn new(stripe: StripeId, code: Code, archival: Archival, data: Vec<Placement>) -> Encoding {
-        let parities =
-            (code.k()..code.n()).map(|index| is_made(&code, &data, index).then(|| BlockId(rand::random())));
-        let absent = std::iter::repeat_n(None, code.k() - data.len());
-        let members = data.iter().map(|placement| Some(placement.block)).chain(absent).chain(parities);
-        let stays = data.iter().zip(&archival.data).filter(|(_, kept)| !kept.is_relocated);
+        let parity = |index| match is_made(&code, &data, index) {
+            true => MemberState::Stored(BlockId(rand::random())),
+            false => MemberState::Zero,
+        };
+        let is_virtual = code.virtuals() > 0;
+        let of_data = if is_virtual { MemberState::Virtual } else { MemberState::Stored };
+        let absent = std::iter::repeat_n(MemberState::Zero, code.k() - data.len());
+        let there = data.iter().map(|placement| of_data(placement.block));
+        let members = there.chain(absent).chain((code.k()..code.n()).map(parity)).collect();
+        let stays = data.iter().zip(&archival.data).filter(|(_, kept)| !is_virtual && !kept.is_relocated);
         let kept = stays.filter_map(|(p, kept)| Some(p.facts.on(kept.stored_at)?.copy_of(p.block)));
         let new = NewStripe {
             stripe,
             code: code.name().to_owned(),
             block_bytes: data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0),
-            members: members.map(Into::into).collect(),
+            members,
             data: code.k() as u16,
             kept: kept.collect(),
         };
@@ -359,11 +376,13 @@ mod tests {
 
     #[test]
     fn an_encoding_scheme_that_is_not_known_is_refused_with_those_that_are() {
+        let [rs, raid] = ["rs-4+2", "rapidraid-4+2"].map(|name| Code::parse(name).unwrap());
         for scheme in EncodeScheme::all() {
-            assert_eq!(encoding_scheme(scheme.name()).ok(), Some(scheme));
+            assert_eq!(encoding_scheme(scheme.name(), &rs).ok(), Some(scheme));
         }
-        assert_eq!(encoding_scheme("").ok(), Some(EncodeScheme::Star));
-        let Err(error) = encoding_scheme("cyclic") else { panic!("a repair scheme encodes nothing") };
+        assert_eq!(encoding_scheme("", &rs).ok(), Some(EncodeScheme::Star));
+        assert_eq!(encoding_scheme("", &raid).ok(), Some(EncodeScheme::RapidRaid));
+        let Err(error) = encoding_scheme("cyclic", &rs) else { panic!("a repair scheme encodes nothing") };
         let status = tonic::Status::from(error);
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
         assert!(status.message().contains("star, pipeline, pipeline-lanes, star-lanes"), "{status}");

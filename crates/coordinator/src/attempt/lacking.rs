@@ -115,6 +115,9 @@ fn lack(placement: &Placement, view: &World, options: &RepairOptions) -> Lack {
     {
         return Lack::Nothing;
     }
+    if row.is_virtual() {
+        return Lack::Nothing;
+    }
     if placement.stripe.is_some() {
         return if row.lives(&living) { Lack::Nothing } else { Lack::Copy(None) };
     }

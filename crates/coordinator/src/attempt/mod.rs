@@ -17,7 +17,7 @@ mod outcome;
 mod usual;
 
 use encode::Encoding;
-pub(crate) use encode::{Encoded, Regroup, ToEncode, encoding_scheme};
+pub(crate) use encode::{Encoded, Regroup, ToEncode, known_encoding};
 pub(crate) use lacking::lost;
 pub(crate) use usual::UsualTimes;
 

@@ -48,6 +48,7 @@ async fn choose(with: &Attempts) -> Result<Chosen> {
     for stripe in deaths.into_keys() {
         let Some(old) = regroup::old(&with.records, stripe).await? else { continue };
         match old.has_all(&living) {
+            _ if old.is_virtual() => {}
             true => olds.push(old),
             false => chosen.short += 1,
         }

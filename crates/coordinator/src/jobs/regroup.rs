@@ -48,6 +48,11 @@ impl Old {
         live.all(|placement| placement.facts.locations.iter().any(|l| living.contains(&l.node)))
     }
 
+    /// Whether its data are kept nowhere, so that none can be moved to another stripe.
+    pub fn is_virtual(&self) -> bool {
+        self.contents.live.iter().any(|placement| placement.facts.is_virtual())
+    }
+
     fn longest(&self) -> u64 {
         self.contents.live.iter().map(|placement| placement.facts.stored_bytes).max().unwrap_or(0)
     }

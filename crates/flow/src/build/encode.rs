@@ -2,11 +2,13 @@
 //! file in `encode/` and a line of `encode/scheme.rs`.
 
 mod pipeline;
+mod rapidraid;
 mod scheme;
 mod star;
 mod star_lanes;
 
 pub use pipeline::{pipeline, pipeline_lanes};
+pub use rapidraid::rapidraid;
 pub use scheme::{EncodeScheme, build};
 pub use star::star;
 pub use star_lanes::star_lanes;
@@ -25,7 +27,7 @@ pub struct EncodeRequest<'a> {
     pub code: &'a codes::Code,
     /// How blocks are cut.
     pub geometry: Geometry,
-    /// The data blocks, each at the replica to be read; also the order of a chain.
+    /// The data blocks, each at the replica to be read; also the order of a chain. A pipeline reads several of a block.
     pub data: &'a [Helper],
     /// Data blocks that a short last stripe lacks.
     pub absent: &'a [Member],

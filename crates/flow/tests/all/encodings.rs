@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test may
 
-use crate::plans::{Stripe, code, geometry, helpers, is_made};
+use crate::plans::{Noise, Stripe, code, geometry, helpers, is_made};
 use codes::Code;
 use flow::{
     Cost, Direction, EncodeRequest, EncodeScheme, FlowError, Helper, Member, Proved, Site, encode, interpret,
@@ -11,18 +11,6 @@ use flow::{
 
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 64 * MIB;
-
-/// Numbers without a pattern, the same in every run (xorshift64, Marsaglia 2003).
-struct Noise(u64);
-
-impl Noise {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
 
 /// Codes of every kind and width, blocks of any length, several of them at a site, parities at sites with data.
 #[test]
@@ -58,7 +46,7 @@ fn parities_of_random_stripes_are_those_of_the_code() {
         let wanted = (k..n).map(Member).filter(|&member| is_made(&code, member, |data| lengths[data] > 0));
         let targets: Vec<(Member, Site)> = wanted.map(|m| (m, Site(noise.below(sites) as u32))).collect();
         let archiver = Site(noise.below(sites) as u32);
-        for scheme in EncodeScheme::all() {
+        for scheme in EncodeScheme::of(&code) {
             let request = EncodeRequest {
                 code: &code,
                 geometry: g,
@@ -193,7 +181,7 @@ fn senseless_encodings_are_refused() {
     let g = geometry(&code, 1000, 1024);
     let data = helpers(0..4, 1000);
     let targets = [(Member(4), Site(4)), (Member(5), Site(5))];
-    for scheme in EncodeScheme::all() {
+    for scheme in EncodeScheme::of(&code) {
         let refused = |data: &[Helper], absent: &[Member], targets: &[(Member, Site)]| {
             let archiver = Site(9);
             encode::build(
@@ -212,7 +200,7 @@ fn senseless_encodings_are_refused() {
     let unknown = "pipelined".parse::<EncodeScheme>().unwrap_err().to_string();
     assert_eq!(
         unknown,
-        "unknown encoding scheme \"pipelined\"; known: star, pipeline, pipeline-lanes, star-lanes"
+        "unknown encoding scheme \"pipelined\"; known: star, pipeline, pipeline-lanes, star-lanes, rapidraid"
     );
 }
 
@@ -220,7 +208,7 @@ fn senseless_encodings_are_refused() {
 #[test]
 fn a_stripe_of_512_blocks_can_be_encoded() {
     let code = code("rs16-500+12");
-    for scheme in EncodeScheme::all() {
+    for scheme in EncodeScheme::of(&code) {
         let (flow, _) = encoding(scheme, &code, 32 << 10);
         assert!(flow.lanes.len() <= limits::ENCODE_LANES);
     }

@@ -8,3 +8,4 @@ mod cost;
 mod encodings;
 mod plans;
 mod proof;
+mod rapidraid;

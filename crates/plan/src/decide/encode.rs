@@ -6,13 +6,13 @@ use super::{
 };
 use crate::draw::Draw;
 use crate::error::PlanError;
-use crate::{Archival, ArchiveRequest, Kept};
+use crate::{Archival, ArchiveRequest, Kept, PipelineRequest};
 use codes::Code;
 use flow::bound::{BlockWrite, FlowHeader};
 use flow::{EncodeRequest, EncodeScheme, Geometry, Helper, Member, Site};
 use gf::{Field, Fingerprint};
 use model::note::{self, MemberFacts, StripeFacts};
-use model::{BlockCopy, BlockId, FlowId, MemberState, NodeId, Placement, Stamp, StripeId, Sums};
+use model::{BlockCopy, BlockId, FlowId, Location, MemberState, NodeId, Placement, Stamp, StripeId, Sums};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
@@ -59,16 +59,67 @@ pub fn archival(
         data.iter().map(|p| p.facts.locations.iter().map(|l| l.node).collect()).collect();
     let bytes = data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0);
     let wanted = (code.n() - code.k(), bytes);
-    let tolerance = code.tolerance();
-    chosen(world, (code, &world.usable(avoid)), (&replicas, tolerance), wanted, draw).map_err(|error| {
-        match error {
-            DecideError::Plan(PlanError::NoReplica { block }) => {
-                let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
-                DecideError::NoReplica { block }
-            }
-            other => other,
+    let (alive, tolerance) = (world.usable(avoid), code.tolerance());
+    let chosen = match code.pipeline() {
+        Some(_) => pipeline(world, (code, &alive), (&replicas, tolerance), bytes, draw),
+        None => chosen(world, (code, &alive), (&replicas, tolerance), wanted, draw),
+    };
+    chosen.map_err(|error| match error {
+        DecideError::Plan(PlanError::NoReplica { block }) => {
+            let block = data.get(block).map_or(BlockId(0), |placement| placement.block);
+            DecideError::NoReplica { block }
         }
+        other => other,
     })
+}
+
+/// Who stands where in the pipeline that makes a codeword of these replicas: no data block stays.
+fn pipeline(
+    world: &World,
+    (code, alive): (&Code, &[NodeId]),
+    (replicas, tolerance): (&[Vec<NodeId>], usize),
+    bytes: u64,
+    draw: &mut Draw,
+) -> Result<Archival> {
+    let full = full(world, alive, bytes);
+    let request = PipelineRequest {
+        code,
+        topology: &world.topology,
+        alive,
+        full: &full,
+        replicas,
+        rack_capacity: tolerance.max(1),
+    };
+    let nodes = crate::pipeline(&request, draw).map_err(|error| no_room(world, error, &full, bytes))?;
+    let read = |replicas: &Vec<NodeId>| replicas.iter().copied().find(|node| alive.contains(node));
+    let kept = |node: NodeId| Kept { read_from: node, stored_at: node, is_relocated: false };
+    Ok(Archival {
+        archiver: nodes.first().copied().unwrap_or(NodeId(0)),
+        data: replicas.iter().filter_map(read).map(kept).collect(),
+        parities: nodes,
+    })
+}
+
+/// Of these nodes the ones without room for so many bytes.
+fn full(world: &World, alive: &[NodeId], bytes: u64) -> BTreeSet<NodeId> {
+    let has_room = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| node.has_room(bytes));
+    alive.iter().copied().filter(|node| !has_room(node)).collect()
+}
+
+/// Enough nodes live, and too few have room.
+fn no_room(world: &World, error: PlanError, full: &BTreeSet<NodeId>, bytes: u64) -> DecideError {
+    let hosts = |nodes: &mut dyn Iterator<Item = NodeId>| world.topology.hosts(nodes).len();
+    match error {
+        PlanError::NotEnoughNodes { needed, .. } => {
+            let usable = world.usable(&BTreeSet::new());
+            let roomy = hosts(&mut usable.iter().copied().filter(|node| !full.contains(node)));
+            match hosts(&mut usable.iter().copied()) {
+                usable if usable >= needed => DecideError::NoRoom { roomy, usable, needed, bytes },
+                _ => error.into(),
+            }
+        }
+        other => other.into(),
+    }
 }
 
 /// The same for blocks of which only the nodes are known that have them, and how many of a stripe a rack may have; so many parities
@@ -80,8 +131,7 @@ pub(super) fn chosen(
     (parities, bytes): (usize, u64),
     draw: &mut Draw,
 ) -> Result<Archival> {
-    let has_room = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| node.has_room(bytes));
-    let full: BTreeSet<NodeId> = alive.iter().copied().filter(|node| !has_room(node)).collect();
+    let full = full(world, alive, bytes);
     let request = ArchiveRequest {
         code: code.name(),
         topology: &world.topology,
@@ -112,14 +162,19 @@ impl Planner {
             .map(|(index, node)| (Member(index as u16), site(*node)))
             .collect();
         let (geometry, network) = (geometry(encode, targets.len()), Network::of(world));
-        let read = data.iter().zip(&archival.data).enumerate();
-        let sources = read
-            .map(|(index, (placement, kept))| {
-                let (facts, member) = (&placement.facts, Member(index as u16));
-                let location = facts.on(kept.read_from).ok_or_else(|| no_copy(kept.read_from, placement))?;
-                Ok(Source { member, block: placement.block, facts, location })
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let mut sources = Vec::new();
+        for (index, (placement, kept)) in data.iter().zip(&archival.data).enumerate() {
+            let (facts, member) = (&placement.facts, Member(index as u16));
+            let read = match scheme {
+                EncodeScheme::RapidRaid => along(placement, kept.read_from, &archival.parities),
+                _ => facts.on(kept.read_from).into_iter().collect(),
+            };
+            if read.is_empty() {
+                return Err(no_copy(kept.read_from, placement));
+            }
+            let block = placement.block;
+            sources.extend(read.into_iter().map(|location| Source { member, block, facts, location }));
+        }
         let mut helpers: Vec<Helper> = sources.iter().map(Source::helper).collect();
         if scheme.is_chain() {
             helpers = rack_by_rack(helpers, &targets, |site| network.rack_of(site));
@@ -183,6 +238,16 @@ fn rack_by_rack<R: PartialEq + Copy>(
     helpers
 }
 
+/// The copies of a block that a pipeline over these nodes reads: those on them, or else the one on `other`. A plan names one
+/// generation of a block, so all are of the one that most have.
+fn along(placement: &Placement, other: NodeId, nodes: &[NodeId]) -> Vec<Location> {
+    let is_there = |l: &&Location| nodes.contains(&l.node) || l.node == other;
+    let there: Vec<Location> = placement.facts.locations.iter().filter(is_there).copied().collect();
+    let same = |generation: u64| there.iter().filter(move |l| l.generation == generation).copied();
+    let most = there.iter().map(|l| l.generation).max_by_key(|&generation| same(generation).count());
+    most.map_or(Vec::new(), |generation| same(generation).collect())
+}
+
 fn no_copy(node: NodeId, placement: &Placement) -> DecideError {
     DecideError::Bug(format!("{node} holds no copy of {}", placement.block))
 }
@@ -202,6 +267,9 @@ fn parity_writes(encode: &EncodePlan<'_>, geometry: Geometry) -> Result<BTreeMap
         false => placement.facts.on(kept.stored_at).map(|location| location.generation),
     };
     let member = |index: usize, block: BlockId| match data.get(index).zip(archival.data.get(index)) {
+        Some((placement, _)) if members.get(index).is_some_and(MemberState::is_virtual) => {
+            Ok(placement.facts.as_member(block))
+        }
         Some((placement, kept)) => {
             let generation = staying(placement, kept).ok_or_else(|| no_copy(kept.stored_at, placement))?;
             Ok(MemberFacts { generation, ..placement.facts.as_member(block) })

@@ -94,7 +94,7 @@ impl Planner {
     /// the least recently selected preferred.
     fn sufficient(&self, world: &World, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
         let code = self.codes.get(&stripe.code)?;
-        if code.is_mds() {
+        if code.is_mds() && code.virtuals() == 0 {
             return Ok(any_of(world, stripe, code.k()));
         }
         let is_lost = |member: Member| member.0 == stripe.index;
@@ -123,14 +123,16 @@ fn any_of(world: &World, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, us
             _ if index == stripe.index => {}
             // What is empty costs nothing, and takes part.
             MemberState::Zero => zero += 1,
-            MemberState::Stored((_, row)) => match world.living_copy(row, &nobody) {
-                Some(_) if row.stored_bytes == 0 => zero += 1,
-                Some(copy) if world.last_resort.contains(&copy.node) => {
-                    suspects.push(copy.node);
+            MemberState::Stored((_, row)) | MemberState::Virtual((_, row)) => {
+                match world.living_copy(row, &nobody) {
+                    Some(_) if row.stored_bytes == 0 => zero += 1,
+                    Some(copy) if world.last_resort.contains(&copy.node) => {
+                        suspects.push(copy.node);
+                    }
+                    Some(copy) => nodes.push(copy.node),
+                    None => {}
                 }
-                Some(copy) => nodes.push(copy.node),
-                None => {}
-            },
+            }
         }
     }
     let needed = k.saturating_sub(zero).max(1);

@@ -165,10 +165,19 @@ impl Planner {
         .finish(tokens)?;
         network.set_rate(&mut planned);
         let why = why.map_or(String::new(), |why| format!(", {why}"));
-        let note = format!("no living copy: decoded from {asked} helpers by {scheme}{why}");
+        // Of a virtual block nothing is lost as long as all stand for it.
+        let living = world.living();
+        let is_virtual = placement.facts.is_virtual();
+        let degraded = !is_virtual || !stripe.stored().all(|(_, facts)| facts.lives(&living));
+        let what = match (is_virtual, degraded) {
+            (false, _) => "no living copy",
+            (true, false) => "its code stores no data as they are",
+            (true, true) => "its code stores no data as they are, and a block of it is away",
+        };
+        let note = format!("{what}: decoded from {asked} helpers by {scheme}{why}");
         let (length, others) = (symbols.in_order, asked < rest.helpers.len());
         let price = price(network, &planned, others, length, stored(&rest.helpers));
-        Ok(ReadPlan { planned: Some(planned), note, offset: first.start, length, degraded: true, price })
+        Ok(ReadPlan { planned: Some(planned), note, offset: first.start, length, degraded, price })
     }
 }
 

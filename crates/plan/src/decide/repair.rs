@@ -275,7 +275,7 @@ impl Rest<'_> {
         match error {
             DecideError::Flow(FlowError::Code(CodeError::NotRecoverable { .. })) => {
                 // Fewer may do, if they are the right ones.
-                let needed = self.code.n() - self.code.tolerance();
+                let needed = self.code.stored() - self.code.tolerance();
                 DecideError::Unrecoverable {
                     block,
                     survivors: self.helpers.len() + self.absent.len(),
@@ -346,7 +346,7 @@ impl RepairSpec {
     }
 }
 
-/// Readable members of a stripe but for those to be made: those on the nodes `first` in that order, then the least recently
+/// Readable members of a stripe (virtual ones if they have a copy left) but for those to be made: those on the nodes `first` in that order, then the least recently
 /// selected (RP §3.3), and those on nodes of last resort last; and the members that are all zero.
 pub(super) fn survivors<'a>(
     world: &World,
@@ -360,8 +360,8 @@ pub(super) fn survivors<'a>(
     for (index, member) in (0..).zip(&stripe.members) {
         match member {
             MemberState::Zero => absent.push(Member(index)),
-            MemberState::Stored(_) if is_made(Member(index)) => {}
-            MemberState::Stored((block, facts)) => {
+            _ if is_made(Member(index)) => {}
+            MemberState::Stored((block, facts)) | MemberState::Virtual((block, facts)) => {
                 let copy = world.living_copy(facts, avoid);
                 let source = |location| Source { member: Member(index), block: *block, facts, location };
                 sources.extend(copy.map(source));

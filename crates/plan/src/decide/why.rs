@@ -37,10 +37,16 @@ pub(super) fn parts(
         if made.contains(&member) {
             continue;
         }
-        let MemberState::Stored((_, row)) = block else {
-            let why = "the stripe is short: it is all zero";
-            parts.push(Part { member: index, node: None, helps: false, why });
-            continue;
+        let row = match block {
+            MemberState::Stored((_, row)) => row,
+            MemberState::Virtual(_) | MemberState::Zero => {
+                let why = match block.is_virtual() {
+                    true => "it is virtual: the stored members stand for it",
+                    false => "the stripe is short: it is all zero",
+                };
+                parts.push(Part { member: index, node: None, helps: false, why });
+                continue;
+            }
         };
         let place = sources.iter().position(|source| source.member == member);
         let node = place.map(|place| sources[place].location.node);

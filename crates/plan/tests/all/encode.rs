@@ -117,7 +117,7 @@ fn a_sealed_stripe_is_encoded_from_its_core_rack_and_notes_the_copies_that_stay(
         let (stripe, archival) = sealed(&racks, &code, &mut draw);
         let replicas = stripe.state().replicas.iter().enumerate();
         let data: Vec<Placement> = replicas.map(|(index, nodes)| placement(index, nodes)).collect();
-        for scheme in EncodeScheme::all() {
+        for scheme in EncodeScheme::of(&code) {
             let plan = plan(&world, &code, &data, &archival, scheme);
             let writes = &plan.binding.writes;
             assert_eq!(writes.keys().copied().collect::<Vec<_>>(), [Member(4), Member(5)]);
@@ -170,7 +170,7 @@ fn no_data_pass_an_archiver_that_has_none_but_in_a_star() {
     let world = world(18, |node| node % 3);
     let code = Code::parse("rs-9+3").unwrap();
     let (data, archival) = spread_stripe();
-    for scheme in EncodeScheme::all() {
+    for scheme in EncodeScheme::of(&code) {
         let plan = plan(&world, &code, &data, &archival, scheme);
         let takes_part = plan.binding.participants.iter().any(|p| p.site.0 == archival.archiver.0);
         assert_eq!(takes_part, scheme == EncodeScheme::Star, "{scheme}");

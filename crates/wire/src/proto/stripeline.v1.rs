@@ -1307,6 +1307,9 @@ pub struct StripeStatus {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StripeMemberStatus {
+    /// kept nowhere: the stored members stand for it
+    #[prost(bool, tag = "5")]
+    pub is_virtual: bool,
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
     /// 0: nowhere

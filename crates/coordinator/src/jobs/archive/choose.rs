@@ -33,6 +33,8 @@ pub(crate) struct Chosen {
     dear_cost: Cost,
     /// Stripes that are to be encoded anew, and lack blocks.
     lacking: usize,
+    /// Stripes that are to be encoded anew, and whose data are kept nowhere.
+    virtuals: usize,
     /// Stripes with blocks of puts that have not ended.
     pending: usize,
     /// Objects that were put too lately.
@@ -219,6 +221,7 @@ impl Chosen {
             }
             let Some(old) = regroup::old(&with.records, stripe).await? else { continue };
             match old.has_all(&living) {
+                _ if old.is_virtual() => self.virtuals += 1,
                 true => olds.push(old),
                 false => self.lacking += 1,
             }
@@ -266,6 +269,7 @@ impl Chosen {
                 left.push(format!("{count} {what}"));
             }
         };
+        also(self.virtuals, "stripes keep no data as they are: put their objects again to change their code");
         also(self.pending, "stripes wait for puts to end");
         also(self.young, "objects were put too lately");
         also(self.otherwise, "objects are archived with another code, or wait for that");

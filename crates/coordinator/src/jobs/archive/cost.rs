@@ -23,10 +23,12 @@ impl Cost {
             data.iter().map(|placement| placement.facts.stored_bytes * copies(placement)).sum()
         };
         let once = bytes(|_| 1);
+        // What stands for virtual blocks is all that is kept.
+        let kept = if code.virtuals() > 0 { 0 } else { once };
         Cost {
             data: once,
             replicated: bytes(|placement| u64::from(placement.facts.replicas.max(1))),
-            coded: once + parities * longest,
+            coded: kept + parities * longest,
         }
     }
 

@@ -167,15 +167,17 @@ impl Encoded {
 /// The code of that name, if objects can be archived with it on the nodes that live.
 pub(crate) fn archival_code(planner: &Planner, cluster: &Cluster, name: &str) -> Result<Code> {
     let code = planner.codes.get(name).map_err(DecideError::from)?;
-    if !code.is_systematic() || code.n() == code.k() || code.name().starts_with("rep-") {
+    let keeps_data = code.is_systematic() && code.n() > code.k() && !code.name().starts_with("rep-");
+    if !keeps_data && code.pipeline().is_none() {
         return Err(CoordinatorError::Invalid(format!(
-            "{code} is no code for archival: its first k blocks must be the data, and parities must follow"
+            "{code} is no code for archival: its first k blocks must be the data, and parities must follow; or a pipeline must make it"
         )));
     }
     let view = cluster.view();
     let alive = view.topology.hosts(view.usable(&BTreeSet::new())).len();
-    if alive < code.n() {
-        return Err(CoordinatorError::CodeTooWide { code: code.to_string(), needed: code.n(), alive });
+    if alive < code.stored() {
+        let (code, needed) = (code.to_string(), code.stored());
+        return Err(CoordinatorError::CodeTooWide { code, needed, alive });
     }
     Ok(code)
 }

@@ -84,7 +84,7 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
     for archiver in [Site(99), targets[0].1] {
         let (data, targets) = (&data, &targets);
         let request = EncodeRequest { code, geometry: *geometry, data, absent: &[], archiver, targets };
-        for scheme in EncodeScheme::all() {
+        for scheme in EncodeScheme::of(code) {
             add(format!("encoding at {archiver} by {scheme}"), encode::build(scheme, &request), false);
         }
     }

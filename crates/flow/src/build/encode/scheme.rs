@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use codes::Code;
+
 use super::EncodeRequest;
 use crate::error::FlowError;
 use crate::prove::Proved;
@@ -48,9 +50,20 @@ schemes! {
     PipelineLanes = "pipeline-lanes", chain: true, lanes: true => super::pipeline::pipeline_lanes;
     /// Each data site is the archiver of a part of the slices (ours).
     StarLanes = "star-lanes", chain: false, lanes: true => super::star_lanes::star_lanes;
+    /// The pipeline of a code that is made for one (RapidRAID §IV).
+    RapidRaid = "rapidraid", chain: false, lanes: false => super::rapidraid::rapidraid;
 }
 
 impl EncodeScheme {
+    /// The schemes by which blocks of a code can be made, the usual one first.
+    pub fn of(code: &Code) -> impl Iterator<Item = EncodeScheme> {
+        let has_pipeline = code.pipeline().is_some();
+        let first = if has_pipeline { EncodeScheme::RapidRaid } else { EncodeScheme::default() };
+        let others = EncodeScheme::all()
+            .filter(move |&scheme| scheme != first && (has_pipeline || scheme != EncodeScheme::RapidRaid));
+        std::iter::once(first).chain(others)
+    }
+
     /// Every scheme there is.
     pub fn all() -> impl Iterator<Item = EncodeScheme> {
         SCHEMES.iter().map(|kind| kind.scheme)

@@ -9,6 +9,18 @@ use flow::{
     write,
 };
 
+/// Numbers without a pattern, the same in every run (xorshift64, Marsaglia 2003).
+pub struct Noise(pub u64);
+
+impl Noise {
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
 pub struct Plan {
     pub label: String,
     pub code: Code,
@@ -137,7 +149,7 @@ fn encodings(code: &Code, geometry: Geometry) -> Vec<(String, Vec<Member>, Prove
         ("short and mixed", &crowded[..there], &made(&mixed), &absent[..]),
     ];
     let mut flows = Vec::new();
-    for scheme in EncodeScheme::all() {
+    for scheme in EncodeScheme::of(code) {
         for (shape, data, targets, absent) in shapes {
             // Only a star stands anywhere else for another archiver.
             let archivers = [Site(99), Site(0), targets[0].1];

@@ -95,8 +95,13 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_a_block_of_each_stripe_on_the_node() {
-        let member =
-            |node| StripeMemberStatus { block: vec![node as u8], node, living: true, stored_bytes: 10 };
+        let member = |node| StripeMemberStatus {
+            block: vec![node as u8],
+            node,
+            living: true,
+            stored_bytes: 10,
+            is_virtual: false,
+        };
         let stripe = |id: u8, nodes: [u32; 3]| {
             let members = nodes.map(member).to_vec();
             let status = StripeStatus { stripe: vec![id], code: "rs-2+1".to_owned(), index: 0, members };

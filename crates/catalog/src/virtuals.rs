@@ -1,0 +1,54 @@
+//! Virtual members: data blocks of codes that store no data as they are. A stripe's stored members stand for them, as far as
+//! the code gives the ones from the others; their replicas of before are candidates, which come back if it does not.
+
+use crate::Catalog;
+use crate::blocks::{referenced, stripe};
+use crate::error::Result;
+use crate::rows::StripeRow;
+use crate::table::Read;
+use codes::Codebook;
+use model::{BlockFacts, BlockId, MemberState, NodeId};
+use std::collections::BTreeSet;
+
+impl Catalog {
+    /// Whether a block needs a copy that it has not: it has fewer living ones than it is to have; or it is virtual, has none, and
+    /// its stripe does not give it.
+    pub fn is_in_need(&self, block: BlockId, living: &BTreeSet<NodeId>) -> Result<bool> {
+        self.view(|txn| is_in_need(txn, &self.codes, &referenced(txn, block)?, living))
+    }
+}
+
+/// See [`Catalog::is_in_need`].
+pub(crate) fn is_in_need(
+    txn: &impl Read,
+    codes: &Codebook,
+    facts: &BlockFacts,
+    living: &BTreeSet<NodeId>,
+) -> Result<bool> {
+    let Some(place) = facts.stripe.filter(|place| place.is_virtual) else {
+        return Ok(facts.is_in_need(living));
+    };
+    if facts.lives(living) {
+        return Ok(false);
+    }
+    let row = stripe(txn, place.stripe)?;
+    let lives = |state: &MemberState<BlockId>| match state.block() {
+        Some(&block) => Ok(referenced(txn, block)?.lives(living)),
+        None => Ok(true),
+    };
+    let usable = row.members.iter().map(lives).collect::<Result<Vec<bool>>>()?;
+    // Nearly always all are there, which the stripe was checked for when it was made.
+    let are_all_there = row.members.iter().zip(&usable).all(|(state, usable)| state.is_virtual() || *usable);
+    Ok(!are_all_there && !gives(codes, &row, &usable, place.index))
+}
+
+/// Whether the stored members of a stripe, all of them, give the virtual ones by its code.
+pub(crate) fn stands_for_all(codes: &Codebook, row: &StripeRow) -> bool {
+    let usable: Vec<bool> = row.members.iter().map(|state| !state.is_virtual()).collect();
+    let virtuals = (0..).zip(&row.members).filter(|(_, state)| state.is_virtual());
+    virtuals.map(|(index, _)| index).all(|index| gives(codes, row, &usable, index))
+}
+
+fn gives(codes: &Codebook, row: &StripeRow, usable: &[bool], index: u16) -> bool {
+    codes.recoverable(&row.code, usable).get(usize::from(index)).copied().unwrap_or(false)
+}

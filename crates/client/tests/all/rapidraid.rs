@@ -1,0 +1,158 @@
+//! Codes that store no data as they are, end to end: a pipeline over two replicas makes a codeword, the replicas go once all of it
+//! was read back, data are decoded, and whatever is lost of the codeword is made again.
+
+use crate::archive::k_and_m;
+use crate::letting_go::files;
+use crate::rig::{BLOCK, Rig, content, eventually};
+use client::GetOptions;
+use model::BlockId;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::proto::{ObjectInfo, RepairRequest, StripeMemberStatus};
+
+/// The stored members of each stripe of an object.
+fn codewords(info: &ObjectInfo) -> BTreeMap<Vec<u8>, Vec<StripeMemberStatus>> {
+    let statuses = info.blocks.iter().filter_map(|block| block.stripe.as_ref());
+    let stored = |status: &wire::proto::StripeStatus| {
+        status.members.iter().filter(|m| !m.is_virtual && !m.block.is_empty()).cloned().collect()
+    };
+    statuses.map(|status| (status.stripe.clone(), stored(status))).collect()
+}
+
+/// The object as its conversion leaves it: each data block virtual and nowhere, each member of the codeword on a node of its own.
+async fn converted(rig: &Rig, name: &str, code: &str) -> ObjectInfo {
+    let info = rig.client.lookup(name, true).await.unwrap();
+    assert_eq!(info.code, code);
+    for block in &info.blocks {
+        let stripe = block.stripe.as_ref().unwrap();
+        assert!(block.nodes.is_empty() && stripe.members[stripe.index as usize].is_virtual, "{block:?}");
+    }
+    for (_, members) in codewords(&info) {
+        let nodes: BTreeSet<u32> = members.iter().map(|m| m.node).collect();
+        assert!(nodes.len() == members.len() && !nodes.contains(&0), "{members:?}");
+    }
+    info
+}
+
+async fn reads(rig: &Rig, name: &str, bytes: &[u8]) {
+    for scheme in ["", "conventional", "pipeline"] {
+        let options = GetOptions { scheme: scheme.to_owned(), ..GetOptions::default() };
+        assert!(rig.get_with(name, options).await.unwrap() == bytes, "{name} by {scheme:?}");
+    }
+    for (first, last) in
+        [(0, 0), (BLOCK - 1, BLOCK), (40_000, 2 * BLOCK + 17), (bytes.len() - 3, bytes.len())]
+    {
+        let last = last.min(bytes.len() - 1);
+        let got = rig.range(name, &format!("{first}-{last}")).await.unwrap();
+        assert!(got == bytes[first..=last], "{name} {first}-{last}");
+    }
+}
+
+async fn life(code: &str, tolerance: usize) {
+    let (k, m) = k_and_m(code);
+    let mut rig = Rig::new((k + m + 2) as u32).await;
+    // Two stripes, the second one short, its last block shorter still.
+    let bytes = content(9, (k + 2) * BLOCK - 12_345);
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", code).await.unwrap();
+    let info = converted(&rig, "a", code).await;
+    reads(&rig, "a", &bytes).await;
+    rig.no_garbage().await;
+    let stored: usize = rig.running().iter().map(|&node| rig.stored(node).len()).sum();
+    assert_eq!(stored, 2 * (k + m), "one copy of each block of two codewords, and no replica");
+
+    let whole = &codewords(&info)[&info.blocks[0].stripe.as_ref().unwrap().stripe];
+    let lost: Vec<u32> = whole[..tolerance].iter().map(|member| member.node).collect();
+    rig.lose(lost.clone()).await;
+    reads(&rig, "a", &bytes).await;
+    rig.bring_back(lost).await;
+
+    // A member of the codeword, by both schemes.
+    for (member, scheme) in [(&whole[0], "conventional"), (&whole[k + m - 1], "pipeline")] {
+        rig.lose([member.node]).await;
+        let block = member.block.clone();
+        rig.repair(RepairRequest { block, scheme: scheme.to_owned(), ..Default::default() }).await.unwrap();
+        rig.bring_back([member.node]).await;
+        converted(&rig, "a", code).await;
+    }
+    // A virtual block lacks nothing.
+    rig.repair(RepairRequest { object: "a".to_owned(), index: 0, ..Default::default() }).await.unwrap();
+    converted(&rig, "a", code).await;
+
+    // A whole node, and then as many others as the code outlives the loss of.
+    let info = converted(&rig, "a", code).await;
+    let gone = codewords(&info).values().next().unwrap()[1].node;
+    rig.lose([gone]).await;
+    rig.repair_node(gone).await.unwrap();
+    let info = converted(&rig, "a", code).await;
+    let others: BTreeSet<u32> = codewords(&info).values().flatten().map(|member| member.node).collect();
+    assert!(!others.contains(&gone), "node-{gone} is still referred to");
+    let status = rig.status().await;
+    assert_eq!((status.missing_blocks, status.unrecoverable_blocks), (0, 0));
+    let lost: Vec<u32> = others.into_iter().take(tolerance).collect();
+    rig.lose(lost.clone()).await;
+    reads(&rig, "a", &bytes).await;
+    assert_eq!(rig.status().await.unrecoverable_blocks, 0);
+    assert_eq!(rig.damages(), [""; 0]);
+    rig.bring_back(lost.into_iter().chain([gone])).await;
+    rig.client.delete("a").await.unwrap();
+    rig.no_garbage().await;
+    eventually("nothing is left", async || rig.running().iter().all(|&node| rig.stored(node).is_empty()))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipeline_over_gf256_lives() {
+    life("rapidraid-4+2", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipeline_over_gf65536_lives() {
+    life("rapidraid16-3+2", 2).await;
+}
+
+/// As long as a member was not read back, no replica goes; nor does one without which data would be lost, though the catalog takes
+/// the codeword for whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_stay_until_the_whole_codeword_was_read_back() {
+    let rig = Rig::new(7).await;
+    rig.control_task("gc", "pause").await;
+    let bytes = content(3, 4 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", "rapidraid-4+2").await.unwrap();
+    let info = converted(&rig, "a", "rapidraid-4+2").await;
+    // One block is damaged on its disk, whoever has acknowledged it.
+    let member = codewords(&info).into_values().next().unwrap().remove(2);
+    let block = BlockId::from_slice(&member.block).unwrap();
+    let [data, _] = files(&rig, member.node, block);
+    rig.machines[&member.node].disk.damage(&data, |bytes| bytes[40_000] ^= 1).unwrap();
+    rig.control_task("gc", "resume").await;
+    // It is found, and made again; only then the replicas go.
+    rig.no_garbage().await;
+    assert_eq!(rig.damages(), [""; 0]);
+    reads(&rig, "a", &bytes).await;
+    let stored: usize = rig.running().iter().map(|&node| rig.stored(node).len()).sum();
+    assert_eq!(stored, 6);
+}
+
+/// Too many members are lost before the replicas have gone: these count again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_come_back_if_the_codeword_does_not_give_their_blocks() {
+    let mut rig = Rig::new(9).await;
+    rig.control_task("gc", "pause").await;
+    let bytes = content(4, 4 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    let before = rig.client.lookup("a", true).await.unwrap();
+    rig.archive("a", "rapidraid-4+2").await.unwrap();
+    let info = converted(&rig, "a", "rapidraid-4+2").await;
+    // Three nodes with members die; each data block has a replica left elsewhere.
+    let members = codewords(&info).into_values().next().unwrap();
+    let nodes: Vec<u32> = members.iter().map(|m| m.node).collect();
+    let outlives = |lost: &[u32]| before.blocks.iter().all(|b| b.nodes.iter().any(|n| !lost.contains(n)));
+    let triples = (0..nodes.len()).flat_map(|a| (0..a).flat_map(move |b| (0..b).map(move |c| [a, b, c])));
+    let mut triples = triples.map(|places| places.map(|place| nodes[place]));
+    let lost =
+        triples.find(|lost| outlives(lost)).expect("three of six nodes with no block's all three replicas");
+    rig.lose(lost).await;
+    rig.control_task("gc", "resume").await;
+    eventually("the object is read again", async || rig.get("a").await.is_ok_and(|got| got == bytes)).await;
+}
