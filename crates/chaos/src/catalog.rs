@@ -28,6 +28,8 @@ struct Stripe {
     stored: Vec<String>,
     absent: usize,
     k: usize,
+    /// Of a code that stores no data: what it survives the loss of, and when the stripe is short perhaps no more.
+    tolerance: Option<usize>,
 }
 
 impl View {
@@ -55,8 +57,11 @@ impl View {
         if self.stripes.contains_key(&id) {
             return;
         }
-        let mut stripe = Stripe { k: k_of(status["code"].as_str().unwrap_or_default()), ..Stripe::default() };
-        for member in status["members"].as_array().into_iter().flatten() {
+        let code = status["code"].as_str().unwrap_or_default();
+        let mut stripe = Stripe { k: k_of(code), tolerance: piped(code), ..Stripe::default() };
+        // What stands for virtual members is what counts.
+        let members = status["members"].as_array().into_iter().flatten();
+        for member in members.filter(|member| member["is_virtual"] != true) {
             let bytes = member["stored_bytes"].as_u64().unwrap_or(0);
             let Some(member_id) = member["block"].as_str().filter(|_| bytes > 0) else {
                 stripe.absent += 1;
@@ -83,7 +88,9 @@ impl View {
         match self.stripe_of.get(block).and_then(|id| self.stripes.get(id)) {
             Some(stripe) => {
                 let there = stripe.stored.iter().filter(|member| whole(member) > 0).count();
-                (there + stripe.absent).saturating_sub(stripe.k)
+                let lost = stripe.stored.len() - there;
+                let any_k = (there + stripe.absent).saturating_sub(stripe.k);
+                stripe.tolerance.map_or(any_k, |most| most.saturating_sub(lost))
             }
             None if self.lengths.contains_key(block) => whole(block).saturating_sub(1),
             None => usize::MAX,
@@ -95,6 +102,11 @@ impl View {
 fn k_of(code: &str) -> usize {
     let digits = code.split(['-', '+']).nth(1);
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX)
+}
+
+/// m of the name of a pipeline's code.
+fn piped(code: &str) -> Option<usize> {
+    code.strip_prefix("rapidraid-")?.split_once('+')?.1.parse().ok()
 }
 
 #[cfg(test)]
@@ -120,5 +132,10 @@ mod tests {
         assert_eq!(view.margin("p", |place| place.0 != "p"), 0);
         assert_eq!(view.margin("unknown", all), usize::MAX);
         assert_eq!(view.missing, 1);
+        let stands = |block: &str| json!({"block": block, "node": 0, "living": false, "stored_bytes": 5, "is_virtual": true});
+        view.add(&json!({"name": "y", "blocks": [{"block": "d", "stored_bytes": 5, "nodes": [], "living_nodes": [], "stripe":
+            {"code": "rapidraid-1+1", "stripe": "t", "members": [stands("d"), member("u", 1, 5), member("v", 2, 5)]}}]}));
+        assert_eq!((view.margin("d", all), view.missing), (1, 1));
+        assert_eq!(view.margin("d", |place| place.0 != "u"), 0);
     }
 }

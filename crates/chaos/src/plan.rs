@@ -108,6 +108,9 @@ pub enum Work {
     Archive {
         /// Which object.
         object: usize,
+        /// By a pipeline: the code of the same shape that stores no data as they are.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        piped: bool,
     },
     /// Give what is archived another code, and archive the rest with it.
     Change {
@@ -236,6 +239,7 @@ impl Work {
             Work::Delete { .. } => "delete",
             Work::Get { .. } => "get",
             Work::GetRange { .. } => "get range",
+            Work::Archive { piped: true, .. } => "archive, piped",
             Work::Archive { .. } => "archive",
             Work::Change { .. } => "change the code",
             Work::Compact => "compact",
@@ -258,7 +262,7 @@ impl Work {
             | Work::Delete { object }
             | Work::Get { object }
             | Work::GetRange { object, .. }
-            | Work::Archive { object }
+            | Work::Archive { object, .. }
             | Work::Change { object, .. }
             | Work::RepairBlock { object, .. }
             | Work::RepairObject { object } => Some(*object),
@@ -377,6 +381,11 @@ impl Plan {
         Some((data.parse().ok()?, parities.parse().ok()?))
     }
 
+    /// The code of archivals by a pipeline, which survives as many losses as the other one.
+    pub fn pipeline(&self) -> String {
+        self.shape.code.replacen("rs-", "rapidraid-", 1)
+    }
+
     /// The plan of a seed.
     pub fn of(seed: u64) -> Plan {
         draw::plan(seed)
@@ -482,7 +491,7 @@ mod tests {
 
     #[test]
     fn what_the_shim_does_and_hosts_are_drawn_beside_the_rest() {
-        let (mut with, mut hosts, mut puts) = (0, 0, 0);
+        let (mut with, mut hosts, mut puts, mut piped_ones) = (0, 0, 0, 0);
         for seed in 0..200 {
             let mut plan = Plan::of(seed);
             with += u32::from(plan.needs_shim());
@@ -492,8 +501,10 @@ mod tests {
             for steps in &mut plan.clients {
                 steps.retain(|step| !matches!(step.does, Work::Change { .. } | Work::Compact));
                 for step in steps {
-                    if let Work::Put { coded, .. } = &mut step.does {
-                        puts += u32::from(std::mem::take(coded));
+                    match &mut step.does {
+                        Work::Put { coded, .. } => puts += u32::from(std::mem::take(coded)),
+                        Work::Archive { piped, .. } => piped_ones += u32::from(std::mem::take(piped)),
+                        _ => {}
                     }
                 }
             }
@@ -501,6 +512,7 @@ mod tests {
         }
         assert!((50..150).contains(&with) && (10..80).contains(&hosts), "{with} and {hosts} of 200");
         assert!((1_000..3_000).contains(&puts), "{puts}");
+        assert!((300..3_000).contains(&piped_ones), "{piped_ones}");
     }
 
     #[test]

@@ -38,9 +38,10 @@ fn work(world: &World, work: &Work) -> Result<()> {
             world.count(kind, outcome);
             return Ok(());
         }
-        Work::Archive { object } => {
+        Work::Archive { object, piped } => {
+            let code = if *piped { world.plan.pipeline() } else { world.plan.shape.code.clone() };
             // Stripes that lack blocks too: objects are small, and the room that they take is not what is looked at here.
-            world.ask(&["archive", &object_name(*object), "--code", &world.plan.shape.code, "--short"])?
+            world.ask(&["archive", &object_name(*object), "--code", &code, "--short"])?
         }
         Work::Change { object, code } => {
             world.ask(&["archive", &object_name(*object), "--code", code, "--short", "--change"])?

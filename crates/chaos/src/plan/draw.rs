@@ -38,6 +38,12 @@ const RECODE_STREAM: u64 = 0x7265_636f_6465;
 /// Puts that are coded as they are written.
 const CODED_STREAM: u64 = 0x63_6f64_6564;
 
+/// Archivals by pipelines.
+const PIPED_STREAM: u64 = 0x7069_7065_64;
+
+/// Of so many archivals one.
+const PIPED_ONE_IN: u32 = 4;
+
 /// Of so many puts one.
 const CODED_ONE_IN: u32 = 4;
 
@@ -65,6 +71,12 @@ pub(super) fn plan(seed: u64) -> Plan {
     for step in plan.clients.iter_mut().flatten() {
         if let Work::Put { coded, .. } = &mut step.does {
             *coded = random.random_ratio(1, CODED_ONE_IN);
+        }
+    }
+    let mut random = StdRng::seed_from_u64(seed ^ PIPED_STREAM);
+    for step in plan.clients.iter_mut().flatten() {
+        if let Work::Archive { piped, .. } = &mut step.does {
+            *piped = random.random_ratio(1, PIPED_ONE_IN);
         }
     }
     plan
@@ -198,7 +210,7 @@ fn work(random: &mut StdRng, shape: &Shape, contents: &mut u64) -> Work {
             let (a, b) = (random.random_range(0..1000), random.random_range(0..1000));
             Work::GetRange { object, from_permille: a.min(b), to_permille: a.max(b) + 1 }
         }
-        58..78 => Work::Archive { object },
+        58..78 => Work::Archive { object, piped: false },
         78..85 => {
             let scheme = ["auto", "conventional", "pipeline"].choose(random).unwrap_or(&"auto");
             Work::RepairBlock {

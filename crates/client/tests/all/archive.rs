@@ -20,7 +20,7 @@ pub fn k_and_m(code: &str) -> (usize, usize) {
 pub fn stripes(info: &ObjectInfo) -> BTreeMap<Vec<u8>, Vec<(BlockId, u32)>> {
     let statuses = info.blocks.iter().filter_map(|block| block.stripe.as_ref());
     let members = |status: &wire::proto::StripeStatus| {
-        let there = status.members.iter().filter(|m| !m.block.is_empty());
+        let there = status.members.iter().filter(|m| !m.block.is_empty() && !m.is_virtual);
         there.map(|m| (BlockId::from_slice(&m.block).unwrap(), m.node)).collect()
     };
     statuses.map(|status| (status.stripe.clone(), members(status))).collect()

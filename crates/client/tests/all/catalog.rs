@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::proto::RepairRequest;
 
-/// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two, coded as they
-/// are written.
+/// Objects of every kind: replicated, of no bytes, overwritten, archived with one symbol to a block and with two and by a
+/// pipeline, coded as they are written.
 pub async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
     let objects: BTreeMap<&'static str, Vec<u8>> = [
         ("empty", 0),
@@ -23,6 +23,7 @@ pub async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
         ("archived", 3 * BLOCK + 77),
         ("archived-a2", 2 * BLOCK - 1),
         ("coded", 3 * BLOCK + 9),
+        ("piped", 3 * BLOCK + 31),
     ]
     .into_iter()
     .enumerate()
@@ -35,6 +36,7 @@ pub async fn populate(rig: &Rig) -> BTreeMap<&'static str, Vec<u8>> {
     put_coded(rig, "coded", &objects["coded"], "rs-2+2").await.unwrap();
     rig.archive("archived", "rs-2+2").await.unwrap();
     rig.archive("archived-a2", "random-a2-2+2-s1").await.unwrap();
+    rig.archive("piped", "rapidraid-2+2").await.unwrap();
     rig.no_garbage().await;
     objects
 }
@@ -69,7 +71,7 @@ async fn a_catalog_that_nobody_keeps_is_recovered_from_what_nodes_have() {
     rig.start_coordinator(empty).await;
     assert!(matches!(rig.get("one").await, Err(ClientError::NotFound(_))));
     let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
-    assert_eq!((found.objects, found.stripes, found.incomplete.len()), (6, 5, 0), "{found:?}");
+    assert_eq!((found.objects, found.stripes, found.incomplete.len()), (7, 7, 0), "{found:?}");
     // Nobody told it of the two that are lost.
     assert!(found.away.is_empty() && !found.safe_mode.is_empty(), "{found:?}");
     same(&rig, &objects).await;

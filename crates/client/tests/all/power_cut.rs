@@ -15,6 +15,9 @@ use wire::proto::ObjectInfo;
 
 const CODE: &str = "rs-2+1";
 
+/// One that stores no data as they are.
+const PIPELINE: &str = "rapidraid-2+1";
+
 /// Clusters under test at once: they mostly wait.
 const AT_ONCE: usize = 8;
 
@@ -66,6 +69,10 @@ pub const STEPS: [Step; 10] = [
     Step::Delete("b"),
 ];
 
+/// The same object, archived by a pipeline over its replicas.
+pub const CONVERSION: [Step; 5] =
+    [Step::Put("b", B), Step::Archive("b"), Step::Lose("b"), Step::Recover, Step::Delete("b")];
+
 /// When the power goes.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
@@ -78,6 +85,8 @@ pub enum When {
 /// What clients know.
 #[derive(Default)]
 struct Known {
+    /// What objects are archived with.
+    code: &'static str,
     /// What each name may hold: what was acknowledged last, and what has been under way since. `None`: nothing.
     objects: BTreeMap<&'static str, Vec<Option<Bytes>>>,
     acknowledged: Vec<Step>,
@@ -115,10 +124,10 @@ impl Known {
 async fn work(
     rig: &mut Rig,
     known: &mut Known,
-    steps: usize,
+    steps: &[Step],
     lie: Option<(Step, SyncPoint)>,
 ) -> Result<(), String> {
-    for step in STEPS.into_iter().take(steps) {
+    for &step in steps {
         known.begins(step);
         if let Some((_, point)) = lie.filter(|lie| lie.0 == step) {
             // What other nodes keep of the catalog would make up for it, if it went out in time. A step that has begun ends.
@@ -134,7 +143,7 @@ async fn work(
         };
         let outcome = tokio::select! {
             biased;
-            outcome = carry_out(rig, &mut known.dead, step) => outcome,
+            outcome = carry_out(rig, known, step) => outcome,
             () = is_cut => return Ok(()),
         };
         match outcome {
@@ -146,23 +155,25 @@ async fn work(
     Ok(())
 }
 
-async fn carry_out(rig: &mut Rig, dead: &mut BTreeSet<u32>, step: Step) -> Result<(), ClientError> {
+async fn carry_out(rig: &mut Rig, known: &mut Known, step: Step) -> Result<(), ClientError> {
     match step {
         Step::Put(name, (seed, bytes)) => rig.put(name, &content(seed, bytes)).await.map(drop),
         Step::PutCoded(name, (seed, bytes)) => {
             put_coded(rig, name, &content(seed, bytes), CODE).await.map(drop)
         }
-        Step::Archive(name) => rig.archive(name, CODE).await.map(drop),
+        Step::Archive(name) => rig.archive(name, known.code).await.map(drop),
         Step::Delete(name) => rig.client.delete(name).await,
         Step::Lose(name) => {
             // Replicas that an archival left would be counted on again, and nothing would be lost.
             rig.no_garbage().await;
-            let node = rig.client.lookup(name, true).await?.blocks[0].nodes[0];
-            dead.insert(node);
+            let info = rig.client.lookup(name, true).await?;
+            let stripe = &info.blocks[0].stripe.as_ref().unwrap().stripe;
+            let node = stripes(&info)[stripe][0].1;
+            known.dead.insert(node);
             rig.lose([node]).await;
             Ok(())
         }
-        Step::Recover => rig.repair_node(*dead.first().unwrap()).await.map(drop),
+        Step::Recover => rig.repair_node(*known.dead.first().unwrap()).await.map(drop),
     }
 }
 
@@ -170,6 +181,10 @@ async fn carry_out(rig: &mut Rig, dead: &mut BTreeSet<u32>, step: Step) -> Resul
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     pub when: When,
+    /// What is done.
+    pub steps: &'static [Step],
+    /// What objects are archived with.
+    pub code: &'static str,
     /// During the restart it goes a second time, after so many calls.
     pub again: Option<u64>,
     /// While that step runs, the disks lie about one sync.
@@ -182,7 +197,15 @@ pub struct Trial {
 
 impl Trial {
     pub fn new(when: When) -> Trial {
-        Trial { when, again: None, lie: None, to_the_end: false, loses_catalog: false }
+        Trial {
+            when,
+            steps: &STEPS,
+            code: CODE,
+            again: None,
+            lie: None,
+            to_the_end: false,
+            loses_catalog: false,
+        }
     }
 
     /// Runs the steps, cuts the power, restarts on what survived, and looks. What is wrong, or how many durable calls the
@@ -197,14 +220,14 @@ impl Trial {
             // Before anything is acknowledged it may be that nobody keeps the catalog, and an operator is to be asked.
             kept(&rig).await;
         }
-        let mut known = Known::default();
+        let mut known = Known { code: self.code, ..Known::default() };
         let before = rig.power.calls();
         let steps = match self.when {
             When::Calls(calls) => {
                 rig.power.cut_after(calls);
-                STEPS.len()
+                self.steps
             }
-            When::Steps(steps) => steps,
+            When::Steps(steps) => &self.steps[..steps],
         };
         work(&mut rig, &mut known, steps, self.lie).await?;
         let calls = rig.power.calls() - before;
@@ -261,7 +284,7 @@ async fn check(rig: &Rig, known: &Known) -> Result<(), String> {
         }
     }
     match rig.client.lookup("b", false).await {
-        Ok(object) if known.is_acknowledged(Step::Archive("b")) && object.code != CODE => {
+        Ok(object) if known.is_acknowledged(Step::Archive("b")) && object.code != known.code => {
             return Err(format!("the archived object is {:?} now", object.code));
         }
         _ => {}
@@ -326,11 +349,20 @@ async fn tolerates(rig: &Rig, info: &ObjectInfo, (seed, bytes): Bytes) -> Result
             return Err(format!("two members of a stripe on a node: {members:?}"));
         }
     }
-    for block in info.blocks.iter().filter(|block| block.stripe.is_some()) {
-        let got = rig.read_around(block, &block.nodes).await;
-        let start = block.offset as usize;
-        if got.as_deref() != Ok(&content[start..start + block.stored_bytes as usize]) {
-            return Err(format!("block {} without node-{:?}: {:?}", block.index, block.nodes, got.err()));
+    for block in &info.blocks {
+        let Some(stripe) = &block.stripe else { continue };
+        // Of a virtual block any member of the codeword.
+        let members = stripes(info).remove(&stripe.stripe).unwrap_or_default();
+        let without: Vec<Vec<u32>> = match block.nodes.is_empty() {
+            true => members.iter().map(|member| vec![member.1]).collect(),
+            false => vec![block.nodes.clone()],
+        };
+        for nodes in without {
+            let got = rig.read_around(block, &nodes).await;
+            let start = block.offset as usize;
+            if got.as_deref() != Ok(&content[start..start + block.stored_bytes as usize]) {
+                return Err(format!("block {} without node-{nodes:?}: {:?}", block.index, got.err()));
+            }
         }
     }
     Ok(())
@@ -340,13 +372,14 @@ async fn tolerates(rig: &Rig, info: &ObjectInfo, (seed, bytes): Bytes) -> Result
 async fn complete(rig: &Rig, known: &Known) -> Result<(), String> {
     let failed = |error: ClientError| format!("afterwards: {error}");
     let again = match known.under_way {
-        Some(step @ Step::Archive(name)) => rig.archive(name, CODE).await.map(|_| Some(step)),
+        Some(step @ Step::Archive(name)) => rig.archive(name, known.code).await.map(|_| Some(step)),
         Some(Step::Recover) => recover(rig, known).await.map(|()| Some(Step::Recover)),
         _ => Ok(None),
     };
     if let Some(step) = again.map_err(failed)? {
         let objects = BTreeMap::from([("b", vec![Some(B)])]);
-        let known = Known { acknowledged: vec![step], objects, under_way: None, dead: known.dead.clone() };
+        let (code, dead) = (known.code, known.dead.clone());
+        let known = Known { code, acknowledged: vec![step], objects, under_way: None, dead };
         check(rig, &known).await?;
     }
     let bytes = content(9, BLOCK + 5);
@@ -427,6 +460,23 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     assert!(calls > 400, "{calls}");
     let trials = (0..calls).map(|call| Trial::new(When::Calls(call)));
     assert_eq!(try_all(trials.collect(), |_, _| {}), [""; 0]);
+}
+
+/// Replicas or a whole codeword, at any moment.
+#[test]
+fn a_conversion_by_a_pipeline_loses_nothing_whenever_the_power_goes() {
+    let conversion = |when| Trial { steps: &CONVERSION, code: PIPELINE, ..Trial::new(when) };
+    let calls = conversion(When::Steps(CONVERSION.len())).run_here(|_| {}).unwrap();
+    assert!(calls > 150, "{calls}");
+    assert_eq!(try_all((0..calls).map(|call| conversion(When::Calls(call))).collect(), |_, _| {}), [""; 0]);
+    let to_the_end =
+        (0..calls).step_by(31).map(|call| Trial { to_the_end: true, ..conversion(When::Calls(call)) });
+    assert_eq!(try_all(to_the_end.collect(), |_, _| {}), [""; 0]);
+    let seed = seed();
+    let random = (0..calls).step_by(7).map(|call| conversion(When::Calls(call)));
+    let wrong =
+        try_all(random.collect(), |power, number| power.survive_at_random(seed << 32 | number as u64));
+    assert_eq!(wrong, [""; 0]);
 }
 
 /// Coordinator, holders and stores lose their power at one moment, and the coordinator its disk.
