@@ -135,6 +135,26 @@ pub enum PlanError {
         /// The code.
         code: String,
     },
+    /// A code whose blocks no pipeline over replicas makes.
+    #[error(
+        "{code} keeps data blocks as they are: no pipeline over their replicas makes the blocks of a stripe"
+    )]
+    NoPipeline {
+        /// The code.
+        code: String,
+    },
+    /// Fewer replicas than a pipeline goes over.
+    #[error(
+        "the pipeline that makes blocks of {code} needs {needed} replicas of each data block, and there is {replicas}"
+    )]
+    TooFewReplicas {
+        /// The code.
+        code: String,
+        /// Replicas needed.
+        needed: usize,
+        /// Replicas that a block gets.
+        replicas: usize,
+    },
     /// More blocks in a rack than the code can lose, or none.
     #[error(
         "a rack cannot hold up to {capacity} blocks of a stripe of {code}: at least 1, and at most {most}, as many as it can lose"

@@ -7,6 +7,7 @@ mod helpers;
 mod hosts;
 mod m_ppr;
 mod multi_path;
+mod pipeline;
 mod placement;
 mod rack_aware_path;
 mod recovery;
