@@ -129,7 +129,7 @@ pub enum PlanError {
         /// The rack.
         rack: u32,
     },
-    /// A code that does not store the data as they are.
+    /// A code that does not store the data as they are, and is not made by a pipeline of replicas either.
     #[error("{code} does not keep data blocks as they are, so that no replica could stay when it encodes")]
     NotSystematic {
         /// The code.

@@ -6,6 +6,8 @@
 //!                                                  which replicas stay, where parities go, who encodes ◀┘ seal
 //! ```
 //!
+//! Of codes that a pipeline makes of replicas no replica stays: who stands where in it is decided then.
+//!
 //! A policy is a file and a line of [`policies`]. All see the cluster as [`Racks`]; all that must be kept of an open stripe is
 //! its [`StripeState`].
 
@@ -16,6 +18,7 @@ mod policy;
 mod racks;
 pub mod random;
 mod seal;
+mod seal_pipeline;
 mod spread;
 mod stripe;
 mod stripe_graph;
@@ -28,7 +31,7 @@ use std::sync::Arc;
 pub use open_stripes::{Joined, OpenStripes};
 pub use policy::{Policy, PolicyKind};
 pub use racks::Racks;
-pub use seal::{Sealed, SealedBlock};
+pub use seal::{Fetch, Sealed, SealedBlock};
 pub use spread::Spread;
 pub use stripe::{OpenStripe, Placed, SettledGroup, StripeState};
 pub use terms::{Rules, Terms};
@@ -36,7 +39,8 @@ pub use trial::{Totals, Trial, TrialReport};
 
 /// All policies, in the order in which they are listed.
 pub fn policies() -> &'static [PolicyKind] {
-    const POLICIES: &[PolicyKind] = &[random::POLICY, ear_preliminary::POLICY, ear::POLICY];
+    const POLICIES: &[PolicyKind] =
+        &[random::POLICY, ear_preliminary::POLICY, ear::POLICY];
     POLICIES
 }
 
