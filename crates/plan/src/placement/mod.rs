@@ -17,6 +17,7 @@ mod open_stripes;
 mod policy;
 mod racks;
 pub mod random;
+mod rapidraid;
 mod seal;
 mod seal_pipeline;
 mod spread;
@@ -40,14 +41,15 @@ pub use trial::{Totals, Trial, TrialReport};
 /// All policies, in the order in which they are listed.
 pub fn policies() -> &'static [PolicyKind] {
     const POLICIES: &[PolicyKind] =
-        &[random::POLICY, ear_preliminary::POLICY, ear::POLICY];
+        &[random::POLICY, ear_preliminary::POLICY, ear::POLICY, rapidraid::POLICY];
     POLICIES
 }
 
 /// The policy of a name such as `ear`.
 ///
 /// # Errors
-/// [`PlanError::UnknownPolicy`]; those of [`Rules::new`]; [`PlanError::OneReplica`].
+/// [`PlanError::UnknownPolicy`]; those of [`Rules::new`]; [`PlanError::OneReplica`]; [`PlanError::NoPipeline`],
+/// [`PlanError::TooFewReplicas`].
 pub fn policy(name: &str, terms: Terms) -> Result<Box<dyn Policy>, PlanError> {
     let kind = policies().iter().find(|kind| kind.name == name).ok_or_else(|| {
         let known = policies().iter().map(|kind| kind.name).collect();

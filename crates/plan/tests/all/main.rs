@@ -10,6 +10,7 @@ mod multi_path;
 mod pipeline;
 mod placement;
 mod rack_aware_path;
+mod rapidraid;
 mod recovery;
 mod reliability;
 mod room;
