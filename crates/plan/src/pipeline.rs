@@ -170,9 +170,10 @@ struct Holders<'a> {
 
 impl<'a> Holders<'a> {
     fn of(replicas: &'a [Vec<NodeId>], sites: &'a [Site]) -> Holders<'a> {
+        let hold: BTreeSet<NodeId> = replicas.iter().flatten().copied().collect();
         let mut site_of = BTreeMap::new();
         for (index, site) in sites.iter().enumerate() {
-            site_of.extend(site.nodes.iter().map(|&node| (node, index)));
+            site_of.extend(site.nodes.iter().filter(|node| hold.contains(node)).map(|&node| (node, index)));
         }
         let of = |nodes: &Vec<NodeId>| nodes.iter().filter_map(|node| site_of.get(node).copied()).collect();
         Holders { sites, of_block: replicas.iter().map(of).collect(), replicas }
@@ -262,11 +263,15 @@ impl Layout {
             nodes[*position] = ways.iter().find(|(_, way)| flows(way)).map(|&(node, _)| node);
         }
         let taken: BTreeSet<NodeId> = nodes.iter().flatten().copied().collect();
-        let mut vacant: BTreeMap<RackId, Vec<NodeId>> = BTreeMap::new();
-        for site in sites.iter().rev().filter(|site| !site.nodes.iter().any(|node| taken.contains(node))) {
-            vacant.entry(site.rack).or_default().extend(site.nodes.first());
-        }
         let mut used = self.slots.iter().filter(|(_, slot)| flows(slot)).map(|&(rack, _)| rack);
+        let mut vacant: BTreeMap<RackId, Vec<NodeId>> = used.clone().map(|rack| (rack, Vec::new())).collect();
+        for site in sites.iter().rev() {
+            if let Some(nodes) = vacant.get_mut(&site.rack)
+                && !site.nodes.iter().any(|node| taken.contains(node))
+            {
+                nodes.extend(site.nodes.first());
+            }
+        }
         for node in nodes.iter_mut().filter(|node| node.is_none()) {
             *node = Some(vacant.get_mut(&used.next()?)?.pop()?);
         }

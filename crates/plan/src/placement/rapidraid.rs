@@ -152,12 +152,14 @@ impl<'a> Chain<'a> {
             ((position != next || is_roomy(node, rack)) && standing.insert(node)).then_some(node)
         };
         let nodes: Vec<Option<NodeId>> = (0..code.stored()).map(&mut node).collect();
+        let mut targets = state.targets.clone();
+        targets.sort_unstable();
         let mut rooms: Vec<Room> = racks
             .ids()
             .iter()
             .map(|&rack| Room {
                 rack,
-                is_target: state.targets.contains(&rack),
+                is_target: targets.binary_search(&rack).is_ok(),
                 blocks: 0,
                 left: racks.roomy(rack).len(),
             })
@@ -239,9 +241,9 @@ impl<'a> Chain<'a> {
     fn beside(&self, replicas: &[NodeId], draw: &mut Draw) -> Option<NodeId> {
         let mut racks = self.racks.ids().to_vec();
         draw.shuffle(&mut racks);
-        let is_used = |rack| replicas.iter().any(|&node| self.racks.rack_of(node) == Some(rack));
-        // Those without a replica first, and as random as before.
-        racks.sort_by_key(|&rack| is_used(rack));
+        let is_used = |rack: &RackId| replicas.iter().any(|&node| self.racks.rack_of(node) == Some(*rack));
+        let (used, unused): (Vec<RackId>, Vec<RackId>) = racks.into_iter().partition(is_used);
+        let racks = [unused, used].concat();
         let is_new = |node: &NodeId| !replicas.contains(node);
         let outside = |&rack: &RackId| self.outside(rack).filter(is_new).collect();
         let any = |&rack: &RackId| self.racks.roomy(rack).iter().copied().filter(is_new).collect();
