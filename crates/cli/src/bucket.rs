@@ -44,7 +44,7 @@ pub struct SetArgs {
 /// How blocks are placed and gathered, or coded as they are written.
 #[derive(Args, Debug)]
 pub struct GatherArgs {
-    /// Place blocks for their archival: random, ear-preliminary or ear (encoding-aware replication). They wait in stripes of --code
+    /// Place blocks for their archival: random, ear-preliminary, ear (encoding-aware replication) or rapidraid (along a pipeline). They wait in stripes of --code
     #[arg(long, value_name = "POLICY", requires = "code")]
     policy: Option<String>,
     /// Erasure code of these stripes, such as rs-10+4. Without --policy blocks are coded as they are written, and no replicas are made

@@ -26,7 +26,7 @@ struct Case {
     target_racks: Option<usize>,
 }
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 11] = [
     case("random", "rs-10+4", 20, 20, 1, None),
     case("ear-preliminary", "rs-10+4", 20, 20, 1, None),
     case("ear", "rs-10+4", 20, 20, 1, None),
@@ -36,6 +36,8 @@ const CASES: [Case; 9] = [
     case("ear", "lrc-10+2+2", 20, 20, 4, Some(4)),
     case("ear", "rs-10+4", 100, 40, 1, None),
     case("ear", "rs-10+4", 1000, 40, 1, None),
+    case("rapidraid", "rapidraid-11+5", 20, 20, 1, None),
+    case("rapidraid", "rapidraid-11+5", 1000, 40, 1, None),
 ];
 
 const fn case(

@@ -34,22 +34,23 @@ pub struct ArchiveRequest<'a> {
 pub struct Kept {
     /// The replica that is read for encoding. It need not be the one that stays: another may lie nearer to the encoder.
     pub read_from: NodeId,
-    /// Where the block is afterwards: at the replica that stays, unless it is relocated.
+    /// Where the block is afterwards: at the replica that stays, unless it is relocated. Where a pipeline encodes, none stays, and
+    /// this is the one that is read.
     pub stored_at: NodeId,
     /// Whether no replica could stay without putting two blocks on a host, or too many in a rack, so that the block moves.
     pub is_relocated: bool,
 }
 
-/// The decision: all `stored_at` and `parities` are nodes of distinct hosts.
+/// The decision: all `stored_at` and `parities` are nodes of distinct hosts; all `parities`, where a pipeline encodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Archival {
     /// The node that drives the encoding: a random live one, as in RR, or one of the core rack (EAR §3.1). By
     /// [`star`](flow::EncodeScheme::Star) it downloads, encodes and uploads; by other schemes no data pass it unless it has
-    /// some.
+    /// some. The first node of a pipeline that was placed for.
     pub archiver: NodeId,
     /// One for each data block.
     pub data: Vec<Kept>,
-    /// One for each parity.
+    /// One for each parity; for each block of the codeword, the nodes of the pipeline in its order, where one encodes.
     pub parities: Vec<NodeId>,
 }
 

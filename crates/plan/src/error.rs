@@ -129,11 +129,31 @@ pub enum PlanError {
         /// The rack.
         rack: u32,
     },
-    /// A code that does not store the data as they are.
+    /// A code that does not store the data as they are, and is not made by a pipeline of replicas either.
     #[error("{code} does not keep data blocks as they are, so that no replica could stay when it encodes")]
     NotSystematic {
         /// The code.
         code: String,
+    },
+    /// A code whose blocks no pipeline over replicas makes.
+    #[error(
+        "{code} keeps data blocks as they are: no pipeline over their replicas makes the blocks of a stripe"
+    )]
+    NoPipeline {
+        /// The code.
+        code: String,
+    },
+    /// Fewer replicas than a pipeline goes over.
+    #[error(
+        "the pipeline that makes blocks of {code} needs {needed} replicas of each data block, and there is {replicas}"
+    )]
+    TooFewReplicas {
+        /// The code.
+        code: String,
+        /// Replicas needed.
+        needed: usize,
+        /// Replicas that a block gets.
+        replicas: usize,
     },
     /// More blocks in a rack than the code can lose, or none.
     #[error(

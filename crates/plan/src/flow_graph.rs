@@ -5,7 +5,8 @@
 //!   block ──1──▶ node ──1──▶ rack ──c──▶ sink          an edge that carries flow can be walked backwards
 //! ```
 //!
-//! There is no vertex for the source: a unit begins where its [`augment`](FlowGraph::augment) begins.
+//! There is no vertex for the source: a unit begins where its [`augment`](FlowGraph::augment) begins. Edges may have a price, which
+//! only [`augment_cheapest`](FlowGraph::augment_cheapest) looks at.
 
 use std::collections::VecDeque;
 
@@ -31,6 +32,8 @@ struct Arc {
     to: u32,
     /// Units that can still go this way: forwards what is left of the capacity, backwards what flows.
     room: u32,
+    /// What a unit costs that goes this way: backwards it gets back what it cost.
+    price: i32,
 }
 
 /// Vertices from which another unit would reach some vertex.
@@ -44,6 +47,9 @@ impl Reaching {
     }
 }
 
+/// Where a search has not come yet.
+const NOBODY: u32 = u32::MAX;
+
 impl FlowGraph {
     /// Adds a vertex without edges.
     pub fn vertex(&mut self) -> Vertex {
@@ -53,11 +59,17 @@ impl FlowGraph {
 
     /// Adds an edge that carries up to `capacity` units.
     pub fn edge(&mut self, from: Vertex, to: Vertex, capacity: usize) -> EdgeId {
+        self.priced_edge(from, to, capacity, 0)
+    }
+
+    /// Adds an edge that carries up to `capacity` units, each at that price.
+    pub fn priced_edge(&mut self, from: Vertex, to: Vertex, capacity: usize, price: u16) -> EdgeId {
+        let (price, room) = (i32::from(price), u32::try_from(capacity).unwrap_or(u32::MAX));
         let arc = self.arcs.len() as u32;
         self.leaving[from.0 as usize].push(arc);
         self.leaving[to.0 as usize].push(arc + 1);
-        self.arcs.push(Arc { to: to.0, room: u32::try_from(capacity).unwrap_or(u32::MAX) });
-        self.arcs.push(Arc { to: from.0, room: 0 });
+        self.arcs.push(Arc { to: to.0, room, price });
+        self.arcs.push(Arc { to: from.0, room: 0, price: -price });
         EdgeId(arc / 2)
     }
 
@@ -69,12 +81,11 @@ impl FlowGraph {
     /// Sends one unit more from `from` to `sink`, over other ways for other units if need be; false, and nothing
     /// changed, if no more can flow. Breadth first: O(edges).
     pub fn augment(&mut self, from: Vertex, sink: Vertex) -> bool {
-        const NOBODY: u32 = u32::MAX;
         let mut came_by = vec![NOBODY; self.leaving.len()];
         let mut open = VecDeque::from([from.0]);
         while let Some(at) = open.pop_front() {
             for &arc in &self.leaving[at as usize] {
-                let Arc { to, room } = self.arcs[arc as usize];
+                let Arc { to, room, .. } = self.arcs[arc as usize];
                 if room == 0 || to == from.0 || came_by[to as usize] != NOBODY {
                     continue;
                 }
@@ -87,6 +98,35 @@ impl FlowGraph {
             }
         }
         false
+    }
+
+    /// As [`augment`](FlowGraph::augment), by a cheapest way: all units together cost as little as so many from these vertices can, if
+    /// none was sent otherwise (successive shortest paths, by Bellman and Ford with a queue). Of ways that cost the same it takes
+    /// those whose edges came first.
+    pub fn augment_cheapest(&mut self, from: Vertex, sink: Vertex) -> bool {
+        let vertices = self.leaving.len();
+        let (mut price, mut came_by) = (vec![i32::MAX; vertices], vec![NOBODY; vertices]);
+        let (mut open, mut is_open) = (VecDeque::from([from.0]), vec![false; vertices]);
+        price[from.0 as usize] = 0;
+        while let Some(at) = open.pop_front() {
+            is_open[at as usize] = false;
+            for &arc in &self.leaving[at as usize] {
+                let Arc { to, room, price: step } = self.arcs[arc as usize];
+                let (next, there) = (price[at as usize] + step, to as usize);
+                if room == 0 || next >= price[there] {
+                    continue;
+                }
+                (price[there], came_by[there]) = (next, arc);
+                if !std::mem::replace(&mut is_open[there], true) {
+                    open.push_back(to);
+                }
+            }
+        }
+        let is_reached = came_by[sink.0 as usize] != NOBODY;
+        if is_reached {
+            self.shift_back(&came_by, from, sink);
+        }
+        is_reached
     }
 
     /// Moves a unit over the way that a search found, from its end to its beginning.
@@ -193,6 +233,18 @@ mod tests {
         assert!(!graph.augment(source, sink));
         graph.edge(a, sink, 1);
         assert!(graph.augment(source, sink) && graph.flow(across) == 0);
+    }
+
+    #[test]
+    fn a_unit_makes_way_where_that_is_cheaper() {
+        let mut graph = FlowGraph::default();
+        let [a, b, near, far, sink] = std::array::from_fn(|_| graph.vertex());
+        let ways = [(a, near, 0), (a, far, 1), (b, near, 0), (b, far, 3)]
+            .map(|(from, to, price)| graph.priced_edge(from, to, 1, price));
+        [near, far].into_iter().for_each(|node| _ = graph.edge(node, sink, 1));
+        assert!(graph.augment_cheapest(a, sink) && graph.flow(ways[0]) == 1);
+        assert!(graph.augment_cheapest(b, sink) && !graph.augment_cheapest(b, sink));
+        assert_eq!(ways.map(|way| graph.flow(way)), [0, 1, 1, 0]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use by_node::ByNode;
 pub use draw::Draw;
 pub use error::PlanError;
 pub use helpers::LeastRecent;
-pub use pipeline::{PipelineRequest, pipeline};
+pub use pipeline::{PipelineRequest, fetched, pipeline};
 pub use rates::LinkRates;
 pub use recovery::{Damaged, by_urgency};
 pub use requestor::{Requestors, requestor};

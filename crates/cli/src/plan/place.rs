@@ -96,7 +96,7 @@ struct Theory {
     /// Layouts drawn on average at most, by position.
     iterations: Vec<Option<f64>>,
     /// Data blocks of a stripe that a random encoder reads from other racks.
-    downloads: f64,
+    downloads: Option<f64>,
     /// The share of stripes that violate the rules.
     violating: Option<f64>,
 }
@@ -106,6 +106,13 @@ impl Theory {
         let (terms, racks) = (&trial.terms, trial.racks as usize);
         let k = terms.code.k();
         let (is_ear, is_preliminary) = (trial.policy == "ear", trial.policy == "ear-preliminary");
+        if terms.code.virtuals() > 0 {
+            // No block stays; and along the pipeline none is fetched. The equations are of codes that store the data.
+            let is_along = trial.policy == "rapidraid";
+            let layouts = if is_along { None } else { Some(1.0) };
+            let downloads = is_along.then_some(0.0);
+            return Theory { iterations: vec![layouts; k], downloads, violating: Some(0.0) };
+        }
         let bound = |position| if is_ear { iterations_bound(rules, racks, position) } else { Some(1.0) };
         let held = terms.spread.racks(terms.replicas).min(racks) as f64;
         // Equation 1 is of one block in a rack, any racks, and two racks for the replicas of a block.
@@ -115,7 +122,10 @@ impl Theory {
             && terms.spread.racks(terms.replicas) == 2;
         Theory {
             iterations: (0..k).map(bound).collect(),
-            downloads: if is_ear || is_preliminary { 0.0 } else { k as f64 * (1.0 - held / racks as f64) },
+            downloads: Some(match is_ear || is_preliminary {
+                true => 0.0,
+                false => k as f64 * (1.0 - held / racks as f64),
+            }),
             violating: match is_equation_1 {
                 true => Some(violation_probability(racks, k)),
                 false => is_ear.then_some(0.0),
@@ -190,7 +200,7 @@ fn text(rules: &Rules, report: &TrialReport, theory: &Theory) -> String {
             rules.rack_failures()
         ),
         format!("largest share of reads of a rack (H): {:.5}", report.hotness),
-        format!("downloads from other racks for a full stripe, expected: {:.3}", theory.downloads),
+        format!("downloads from other racks for a full stripe, expected: {}", number(theory.downloads)),
     ];
     if let Some(expected) = theory.violating {
         let seen = report.stripes.per_stripe(report.stripes.violating);

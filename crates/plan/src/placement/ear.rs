@@ -3,7 +3,11 @@
 //! is relocated after encoding.
 //!
 //! A code of local groups is filled group by group, each within what the whole stripe and what its group may lose.
+//!
+//! Where a pipeline makes the blocks of a stripe (RapidRAID), no replica stays, so that every layout does: nothing is drawn again,
+//! and the policy is the preliminary one.
 
+use super::ear_preliminary::EarPreliminary;
 use super::policy::{Policy, PolicyKind, any_rack, require_open};
 use super::racks::Racks;
 use super::stripe::{OpenStripe, Placed, living};
@@ -23,7 +27,10 @@ pub(super) const POLICY: PolicyKind = PolicyKind {
     name: "ear",
     description: "as ear-preliminary, drawn again until no block need be relocated after encoding",
     source: "EAR §3.2–3.5",
-    make: |rules| Ok(Box::new(Ear::new(rules)?)),
+    make: |rules| match rules.is_pipelined() {
+        true => Ok(Box::new(EarPreliminary(rules))),
+        false => Ok(Box::new(Ear::new(rules)?)),
+    },
 };
 
 #[derive(Debug)]
@@ -118,8 +125,11 @@ impl Policy for Ear {
 ///
 /// At worst the blocks before it fill ⌊position/c⌋ racks besides the core rack, and the core rack is full too: then the rack of the
 /// further replicas must be one of the other target racks. `None` if no other need be left, so that this tells nothing, or with
-/// local groups, for which it does not hold.
+/// local groups, for which it does not hold. One layout always does for a code that keeps no replica.
 pub fn iterations_bound(rules: &Rules, racks: usize, position: usize) -> Option<f64> {
+    if rules.is_pipelined() {
+        return Some(1.0);
+    }
     let terms = rules.terms();
     let targets = terms.target_racks.unwrap_or(racks);
     let open = targets.checked_sub(1 + position / rules.per_rack())?;

@@ -1,6 +1,9 @@
 //! The preliminary encoding-aware replication (EAR §3.1): a stripe has a core rack, which holds a replica of each of its data
 //! blocks, so that its encoding downloads nothing from other racks. Nobody looks at where the other replicas are, so that
 //! blocks must often be relocated afterwards.
+//!
+//! Of codes that keep no replica, as RapidRAID, none is relocated. A stripe's first replicas lie in its core rack all the same, and
+//! what its pipeline fetches is what the other replicas leave it to.
 
 use super::policy::{Policy, PolicyKind, any_rack, require_open};
 use super::racks::Racks;
@@ -19,7 +22,7 @@ pub(super) const POLICY: PolicyKind = PolicyKind {
 };
 
 #[derive(Debug)]
-struct EarPreliminary(Arc<Rules>);
+pub(super) struct EarPreliminary(pub(super) Arc<Rules>);
 
 impl Policy for EarPreliminary {
     fn rules(&self) -> &Arc<Rules> {

@@ -6,6 +6,8 @@
 //!                                                  which replicas stay, where parities go, who encodes ◀┘ seal
 //! ```
 //!
+//! Of codes that a pipeline makes of replicas no replica stays: who stands where in it is decided then.
+//!
 //! A policy is a file and a line of [`policies`]. All see the cluster as [`Racks`]; all that must be kept of an open stripe is
 //! its [`StripeState`].
 
@@ -15,7 +17,9 @@ mod open_stripes;
 mod policy;
 mod racks;
 pub mod random;
+mod rapidraid;
 mod seal;
+mod seal_pipeline;
 mod spread;
 mod stripe;
 mod stripe_graph;
@@ -28,7 +32,7 @@ use std::sync::Arc;
 pub use open_stripes::{Joined, OpenStripes};
 pub use policy::{Policy, PolicyKind};
 pub use racks::Racks;
-pub use seal::{Sealed, SealedBlock};
+pub use seal::{Fetch, Sealed, SealedBlock};
 pub use spread::Spread;
 pub use stripe::{OpenStripe, Placed, SettledGroup, StripeState};
 pub use terms::{Rules, Terms};
@@ -36,14 +40,16 @@ pub use trial::{Totals, Trial, TrialReport};
 
 /// All policies, in the order in which they are listed.
 pub fn policies() -> &'static [PolicyKind] {
-    const POLICIES: &[PolicyKind] = &[random::POLICY, ear_preliminary::POLICY, ear::POLICY];
+    const POLICIES: &[PolicyKind] =
+        &[random::POLICY, ear_preliminary::POLICY, ear::POLICY, rapidraid::POLICY];
     POLICIES
 }
 
 /// The policy of a name such as `ear`.
 ///
 /// # Errors
-/// [`PlanError::UnknownPolicy`]; those of [`Rules::new`]; [`PlanError::OneReplica`].
+/// [`PlanError::UnknownPolicy`]; those of [`Rules::new`]; [`PlanError::OneReplica`]; [`PlanError::NoPipeline`],
+/// [`PlanError::TooFewReplicas`].
 pub fn policy(name: &str, terms: Terms) -> Result<Box<dyn Policy>, PlanError> {
     let kind = policies().iter().find(|kind| kind.name == name).ok_or_else(|| {
         let known = policies().iter().map(|kind| kind.name).collect();

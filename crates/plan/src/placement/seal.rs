@@ -1,6 +1,7 @@
 //! What becomes of a stripe's replicas when it is encoded: which one of each block stays, where parities go, who encodes.
 
 use super::racks::Racks;
+use super::seal_pipeline;
 use super::stripe::{OpenStripe, living, occupy, rooms};
 use super::stripe_graph::{Room, StripeGraph};
 use super::terms::Rules;
@@ -10,10 +11,10 @@ use crate::topology::RackId;
 use model::NodeId;
 use std::collections::BTreeSet;
 
-/// A data block of a sealed stripe.
+/// A data block of a sealed stripe. What a pipeline encodes lies nowhere afterwards: its block stays only until then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SealedBlock {
-    /// The replica that is read for encoding: in the encoder's rack, if there is one.
+    /// The replica that is read for encoding: in the encoder's rack, if there is one; on a node of the pipeline, likewise.
     pub read_from: NodeId,
     /// Where the block lies afterwards: the replica that stays, unless the block is relocated.
     pub stored_at: NodeId,
@@ -21,17 +22,32 @@ pub struct SealedBlock {
     pub is_relocated: bool,
 }
 
-/// The layout of a stripe after encoding. All `stored_at` and `parities` are distinct nodes.
+/// The layout of a stripe after encoding. All `stored_at` and `parities` are distinct nodes; where a pipeline encodes, all
+/// `parities`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sealed {
     /// Who encodes: a random node of the core rack, or of all racks if there is no core rack (EAR §2.1, §3.1).
+    /// The first node of a pipeline.
     pub encoder: NodeId,
     /// The data blocks that the stripe has, fewer than k if it is short.
     pub data: Vec<SealedBlock>,
-    /// The parities, members k … n−1.
+    /// The parities, members k … n−1; the nodes of a pipeline, in its order.
     pub parities: Vec<NodeId>,
+    /// What nodes of a pipeline must get before it runs, since they do not hold it; `None` if there is no pipeline.
+    pub fetches: Option<Vec<Fetch>>,
     /// Whether this layout keeps the rules; false only if too few nodes live.
     pub is_obedient: bool,
+}
+
+/// A data block that a node of a pipeline needs and does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// The block's place in its stripe.
+    pub block: usize,
+    /// Who holds a replica: in the rack of `to`, if there is one.
+    pub from: NodeId,
+    /// The node of the pipeline.
+    pub to: NodeId,
 }
 
 impl Sealed {
@@ -40,14 +56,24 @@ impl Sealed {
         self.data.iter().enumerate().filter(|(_, block)| block.is_relocated).map(|(place, _)| place)
     }
 
-    /// Data blocks that the encoder reads from other racks (EAR §2.2).
+    /// Data blocks that the encoder reads from other racks (EAR §2.2), or that nodes of the pipeline fetch from other racks.
     pub fn cross_rack_downloads(&self, racks: &Racks) -> usize {
+        if let Some(fetches) = &self.fetches {
+            return fetches
+                .iter()
+                .filter(|fetch| racks.rack_of(fetch.from) != racks.rack_of(fetch.to))
+                .count();
+        }
         let home = racks.rack_of(self.encoder);
         self.data.iter().filter(|block| racks.rack_of(block.read_from) != home).count()
     }
 
-    /// Parities that the encoder sends to other racks.
+    /// Parities that the encoder sends to other racks; sums, as large as a block, that pass along the pipeline from rack to rack.
     pub fn cross_rack_uploads(&self, racks: &Racks) -> usize {
+        if self.fetches.is_some() {
+            let hops = self.parities.windows(2);
+            return hops.filter(|hop| racks.rack_of(hop[0]) != racks.rack_of(hop[1])).count();
+        }
         let home = racks.rack_of(self.encoder);
         self.parities.iter().filter(|&&node| racks.rack_of(node) != home).count()
     }
@@ -69,6 +95,8 @@ impl OpenStripe {
     /// for a code of local groups the groups are matched one after another, as EAR does, which may miss a layout that exists
     /// if the policy is not EAR.
     ///
+    /// For a code that a pipeline makes, the pipeline that fetches the fewest blocks ([`pipeline`](crate::pipeline())).
+    ///
     /// # Errors
     /// [`PlanError::NoReplica`] if no replica of a block lives; [`PlanError::NotEnoughNodes`].
     pub fn seal(&self, racks: &Racks, draw: &mut Draw) -> Result<Sealed, PlanError> {
@@ -77,6 +105,9 @@ impl OpenStripe {
             state.replicas.iter().map(|nodes| living(racks, nodes)).collect();
         if let Some(block) = replicas.iter().position(Vec::is_empty) {
             return Err(PlanError::NoReplica { block });
+        }
+        if rules.is_pipelined() {
+            return seal_pipeline::seal(self, &replicas, racks, draw);
         }
         let globals = match state.globals.is_empty() {
             true => least_used(rules, &state.targets, &replicas, draw),
@@ -103,7 +134,7 @@ impl OpenStripe {
         };
         let data = replicas.iter().zip(nodes.iter().flatten().copied()).map(block).collect();
         let parities = nodes[rules.k()..].iter().flatten().copied().collect();
-        Ok(Sealed { encoder, data, parities, is_obedient })
+        Ok(Sealed { encoder, data, parities, fetches: None, is_obedient })
     }
 }
 

@@ -226,7 +226,7 @@ fn too_few(rules: &Rules, racks: &Racks, wanted: usize) -> PlanError {
             code,
             per_rack,
             per_group: (rules.groups() > 1).then(|| rules.per_group()),
-            needed: needed.unwrap_or(rules.terms().code.n()),
+            needed: needed.unwrap_or(rules.terms().code.stored()),
             nodes,
             racks: wanted,
         },
@@ -234,7 +234,7 @@ fn too_few(rules: &Rules, racks: &Racks, wanted: usize) -> PlanError {
 }
 
 /// How many racks of so many nodes hold a stripe; `None` if no number does. A stripe whose blocks are all in racks of their own
-/// obeys every bound, so n suffice.
+/// obeys every bound, so as many as are stored suffice.
 fn racks_needed(rules: &Rules, nodes: usize) -> Option<usize> {
     let fits = |&count: &usize| {
         let reserved =
@@ -248,5 +248,5 @@ fn racks_needed(rules: &Rules, nodes: usize) -> Option<usize> {
         let is_reserved = (0..count).all(|rack| reserved(rack) <= rules.per_group().min(nodes));
         is_reserved && StripeGraph::new(rules, 0, &rooms, BTreeSet::new()).is_content()
     };
-    (1..=rules.terms().code.n()).find(fits)
+    (1..=rules.terms().code.stored()).find(fits)
 }

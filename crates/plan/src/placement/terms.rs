@@ -25,7 +25,8 @@ pub struct Terms {
 /// Terms that can be met given enough racks, and what follows from them for a stripe.
 ///
 /// A stripe consists of groups of data blocks, each followed by parities of its own, and of global parities: an (n,k) code
-/// is one group with n−k parities; a code of local groups has one parity a group (EAR §3.5).
+/// is one group with n−k parities; a code of local groups has one parity a group (EAR §3.5). A code that stores no data block as
+/// it is, and is made by a pipeline of its replicas, is one group of its stored blocks alone: only these lie in racks afterwards.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// As they were asked for.
@@ -39,7 +40,7 @@ pub struct Rules {
 /// The blocks of a stripe, by what they are for.
 #[derive(Clone, Debug)]
 struct Members {
-    /// Data blocks of each group.
+    /// Data blocks of each group that are stored: none if the data are virtual.
     groups: Vec<usize>,
     /// Members that are parities of each group; equally many for all.
     parities: Vec<Vec<usize>>,
@@ -53,7 +54,8 @@ impl Members {
         let (n, k, of) = (code.n(), code.k(), code.local_groups());
         let count = of.iter().flatten().max().map_or(0, |last| last + 1);
         if count < 2 || !is_best_of_its_groups(code) {
-            return Members { groups: vec![k], parities: vec![(k..n).collect()], globals: Vec::new() };
+            let data = if code.virtuals() > 0 { 0 } else { k };
+            return Members { groups: vec![data], parities: vec![(k..n).collect()], globals: Vec::new() };
         }
         let members = |group: usize, blocks: Range<usize>| blocks.filter(move |&b| of[b] == Some(group));
         Members {
@@ -83,7 +85,7 @@ impl Rules {
         if terms.target_racks == Some(0) {
             return Err(PlanError::NoTargetRacks);
         }
-        if !code.is_systematic() {
+        if !code.is_systematic() && code.virtuals() == 0 {
             return Err(PlanError::NotSystematic { code: code.name().to_owned() });
         }
         let (n, k, c) = (code.n(), code.k(), terms.rack_capacity);
@@ -129,6 +131,11 @@ impl Rules {
         self.members.groups.len()
     }
 
+    /// Whether blocks are made by a pipeline of replicas, of which none stays.
+    pub(super) fn is_pipelined(&self) -> bool {
+        self.terms.code.virtuals() > 0
+    }
+
     /// Data blocks of a stripe.
     pub(super) fn k(&self) -> usize {
         self.terms.code.k()
@@ -139,7 +146,7 @@ impl Rules {
         (0..self.members.groups.len()).find(|&group| self.data_of(group).contains(&position)).unwrap_or(0)
     }
 
-    /// The data blocks of a group, by their places in the stripe.
+    /// The data blocks of a group, by their places in the stripe; of a pipeline none, since none stays.
     pub(super) fn data_of(&self, group: usize) -> Range<usize> {
         let before: usize = self.members.groups[..group].iter().sum();
         before..before + self.members.groups[group]

@@ -60,11 +60,13 @@ pub struct Totals {
     pub violating: u64,
     /// Data blocks to relocate.
     pub relocated: u64,
-    /// Data blocks that the encoder reads from other racks.
+    /// Data blocks that the encoder reads from other racks, or that nodes of pipelines fetch from other racks.
     pub cross_rack_downloads: u64,
-    /// The same if the rack with a replica of the most blocks encoded.
+    /// Data blocks that nodes of pipelines lack, whatever the rack they fetch them from; 0 for codes that one node encodes.
+    pub fetched: u64,
+    /// Downloads if the rack with a replica of the most blocks encoded, by one of its nodes.
     pub best_rack_downloads: u64,
-    /// Parities that the encoder sends to other racks.
+    /// Parities that the encoder sends to other racks; sums that pass along pipelines from rack to rack.
     pub cross_rack_uploads: u64,
 }
 
@@ -80,6 +82,7 @@ impl Totals {
         self.violating += u64::from(relocated > 0 || !sealed.is_obedient);
         self.relocated += relocated;
         self.cross_rack_downloads += sealed.cross_rack_downloads(racks) as u64;
+        self.fetched += sealed.fetches.as_ref().map_or(0, Vec::len) as u64;
         self.best_rack_downloads += best_rack_downloads(stripe, racks) as u64;
         self.cross_rack_uploads += sealed.cross_rack_uploads(racks) as u64;
     }
