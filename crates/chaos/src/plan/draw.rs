@@ -39,7 +39,7 @@ const RECODE_STREAM: u64 = 0x7265_636f_6465;
 const CODED_STREAM: u64 = 0x63_6f64_6564;
 
 /// Archivals by pipelines.
-const PIPED_STREAM: u64 = 0x7069_7065_64;
+const PIPED_STREAM: u64 = 0x70_6970_6564;
 
 /// Of so many archivals one.
 const PIPED_ONE_IN: u32 = 4;
