@@ -410,11 +410,9 @@ impl Sight {
     /// Whether a stripe that stands for virtual blocks does not give all of them, while replicas of some are there: its making
     /// was given up, or they have not gone yet. Then these count, and it does not.
     fn has_better_than(&self, stripe: &StripeNote, had: &[bool]) -> bool {
-        let all = || stripe.members.iter().zip(had).filter(|(member, _)| member.is_virtual());
-        let replica = |(member, _): (&MemberState<NotedMember>, &bool)| {
-            member.block().is_some_and(|noted| self.copies.contains_key(&noted.block))
-        };
-        all().any(|(_, had)| !had) && all().any(replica)
+        let virtuals = || stripe.members.iter().zip(had).filter(|(member, _)| member.is_virtual());
+        let mut blocks = virtuals().filter_map(|(member, _)| member.block());
+        virtuals().any(|(_, had)| !had) && blocks.any(|noted| self.copies.contains_key(&noted.block))
     }
 
     /// Blocks of each version of each object.

@@ -16,6 +16,7 @@ mod compact;
 mod context;
 mod daemon;
 mod demo;
+mod explain;
 pub mod interrupt;
 mod job;
 mod links;

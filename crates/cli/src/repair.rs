@@ -2,12 +2,13 @@
 
 use crate::amount::{Size, seconds};
 use crate::context::Context;
+use crate::explain;
 use crate::job;
 use crate::output::{Output, hex, lines, table};
 use crate::traffic::Traffic;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use client::Client;
+use client::{ByteRange, Client, GetOptions};
 use model::BlockId;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -93,6 +94,19 @@ impl Spread {
 /// What to explain.
 #[derive(Subcommand, Debug)]
 pub enum ExplainCommand {
+    /// Show what reading an object, or a part of it, would take now: where each block comes from, and bytes by link
+    Read {
+        /// The object
+        name: String,
+        /// Bytes A to B, from A on, or the last N: A-B, A-, -N
+        #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
+        range: Option<ByteRange>,
+        /// As a stream, such as to the standard output, which takes bytes in order; else as a file
+        #[arg(long)]
+        stream: bool,
+        #[arg(long, default_value = "auto", help = schemes())]
+        scheme: String,
+    },
     /// Show the flow that would rebuild a block, or all that is lost of its stripe: stages, bytes on each link, the bottleneck
     Repair {
         #[command(flatten)]
@@ -207,7 +221,13 @@ pub fn decommission(context: &Context, id: u32, spread: Spread, verbose: bool) -
 }
 
 pub fn explain(context: &Context, command: ExplainCommand) -> Result<()> {
-    let ExplainCommand::Repair { target, stripe, members, how, dot } = command;
+    let (target, stripe, members, how, dot) = match command {
+        ExplainCommand::Read { name, range, stream, scheme } => {
+            let options = GetOptions { range, scheme, ..GetOptions::default() };
+            return explain::read(context, &name, stream, options);
+        }
+        ExplainCommand::Repair { target, stripe, members, how, dot } => (target, stripe, members, how, dot),
+    };
     let members = members.into_iter().map(u32::from).collect();
     let request = RepairRequest { stripe, members, ..target.request(how.request()?)? };
     let reply = context.with_client(async |client| Ok(client.explain(request).await?))?;

@@ -2,8 +2,10 @@
 
 use crate::connect::Client;
 use crate::error::{ClientError, Result, broken_task};
+use crate::options::GetOptions;
 use crate::range::ByteRange;
-use crate::read::{BlockRead, HowRead};
+use crate::read::{BlockRead, Reading, Together};
+use crate::together::{Unit, units};
 use crate::writer::{Writer, Written};
 use flow::limits;
 use model::{BlockId, NodeId};
@@ -13,29 +15,10 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::task::JoinHandle;
 use wire::proto::{BlockInfo, ObjectInfo};
 
 /// One block is written out while the next one's flow is being set up and fills its queues.
 const READS_IN_FLIGHT: usize = 2;
-
-/// Told the bytes so far, and the whole if it is known.
-pub type Progress = Arc<dyn Fn(u64, Option<u64>) + Send + Sync>;
-
-/// How an object is read. The default reads all of it as the coordinator thinks best.
-#[derive(Clone, Default)]
-pub struct GetOptions {
-    /// The part that is wanted; `None` for all.
-    pub range: Option<ByteRange>,
-    /// Scheme of degraded reads; empty or "auto": the coordinator chooses.
-    pub scheme: String,
-    /// Bytes of a slice; 0 for the default.
-    pub slice_bytes: u32,
-    /// Nodes that are slow are waited for.
-    pub patient: bool,
-    /// Told the bytes that went out.
-    pub progress: Option<Progress>,
-}
 
 /// What a get did.
 #[derive(Clone, Debug)]
@@ -66,6 +49,17 @@ impl Client {
         options: GetOptions,
     ) -> Result<GetReport> {
         let object = self.lookup(name, true).await?;
+        self.get_found(name, object, output, options).await
+    }
+
+    /// The same, of an object that was looked up.
+    async fn get_found(
+        &self,
+        name: &str,
+        object: ObjectInfo,
+        output: impl Write + Send + 'static,
+        options: GetOptions,
+    ) -> Result<GetReport> {
         let (result, output) = self.get_version(object, output, &options).await;
         // The object may have been replaced since the lookup. As long as nothing went out, the new one will do.
         match (result, output) {
@@ -78,7 +72,8 @@ impl Client {
         }
     }
 
-    /// The same into a file, which gets its name only once all is right. A pipe or a device is written to directly.
+    /// The same into a file, which gets its name only once all is right. A pipe or a device is written to directly. Of blocks that
+    /// are virtual the file takes all of a stripe at once, in any order, as a stream cannot.
     pub async fn get_to_file(&self, name: &str, path: &Path, options: GetOptions) -> Result<GetReport> {
         let failed = |e: std::io::Error, path: &Path| {
             ClientError::Output(Arc::new(std::io::Error::new(e.kind(), format!("{}: {e}", path.display()))))
@@ -88,10 +83,34 @@ impl Client {
             return self.get(name, file, options).await;
         }
         let partial = Partial(partial_name(path));
-        let file = File::options().write(true).create_new(true).open(&partial.0);
-        let report = self.get(name, file.map_err(|e| failed(e, path))?, options).await?;
+        let file = File::options().read(true).write(true).create_new(true).open(&partial.0);
+        let file = file.map_err(|e| failed(e, path))?;
+        let object = self.lookup(name, true).await?;
+        let units = units(plan_reads(&object, options.range)?);
+        let report = match units.iter().any(Unit::is_together) {
+            true => self.get_together(object, units, file, &options).await?,
+            false => self.get_found(name, object, file, options).await?,
+        };
         std::fs::rename(&partial.0, path).map_err(|e| failed(e, path))?;
         Ok(report)
+    }
+
+    /// Blocks of a stripe at once, and the digest of the whole then.
+    async fn get_together(
+        &self,
+        object: ObjectInfo,
+        units: Vec<Unit>,
+        file: File,
+        options: &GetOptions,
+    ) -> Result<GetReport> {
+        let name = object.name.clone();
+        let total = units.iter().map(Unit::bytes).sum();
+        let ended = self.read_units(units, file, options).await;
+        let concluded = match ended {
+            Ok((read, written)) => conclude(object, total, options.range.is_none(), Ok(read), written),
+            Err((error, written)) => Err(Broken { error, written }),
+        };
+        concluded.map_err(|broken| broken.into_error(&name))
     }
 
     async fn get_version<W: Write + Send + 'static>(
@@ -123,21 +142,17 @@ impl Client {
         writer: &Writer<W>,
         options: &GetOptions,
     ) -> Result<(u64, BTreeSet<NodeId>)> {
-        let mut running: VecDeque<AbortOnDrop> = VecDeque::new();
+        let mut running: VecDeque<Reading> = VecDeque::new();
         let (mut degraded_blocks, mut around) = (0, BTreeSet::new());
         let mut reads = reads.into_iter();
         loop {
             while running.len() < READS_IN_FLIGHT {
                 let Some(read) = reads.next() else { break };
                 let Some(pieces) = writer.queue(read.range.end - read.range.start).await else { break };
-                running.push_back(AbortOnDrop(tokio::spawn(self.clone().read_block(
-                    read,
-                    pieces,
-                    options.clone(),
-                ))));
+                running.push_back(self.begin_read(read, pieces, options));
             }
-            let Some(mut oldest) = running.pop_front() else { return Ok((degraded_blocks, around)) };
-            let how = (&mut oldest.0).await.map_err(broken_task)??;
+            let Some(oldest) = running.pop_front() else { return Ok((degraded_blocks, around)) };
+            let how = oldest.end().await?;
             degraded_blocks += u64::from(how.degraded);
             around.extend(how.around);
         }
@@ -187,7 +202,7 @@ fn conclude(
 }
 
 /// The parts of blocks that make up the range, in order.
-fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<BlockRead>> {
+pub(crate) fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<BlockRead>> {
     let wanted = match range {
         None => 0..object.object_bytes,
         Some(range) => range.within(object.object_bytes).ok_or_else(|| ClientError::RangeOutside {
@@ -205,7 +220,8 @@ fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<Block
         }
         covered = block.offset + range.end;
         let id = BlockId::from_slice(&block.block).map_err(|e| ClientError::Protocol(e.to_string()))?;
-        reads.push(BlockRead { name: object.name.clone(), index: block.index, block: id, range });
+        let together = virtual_place(block, &range);
+        reads.push(BlockRead { name: object.name.clone(), index: block.index, block: id, range, together });
     }
     if covered != wanted.end {
         return Err(ClientError::Protocol(format!(
@@ -216,20 +232,19 @@ fn plan_reads(object: &ObjectInfo, range: Option<ByteRange>) -> Result<Vec<Block
     Ok(reads)
 }
 
+/// Where a virtual block stands that is read whole: others of its stripe can be read with it.
+fn virtual_place(block: &BlockInfo, range: &Range<u64>) -> Option<Together> {
+    let stripe = block.stripe.as_ref().filter(|stripe| stripe.room_bytes >= block.stored_bytes.max(1))?;
+    let member = u16::try_from(stripe.index).ok()?;
+    let place = Together { stripe: stripe.stripe.clone(), member, room_bytes: stripe.room_bytes };
+    (*range == (0..block.stored_bytes)).then_some(place)
+}
+
 /// The bytes of `block` that lie in `wanted`.
 fn part_of(block: &BlockInfo, wanted: &Range<u64>) -> Option<Range<u64>> {
     let end = block.offset.checked_add(block.stored_bytes)?.min(wanted.end);
     let start = block.offset.max(wanted.start);
     (start < end).then(|| start - block.offset..end - block.offset)
-}
-
-/// A read that ends when nobody waits for it any more.
-struct AbortOnDrop(JoinHandle<Result<HowRead>>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// A file under a temporary name, removed unless it was renamed.

@@ -1,6 +1,6 @@
 //! The output of a get: bytes of several reads, put in order by one thread.
 
-use crate::get::Progress;
+use crate::options::Progress;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tokio::sync::mpsc;

@@ -292,6 +292,12 @@ impl Objects {
         for (info, waiting) in infos.iter_mut().zip(waiting) {
             info.waiting = waiting.map(waiting_status);
         }
+        for (info, placement) in infos.iter_mut().zip(&blocks).filter(|(_, p)| p.facts.is_virtual()) {
+            let room = placement.stripe.as_ref().map(|stripe| self.planner.room_together(stripe));
+            if let (Some(status), Some(room)) = (&mut info.stripe, room) {
+                status.room_bytes = room?;
+            }
+        }
         Ok(proto::ObjectInfo {
             name,
             version: row.version,
@@ -307,10 +313,20 @@ impl Objects {
 
     /// A plan for a read of part of a block.
     pub async fn plan_read(&self, request: proto::PlanReadRequest) -> Result<proto::PlanReply> {
-        let block = BlockId::from_slice(&request.block)?;
         let scheme = scheme(&request.scheme)?;
         let slices = self.planner.read_slice_length(request.slice_bytes, request.length)?;
-        let placement = self.records.run(move |catalog| catalog.placement(block)).await?;
+        let ids = std::iter::once(&request.block).chain(&request.beside);
+        let blocks = ids.map(|id| Ok(BlockId::from_slice(id)?)).collect::<Result<Vec<BlockId>>>()?;
+        if blocks.len() > MAX_TOGETHER {
+            return Err(invalid(format!(
+                "{} blocks to be read together, at most {MAX_TOGETHER}",
+                blocks.len()
+            )));
+        }
+        let placements: Vec<Placement> = self
+            .records
+            .run(move |catalog| blocks.iter().map(|&block| catalog.placement(block)).collect())
+            .await?;
         let view = self.cluster.view();
         let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
         let (offset, length) = (request.offset, request.length);
@@ -319,13 +335,20 @@ impl Objects {
         let held: Vec<_> = request.held.iter().map(held).collect();
         let read =
             ReadRequest { flow, offset, length, held: &held, room_bytes, scheme, avoid: &avoid, slices };
-        let read = match self.planner.read(&view, &placement, &read, &mut token) {
+        let plan = |placements: &[Placement]| match placements {
+            [placement] => self.planner.read(&view, placement, &read, &mut token),
+            together => self.planner.read_together(&view, together, &read, &mut token),
+        };
+        let read = match plan(&placements) {
             // What is sound of damaged copies is better than nothing.
             Err(DecideError::Unrecoverable { .. }) => {
-                self.planner.read(&view, &placement.in_the_last_resort(), &read, &mut token)?
+                plan(&placements.iter().map(Placement::in_the_last_resort).collect::<Vec<_>>())?
             }
             read => read?,
         };
+        if request.rehearse {
+            return Ok(reply(read));
+        }
         if let Some(planned) = &read.planned {
             self.cluster.health.mark(&planned.plan.flow, Peer::Client);
         }
@@ -333,6 +356,9 @@ impl Objects {
         Ok(reply(read))
     }
 }
+
+/// Blocks that are decoded together at most: those of the widest stripe.
+const MAX_TOGETHER: usize = 512;
 
 /// A put goes on with fewer replicas than it asked for when fewer nodes can be used, but with no fewer than two, unless
 /// the whole cluster has, or the put wants, only one.
@@ -425,6 +451,7 @@ fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<NodeId>) -> proto::
         code: stripe.code.clone(),
         index: u32::from(stripe.index),
         members: stripe.members.iter().map(member).collect(),
+        room_bytes: 0,
     }
 }
 

@@ -7,6 +7,8 @@ use crate::rig::{BLOCK, Rig, content, eventually};
 use client::GetOptions;
 use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wire::proto::{ObjectInfo, RepairRequest, StripeMemberStatus};
 
 /// The stored members of each stripe of an object.
@@ -108,6 +110,70 @@ async fn a_pipeline_over_gf256_lives() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipeline_over_gf65536_lives() {
     life("rapidraid16-3+2", 2).await;
+}
+
+/// Into a file all blocks of a stripe come at once: each member that is read sends one block, and no byte comes twice, also when
+/// some are lost meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_object_comes_into_a_file_from_k_streams() {
+    for code in ["rapidraid-4+2", "rapidraid16-4+2"] {
+        let mut rig = Rig::new(7).await;
+        // A stripe, a short one, and a block that is in none.
+        let bytes = content(7, 6 * BLOCK + 1_234);
+        rig.put("a", &bytes).await.unwrap();
+        rig.archive("a", code).await.unwrap();
+        let info = converted(&rig, "a", code).await;
+        rig.no_garbage().await;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let told = Arc::new(AtomicU64::new(0));
+        let all = Arc::clone(&told);
+        let progress: client::Progress =
+            Arc::new(move |bytes, _| _ = all.fetch_max(bytes, Ordering::Relaxed));
+        let options = GetOptions { progress: Some(progress), ..GetOptions::default() };
+        let report = rig.client.get_to_file("a", &path, options).await.unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes && report.digest_checked);
+        assert_eq!((report.degraded_blocks, report.bytes), (0, bytes.len() as u64));
+        assert_eq!(told.load(Ordering::Relaxed), bytes.len() as u64);
+
+        // Of one that fails in the middle what came stays; the others bring the rest.
+        let whole = &codewords(&info)[&info.blocks[0].stripe.as_ref().unwrap().stripe];
+        rig.machines[&whole[1].node].injection.flip_wire(1);
+        rig.client.get_to_file("a", &path, GetOptions::default()).await.unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes);
+        rig.lose([whole[0].node, whole[3].node]).await;
+        let report = rig.client.get_to_file("a", &path, GetOptions::default()).await.unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes && report.degraded_blocks > 0);
+        let range = Some("100-250000".parse().unwrap());
+        rig.client.get_to_file("a", &path, GetOptions { range, ..GetOptions::default() }).await.unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes[100..=250_000]);
+    }
+}
+
+/// What a read takes is told before: the first block follows from one member of the codeword, the next one from two, whole
+/// stripes into a file from k, and nothing more is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_read_takes_is_told_and_is_what_the_equations_need() {
+    let rig = Rig::new(7).await;
+    let bytes = content(8, 4 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", "rapidraid-4+2").await.unwrap();
+    rig.no_garbage().await;
+    let cost = async |range: Option<&str>, stream| {
+        let range = range.map(|range| range.parse().unwrap());
+        rig.client.explain_read("a", stream, &GetOptions { range, ..GetOptions::default() }).await.unwrap()
+    };
+    let whole = cost(None, false).await;
+    let [all] = &whole[..] else { panic!("{whole:?}") };
+    assert_eq!((all.blocks, all.bytes, all.between_nodes), (4, 4 * BLOCK as u64, 0));
+    assert_eq!(all.received.values().copied().collect::<Vec<_>>(), [BLOCK as u64; 4], "{all:?}");
+    assert_eq!(cost(None, true).await.len(), 4, "a stream takes block after block");
+    for (first, helpers) in [(0, 1), (BLOCK, 2)] {
+        // A kilobyte, by a star.
+        let part = cost(Some(&format!("{first}-{}", first + 1023)), false).await;
+        let sent: u64 = part[0].received.values().sum();
+        assert_eq!((part[0].received.len(), sent), (helpers, helpers as u64 * 1024), "{part:?}");
+    }
 }
 
 /// As long as a member was not read back, no replica goes; nor does one without which data would be lost, though the catalog takes

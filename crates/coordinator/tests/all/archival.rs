@@ -342,6 +342,49 @@ async fn every_encoding_scheme_archives_what_waits_and_what_does_not() {
     assert!(refused.message().contains("star-lanes"), "{refused}");
 }
 
+/// From open stripes of any policy; along the pipeline nothing is fetched, and a block passes each link.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_encodes_what_waits_whatever_policy_placed_it() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    for (code, policy, rack_capacity) in [
+        ("rapidraid-4+2", "rapidraid", 1),
+        ("rapidraid16-4+2", "rapidraid", 2),
+        ("rapidraid-4+2", "ear", 1),
+        ("rapidraid-4+2", "random", 1),
+    ] {
+        let bucket = proto::Bucket {
+            name: "b".to_owned(),
+            terms: Some(proto::GatherTerms { rack_capacity, ..terms(policy, code) }),
+            archive_after_ms: 0,
+        };
+        cluster.client.set_bucket(bucket).await.unwrap();
+        let objects = put_some(&mut cluster, 12).await;
+        let events = cluster.archive_as(proto::ArchiveRequest { short: true, ..everything() }).await.unwrap();
+        let told = &events.last().unwrap().message;
+        assert!(told.contains("0 relocated"), "{policy}: {told}");
+        all_read(&mut cluster, &objects).await;
+        let mut racks: BTreeMap<Vec<u8>, Vec<u32>> = BTreeMap::new();
+        for (name, _) in &objects {
+            let info = cluster.lookup(name).await.unwrap();
+            assert_eq!(info.code, code);
+            let stripe = info.blocks[0].stripe.clone().unwrap();
+            let stored = stripe.members.iter().filter(|m| !m.is_virtual && !m.block.is_empty());
+            racks.insert(stripe.stripe, stored.map(|member| rack(member.node)).collect());
+        }
+        for racks in racks.values_mut() {
+            racks.sort_unstable();
+            let most = racks.chunk_by(|a, b| a == b).map(<[u32]>::len).max();
+            assert!(most <= Some(rack_capacity as usize), "{policy}: {racks:?}");
+        }
+        for flow in events.iter().filter_map(|event| event.flow.as_ref()).filter(|_| policy == "rapidraid") {
+            assert_eq!(flow.links.len(), 5, "{:?}", flow.links);
+        }
+        for (name, _) in &objects {
+            cluster.delete(name).await.unwrap();
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stripe_that_waits_too_long_is_sealed_short() {
     let mut cluster = Cluster::sealing(20, HASTY, 400).await;

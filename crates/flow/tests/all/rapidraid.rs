@@ -68,9 +68,9 @@ fn codewords_of_random_stripes_are_those_of_the_code() {
             }
             data.push(helper);
         }
-        for member in 0..k as usize {
+        for (member, &bytes) in lengths.iter().enumerate() {
             if data.iter().all(|helper| usize::from(helper.member.0) != member) {
-                data.push(helper(member, noise.below(k + m + 3), lengths[member]));
+                data.push(helper(member, noise.below(k + m + 3), bytes));
             }
         }
         let targets = targets(&code, there);

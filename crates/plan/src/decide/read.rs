@@ -7,8 +7,8 @@ use super::{
     plain, site, slice_run,
 };
 use flow::bound::FlowHeader;
-use flow::{Member, RepairRequest, Scheme, Sink, Symbol};
-use model::{FlowId, NodeId, Placement};
+use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
+use model::{FlowId, NodeId, Placement, StripePlacement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -89,6 +89,55 @@ impl Planner {
         }
     }
 
+    /// The same for virtual blocks of one stripe, which are decoded together: k streams give all of them, where each alone takes
+    /// up to k. Bytes are counted block after block, and each takes up the room of its α symbols.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`DecideError::Invalid`] for blocks that are not virtual, of several stripes, or named twice.
+    pub fn read_together(
+        &self,
+        world: &World,
+        placements: &[Placement],
+        request: &ReadRequest<'_>,
+        tokens: Tokens<'_>,
+    ) -> Result<ReadPlan> {
+        let invalid = |what: &str| DecideError::Invalid(format!("blocks to be read together: {what}"));
+        let first = placements.first().ok_or_else(|| invalid("there are none"))?;
+        let stripe = first.stripe.as_ref().ok_or_else(|| invalid("the first is in no stripe"))?;
+        let mut members = Vec::new();
+        for placement in placements {
+            let of =
+                placement.stripe.as_ref().filter(|of| of.id == stripe.id && placement.facts.is_virtual());
+            let member = Member(of.ok_or_else(|| invalid("not all are virtual ones of one stripe"))?.index);
+            match members.contains(&member) {
+                true => return Err(invalid("one is named twice")),
+                false => members.push(member),
+            }
+        }
+        let each = self.room_together(stripe)?;
+        let end = request.offset.checked_add(request.length);
+        if end.is_none_or(|end| end > each.saturating_mul(members.len() as u64)) {
+            return Err(invalid("bytes beyond the last one"));
+        }
+        let range = request.offset..request.offset + request.length;
+        let wanted = Wanted::new(range, request.held, request.room_bytes)?;
+        if wanted.first().is_none() {
+            let note = "nothing to read".to_owned();
+            return Ok(ReadPlan { note, offset: request.offset, ..ReadPlan::default() });
+        }
+        self.decoded(world, (first, stripe, &members), &wanted, request, tokens)
+    }
+
+    /// What each block of a stripe takes up in a read of several together: all of its symbols, in bytes.
+    ///
+    /// # Errors
+    /// [`DecideError::Code`] for a code that is not known.
+    pub fn room_together(&self, stripe: &StripePlacement) -> Result<u64> {
+        let alpha = self.codes.get(&stripe.code)?.alpha() as u16;
+        let geometry = Geometry { block_bytes: stripe.block_bytes, alpha, slice_bytes: 1 };
+        Ok(geometry.symbol_bytes() * u64::from(alpha))
+    }
+
     /// `bytes`, from a living copy.
     fn healthy(
         &self,
@@ -133,17 +182,34 @@ impl Planner {
     ) -> Result<ReadPlan> {
         let none = DecideError::Unrecoverable { block: placement.block, survivors: 0, needed: 1 };
         let stripe = placement.stripe.as_ref().ok_or(none)?;
-        let member = Member(stripe.index);
+        self.decoded(world, (placement, stripe, &[Member(stripe.index)]), wanted, request, tokens)
+    }
+
+    /// Of some members of a stripe, one of them the placement's.
+    fn decoded(
+        &self,
+        world: &World,
+        (placement, stripe, members): (&Placement, &StripePlacement, &[Member]),
+        wanted: &Wanted,
+        request: &ReadRequest<'_>,
+        tokens: Tokens<'_>,
+    ) -> Result<ReadPlan> {
+        let made: Vec<_> = members.iter().map(|&member| (member, CLIENT)).collect();
         let slice_bytes = request.slices.of_one_lane;
-        let rest = self.rest(world, stripe, &[(member, CLIENT)], slice_bytes, (request.avoid, &[]))?;
+        let rest = self.rest(world, stripe, &made, slice_bytes, (request.avoid, &[]))?;
         let whole = request.scheme.is_some_and(Scheme::whole_block);
         let slice_bytes = if whole { rest.geometry.whole_slice() } else { u64::from(slice_bytes) };
         let symbols = wanted.symbols(rest.geometry.symbol_bytes().max(1), slice_bytes);
         let (Some(symbols), Some(first)) = (symbols, wanted.first()) else {
             return Err(DecideError::Bug("a read of nothing".to_owned()));
         };
+        let alpha = rest.geometry.alpha.max(1);
+        let symbol = |&number: &u16| Symbol {
+            member: members.get(usize::from(number / alpha)).copied().unwrap_or(Member(u16::MAX)),
+            index: number % alpha,
+        };
         let repair = RepairRequest {
-            wanted: symbols.of.iter().map(|&index| Symbol { member, index }).collect(),
+            wanted: symbols.of.iter().map(symbol).collect(),
             ..rest.request(&[], CLIENT, Sink::Read)
         };
         let network = Network::of(world);

@@ -1304,12 +1304,12 @@ pub struct StripeStatus {
     pub index: u32,
     #[prost(message, repeated, tag = "4")]
     pub members: ::prost::alloc::vec::Vec<StripeMemberStatus>,
+    /// of a virtual block: what each takes up in a read of several together
+    #[prost(uint64, tag = "5")]
+    pub room_bytes: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StripeMemberStatus {
-    /// kept nowhere: the stored members stand for it
-    #[prost(bool, tag = "5")]
-    pub is_virtual: bool,
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
     /// 0: nowhere
@@ -1319,6 +1319,9 @@ pub struct StripeMemberStatus {
     pub living: bool,
     #[prost(uint64, tag = "4")]
     pub stored_bytes: u64,
+    /// kept nowhere: the stored members stand for it
+    #[prost(bool, tag = "5")]
+    pub is_virtual: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlanReadRequest {
@@ -1343,6 +1346,13 @@ pub struct PlanReadRequest {
     /// of bytes that come before their turn the reader keeps so many, the held ones included
     #[prost(uint64, tag = "8")]
     pub room_bytes: u64,
+    /// Further virtual blocks of the same stripe, decoded together with it. Offsets go on into them: each block takes up the room
+    /// of all of its symbols, whatever is stored of it.
+    #[prost(bytes = "vec", repeated, tag = "9")]
+    pub beside: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// nobody reads: it is only to be known what a read would take
+    #[prost(bool, tag = "10")]
+    pub rehearse: bool,
 }
 /// Bytes of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

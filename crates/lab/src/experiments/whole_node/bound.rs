@@ -104,7 +104,13 @@ mod tests {
         };
         let stripe = |id: u8, nodes: [u32; 3]| {
             let members = nodes.map(member).to_vec();
-            let status = StripeStatus { stripe: vec![id], code: "rs-2+1".to_owned(), index: 0, members };
+            let status = StripeStatus {
+                stripe: vec![id],
+                code: "rs-2+1".to_owned(),
+                index: 0,
+                members,
+                room_bytes: 0,
+            };
             BlockInfo { stripe: Some(status), ..BlockInfo::default() }
         };
         // Two blocks of the object for each stripe, and one stripe that has lost nothing.
