@@ -176,6 +176,9 @@ impl Coding {
         };
         let code = Code::parse(&terms.code);
         let code = code.map_err(|error| CatalogError::Invalid(format!("the put's code: {error}")))?;
+        if code.virtuals() > 0 {
+            return Err(CatalogError::Invalid(format!("{code} stores no data as they are written")));
+        }
         Ok(Some(Coding { put, code }))
     }
 

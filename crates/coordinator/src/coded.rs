@@ -61,9 +61,15 @@ impl Coded {
     /// The code of such a put.
     ///
     /// # Errors
-    /// Those of [`archival_code`].
+    /// Those of [`archival_code`]; [`CoordinatorError::Invalid`] for a code that stores no data as they are.
     pub fn check(&self, terms: &GatherTerms) -> Result<Code> {
-        archival_code(&self.planner, &self.cluster, &terms.code)
+        let code = archival_code(&self.planner, &self.cluster, &terms.code)?;
+        match code.virtuals() {
+            0 => Ok(code),
+            _ => Err(CoordinatorError::Invalid(format!(
+                "{code} is made of replicas, by a pipeline: put them with --policy rapidraid, or as they are, and archive then"
+            ))),
+        }
     }
 
     fn code(&self, terms: &GatherTerms) -> Result<Code> {

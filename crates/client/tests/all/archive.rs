@@ -40,8 +40,8 @@ pub async fn archived(rig: &Rig, name: &str, code: &str) -> ObjectInfo {
 }
 
 /// All of the object and parts of it come back.
-async fn reads(rig: &Rig, name: &str, bytes: &[u8]) {
-    for scheme in ["conventional", "pipeline"] {
+pub async fn reads(rig: &Rig, name: &str, bytes: &[u8]) {
+    for scheme in ["", "conventional", "pipeline"] {
         let options = GetOptions { scheme: scheme.to_owned(), ..GetOptions::default() };
         assert!(rig.get_with(name, options).await.unwrap() == bytes, "{name} by {scheme}");
     }

@@ -1,10 +1,11 @@
 //! Codes that store no data as they are, end to end: a pipeline over two replicas makes a codeword, the replicas go once all of it
 //! was read back, data are decoded, and whatever is lost of the codeword is made again.
 
-use crate::archive::k_and_m;
+use crate::archive::{k_and_m, reads};
+use crate::coded::put_coded;
 use crate::letting_go::files;
 use crate::rig::{BLOCK, Rig, content, eventually};
-use client::GetOptions;
+use client::{Archival, GetOptions};
 use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,20 +34,6 @@ async fn converted(rig: &Rig, name: &str, code: &str) -> ObjectInfo {
         assert!(nodes.len() == members.len() && !nodes.contains(&0), "{members:?}");
     }
     info
-}
-
-async fn reads(rig: &Rig, name: &str, bytes: &[u8]) {
-    for scheme in ["", "conventional", "pipeline"] {
-        let options = GetOptions { scheme: scheme.to_owned(), ..GetOptions::default() };
-        assert!(rig.get_with(name, options).await.unwrap() == bytes, "{name} by {scheme:?}");
-    }
-    for (first, last) in
-        [(0, 0), (BLOCK - 1, BLOCK), (40_000, 2 * BLOCK + 17), (bytes.len() - 3, bytes.len())]
-    {
-        let last = last.min(bytes.len() - 1);
-        let got = rig.range(name, &format!("{first}-{last}")).await.unwrap();
-        assert!(got == bytes[first..=last], "{name} {first}-{last}");
-    }
 }
 
 async fn life(code: &str, tolerance: usize) {
@@ -174,6 +161,40 @@ async fn what_a_read_takes_is_told_and_is_what_the_equations_need() {
         let sent: u64 = part[0].received.values().sum();
         assert_eq!((part[0].received.len(), sent), (helpers, helpers as u64 * 1024), "{part:?}");
     }
+}
+
+/// Data cannot leave a stripe that keeps them nowhere, nor be written to one; from other codes they come like from replicas.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_of_other_codes_become_virtual_and_stay_so() {
+    let rig = Rig::new(8).await;
+    let bytes = content(2, 6 * BLOCK - 99);
+    let refused = put_coded(&rig, "b", &bytes, "rapidraid-4+2").await.unwrap_err().to_string();
+    assert!(refused.contains("is made of replicas, by a pipeline"), "{refused}");
+    rig.put("a", &bytes).await.unwrap();
+    rig.archive("a", "rs-4+2").await.unwrap();
+    rig.no_garbage().await;
+    let change = async |code: &str| {
+        let wish = Archival {
+            name: "a".to_owned(),
+            code: code.to_owned(),
+            short: true,
+            change: true,
+            ..Default::default()
+        };
+        let mut events = rig.client.archive(wish).await?;
+        while events.next().await?.is_some() {}
+        Ok::<(), client::ClientError>(())
+    };
+    change("rapidraid-4+2").await.unwrap();
+    converted(&rig, "a", "rapidraid-4+2").await;
+    reads(&rig, "a", &bytes).await;
+    rig.no_garbage().await;
+    let stored: usize = rig.running().iter().map(|&node| rig.stored(node).len()).sum();
+    assert_eq!(stored, 2 * 6, "what they were made of is gone, parities too");
+    let refused = change("rs-4+2").await.unwrap_err().to_string();
+    assert!(refused.contains("keep no data as they are"), "{refused}");
+    reads(&rig, "a", &bytes).await;
+    assert_eq!(rig.damages(), [""; 0]);
 }
 
 /// As long as a member was not read back, no replica goes; nor does one without which data would be lost, though the catalog takes

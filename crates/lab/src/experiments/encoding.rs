@@ -19,7 +19,8 @@ use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Se
 use crate::testbed::{Background, LinkRate, Racks, Spec, Testbed};
 use cli::processor::{ProcessorShare, settle};
 use client::{Archival, Gather, PutOptions};
-use moved::{Layout, busiest_s};
+use moved::Layout;
+pub use moved::busiest_s;
 
 /// Series, by the names of the placement policies: encoding-aware, …
 pub const EAR: &str = "ear";
@@ -49,7 +50,7 @@ const IN_FLOWS: &str = "in_flows_share";
 const BEYOND: &str = "beyond_bytes_per_byte";
 
 /// All objects of an experiment.
-const PREFIX: &str = "data/";
+pub const PREFIX: &str = "data/";
 
 /// An encoding's rate is asked to be at least this part of its bound: ten percent more than the bound's time.
 const OF_BOUND: f64 = 1.0 / 1.1;
