@@ -9,6 +9,7 @@ use super::encoding::{Load, Network, PREFIX, SECONDS, Site, busiest_s};
 use super::stand::{BUSIEST, PROCESSOR_SHARE};
 use super::whole_node::stop_watch;
 use super::{Bench, Experiment};
+use crate::cluster::LabCluster;
 use crate::error::{LabError, Result};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Sample, Setup, Unit, sample};
 use crate::testbed::LinkRate;
@@ -31,7 +32,8 @@ const K: usize = 11;
 
 /// How an archival is done.
 pub struct Contender {
-    label: Label,
+    /// Its series.
+    pub label: Label,
     code: &'static str,
     policy: &'static str,
     scheme: &'static str,
@@ -105,6 +107,11 @@ pub fn results(
     results
 }
 
+/// Those of these names, in their order.
+pub fn chosen(names: &[&str]) -> impl Iterator<Item = &'static Contender> {
+    CONTENDERS.iter().filter(|contender| names.contains(&contender.label.name))
+}
+
 /// Archives by each contender in turn, as often as the record says, while so many hosts have half of the rate.
 ///
 /// # Errors
@@ -117,7 +124,7 @@ pub fn take_turns(
     results: &mut Results,
 ) -> Result<()> {
     for round in 1..=results.setup.runs {
-        for contender in CONTENDERS.iter().filter(|contender| contenders.contains(&contender.label.name)) {
+        for contender in chosen(contenders) {
             let sample = archive(site, contender, objects, congested)?;
             let seconds = sample.get(SECONDS).copied().unwrap_or_default();
             (site.bench.say)(&format!(
@@ -134,6 +141,21 @@ pub fn take_turns(
 }
 
 fn archive(site: &mut Site<'_>, contender: &Contender, objects: Objects, congested: usize) -> Result<Sample> {
+    let cluster = put(site, contender, objects)?;
+    let port = network(site.bench).port;
+    for host in 0..congested {
+        site.testbed.set_host_rate(host, LinkRate { bits_per_s: port.bits_per_s / 2 })?;
+    }
+    let sample = archived(site, &cluster, contender, objects)?;
+    cluster.shutdown()?;
+    Ok(sample)
+}
+
+/// A cluster with replicas of some objects, on links that have their limits.
+///
+/// # Errors
+/// Of the testbed and the cluster.
+pub fn put(site: &mut Site<'_>, contender: &Contender, objects: Objects) -> Result<LabCluster> {
     let Objects { count, block_bytes } = objects;
     let load = Load {
         code: contender.code,
@@ -146,10 +168,19 @@ fn archive(site: &mut Site<'_>, contender: &Contender, objects: Objects, congest
     let cluster = site.cluster()?;
     load.fill(&cluster, contender.policy)?;
     site.limit()?;
-    let port = network(site.bench).port;
-    for host in 0..congested {
-        site.testbed.set_host_rate(host, LinkRate { bits_per_s: port.bits_per_s / 2 })?;
-    }
+    Ok(cluster)
+}
+
+/// Archives them, when the machine has settled.
+///
+/// # Errors
+/// Of the testbed and the cluster; [`LabError::Daemon`] if not all was archived.
+pub fn archived(
+    site: &Site<'_>,
+    cluster: &LabCluster,
+    contender: &Contender,
+    Objects { count, block_bytes }: Objects,
+) -> Result<Sample> {
     settle()?;
     let (processors, before) = (ProcessorShare::start()?, site.testbed.carried()?);
     let elapsed = stop_watch();
@@ -167,7 +198,6 @@ fn archive(site: &mut Site<'_>, contender: &Contender, objects: Objects, congest
     let said = events.last().map_or("the archival reported nothing", |event| &event.message);
     end.ok_or_else(|| LabError::of_coordinator(said))?;
     let busiest = busiest_s(&site.testbed, &carried);
-    cluster.shutdown()?;
     let data = (count * K) as f64 * block_bytes as f64;
     Ok(sample([
         (SECONDS, seconds),

@@ -23,6 +23,7 @@ mod ear_19;
 mod ear_3;
 mod encoding;
 mod on_paper;
+mod own_archival;
 mod own_core;
 mod own_latency;
 mod own_multipath;
@@ -124,7 +125,7 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     ppr_7a ppr_7b ppr_7c ppr_7d ppr_7e ppr_7f ppr_8 ppr_rm ppr_9
     ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19
     rr_3 rr_t1 rr_t2 rr_4a rr_4b rr_5a rr_5b
-    own_latency own_straggler own_core own_multipath
+    own_latency own_straggler own_core own_multipath own_archival
 };
 
 /// Name of the testbed that experiments make, and remove.
