@@ -9,7 +9,7 @@ use crate::letting_go::{Case, Sight, Wait, may_go};
 use crate::rows::{CandidateRow, PlannedRow};
 use crate::table::Read;
 use crate::virtuals::stands_for_all;
-use model::{BlockCopy, BlockFacts, BlockId, NodeId, Stamp};
+use model::{BlockCopy, BlockFacts, BlockId, NodeId, Stamp, StripeId, StripePlace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was decided about candidates.
@@ -98,17 +98,15 @@ impl Catalog {
     pub fn order(&self, copies: &[BlockCopy], sight: &Sight) -> Result<Orders> {
         self.change(|txn| {
             let mut orders = Orders { by: txn.stamp()?, ..Orders::default() };
+            let mut given: BTreeMap<StripeId, bool> = BTreeMap::new();
             for &copy in copies {
                 // Taken back, or deleted, meanwhile.
                 let Some(row) = txn.get::<CandidateRow>(&copy)? else { continue };
                 let block = txn.get::<BlockFacts>(&copy.block)?;
                 let members =
                     block.as_ref().map(|block| members(txn, block)).transpose()?.unwrap_or_default();
-                let virtual_in = block.as_ref().and_then(|b| b.stripe).filter(|place| place.is_virtual);
-                let is_given = match virtual_in {
-                    Some(place) => stands_for_all(&self.codes, &stripe(txn, place.stripe)?),
-                    None => true,
-                };
+                let place = block.as_ref().and_then(|block| block.stripe);
+                let is_given = self.is_given(txn, place, &mut given)?;
                 let case = Case {
                     copy,
                     since_ms: Some(row.since_ms),
@@ -127,6 +125,22 @@ impl Catalog {
             }
             Ok(orders)
         })
+    }
+
+    /// Whether a block's stripe gives it if it is virtual; of stripes that were looked at before as it was then.
+    fn is_given(
+        &self,
+        txn: &impl Read,
+        place: Option<StripePlace>,
+        known: &mut BTreeMap<StripeId, bool>,
+    ) -> Result<bool> {
+        let Some(place) = place.filter(|place| place.is_virtual) else { return Ok(true) };
+        if let Some(known) = known.get(&place.stripe) {
+            return Ok(*known);
+        }
+        let is_given = stands_for_all(&self.codes, &stripe(txn, place.stripe)?);
+        known.insert(place.stripe, is_given);
+        Ok(is_given)
     }
 
     /// The nodes have deleted these copies.

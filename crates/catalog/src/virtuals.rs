@@ -44,9 +44,12 @@ pub(crate) fn is_in_need(
 
 /// Whether the stored members of a stripe, all of them, give the virtual ones by its code.
 pub(crate) fn stands_for_all(codes: &Codebook, row: &StripeRow) -> bool {
+    if !row.members.iter().any(MemberState::is_virtual) {
+        return true;
+    }
     let usable: Vec<bool> = row.members.iter().map(|state| !state.is_virtual()).collect();
-    let virtuals = (0..).zip(&row.members).filter(|(_, state)| state.is_virtual());
-    virtuals.map(|(index, _)| index).all(|index| gives(codes, row, &usable, index))
+    let had = codes.recoverable(&row.code, &usable);
+    had.len() == row.members.len() && had.into_iter().all(|had| had)
 }
 
 fn gives(codes: &Codebook, row: &StripeRow, usable: &[bool], index: u16) -> bool {
