@@ -466,16 +466,17 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
 #[test]
 fn a_conversion_by_a_pipeline_loses_nothing_whenever_the_power_goes() {
     let conversion = |when| Trial { steps: &CONVERSION, code: PIPELINE, ..Trial::new(when) };
-    let calls = conversion(When::Steps(CONVERSION.len())).run_here(|_| {}).unwrap();
-    assert!(calls > 150, "{calls}");
-    assert_eq!(try_all((0..calls).map(|call| conversion(When::Calls(call))).collect(), |_, _| {}), [""; 0]);
-    let to_the_end =
-        (0..calls).step_by(31).map(|call| Trial { to_the_end: true, ..conversion(When::Calls(call)) });
+    let calls_of = |steps| conversion(When::Steps(steps)).run_here(|_| {}).unwrap();
+    // Cuts of puts are those of the test above.
+    let (put, calls) = (calls_of(1), calls_of(CONVERSION.len()));
+    assert!(calls > put + 80, "{put} and {calls}");
+    let cut = |step| (put..calls).step_by(step).map(|call| conversion(When::Calls(call)));
+    assert_eq!(try_all(cut(1).collect(), |_, _| {}), [""; 0]);
+    let to_the_end = cut(29).map(|trial| Trial { to_the_end: true, ..trial });
     assert_eq!(try_all(to_the_end.collect(), |_, _| {}), [""; 0]);
     let seed = seed();
-    let random = (0..calls).step_by(7).map(|call| conversion(When::Calls(call)));
     let wrong =
-        try_all(random.collect(), |power, number| power.survive_at_random(seed << 32 | number as u64));
+        try_all(cut(9).collect(), |power, number| power.survive_at_random(seed << 32 | number as u64));
     assert_eq!(wrong, [""; 0]);
 }
 
