@@ -166,7 +166,9 @@ pub fn put(site: &mut Site<'_>, contender: &Contender, objects: Objects) -> Resu
         tasks: count as u32,
     };
     let cluster = site.cluster()?;
-    load.fill(&cluster, contender.policy)?;
+    for object in 0..count {
+        cluster.put_blocks(&format!("{PREFIX}{object}"), K, load.options(contender.policy))?;
+    }
     site.limit()?;
     Ok(cluster)
 }

@@ -49,7 +49,7 @@ fn run(bench: &Bench<'_>) -> Result<Results> {
     network.with(bench, |site| {
         let objects = Objects { count: 1, block_bytes: bench.sized(16 << 20, 2 << 20) };
         let axis = Axis::named("step", STEPS);
-        let mut results = results(site, &EXPERIMENT, objects, axis, bench.rounds(3, 1));
+        let mut results = results(site, &EXPERIMENT, objects, axis, bench.rounds(2, 1));
         results.notes.push(format!(
             "{SPARE} hosts more. Reads are of the whole object into a file in memory, by a client on the coordinator's host, by the scheme that \
              the coordinator chooses; the file's digest is compared. The hosts that die hold blocks 3 and 7 of the classical stripe, or the \

@@ -21,7 +21,7 @@ fn run(bench: &Bench<'_>) -> Result<Results> {
     network(bench).with(bench, |site| {
         let objects = Objects { count: 1, block_bytes: bench.sized(32 << 20, 4 << 20) };
         let axis = Axis::named("objects", ["one"]);
-        let mut results = results(site, &EXPERIMENT, objects, axis, bench.rounds(5, 1));
+        let mut results = results(site, &EXPERIMENT, objects, axis, bench.rounds(3, 1));
         take_turns(site, ALL, objects, (0.0, 0), &mut results)?;
         Ok(results)
     })

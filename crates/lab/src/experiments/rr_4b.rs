@@ -22,7 +22,7 @@ fn run(bench: &Bench<'_>) -> Result<Results> {
     network(bench).with(bench, |site| {
         let objects = Objects { count: OBJECTS, block_bytes: bench.sized(8 << 20, 1 << 20) };
         let axis = Axis::named("objects", ["sixteen"]);
-        let mut results = results(site, &EXPERIMENT, objects, axis, bench.rounds(3, 1));
+        let mut results = results(site, &EXPERIMENT, objects, axis, bench.rounds(2, 1));
         take_turns(site, ALL, objects, (0.0, 0), &mut results)?;
         Ok(results)
     })
