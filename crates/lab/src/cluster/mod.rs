@@ -26,6 +26,9 @@ const CONTROL_PORT: u16 = 7401;
 const DATA_PORT: u16 = 7402;
 
 /// A daemon listens within a fraction of a second; dozens at once share the processors.
+/// A superfluous copy is kept for a minute, and what waits is looked at again once in another.
+const GARBAGE_PATIENCE: Duration = Duration::from_secs(240);
+
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A dead node is noticed after five missed heartbeats.
@@ -316,6 +319,14 @@ impl LabCluster {
         self.wait_until("does not see all nodes registered", START_PATIENCE, |status| {
             wanted.iter().all(|&node| status.nodes.iter().any(|n| n.node == node.0 && n.living))
         })
+    }
+
+    /// Waits until no copy is superfluous: replicas go some time after an archival.
+    ///
+    /// # Errors
+    /// [`LabError::Daemon`] if they do not.
+    pub fn wait_without_garbage(&mut self) -> Result<()> {
+        self.wait_until("has superfluous copies yet", GARBAGE_PATIENCE, |status| status.garbage == 0)
     }
 
     fn wait_until(

@@ -2,6 +2,7 @@
 
 use super::conversion::{CLASSICAL, Contender, Objects, RR8, TWO, archived, chosen, network, put, results};
 use super::encoding::{Network, PREFIX, SECONDS, Site};
+use super::whole_node::stop_watch;
 use super::{Bench, Experiment};
 use crate::cluster::LabCluster;
 use crate::error::{LabError, Result, bad};
@@ -10,7 +11,6 @@ use crate::scratch::Scratch;
 use client::{ByteRange, GetOptions};
 use model::NodeId;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use wire::proto::RepairRequest;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -40,9 +40,6 @@ const STEPS: [&str; 6] = [
 /// Hosts beyond those of a stripe: two to rebuild blocks on.
 const SPARE: usize = 2;
 
-/// Replicas go when what stands for them was seen, and read back.
-const GARBAGE_PATIENCE: Duration = Duration::from_secs(120);
-
 fn run(bench: &Bench<'_>) -> Result<Results> {
     let network = network(bench);
     let network = Network { racks: network.racks + SPARE, ..network };
@@ -71,13 +68,7 @@ fn steps(site: &mut Site<'_>, contender: &Contender, objects: Objects, results: 
     results.add(contender.label, ARCHIVE, archived(site, &cluster, contender, objects)?);
     let names = cluster.names(PREFIX)?;
     let name = names.first().ok_or_else(|| bad("nothing was put".to_owned()))?;
-    let started = Instant::now();
-    while cluster.status()?.garbage > 0 {
-        if started.elapsed() > GARBAGE_PATIENCE {
-            return Err(LabError::of_coordinator("replicas do not go"));
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    cluster.wait_without_garbage()?;
     let folder = Scratch::new(None)?;
     let mut add = |x: f64, seconds: f64| {
         (site.bench.say)(&format!("{}: {seconds:.3} s", STEPS[x as usize]));
@@ -93,12 +84,12 @@ fn steps(site: &mut Site<'_>, contender: &Contender, objects: Objects, results: 
         add(x, read(&cluster, name, folder.path(), None)?);
     }
     let request = RepairRequest { object: name.clone(), whole_object: true, ..RepairRequest::default() };
-    let started = Instant::now();
+    let elapsed = stop_watch();
     let events = cluster.repair_events(request)?;
     let said = events.last().map_or("the repair reported nothing", |event| &event.message);
     let end = events.last().filter(|end| end.state == "done" && end.failed == 0);
     end.ok_or_else(|| LabError::of_coordinator(said))?;
-    add(REPAIR, started.elapsed().as_secs_f64());
+    add(REPAIR, elapsed().as_secs_f64());
     cluster.shutdown()
 }
 
@@ -114,9 +105,9 @@ fn holder(cluster: &LabCluster, name: &str, member: usize) -> Result<NodeId> {
 fn read(cluster: &LabCluster, name: &str, folder: &Path, range: Option<ByteRange>) -> Result<f64> {
     let path = folder.join("copy");
     cluster.with_client(LabCluster::COORDINATOR_HOST, async |client| {
-        let started = Instant::now();
+        let elapsed = stop_watch();
         client.get_to_file(name, &path, GetOptions { range, ..GetOptions::default() }).await?;
-        Ok(started.elapsed().as_secs_f64())
+        Ok(elapsed().as_secs_f64())
     })
 }
 
