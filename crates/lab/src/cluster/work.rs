@@ -228,6 +228,19 @@ impl LabCluster {
         self.at_coordinator(async |client| all(client.repair(request).await?).await)
     }
 
+    /// Rebuilds all that is lost of an object.
+    ///
+    /// # Errors
+    /// [`LabError::Client`]; [`LabError::Daemon`] if not all was rebuilt.
+    pub fn repair_object(&self, name: &str) -> Result<()> {
+        let object = name.to_owned();
+        let events =
+            self.repair_events(RepairRequest { object, whole_object: true, ..Default::default() })?;
+        let said = events.last().map_or("the repair reported nothing", |event| &event.message);
+        let end = events.last().filter(|end| end.state == "done" && end.failed == 0);
+        end.map(drop).ok_or_else(|| LabError::of_coordinator(said))
+    }
+
     /// Has the coordinator use all nodes alike again, whatever it remembers of them.
     ///
     /// # Errors

@@ -5,13 +5,12 @@ use super::encoding::{Network, PREFIX, SECONDS, Site};
 use super::whole_node::stop_watch;
 use super::{Bench, Experiment};
 use crate::cluster::LabCluster;
-use crate::error::{LabError, Result, bad};
+use crate::error::{Result, bad};
 use crate::report::{Axis, Comparison, Results, sample};
 use crate::scratch::Scratch;
 use client::{ByteRange, GetOptions};
 use model::NodeId;
 use std::path::Path;
-use wire::proto::RepairRequest;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "own-archival",
@@ -83,12 +82,8 @@ fn steps(site: &mut Site<'_>, contender: &Contender, objects: Objects, results: 
         cluster.stop_node(node)?;
         add(x, read(&cluster, name, folder.path(), None)?);
     }
-    let request = RepairRequest { object: name.clone(), whole_object: true, ..RepairRequest::default() };
     let elapsed = stop_watch();
-    let events = cluster.repair_events(request)?;
-    let said = events.last().map_or("the repair reported nothing", |event| &event.message);
-    let end = events.last().filter(|end| end.state == "done" && end.failed == 0);
-    end.ok_or_else(|| LabError::of_coordinator(said))?;
+    cluster.repair_object(name)?;
     add(REPAIR, elapsed().as_secs_f64());
     cluster.shutdown()
 }
