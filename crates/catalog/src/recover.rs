@@ -19,6 +19,7 @@ use crate::put_block::FIRST_GENERATION;
 use crate::rows::{CandidateRow, MetaKey, ObjectRow, PlannedRow, PutBlockRow, StripeRow};
 use crate::safe_mode::unsettled;
 use crate::table::{Change, Key, Read};
+use crate::virtuals::replicas_suffice;
 use crate::{Catalog, meta};
 use model::note::{NotedMember, StripeNote};
 use model::{
@@ -331,6 +332,8 @@ struct Sight {
     places: BTreeMap<BlockId, StripePlace>,
     /// Blocks that are on a node or can be decoded.
     had: BTreeSet<BlockId>,
+    /// Members of stripes that these do not give.
+    not_given: BTreeSet<BlockId>,
 }
 
 impl Sight {
@@ -342,6 +345,7 @@ impl Sight {
             stripes: BTreeMap::new(),
             places: BTreeMap::new(),
             had: BTreeSet::new(),
+            not_given: BTreeSet::new(),
         };
         let mut stripes: BTreeMap<StripeId, Vec<(StripeNote, Stamp)>> = BTreeMap::new();
         for block in found {
@@ -392,27 +396,21 @@ impl Sight {
         };
         let usable: Vec<bool> = stripe.members.iter().map(there).collect();
         let had = recoverable(&stripe.code, &usable);
-        if had.len() != stripe.members.len() || self.has_better_than(&stripe, &had) {
+        let is_there = |block| self.copies.contains_key(&block);
+        if had.len() != stripe.members.len() || replicas_suffice(&stripe, &had, is_there) {
             return;
         }
         for (index, (member, had)) in stripe.members.iter().zip(had).enumerate() {
             let Some(NotedMember { block, contents, .. }) = member.block() else { continue };
-            if had {
-                self.had.insert(*block);
+            match had {
+                true => _ = self.had.insert(*block),
+                false => _ = self.not_given.insert(*block),
             }
             self.facts.entry(*block).or_insert_with(|| contents.clone());
             let place = StripePlace { stripe: id, index: index as u16, is_virtual: member.is_virtual() };
             self.places.insert(*block, place);
         }
         self.stripes.insert(id, stripe);
-    }
-
-    /// Whether a stripe that stands for virtual blocks does not give all of them, while replicas of some are there: its making
-    /// was given up, or they have not gone yet. Then these count, and it does not.
-    fn has_better_than(&self, stripe: &StripeNote, had: &[bool]) -> bool {
-        let virtuals = || stripe.members.iter().zip(had).filter(|(member, _)| member.is_virtual());
-        let mut blocks = virtuals().filter_map(|(member, _)| member.block());
-        virtuals().any(|(_, had)| !had) && blocks.any(|noted| self.copies.contains_key(&noted.block))
     }
 
     /// Blocks of each version of each object.
@@ -571,12 +569,10 @@ impl Sight {
             }
             let copies = self.copies.get(&block).map_or(&[][..], Vec::as_slice);
             let last_generation = copies.iter().map(|l| l.generation).max().unwrap_or(1);
-            // Of a member of a stripe only the last rewriting counts; replicas are all the same. A virtual one has none: those
-            // that are found are let go when the stripe is whole.
-            let counts = |l: &&Location| match stripe {
-                None => true,
-                Some(place) => !place.is_virtual && l.generation == last_generation,
-            };
+            // Of a member of a stripe only the last rewriting counts; replicas are all the same. A virtual one that its stripe
+            // gives has none: those that are found are let go when the stripe is whole.
+            let is_given = stripe.is_some_and(|place| place.is_virtual) && !self.not_given.contains(&block);
+            let counts = |l: &&Location| stripe.is_none() || (!is_given && l.generation == last_generation);
             let row = BlockFacts {
                 stored_bytes: facts.stored_bytes,
                 sums: facts.sums,

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::rows::StripeRow;
 use crate::table::Read;
 use codes::Codebook;
+use model::note::{NotedMember, StripeNote};
 use model::{BlockFacts, BlockId, MemberState, NodeId};
 use std::collections::BTreeSet;
 
@@ -50,6 +51,19 @@ pub(crate) fn stands_for_all(codes: &Codebook, row: &StripeRow) -> bool {
     let usable: Vec<bool> = row.members.iter().map(|state| !state.is_virtual()).collect();
     let had = codes.recoverable(&row.code, &usable);
     had.len() == row.members.len() && had.into_iter().all(|had| had)
+}
+
+/// Whether nothing is lost without a stripe that was found: it does not give all of its virtual blocks (its making was given up, or
+/// too much of it is gone), and of each that it does give a replica is there.
+pub(crate) fn replicas_suffice(
+    stripe: &StripeNote,
+    had: &[bool],
+    is_there: impl Fn(BlockId) -> bool,
+) -> bool {
+    let virtuals = || stripe.members.iter().zip(had).filter(|(member, _)| member.is_virtual());
+    let is_there =
+        |member: &MemberState<NotedMember>| member.block().is_some_and(|noted| is_there(noted.block));
+    virtuals().any(|(_, had)| !had) && virtuals().all(|(member, had)| !had || is_there(member))
 }
 
 fn gives(codes: &Codebook, row: &StripeRow, usable: &[bool], index: u16) -> bool {

@@ -66,7 +66,13 @@ fn explain_block(
         "requestor": requestor.0,
         "chosen": { "scheme": chosen.scheme, "why": chosen.why },
     });
-    let heading = format!("block {} ({code}), rebuilt at {requestor}", placement.block);
+    let heading = match placement.facts.is_virtual() {
+        false => format!("block {} ({code}), rebuilt at {requestor}", placement.block),
+        true => format!(
+            "block {} ({code}) is virtual, and never rebuilt; what {requestor} would take to decode it",
+            placement.block
+        ),
+    };
     Ok(render(view, &heading, about, verdict, &plans))
 }
 

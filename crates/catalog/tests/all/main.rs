@@ -7,3 +7,4 @@ mod forgetting;
 mod laws;
 mod other_back_end;
 mod recodes;
+mod virtuals;

@@ -64,7 +64,9 @@ async fn life(code: &str, tolerance: usize) {
         converted(&rig, "a", code).await;
     }
     // A virtual block lacks nothing.
-    rig.repair(RepairRequest { object: "a".to_owned(), index: 0, ..Default::default() }).await.unwrap();
+    let request = RepairRequest { object: "a".to_owned(), index: 0, ..Default::default() };
+    let told = rig.repair(request).await.unwrap().pop().unwrap().message;
+    assert!(told.contains("is virtual: the stored blocks of its stripe give it"), "{told}");
     converted(&rig, "a", code).await;
 
     // A whole node, and then as many others as the code outlives the loss of.

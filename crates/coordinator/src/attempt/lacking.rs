@@ -89,6 +89,16 @@ impl Attempt<'_> {
             }
             placement => placement?,
         };
+        if placement.facts.is_virtual() {
+            // What stands for it may lack something; of itself there is nothing to make.
+            let living = view.living();
+            return match records.run(move |catalog| catalog.is_in_need(block, &living)).await? {
+                true => Err(CoordinatorError::Conflict(format!(
+                    "block {block} is virtual, and too few blocks of its stripe live to give it: bring nodes back"
+                ))),
+                false => Ok(Lacking::Nothing),
+            };
+        }
         let replaces = match lack(&placement, view, options) {
             _ if options.discard => None,
             Lack::Nothing => return Ok(Lacking::Nothing),
@@ -113,9 +123,6 @@ fn lack(placement: &Placement, view: &World, options: &RepairOptions) -> Lack {
     if let Some(node) = options.replaces
         && (!is_listed(node) || living.contains(&node))
     {
-        return Lack::Nothing;
-    }
-    if row.is_virtual() {
         return Lack::Nothing;
     }
     if placement.stripe.is_some() {

@@ -21,12 +21,21 @@ pub(super) async fn run(
             continue;
         }
         job.count(true);
+        let is_virtual = copies == 0 && is_virtual(with, block).await?;
         return Ok(match copies {
+            _ if is_virtual => format!(
+                "block {block} is virtual: the stored blocks of its stripe give it, and nothing of it is to be repaired"
+            ),
             0 => format!("block {block} is not missing: nothing to repair"),
             _ if options.discard => format!("block {block} was rebuilt, verified and thrown away"),
             _ => format!("block {block} is whole again"),
         });
     }
+}
+
+async fn is_virtual(with: &Attempts, block: BlockId) -> Result<bool> {
+    let placement = with.records.run(move |catalog| catalog.placements(&[block])).await?.pop().flatten();
+    Ok(placement.is_some_and(|placement| placement.facts.is_virtual()))
 }
 
 /// The stripes of some blocks, one after another; of each what is lost or, to measure, the `members` given.

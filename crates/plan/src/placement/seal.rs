@@ -33,7 +33,7 @@ pub struct Sealed {
     pub data: Vec<SealedBlock>,
     /// The parities, members k … n−1; the nodes of a pipeline, in its order.
     pub parities: Vec<NodeId>,
-    /// What nodes of a pipeline must get before it runs, since they do not hold it; `None` if there is no pipeline.
+    /// What nodes of a pipeline get from others while it runs, since they do not hold it; `None` if there is no pipeline.
     pub fetches: Option<Vec<Fetch>>,
     /// Whether this layout keeps the rules; false only if too few nodes live.
     pub is_obedient: bool,
