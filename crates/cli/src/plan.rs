@@ -1,6 +1,7 @@
 //! `stripeline plan`: planners and placement policies as a calculator. Needs no cluster. Nodes are numbered from 0.
 
 pub mod place;
+mod recover;
 mod recovery;
 
 use crate::output::{Output, table};
@@ -30,6 +31,8 @@ pub enum PlanCommand {
     Cyclic(CyclicArgs),
     /// Assign helpers and requestors to all blocks of a lost node, and show the busiest link beside its bound
     Recovery(recovery::RecoveryArgs),
+    /// Find the symbols to read for lost nodes of a stripe of an XOR code
+    Recover(recover::RecoverArgs),
     /// Place replicas of many blocks by a policy, and show how evenly they lie and what encoding would fetch and move
     Place(place::PlaceArgs),
 }
@@ -123,6 +126,7 @@ pub fn run(command: PlanCommand, out: Output) -> Result<()> {
         PlanCommand::Multipath(args) => multipath(&args, out),
         PlanCommand::Cyclic(args) => cyclic(&args, out),
         PlanCommand::Recovery(args) => recovery::run(&args, out),
+        PlanCommand::Recover(args) => recover::run(&args, out),
         PlanCommand::Place(args) => place::run(&args, out),
     }
 }

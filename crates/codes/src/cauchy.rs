@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "Blömer et al. 1995; parity i = Σ 1/((K+i) xor j)·d_j over GF(2^8), as in ISA-L gf_gen_cauchy1_matrix",
     prefix: "rs-cauchy-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

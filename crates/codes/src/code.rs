@@ -1,7 +1,9 @@
 //! A code: a generator matrix and what has been proved about it.
 
 use crate::rapidraid::Chain;
-use crate::{CodeError, Reach, registry, tolerance};
+use crate::recovery::Solved;
+use crate::xor::Bits;
+use crate::{CodeError, ParitySets, Reach, registry, tolerance};
 use gf::{Field, Matrix};
 use std::{fmt, sync::Arc};
 
@@ -41,6 +43,10 @@ struct Parts {
     stored_checks: Option<Matrix>,
     /// See [`Code::pipeline`].
     pipeline: Option<Chain>,
+    /// See [`Code::parity_sets`].
+    sets: Option<ParitySets>,
+    /// Recoveries of an XOR code.
+    solved: Solved,
     tolerance: usize,
     /// For a code of local groups: see [`Code::reach`].
     reach: Option<Reach>,
@@ -132,6 +138,35 @@ impl Code {
         Ok(Self(Arc::new(parts)))
     }
 
+    /// An XOR code from its parity sets, which must make it MDS: that is proved here, by rank over GF(2). If the data are not
+    /// blocks 0 … k−1, it is the systematic extension: k virtual members and the stored ones.
+    ///
+    /// # Errors
+    /// [`CodeError::Size`], [`CodeError::OpenParitySets`], [`CodeError::NotMds`], [`CodeError::TooManyPatterns`].
+    pub(crate) fn from_parity_sets(sets: ParitySets) -> Result<Self, CodeError> {
+        let (name, n, k, alpha) = (sets.name(), sets.n(), sets.k(), sets.alpha());
+        let virtuals = if sets.is_systematic() { 0 } else { k };
+        require_size(name, virtuals + n, k, alpha)?;
+        let losses = n - k;
+        let rows = checks_of(&sets);
+        if !tolerance::survives_any_xor(name, &rows, (n, alpha), losses)? {
+            return Err(CodeError::NotMds { code: name.to_owned(), losses });
+        }
+        let field = Field::Gf256;
+        let mut generator = matrix_of(field, &sets.solve()?, k * alpha);
+        let mut checks = matrix_of(field, &rows, sets.sets().len());
+        let mut stored_checks = None;
+        if virtuals > 0 {
+            generator = Matrix::identity(field, k * alpha).stack(&generator)?;
+            // The sets, and for each data symbol that it is a stored one.
+            let whole = extended(&checks, sets.data());
+            stored_checks = Some(std::mem::replace(&mut checks, whole));
+        }
+        let parts = Parts::of(name, (virtuals + n, k, alpha), generator, checks);
+        let sets = Some(sets.clone());
+        Ok(Self(Arc::new(Parts { virtuals, stored_checks, sets, tolerance: losses, ..parts })))
+    }
+
     /// The code of a name such as `rs-10+4`; [`families`](crate::families) lists what there is.
     ///
     /// # Errors
@@ -164,6 +199,11 @@ impl Code {
     /// `virtuals() + i`.
     pub fn pipeline(&self) -> Option<&Chain> {
         self.0.pipeline.as_ref()
+    }
+
+    /// The sets of stored symbols that sum to zero, if it is an XOR code: what its authors define it by.
+    pub fn parity_sets(&self) -> Option<&ParitySets> {
+        self.0.sets.as_ref()
     }
 
     /// Blocks' worth of data in a stripe.
@@ -271,6 +311,10 @@ impl Code {
             .collect())
     }
 
+    pub(crate) fn solved(&self) -> &Solved {
+        &self.0.solved
+    }
+
     pub(crate) fn checks(&self) -> &Matrix {
         &self.0.checks
     }
@@ -289,11 +333,8 @@ impl Code {
 impl Parts {
     /// Checks sizes and rank; the tolerance is left to the caller.
     fn new(name: &str, n: usize, k: usize, alpha: usize, generator: Matrix) -> Result<Self, CodeError> {
+        require_size(name, n, k, alpha)?;
         let code = || name.to_owned();
-        let limit = MAX_STRIPE_SYMBOLS;
-        if k == 0 || k > n || alpha == 0 || n.saturating_mul(alpha) > limit {
-            return Err(CodeError::Size { code: code(), n, k, alpha, limit });
-        }
         let (rows, cols) = (generator.rows(), generator.cols());
         if (rows, cols) != (n * alpha, k * alpha) {
             let (expected_rows, expected_cols) = (n * alpha, k * alpha);
@@ -303,8 +344,13 @@ impl Parts {
         if rows - checks.cols() != cols {
             return Err(CodeError::RankDeficient { code: code(), rank: rows - checks.cols(), needed: cols });
         }
-        Ok(Self {
-            name: code(),
+        Ok(Self::of(name, (n, k, alpha), generator, checks))
+    }
+
+    /// What follows from a generator of that size and its checks. The tolerance is left to the caller.
+    fn of(name: &str, (n, k, alpha): (usize, usize, usize), generator: Matrix, checks: Matrix) -> Self {
+        Self {
+            name: name.to_owned(),
             n,
             k,
             alpha,
@@ -313,11 +359,52 @@ impl Parts {
             virtuals: 0,
             stored_checks: None,
             pipeline: None,
+            sets: None,
+            solved: Solved::default(),
             tolerance: 0,
             reach: None,
             local_groups: Vec::new(),
-        })
+        }
     }
+}
+
+fn require_size(name: &str, n: usize, k: usize, alpha: usize) -> Result<(), CodeError> {
+    let limit = MAX_STRIPE_SYMBOLS;
+    if k == 0 || k > n || alpha == 0 || n.saturating_mul(alpha) > limit {
+        return Err(CodeError::Size { code: name.to_owned(), n, k, alpha, limit });
+    }
+    Ok(())
+}
+
+/// For each symbol of a stripe the sets that it is in.
+fn checks_of(sets: &ParitySets) -> Vec<Bits> {
+    let mut rows = vec![Bits::new(sets.sets().len()); sets.symbols()];
+    for (number, set) in sets.sets().iter().enumerate() {
+        set.iter().for_each(|&symbol| rows[symbol as usize].insert(number));
+    }
+    rows
+}
+
+fn matrix_of(field: Field, rows: &[Bits], columns: usize) -> Matrix {
+    let mut matrix = Matrix::zero(field, rows.len(), columns);
+    for (at, row) in rows.iter().enumerate() {
+        row.iter().for_each(|column| matrix.set(at, column, 1));
+    }
+    matrix
+}
+
+/// The checks of stored symbols, below those of the data, each of which is one of the stored symbols as it is.
+fn extended(stored: &Matrix, data: &[u32]) -> Matrix {
+    let (virtuals, sets) = (data.len(), stored.cols());
+    let mut checks = Matrix::zero(stored.field(), virtuals + stored.rows(), sets + virtuals);
+    for row in 0..stored.rows() {
+        (0..sets).for_each(|column| checks.set(virtuals + row, column, stored.get(row, column)));
+    }
+    for (number, &symbol) in data.iter().enumerate() {
+        checks.set(number, sets + number, 1);
+        checks.set(virtuals + symbol as usize, sets + number, 1);
+    }
+    checks
 }
 
 /// The column of the only nonzero element of `row`, if that is 1.

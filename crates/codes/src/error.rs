@@ -87,6 +87,20 @@ pub enum CodeError {
         /// The limit.
         limit: u128,
     },
+    /// Parity sets from which some symbols do not follow: a mistake in a family.
+    #[error("{code}: {open} of its parity sets have more than one unknown symbol")]
+    OpenParitySets {
+        /// The code.
+        code: String,
+        /// Sets that are left.
+        open: usize,
+    },
+    /// A code whose blocks are not sums of symbols alone.
+    #[error("{code} is no XOR code")]
+    NotXor {
+        /// The code.
+        code: String,
+    },
     /// A layout whose Markov chain would be too large.
     #[error("{blocks} blocks in {racks} racks have more than {limit} states")]
     TooManyStates {

@@ -45,6 +45,7 @@ mod rotated;
 mod rs;
 mod rs16;
 mod tolerance;
+mod xor;
 
 pub use code::{Code, SymbolId};
 pub use codebook::Codebook;
@@ -55,3 +56,4 @@ pub use inspect::{BlockRepair, InspectReport};
 pub use recovery::{Fewest, Recovery};
 pub use registry::{Family, families};
 pub use tolerance::{Reach, ToleranceCount};
+pub use xor::{Loss, Method, ParitySets, Reading};

@@ -19,6 +19,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "Huang et al., USENIX ATC 2012; global parity t = Σ (2^j)^(2^t)·d_j over GF(2^8)",
     prefix: "lrc-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

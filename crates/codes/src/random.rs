@@ -16,6 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "a random linear code over GF(2^8), redrawn until any M losses are proved survivable",
     prefix: "random-a2-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

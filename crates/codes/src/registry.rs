@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{Code, CodeError, cauchy, lrc, random, rapidraid, replication, rotated, rs, rs16};
+use crate::{
+    Code, CodeError, ParitySets, cauchy, lrc, random, rapidraid, replication, rotated, rs, rs16, xor,
+};
 use gf::Matrix;
 
 /// Longest name that is looked at; the longest useful one has some thirty bytes.
@@ -11,6 +13,9 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// Largest number of blocks in a stripe over GF(2^8): its elements must differ from block to block.
 const MAX_BLOCKS: usize = 256;
+
+/// Largest prime of an array: the paper's STAR(997) has a million symbols. Codes, which have matrices, end sooner.
+const MAX_PRIME: usize = 1000;
 
 /// A family of codes: what `stripeline codes list` shows, and how a name becomes a code.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Family {
     /// Start of all its names.
     pub(crate) prefix: &'static str,
     pub(crate) build: fn(&Parameters) -> Result<Code, CodeError>,
+    /// For a family of XOR codes: what the code is made of.
+    pub(crate) parity_sets: Option<xor::Build>,
     /// For a family whose coefficients may be chosen: the generator of the stored blocks, n × k over GF(2^16), with others,
     /// drawn from a seed.
     pub(crate) redraw: Option<Redraw>,
@@ -43,6 +50,17 @@ pub fn families() -> &'static [Family] {
         rotated::FAMILY,
         rapidraid::FAMILY,
         rapidraid::FAMILY_16,
+        xor::RDP,
+        xor::EVENODD,
+        xor::STAR,
+        xor::X_CODE,
+        xor::HDP,
+        xor::CAUCHY,
+        xor::CAUCHY_GOOD,
+        xor::CAUCHY_BEST,
+        xor::LIBERATION,
+        xor::BLAUM_ROTH,
+        xor::LIBER8TION,
         replication::FAMILY,
         random::FAMILY,
     ];
@@ -58,17 +76,25 @@ pub(crate) struct Parameters<'a> {
 }
 
 pub(crate) fn parse(name: &str) -> Result<Code, CodeError> {
+    let parameters = known(name)?;
+    (parameters.family.build)(&parameters)
+}
+
+/// The parity sets of that name; `None` if its family is none of XOR codes.
+pub(crate) fn parity_sets(name: &str) -> Result<Option<ParitySets>, CodeError> {
+    let parameters = known(name)?;
+    parameters.family.parity_sets.map(|build| build(&parameters)).transpose()
+}
+
+fn known(name: &str) -> Result<Parameters<'_>, CodeError> {
     if name.len() > MAX_NAME_BYTES {
         return Err(CodeError::NameTooLong { bytes: name.len(), limit: MAX_NAME_BYTES });
     }
-    match of_a_family(name) {
-        Some(parameters) => (parameters.family.build)(&parameters),
-        None => Err(CodeError::Unknown {
-            name: name.to_owned(),
-            known: families().iter().map(|f| f.pattern).collect(),
-            suggestion: nearest(name),
-        }),
-    }
+    of_a_family(name).ok_or_else(|| CodeError::Unknown {
+        name: name.to_owned(),
+        known: families().iter().map(|f| f.pattern).collect(),
+        suggestion: nearest(name),
+    })
 }
 
 /// How the generator of that name would be drawn anew; `None` if its family leaves nothing to be chosen.
@@ -125,6 +151,45 @@ impl<'a> Parameters<'a> {
             .ok_or_else(|| self.bad("the number of symbols is missing".to_owned()))?;
         let (k, m) = self.k_plus_m_of(shape, MAX_BLOCKS)?;
         Ok((k, m, self.count(r)?))
+    }
+
+    /// `K+M-wW` as (k, m, w).
+    pub fn k_plus_m_w(&self) -> Result<(usize, usize, usize), CodeError> {
+        let (shape, w) = self
+            .rest
+            .split_once("-w")
+            .ok_or_else(|| self.bad("the number of symbols is missing".to_owned()))?;
+        let (k, m) = self.k_plus_m_of(shape, MAX_BLOCKS)?;
+        Ok((k, m, self.count(w)?))
+    }
+
+    /// `P` as a prime of at least `least`.
+    pub fn prime(&self, least: usize) -> Result<usize, CodeError> {
+        self.prime_of(self.rest, least)
+    }
+
+    /// `P`, or `P-kK` with fewer columns of data than the `most` that P has, as (p, k).
+    pub fn prime_and_k(&self, most: fn(usize) -> usize) -> Result<(usize, usize), CodeError> {
+        let Some((p, k)) = self.rest.split_once("-k") else {
+            let p = self.prime_of(self.rest, 3)?;
+            return Ok((p, most(p)));
+        };
+        let (p, k) = (self.prime_of(p, 3)?, self.count(k)?);
+        if k == 0 || k >= most(p) {
+            return Err(self.bad(format!(
+                "K must be from 1 to {}; without it, it is {}",
+                most(p) - 1,
+                most(p)
+            )));
+        }
+        Ok((p, k))
+    }
+
+    fn prime_of(&self, digits: &str, least: usize) -> Result<usize, CodeError> {
+        match self.count(digits)? {
+            p if (least..=MAX_PRIME).contains(&p) && xor::is_prime(p) => Ok(p),
+            p => Err(self.bad(format!("{p} is not a prime from {least} to {MAX_PRIME}"))),
+        }
     }
 
     /// `N` as a number of blocks, 1 … 256.

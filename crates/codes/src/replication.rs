@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "the (N,1) repetition code",
     prefix: "rep-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

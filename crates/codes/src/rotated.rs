@@ -20,6 +20,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "Khan, Burns, Plank, Pierce, Huang, FAST 2012, §5; coefficients (2^j)^i over GF(2^8)",
     prefix: "rotated-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "Reed and Solomon 1960; systematic Vandermonde matrix over GF(2^8)",
     prefix: "rs-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

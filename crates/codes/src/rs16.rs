@@ -17,6 +17,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "Blömer et al. 1995; parity i = Σ 1/((65535−i) xor j)·d_j over GF(2^16) = GF(2^8)[z]/(z²+z+34)",
     prefix: "rs16-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

@@ -3,6 +3,7 @@
 //! Losing the blocks L is survived if and only if no codeword but zero lives in L alone, that is, if the columns of the
 //! parity-check matrix that belong to L are independent. Those are (n−k)α × |L|α elements, few beside the generator.
 
+use crate::xor::{BitBasis, Bits};
 use crate::{Code, CodeError};
 use gf::{Matrix, MatrixError};
 
@@ -53,7 +54,7 @@ impl Code {
         let exist = lost.last().is_none_or(|&last| last < self.n());
         let stored: Vec<usize> =
             lost.iter().filter_map(|member| member.checked_sub(self.virtuals())).collect();
-        exist && survives(self.stored_checks(), self.alpha(), &stored)
+        exist && (stored.len() <= self.tolerance() || survives(self.stored_checks(), self.alpha(), &stored))
     }
 
     /// Tries all patterns of so many lost stored blocks (static resilience).
@@ -150,6 +151,21 @@ pub(crate) fn survives_any(
 ) -> Result<bool, CodeError> {
     require_patterns(code, n, losses, MAX_PROOF_PATTERNS)?;
     Ok(every_pattern(n, losses, |lost| survives(checks, alpha, lost)))
+}
+
+/// As [`survives_any`], of a code over GF(2): `checks` has for each symbol the equations that it is in.
+pub(crate) fn survives_any_xor(
+    code: &str,
+    checks: &[Bits],
+    (n, alpha): (usize, usize),
+    losses: usize,
+) -> Result<bool, CodeError> {
+    require_patterns(code, n, losses, MAX_PROOF_PATTERNS)?;
+    Ok(every_pattern(n, losses, |lost| {
+        let mut basis = BitBasis::default();
+        let mut symbols = lost.iter().flat_map(|block| block * alpha..(block + 1) * alpha);
+        symbols.all(|symbol| basis.push(checks[symbol].clone()))
+    }))
 }
 
 /// Whether trying all patterns of `losses` losses takes no noticeable time.

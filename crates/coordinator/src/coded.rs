@@ -67,7 +67,7 @@ impl Coded {
         match code.virtuals() {
             0 => Ok(code),
             _ => Err(CoordinatorError::Invalid(format!(
-                "{code} is made of replicas, by a pipeline: put them with --policy rapidraid, or as they are, and archive then"
+                "{code} stores no data as they are written: put replicas, for a pipeline with --policy rapidraid, and archive then"
             ))),
         }
     }

@@ -53,7 +53,7 @@ pub struct PipelineRequest<'a> {
 /// hosts with room.
 pub fn pipeline(request: &PipelineRequest<'_>, draw: &mut Draw) -> Result<Vec<NodeId>, PlanError> {
     let PipelineRequest { code, topology, replicas, .. } = *request;
-    require_pipeline(code)?;
+    require_virtual(code)?;
     let alive: BTreeSet<NodeId> = request.alive.iter().copied().collect();
     if let Some(block) = replicas.iter().position(|nodes| !nodes.iter().any(|node| alive.contains(node))) {
         return Err(PlanError::NoReplica { block });
@@ -99,10 +99,18 @@ pub(crate) fn lacks<'a>(
 }
 
 /// An error for a code that stores the data.
-pub(crate) fn require_pipeline(code: &Code) -> Result<(), PlanError> {
+fn require_virtual(code: &Code) -> Result<(), PlanError> {
     match code.virtuals() {
         0 => Err(PlanError::NoPipeline { code: code.name().to_owned() }),
         _ => Ok(()),
+    }
+}
+
+/// An error for a code that no pipeline makes.
+pub(crate) fn require_pipeline(code: &Code) -> Result<(), PlanError> {
+    match code.pipeline() {
+        None => Err(PlanError::NoPipeline { code: code.name().to_owned() }),
+        Some(_) => Ok(()),
     }
 }
 
@@ -111,9 +119,10 @@ pub(crate) fn lag(code: &Code) -> usize {
     code.stored() - code.k()
 }
 
-/// The data blocks that a position needs, of a stripe that has so many.
+/// The data blocks that a position needs, of a stripe that has so many. Of a code that no pipeline makes it needs none.
 fn needed(code: &Code, blocks: usize, position: usize) -> impl Iterator<Item = usize> {
-    Chain::blocks_of(code.k(), lag(code), position).filter(move |&block| block < blocks)
+    let chain = code.pipeline().map(|chain| Chain::blocks_of(chain.k(), lag(code), position));
+    chain.into_iter().flatten().filter(move |&block| block < blocks)
 }
 
 /// A host where a position may stand.

@@ -209,6 +209,40 @@ fn a_recovery_is_assigned_within_a_block_of_its_bound_and_a_lost_stripe_is_named
     assert!(error(&["plan", "recovery", "--blocks", wrong.path().to_str().unwrap()]).contains("survivor"));
 }
 
+#[test]
+fn a_recovery_reads_the_fewest_symbols_and_says_from_whom() {
+    fn of<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["plan", "recover", "rdp-7", "--lost", "0"], more].concat()
+    }
+    let read = |more: &[&str]| document(&of(more));
+    assert_eq!(read(&["--method", "conventional"])["symbols_read"], 36);
+    for method in ["exact", "replace"] {
+        let found = read(&["--method", method, "--equations"]);
+        assert_eq!((&found["symbols_read"], &found["proven"]), (&json!(27), &json!(method == "exact")));
+        let reads = found["reads"].as_object().unwrap();
+        let count = reads.values().map(|symbols| symbols.as_array().unwrap().len()).sum::<usize>();
+        assert_eq!((reads.len(), count), (7, 27));
+        // Only what is read is in the sums, and each of the six symbols has one.
+        let equations = found["equations"].as_array().unwrap();
+        let is_read = |term: &Value| reads[&term[0].to_string()].as_array().unwrap().contains(&term[1]);
+        assert!(equations.iter().all(|sum| sum["sum"].as_array().unwrap().iter().all(is_read)));
+        assert_eq!(equations.len(), 6);
+    }
+    assert!(answer(&of(&[])).contains("27 symbols are read, 4.50 blocks' worth: nothing cheaper suffices"));
+    let costs = file(r#"{"costs": [1, 20, 1, 1, 1, 1, 1, 1]}"#);
+    let weighed = read(&["--costs", costs.path().to_str().unwrap()]);
+    assert_eq!(weighed["reads"].get("1"), None, "as if that node were lost too: {weighed}");
+    let several = document(&["plan", "recover", "star-5", "--lost", "1,4,6"]);
+    assert_eq!(several["reads"].as_object().unwrap().len(), 5);
+
+    assert!(error(&["plan", "recover", "rdp-7", "--lost", "0,1,2"]).contains("cannot be recovered"));
+    assert!(error(&["plan", "recover", "rdp-7", "--lost", "8"]).contains("there is no block 8"));
+    assert!(error(&["plan", "recover", "rdp-7", "--lost", "2,2"]).contains("named twice"));
+    assert!(error(&["plan", "recover", "rs-6+3", "--lost", "0"]).contains("is no XOR code"));
+    let short = file(r#"{"costs": [1]}"#);
+    assert!(error(&of(&["--costs", short.path().to_str().unwrap()])).contains("1 costs for 8 nodes"));
+}
+
 /// `stripeline plan place` over 20 racks of 20 nodes.
 fn place<'a>(policy: &'a str, code: &'a str, capacity: &'a str, blocks: &'a str) -> Vec<&'a str> {
     let cluster = ["plan", "place", "--racks", "20", "--nodes-per-rack", "20", "--seed", "7"];

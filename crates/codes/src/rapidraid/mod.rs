@@ -33,6 +33,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "Pamies-Juarez et al., RapidRAID, 2012, §V; coefficients over GF(2^8) found by hill climbing up to 16 blocks",
     prefix: "rapidraid-",
     build: |parameters| build(parameters, Field::Gf256),
+    parity_sets: None,
     redraw: Some(redraw),
 };
 
@@ -43,6 +44,7 @@ pub(crate) const FAMILY_16: Family = Family {
     source: "Pamies-Juarez et al., RapidRAID, 2012, §V; coefficients drawn over GF(2^16) = GF(2^8)[z]/(z²+z+34)",
     prefix: "rapidraid16-",
     build: |parameters| build(parameters, Field::Gf65536),
+    parity_sets: None,
     redraw: Some(redraw),
 };
 

@@ -1,12 +1,15 @@
 //! Which symbols a repair reads: as few as possible.
 //!
 //! Any k blocks do for an MDS code of one symbol to a block, and no fewer; the preferred ones are taken. Other codes
-//! are searched: an LRC repairs from a group, a rotated code from equations that share symbols. Every search has a
-//! bound; what it has found when it gets there is used, and [`Recovery::fewest`] says what it is worth.
+//! are searched: an LRC repairs from a group, a rotated code from equations that share symbols, an XOR code from the
+//! sums that its parity sets give (`sums.rs`). Every search has a bound; what it has found when it gets there is used, and [`Recovery::fewest`] says what it is worth.
 
 mod checks;
 mod hyperplanes;
 mod stored;
+mod sums;
+
+pub(crate) use sums::Solved;
 
 use crate::{Code, CodeError, Equation, SymbolId};
 
@@ -76,6 +79,9 @@ impl Code {
         known: &[usize],
         available: &[usize],
     ) -> Result<Recovery, CodeError> {
+        if let Some(sets) = self.parity_sets() {
+            return self.by_sums(sets, wanted, known, available);
+        }
         let blocks = [known, available].concat();
         let is_plain = self.needs_any_k() && self.alpha() == 1;
         if let Some(equation) = if is_plain { self.by_checks(wanted, &blocks)? } else { None } {

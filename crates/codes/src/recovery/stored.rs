@@ -7,6 +7,7 @@
 //! one lost symbol each, less what cannot beat the best.
 
 use super::{Cost, Fewest, Question, Role};
+use crate::xor::Bits;
 use gf::Matrix;
 
 /// Steps of a search: some ten milliseconds, as plans wait for it. rotated-12+4-r4 takes a few hundred.
@@ -78,7 +79,7 @@ impl Search<'_> {
             let knowing = (0..self.equations.len())
                 .filter(open)
                 .filter(|&equation| self.equations[equation].coefficients[symbol] != 0)
-                .map(|equation| (read.added(&self.equations[equation].reads), equation));
+                .map(|equation| (read.lacks(&self.equations[equation].reads), equation));
             let knowing: Vec<(usize, usize)> = knowing.collect();
             // Every symbol still to come adds at least what its best equation adds.
             match knowing.iter().min() {
@@ -111,39 +112,5 @@ impl Search<'_> {
             self.chosen.iter().map(|&equation| self.equations[equation].coefficients.as_slice()).collect();
         let field = self.question.code.field();
         Matrix::from_rows(field, &rows).is_ok_and(|matrix| matrix.rank() == rows.len())
-    }
-}
-
-/// A set of symbols of the stripe.
-#[derive(Clone)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn new(symbols: usize) -> Self {
-        Self(vec![0; symbols.div_ceil(64)])
-    }
-
-    fn insert(&mut self, symbol: usize) {
-        self.0[symbol / 64] |= 1 << (symbol % 64);
-    }
-
-    fn count(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// How many of `other` are not here.
-    fn added(&self, other: &Self) -> usize {
-        self.0.iter().zip(&other.0).map(|(here, there)| (there & !here).count_ones() as usize).sum()
-    }
-
-    fn union(&self, other: &Self) -> Self {
-        Self(self.0.iter().zip(&other.0).map(|(a, b)| a | b).collect())
-    }
-
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        let words = self.0.iter().enumerate();
-        words.flat_map(|(at, &word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
-        })
     }
 }

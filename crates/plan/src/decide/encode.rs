@@ -60,9 +60,9 @@ pub fn archival(
     let bytes = data.iter().map(|p| p.facts.stored_bytes).max().unwrap_or(0);
     let wanted = (code.n() - code.k(), bytes);
     let (alive, tolerance) = (world.usable(avoid), code.tolerance());
-    let chosen = match code.pipeline() {
-        Some(_) => pipeline(world, (code, &alive), (&replicas, tolerance), bytes, draw),
-        None => chosen(world, (code, &alive), (&replicas, tolerance), wanted, draw),
+    let chosen = match code.virtuals() {
+        1.. => codeword(world, (code, &alive), (&replicas, tolerance), bytes, draw),
+        0 => chosen(world, (code, &alive), (&replicas, tolerance), wanted, draw),
     };
     chosen.map_err(|error| match error {
         DecideError::Plan(PlanError::NoReplica { block }) => {
@@ -73,8 +73,9 @@ pub fn archival(
     })
 }
 
-/// Who stands where in the pipeline that makes a codeword of these replicas: no data block stays.
-fn pipeline(
+/// Who stores which block of the codeword that is made of these replicas, of which none stays: by a pipeline of those nodes, or,
+/// for a code that has none, by the one of them that holds most of the replicas.
+fn codeword(
     world: &World,
     (code, alive): (&Code, &[NodeId]),
     (replicas, tolerance): (&[Vec<NodeId>], usize),
@@ -91,13 +92,19 @@ fn pipeline(
         rack_capacity: tolerance.max(1),
     };
     let nodes = crate::pipeline(&request, draw).map_err(|error| no_room(world, error, &full, bytes))?;
-    let read = |replicas: &Vec<NodeId>| replicas.iter().copied().find(|node| alive.contains(node));
+    let lives = |node: &NodeId| alive.contains(node);
+    let holds = |node: &NodeId| replicas.iter().filter(|replicas| replicas.contains(node)).count();
+    let archiver = match code.pipeline() {
+        Some(_) => nodes.first().copied(),
+        None => nodes.iter().copied().rev().max_by_key(holds),
+    };
+    let archiver = archiver.unwrap_or(NodeId(0));
+    let read = |replicas: &Vec<NodeId>| match replicas.contains(&archiver) {
+        true => Some(archiver),
+        false => replicas.iter().copied().find(lives),
+    };
     let kept = |node: NodeId| Kept { read_from: node, stored_at: node, is_relocated: false };
-    Ok(Archival {
-        archiver: nodes.first().copied().unwrap_or(NodeId(0)),
-        data: replicas.iter().filter_map(read).map(kept).collect(),
-        parities: nodes,
-    })
+    Ok(Archival { archiver, data: replicas.iter().filter_map(read).map(kept).collect(), parities: nodes })
 }
 
 /// Of these nodes the ones without room for so many bytes.

@@ -94,7 +94,8 @@ impl Planner {
     /// the least recently selected preferred.
     fn sufficient(&self, world: &World, stripe: &StripePlacement) -> Result<(Vec<NodeId>, usize, u64)> {
         let code = self.codes.get(&stripe.code)?;
-        if code.is_mds() && code.virtuals() == 0 {
+        // With several symbols to a block, fewer of them are read from more nodes.
+        if code.is_mds() && code.virtuals() == 0 && code.alpha() == 1 {
             return Ok(any_of(world, stripe, code.k()));
         }
         let is_lost = |member: Member| member.0 == stripe.index;

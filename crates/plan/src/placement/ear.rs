@@ -27,7 +27,7 @@ pub(super) const POLICY: PolicyKind = PolicyKind {
     name: "ear",
     description: "as ear-preliminary, drawn again until no block need be relocated after encoding",
     source: "EAR §3.2–3.5",
-    make: |rules| match rules.is_pipelined() {
+    make: |rules| match rules.keeps_no_replica() {
         true => Ok(Box::new(EarPreliminary(rules))),
         false => Ok(Box::new(Ear::new(rules)?)),
     },
@@ -127,7 +127,7 @@ impl Policy for Ear {
 /// further replicas must be one of the other target racks. `None` if no other need be left, so that this tells nothing, or with
 /// local groups, for which it does not hold. One layout always does for a code that keeps no replica.
 pub fn iterations_bound(rules: &Rules, racks: usize, position: usize) -> Option<f64> {
-    if rules.is_pipelined() {
+    if rules.keeps_no_replica() {
         return Some(1.0);
     }
     let terms = rules.terms();

@@ -19,7 +19,7 @@ mod racks;
 pub mod random;
 mod rapidraid;
 mod seal;
-mod seal_pipeline;
+mod seal_virtual;
 mod spread;
 mod stripe;
 mod stripe_graph;

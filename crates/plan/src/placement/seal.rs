@@ -1,7 +1,7 @@
 //! What becomes of a stripe's replicas when it is encoded: which one of each block stays, where parities go, who encodes.
 
 use super::racks::Racks;
-use super::seal_pipeline;
+use super::seal_virtual;
 use super::stripe::{OpenStripe, living, occupy, rooms};
 use super::stripe_graph::{Room, StripeGraph};
 use super::terms::Rules;
@@ -95,7 +95,8 @@ impl OpenStripe {
     /// for a code of local groups the groups are matched one after another, as EAR does, which may miss a layout that exists
     /// if the policy is not EAR.
     ///
-    /// For a code that a pipeline makes, the pipeline that fetches the fewest blocks ([`pipeline`](crate::pipeline())).
+    /// For a code that a pipeline makes, the pipeline that fetches the fewest blocks ([`pipeline`](crate::pipeline())); for another
+    /// one that stores no data block, nodes for those that it stores.
     ///
     /// # Errors
     /// [`PlanError::NoReplica`] if no replica of a block lives; [`PlanError::NotEnoughNodes`].
@@ -106,8 +107,8 @@ impl OpenStripe {
         if let Some(block) = replicas.iter().position(Vec::is_empty) {
             return Err(PlanError::NoReplica { block });
         }
-        if rules.is_pipelined() {
-            return seal_pipeline::seal(self, &replicas, racks, draw);
+        if rules.keeps_no_replica() {
+            return seal_virtual::seal(self, &replicas, racks, draw);
         }
         let globals = match state.globals.is_empty() {
             true => least_used(rules, &state.targets, &replicas, draw),
@@ -267,7 +268,7 @@ fn least_used(
 }
 
 /// A random living node of the core rack; of all if there is none, or nobody lives there.
-fn encoder(core: Option<RackId>, racks: &Racks, draw: &mut Draw) -> Option<NodeId> {
+pub(super) fn encoder(core: Option<RackId>, racks: &Racks, draw: &mut Draw) -> Option<NodeId> {
     let in_core = core.and_then(|core| draw.pick(racks.roomy(core)).copied());
     in_core.or_else(|| racks.nodes().nth(draw.below(racks.nodes().count())))
 }

@@ -131,8 +131,8 @@ impl Rules {
         self.members.groups.len()
     }
 
-    /// Whether blocks are made by a pipeline of replicas, of which none stays.
-    pub(super) fn is_pipelined(&self) -> bool {
+    /// Whether the code stores no data block, so that no replica stays.
+    pub(super) fn keeps_no_replica(&self) -> bool {
         self.terms.code.virtuals() > 0
     }
 

@@ -21,6 +21,7 @@ pub(crate) const FAMILY: Family = Family {
     source: "the product of two single-parity codes, without the parity of the parities",
     prefix: "grid-",
     build,
+    parity_sets: None,
     redraw: None,
 };
 

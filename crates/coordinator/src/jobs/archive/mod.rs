@@ -168,9 +168,9 @@ impl Encoded {
 pub(crate) fn archival_code(planner: &Planner, cluster: &Cluster, name: &str) -> Result<Code> {
     let code = planner.codes.get(name).map_err(DecideError::from)?;
     let keeps_data = code.is_systematic() && code.n() > code.k() && !code.name().starts_with("rep-");
-    if !keeps_data && code.pipeline().is_none() {
+    if !keeps_data && code.virtuals() == 0 {
         return Err(CoordinatorError::Invalid(format!(
-            "{code} is no code for archival: its first k blocks must be the data, and parities must follow; or a pipeline must make it"
+            "{code} is no code for archival: its first k blocks must be the data, and parities must follow; or all of it must be made anew"
         )));
     }
     let view = cluster.view();

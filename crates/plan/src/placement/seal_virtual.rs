@@ -1,8 +1,8 @@
-//! What becomes of replicas that a pipeline encodes (RapidRAID §IV): no data block stays, each node of it stores one block of the
-//! codeword.
+//! What becomes of replicas of a code that stores no data block: each node stores one block of the codeword. A pipeline makes it
+//! (RapidRAID §IV), or, of a vertical code, an encoder that reads all data blocks.
 
 use super::racks::Racks;
-use super::seal::{Fetch, Sealed, SealedBlock};
+use super::seal::{Fetch, Sealed, SealedBlock, encoder};
 use super::stripe::OpenStripe;
 use crate::draw::Draw;
 use crate::error::PlanError;
@@ -10,7 +10,7 @@ use crate::pipeline::{Site, lacks, lag, lay_out, limit};
 use crate::topology::RackId;
 use model::NodeId;
 
-/// The pipeline that fetches the fewest blocks, in the target racks if these can take it without more blocks in a rack than there
+/// The pipeline that fetches the fewest blocks; of a vertical code any nodes, and an encoder in the core rack if there is one. They are in the target racks if these can take it without more blocks in a rack than there
 /// may be, else in any. For each data block its replicas that live, at least one, with their racks.
 ///
 /// # Errors
@@ -31,6 +31,15 @@ pub(super) fn seal(
     }
     draw.shuffle(&mut sites);
     let nodes = lay_out(code, &replicas, &sites, capacity, draw)?;
+    let stored = (code.k()..).zip(&nodes).filter_map(|(member, &node)| Some((member, racks.rack_of(node)?)));
+    let is_obedient = rules.are_obeyed(stored, targets);
+    let stays = |read_from| SealedBlock { read_from, stored_at: read_from, is_relocated: false };
+    if code.pipeline().is_none() {
+        let encoder = encoder(stripe.state().core, racks, draw).ok_or(PlanError::NoTarget { alive: 0 })?;
+        let near = |living: &Vec<(NodeId, RackId)>| stays(nearest(living, encoder, racks));
+        let data = living.iter().map(near).collect();
+        return Ok(Sealed { encoder, data, parities: nodes, fetches: None, is_obedient });
+    }
     let data: Vec<SealedBlock> = living
         .iter()
         .enumerate()
@@ -38,8 +47,7 @@ pub(super) fn seal(
             let lives = |node: &NodeId| living.iter().any(|(other, _)| other == node);
             let in_pipeline =
                 [block, block + lag(code)].map(|position| nodes[position]).into_iter().find(lives);
-            let read_from = in_pipeline.unwrap_or(living[0].0);
-            SealedBlock { read_from, stored_at: read_from, is_relocated: false }
+            stays(in_pipeline.unwrap_or(living[0].0))
         })
         .collect();
     let fetch = |(position, block): (usize, usize)| {
@@ -48,9 +56,15 @@ pub(super) fn seal(
         Fetch { block, from: near.map_or(data[block].read_from, |&(node, _)| node), to }
     };
     let fetches = lacks(code, &replicas, &nodes).map(fetch).collect();
-    let stored = (code.k()..).zip(&nodes).filter_map(|(member, &node)| Some((member, racks.rack_of(node)?)));
-    let is_obedient = rules.are_obeyed(stored, targets);
     Ok(Sealed { encoder: nodes[0], data, parities: nodes, fetches: Some(fetches), is_obedient })
+}
+
+/// The replica that an encoder reads: its own, one of its rack, or any.
+fn nearest(living: &[(NodeId, RackId)], encoder: NodeId, racks: &Racks) -> NodeId {
+    let home = racks.rack_of(encoder);
+    let own = living.iter().find(|&&(node, _)| node == encoder);
+    let near = own.or_else(|| living.iter().find(|&&(_, rack)| Some(rack) == home));
+    near.unwrap_or(&living[0]).0
 }
 
 /// The nodes of these racks that can take a block.
