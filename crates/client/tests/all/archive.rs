@@ -9,11 +9,10 @@ use std::io::Cursor;
 use std::time::Duration;
 use wire::proto::{JobEvent, ObjectInfo, RepairRequest};
 
-/// k and m of a code, from its name.
+/// k of a code, and how many blocks it stores besides.
 pub fn k_and_m(code: &str) -> (usize, usize) {
-    let (head, m) = code.rsplit_once('+').unwrap();
-    let m = m.split('-').next().unwrap();
-    (head.rsplit('-').next().unwrap().parse().unwrap(), m.parse().unwrap())
+    let code = codes::Code::parse(code).unwrap();
+    (code.k(), code.stored() - code.k())
 }
 
 /// The members of each stripe of an object: block and node.
@@ -55,7 +54,7 @@ pub async fn reads(rig: &Rig, name: &str, bytes: &[u8]) {
 }
 
 /// The life of an archived object, with a code.
-async fn life(code: &str) {
+pub async fn life(code: &str) {
     let (k, m) = k_and_m(code);
     let mut rig = Rig::new((k + m + 2) as u32).await;
     // Two stripes, the second one shorter, its last block shorter still.
@@ -136,7 +135,7 @@ async fn a_code_over_gf65536_lives() {
 /// With no spare survivor the helpers of a plan are forced, so that explaining and running must name the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_carry_what_the_plan_predicts() {
-    for code in ["rs-4+2", "random-a2-4+2-s1", "rotated-4+2-r4", "rs16-4+2"] {
+    for code in ["rs-4+2", "random-a2-4+2-s1", "rotated-4+2-r4", "rs16-4+2", "rdp-5", "liber8tion-4+2"] {
         let mut rig = Rig::new(7).await;
         rig.put("a", &content(1, 4 * BLOCK)).await.unwrap();
         rig.archive("a", code).await.unwrap();

@@ -31,3 +31,4 @@ mod settings;
 mod stripes;
 mod succession;
 mod syncs;
+mod xor;

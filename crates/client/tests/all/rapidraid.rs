@@ -36,7 +36,7 @@ async fn converted(rig: &Rig, name: &str, code: &str) -> ObjectInfo {
     info
 }
 
-async fn life(code: &str, tolerance: usize) {
+pub async fn life(code: &str, tolerance: usize) {
     let (k, m) = k_and_m(code);
     let mut rig = Rig::new((k + m + 2) as u32).await;
     // Two stripes, the second one short, its last block shorter still.

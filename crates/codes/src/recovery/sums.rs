@@ -2,7 +2,7 @@
 //! few losses again and again.
 
 use super::{Fewest, Recovery};
-use crate::xor::{Loss, Method, ParitySets, Reading};
+use crate::xor::{Loss, Method, ParitySets, Reading, odd};
 use crate::{Code, CodeError, Equation, SymbolId};
 use gf::Matrix;
 use std::collections::BTreeMap;
@@ -40,7 +40,21 @@ struct Sources {
     /// member's place in the order of preference.
     from: Vec<Option<(SymbolId, usize)>>,
     is_known: Vec<bool>,
+    /// Of symbols that follow from known data, the data whose sum they are.
+    derived: BTreeMap<u32, Vec<u32>>,
     costs: Vec<u32>,
+}
+
+impl Sources {
+    /// The same sum with the data in place of what follows from them.
+    fn known_as_data(&self, sum: Vec<u32>) -> Vec<u32> {
+        if self.derived.is_empty() {
+            return sum;
+        }
+        let terms =
+            sum.into_iter().flat_map(|cell| self.derived.get(&cell).cloned().unwrap_or_else(|| vec![cell]));
+        odd(terms.collect())
+    }
 }
 
 impl Code {
@@ -76,9 +90,11 @@ impl Code {
             true => Reading { symbols: Vec::new(), cost: 0, sums: Vec::new(), proven: true },
             false => self.solved().get(sets, loss.clone())?,
         };
-        let sum = |cell: &u32| match loss.wanted.iter().position(|wanted| wanted == cell) {
-            Some(place) => reading.sums[place].clone(),
-            None => vec![*cell],
+        let sum = |cell: &u32| {
+            sources.known_as_data(match loss.wanted.iter().position(|wanted| wanted == cell) {
+                Some(place) => reading.sums[place].clone(),
+                None => vec![*cell],
+            })
         };
         let sums: Vec<Vec<u32>> = cells.iter().map(sum).collect();
         let fewest = if reading.proven { Fewest::Proved } else { Fewest::Unproved };
@@ -120,20 +136,38 @@ impl Code {
         let mut sources = Sources {
             from: vec![None; sets.symbols()],
             is_known: vec![false; sets.symbols()],
+            derived: BTreeMap::new(),
             costs: vec![1; sets.symbols()],
         };
         // Known members stand first in the order, as they do in other codes.
         for (place, &member) in known.iter().chain(available).enumerate() {
             for symbol in self.symbols_of(&[member])? {
                 let cell = self.stored_symbol(sets, symbol) as usize;
-                sources.is_known[cell] |= place < known.len();
-                let is_stored = member >= self.virtuals();
-                let from = &mut sources.from[cell];
-                if from.is_none_or(|(source, _)| is_stored && usize::from(source.block) < self.virtuals()) {
-                    *from = Some((symbol, place));
+                let is_virtual = |source: SymbolId| usize::from(source.block) < self.virtuals();
+                let is_better = |source| is_virtual(source) && !is_virtual(symbol) && !sources.is_known[cell];
+                if sources.from[cell].is_none_or(|(source, _)| is_better(source)) {
+                    sources.from[cell] = Some((symbol, place));
+                    sources.is_known[cell] = place < known.len();
                 }
             }
         }
+        if !known.is_empty() {
+            self.derive(sets, &mut sources);
+        }
         Ok(sources)
+    }
+
+    /// Symbols that are sums of known data are known too, and need not be read.
+    fn derive(&self, sets: &ParitySets, sources: &mut Sources) {
+        let first = self.virtuals() * self.alpha();
+        let known: Vec<bool> = sets.data().iter().map(|&cell| sources.is_known[cell as usize]).collect();
+        for cell in 0..sets.symbols() {
+            let row = self.generator().row(first + cell);
+            let data = || (0..row.len()).filter(|&column| row[column] != 0);
+            if !sources.is_known[cell] && data().all(|column| known[column]) {
+                sources.is_known[cell] = true;
+                sources.derived.insert(cell as u32, data().map(|column| sets.data()[column]).collect());
+            }
+        }
     }
 }

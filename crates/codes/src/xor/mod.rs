@@ -17,6 +17,7 @@ pub(crate) use arrays::{EVENODD, HDP, RDP, STAR, X_CODE};
 pub(crate) use bits::{BitBasis, Bits};
 pub use loss::{Loss, Method, Reading};
 pub(crate) use matrices::{BLAUM_ROTH, CAUCHY, CAUCHY_BEST, CAUCHY_GOOD, LIBER8TION, LIBERATION};
+pub(crate) use problem::odd;
 pub use sets::ParitySets;
 
 use crate::registry::Parameters;

@@ -160,7 +160,7 @@ fn without_missing(sets: &ParitySets, roles: &[Role], missing: usize) -> Vec<Vec
 }
 
 /// The numbers that occur an odd number of times, ascending.
-fn odd(mut numbers: Vec<u32>) -> Vec<u32> {
+pub(crate) fn odd(mut numbers: Vec<u32>) -> Vec<u32> {
     numbers.sort_unstable();
     numbers.chunk_by(|a, b| a == b).filter(|same| same.len() % 2 == 1).map(|same| same[0]).collect()
 }

@@ -1,6 +1,7 @@
 //! A stripe of symbols that are XORed: which of them sum to zero.
 
 use super::bits::Bits;
+use super::problem::odd;
 use crate::{CodeError, registry};
 
 /// The parity sets of a code: sets of symbols that sum to zero, as its authors define them. Symbol i of block b has the number
@@ -20,12 +21,7 @@ pub struct ParitySets {
 impl ParitySets {
     /// A set is any list of symbols; those that occur an even number of times fall out of it.
     pub(crate) fn new(name: &str, (n, alpha): (usize, usize), data: Vec<u32>, sets: Vec<Vec<u32>>) -> Self {
-        let sum = |mut set: Vec<u32>| {
-            set.sort_unstable();
-            let odd = set.chunk_by(|a, b| a == b).filter(|same| same.len() % 2 == 1);
-            odd.map(|same| same[0]).collect()
-        };
-        let sets = sets.into_iter().map(sum).collect();
+        let sets = sets.into_iter().map(odd).collect();
         Self { name: name.to_owned(), n, alpha, data, sets }
     }
 
