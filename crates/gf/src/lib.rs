@@ -19,6 +19,7 @@ mod fingerprint;
 mod kernel;
 mod matrix;
 mod product;
+mod sums;
 mod tower;
 
 pub use error::GfError;

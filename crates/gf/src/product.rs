@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::ptr;
 
 use crate::kernel::Dot;
+use crate::sums::{Sums, Term};
 use crate::{Field, Fingerprint, GfError, Kernels, Matrix, kernels};
 
 /// `outputs = matrix × inputs`, where inputs and outputs are regions of bytes: encoding, decoding, repair.
@@ -24,11 +25,19 @@ pub struct Product {
     outputs: usize,
     /// Row-major, outputs × inputs.
     coefficients: Vec<u8>,
+    /// Of a matrix of zeros and ones.
+    sums: Option<Sums>,
 }
 
 /// Bytes of each region that are worked on before going on to the next group of outputs: small enough that the
 /// inputs of a wide code are still in the second-level cache when the next group reads them.
 const TILE_BYTES: usize = 16 * 1024;
+
+/// All tiles of a matrix of zeros and ones together: within the second-level cache of any server's processor.
+const CACHE_BYTES: usize = 256 * 1024;
+
+/// A tile of those is as long at least, lest the calls cost more than the sums.
+const LEAST_TILE_BYTES: usize = 512;
 
 impl Product {
     /// Compiles `matrix`, one row per output and one column per input.
@@ -50,7 +59,7 @@ impl Product {
         }
         let (outputs, inputs) = (matrix.rows(), matrix.cols());
         let coefficients = (0..outputs).flat_map(|row| matrix.row(row)).map(|&c| c as u8).collect();
-        Ok(Self { kernels, inputs, outputs, coefficients })
+        Ok(Self { kernels, inputs, outputs, coefficients, sums: Sums::of(matrix) })
     }
 
     /// Number of inputs, the matrix' columns.
@@ -77,6 +86,10 @@ impl Product {
             outputs.is_empty() || inputs.iter().all(|input| input.len() <= bytes),
             "an input longer than the outputs"
         );
+        if let Some(sums) = &self.sums {
+            self.apply_sums(sums, inputs, outputs, bytes);
+            return;
+        }
         for from in (0..bytes).step_by(TILE_BYTES) {
             let tile = from..bytes.min(from + TILE_BYTES);
             for (group, outputs) in outputs.chunks_mut(Dot::MAX_OUTPUTS).enumerate() {
@@ -112,7 +125,73 @@ impl Product {
         assert_eq!((inputs.len(), outputs.len()), (self.inputs, self.outputs), "fingerprints of a product");
         outputs.fill(Fingerprint::ZERO);
         for (output, row) in outputs.iter_mut().zip(self.coefficients.chunks(self.inputs.max(1))) {
-            row.iter().zip(inputs).for_each(|(&c, input)| output.add_scaled(c, input));
+            let terms = row.iter().zip(inputs).filter(|(c, _)| **c != 0);
+            terms.for_each(|(&c, input)| output.add_scaled(c, input));
+        }
+    }
+
+    /// Regions that are read to make all outputs once: what a matrix of zeros and ones costs in XORs and copies; `None` for others.
+    pub fn sum_loads(&self) -> Option<usize> {
+        self.sums.as_ref().map(Sums::loads)
+    }
+
+    /// [`apply`](Product::apply) without a multiplication, tile by tile: all tiles of a step stay in the cache for the next ones.
+    fn apply_sums(&self, sums: &Sums, inputs: &[&[u8]], outputs: &mut [&mut [u8]], bytes: usize) {
+        let regions = inputs.len() + outputs.len() + sums.shared;
+        let tile = (CACHE_BYTES / regions.max(1)).clamp(LEAST_TILE_BYTES, TILE_BYTES) / LEAST_TILE_BYTES
+            * LEAST_TILE_BYTES;
+        let mut tiles = vec![0; sums.shared * tile];
+        let shared = tiles.as_mut_ptr();
+        let outputs: Vec<*mut u8> = outputs.iter_mut().map(|output| output.as_mut_ptr()).collect();
+        let mut at = 0;
+        while at < bytes {
+            // Up to the next end of an input, the same inputs take part.
+            let next = (at / tile + 1) * tile;
+            let ends = inputs.iter().map(|input| input.len()).filter(|&end| end > at);
+            let end = ends.chain([next, bytes]).min().unwrap_or(bytes);
+            for (to, terms) in &sums.steps {
+                let place = |term: &Term| match *term {
+                    // SAFETY: within the region, as `at` is below its length.
+                    Term::Input(number) => {
+                        (inputs[number].len() > at).then(|| unsafe { inputs[number].as_ptr().add(at) })
+                    }
+                    // SAFETY: each has a tile, of which `end - at` bytes are used.
+                    Term::Shared(number) => Some(unsafe { shared.add(number * tile).cast_const() }),
+                    // SAFETY: all outputs have `bytes` bytes.
+                    Term::Output(number) => Some(unsafe { outputs[number].add(at).cast_const() }),
+                };
+                let destination = match *to {
+                    // SAFETY: as above.
+                    Term::Output(number) => unsafe { outputs[number].add(at) },
+                    // SAFETY: as above.
+                    Term::Shared(number) => unsafe { shared.add(number * tile) },
+                    Term::Input(_) => continue,
+                };
+                // SAFETY: sources and destination have `end - at` bytes from here on; a step never reads what it makes.
+                unsafe { self.step(terms.iter().filter_map(place), destination, end - at) }
+            }
+            at = end;
+        }
+    }
+
+    /// # Safety
+    /// Every pointer is good for so many bytes, and the destination is none of the sources.
+    unsafe fn step(&self, mut sources: impl Iterator<Item = *const u8>, destination: *mut u8, bytes: usize) {
+        let mut batch = [ptr::null(); Dot::MAX_INPUTS];
+        let mut accumulate = false;
+        loop {
+            let count = batch.iter_mut().zip(sources.by_ref()).map(|(place, source)| *place = source).count();
+            match (count, accumulate) {
+                // SAFETY: the caller's promise.
+                (0, false) => unsafe { ptr::write_bytes(destination, 0, bytes) },
+                (0, true) => {}
+                // SAFETY: the caller's promise; the count is from 1 to the most.
+                _ => unsafe { self.kernels.sum(&batch[..count], destination, bytes, accumulate) },
+            }
+            if count < batch.len() {
+                return;
+            }
+            accumulate = true;
         }
     }
 

@@ -105,6 +105,8 @@ struct Routines {
     mul: unsafe fn(u8, *const u8, *mut u8, usize),
     mul_add: unsafe fn(u8, *const u8, *mut u8, usize),
     dot: unsafe fn(&Dot<'_>),
+    /// `(sources, destination, bytes, accumulate)`: the XOR of as many sources as `Dot::MAX_INPUTS` at most, one at least.
+    sum: unsafe fn(&[*const u8], *mut u8, usize, bool),
     /// Continues the residue's parts over pairs of rows: `(pairs, count, residue)`.
     add_pairs: unsafe fn(*const u8, usize, &mut Residue),
     /// `(c, local, acc, count, …)`: as `add_pairs` for both, and acc += c·local.
@@ -229,6 +231,21 @@ impl Kernels {
     pub(crate) unsafe fn dot(&self, dot: &Dot<'_>) {
         // SAFETY: the caller's promise; the processor can run what `Kernels::at` hands out.
         unsafe { (self.routines.dot)(dot) }
+    }
+
+    /// The XOR of `sources`, added to what the destination holds if `accumulate`.
+    ///
+    /// # Safety
+    /// As [`Routines`] asks; from one source to `Dot::MAX_INPUTS`.
+    pub(crate) unsafe fn sum(
+        &self,
+        sources: &[*const u8],
+        destination: *mut u8,
+        bytes: usize,
+        accumulate: bool,
+    ) {
+        // SAFETY: as in `dot`.
+        unsafe { (self.routines.sum)(sources, destination, bytes, accumulate) }
     }
 }
 

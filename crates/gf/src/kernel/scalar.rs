@@ -5,7 +5,7 @@ use super::{Dot, MUL, Residue, Routines};
 use crate::fingerprint::{FACTORS, LANES, MOVES, ROOT_SUM, ROW_WORDS};
 use crate::{FINGERPRINT_BYTES, WORD_BYTES};
 
-pub(super) static ROUTINES: Routines = Routines { xor, mul, mul_add, dot, add_pairs, hop_pairs, finish };
+pub(super) static ROUTINES: Routines = Routines { xor, mul, mul_add, dot, sum, add_pairs, hop_pairs, finish };
 
 /// # Safety
 /// As [`Routines`] asks; so for all that follow.
@@ -43,6 +43,16 @@ unsafe fn dot(dot: &Dot<'_>) {
                     mul_add(c, input, output, dot.bytes);
                 }
             }
+        }
+    }
+}
+
+unsafe fn sum(sources: &[*const u8], destination: *mut u8, bytes: usize, accumulate: bool) {
+    for i in 0..bytes {
+        // SAFETY: i < bytes, within all regions.
+        unsafe {
+            let before = if accumulate { *destination.add(i) } else { 0 };
+            *destination.add(i) = sources.iter().fold(before, |sum, source| sum ^ *source.add(i));
         }
     }
 }

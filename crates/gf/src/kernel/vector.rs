@@ -123,6 +123,77 @@ pub(super) unsafe fn each<V: Vector>(step: impl Step<V>, src: *const u8, dst: *m
     }
 }
 
+/// The XOR of `N` regions, in one pass.
+///
+/// # Safety
+/// As [`Routines`](super::Routines) asks, with the vector's instructions enabled and as many sources.
+#[inline(always)]
+pub(super) unsafe fn sum<V: Vector, const N: usize>(
+    sources: &[*const u8],
+    destination: *mut u8,
+    bytes: usize,
+    accumulate: bool,
+) {
+    let mut from = [std::ptr::null(); N];
+    from.copy_from_slice(sources);
+    let mut at = 0;
+    // SAFETY: every access ends at or before `bytes`, within all regions; the part is shorter than a vector.
+    unsafe {
+        while at + UNROLL * V::BYTES <= bytes {
+            let mut sums = [V::zero(); UNROLL];
+            for (u, sum) in sums.iter_mut().enumerate() {
+                let offset = at + u * V::BYTES;
+                *sum = if accumulate { V::load(destination.add(offset)) } else { V::zero() };
+            }
+            for source in from {
+                for (u, sum) in sums.iter_mut().enumerate() {
+                    *sum = sum.xor(V::load(source.add(at + u * V::BYTES)));
+                }
+            }
+            for (u, sum) in sums.into_iter().enumerate() {
+                sum.store(destination.add(at + u * V::BYTES));
+            }
+            at += UNROLL * V::BYTES;
+        }
+        while at < bytes {
+            let part = (bytes - at).min(V::BYTES);
+            let load = |from: *const u8| {
+                if part == V::BYTES { V::load(from.add(at)) } else { V::load_part(from.add(at), part) }
+            };
+            let mut sum = if accumulate { load(destination) } else { V::zero() };
+            for source in from {
+                sum = sum.xor(load(source));
+            }
+            let to = destination.add(at);
+            if part == V::BYTES {
+                sum.store(to)
+            } else {
+                sum.store_part(to, part)
+            }
+            at += part;
+        }
+    }
+}
+
+/// Calls `$counted::<N>` for the number of sources. Other numbers are a bug of this crate; nothing is done.
+macro_rules! for_count {
+    ($sources:ident, $counted:ident, ($($rest:expr),*)) => {
+        super::vector::for_count!(@ $sources, $counted, ($($rest),*); 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+    };
+    (@ $sources:ident, $counted:ident, $rest:tt; $($n:literal)*) => {
+        match $sources.len() {
+            $( $n => super::vector::for_count!(@call $n, $counted, $sources, $rest), )*
+            _ => debug_assert!(false, "no sum of so many"),
+        }
+    };
+    (@call $n:literal, $counted:ident, $sources:ident, ($($rest:expr),*)) => {
+        // SAFETY: the caller's promise; the count is the one matched.
+        unsafe { $counted::<$n>($sources, $($rest),*) }
+    };
+}
+
+pub(super) use for_count;
+
 /// The residue over one strip of the rows, `W` vectors wide, held in registers. Neighbouring vectors do not depend on
 /// each other, which hides the latency of a step.
 struct Strip<V, const W: usize> {
@@ -251,7 +322,7 @@ pub(super) unsafe fn hop_pairs<V: Vector, const W: usize>(
 macro_rules! routines {
     ($vector:ty, $features:literal, rows: $rows:literal, hop: $hop:literal, dot: $dot:literal, finish: $finish:path) => {
         pub(super) static ROUTINES: super::Routines =
-            super::Routines { xor, mul, mul_add, dot, add_pairs, hop_pairs, finish: $finish };
+            super::Routines { xor, mul, mul_add, dot, sum, add_pairs, hop_pairs, finish: $finish };
 
         /// # Safety
         /// As [`Routines`](super::Routines) asks; so for all that follow.
@@ -298,6 +369,23 @@ macro_rules! routines {
             unsafe {
                 super::vector::hop_pairs::<$vector, $hop>(c, local, acc, count, local_residue, acc_residue)
             }
+        }
+
+        #[target_feature(enable = $features)]
+        unsafe fn sum(sources: &[*const u8], destination: *mut u8, bytes: usize, accumulate: bool) {
+            /// As in `dot`.
+            #[target_feature(enable = $features)]
+            unsafe fn counted<const N: usize>(
+                sources: &[*const u8],
+                to: *mut u8,
+                bytes: usize,
+                accumulate: bool,
+            ) {
+                // SAFETY: as in `xor`.
+                unsafe { super::vector::sum::<$vector, N>(sources, to, bytes, accumulate) }
+            }
+            // SAFETY: as in `xor`.
+            super::vector::for_count!(sources, counted, (destination, bytes, accumulate))
         }
 
         #[target_feature(enable = $features)]

@@ -61,8 +61,9 @@ proptest! {
     /// Ragged inputs, more of them and of the outputs than a routine takes at once, zero coefficients.
     #[test]
     fn products_of_ragged_inputs(
-        (coefficients, inputs) in (1..40usize, 0..10usize).prop_flat_map(|(inputs, outputs)| {
-            let coefficient = prop_oneof![Just(0), 0..256u16];
+        (coefficients, inputs) in (1..40usize, 0..10usize, prop_oneof![Just(2u16), Just(256)]).prop_flat_map(|(inputs, outputs, end)| {
+            // Of zeros and ones alone, sums are scheduled.
+            let coefficient = prop_oneof![Just(0), 0..end];
             let row = prop::collection::vec(coefficient, inputs);
             (prop::collection::vec(row, outputs), prop::collection::vec(region(0..MOST_BYTES), inputs))
         }),
@@ -86,6 +87,38 @@ proptest! {
             assert_eq!(outputs, expected, "{kernels:?}");
         });
     }
+}
+
+/// The same of zeros and ones alone, in rows that share much, over several tiles.
+#[test]
+fn sums_of_long_inputs() {
+    let bytes = 70_003;
+    let inputs: Vec<Vec<u8>> = (0..40u64)
+        .map(|i| (0..bytes as u64 - 97 * (i % 3)).map(|at| ((at * (2 * i + 1)) >> 3) as u8).collect())
+        .collect();
+    let rows: Vec<Vec<u16>> =
+        (0..9).map(|g| (0..40).map(|i| u16::from(i < 20 || (i * 7 + g * 5) % 11 < 4)).collect()).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    at_every_level(|kernels| {
+        let product =
+            Product::with_kernels(&Matrix::from_rows(Field::Gf256, &rows).unwrap(), kernels).unwrap();
+        assert!(product.sum_loads().unwrap() < rows.iter().flatten().filter(|bit| **bit == 1).count());
+        let mut outputs = vec![vec![0x5a; bytes]; rows.len()];
+        product.apply(&inputs, &mut outputs.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>());
+        for (row, output) in rows.iter().zip(&outputs) {
+            let terms = |at: usize| {
+                row.iter()
+                    .zip(&inputs)
+                    .filter(|(c, _)| **c == 1)
+                    .map(move |(_, input)| input.get(at).copied().unwrap_or(0))
+            };
+            let wrong = output
+                .iter()
+                .enumerate()
+                .find(|&(at, byte)| *byte != terms(at).fold(0, |sum, term| sum ^ term));
+            assert_eq!(wrong, None, "{kernels:?}");
+        }
+    });
 }
 
 /// Regions of several tiles: what encoding a whole slice is.
