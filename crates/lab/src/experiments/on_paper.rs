@@ -1,10 +1,12 @@
-//! Placement on paper: the policies of `plan` over racks and nodes that are only counted.
+//! What is only calculated: placement by the policies of `plan` over racks and nodes that are only counted, and how long a search
+//! takes.
 
 use super::Bench;
 use crate::error::{Result, bad};
 use crate::report::{Axis, Measure, Results, Setup};
 use codes::Code;
 use plan::placement::{Spread, Terms, Trial, TrialReport};
+use std::time::Instant;
 
 /// Racks of EAR's simulations …
 pub(super) const RACKS: u32 = 20;
@@ -55,4 +57,13 @@ pub(super) fn record(
     y: Measure,
 ) -> Results {
     bench.record(experiment, Setup::here("one thread, nothing is sent or stored", runs), x, y)
+}
+
+/// Seconds, and what was found in them.
+pub(super) type Timed<T> = (f64, T);
+
+pub(super) fn timed<T>(search: impl FnOnce() -> T) -> Timed<T> {
+    let started = Instant::now();
+    let found = search();
+    (started.elapsed().as_secs_f64(), found)
 }

@@ -2,6 +2,7 @@
 
 mod search;
 
+use super::on_paper::{Timed, timed};
 use super::{Bench, Experiment};
 use crate::error::{Result, bad};
 use crate::report::{
@@ -10,7 +11,6 @@ use crate::report::{
 use plan::Draw;
 use plan::path::{LinkMatrix, SEARCH_STEPS, weighted_path};
 use search::{Found, Weights, brute_force, printed};
-use std::time::Instant;
 
 pub const EXPERIMENT: Experiment = Experiment {
     id: "rp-alg2",
@@ -129,15 +129,6 @@ fn sampled(bench: &Bench<'_>, case: &Case, round: u64) -> Result<Vec<(Label, Sam
     let labels = [Label::subject(OURS), Label::rival(PRINTED), Label::rival(BRUTE_FORCE)];
     let samples = labels.into_iter().zip(&runs).filter(|(_, runs)| !runs.is_empty());
     Ok(samples.map(|(label, runs)| (label, sample(runs, &references))).collect())
-}
-
-/// Seconds, and what was found in them.
-type Timed<T> = (f64, T);
-
-fn timed<T>(search: impl FnOnce() -> T) -> Timed<T> {
-    let started = Instant::now();
-    let found = search();
-    (started.elapsed().as_secs_f64(), found)
 }
 
 /// Node 0 is the requestor.

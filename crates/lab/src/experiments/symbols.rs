@@ -1,11 +1,10 @@
 //! Symbols that recoveries of XOR codes read, on paper: each method for each lost block, and how long it looks.
 
-use super::on_paper::record;
+use super::on_paper::{record, timed};
 use super::{Bench, Experiment};
 use crate::error::{Result, bad};
 use crate::report::{Axis, Label, Measure, Ratio, Results, Sample, sample};
 use codes::{Method, ParitySets};
-use std::time::Instant;
 
 pub(super) const CONVENTIONAL: &str = "conventional";
 pub(super) const EXACT: &str = "exact";
@@ -89,9 +88,9 @@ fn mean(sets: &ParitySets, case: &Case, method: Method) -> Result<Mean> {
     let (mut sum, mut proven, mut longest) = (0, 0, 0.0_f64);
     for &block in &lost {
         let loss = sets.loss(&[block], &[]).map_err(bad)?;
-        let start = Instant::now();
-        let found = sets.recover(&loss, method).map_err(bad)?;
-        longest = longest.max(start.elapsed().as_secs_f64());
+        let (took_s, found) = timed(|| sets.recover(&loss, method));
+        let found = found.map_err(bad)?;
+        longest = longest.max(took_s);
         sum += found.symbols.len();
         proven += usize::from(found.proven);
     }
