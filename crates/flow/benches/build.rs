@@ -44,8 +44,12 @@ fn repairs(code: &Code) -> Vec<Repair> {
         }
         let first = noise.below(NODES - code.n() as u64) as u32;
         let site = |member: u16| Site(1 + first + u32::from(member));
-        let helper =
-            |&member: &u16| Helper { member: Member(member), site: site(member), stored_bytes: BLOCK_BYTES };
+        let helper = |&member: &u16| Helper {
+            member: Member(member),
+            site: site(member),
+            stored_bytes: BLOCK_BYTES,
+            cost: 1,
+        };
         let helpers = members[1..].iter().map(helper).collect();
         Repair { lost: Member(members[0]), helpers, requestor: site(members[0]) }
     };

@@ -17,7 +17,8 @@ fn main() -> Result<(), FlowError> {
         let code = Code::parse(name)?;
         // Block m is stored at site m; site 99 has none.
         let (k, n) = (code.k() as u16, code.n() as u16);
-        let helper = |m: u16| Helper { member: Member(m), site: Site(m.into()), stored_bytes: BLOCK_BYTES };
+        let helper =
+            |m: u16| Helper { member: Member(m), site: Site(m.into()), stored_bytes: BLOCK_BYTES, cost: 1 };
         let data: Vec<Helper> = (0..k).map(helper).collect();
         let targets: Vec<(Member, Site)> = (k..n).map(|m| (Member(m), Site(m.into()))).collect();
         for scheme in EncodeScheme::of(&code) {

@@ -10,8 +10,12 @@ const BLOCK_BYTES: u64 = 64 << 20;
 fn main() -> Result<(), FlowError> {
     let code = Code::parse("rs-10+4")?;
     // Block m is stored at site m; block 0 is lost, and site 99 writes it again.
-    let alive =
-        (1..14).map(|m| Helper { member: Member(m), site: Site(m.into()), stored_bytes: BLOCK_BYTES });
+    let alive = (1..14).map(|m| Helper {
+        member: Member(m),
+        site: Site(m.into()),
+        stored_bytes: BLOCK_BYTES,
+        cost: 1,
+    });
     let helpers: Vec<Helper> = alive.collect();
     println!("{:13} {:>9} {:>12} {:>12}", "scheme", "timeslots", "network MiB", "busiest MiB");
     for scheme in Scheme::all() {

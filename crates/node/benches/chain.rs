@@ -114,7 +114,12 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> Flow
     let code = Code::parse("rs-10+4").unwrap();
     let geometry = Geometry { block_bytes: BLOCK_BYTES, alpha: 1, slice_bytes };
     let helpers: Vec<Helper> = (0..HOPS)
-        .map(|h| Helper { member: Member(h as u16 + 1), site: Site(h as u32 + 1), stored_bytes: BLOCK_BYTES })
+        .map(|h| Helper {
+            member: Member(h as u16 + 1),
+            site: Site(h as u32 + 1),
+            stored_bytes: BLOCK_BYTES,
+            cost: 1,
+        })
         .collect();
     let request = RepairRequest {
         code: &code,

@@ -118,8 +118,12 @@ pub fn worth(
 fn repair(code: &Code, layout: &Layout, lost: usize, scheme: Scheme) -> Result<Cost, WorthError> {
     let (requestor, first) = (Site(code.stored() as u32 + lost as u32), code.virtuals());
     let member = |block: usize| Member((first + block) as u16);
-    let helper =
-        |block: usize| Helper { member: member(block), site: Site(block as u32), stored_bytes: BLOCK_BYTES };
+    let helper = |block: usize| Helper {
+        member: member(block),
+        site: Site(block as u32),
+        stored_bytes: BLOCK_BYTES,
+        cost: 1,
+    };
     let home = rack_of(layout, Site(lost as u32));
     let mut helpers: Vec<Helper> = (0..code.stored()).filter(|&block| block != lost).map(helper).collect();
     // Few racks are to take part: its own, then the largest.

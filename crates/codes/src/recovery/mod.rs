@@ -67,20 +67,35 @@ struct Question<'a> {
 }
 
 impl Code {
-    /// The wanted symbols from as few others as possible, any symbol of the blocks in `known` at no cost and any of
-    /// those in `available` at the same cost. It prefers fewer blocks among equals, then those listed first in
-    /// `available`.
+    /// [`Code::recovery_at`] with the same costs for all.
     ///
     /// # Errors
-    /// [`CodeError::NotRecoverable`], [`CodeError::NoSuchSymbol`], [`CodeError::NoSuchBlock`].
+    /// As there.
     pub fn recovery(
         &self,
         wanted: &[SymbolId],
         known: &[usize],
         available: &[usize],
     ) -> Result<Recovery, CodeError> {
+        self.recovery_at(wanted, known, available, &[])
+    }
+
+    /// The wanted symbols from as few others as possible, any symbol of the blocks in `known` at no cost and any of
+    /// those in `available` at the same cost; for an XOR code as cheaply as possible, by what a symbol of each of `available` costs
+    /// (1 where `costs` ends). It prefers fewer blocks among equals, then those listed first in
+    /// `available`.
+    ///
+    /// # Errors
+    /// [`CodeError::NotRecoverable`], [`CodeError::NoSuchSymbol`], [`CodeError::NoSuchBlock`].
+    pub fn recovery_at(
+        &self,
+        wanted: &[SymbolId],
+        known: &[usize],
+        available: &[usize],
+        costs: &[u32],
+    ) -> Result<Recovery, CodeError> {
         if let Some(sets) = self.parity_sets() {
-            return self.by_sums(sets, wanted, known, available);
+            return self.by_sums(sets, wanted, (known, available), costs);
         }
         let blocks = [known, available].concat();
         let is_plain = self.needs_any_k() && self.alpha() == 1;

@@ -58,16 +58,16 @@ impl Sources {
 }
 
 impl Code {
-    /// As [`Code::recovery`].
+    /// As [`Code::recovery_at`], of blocks that are known and those that are available.
     pub(super) fn by_sums(
         &self,
         sets: &ParitySets,
         wanted: &[SymbolId],
-        known: &[usize],
-        available: &[usize],
+        blocks: (&[usize], &[usize]),
+        costs: &[u32],
     ) -> Result<Recovery, CodeError> {
         self.rows(wanted)?;
-        let sources = self.sources(sets, known, available)?;
+        let sources = self.sources(sets, blocks, costs)?;
         let cells: Vec<u32> = wanted.iter().map(|&symbol| self.stored_symbol(sets, symbol)).collect();
         let (mut loss, mut costs) = (Loss::default(), sources.costs.clone());
         for (symbol, &cell) in wanted.iter().zip(&cells) {
@@ -132,7 +132,12 @@ impl Code {
         if row < data { sets.data()[row] } else { (row - data) as u32 }
     }
 
-    fn sources(&self, sets: &ParitySets, known: &[usize], available: &[usize]) -> Result<Sources, CodeError> {
+    fn sources(
+        &self,
+        sets: &ParitySets,
+        (known, available): (&[usize], &[usize]),
+        costs: &[u32],
+    ) -> Result<Sources, CodeError> {
         let mut sources = Sources {
             from: vec![None; sets.symbols()],
             is_known: vec![false; sets.symbols()],
@@ -148,6 +153,8 @@ impl Code {
                 if sources.from[cell].is_none_or(|(source, _)| is_better(source)) {
                     sources.from[cell] = Some((symbol, place));
                     sources.is_known[cell] = place < known.len();
+                    let cost = place.checked_sub(known.len()).and_then(|place| costs.get(place));
+                    sources.costs[cell] = cost.copied().unwrap_or(1);
                 }
             }
         }

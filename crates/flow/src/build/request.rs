@@ -18,6 +18,8 @@ pub struct Helper {
     pub site: Site,
     /// Bytes stored; 0 makes it an absent block, which costs nothing.
     pub stored_bytes: u64,
+    /// What a symbol of it costs to read, beside those of others: codes that can choose read more of those that cost less.
+    pub cost: u32,
 }
 
 /// What becomes of the result at the requestor.
@@ -91,7 +93,8 @@ impl RepairRequest<'_> {
         // What is zero costs nothing: it takes part in the equation and then falls out of the flow.
         let known = blocks(&mut zero.iter().copied());
         let available = blocks(&mut helpers.iter().map(|helper| helper.member));
-        let equation = self.code.recovery(&wanted, &known, &available)?.equation;
+        let costs: Vec<u32> = helpers.iter().map(|helper| helper.cost).collect();
+        let equation = self.code.recovery_at(&wanted, &known, &available, &costs)?.equation;
 
         let mut shares: Vec<Share> = Vec::new();
         for helper in helpers {

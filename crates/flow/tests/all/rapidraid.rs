@@ -10,7 +10,7 @@ use flow::{interpret, limits, predict};
 const BLOCK: u64 = 64 << 20;
 
 fn helper(member: usize, node: u64, stored_bytes: u64) -> Helper {
-    Helper { member: Member(member as u16), site: Site(node as u32), stored_bytes }
+    Helper { member: Member(member as u16), site: Site(node as u32), stored_bytes, cost: 1 }
 }
 
 /// The two replicas where the code wants them: of block i on nodes i and i+m.

@@ -70,7 +70,8 @@ fn run(bench: &Bench<'_>) -> Result<Results> {
 fn flow(scheme: Scheme, case: &Case) -> Result<Proved> {
     let code = Code::parse(case.code.name).map_err(bad)?;
     let block_bytes = case.block_bytes;
-    let helper = |m: u16| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: block_bytes };
+    let helper =
+        |m: u16| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: block_bytes, cost: 1 };
     let helpers: Vec<Helper> = (1..code.n() as u16).map(helper).collect();
     let request = RepairRequest {
         code: &code,

@@ -208,6 +208,7 @@ impl Rig {
                 member: Member(m as u16),
                 site: Site(m as u32 + 1),
                 stored_bytes: self.blocks[m].len() as u64,
+                cost: 1,
             })
             .collect()
     }

@@ -229,7 +229,12 @@ mod tests {
     ) -> Result<(Scheme, u64, String)> {
         let code = Code::parse("rs-10+4").unwrap();
         let helpers: Vec<Helper> = (1..14)
-            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: block_bytes })
+            .map(|m| Helper {
+                member: Member(m),
+                site: Site(u32::from(m)),
+                stored_bytes: block_bytes,
+                cost: 1,
+            })
             .collect();
         let request = RepairRequest {
             code: &code,
@@ -288,7 +293,7 @@ mod tests {
     fn several(asked: Option<Scheme>, rate: impl Fn(u32, u32) -> f64) -> ForSeveral {
         let code = Code::parse("rs-10+4").unwrap();
         let helpers: Vec<Helper> = (2..14)
-            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: 64 * MIB })
+            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: 64 * MIB, cost: 1 })
             .collect();
         let request = MultiBlockRequest {
             code: &code,
@@ -304,7 +309,7 @@ mod tests {
     fn on_uneven_links_auto_takes_the_least_time() {
         let code = Code::parse("rs-10+4").unwrap();
         let helpers: Vec<Helper> = (1..14)
-            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: 64 * MIB })
+            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: 64 * MIB, cost: 1 })
             .collect();
         let request = RepairRequest {
             code: &code,

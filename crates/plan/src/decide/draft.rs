@@ -34,7 +34,12 @@ impl Source<'_> {
     }
 
     pub fn helper(&self) -> Helper {
-        Helper { member: self.member, site: site(self.location.node), stored_bytes: self.facts.stored_bytes }
+        Helper {
+            member: self.member,
+            site: site(self.location.node),
+            stored_bytes: self.facts.stored_bytes,
+            cost: 1,
+        }
     }
 }
 

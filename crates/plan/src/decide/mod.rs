@@ -18,6 +18,7 @@ mod order;
 mod price;
 mod read;
 mod repair;
+mod symbol_cost;
 mod usual;
 mod wanted;
 mod why;

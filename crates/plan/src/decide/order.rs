@@ -276,7 +276,7 @@ mod tests {
     fn flow_of(code: &str, network: Network<'_>, scheme: Scheme) -> Proved {
         let code = Code::parse(code).unwrap();
         let helpers: Vec<Helper> = (1..code.n() as u16)
-            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: BLOCK })
+            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: BLOCK, cost: 1 })
             .collect();
         let request = RepairRequest {
             code: &code,
@@ -374,7 +374,12 @@ mod tests {
         let network = Network::of(&world);
         let code = Code::parse("rs-4+3").unwrap();
         let helpers: Vec<Helper> = (1..7)
-            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: 64 * BLOCK })
+            .map(|m| Helper {
+                member: Member(m),
+                site: Site(u32::from(m)),
+                stored_bytes: 64 * BLOCK,
+                cost: 1,
+            })
             .collect();
         let request = RepairRequest {
             code: &code,
@@ -404,7 +409,7 @@ mod tests {
     fn a_search_that_is_cut_off_is_told() {
         let code = Code::parse("rs-32+8").unwrap();
         let helpers: Vec<Helper> = (1..40)
-            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: BLOCK })
+            .map(|m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes: BLOCK, cost: 1 })
             .collect();
         let request = RepairRequest {
             code: &code,

@@ -4,7 +4,7 @@ use super::choose::{Choice, choose, stored};
 use super::why::{Part, parts};
 use super::{
     DecideError, Draft, Network, Planned, Planner, Price, Result, SliceLength, Source, Tokens, World, plain,
-    site,
+    site, symbol_cost,
 };
 use codes::{Code, CodeError};
 use flow::bound::{BlockWrite, FlowHeader};
@@ -237,7 +237,7 @@ impl Planner {
         let geometry = Geometry { block_bytes: stripe.block_bytes, alpha: code.alpha() as u16, slice_bytes };
         let is_made = |index: Member| made.iter().any(|&(member, _)| member == index);
         let (sources, absent) = survivors(world, stripe, is_made, avoid, first);
-        let helpers = sources.iter().map(Source::helper).collect();
+        let helpers = symbol_cost::helpers(world, &sources);
         Ok(Rest { world, stripe, code, geometry, sources, helpers, absent })
     }
 }

@@ -15,3 +15,4 @@ mod recovery;
 mod reliability;
 mod room;
 mod weighted_path;
+mod xor;

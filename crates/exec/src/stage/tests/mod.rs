@@ -102,7 +102,7 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
 fn helpers(stripe: &Stripe, members: std::ops::Range<u16>) -> Vec<Helper> {
     let helper = |m: u16| {
         let member = Member(m);
-        Helper { member, site: Site(u32::from(m)), stored_bytes: stripe.stored(member) }
+        Helper { member, site: Site(u32::from(m)), stored_bytes: stripe.stored(member), cost: 1 }
     };
     members.map(helper).collect()
 }

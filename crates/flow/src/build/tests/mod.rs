@@ -29,7 +29,9 @@ fn request<'a>(code: &'a Code, helpers: &'a [Helper], lost: &[Member]) -> Repair
 
 fn alive(code: &Code, lost: &[Member]) -> Vec<Helper> {
     let members = (0..code.n() as u16).map(Member).filter(|member| !lost.contains(member));
-    members.map(|member| Helper { member, site: Site(member.0.into()), stored_bytes: BLOCK_BYTES }).collect()
+    members
+        .map(|member| Helper { member, site: Site(member.0.into()), stored_bytes: BLOCK_BYTES, cost: 1 })
+        .collect()
 }
 
 /// The builder hands out nothing that is not proved: that it answers says that its flow computes what was lost.

@@ -38,7 +38,7 @@ pub fn geometry(code: &Code, block_bytes: u64, slice_bytes: u32) -> Geometry {
 
 /// Helper blocks at sites of the same number.
 pub fn helpers(members: impl IntoIterator<Item = u16>, stored_bytes: u64) -> Vec<Helper> {
-    let helper = |m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes };
+    let helper = |m| Helper { member: Member(m), site: Site(u32::from(m)), stored_bytes, cost: 1 };
     members.into_iter().map(helper).collect()
 }
 
