@@ -11,7 +11,7 @@ mod sums;
 
 pub(crate) use sums::Solved;
 
-use crate::{Code, CodeError, Equation, SymbolId};
+use crate::{Code, CodeError, Equation, Method, SymbolId};
 
 /// Sets of blocks tried where no search applies: each takes an elimination, in wide codes milliseconds.
 const MAX_TRIALS: usize = 32;
@@ -95,7 +95,7 @@ impl Code {
         costs: &[u32],
     ) -> Result<Recovery, CodeError> {
         if let Some(sets) = self.parity_sets() {
-            return self.by_sums(sets, wanted, (known, available), costs);
+            return self.by_sums(sets, wanted, (known, available), (Method::Exact, costs));
         }
         let blocks = [known, available].concat();
         let is_plain = self.needs_any_k() && self.alpha() == 1;
@@ -119,6 +119,24 @@ impl Code {
             None => question.leave_out(wanted, blocks, known, preferred)?,
         };
         Ok(Recovery { equation, fewest })
+    }
+
+    /// The equation of conventional recovery: for an XOR code by the parity sets of its first parity, completed by those of the next
+    /// where these do not suffice; for others that of [`Code::recovery`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn conventional(
+        &self,
+        wanted: &[SymbolId],
+        known: &[usize],
+        available: &[usize],
+    ) -> Result<Equation, CodeError> {
+        let recovery = match self.parity_sets() {
+            Some(sets) => self.by_sums(sets, wanted, (known, available), (Method::Conventional, &[]))?,
+            None => self.recovery(wanted, known, available)?,
+        };
+        Ok(recovery.equation)
     }
 
     /// Whether no member follows from fewer than k others: virtual ones may.

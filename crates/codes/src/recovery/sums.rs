@@ -64,7 +64,7 @@ impl Code {
         sets: &ParitySets,
         wanted: &[SymbolId],
         blocks: (&[usize], &[usize]),
-        costs: &[u32],
+        (method, costs): (Method, &[u32]),
     ) -> Result<Recovery, CodeError> {
         self.rows(wanted)?;
         let sources = self.sources(sets, blocks, costs)?;
@@ -88,7 +88,8 @@ impl Code {
         loss.costs = if costs.iter().all(|&cost| cost == 1) { Vec::new() } else { costs };
         let reading = match loss.wanted.is_empty() {
             true => Reading { symbols: Vec::new(), cost: 0, sums: Vec::new(), proven: true },
-            false => self.solved().get(sets, loss.clone())?,
+            false if method == Method::Exact => self.solved().get(sets, loss.clone())?,
+            false => sets.recover(&loss, method)?,
         };
         let sum = |cell: &u32| {
             sources.known_as_data(match loss.wanted.iter().position(|wanted| wanted == cell) {

@@ -24,5 +24,5 @@ pub use multi_block::MultiBlockRequest;
 pub use paths::{PathShare, paths};
 pub use request::{Helper, RepairRequest, Sink};
 pub use scheme::{Scheme, build};
-pub use star::star;
+pub use star::{first_parity, star};
 pub use tree::tree;

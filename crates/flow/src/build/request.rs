@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use codes::{Code, SymbolId};
+use codes::{Code, CodeError, Equation, SymbolId};
 
 use super::columns::Column;
 use crate::error::FlowError;
@@ -75,6 +75,17 @@ impl RepairRequest<'_> {
 
     /// Solves for the wanted rows. One share per site that is needed, in order of preference.
     pub(super) fn shares(&self) -> Result<Vec<Share>, FlowError> {
+        self.shares_by(|wanted, known, available, costs| {
+            Ok(self.code.recovery_at(wanted, known, available, costs)?.equation)
+        })
+    }
+
+    /// The same by the equation that `solve` gives of the wanted symbols, the known blocks, the available ones, and what a symbol of
+    /// each of these costs.
+    pub(super) fn shares_by(
+        &self,
+        solve: impl Fn(&[SymbolId], &[usize], &[usize], &[u32]) -> Result<Equation, CodeError>,
+    ) -> Result<Vec<Share>, FlowError> {
         let zero = self.zero_members();
         Present::new(self.code, &zero)?;
         self.check_wanted(&zero)?;
@@ -94,7 +105,7 @@ impl RepairRequest<'_> {
         let known = blocks(&mut zero.iter().copied());
         let available = blocks(&mut helpers.iter().map(|helper| helper.member));
         let costs: Vec<u32> = helpers.iter().map(|helper| helper.cost).collect();
-        let equation = self.code.recovery_at(&wanted, &known, &available, &costs)?.equation;
+        let equation = solve(&wanted, &known, &available, &costs)?;
 
         let mut shares: Vec<Share> = Vec::new();
         for helper in helpers {

@@ -28,6 +28,8 @@ macro_rules! schemes {
 schemes! {
     /// Helpers send raw symbols, the requestor decodes (RP §2.2).
     Conventional = "conventional" => super::star::star;
+    /// The same from the first parity of an XOR code, without a choice of symbols: a baseline (XOR supplement §3).
+    FirstParity = "first-parity" => super::star::first_parity;
     /// Repair pipelining: partial sums along a chain of helpers (RP §3.2).
     Pipeline = "pipeline" => super::chain::chain;
     /// Partial-parallel repair: a binary tree that forwards whole combined blocks (PPR; RP §2.2).
@@ -67,12 +69,17 @@ impl Scheme {
     /// Every helper sends one. Several lanes count as one chain, in which every helper but the first receives.
     pub fn received(self, k: usize) -> Vec<usize> {
         let mut received = match self {
-            Scheme::Conventional => vec![0; k],
+            Scheme::Conventional | Scheme::FirstParity => vec![0; k],
             Scheme::Ppr | Scheme::PprSliced => super::tree::received(k),
             _ => (0..k).map(|place| usize::from(place > 0)).collect(),
         };
         received.push(k - received.iter().sum::<usize>());
         received
+    }
+
+    /// Whether it is there to compare with, and never better than another.
+    pub fn is_baseline(self) -> bool {
+        matches!(self, Scheme::FirstParity | Scheme::PipeB | Scheme::PipeS)
     }
 
     /// Whether stages handle one slice at a time, from receiving it to its acknowledgement by the successor.

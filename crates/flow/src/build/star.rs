@@ -23,6 +23,19 @@ pub fn star(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
     request.prove(lane)
 }
 
+/// The same with the symbols of conventional recovery, those of an XOR code's first parity: a baseline (XOR supplement §3).
+///
+/// # Errors
+/// As [`build`](super::build).
+pub fn first_parity(request: &RepairRequest<'_>) -> Result<Proved, FlowError> {
+    let outputs = request.outputs()?;
+    let mut lane = Lane { stages: Vec::new(), edges: Vec::new() };
+    let shares = request
+        .shares_by(|wanted, known, available, _| request.code.conventional(wanted, known, available))?;
+    gather(request, shares, &mut lane, request.requestor, outputs)?;
+    request.prove(lane)
+}
+
 /// Adds the sending stages of `shares` and, as last stage, `centre` with the matrix that makes the wanted rows for
 /// `outputs`.
 pub(super) fn gather(

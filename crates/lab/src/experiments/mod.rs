@@ -28,6 +28,7 @@ mod own_core;
 mod own_latency;
 mod own_multipath;
 mod own_straggler;
+mod own_symbols;
 mod ppr;
 mod ppr_7a;
 mod ppr_7b;
@@ -131,7 +132,7 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19
     xor_1 xor_2 xor_3 xor_r6
     rr_3 rr_t1 rr_t2 rr_4a rr_4b rr_5a rr_5b
-    own_latency own_straggler own_core own_multipath own_archival
+    own_latency own_straggler own_core own_multipath own_archival own_symbols
 };
 
 /// Name of the testbed that experiments make, and remove.

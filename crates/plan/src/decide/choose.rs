@@ -120,7 +120,7 @@ fn cheapest(
     let mut best: Option<(Price, Scheme, Proved)> = None;
     let mut priced = Vec::new();
     let mut failure = None;
-    for scheme in Scheme::all().filter(|&s| is_candidate(s) && !s.whole_block() && !s.serial()) {
+    for scheme in Scheme::all().filter(|&s| is_candidate(s) && !s.whole_block() && !s.is_baseline()) {
         let flow = match build(scheme) {
             Ok(flow) => flow,
             // There may be no path over the links that are known, and yet a star.
