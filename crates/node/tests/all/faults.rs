@@ -18,6 +18,11 @@ async fn rig() -> Rig {
     Rig::new("rs-4+2", &[300_000; 4], 32 * 1024).await
 }
 
+/// Whether helpers send to the requestor alone.
+fn is_star(scheme: Scheme) -> bool {
+    matches!(scheme, Scheme::Conventional | Scheme::FirstParity)
+}
+
 /// Member 0 is rebuilt by members 1 … 4 on nodes 2 … 5; a chain runs in that order.
 async fn fails(rig: &Rig, scheme: Scheme) -> Fault {
     let started = Instant::now();
@@ -44,7 +49,7 @@ async fn wrong_arithmetic_names_the_edge_behind_the_helper() {
 async fn a_bit_flipped_on_the_wire_names_the_edge() {
     let rig = rig().await;
     for scheme in streaming() {
-        let edge = if scheme == Scheme::Conventional { (4, REQUESTOR) } else { (4, 5) };
+        let edge = if is_star(scheme) { (4, REQUESTOR) } else { (4, 5) };
         rig.injections[3].flip_wire(7);
         let fault = fails(&rig, scheme).await;
         assert_eq!((fault.cause, suspect(&fault)), (Cause::CorruptSlice, Some(edge)), "{scheme}: {fault}");
@@ -86,7 +91,7 @@ async fn what_is_wrong_in_a_long_slice_is_found_and_named() {
                 true => rig.injections[3].flip_wire(slice),
                 false => rig.injections[3].flip_arithmetic(slice),
             }
-            let edge = if scheme == Scheme::Conventional { (4, REQUESTOR) } else { (4, 5) };
+            let edge = if is_star(scheme) { (4, REQUESTOR) } else { (4, 5) };
             let fault = rig.repair(rig.plan(scheme, &[0], verify)).await.unwrap_err();
             assert_eq!(
                 (fault.cause, suspect(&fault)),
@@ -182,7 +187,7 @@ async fn a_helper_that_goes_silent_is_blamed_by_its_successor() {
     for scheme in streaming() {
         // The tree: 2 → 3 and 4 → 5, then 3 → 5, then 5 → requestor.
         let to = match scheme {
-            Scheme::Conventional => REQUESTOR,
+            Scheme::Conventional | Scheme::FirstParity => REQUESTOR,
             Scheme::PprSliced => 5,
             _ => 4,
         };
