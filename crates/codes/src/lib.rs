@@ -53,7 +53,7 @@ pub use dependencies::Dependencies;
 pub use equation::Equation;
 pub use error::CodeError;
 pub use inspect::{BlockRepair, InspectReport};
-pub use recovery::{Fewest, Recovery};
+pub use recovery::{Fewest, ONLY_IN_NEED, Recovery};
 pub use registry::{Family, families};
 pub use tolerance::{Reach, ToleranceCount};
 pub use xor::{Loss, Method, ParitySets, Reading};

@@ -106,7 +106,8 @@ impl Sums {
     }
 
     /// The outputs, those that are made of the fewest terms first; each from another one if that takes fewer.
-    fn outputs(&mut self, rows: Vec<Vec<Term>>) {
+    fn outputs(&mut self, mut rows: Vec<Vec<Term>>) {
+        rows.iter_mut().for_each(|row| row.sort_unstable());
         let mut open: Vec<usize> = (0..rows.len()).collect();
         let mut best: Vec<(usize, Option<usize>)> = rows.iter().map(|row| (row.len(), None)).collect();
         while let Some(place) = (0..open.len()).min_by_key(|&place| best[open[place]].0) {
@@ -150,11 +151,20 @@ fn most_frequent(rows: &[Vec<Term>]) -> Option<([Term; 2], usize)> {
     counts.into_iter().find(|&(_, count)| count == most)
 }
 
-/// The terms that one of two has and the other has not.
+/// The terms that one of two has and the other has not, of rising terms. Wide rows are compared with all others: each pair once, term
+/// by term.
 fn difference(a: &[Term], b: &[Term]) -> Vec<Term> {
-    let only =
-        |a: &[Term], b: &[Term]| a.iter().filter(|term| !b.contains(term)).copied().collect::<Vec<Term>>();
-    [only(a, b), only(b, a)].concat()
+    let (mut a, mut b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
+    let mut only = Vec::new();
+    loop {
+        match (a.peek(), b.peek()) {
+            (Some(one), Some(other)) if one == other => _ = (a.next(), b.next()),
+            (Some(one), Some(other)) if one < other => only.extend(a.next()),
+            (Some(_), None) => only.extend(a.next()),
+            (_, Some(_)) => only.extend(b.next()),
+            (None, None) => return only,
+        }
+    }
 }
 
 #[cfg(test)]

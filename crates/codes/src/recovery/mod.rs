@@ -9,6 +9,7 @@ mod hyperplanes;
 mod stored;
 mod sums;
 
+pub use sums::ONLY_IN_NEED;
 pub(crate) use sums::Solved;
 
 use crate::{Code, CodeError, Equation, Method, SymbolId};
@@ -82,7 +83,7 @@ impl Code {
 
     /// The wanted symbols from as few others as possible, any symbol of the blocks in `known` at no cost and any of
     /// those in `available` at the same cost; for an XOR code as cheaply as possible, by what a symbol of each of `available` costs
-    /// (1 where `costs` ends). It prefers fewer blocks among equals, then those listed first in
+    /// (1 where `costs` ends), and from those that cost [`ONLY_IN_NEED`] only if the others do not suffice. It prefers fewer blocks among equals, then those listed first in
     /// `available`.
     ///
     /// # Errors
@@ -95,7 +96,7 @@ impl Code {
         costs: &[u32],
     ) -> Result<Recovery, CodeError> {
         if let Some(sets) = self.parity_sets() {
-            return self.by_sums(sets, wanted, (known, available), (Method::Exact, costs));
+            return self.by_sums_of_others_first(sets, wanted, (known, available), costs);
         }
         let blocks = [known, available].concat();
         let is_plain = self.needs_any_k() && self.alpha() == 1;

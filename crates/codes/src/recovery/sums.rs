@@ -12,6 +12,9 @@ use std::sync::{Mutex, PoisonError};
 /// found, and is not said to be proved.
 const MAX_NODES: usize = 3_000;
 
+/// The cost of a block that is not read where the others suffice.
+pub const ONLY_IN_NEED: u32 = u32::MAX;
+
 /// Losses that a code remembers: each block's, with any of its symbols wanted, many times over.
 const MAX_SOLVED: usize = 4096;
 
@@ -58,6 +61,28 @@ impl Sources {
 }
 
 impl Code {
+    /// [`by_sums`](Code::by_sums), from blocks that help only in need if the others do not suffice.
+    pub(super) fn by_sums_of_others_first(
+        &self,
+        sets: &ParitySets,
+        wanted: &[SymbolId],
+        (known, available): (&[usize], &[usize]),
+        costs: &[u32],
+    ) -> Result<Recovery, CodeError> {
+        let cost = |place: usize| costs.get(place).copied().unwrap_or(1);
+        let (others, others_cost): (Vec<usize>, Vec<u32>) = (0..available.len())
+            .filter(|&place| cost(place) != ONLY_IN_NEED)
+            .map(|place| (available[place], cost(place)))
+            .unzip();
+        let first = self.by_sums(sets, wanted, (known, &others), (Method::Exact, &others_cost));
+        if others.len() == available.len() || !matches!(first, Err(CodeError::NotRecoverable { .. })) {
+            return first;
+        }
+        let dearest = 2 * others_cost.into_iter().max().unwrap_or(1);
+        let costs: Vec<u32> = (0..available.len()).map(|place| cost(place).min(dearest)).collect();
+        self.by_sums(sets, wanted, (known, available), (Method::Exact, &costs))
+    }
+
     /// As [`Code::recovery_at`], of blocks that are known and those that are available.
     pub(super) fn by_sums(
         &self,
@@ -102,7 +127,7 @@ impl Code {
         Ok(Recovery { equation: self.equation_of(wanted, &sums, &sources)?, fewest })
     }
 
-    /// `wanted` as sums of stored symbols, known ones among them.
+    /// `wanted` as sums of stored symbols, each rising, known ones among them.
     fn equation_of(
         &self,
         wanted: &[SymbolId],
@@ -119,7 +144,7 @@ impl Code {
         inputs.sort_unstable();
         let mut matrix = Matrix::zero(self.field(), wanted.len(), inputs.len());
         for (column, (_, _, cell)) in inputs.iter().enumerate() {
-            let rows = (0..wanted.len()).filter(|&row| sums[row].contains(cell));
+            let rows = (0..wanted.len()).filter(|&row| sums[row].binary_search(cell).is_ok());
             rows.for_each(|row| matrix.set(row, column, 1));
         }
         let inputs = inputs.into_iter().map(|(_, symbol, _)| symbol).collect();

@@ -171,12 +171,18 @@ fn of_matrices(
     ParitySets::new(name, (k + m, w), (0..(k * w) as u32).collect(), sets)
 }
 
+/// Parities at most: beyond, patterns of losses are too many to try, and matrices take long to make.
+const MAX_PARITIES: usize = 16;
+
 fn cauchy(
     parameters: &Parameters,
     matrix: &dyn Fn(SmallField, usize, usize) -> Vec<Vec<usize>>,
 ) -> Result<ParitySets, CodeError> {
     let (k, m, w) = parameters.k_plus_m_w()?;
     let field = small_field(parameters, w)?;
+    if m > MAX_PARITIES {
+        return Err(parameters.bad(format!("M must be at most {MAX_PARITIES}")));
+    }
     if k + m > field.units() + 1 {
         return Err(
             parameters.bad(format!("K+M must be at most {}, the elements of GF(2^{w})", field.units() + 1))
@@ -197,8 +203,11 @@ fn good(field: SmallField, mut matrix: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
         row.iter_mut().zip(&first).for_each(|(element, &first)| *element = field.divide(*element, first));
     }
     for row in &mut matrix[1..] {
-        let divided =
-            |by: usize| row.iter().map(|&element| field.divide(element, by)).collect::<Vec<usize>>();
+        // An inverse for each divisor, not for each quotient.
+        let divided = |by: usize| {
+            let inverse = field.inverse(by);
+            row.iter().map(|&element| field.multiply(element, inverse)).collect::<Vec<usize>>()
+        };
         let ones = |row: &Vec<usize>| row.iter().map(|&element| field.ones(element)).sum::<usize>();
         if let Some(best) = row.iter().map(|&by| divided(by)).chain([row.clone()]).min_by_key(ones) {
             *row = best;

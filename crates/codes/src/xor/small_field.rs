@@ -38,7 +38,8 @@ impl SmallField {
         })
     }
 
-    fn multiply(self, a: usize, b: usize) -> usize {
+    /// a·b.
+    pub fn multiply(self, a: usize, b: usize) -> usize {
         (0..self.degree).filter(|bit| b >> bit & 1 == 1).fold(0, |sum, bit| sum ^ self.times_power(a, bit))
     }
 

@@ -228,6 +228,7 @@ fn names_say_what_there_is() {
         ("rdp-7-k6", "K must be from 1 to 5"),
         ("hdp-3", "not a prime from 5"),
         ("crs-12+4-w3", "K+M must be at most 8"),
+        ("crs-20+17-w8", "M must be at most 16"),
         ("crs-12+4", "the number of symbols is missing"),
         ("crs-best-4+3-w4", "two parities"),
         ("liberation-6+2-w6", "odd prime"),

@@ -18,7 +18,8 @@ pub struct Helper {
     pub site: Site,
     /// Bytes stored; 0 makes it an absent block, which costs nothing.
     pub stored_bytes: u64,
-    /// What a symbol of it costs to read, beside those of others: codes that can choose read more of those that cost less.
+    /// What a symbol of it costs to read, beside those of others: codes that can choose read more of those that cost less,
+    /// and none of one that costs [`codes::ONLY_IN_NEED`] if others suffice.
     pub cost: u32,
 }
 

@@ -304,7 +304,7 @@ impl Rest<'_> {
         let parts = match targets.iter().any(|(_, spec)| spec.explained) {
             true => {
                 let members: Vec<Member> = made.iter().map(|&(member, _)| member).collect();
-                parts(world, stripe, sources, &members, (&flow, scheme), (code.is_mds(), cut_off))
+                parts(world, stripe, sources, &members, (&flow, scheme), (code, cut_off))
             }
             false => Vec::new(),
         };

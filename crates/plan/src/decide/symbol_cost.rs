@@ -3,6 +3,7 @@
 
 use super::draft::Source;
 use super::{NodeFacts, World};
+use codes::ONLY_IN_NEED;
 use flow::Helper;
 use model::NodeId;
 
@@ -10,25 +11,26 @@ use model::NodeId;
 /// around anyway.
 const MOST: f64 = 64.0;
 
-/// Who helps only in need costs so many times as much.
-const LAST_RESORT: f64 = 8.0;
-
 /// The sources as helpers. Costs are powers of two, of which the least is 1, so that what is slightly busier changes nothing and the
-/// same recoveries are asked for again and again.
+/// same recoveries are asked for again and again. Last resorts are read only where the others do not suffice.
 pub(super) fn helpers(world: &World, sources: &[Source<'_>]) -> Vec<Helper> {
     let nodes: Vec<NodeId> = sources.iter().map(|source| source.location.node).collect();
-    let factors: Vec<f64> = factors(world, &nodes);
-    let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
-    let cost = |factor: f64| (factor / least).min(MOST).log2().round().exp2() as u32;
+    let factors: Vec<Option<f64>> = factors(world, &nodes);
+    let least = factors.iter().copied().flatten().fold(f64::INFINITY, f64::min);
+    let cost = |factor: Option<f64>| match factor {
+        Some(factor) => ((factor / least).min(MOST).log2().round().exp2() as u32).max(1),
+        None => ONLY_IN_NEED,
+    };
     sources
         .iter()
         .zip(factors)
-        .map(|(source, factor)| Helper { cost: cost(factor).max(1), ..source.helper() })
+        .map(|(source, factor)| Helper { cost: cost(factor), ..source.helper() })
         .collect()
 }
 
-/// How many times as long a symbol of each node takes as one of a node with nothing to do, on the fastest uplink that is known.
-fn factors(world: &World, nodes: &[NodeId]) -> Vec<f64> {
+/// How many times as long a symbol of each node takes as one of a node with nothing to do, on the fastest uplink that is known;
+/// `None` for a last resort.
+fn factors(world: &World, nodes: &[NodeId]) -> Vec<Option<f64>> {
     let up = |node: NodeId| Some(world.links.up(node)).filter(|rate| rate.is_finite());
     let fastest = nodes.iter().filter_map(|&node| up(node)).fold(0.0, f64::max);
     let factor = |&node: &NodeId| {
@@ -36,7 +38,7 @@ fn factors(world: &World, nodes: &[NodeId]) -> Vec<f64> {
         let stages = world.nodes.get(node).map_or(0, |node| node.running_stages);
         let resort =
             world.last_resort.contains(&node) || world.nodes.get(node).is_some_and(NodeFacts::is_last_resort);
-        link * (1.0 + f64::from(stages)) * if resort { LAST_RESORT } else { 1.0 }
+        (!resort).then(|| link * (1.0 + f64::from(stages)))
     };
     nodes.iter().map(factor).collect()
 }

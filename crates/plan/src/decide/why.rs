@@ -1,6 +1,7 @@
 //! Why each survivor of a stripe helps with a repair, or does not.
 
 use super::{NodeFacts, Source, World};
+use codes::Code;
 use flow::{Input, Member, Proved, Scheme};
 use model::{MemberState, NodeId, StripePlacement};
 use std::collections::BTreeSet;
@@ -19,14 +20,14 @@ pub struct Part {
 }
 
 /// The parts of all members but `made`, as `flow`, made by `scheme`, has them. `sources` could help, the least recently
-/// selected first; `is_mds`: any k of them would do; `cut_off`: the search for a path was.
+/// selected first; `cut_off`: the search for a path was.
 pub(super) fn parts(
     world: &World,
     stripe: &StripePlacement,
     sources: &[Source<'_>],
     made: &[Member],
     (flow, scheme): (&Proved, Scheme),
-    (is_mds, cut_off): (bool, bool),
+    (code, cut_off): (&Code, bool),
 ) -> Vec<Part> {
     let inputs = flow.lanes.iter().flat_map(|lane| &lane.stages).flat_map(|stage| &stage.inputs);
     let read = |input: &Input| if let Input::Local { member, .. } = input { Some(*member) } else { None };
@@ -62,7 +63,7 @@ pub(super) fn parts(
                     (false, true, _) => "it is quarantined, and there are enough others",
                     (true, _, true) => "there are not enough others, though it held up repairs lately",
                     (false, _, true) => "it held up repairs lately, and there are enough others",
-                    _ => reason(scheme, helps, (is_mds, cut_off), place),
+                    _ => reason(scheme, helps, (code, cut_off), place),
                 }
             }
         };
@@ -71,10 +72,16 @@ pub(super) fn parts(
     parts
 }
 
-fn reason(scheme: Scheme, helps: bool, (is_mds, cut_off): (bool, bool), place: usize) -> &'static str {
+fn reason(scheme: Scheme, helps: bool, (code, cut_off): (&Code, bool), place: usize) -> &'static str {
     match (helps, scheme) {
-        (true, _) if !is_mds => "the code decodes from few blocks with it",
-        (false, _) if !is_mds => "the code decodes without it",
+        (true, _) if code.alpha() > 1 => {
+            "some of its symbols are among the fewest that were found to suffice"
+        }
+        (false, _) if code.alpha() > 1 => {
+            "none of its symbols is among the fewest that were found to suffice"
+        }
+        (true, _) if !code.is_mds() => "the code decodes from few blocks with it",
+        (false, _) if !code.is_mds() => "the code decodes without it",
         (true, Scheme::RackAware) => "it is in the requestor's rack, or in one that holds many helpers",
         (false, Scheme::RackAware) => "the racks of those that help hold enough",
         (true, Scheme::Weighted) if cut_off => {

@@ -108,3 +108,21 @@ fn less_is_read_where_more_runs() {
     let (even, busy, busiest) = (of_node_2(0), of_node_2(1), of_node_2(40));
     assert!(even >= busy && busy >= busiest && busiest == 0, "{even} {busy} {busiest}");
 }
+
+/// A slow node's block is not read while the others suffice; with two blocks lost besides it is.
+#[test]
+fn last_resorts_help_only_in_need() {
+    let of_node_2 = |dead: &[u32]| {
+        let mut world = world(8, |_| 0);
+        world.last_resort = Arc::new([NodeId(2)].into());
+        let mut nodes = (*world.nodes).clone();
+        for &node in dead {
+            let gone = NodeFacts { is_living: false, ..nodes.get(NodeId(node)).unwrap().clone() };
+            nodes.insert(NodeId(node), gone);
+        }
+        world.nodes = Arc::new(nodes);
+        read("rdp-7", (8, 6), Scheme::Pipeline, &world).get(&2).copied().unwrap_or(0)
+    };
+    assert_eq!(of_node_2(&[]), 0);
+    assert!(of_node_2(&[3]) > 0, "blocks 0 and 2 are lost: all of the others are needed");
+}

@@ -170,7 +170,7 @@ pub(crate) fn archival_code(planner: &Planner, cluster: &Cluster, name: &str) ->
     let keeps_data = code.is_systematic() && code.n() > code.k() && !code.name().starts_with("rep-");
     if !keeps_data && code.virtuals() == 0 {
         return Err(CoordinatorError::Invalid(format!(
-            "{code} is no code for archival: its first k blocks must be the data, and parities must follow; or all of it must be made anew"
+            "{code} is no code for archival: its first k blocks must be the data, and parities must follow; or it must store none of the data blocks as they are"
         )));
     }
     let view = cluster.view();
