@@ -3,12 +3,12 @@
 use crate::backend::Scan;
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, BucketRow, CandidateRow, ClockRow, CompactionRow, DeadKey, DeadRow, Difference, Doubt,
-    DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock, GatheredRow, GatheringRow,
-    HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow, LinksRow, MetaKey,
-    MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose,
-    PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, SafeModeRow, SettledRow, StripeRow, TABLES,
-    TaskRow, TermRow, ThrottleRow,
+    AuditRow, BucketRow, CandidateRow, ClockRow, CompactionRow, DeadKey, DeadRow, Difference, DisksRow,
+    Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock, GatheredRow,
+    GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow,
+    LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow,
+    PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, SafeModeRow, SettledRow,
+    StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -231,6 +231,7 @@ fn put_since(txn: &Change<'_>) -> Result<()> {
     };
     txn.put(&PutId(0xabce), &ended)?;
     txn.put(&MetaKey, &HoldersRow { nodes: vec![NodeId(7), NodeId(300)] })?;
+    txn.put(&MetaKey, &DisksRow { rates: Some(vec![None, Some(800.5)]) })?;
     // In catalogs of the format before.
     txn.put(&MetaKey, &HistoryRow { term: Term { number: 2, word: 78 }, change: 300 })?;
     let why = Doubt::FewHolders { answered: 1, wanted: 2 };
@@ -390,5 +391,5 @@ fn restores(backup: &[u8], host: &str) {
     assert_eq!(restored.jobs().unwrap().iter().filter(|(number, _)| *number < 10).count(), 5);
     // Also where there was no index of them.
     assert_eq!(restored.deaths().unwrap().into_keys().collect::<Vec<_>>(), [STRIPE]);
-    assert_eq!((restored.links().unwrap(), restored.audit(0).unwrap()), (links(), vec![audit()]));
+    assert_eq!((restored.links().unwrap().0, restored.audit(0).unwrap()), (links(), vec![audit()]));
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{CatalogError, Result};
 use crate::forgetting::is_being_forgotten;
-use crate::rows::{ForgottenRow, LeavingRow, LinksRow, MetaKey, NodeRow};
+use crate::rows::{DisksRow, ForgottenRow, LeavingRow, LinksRow, MetaKey, NodeRow};
 use crate::table::Read;
 use crate::{Catalog, meta};
 use model::{ClusterId, Incarnation, NodeId, StoreId};
@@ -58,14 +58,20 @@ impl Catalog {
         self.view(|txn| may_register(txn, node, store))
     }
 
-    /// What the operator knows of the links; empty if nobody said anything.
-    pub fn links(&self) -> Result<LinksRow> {
-        self.view(|txn| Ok(txn.get::<LinksRow>(&MetaKey)?.unwrap_or_default()))
+    /// What the operator knows of the links, and of the disks; empty if nobody said anything.
+    pub fn links(&self) -> Result<(LinksRow, DisksRow)> {
+        self.view(|txn| {
+            let links = txn.get::<LinksRow>(&MetaKey)?.unwrap_or_default();
+            Ok((links, txn.get::<DisksRow>(&MetaKey)?.unwrap_or_default()))
+        })
     }
 
-    /// Replaces it.
-    pub fn set_links(&self, links: &LinksRow) -> Result<()> {
-        self.change(|txn| txn.put(&MetaKey, links))
+    /// Replaces both.
+    pub fn set_links(&self, (links, disks): &(LinksRow, DisksRow)) -> Result<()> {
+        self.change(|txn| {
+            txn.put(&MetaKey, links)?;
+            txn.put(&MetaKey, disks)
+        })
     }
 
     /// A node, if it ever registered.

@@ -44,7 +44,7 @@ pub(crate) const FORMAT_WITHOUT_HOSTS: u32 = 4;
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 31] = [
+pub(crate) const TABLES: [&str; 32] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -76,6 +76,7 @@ pub(crate) const TABLES: [&str; 31] = [
     GatheredRow::TABLE,
     BucketRow::TABLE,
     DeadRow::TABLE,
+    DisksRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -225,6 +226,13 @@ pub struct LinksRow {
     pub down: Option<Vec<Option<f64>>>,
 }
 
+/// What the operator knows of the disks beside that, in Mb/s: one row.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DisksRow {
+    /// What the disk of each node of [`LinksRow`] reads.
+    pub rates: Option<Vec<Option<f64>>>,
+}
+
 /// How far the catalog has come: one row, which every change writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PositionRow {
@@ -347,12 +355,14 @@ tables! {
     GatheringRow, "gathering", StripeId;
     GatheredRow, "gathered", BlockId;
     DeadRow, "dead", DeadKey;
+    DisksRow, "disks", MetaKey;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
     PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow DeadRow
+    DisksRow
 }
 
 impl Key for MetaKey {

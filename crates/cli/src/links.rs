@@ -1,4 +1,4 @@
-//! `stripeline links`: what the coordinator knows of the network's links.
+//! `stripeline links`: what the coordinator knows of the network's links, and of the disks behind them.
 
 use crate::context::Context;
 use crate::output::table;
@@ -14,9 +14,9 @@ pub enum LinksCommand {
     /// Replace the table; schemes that look at links, prices and `auto` use it from now on, and several lanes at once (cyclic,
     /// multi-path) go no faster than it says
     Set {
-        /// JSON, in Mb/s, null for no limit: {"nodes": [1,2,…], "bandwidth": [[…]], "up": […], "down": […]};
+        /// JSON, in Mb/s, null for no limit: {"nodes": [1,2,…], "bandwidth": [[…]], "up": […], "down": […], "disk": […]};
         /// bandwidth[i][j] is that of the link from the i-th of the nodes to the j-th, up and down what each sends
-        /// and receives in all [default for up and down: its fastest link]. Each part may be left out; without nodes
+        /// and receives in all [default for up and down: its fastest link], disk what its disk reads. Each part may be left out; without nodes
         /// they are 1, 2, 3, …; what is not listed is not limited. - for standard input
         file: PathBuf,
     },
@@ -51,8 +51,8 @@ fn read(file: &Path) -> Result<String> {
 
 fn shown(document: &Value) -> String {
     let list = |key: &str| document[key].as_array().cloned().unwrap_or_default();
-    let (rows, up, down) = (list("bandwidth"), list("up"), list("down"));
-    let count = rows.len().max(up.len()).max(down.len());
+    let (rows, up, down, disk) = (list("bandwidth"), list("up"), list("down"), list("disk"));
+    let count = rows.len().max(up.len()).max(down.len()).max(disk.len());
     if count == 0 {
         return "no link is limited: all count as equal".to_owned();
     }
@@ -75,6 +75,9 @@ fn shown(document: &Value) -> String {
         }
         if down.get(i).is_some_and(|v| !v.is_null()) {
             table.add_row(["all".to_owned(), format!("node-{}", node(i)), rate(down.get(i))]);
+        }
+        if disk.get(i).is_some_and(|v| !v.is_null()) {
+            table.add_row([format!("disk of node-{}", node(i)), String::new(), rate(disk.get(i))]);
         }
     }
     table.to_string()

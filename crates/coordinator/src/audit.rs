@@ -80,7 +80,7 @@ impl Audit {
             cross_rack_bytes: cost
                 .cross_rack_bytes(|site| view.node(NodeId(site.0)).ok().map(|node| node.rack)),
             timeslots: cost.timeslots,
-            predicted_s: plan.price.and_then(|price| price.seconds),
+            predicted_s: plan.price.and_then(|price| price.seconds()),
             verified_us: times.0,
             durable_us: times.1,
             kept_slices: result.map_or(0, |result| result.kept_slices),

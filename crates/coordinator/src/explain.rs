@@ -3,7 +3,7 @@
 use crate::attempt::{Attempts, lost, scheme, token};
 use crate::error::{CoordinatorError, Result};
 use flow::multi_block::repairs_several;
-use flow::{FlowPlan, Scheme, Site};
+use flow::{FlowPlan, Scheme, Site, Time};
 use model::{BlockId, FlowId, NodeId, Placement};
 use plan::decide::{
     DecideError, Part, Planned, RepairPlan, RepairSpec, SeveralPlan, Target, World, requestor, requestors,
@@ -196,8 +196,8 @@ fn render(
         let Planned { plan: FlowPlan { flow, .. }, cost } = &plan.planned;
         text += &format!("\n== {}\n{}", plan.scheme, flow::render::explain(flow, cost, name));
         text += &format!("{} B between racks\n", cost.cross_rack_bytes(rack));
-        if let Some(seconds) = plan.price.and_then(|price| price.seconds) {
-            text += &format!("{seconds:.3} s on the links as they are known\n");
+        if let Some(time) = plan.price.and_then(|price| price.time) {
+            text += &time_text(time);
         }
         text += &parts_text(&plan.parts);
         dot += &flow::render::dot(flow, name);
@@ -208,6 +208,21 @@ fn render(
     }
     about["plans"] = list.into();
     proto::ExplainReply { text, dot, json: about.to_string() }
+}
+
+/// How long it takes, and what decides.
+fn time_text(time: Time) -> String {
+    let Time { links, disks } = time;
+    match disks > 0.0 {
+        false => format!("{links:.3} s on the links as they are known\n"),
+        true => {
+            let slower = if disks > links { "the disks decide" } else { "the links decide" };
+            let whole = time.whole();
+            format!(
+                "{whole:.3} s on the links and disks as they are known: links {links:.3} s, disks {disks:.3} s; {slower}\n"
+            )
+        }
+    }
 }
 
 /// Who helps and who does not, each with the reason.
@@ -236,7 +251,9 @@ fn as_json(plan: &RepairPlan, cross_rack_bytes: u64) -> Value {
     };
     json!({
         "scheme": plan.scheme,
-        "seconds": plan.price.and_then(|price| price.seconds),
+        "seconds": plan.price.and_then(|price| price.seconds()),
+        "link_seconds": plan.price.and_then(|price| price.time).map(|time| time.links),
+        "disk_seconds": plan.price.and_then(|price| price.time).map(|time| time.disks),
         "helpers": parts.collect::<Vec<_>>(),
         "slices": flow.geometry.slices(),
         "slice_bytes": flow.geometry.slice_bytes,

@@ -461,7 +461,7 @@ fn reply(read: ReadPlan) -> proto::PlanReply {
     let block_bytes = plan.map_or(0, |plan| plan.flow.geometry.block_bytes);
     let in_theory = |price: Price| proto::Price {
         slot_bytes: price.timeslots * block_bytes as f64,
-        seconds: price.seconds,
+        seconds: price.seconds(),
     };
     let (plan, price) = (plan.map(wire::codec::plan::encode), price.map(in_theory));
     proto::PlanReply { plan, note, offset, length, degraded, price }

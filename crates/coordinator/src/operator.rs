@@ -307,8 +307,8 @@ impl Operator {
     pub async fn set_links(&self, json: &str) -> Result<String> {
         let table = LinkTable::parse(json)?;
         let (rates, json) = (table.rates()?, table.to_json()?);
-        let row = table.into();
-        self.records.run(move |catalog| catalog.set_links(&row)).await?;
+        let rows = table.into();
+        self.records.run(move |catalog| catalog.set_links(&rows)).await?;
         self.cluster.health.set_links(rates);
         self.usual.forget();
         tracing::info!("the table of links was replaced");

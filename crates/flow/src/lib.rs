@@ -36,4 +36,4 @@ pub use extent::{edge_extents, stored_bytes};
 pub use graph::*;
 pub use prove::{Proved, prove};
 pub use runs::{Deal, LaneShare, Run, deal};
-pub use time::{Rates, busiest, time};
+pub use time::{Rates, Time, busiest, time};

@@ -1,4 +1,4 @@
-//! How long a flow takes over links of given bandwidths.
+//! How long a flow takes over links of given bandwidths, from disks of given rates.
 
 use crate::cost::{Cost, Direction};
 use crate::extent::edge_extents;
@@ -12,11 +12,37 @@ pub struct Rates<'a> {
     pub link: &'a dyn Fn(Site, Site) -> f64,
     /// The bandwidth of one side of a site's interface.
     pub side: &'a dyn Fn(Site, Direction) -> f64,
+    /// What a site's disk reads.
+    pub disk: &'a dyn Fn(Site) -> f64,
 }
 
-/// The time that the bytes of `cost`, which was [predicted](crate::predict), take through the slowest link, or side of an
-/// interface. In bytes over the unit of `rates`; 0 where nothing is limited.
+/// How long a flow takes. Links and disks work at the same time, so the slower of them decides.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Time {
+    /// The busiest link or side of an interface, and the time in which the pipeline fills and drains.
+    pub links: f64,
+    /// The busiest disk.
+    pub disks: f64,
+}
+
+impl Time {
+    /// Of all.
+    pub fn whole(self) -> f64 {
+        self.links.max(self.disks)
+    }
+}
+
+/// The time that the bytes of `cost`, which was [predicted](crate::predict), take through the slowest link, side of an
+/// interface, or disk. In bytes over the unit of `rates`; 0 where nothing is limited.
 pub fn busiest(cost: &Cost, rates: Rates<'_>) -> f64 {
+    Time { links: busiest_link(cost, rates), disks: busiest_disk(cost, rates) }.whole()
+}
+
+fn busiest_disk(cost: &Cost, rates: Rates<'_>) -> f64 {
+    cost.disk_read.iter().map(|(&site, &bytes)| took(bytes as f64, (rates.disk)(site))).fold(0.0, f64::max)
+}
+
+fn busiest_link(cost: &Cost, rates: Rates<'_>) -> f64 {
     let links = cost.links.iter().map(|(&(from, to), &bytes)| took(bytes as f64, (rates.link)(from, to)));
     let sides = cost.sides().into_iter().map(|((site, side), bytes)| {
         let rate = (rates.side)(site, side);
@@ -25,13 +51,14 @@ pub fn busiest(cost: &Cost, rates: Rates<'_>) -> f64 {
     links.chain(sides).fold(0.0, f64::max)
 }
 
-/// The time that `cost`, what was [predicted](crate::predict) for `flow` or a share of it, takes: that of its [`busiest`]
-/// link, and the time in which the pipeline fills and drains, which is what one slice of mean length takes beyond that. On
-/// links of bandwidth 1 with interfaces as fast, it is [`Cost::timeslots`] times the block length.
+/// The time that `cost`, what was [predicted](crate::predict) for `flow` or a share of it, takes: that of its busiest
+/// link, and the time in which the pipeline fills and drains, which is what one slice of mean length takes beyond that; or that
+/// of the busiest disk. On links of bandwidth 1 with interfaces as fast, and disks without limits, it is [`Cost::timeslots`]
+/// times the block length.
 ///
 /// # Panics
 /// As slices do, if the flow is not [valid](crate::validate::validate).
-pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rates<'_>) -> f64 {
+pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rates<'_>) -> Time {
     let slices = flow.geometry.slices().max(1) as f64;
     let mut filling = 0.0_f64;
     for lane in &flow.lanes {
@@ -48,7 +75,7 @@ pub fn time(flow: &Flow, cost: &Cost, stored: impl Fn(Member) -> u64, rates: Rat
             .collect();
         filling = filling.max(schedule::filling(lane, &slice));
     }
-    busiest(cost, rates) + filling
+    Time { links: busiest_link(cost, rates) + filling, disks: busiest_disk(cost, rates) }
 }
 
 /// No bytes take no time, even over a link that carries none.

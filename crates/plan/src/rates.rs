@@ -1,4 +1,4 @@
-//! How fast each link is, and each side of a node's interface: what is known of an uneven network.
+//! How fast each link is, each side of a node's interface, and each disk: what is known of an uneven cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ pub struct LinkRates {
     links: BTreeMap<(NodeId, NodeId), f64>,
     up: BTreeMap<NodeId, f64>,
     down: BTreeMap<NodeId, f64>,
+    disks: BTreeMap<NodeId, f64>,
 }
 
 impl LinkRates {
@@ -62,9 +63,18 @@ impl LinkRates {
         Ok(rates)
     }
 
+    /// The same, and `disks[i]` is what the disk of `nodes[i]` reads.
+    ///
+    /// # Errors
+    /// [`PlanError::WrongNodeCount`]; [`PlanError::BadNode`] for a rate below 0 or none at all.
+    pub fn with_disks(mut self, nodes: &[NodeId], disks: &[Option<f64>]) -> Result<Self, PlanError> {
+        self.disks = of_nodes(nodes, disks)?;
+        Ok(self)
+    }
+
     /// Whether nothing is limited.
     pub fn is_empty(&self) -> bool {
-        self.links.is_empty() && self.up.is_empty() && self.down.is_empty()
+        [&self.up, &self.down, &self.disks].into_iter().all(BTreeMap::is_empty) && self.links.is_empty()
     }
 
     /// What one stream between two nodes can have; infinity is no limit.
@@ -83,6 +93,16 @@ impl LinkRates {
         self.down.get(&node).copied().unwrap_or(f64::INFINITY)
     }
 
+    /// What a node's disk reads.
+    pub fn disk(&self, node: NodeId) -> f64 {
+        self.disks.get(&node).copied().unwrap_or(f64::INFINITY)
+    }
+
+    /// What a node can send of a block that it stores: it is read, and then sent while more is read.
+    pub fn supply(&self, node: NodeId) -> f64 {
+        self.up(node).min(self.disk(node))
+    }
+
     fn out_of(&self, node: NodeId) -> impl Iterator<Item = f64> {
         self.links.range((node, NodeId(0))..=(node, NodeId(u32::MAX))).map(|(_, &rate)| rate)
     }
@@ -99,8 +119,8 @@ fn sides<'a, I: Iterator<Item = f64>>(
     links: impl Fn(NodeId, &'a LinkRates) -> I,
     rates: &'a LinkRates,
 ) -> Result<BTreeMap<NodeId, f64>, PlanError> {
-    let mut sides = BTreeMap::new();
     let Some(given) = given else {
+        let mut sides = BTreeMap::new();
         for &node in nodes {
             let (count, fastest) =
                 links(node, rates).fold((0, 0.0_f64), |(count, most), rate| (count + 1, most.max(rate)));
@@ -110,19 +130,25 @@ fn sides<'a, I: Iterator<Item = f64>>(
         }
         return Ok(sides);
     };
+    of_nodes(nodes, given)
+}
+
+/// What is limited of these, a number for each node.
+fn of_nodes(nodes: &[NodeId], given: &[Option<f64>]) -> Result<BTreeMap<NodeId, f64>, PlanError> {
     if given.len() != nodes.len() {
         return Err(PlanError::WrongNodeCount { given: given.len(), nodes: nodes.len() });
     }
+    let mut limited = BTreeMap::new();
     for (&node, &rate) in nodes.iter().zip(given) {
         match rate {
             Some(rate @ 0.0..) => {
-                sides.insert(node, rate);
+                limited.insert(node, rate);
             }
             Some(_) => return Err(PlanError::BadNode { node: node.0 as usize }),
             None => {}
         }
     }
-    Ok(sides)
+    Ok(limited)
 }
 
 #[cfg(test)]
@@ -166,9 +192,22 @@ mod tests {
             let up = [Some(1.0), None, Some(bad)];
             let bad_node = LinkRates::new(&nodes(), None, Some(&up), None);
             assert_eq!(bad_node, Err(PlanError::BadNode { node: 5 }));
+            assert_eq!(LinkRates::default().with_disks(&nodes(), &up), Err(PlanError::BadNode { node: 5 }));
         }
         let twice = LinkRates::new(&[NodeId(1), NodeId(1)], None, None, None);
         assert_eq!(twice, Err(PlanError::RepeatedNode { node: 1 }));
-        assert!(LinkRates::new(&nodes(), None, None, None).unwrap().is_empty());
+        let none = LinkRates::new(&nodes(), None, None, None).unwrap();
+        assert!(none.is_empty());
+        let few = PlanError::WrongNodeCount { given: 1, nodes: 3 };
+        assert_eq!(none.clone().with_disks(&nodes(), &[None]), Err(few));
+        let disks = none.with_disks(&nodes(), &[None, Some(800.0), None]).unwrap();
+        assert!(!disks.is_empty());
+        assert_eq!((disks.disk(NodeId(2)), disks.disk(NodeId(1))), (800.0, f64::INFINITY));
+        let up = [None, Some(900.0), Some(100.0)];
+        let both = LinkRates::new(&nodes(), None, Some(&up), None)
+            .unwrap()
+            .with_disks(&nodes(), &[Some(7.0), Some(800.0), None]);
+        let both = both.unwrap();
+        assert_eq!([1, 2, 5].map(|node| both.supply(NodeId(node))), [7.0, 800.0, 100.0]);
     }
 }

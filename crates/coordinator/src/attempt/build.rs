@@ -203,5 +203,5 @@ impl Attempt<'_> {
 }
 
 fn in_theory(price: &Price, block_bytes: u64) -> InTheory {
-    InTheory { seconds: price.seconds, slot_bytes: price.timeslots * block_bytes as f64 }
+    InTheory { seconds: price.seconds(), slot_bytes: price.timeslots * block_bytes as f64 }
 }

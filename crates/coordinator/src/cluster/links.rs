@@ -1,8 +1,8 @@
-//! What the operator knows of the links: a table of bandwidths, kept in the catalog, by which paths are chosen and repairs
+//! What the operator knows of links and disks: a table of bandwidths and rates, kept in the catalog, by which paths are chosen and repairs
 //! are priced.
 
 use crate::error::{CoordinatorError, Result};
-use catalog::rows::LinksRow;
+use catalog::rows::{DisksRow, LinksRow};
 use model::NodeId;
 use plan::LinkRates;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,9 @@ pub(crate) struct LinkTable {
     /// What each node receives in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     down: Option<Vec<Option<f64>>>,
+    /// What each node's disk reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    disk: Option<Vec<Option<f64>>>,
 }
 
 impl LinkTable {
@@ -36,12 +39,18 @@ impl LinkTable {
 
     /// The rates in Mb/s.
     pub fn rates(&self) -> Result<LinkRates> {
-        let given = [self.bandwidth.as_ref().map(Vec::len), self.up.as_ref().map(Vec::len)];
-        let count = given.into_iter().flatten().next().or(self.down.as_ref().map(Vec::len)).unwrap_or(0);
+        let of_nodes = [&self.up, &self.down, &self.disk].map(|list| list.as_ref().map(Vec::len));
+        let given = [self.bandwidth.as_ref().map(Vec::len)].into_iter().chain(of_nodes);
+        let count = given.flatten().next().unwrap_or(0);
         let numbers = self.nodes.clone().unwrap_or_else(|| (1..).take(count).collect());
         let nodes: Vec<NodeId> = numbers.into_iter().map(NodeId).collect();
-        LinkRates::new(&nodes, self.bandwidth.as_deref(), self.up.as_deref(), self.down.as_deref())
-            .map_err(|e| CoordinatorError::Invalid(format!("a table of links: {e}")))
+        let links =
+            LinkRates::new(&nodes, self.bandwidth.as_deref(), self.up.as_deref(), self.down.as_deref());
+        let whole = links.and_then(|links| match &self.disk {
+            Some(disk) => links.with_disks(&nodes, disk),
+            None => Ok(links),
+        });
+        whole.map_err(|e| CoordinatorError::Invalid(format!("a table of links: {e}")))
     }
 
     /// As operators read it.
@@ -50,14 +59,14 @@ impl LinkTable {
     }
 }
 
-impl From<LinkTable> for LinksRow {
-    fn from(LinkTable { nodes, bandwidth, up, down }: LinkTable) -> LinksRow {
-        LinksRow { nodes, bandwidth, up, down }
+impl From<LinkTable> for (LinksRow, DisksRow) {
+    fn from(LinkTable { nodes, bandwidth, up, down, disk }: LinkTable) -> Self {
+        (LinksRow { nodes, bandwidth, up, down }, DisksRow { rates: disk })
     }
 }
 
-impl From<LinksRow> for LinkTable {
-    fn from(LinksRow { nodes, bandwidth, up, down }: LinksRow) -> LinkTable {
-        LinkTable { nodes, bandwidth, up, down }
+impl From<(LinksRow, DisksRow)> for LinkTable {
+    fn from((LinksRow { nodes, bandwidth, up, down }, disks): (LinksRow, DisksRow)) -> LinkTable {
+        LinkTable { nodes, bandwidth, up, down, disk: disks.rates }
     }
 }

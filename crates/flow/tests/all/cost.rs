@@ -6,8 +6,8 @@ use crate::plans::{code, geometry, helpers, request};
 use flow::cost::{Bottleneck, Direction};
 use flow::render::{dot, explain};
 use flow::{
-    Cost, EdgeId, FlowError, Input, Member, MultiBlockRequest, Proved, Rates, Scheme, Sink, Site, build,
-    multi_block, predict, time, write,
+    Cost, EdgeId, FlowError, Input, Member, MultiBlockRequest, Proved, Rates, Scheme, Sink, Site, Time,
+    build, busiest, multi_block, predict, time, write,
 };
 
 const MIB: u64 = 1 << 20;
@@ -160,27 +160,53 @@ fn several_blocks_go_to_as_many_requestors() {
 /// On equal links, time is timeslots. On others, a chain goes at the rate of its slowest link, and fills over all.
 #[test]
 fn time_is_that_of_the_slowest_link_or_side() {
+    const FREE: f64 = f64::INFINITY;
     let block = 64 * MIB;
+    let disk = &|_| FREE;
     for scheme in Scheme::all() {
         let (flow, cost) = repair(scheme, "rs-4+2", block, 32 << 10);
-        let even = Rates { link: &|_, _| 2.0, side: &|_, _| 2.0 };
-        let seconds = time(&flow, &cost, |_| block, even);
+        let even = Rates { link: &|_, _| 2.0, side: &|_, _| 2.0, disk };
+        let seconds = time(&flow, &cost, |_| block, even).whole();
         assert!((seconds - cost.timeslots * block as f64 / 2.0).abs() < 1.0, "{scheme}");
-        let free = Rates { link: &|_, _| f64::INFINITY, side: &|_, _| f64::INFINITY };
-        assert_eq!(time(&flow, &cost, |_| block, free), 0.0);
+        let free = Rates { link: &|_, _| FREE, side: &|_, _| FREE, disk };
+        assert_eq!(time(&flow, &cost, |_| block, free).whole(), 0.0);
     }
     let rate = |from: Site, _: Site| if from == Site(2) { 1.0 } else { 10.0 };
     let (chain, cost) = repair(Scheme::Pipeline, "rs-4+2", block, 32 << 10);
-    let links = Rates { link: &rate, side: &|_, _| f64::INFINITY };
+    let links = Rates { link: &rate, side: &|_, _| FREE, disk };
     let slice = f64::from(32 << 10);
-    assert_eq!(time(&chain, &cost, |_| block, links), block as f64 + 3.0 * slice / 10.0);
+    assert_eq!(time(&chain, &cost, |_| block, links).whole(), block as f64 + 3.0 * slice / 10.0);
     // Links that do not share a side work at the same time; a side that they share takes their sum.
     let (star, cost) = repair(Scheme::Conventional, "rs-4+2", block, 32 << 10);
-    assert_eq!(time(&star, &cost, |_| block, links), block as f64);
-    let side = |site: Site, side| if (site, side) == (Site(99), Direction::In) { 2.0 } else { f64::INFINITY };
-    assert_eq!(time(&star, &cost, |_| block, Rates { link: &rate, side: &side }), 2.0 * block as f64);
-    let cut = Rates { link: &|_, _| 0.0, side: &side };
-    assert_eq!(time(&star, &cost, |_| block, cut), f64::INFINITY);
+    assert_eq!(time(&star, &cost, |_| block, links).whole(), block as f64);
+    let side = |site: Site, side| if (site, side) == (Site(99), Direction::In) { 2.0 } else { FREE };
+    assert_eq!(time(&star, &cost, |_| block, Rates { side: &side, ..links }).whole(), 2.0 * block as f64);
+    let cut = Rates { link: &|_, _| 0.0, side: &side, disk };
+    assert_eq!(time(&star, &cost, |_| block, cut).whole(), FREE);
+}
+
+/// Disks read while links carry: the slower of them decides, and a disk reads no more than the symbols that are asked of it.
+#[test]
+fn time_is_that_of_the_busiest_disk_if_links_are_faster() {
+    let block = 24 * MIB;
+    let rates = Rates { link: &|_, _| 10.0, side: &|_, _| 10.0, disk: &|_| 1.0 };
+    for (scheme, links) in
+        [(Scheme::Conventional, 0.75 * 6.0), (Scheme::FirstParity, 6.0), (Scheme::Pipeline, 1.0)]
+    {
+        let (flow, cost) = repair(scheme, "rdp-7", block, 32 << 10);
+        let Time { links: took, disks } = time(&flow, &cost, |_| block, rates);
+        let most = cost.disk_read.values().copied().max().unwrap();
+        assert_eq!(disks, most as f64, "{scheme}");
+        let expected = links * block as f64 / 10.0;
+        assert!((took - expected).abs() < 0.02 * expected, "{scheme}: {took} and {expected}");
+        let of_both = Time { links: took, disks };
+        assert_eq!(of_both.whole(), took.max(disks), "{scheme}");
+        assert_eq!(
+            busiest(&cost, rates),
+            disks.max(cost.bottleneck().unwrap().bytes as f64 / 10.0),
+            "{scheme}"
+        );
+    }
 }
 
 #[test]

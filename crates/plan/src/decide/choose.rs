@@ -83,11 +83,11 @@ pub(super) fn choose_for_several(
         }
         None => cheapest(build, repairs_several, price)?,
     };
-    if !matches!(asked, None | Some(Scheme::Weighted)) || one_pass.seconds.is_none() {
+    if !matches!(asked, None | Some(Scheme::Weighted)) || one_pass.time.is_none() {
         return Ok(ForSeveral::OnePass(choice));
     }
     let alone = each_alone(request, network);
-    match (one_pass.seconds, alone) {
+    match (one_pass.seconds(), alone) {
         (Some(together), Some(alone)) if alone < together => {
             let why =
                 format!("{alone:.3} s one after another, {together:.3} s in one pass by {}", choice.scheme);
@@ -105,7 +105,7 @@ fn each_alone(request: &MultiBlockRequest<'_>, network: Network<'_>) -> Option<f
         let single = RepairRequest { wanted, requestor, ..request.at_one().ok()? };
         let slices = SliceLength::exactly(single.geometry.slice_bytes);
         let flow = build(Scheme::Weighted, slices, &single, network).ok()?;
-        network.price(&flow, stored(request.helpers), None).seconds
+        network.price(&flow, stored(request.helpers), None).seconds()
     };
     request.targets.iter().map(alone).sum()
 }

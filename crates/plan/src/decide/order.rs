@@ -42,7 +42,7 @@ impl<'a> Network<'a> {
         Network { scheduled, ..self }
     }
 
-    /// What is known of the links, in Mb/s.
+    /// What is known of the links and disks, in Mb/s.
     pub fn rates(&self) -> &'a LinkRates {
         &self.world.links
     }
@@ -127,9 +127,10 @@ impl<'a> Network<'a> {
         Ok(Some(shared.filter(|(_, share)| *share > 0).collect()))
     }
 
-    /// What the sides of these nodes carry, and the links between them where one is slower than its ends.
+    /// What the sides of these nodes carry, and the links between them where one is slower than its ends. Each helper of a chain
+    /// reads what it sends, so a disk limits it as an uplink does.
     fn bandwidth(&self, nodes: &[NodeId]) -> std::result::Result<Bandwidth, PlanError> {
-        let up = nodes.iter().map(|&node| self.rates().up(node)).collect();
+        let up = nodes.iter().map(|&node| self.rates().supply(node)).collect();
         let down = nodes.iter().map(|&node| self.rates().down(node)).collect();
         let sides = Bandwidth::of_nodes(up, down)?;
         let rate = |from: NodeId, to: NodeId| {
@@ -203,7 +204,8 @@ impl Network<'_> {
         Ok((nodes, found))
     }
 
-    /// The time that each link takes for one slice of each of f blocks; the last of `nodes` stands for all `ends`.
+    /// The time that each link, and the disk before it, takes for one slice of each of f blocks, for which a helper reads one; the
+    /// last of `nodes` stands for all `ends`.
     fn weights(&self, nodes: &[NodeId], ends: &[Site]) -> std::result::Result<LinkMatrix, PlanError> {
         let f = ends.len() as f64;
         let weight = |from: NodeId, to: NodeId| match nodes.last() {
@@ -214,6 +216,8 @@ impl Network<'_> {
             }
             _ => f / self.rates().link(from, to),
         };
+        let disk = |from: NodeId, to: NodeId| if from == to { 0.0 } else { self.rates().disk(from).recip() };
+        let weight = |from: NodeId, to: NodeId| weight(from, to).max(disk(from, to));
         let rows: Vec<Vec<f64>> =
             nodes.iter().map(|&from| nodes.iter().map(|&to| weight(from, to)).collect()).collect();
         LinkMatrix::from_rows(&rows)
@@ -363,6 +367,26 @@ mod tests {
         assert_eq!(slowest(&scheduled), 5.0);
     }
 
+    /// A disk that reads slowly holds up a chain as an uplink does: such a helper is passed over, and carries little of several.
+    #[test]
+    fn chains_go_around_slow_disks() {
+        let (nodes, links): (Vec<NodeId>, _) = ((0..7).map(NodeId).collect(), [Some(100.0); 7]);
+        let disks = [None, Some(5.0), None, Some(400.0), None, None, None];
+        let rates = LinkRates::new(&nodes, None, Some(&links), Some(&links)).unwrap();
+        let rates = rates.with_disks(&nodes, &disks).unwrap();
+        let world = World { links: Arc::new(rates), ..World::default() };
+        let network = Network::of(&world);
+        let [free, plain] =
+            [Scheme::Weighted, Scheme::Pipeline].map(|scheme| flow_of("rs-4+3", network, scheme));
+        assert!(!free.sites().contains(&Site(1)));
+        let time = |flow: &Proved| network.price(flow, |_| BLOCK, None).time.unwrap();
+        let block = BLOCK as f64 / 125_000.0;
+        // The disk of helper 3 is rated, and faster than links.
+        assert_eq!(time(&free).disks, block / 400.0);
+        assert!((1.0..1.2).contains(&(time(&free).links * 100.0 / block)), "{:?}", time(&free));
+        assert_eq!(time(&plain).whole(), block / 5.0);
+    }
+
     /// Where one helper sends slowly and another receives slowly, several chains carry more than the best one.
     #[test]
     fn several_chains_fill_what_one_leaves_idle() {
@@ -393,7 +417,7 @@ mod tests {
         let flow = network.several(&request).unwrap().unwrap();
         assert!(flow.lanes.len() > 1);
         let stored = |_| 64 * BLOCK;
-        let seconds = |flow: &Proved| network.price(flow, stored, None).seconds.unwrap();
+        let seconds = |flow: &Proved| network.price(flow, stored, None).seconds().unwrap();
         let ordered = network.ordered(Scheme::Weighted, &request, &[Site(0)]).unwrap();
         let one =
             flow::build(Scheme::Weighted, &RepairRequest { helpers: &ordered, ..request.clone() }).unwrap();

@@ -1,7 +1,7 @@
-//! What a flow costs on the network as it is known: seconds where the bandwidth of links is known, else timeslots.
+//! What a flow costs on links and disks as they are known: seconds where a bandwidth or a rate is known, else timeslots.
 
 use super::{Network, Planned};
-use flow::{Direction, Member, Proved, Rates, Site};
+use flow::{Direction, Member, Proved, Rates, Site, Time};
 use model::NodeId;
 use std::fmt;
 use std::ops::Range;
@@ -21,16 +21,21 @@ const PAYLOAD: f64 = 0.95;
 pub struct Price {
     /// On equal links (RP §2.2).
     pub timeslots: f64,
-    /// On the links as they are known; `None` if none of them is known.
-    pub seconds: Option<f64>,
+    /// On links and disks as they are known, in seconds; `None` if none of them is known.
+    pub time: Option<Time>,
     /// Between racks.
     pub cross_rack_bytes: u64,
 }
 
 impl Price {
+    /// That of links and disks together.
+    pub fn seconds(&self) -> Option<f64> {
+        self.time.map(Time::whole)
+    }
+
     /// Whether it takes less time or, if the times are equal, fewer bytes between racks.
     pub fn beats(&self, other: &Price) -> bool {
-        let (mine, theirs) = match (self.seconds, other.seconds) {
+        let (mine, theirs) = match (self.seconds(), other.seconds()) {
             (Some(mine), Some(theirs)) => (mine, theirs),
             _ => (self.timeslots, other.timeslots),
         };
@@ -42,13 +47,17 @@ impl Price {
 
     /// As if it took `factor` times as long.
     pub fn times(self, factor: f64) -> Price {
-        let seconds = self.seconds.map(|seconds| seconds * factor);
-        Price { timeslots: self.timeslots * factor, seconds, ..self }
+        let time =
+            self.time.map(|Time { links, disks }| Time { links: links * factor, disks: disks * factor });
+        Price { timeslots: self.timeslots * factor, time, ..self }
     }
 
     /// By what prices like this one are compared.
     pub fn measure(&self) -> &'static str {
-        match self.seconds {
+        match self.time {
+            Some(Time { disks, .. }) if disks > 0.0 => {
+                "least time on the links and disks as they are known, then fewest bytes between racks"
+            }
             Some(_) => "least time on the links as they are known, then fewest bytes between racks",
             None => "fewest timeslots on equal links, then fewest bytes between racks",
         }
@@ -57,8 +66,9 @@ impl Price {
 
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.seconds {
-            Some(seconds) => write!(f, "{seconds:.3} s")?,
+        match self.time {
+            Some(time) if time.disks > time.links => write!(f, "{:.3} s, of the disks", time.disks)?,
+            Some(time) => write!(f, "{:.3} s", time.links)?,
             None => write!(f, "{:.3}", self.timeslots)?,
         }
         if self.cross_rack_bytes > 0 {
@@ -78,19 +88,19 @@ impl Network<'_> {
 
     /// The same of what was predicted already.
     pub fn price_of(&self, flow: &Proved, cost: &flow::Cost, stored: impl Fn(Member) -> u64) -> Price {
-        let seconds = self.on_links(|rates| flow::time(flow, cost, stored, rates));
+        let time = self.on_rates(|rates| flow::time(flow, cost, stored, rates));
         Price {
             timeslots: cost.timeslots,
-            seconds: (seconds > 0.0).then_some(seconds),
+            time: time.filter(|time| time.whole() > 0.0),
             cross_rack_bytes: cost.cross_rack_bytes(|site| self.rack_of(site)),
         }
     }
 
-    /// Lets the lanes of a flow begin as fast as its busiest link carries their payload. What begins faster piles up where
+    /// Lets the lanes of a flow begin as fast as its busiest link or disk carries their payload. What begins faster piles up where
     /// lanes meet, and then lanes that need all of a link do not get it. One lane alone meets nobody.
     pub fn set_rate(&self, planned: &mut Planned) {
         let Planned { plan, cost } = planned;
-        let seconds = self.on_links(|rates| flow::busiest(cost, rates));
+        let seconds = self.on_rates(|rates| flow::busiest(cost, rates)).unwrap_or(0.0);
         if plan.flow.lanes.len() > 1 && seconds > 0.0 {
             let (geometry, slices) = (plan.flow.geometry, &plan.binding.slices);
             let bytes = (slices.end - slices.start).saturating_mul(u64::from(geometry.slice_bytes));
@@ -99,8 +109,8 @@ impl Network<'_> {
         }
     }
 
-    /// In bytes per second. Where none of the links is limited, nothing can be said: 0.
-    fn on_links(&self, time: impl FnOnce(Rates<'_>) -> f64) -> f64 {
+    /// In bytes per second. Where nothing is limited, nothing can be said.
+    fn on_rates<T>(&self, time: impl FnOnce(Rates<'_>) -> T) -> Option<T> {
         let rates = self.rates();
         let node = |site: Site| NodeId(site.0);
         let bytes = |mbit: f64| mbit * BYTES_PER_MBIT;
@@ -109,6 +119,7 @@ impl Network<'_> {
             Direction::Out => bytes(rates.up(node(site))),
             Direction::In => bytes(rates.down(node(site))),
         };
-        if rates.is_empty() { 0.0 } else { time(Rates { link: &link, side: &side }) }
+        let disk = |site: Site| bytes(rates.disk(node(site)));
+        (!rates.is_empty()).then(|| time(Rates { link: &link, side: &side, disk: &disk }))
     }
 }

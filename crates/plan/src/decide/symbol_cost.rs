@@ -1,5 +1,5 @@
 //! What a symbol of each helper costs to read, beside those of the others: codes that can choose read less from nodes whose links
-//! are slow, or that have much to do (XOR supplement §2, the heterogeneous scenario).
+//! or disks are slow, or that have much to do (XOR supplement §2, the heterogeneous scenario).
 
 use super::draft::Source;
 use super::{NodeFacts, World};
@@ -28,17 +28,17 @@ pub(super) fn helpers(world: &World, sources: &[Source<'_>]) -> Vec<Helper> {
         .collect()
 }
 
-/// How many times as long a symbol of each node takes as one of a node with nothing to do, on the fastest uplink that is known;
-/// `None` for a last resort.
+/// How many times as long a symbol of each node takes as one of a node with nothing to do, on the fastest uplink or disk that is
+/// known, whichever is the slower of a node's two; `None` for a last resort.
 fn factors(world: &World, nodes: &[NodeId]) -> Vec<Option<f64>> {
-    let up = |node: NodeId| Some(world.links.up(node)).filter(|rate| rate.is_finite());
-    let fastest = nodes.iter().filter_map(|&node| up(node)).fold(0.0, f64::max);
+    let known = |node: NodeId| Some(world.links.supply(node)).filter(|rate| rate.is_finite());
+    let fastest = nodes.iter().filter_map(|&node| known(node)).fold(0.0, f64::max);
     let factor = |&node: &NodeId| {
-        let link = up(node).filter(|&rate| rate > 0.0).map_or(1.0, |rate| fastest / rate);
+        let slower = known(node).filter(|&rate| rate > 0.0).map_or(1.0, |rate| fastest / rate);
         let stages = world.nodes.get(node).map_or(0, |node| node.running_stages);
         let resort =
             world.last_resort.contains(&node) || world.nodes.get(node).is_some_and(NodeFacts::is_last_resort);
-        (!resort).then(|| link * (1.0 + f64::from(stages)))
+        (!resort).then(|| slower * (1.0 + f64::from(stages)))
     };
     nodes.iter().map(factor).collect()
 }

@@ -8,7 +8,7 @@ use model::{
     StripeId, StripePlace, StripePlacement, Sums, Token,
 };
 use plan::decide::{NodeFacts, Planner, RepairSpec, SliceLength, World};
-use plan::{ByNode, RackId, Topology};
+use plan::{ByNode, LinkRates, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -107,6 +107,23 @@ fn less_is_read_where_more_runs() {
     };
     let (even, busy, busiest) = (of_node_2(0), of_node_2(1), of_node_2(40));
     assert!(even >= busy && busy >= busiest && busiest == 0, "{even} {busy} {busiest}");
+}
+
+/// A disk counts as an uplink does: less is read from a slow one, and where links are slower still nothing changes.
+#[test]
+fn less_is_read_from_slow_disks() {
+    let of_node_2 = |disk: f64, link: f64| {
+        let mut world = world(8, |_| 0);
+        let nodes: Vec<NodeId> = (1..=8).map(NodeId).collect();
+        let disks: Vec<Option<f64>> =
+            (1..=8).map(|node| Some(if node == 2 { disk } else { 800.0 })).collect();
+        let rates = LinkRates::new(&nodes, None, Some(&[Some(link); 8]), None).unwrap();
+        world.links = Arc::new(rates.with_disks(&nodes, &disks).unwrap());
+        read("rdp-7", (8, 6), Scheme::Conventional, &world).get(&2).copied().unwrap_or(0)
+    };
+    let even = of_node_2(800.0, 1_000.0);
+    assert!(even > of_node_2(100.0, 1_000.0), "{even} {}", of_node_2(100.0, 1_000.0));
+    assert_eq!(of_node_2(100.0, 100.0), even);
 }
 
 /// A slow node's block is not read while the others suffice; with two blocks lost besides it is.
