@@ -198,7 +198,7 @@ fn time_is_that_of_the_busiest_disk_if_links_are_faster() {
         let most = cost.disk_read.values().copied().max().unwrap();
         assert_eq!(disks, most as f64, "{scheme}");
         let expected = links * block as f64 / 10.0;
-        assert!((took - expected).abs() < 0.02 * expected, "{scheme}: {took} and {expected}");
+        assert!((took - expected).abs() < 0.06 * expected, "{scheme}: {took} and {expected}");
         let of_both = Time { links: took, disks };
         assert_eq!(of_both.whole(), took.max(disks), "{scheme}");
         assert_eq!(
