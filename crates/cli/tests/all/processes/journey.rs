@@ -129,12 +129,20 @@ fn several_lost_blocks_of_a_stripe_come_back_in_one_pass() {
     rig.ok(&["node", "stop", &lost[1]]);
     rig.until("both nodes are missed", || rig.living().len() == 6);
 
-    let table = format!(r#"{{"nodes": [{}, {}], "up": [100, 200.5]}}"#, lost[0], lost[1]);
+    let helper = blocks[2]["nodes"][0].as_u64().unwrap();
+    let table = format!(
+        r#"{{"nodes": [{}, {}, {helper}], "up": [100, 200.5, null], "disk": [null, null, 800.5]}}"#,
+        lost[0], lost[1]
+    );
     let set = rig.run_with(&["links", "set", "-"], table.into_bytes());
     assert!(set.status.success(), "{}", set.stderr);
-    assert!(rig.ok(&["links", "show"]).contains("200.5"));
-    fs::write(rig.path("bad"), r#"{"up": [1, -1]}"#).unwrap();
-    assert!(rig.error(&["links", "set", &rig.arg("bad")]).contains("node 2"));
+    let shown = rig.ok(&["links", "show"]);
+    assert!(shown.contains("200.5") && shown.contains("800.5"), "{shown}");
+    assert!(rig.ok(&["explain", "repair", "a", "--index", "0"]).contains("the disks decide"));
+    for list in ["up", "disk"] {
+        fs::write(rig.path("bad"), format!(r#"{{"{list}": [1, -1]}}"#)).unwrap();
+        assert!(rig.error(&["links", "set", &rig.arg("bad")]).contains("node 2"));
+    }
     assert!(rig.ok(&["links", "clear"]).contains("no link is limited"));
 
     let refused = rig.error(&["repair", "stripe", "a", "--index", "0", "--scheme", "ppr"]);
