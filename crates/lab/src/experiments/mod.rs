@@ -68,6 +68,10 @@ mod why;
 mod xor_1;
 mod xor_2;
 mod xor_3;
+mod xor_5;
+mod xor_6;
+mod xor_7;
+mod xor_nodes;
 mod xor_r6;
 
 pub use bounds::{timeslots, timeslots_of_several};
@@ -130,7 +134,7 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     rp_8a rp_8b rp_8c rp_8d rp_8e rp_8f rp_8g rp_8h rp_8i rp_9a rp_9b rp_alg2 rp_11a rp_11b
     ppr_7a ppr_7b ppr_7c ppr_7d ppr_7e ppr_7f ppr_8 ppr_rm ppr_9
     ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19
-    xor_1 xor_2 xor_3 xor_r6
+    xor_1 xor_2 xor_3 xor_r6 xor_5 xor_6 xor_7
     rr_3 rr_t1 rr_t2 rr_4a rr_4b rr_5a rr_5b
     own_latency own_straggler own_core own_multipath own_archival own_symbols
 };

@@ -15,8 +15,7 @@ pub use lineup::{
     CONVENTIONAL, Contender, DIRECT, HELPER_CHAIN, Lineup, PIPELINE, PPR, PPR_SLICED, RELAY_CHAIN, SCHEMES,
     SLICE_BYTES,
 };
-use samples::DURABLE;
-pub use samples::{BUSIEST, CPU, LEAST, MOST_READ, NETWORK, ORDER, PROCESSOR_SHARE, VERIFIED, mean};
+pub use samples::{BUSIEST, CPU, DURABLE, LEAST, MOST_READ, NETWORK, ORDER, PROCESSOR_SHARE, VERIFIED, mean};
 pub use stripe::Stripe;
 
 use super::{Bench, Experiment, TESTBED, timeslots, timeslots_of_several};
@@ -235,6 +234,7 @@ impl<'a> Stand<'a> {
                 turns.reverse();
             }
             for &(label, x, ref contender) in turns {
+                self.recall(contender)?;
                 let sample = self.measure(contender)?;
                 let seconds = sample.get(VERIFIED).copied().unwrap_or_default();
                 let at = results.x.text(x);
@@ -281,14 +281,21 @@ impl<'a> Stand<'a> {
         Some((stripe, timeslots?))
     }
 
-    /// One turn of one contender.
+    /// Reads the blocks that a repair will read, so that they do not come from the disk.
+    fn recall(&self, contender: &Contender) -> Result<()> {
+        match *contender {
+            Contender::Repair { stripe, .. } | Contender::Several { stripe, .. } => {
+                self.cluster.recall_files(&self.stripes[stripe].files)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// One turn of one contender, whatever the operating system has of its blocks.
     ///
     /// # Errors
     /// Of the cluster or the bare program.
     pub fn measure(&self, contender: &Contender) -> Result<Sample> {
-        if let Contender::Repair { stripe, .. } | Contender::Several { stripe, .. } = *contender {
-            self.cluster.recall_files(&self.stripes[stripe].files)?;
-        }
         match *contender {
             Contender::Repair { stripe, scheme, slice_bytes, verify } => {
                 let order = self.stripes[stripe].order(scheme, slice_bytes);

@@ -20,7 +20,7 @@ use crate::cluster::{LabCluster, RepairOutcome, busiest_bytes};
 use crate::error::{LabError, Result, bad};
 use crate::report::{Axis, Label, Measure, Results, Sample, Setup, Unit, sample};
 use crate::testbed::LinkRate;
-use bound::{Link, lost_blocks};
+use bound::{Link, lost_blocks, most_data};
 use cli::processor::ProcessorShare;
 use model::NodeId;
 use plan::recovery::LostBlock;
@@ -142,6 +142,14 @@ impl Stand<'_> {
         let all: Vec<NodeId> = self.cluster.nodes().collect();
         let requestors = if requestors.is_empty() { &all } else { requestors };
         lost_blocks(&self.cluster.lookup(OBJECT)?, nodes, requestors)
+    }
+
+    /// The node that holds the most data blocks: how many, and how many blocks in all.
+    ///
+    /// # Errors
+    /// [`LabError::Client`]; [`LabError::BadSpec`] if the stripes were not archived.
+    pub fn most_data(&self) -> Result<(NodeId, usize, usize)> {
+        most_data(&self.cluster.lookup(OBJECT)?)
     }
 
     /// Recovers nodes. Who held up the flows of an earlier recovery helps in this one as any other: schemes are compared,

@@ -5,10 +5,11 @@ use crate::error::{Result, bad};
 use crate::experiments::stand::{BUSIEST, DIRECT, PROCESSOR_SHARE};
 use crate::experiments::why::BUSY;
 use crate::report::{Comparison, Results, Target};
+use codes::Code;
 use model::NodeId;
 use plan::recovery::{LostBlock, busiest_bound};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::proto::ObjectInfo;
+use wire::proto::{ObjectInfo, StripeStatus};
 
 /// So near to its bound a recovery has what the busiest link gives.
 const NEAR: f64 = 0.9;
@@ -31,15 +32,8 @@ impl Link {
 
 /// The blocks of an object's stripes that are on the nodes `lost`, with who may help and receive.
 pub fn lost_blocks(info: &ObjectInfo, lost: &[NodeId], requestors: &[NodeId]) -> Result<Vec<LostBlock>> {
-    let mut seen = BTreeSet::new();
     let mut blocks = Vec::new();
-    for block in &info.blocks {
-        let not_archived = || bad(format!("{} was not archived", info.name));
-        let stripe = block.stripe.as_ref().ok_or_else(not_archived)?;
-        if !seen.insert(&stripe.stripe) {
-            continue;
-        }
-        let code = codes::Code::parse(&stripe.code).map_err(bad)?;
+    for (stripe, code) in stripes(info)? {
         let is_lost = |node: NodeId| node == NodeId(0) || lost.contains(&node);
         let members = || stripe.members.iter().map(|member| NodeId(member.node));
         let may_receive = |&node: &NodeId| !is_lost(node) && members().all(|holder| holder != node);
@@ -53,6 +47,34 @@ pub fn lost_blocks(info: &ObjectInfo, lost: &[NodeId], requestors: &[NodeId]) ->
         }
     }
     Ok(blocks)
+}
+
+/// The node that holds the most data blocks of an object's stripes: how many, and how many blocks in all.
+pub fn most_data(info: &ObjectInfo) -> Result<(NodeId, usize, usize)> {
+    let mut held: BTreeMap<NodeId, (usize, usize)> = BTreeMap::new();
+    for (stripe, code) in stripes(info)? {
+        for (index, member) in stripe.members.iter().enumerate() {
+            let (data, all) = held.entry(NodeId(member.node)).or_default();
+            *data += usize::from(index < code.k());
+            *all += 1;
+        }
+    }
+    let most = held.into_iter().max_by_key(|&(_, (data, _))| data);
+    most.map(|(node, (data, all))| (node, data, all)).ok_or_else(|| bad("nothing is stored"))
+}
+
+/// The stripes that an object is in.
+fn stripes(info: &ObjectInfo) -> Result<Vec<(&StripeStatus, Code)>> {
+    let mut seen = BTreeSet::new();
+    let mut stripes = Vec::new();
+    for block in &info.blocks {
+        let not_archived = || bad(format!("{} was not archived", info.name));
+        let stripe = block.stripe.as_ref().ok_or_else(not_archived)?;
+        if seen.insert(&stripe.stripe) {
+            stripes.push((stripe, Code::parse(&stripe.code).map_err(bad)?));
+        }
+    }
+    Ok(stripes)
 }
 
 /// How near a series comes to its bound at `x`, where it must reach `part` of it, and what stands between, from what was
