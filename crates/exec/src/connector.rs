@@ -38,7 +38,7 @@ impl Connect for Connector<'_> {
 
     fn give_back(&self, link: Link) {
         match link.origin {
-            Origin::Dialled(peer) => self.pool.put(peer, link.stream),
+            Origin::Dialled(peer) => self.pool.put(peer, link.stream, link.released),
             Origin::Accepted => self.greeter.again(link.stream),
         }
     }

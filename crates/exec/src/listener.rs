@@ -175,7 +175,12 @@ impl Greeter {
             && stream.set_nonblocking(false).is_ok()
         {
             // The stage may have ended meanwhile; then the connection just closes.
-            let _ = slot.deliver.try_send(Link { stream, origin: Origin::Accepted, answered: None });
+            let _ = slot.deliver.try_send(Link {
+                stream,
+                origin: Origin::Accepted,
+                released: false,
+                answered: None,
+            });
         }
     }
 }

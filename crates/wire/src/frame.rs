@@ -6,6 +6,7 @@
 //!   │ ◀────────────────────────── Reply (8 bytes) │   accepted, or why not
 //!   │ frame, frame, … End  (in the direction that Hello says)
 //!   │ acknowledgements     (against it; serial flows only, one byte a slice)
+//!   │ ◀──────────────────────── release (1 byte)  │   an acceptor that received is ready for the next Hello
 //! ```
 //!
 //! A frame is a header of 64 bytes, then, on verified flows, one fingerprint of 128 bytes for each chunk of
@@ -30,6 +31,10 @@ pub const REPLY_BYTES: usize = 8;
 /// What the receiver of a serial flow sends back when it has taken and combined a slice: ASCII ACK. No other flow sends
 /// anything against the direction of its frames.
 pub const ACKNOWLEDGEMENT: u8 = 0x06;
+
+/// What an acceptor sends back when its stage has taken the stream's End and let go of the connection: ASCII EOT. Before, a Hello on
+/// it would wait for that stage, which may wait for others.
+pub const RELEASE: u8 = 0x04;
 
 const FRAME_MAGIC: u16 = 0x5153;
 const HELLO_MAGIC: u32 = 0x4c48_5153;

@@ -90,7 +90,8 @@ impl Dialling {
             }
             other => other,
         };
-        let link = |stream, answered| Link { stream, origin: Origin::Dialled(peer), answered };
+        let link =
+            |stream, answered| Link { stream, origin: Origin::Dialled(peer), released: false, answered };
         match answered.map_err(unreachable)? {
             (stream, Answer::Accepted) => Ok(link(stream, None)),
             (stream, Answer::Done(stats)) => Ok(link(stream, Some(stats))),

@@ -1,7 +1,7 @@
 //! The receiving end of an edge: whole, checked frames out of a byte stream.
 
 use super::low_water::Come;
-use super::{Link, StreamContext, low_water};
+use super::{Link, Origin, StreamContext, low_water};
 use crate::doing::Activity;
 use flow::bound::{EdgeEnd, FlowHeader};
 use flow::limits;
@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, chunks};
+use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind, RELEASE, chunks};
 use wire::proto;
 
 /// What one read may bring at most, unless a slice is longer: large enough to amortise the system call, small
@@ -259,7 +259,9 @@ impl Inlet {
         }
         // The next flow's first messages are shorter than any slice.
         low_water::set(&self.link.stream, 1);
-        Some(self.link)
+        let mut link = Link { released: true, ..self.link };
+        let told = matches!(link.origin, Origin::Dialled(_)) || link.stream.write_all(&[RELEASE]).is_ok();
+        told.then_some(link)
     }
 
     /// Takes the next frame, whole in the buffer if it has the payload that it must have.
@@ -417,7 +419,7 @@ mod tests {
     fn end_and(more: &[u8]) -> (bool, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let link = |stream| Link { stream, origin: Origin::Accepted, answered: None };
+        let link = |stream| Link { stream, origin: Origin::Accepted, released: false, answered: None };
         let receiver = link(listener.accept().unwrap().0);
         let token = model::Token(rand::random());
         let end = EdgeEnd {
@@ -445,7 +447,11 @@ mod tests {
 
     #[test]
     fn a_link_whose_next_hello_was_read_with_the_end_is_closed() {
-        assert!(end_and(&[]).0);
+        let (given_back, mut sender) = end_and(&[]);
+        assert!(given_back);
+        let mut said = [0];
+        sender.read_exact(&mut said).unwrap();
+        assert_eq!(said, [RELEASE], "the sender is told that it may use it again");
         let (given_back, mut sender) = end_and(&[7; HELLO_BYTES]);
         assert!(!given_back);
         sender.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

@@ -15,10 +15,12 @@ use crate::throttle::Throttle;
 use flow::bound::{EdgeEnd, FlowHeader};
 use model::{Cause, Fault, Peer};
 use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use wire::frame::RELEASE;
 use wire::proto;
 
 /// Idle connections kept for each peer. A node has rarely more flows with one neighbour at once.
@@ -72,23 +74,53 @@ impl Abort {
     }
 }
 
-/// Idle connections that this process dialled.
+/// Connections that this process dialled and whose flows have ended here.
+///
+/// At the other end a stage may still hold one, and wait for other streams before it takes this one's End. A Hello on it would
+/// wait with that stage; and flows that so wait for each other's connections would stand still. So one that was sent on is
+/// handed out only once its receiver has [released](RELEASE) it.
 #[derive(Debug, Default)]
 pub struct Pool {
-    idle: Mutex<HashMap<SocketAddr, Vec<TcpStream>>>,
+    idle: Mutex<HashMap<SocketAddr, Vec<Pooled>>>,
+}
+
+#[derive(Debug)]
+struct Pooled {
+    stream: TcpStream,
+    released: bool,
 }
 
 impl Pool {
     fn take(&self, peer: SocketAddr) -> Option<TcpStream> {
-        lock(&self.idle).get_mut(&peer)?.pop()
+        let mut idle = lock(&self.idle);
+        let pooled = idle.get_mut(&peer)?;
+        pooled.retain_mut(Pooled::hear);
+        let free = pooled.iter().rposition(|pooled| pooled.released)?;
+        Some(pooled.remove(free).stream)
     }
 
-    pub(crate) fn put(&self, peer: SocketAddr, stream: TcpStream) {
+    pub(crate) fn put(&self, peer: SocketAddr, stream: TcpStream, released: bool) {
         let mut idle = lock(&self.idle);
-        let streams = idle.entry(peer).or_default();
-        if streams.len() < POOLED_PER_PEER {
-            streams.push(stream);
+        let pooled = idle.entry(peer).or_default();
+        if pooled.len() < POOLED_PER_PEER {
+            pooled.push(Pooled { stream, released });
         }
+    }
+}
+
+impl Pooled {
+    /// Hears, without waiting, whether the receiver has released it. Whether it may still be of use.
+    fn hear(&mut self) -> bool {
+        if self.released {
+            return true;
+        }
+        let mut said = [0];
+        match recv(&self.stream, &mut said, RecvFlags::DONTWAIT) {
+            Ok((1, _)) => self.released = said == [RELEASE],
+            Err(error) => return error == Errno::WOULDBLOCK || error == Errno::INTR,
+            Ok(_) => {}
+        }
+        self.released
     }
 }
 
@@ -106,6 +138,8 @@ pub enum Origin {
 pub struct Link {
     pub(crate) stream: TcpStream,
     pub(crate) origin: Origin,
+    /// Whether nobody at the other end holds it any more, once its flow has ended here.
+    pub(crate) released: bool,
     /// What the stage at the other end says of itself, if it answered a call: its frames follow.
     pub(crate) answered: Option<proto::StageStats>,
 }
@@ -157,7 +191,7 @@ pub struct StreamContext {
 mod tests {
     use super::*;
     use model::NodeId;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     fn pair() -> (TcpStream, TcpStream) {
@@ -178,6 +212,36 @@ mod tests {
         kept.set_nonblocking(true).unwrap();
         let open = (&kept).read(&mut [0]).unwrap_err();
         assert_eq!(open.kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_connection_is_handed_out_once_its_receiver_has_released_it() {
+        let (pool, peer) = (Pool::default(), "127.0.0.1:1".parse().unwrap());
+        let ((sent, mut receiver), (received, _sender)) = (pair(), pair());
+        let (first, second) = (sent.local_addr().unwrap(), received.local_addr().unwrap());
+        pool.put(peer, sent, false);
+        assert!(pool.take(peer).is_none(), "its receiver is busy with other streams yet");
+        pool.put(peer, received, true);
+        assert_eq!(pool.take(peer).unwrap().local_addr().unwrap(), second);
+        assert!(pool.take(peer).is_none());
+        receiver.write_all(&[RELEASE]).unwrap();
+        let taken = (0..1000).find_map(|_| {
+            pool.take(peer).or_else(|| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                None
+            })
+        });
+        assert_eq!(taken.unwrap().local_addr().unwrap(), first);
+
+        // What was closed, or says anything else, is let go of.
+        let ((closed, receiver), (strange, mut stranger)) = (pair(), pair());
+        drop(receiver);
+        stranger.write_all(&[RELEASE + 1]).unwrap();
+        pool.put(peer, closed, false);
+        pool.put(peer, strange, false);
+        while lock(&pool.idle)[&peer].iter().any(|pooled| !pooled.released) {
+            assert!(pool.take(peer).is_none());
+        }
     }
 
     #[test]

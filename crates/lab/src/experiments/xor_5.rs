@@ -117,7 +117,10 @@ fn record(stand: &Stand<'_>, sizes: &[u64]) -> Results {
         Measure::new(PROCESSOR_SHARE, "processors busy", Unit::Percent),
     ];
     results.notes.push(
-        "Before each repair the operating system is told to forget all files of all nodes, which share one disk. A block is received,          computed and written a slice at a time, all at once: writing is what is left after the last byte was verified, computing the          arithmetic of the requestor alone, over the same symbols in memory on one thread, reading the rest. A bound is the time in which          the links carry what was moved, however fast the disk."
+        "Before each repair the operating system is told to forget all files of all nodes, which share one disk. A block is \
+         received, computed and written a slice at a time, all at once: writing is what is left after the last byte was \
+         verified, computing the arithmetic of the requestor alone, over the same symbols in memory on one thread, reading the \
+         rest. A bound is the time in which the links carry what was moved, however fast the disk."
             .to_owned(),
     );
     results
