@@ -3,7 +3,9 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
-use crate::rows::{CandidateRow, DeadKey, DeadRow, HeldKey, HeldRow, ObjectRow, PlannedRow, StripeRow};
+use crate::rows::{
+    CandidateRow, DeadKey, DeadRow, HeldKey, HeldRow, LackRow, ObjectRow, PlannedRow, StripeRow,
+};
 use crate::table::{Change, Key, Read, malformed};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement};
 use std::collections::BTreeSet;
@@ -118,27 +120,30 @@ fn dead_key(block: BlockId, row: &BlockFacts) -> Option<DeadKey> {
 }
 
 impl Change<'_> {
-    /// The index of what is dead, of a catalog that had none.
-    pub(crate) fn index_dead(&self) -> Result<()> {
-        for (block, row) in self.all::<BlockFacts>(&[])? {
-            if let Some(key) = dead_key(block, &row) {
-                self.put(&key, &DeadRow { stored_bytes: row.stored_bytes })?;
-            }
-        }
-        Ok(())
+    /// The indexes of what is dead and of what lacks copies, of a catalog that had none.
+    pub(crate) fn index_blocks(&self) -> Result<()> {
+        self.all::<BlockFacts>(&[])?.iter().try_for_each(|(block, row)| self.index(*block, row))
     }
 
-    /// Writes a block's row and keeps the indexes, by node and of what is dead.
+    /// Writes a block's row and keeps the indexes: by node, of what is dead, of what lacks copies.
     pub(crate) fn set_block(&self, block: BlockId, row: &BlockFacts) -> Result<()> {
         self.forget_indexed(block)?;
-        if let Some(key) = dead_key(block, row) {
-            self.put(&key, &DeadRow { stored_bytes: row.stored_bytes })?;
-        }
+        self.index(block, row)?;
         for location in &row.locations {
             let key = HeldKey { node: location.node, block };
             self.put(&key, &HeldRow { generation: location.generation })?;
         }
         self.put(&block, row)
+    }
+
+    fn index(&self, block: BlockId, row: &BlockFacts) -> Result<()> {
+        if let Some(key) = dead_key(block, row) {
+            self.put(&key, &DeadRow { stored_bytes: row.stored_bytes })?;
+        }
+        match row.lacks() {
+            0 => Ok(()),
+            copies => self.put(&block, &LackRow { copies: u32::try_from(copies).unwrap_or(u32::MAX) }),
+        }
     }
 
     /// The row of a copy's block.
@@ -159,6 +164,9 @@ impl Change<'_> {
         if let Some(old) = self.get::<BlockFacts>(&block)? {
             if let Some(key) = dead_key(block, &old) {
                 self.remove::<DeadRow>(&key)?;
+            }
+            if old.lacks() > 0 {
+                self.remove::<LackRow>(&block)?;
             }
             for location in old.locations {
                 self.remove::<HeldRow>(&HeldKey { node: location.node, block })?;

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::rows::{
     AuditRow, BucketRow, CandidateRow, ClockRow, CompactionRow, DeadKey, DeadRow, Difference, DisksRow,
     Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock, GatheredRow,
-    GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LeavingRow,
+    GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LackRow, LeavingRow,
     LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow,
     PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, SafeModeRow, SettledRow,
     StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
@@ -21,12 +21,15 @@ use model::{
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A row on each line: its table, key and value. Written by format 6. A difference means that catalogs
+/// A row on each line: its table, key and value. Written by format 7. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.
-const ROWS: &str = include_str!("../golden/rows-v6.txt");
+const ROWS: &str = include_str!("../golden/rows-v7.txt");
 
-/// A backup of the rows that outlive their flows. Written by version 6.
-const BACKUP: &str = include_str!("../golden/backup-v6.hex");
+/// A backup of the rows that outlive their flows. Written by version 7.
+const BACKUP: &str = include_str!("../golden/backup-v7.hex");
+
+/// A backup of the version before, which had no index of what lacks copies.
+const BACKUP_6: &str = include_str!("../golden/backup-v6.hex");
 
 /// A backup of the version before, with the same in it but for the bucket, the archival of many objects, the compaction, and the
 /// index of what is dead.
@@ -296,6 +299,7 @@ fn put_latest(txn: &Change<'_>) -> Result<()> {
     };
     txn.put(&11, &JobRow::Encode(encoding))?;
     txn.put(&DeadKey { stripe: STRIPE, block: PARITY }, &DeadRow { stored_bytes: 70_000 })?;
+    txn.put(&BlockId(4), &LackRow { copies: 2 })?;
     let compaction = CompactionRow { scheme: "star".to_owned(), slice_bytes: 32 << 10, parallel: 2 };
     txn.put(&10, &JobRow::Compact(compaction))
 }
@@ -348,7 +352,7 @@ fn rows_are_stable() {
         put_latest(txn)
     });
     let now = lines(&catalog);
-    renew("rows-v6.txt", &now);
+    renew("rows-v7.txt", &now);
     for (now, then) in now.lines().zip(ROWS.lines()) {
         assert_eq!(now, then, "a row's bytes have changed: that is a new version of the row");
     }
@@ -372,10 +376,12 @@ fn backups_are_stable_and_can_be_restored() {
             true
         })
         .unwrap();
-    renew("backup-v6.hex", &hex(&backup));
+    renew("backup-v7.hex", &hex(&backup));
     assert_eq!(hex(&backup), BACKUP.trim(), "a backup's bytes have changed: that is a new version of it");
 
-    for (backup, host) in [(BACKUP, "höst"), (BACKUP_5, "höst"), (BACKUP_4, ""), (BACKUP_3, "")] {
+    for (backup, host) in
+        [(BACKUP, "höst"), (BACKUP_6, "höst"), (BACKUP_5, "höst"), (BACKUP_4, ""), (BACKUP_3, "")]
+    {
         restores(&from_hex(backup), host);
     }
 }

@@ -6,9 +6,7 @@ use crate::backup::{END, HASH_BYTES, HEAD_BYTES, SNAPSHOT};
 use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
 use crate::record::follow;
-use crate::rows::{
-    CATALOG_FORMAT, FORMAT_WITHOUT_GATHERING, FORMAT_WITHOUT_HOSTS, MetaKey, PositionRow, PutRow,
-};
+use crate::rows::{CATALOG_FORMAT, FIRST_FORMAT_WITH_RECORDS, MetaKey, PositionRow, PutRow};
 use crate::table::{Change, Read, Snapshot, malformed};
 use crate::{aside, history, meta};
 use disk::{Disk, DiskError, SyncPoint};
@@ -91,7 +89,7 @@ impl Incoming {
         })?;
         let Some((position, meta)) = found else { return Err(bad("it cannot be read")) };
         // One of a version before is made one of this version when it is opened.
-        if ![CATALOG_FORMAT, FORMAT_WITHOUT_GATHERING, FORMAT_WITHOUT_HOSTS].contains(&meta.format) {
+        if !(FIRST_FORMAT_WITH_RECORDS..=CATALOG_FORMAT).contains(&meta.format) {
             return Err(CatalogError::Format { found: meta.format, known: CATALOG_FORMAT });
         }
         if position != at {

@@ -38,6 +38,7 @@ mod format_tests;
 mod gathering;
 #[cfg(test)]
 mod gathering_tests;
+mod health;
 mod history;
 mod holders;
 pub mod incarnation;
@@ -45,6 +46,9 @@ mod incoming;
 mod intent;
 mod inventory;
 mod jobs;
+mod lacks;
+#[cfg(test)]
+mod lacks_tests;
 mod letting_go;
 #[cfg(test)]
 mod letting_go_tests;
@@ -79,9 +83,11 @@ pub use coded::{CodedBlock, ON_WRITE, stripe_of_put};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
 pub use gathering::{Gathers, Join};
+pub use health::Health;
 pub use incoming::Incoming;
 pub use intent::Intent;
 pub use inventory::Reconciled;
+pub use lacks::Lack;
 pub use letting_go::{Sight, Site, Wait};
 pub use put::NewPut;
 pub use put_block::{
@@ -103,9 +109,7 @@ use codes::Codebook;
 use disk::Disk;
 use model::ClusterId;
 use record::Tail;
-use rows::{
-    CATALOG_FORMAT, FORMAT_WITHOUT_GATHERING, FORMAT_WITHOUT_HOSTS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow,
-};
+use rows::{CATALOG_FORMAT, FIRST_FORMAT_WITH_RECORDS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Change, Read, Snapshot};
@@ -198,18 +202,14 @@ impl MetaRow {
 fn renewed(txn: &Change) -> Result<()> {
     let meta = meta(txn)?;
     match meta.format {
-        CATALOG_FORMAT => Ok(()),
-        FORMAT_WITHOUT_GATHERING | FORMAT_WITHOUT_HOSTS => {
-            txn.index_dead()?;
-            txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
-        }
-        FORMAT_WITHOUT_RECORDS => {
-            txn.begin_records()?;
-            txn.index_dead()?;
-            txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
-        }
-        found => Err(CatalogError::Format { found, known: CATALOG_FORMAT }),
+        CATALOG_FORMAT => return Ok(()),
+        FORMAT_WITHOUT_RECORDS => txn.begin_records()?,
+        FIRST_FORMAT_WITH_RECORDS..CATALOG_FORMAT => {}
+        found => return Err(CatalogError::Format { found, known: CATALOG_FORMAT }),
     }
+    txn.index_blocks()?;
+    txn.take_over_switches()?;
+    txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
 }
 
 fn meta(txn: &impl Read) -> Result<MetaRow> {

@@ -6,6 +6,7 @@ mod forgotten;
 mod gathering;
 mod intent;
 mod job;
+mod lack;
 mod settings;
 mod time;
 
@@ -18,6 +19,7 @@ pub(crate) use intent::IntentRow;
 pub use intent::{NewStripe, Purpose, Recoding};
 pub(crate) use job::TaskRow;
 pub use job::{CompactionRow, EncodingRow, JobRow, RecoveryRow};
+pub(crate) use lack::LackRow;
 pub use settings::ThrottleRow;
 pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
 pub(crate) use time::EndedPutRow;
@@ -31,20 +33,18 @@ use model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Version of the whole catalog: which tables there are and what they mean.
-pub(crate) const CATALOG_FORMAT: u32 = 6;
+/// Version of the whole catalog: which tables there are and what they mean. Version 6 had no index of what lacks copies, 5 knew
+/// no stripes before they were encoded, in 4 nodes shared no hosts: such a catalog is made one of this version when it is opened.
+pub(crate) const CATALOG_FORMAT: u32 = 7;
 
-/// The version before: it knew no stripes before they were encoded. It is made one of this version when it is opened.
-pub(crate) const FORMAT_WITHOUT_GATHERING: u32 = 5;
-
-/// The one before that: its nodes shared no hosts.
-pub(crate) const FORMAT_WITHOUT_HOSTS: u32 = 4;
+/// The first version that kept records, and so the first that can be brought from other nodes.
+pub(crate) const FIRST_FORMAT_WITH_RECORDS: u32 = 4;
 
 /// The first that is still read: it kept no records.
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 32] = [
+pub(crate) const TABLES: [&str; 33] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -77,6 +77,7 @@ pub(crate) const TABLES: [&str; 32] = [
     BucketRow::TABLE,
     DeadRow::TABLE,
     DisksRow::TABLE,
+    LackRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -356,13 +357,14 @@ tables! {
     GatheredRow, "gathered", BlockId;
     DeadRow, "dead", DeadKey;
     DisksRow, "disks", MetaKey;
+    LackRow, "lacks", BlockId;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
     PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow DeadRow
-    DisksRow
+    DisksRow LackRow
 }
 
 impl Key for MetaKey {

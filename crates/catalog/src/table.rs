@@ -56,6 +56,14 @@ pub(crate) trait Read {
         })
     }
 
+    /// Visits the rows from a key on.
+    fn scan_from<R: Row>(&self, from: &[u8], mut visit: impl FnMut(R::Key, R) -> Result<Scan>) -> Result<()> {
+        self.raw_scan(R::TABLE, from, &mut |key, value| {
+            let (key, row) = typed::<R>(key, value)?;
+            visit(key, row)
+        })
+    }
+
     /// The rows whose keys begin with `prefix`.
     fn all<R: Row>(&self, prefix: &[u8]) -> Result<Vec<(R::Key, R)>> {
         let mut rows = Vec::new();

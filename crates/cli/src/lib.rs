@@ -17,6 +17,7 @@ mod context;
 mod daemon;
 mod demo;
 mod explain;
+mod health;
 pub mod interrupt;
 mod job;
 mod links;
@@ -110,6 +111,9 @@ enum Command {
         #[arg(long, value_name = "N")]
         node: Option<u32>,
     },
+    /// Show how far everything is from being lost: objects and stripes by the losses that they survive. Ends with 0 if
+    /// everything has all of its copies on living nodes, 3 if not or if the catalog's history is in doubt, 4 if something cannot be read now
+    Health,
     /// Background tasks
     #[command(subcommand)]
     Tasks(operate::TasksCommand),
@@ -183,7 +187,7 @@ pub fn ended(result: anyhow::Result<()>) -> ExitCode {
         Err(error) if error.is::<ClosedStdout>() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", sentence(&error));
-            ExitCode::FAILURE
+            error.downcast_ref::<health::Verdict>().map_or(ExitCode::FAILURE, |verdict| verdict.code.into())
         }
     }
 }
@@ -211,6 +215,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Repair(command) => repair::run(context, command),
         Command::Explain(command) => repair::explain(context, command),
         Command::Scrub { node } => operate::scrub(context, node),
+        Command::Health => health::run(context),
         Command::Tasks(command) => operate::tasks(context, command),
         Command::Throttle { rate } => operate::throttle(context, rate),
         Command::Audit(args) => audit::run(context, &args),

@@ -2,14 +2,16 @@
 
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
-use model::{NodeId, StoreId};
+use crate::health::{Health, Hindrance};
+use model::{BlockId, NodeId, StoreId};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_stream::StreamExt;
 use wire::proto::{
     AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest,
-    GatherTerms, LinkTable, ListObjectsRequest, LookupRequest, ObjectInfo, ObjectVersion,
-    ReadmitStoreRequest, RecommissionRequest, RecoverReply, RecoverRequest, RepairRequest, TaskControl,
-    TaskStatus, Throttle,
+    GatherTerms, HealthReply, LinkTable, ListObjectsRequest, LookupRequest, MarginCount, ObjectInfo,
+    ObjectVersion, ReadmitStoreRequest, RecommissionRequest, RecoverReply, RecoverRequest, RepairRequest,
+    TaskControl, TaskStatus, Throttle,
 };
 
 /// How blocks are placed and gathered in stripes (EAR §3).
@@ -167,6 +169,29 @@ impl Client {
         Ok(self.call("the record of repairs", self.coordinator.clone().get_audit(request)).await?.entries)
     }
 
+    /// Counts over everything: the coordinator goes through its whole catalog.
+    pub async fn health(&self) -> Result<Health> {
+        let reply = self.call("the health", self.coordinator.clone().get_health(Empty {})).await?;
+        let HealthReply { unreadable_objects, unreadable_names, broken_stripes, short_blocks, .. } = reply;
+        let hindrance = |told: wire::proto::Hindrance| {
+            let block = BlockId::from_slice(&told.block).map_err(|e| ClientError::Protocol(e.to_string()))?;
+            Ok(Hindrance { why: told.why, blocks: told.blocks, block })
+        };
+        Ok(Health {
+            objects: by_margin(&reply.objects),
+            stripes: by_margin(&reply.stripes),
+            unreadable_objects,
+            unreadable_names,
+            broken_stripes,
+            short_blocks,
+            waiting_for_nodes: reply.waiting_for_nodes,
+            missing_copies: reply.missing_copies,
+            damaged_copies: reply.damaged_copies,
+            hindrances: reply.hindrances.into_iter().map(hindrance).collect::<Result<_>>()?,
+            safe_mode: reply.safe_mode,
+        })
+    }
+
     /// What the coordinator knows of the links, as JSON.
     pub async fn links(&self) -> Result<String> {
         Ok(self.call("the table of links", self.coordinator.clone().get_links(Empty {})).await?.json)
@@ -194,4 +219,8 @@ impl Client {
         let reply = self.coordinator.clone().recover_catalog(RecoverRequest { take, drop }).await;
         reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
     }
+}
+
+fn by_margin(counts: &[MarginCount]) -> BTreeMap<u64, u64> {
+    counts.iter().map(|counted| (counted.losses, counted.count)).collect()
 }

@@ -8,6 +8,17 @@ use std::sync::{Mutex, PoisonError};
 /// Codes that are remembered; a cluster uses a handful.
 const MAX_CODES: usize = 64;
 
+/// How a stripe stands that has lost some of its blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// All of it can be had, and also after any so many further losses of stored blocks. It may survive more, but not all.
+    Survives(usize),
+    /// Some of it cannot be had from what can be read.
+    Lost,
+    /// The code is not known, or has another number of blocks.
+    Unknown,
+}
+
 /// Codes that were asked for. It remembers them behind a lock, which nobody can observe: the same name is always the same
 /// code.
 #[derive(Debug, Default)]
@@ -31,6 +42,21 @@ impl Codebook {
         }
         known.insert(name.to_owned(), code.clone());
         Ok(code)
+    }
+
+    /// How a stripe stands of which those in `usable` can be read: by the code's tolerance, less what is lost of it.
+    pub fn standing(&self, name: &str, usable: &[bool]) -> Standing {
+        let code = match self.get(name) {
+            Ok(code) if code.n() == usable.len() => code,
+            _ => return Standing::Unknown,
+        };
+        let lost = usable.iter().skip(code.virtuals()).filter(|usable| !**usable).count();
+        match code.tolerance().checked_sub(lost) {
+            Some(left) => Standing::Survives(left),
+            // Patterns beyond the tolerance: some are survived.
+            None if self.recoverable(name, usable).iter().all(|had| *had) => Standing::Survives(0),
+            None => Standing::Lost,
+        }
     }
 
     /// Which members of a stripe can be had if those in `usable` can be read; empty if the code is not known, or has
@@ -74,6 +100,28 @@ mod tests {
         assert_eq!(codes.recoverable("rapidraid-3+3", &of(&[3, 4])), of(&[0, 1, 3, 4]));
         assert_eq!(codes.recoverable("rapidraid-3+3", &of(&[2, 3, 4])), [true; 9]);
         assert!(codes.recoverable("rs-2+2", &[true]).is_empty());
+    }
+
+    #[test]
+    fn a_stripe_stands_as_long_as_its_code_can_decode_it() {
+        let codes = Codebook::default();
+        let standing = |code: &str, n: usize, lost: &[usize]| {
+            codes.standing(code, &(0..n).map(|member| !lost.contains(&member)).collect::<Vec<_>>())
+        };
+        let survives = Standing::Survives;
+        let rs: Vec<Standing> = (0..4).map(|lost| standing("rs-4+2", 6, &[0, 4, 5][..lost.min(3)])).collect();
+        assert_eq!(rs, [survives(2), survives(1), survives(0), Standing::Lost]);
+        // Any three losses are survived, some patterns of four as well.
+        assert_eq!(standing("lrc-4+2+2", 8, &[]), survives(3));
+        assert_eq!(standing("lrc-4+2+2", 8, &[0, 2, 4, 7]), survives(0));
+        assert_eq!(standing("lrc-4+2+2", 8, &[0, 1, 2, 4, 7]), Standing::Lost);
+        // Virtual ones cannot be lost.
+        assert_eq!(standing("rapidraid-3+3", 9, &[0, 1, 2]), survives(3));
+        assert_eq!(standing("rapidraid-3+3", 9, &[0, 1, 2, 5]), survives(2));
+        assert_eq!(standing("rs-4+2", 7, &[]), Standing::Unknown);
+        assert_eq!(standing("nonsense", 6, &[]), Standing::Unknown);
+        // That is: what is counted on by the code itself.
+        assert!(codes.recoverable("rs-2+2", &[true, false, true]).is_empty());
         assert!(codes.recoverable("nonsense", &[true]).is_empty());
     }
 }

@@ -48,7 +48,7 @@ mod tolerance;
 mod xor;
 
 pub use code::{Code, SymbolId};
-pub use codebook::Codebook;
+pub use codebook::{Codebook, Standing};
 pub use dependencies::Dependencies;
 pub use equation::Equation;
 pub use error::CodeError;

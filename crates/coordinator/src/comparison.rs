@@ -12,7 +12,6 @@
 
 use crate::cluster::{Cluster, Listed};
 use crate::config::MIN_TICK_MS;
-use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::garbage::Garbage;
 use crate::records::Records;
@@ -67,7 +66,6 @@ pub(crate) struct Comparison {
     records: Records,
     cluster: Arc<Cluster>,
     garbage: Arc<Garbage>,
-    damaged: Arc<Damaged>,
     group: Arc<Group>,
     every_ms: u64,
     waiting: Mutex<Waiting>,
@@ -98,12 +96,11 @@ impl Comparison {
         records: Records,
         cluster: Arc<Cluster>,
         garbage: Arc<Garbage>,
-        damaged: Arc<Damaged>,
         group: Arc<Group>,
         every_ms: u64,
     ) -> Comparison {
         let (waiting, comparing) = (Mutex::default(), tokio::sync::Mutex::default());
-        Comparison { records, cluster, garbage, damaged, group, every_ms, waiting, comparing }
+        Comparison { records, cluster, garbage, group, every_ms, waiting, comparing }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -316,7 +313,7 @@ impl Comparison {
         }
     }
 
-    /// Two complete lists lacked these copies; returns those that were counted on until now. Their blocks are repaired.
+    /// Two complete lists lacked these copies; returns those that were counted on until now. Their blocks lack them then.
     async fn note_missing(&self, node: NodeId, missing: BTreeSet<BlockCopy>) -> Result<Vec<BlockCopy>> {
         let missing: Vec<BlockCopy> = missing.into_iter().collect();
         if missing.is_empty() {
@@ -325,7 +322,6 @@ impl Comparison {
         let lost = self.records.run(move |catalog| catalog.note_flaws(&missing, Flaw::Missing)).await?;
         if !lost.is_empty() {
             tracing::warn!(%node, lost = lost.len(), "copies that this node should have are missing");
-            lost.iter().for_each(|copy| self.damaged.repair(copy.block));
         }
         Ok(lost)
     }

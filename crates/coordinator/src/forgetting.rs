@@ -19,7 +19,6 @@ use model::{NodeId, StoreId};
 use plan::decide::DecideError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use worker::{Step, Task, Worker};
@@ -37,14 +36,12 @@ pub(crate) struct Forgetting {
     settings: Arc<Settings>,
     /// Stripes that a recovery repairs at once.
     parallel: u32,
-    /// How many stores were forgotten since the start.
-    ended: AtomicU64,
 }
 
 impl Forgetting {
     pub fn new(jobs: Arc<Jobs>, settings: Arc<Settings>, parallel: usize) -> Forgetting {
         let parallel = u32::try_from(parallel).unwrap_or(u32::MAX);
-        Forgetting { jobs, settings, parallel, ended: AtomicU64::new(0) }
+        Forgetting { jobs, settings, parallel }
     }
 
     fn cluster(&self) -> &Cluster {
@@ -53,11 +50,6 @@ impl Forgetting {
 
     fn records(&self) -> &Records {
         &self.jobs.attempts.records
-    }
-
-    /// How many stores were forgotten since the start.
-    pub fn ended(&self) -> u64 {
-        self.ended.load(Ordering::Acquire)
     }
 
     /// The node's store is gone for good. Begins to forget it, or says how far that is; waits a little for its end.
@@ -177,7 +169,6 @@ impl Forgetter {
             Pass::Over => {
                 self.forgetting.settings.forget(node);
                 self.forgetting.cluster().health.forget(node, store);
-                self.forgetting.ended.fetch_add(1, Ordering::Release);
                 tracing::warn!(%node, %store, "nothing names it any more: its number is free");
                 return Ok(None);
             }

@@ -31,10 +31,10 @@ mod explain;
 mod forgetting;
 mod garbage;
 mod gathering;
+mod healer;
 mod holders;
 mod job;
 mod jobs;
-mod lacks;
 mod looks;
 mod membership;
 mod objects;
@@ -64,9 +64,9 @@ use damaged::Damaged;
 use forgetting::{Forgetter, Forgetting};
 use garbage::Garbage;
 use gathering::{Gathering, Sealer};
+use healer::Healer;
 use holders::{Holders, Keeper};
-use jobs::{AgedArchivals, Compactor, DamagedRepairs, Jobs, Recoverer};
-use lacks::Lacks;
+use jobs::{AgedArchivals, Compactor, Jobs, Recoverer};
 use looks::{Looker, Looks};
 use membership::Membership;
 use objects::Objects;
@@ -245,7 +245,6 @@ async fn build(
         cluster: Arc::clone(&cluster),
         planner: Arc::clone(&planner),
         usual: Arc::new(UsualTimes::new()),
-        damaged: Arc::clone(&damaged),
         looks: Arc::clone(&looks),
         comparison: Arc::clone(&comparison),
         audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks, config.wall_ms)),
@@ -362,7 +361,6 @@ fn care(
         records.clone(),
         Arc::clone(cluster),
         Arc::clone(&garbage),
-        Arc::clone(&damaged),
         Arc::clone(group),
         config.compare_every_ms,
     ));
@@ -416,11 +414,12 @@ impl Work {
         begin(group, tasks, aged);
         begin(group, tasks, Looker(looks));
         begin(group, tasks, Comparer::new(comparison));
-        begin(group, tasks, DamagedRepairs(Arc::clone(&jobs)));
+        let (task, healing) = (tasks.add(healer::NAME), Arc::clone(&operator.healing));
+        let healer = Healer::new(Arc::clone(&jobs.attempts), Arc::clone(&jobs.reads), healing, &task);
+        group.spawn(worker::run(healer, task));
         begin(group, tasks, Compactor::new(Arc::clone(&jobs)));
         begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
-        begin(group, tasks, Forgetter::new(Arc::clone(&forgetting)));
-        begin(group, tasks, Lacks::new(Arc::clone(&jobs.attempts), forgetting, config.compare_every_ms));
+        begin(group, tasks, Forgetter::new(forgetting));
         let settler = Settler::new(operator, records.clone(), Arc::clone(cluster), config.compare_every_ms);
         begin(group, tasks, settler);
         group.spawn(jobs.resume());

@@ -5,13 +5,14 @@ use crate::branches::{Branches, ITSELF};
 use crate::cluster::{Cluster, LinkTable, Report};
 use crate::config::Config;
 use crate::error::Result;
+use crate::healer::{Healing, Told};
 use crate::records::Records;
 use crate::settings::Settings;
 use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
-use catalog::{Catalog, FoundBlock, SafeMode};
+use catalog::{Catalog, FoundBlock, Health, SafeMode};
 use model::{BlockId, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -41,6 +42,7 @@ pub(crate) struct Operator {
     pub cluster: Arc<Cluster>,
     pub planner: Arc<Planner>,
     pub branches: Branches,
+    pub healing: Arc<Healing>,
     usual: Arc<UsualTimes>,
     settings: Arc<Settings>,
     tasks: Arc<Tasks>,
@@ -71,6 +73,7 @@ impl Operator {
             cluster,
             planner,
             branches,
+            healing: Arc::default(),
             usual,
             settings,
             tasks,
@@ -149,6 +152,35 @@ impl Operator {
             throttle: self.settings.throttle().map(|row| throttle(&row, 0)),
             safe_mode,
             unknown_copies: self.cluster.health.unknown_copies(),
+        })
+    }
+
+    /// How far everything is from being lost, and why what lacks copies gets none now.
+    pub async fn health(&self) -> Result<proto::HealthReply> {
+        let living = self.cluster.view().living();
+        let counted = self.records.run(move |catalog| Ok((catalog.health(&living)?, catalog.safe_mode()?)));
+        let (health, broken) = counted.await?;
+        let safe_mode = self.why_safe(broken.as_ref()).await?;
+        let Told { reasons, .. } = self.healing.told();
+        let hindrance = |(why, blocks, block): (String, u64, BlockId)| proto::Hindrance {
+            why,
+            blocks,
+            block: block.to_vec(),
+        };
+        let Health { unreadable, unreadable_names, broken_stripes, short, dead, flawed, missing, .. } =
+            health;
+        Ok(proto::HealthReply {
+            objects: counts(health.objects),
+            stripes: counts(health.stripes),
+            unreadable_objects: unreadable,
+            unreadable_names,
+            broken_stripes,
+            short_blocks: short,
+            waiting_for_nodes: dead,
+            missing_copies: missing,
+            damaged_copies: flawed - missing,
+            hindrances: reasons.into_iter().map(hindrance).collect(),
+            safe_mode,
         })
     }
 
@@ -378,4 +410,8 @@ fn why_broken(why: &SafeMode) -> String {
             Doubt::Made => "no node kept the catalog: it is made of what nodes have".to_owned(),
         },
     }
+}
+
+fn counts(by_margin: BTreeMap<u64, u64>) -> Vec<proto::MarginCount> {
+    by_margin.into_iter().map(|(losses, count)| proto::MarginCount { losses, count }).collect()
 }

@@ -236,6 +236,10 @@ impl Coordinator for Service {
         answer(self.operator.status().await)
     }
 
+    async fn get_health(&self, _: Request<proto::Empty>) -> Answer<proto::HealthReply> {
+        answer(self.operator.health().await)
+    }
+
     async fn control_task(&self, request: Request<proto::TaskControl>) -> Answer<proto::TaskStatus> {
         let status = self.operator.control_task(request.into_inner()).await?;
         self.holders.acknowledge().await?;
@@ -582,6 +586,7 @@ away! {
     forget_node(proto::ForgetNodeRequest) -> proto::ForgetNodeReply;
     readmit_store(proto::ReadmitStoreRequest) -> proto::ReadmitStoreReply;
     get_status(proto::Empty) -> proto::ClusterStatus;
+    get_health(proto::Empty) -> proto::HealthReply;
     control_task(proto::TaskControl) -> proto::TaskStatus;
     compare_node(proto::CompareNodeRequest) -> proto::CompareNodeReply;
     set_throttle(proto::Throttle) -> proto::Empty;

@@ -272,6 +272,11 @@ impl BlockFacts {
         }
     }
 
+    /// Copies that it lacks, whoever lives: it is noted to have so many fewer than it is to have.
+    pub fn lacks(&self) -> usize {
+        self.wanted().saturating_sub(self.locations.len())
+    }
+
     /// Whether it has fewer living copies than it is to have.
     pub fn is_in_need(&self, living: &BTreeSet<NodeId>) -> bool {
         self.locations.iter().filter(|l| living.contains(&l.node)).count() < self.wanted()

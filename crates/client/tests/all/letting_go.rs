@@ -78,7 +78,7 @@ async fn files_that_were_moved_away_for_one_start_are_copies_again() {
     let before = stored(&rig);
     let (&node, _) = before.iter().max_by_key(|(_, blocks)| blocks.len()).unwrap();
     // Or others would be made in their place, and they would come back superfluous.
-    rig.control_task("repair-damaged", "pause").await;
+    rig.control_task("healer", "pause").await;
     rig.lose([node]).await;
     let disk = rig.machines[&node].disk.clone();
     let moved: Vec<PathBuf> = sidecars(&disk).into_iter().take(2).collect();
@@ -98,7 +98,7 @@ async fn files_that_were_moved_away_for_one_start_are_copies_again() {
     tokio::time::sleep(A_WHILE).await;
     rig.no_garbage().await;
     assert_eq!(stored(&rig), before, "taken back, for their blocks lacked them");
-    rig.control_task("repair-damaged", "resume").await;
+    rig.control_task("healer", "resume").await;
     let status = rig.status().await;
     assert_eq!((status.lost_copies, status.missing_blocks), (0, 0));
     same(&rig, &objects).await;

@@ -291,7 +291,7 @@ async fn check(rig: &Rig, known: &Known) -> Result<(), String> {
     }
     // What is damaged is found and made again by itself: had there been anything, this tells.
     let tasks = rig.status().await.tasks;
-    let mended = tasks.iter().find(|task| task.name == "repair-damaged").map_or(0, |task| task.total);
+    let mended = tasks.iter().find(|task| task.name == "healer").map_or(0, |task| task.total);
     if mended > 0 {
         return Err(format!("{mended} damaged blocks were found"));
     }

@@ -24,7 +24,6 @@ pub(crate) use usual::UsualTimes;
 use crate::audit::Audit;
 use crate::cluster::{Cluster, Receiving, Word};
 use crate::comparison::Comparison;
-use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::looks::Looks;
@@ -88,7 +87,6 @@ pub(crate) struct Attempts {
     pub cluster: Arc<Cluster>,
     pub planner: Arc<Planner>,
     pub usual: Arc<UsualTimes>,
-    pub damaged: Arc<Damaged>,
     pub looks: Arc<Looks>,
     pub comparison: Arc<Comparison>,
     pub audit: Arc<Audit>,

@@ -3,15 +3,13 @@
 
 mod archive;
 mod compact;
-mod damaged;
 mod recover;
 mod regroup;
 mod repair;
 
 pub(crate) use archive::{AgedArchivals, Cost, archival_code, choose, too_dear};
 pub(crate) use compact::Compactor;
-pub(crate) use damaged::DamagedRepairs;
-pub(crate) use recover::{Recoverer, check_dead, row_of};
+pub(crate) use recover::{Recoverer, check_dead, margin, row_of};
 
 use crate::attempt::{Attempts, RepairOptions};
 use crate::config::MAX_JOBS;

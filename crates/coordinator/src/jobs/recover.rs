@@ -386,7 +386,7 @@ async fn lost_on(with: &Attempts, row: &RecoveryRow) -> Result<Vec<Lost>> {
 }
 
 /// Copies or blocks that can be read, and how many must be.
-fn margin(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
+pub(crate) fn margin(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
     let Some(stripe) = &placement.stripe else {
         return (placement.facts.locations.iter().filter(|l| living.contains(&l.node)).count(), 1);
     };

@@ -164,7 +164,7 @@ async fn an_operator_is_told_what_a_node_lacks_also_if_it_was_noticed_before() {
     let mut cluster = Cluster::comparing(3, HASTY, NEVER_MS).await;
     cluster.put("object", b"bytes").await.unwrap();
     let (block, node) = placed(&mut cluster, "object").await;
-    cluster.control("repair-damaged", "pause").await.unwrap();
+    cluster.control("healer", "pause").await.unwrap();
     let ask = async |c: &mut Cluster, node| {
         c.client.compare_node(proto::CompareNodeRequest { node }).await.map(|reply| reply.into_inner())
     };

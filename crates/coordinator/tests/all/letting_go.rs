@@ -77,7 +77,7 @@ async fn replicas_of_a_stripe_wait_until_every_member_is_seen_and_one_that_is_no
     let object = bytes(1, 4 * BLOCK_BYTES as usize);
     cluster.put("object", &object).await.unwrap();
     cluster.archive("object", "rs-4+2").await.unwrap();
-    cluster.control("repair-damaged", "pause").await.unwrap();
+    cluster.control("healer", "pause").await.unwrap();
     let before = cluster.status().await.garbage;
     assert!(before >= 8, "{before}");
     let stripe = cluster.lookup("object").await.unwrap().blocks[0].stripe.clone().unwrap();
@@ -90,7 +90,7 @@ async fn replicas_of_a_stripe_wait_until_every_member_is_seen_and_one_that_is_no
     assert!(waits.contains("copies wait"), "{waits}");
     // Nobody compares the node in its turn: that it did not vouch for the parity made it look.
     cluster.until("it is known to be missing", async |c| c.status().await.lost_copies == 1).await;
-    cluster.control("repair-damaged", "resume").await.unwrap();
+    cluster.control("healer", "resume").await.unwrap();
     cluster.until("garbage goes", async |c| c.status().await.garbage == 0).await;
     cluster.nothing_leaked(&["object"]).await;
 }

@@ -6,6 +6,7 @@
 mod archival;
 mod catalog;
 mod comparison;
+mod healing;
 mod in_process;
 mod incarnations;
 mod letting_go;

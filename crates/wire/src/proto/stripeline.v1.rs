@@ -1675,6 +1675,58 @@ pub struct AuditReply {
     #[prost(string, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HealthReply {
+    /// that can be read, by rising margin
+    #[prost(message, repeated, tag = "1")]
+    pub objects: ::prost::alloc::vec::Vec<MarginCount>,
+    /// all of which can be had, by rising margin
+    #[prost(message, repeated, tag = "2")]
+    pub stripes: ::prost::alloc::vec::Vec<MarginCount>,
+    /// now
+    #[prost(uint64, tag = "3")]
+    pub unreadable_objects: u64,
+    /// the first of them
+    #[prost(string, repeated, tag = "4")]
+    pub unreadable_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// some of which cannot be had now
+    #[prost(uint64, tag = "5")]
+    pub broken_stripes: u64,
+    /// fewer living copies than they are to have
+    #[prost(uint64, tag = "6")]
+    pub short_blocks: u64,
+    /// of these: all copies are noted, on nodes some of which do not answer
+    #[prost(uint64, tag = "7")]
+    pub waiting_for_nodes: u64,
+    #[prost(uint64, tag = "8")]
+    pub missing_copies: u64,
+    #[prost(uint64, tag = "9")]
+    pub damaged_copies: u64,
+    /// why blocks get no copies now
+    #[prost(message, repeated, tag = "10")]
+    pub hindrances: ::prost::alloc::vec::Vec<Hindrance>,
+    /// why nothing is let go; empty if something is
+    #[prost(string, tag = "11")]
+    pub safe_mode: ::prost::alloc::string::String,
+}
+/// So many survive any `losses` further losses of copies, and perhaps not one more.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MarginCount {
+    #[prost(uint64, tag = "1")]
+    pub losses: u64,
+    #[prost(uint64, tag = "2")]
+    pub count: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Hindrance {
+    #[prost(string, tag = "1")]
+    pub why: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub blocks: u64,
+    /// one of them
+    #[prost(bytes = "vec", tag = "3")]
+    pub block: ::prost::alloc::vec::Vec<u8>,
+}
 /// Bandwidths in Mb/s: {"nodes": \[…\], "bandwidth": […](…), "up": \[…\], "down": \[…\]}.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LinkTable {
@@ -3585,6 +3637,27 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "GetStatus"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn get_health(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Empty>,
+        ) -> std::result::Result<tonic::Response<super::HealthReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/GetHealth",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "GetHealth"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn control_task(
             &mut self,
             request: impl tonic::IntoRequest<super::TaskControl>,
@@ -3941,6 +4014,10 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::Empty>,
         ) -> std::result::Result<tonic::Response<super::ClusterStatus>, tonic::Status>;
+        async fn get_health(
+            &self,
+            request: tonic::Request<super::Empty>,
+        ) -> std::result::Result<tonic::Response<super::HealthReply>, tonic::Status>;
         async fn control_task(
             &self,
             request: tonic::Request<super::TaskControl>,
@@ -5132,6 +5209,49 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetStatusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/GetHealth" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetHealthSvc<T: Coordinator>(pub Arc<T>);
+                    impl<T: Coordinator> tonic::server::UnaryService<super::Empty>
+                    for GetHealthSvc<T> {
+                        type Response = super::HealthReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Empty>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::get_health(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetHealthSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

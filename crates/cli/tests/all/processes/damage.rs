@@ -40,7 +40,7 @@ fn damaged_blocks_are_found_read_around_and_made_again() {
     // The coordinator hears of it with the next heartbeat and has each made again from the others.
     rig.until("every damaged block is made again", || {
         let tasks = rig.json(&["tasks", "list"]);
-        let task = tasks.as_array().unwrap().iter().find(|task| task["name"] == "repair-damaged").unwrap();
+        let task = tasks.as_array().unwrap().iter().find(|task| task["name"] == "healer").unwrap();
         assert_eq!(task["errors"], 0, "{task}");
         task["done"] == damaged.len()
     });
@@ -54,6 +54,39 @@ fn damaged_blocks_are_found_read_around_and_made_again() {
     let read = rig.json(&["get", "coded", &rig.arg("copy")]);
     assert_eq!((&read["degraded_blocks"], &read["digest_checked"]), (&0.into(), &true.into()));
     assert!(rig.get("copied") == bytes);
+}
+
+#[test]
+fn health_says_what_is_so_and_ends_with_a_code_for_it() {
+    let rig = Rig::up(3);
+    rig.file("f", 300_000, 1);
+    rig.put("f", "object");
+    let health = || {
+        let ran = rig.run(&["--json", "health"]);
+        (ran.status.code(), serde_json::from_slice::<serde_json::Value>(&ran.stdout).unwrap())
+    };
+    let (code, whole) = health();
+    assert_eq!(
+        (code, &whole["whole"], &whole["short_blocks"]),
+        (Some(0), &true.into(), &0.into()),
+        "{whole}"
+    );
+    assert_eq!(whole["objects"], serde_json::json!([{"losses": 2, "count": 1}]));
+    assert!(rig.ok(&["health"]).contains("everything has all of its copies"));
+
+    rig.lose(1);
+    let (code, short) = health();
+    assert_eq!((code, &short["whole"]), (Some(3), &false.into()), "{short}");
+    assert_eq!(short["objects"], serde_json::json!([{"losses": 1, "count": 1}]));
+    assert_eq!(short["waiting_for_nodes"], short["short_blocks"]);
+    let told = rig.run(&["health"]);
+    assert!(one_sentence(&told.stderr).contains("not all of their copies"), "{}", told.stderr);
+
+    rig.lose(2);
+    rig.lose(3);
+    let (code, lost) = health();
+    assert_eq!((code, &lost["unreadable_objects"]), (Some(4), &1.into()), "{lost}");
+    assert_eq!(lost["unreadable_names"], serde_json::json!(["object"]));
 }
 
 #[test]

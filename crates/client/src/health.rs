@@ -1,0 +1,55 @@
+//! How far everything in the cluster is from being lost; asked for in `metadata.rs`.
+
+use model::BlockId;
+use std::collections::BTreeMap;
+
+/// As of now, with the nodes that live.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Health {
+    /// Objects that can be read, by their margin: the further losses of copies that their worst block surely survives. A margin of
+    /// `u64::MAX` have those that have no blocks.
+    pub objects: BTreeMap<u64, u64>,
+    /// Encoded stripes all of which can be had, by their margin.
+    pub stripes: BTreeMap<u64, u64>,
+    /// Objects that cannot be read now.
+    pub unreadable_objects: u64,
+    /// The first of them.
+    pub unreadable_names: Vec<String>,
+    /// Encoded stripes some of which cannot be had now.
+    pub broken_stripes: u64,
+    /// Blocks that have fewer living copies than they are to have.
+    pub short_blocks: u64,
+    /// Of these, blocks whose copies are all noted, on nodes some of which do not answer.
+    pub waiting_for_nodes: u64,
+    /// Copies that their nodes have lost, and that no others have replaced.
+    pub missing_copies: u64,
+    /// The same of damaged ones.
+    pub damaged_copies: u64,
+    /// Why blocks get no copies now.
+    pub hindrances: Vec<Hindrance>,
+    /// Why nothing is let go; empty if something is.
+    pub safe_mode: String,
+}
+
+/// Why blocks get no copies now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hindrance {
+    /// For people.
+    pub why: String,
+    /// How many blocks.
+    pub blocks: u64,
+    /// One of them.
+    pub block: BlockId,
+}
+
+impl Health {
+    /// Everything has all of its copies, as far as is noted, on nodes that live.
+    pub fn is_whole(&self) -> bool {
+        self.is_readable() && self.short_blocks == 0
+    }
+
+    /// Everything can be read.
+    pub fn is_readable(&self) -> bool {
+        self.unreadable_objects == 0 && self.broken_stripes == 0
+    }
+}

@@ -1,0 +1,291 @@
+//! The healer: what lacks copies gets them, nobody asking (HEALING.md, "The healer"). No event leads to a repair: the catalog's
+//! index says what lacks, so nothing is missed by a queue that was full, a restart, or damage that nobody remembers.
+//!
+//! ```text
+//!   catalog's index ──a sweep when something changed──▶ queue, by margin and age ──room──▶ the one attempt ──▶ made
+//!                                                         ▲          failed: later, or when nodes have changed │
+//!                                                         └────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace.
+
+mod queue;
+
+use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
+use crate::cluster::Cluster;
+use crate::config::PARALLEL_WHILE_READING;
+use crate::error::{CoordinatorError, Result};
+use crate::job::Job;
+use crate::jobs::margin;
+use crate::reads::Reads;
+use catalog::Lack;
+use model::{BlockId, NodeId, Placement};
+use plan::decide::{DecideError, World};
+use queue::{Queue, Standing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+use worker::{Step, Task, Worker};
+
+/// The name of its task.
+pub(crate) const NAME: &str = "healer";
+
+/// So often it is looked whether anything lacks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Between two sweeps there is at least so many times what the last one took, so that they cost a tenth of a core at most.
+const REST: u64 = 10;
+
+/// Repairs at once: helpers are not assigned to them, so that few may meet at one node. A node that is dead is recovered by many
+/// more, which are assigned so that links share them.
+const HEALED_AT_ONCE: usize = 8;
+
+/// Failing blocks that are told of by name.
+const TOLD: usize = 16;
+
+/// Who lives and who takes blocks: what could not be done is tried again when that changes.
+type Scene = (BTreeSet<NodeId>, BTreeSet<NodeId>);
+
+/// What nothing can be done about as long as nodes are as they are: why, how many blocks, one of them.
+type Blocked = BTreeMap<&'static str, (u64, BlockId)>;
+
+/// See the module.
+pub(crate) struct Healer {
+    attempts: Arc<Attempts>,
+    reads: Arc<Reads>,
+    job: Arc<Job>,
+    healing: Arc<Healing>,
+    queue: Queue,
+    running: JoinSet<(BlockId, Result<Outcome>)>,
+    sweep: Option<Sweep>,
+    blocked: Blocked,
+    scene: Scene,
+    /// Changes of the catalog before the last sweep began.
+    swept: Option<u64>,
+    /// On the cluster's clock.
+    rests_until_ms: u64,
+}
+
+struct Sweep {
+    began_ms: u64,
+    from: Option<BlockId>,
+    blocked: Blocked,
+}
+
+/// What the healer has before it, for who asks.
+#[derive(Debug, Default)]
+pub(crate) struct Healing(Mutex<Told>);
+
+/// See [`Healing`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Told {
+    /// Blocks that wait for their repair, or are being repaired.
+    pub open: u64,
+    /// Why repairs failed or cannot be begun, of how many blocks, and one of them.
+    pub reasons: Vec<(String, u64, BlockId)>,
+}
+
+impl Healing {
+    /// As of now.
+    pub fn told(&self) -> Told {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Healer {
+    /// Its task is the one given.
+    pub fn new(
+        attempts: Arc<Attempts>,
+        reads: Arc<Reads>,
+        healing: Arc<Healing>,
+        task: &Arc<Task>,
+    ) -> Healer {
+        // Nobody listens: it tells by its task.
+        let (events, _) = broadcast::channel(1);
+        Healer {
+            attempts,
+            reads,
+            job: Arc::new(Job::new(0, events, Arc::clone(task), "blocks")),
+            healing,
+            queue: Queue::default(),
+            running: JoinSet::new(),
+            sweep: None,
+            blocked: Blocked::new(),
+            scene: Scene::default(),
+            swept: None,
+            rests_until_ms: 0,
+        }
+    }
+
+    /// Goes on through the index, a piece at a time. Whether it is under way.
+    async fn sweep(&mut self, view: &World) -> Result<bool> {
+        let records = &self.attempts.records;
+        let (changes, now_ms) = (records.changes(), self.attempts.cluster.clock.now_ms());
+        let sweep = match &mut self.sweep {
+            Some(sweep) => sweep,
+            None if self.swept == Some(changes) || now_ms < self.rests_until_ms => return Ok(false),
+            none => {
+                self.swept = Some(changes);
+                self.queue.begin_sweep();
+                none.insert(Sweep { began_ms: now_ms, from: None, blocked: Blocked::new() })
+            }
+        };
+        let from = sweep.from;
+        let piece = records.run(move |catalog| {
+            let (lacks, next) = catalog.lacks(from)?;
+            let blocks: Vec<BlockId> = lacks.iter().map(|&Lack { block, .. }| block).collect();
+            Ok((catalog.placements(&blocks)?, next))
+        });
+        let (placements, next) = piece.await?;
+        let living = view.living();
+        // A block that is gone by now is `None`.
+        for placement in placements.into_iter().flatten() {
+            match hindrance(&placement, &self.scene.1) {
+                Some(why) => sweep.blocked.entry(why).or_insert((0, placement.block)).0 += 1,
+                None => {
+                    let (survivors, needed) = margin(&self.attempts.planner, &placement, &living);
+                    let standing = Standing { margin: survivors.saturating_sub(needed), survivors };
+                    self.queue.found(placement.block, standing, now_ms);
+                }
+            }
+        }
+        sweep.from = next;
+        if next.is_some() {
+            return Ok(true);
+        }
+        self.queue.end_sweep();
+        let now_ms = self.attempts.cluster.clock.now_ms();
+        self.rests_until_ms = now_ms + now_ms.saturating_sub(sweep.began_ms) * REST;
+        self.blocked = std::mem::take(&mut sweep.blocked);
+        self.sweep = None;
+        self.tell();
+        Ok(false)
+    }
+
+    fn begin_some(&mut self) {
+        let at_once = if self.reads.degraded_lately() { PARALLEL_WHILE_READING } else { HEALED_AT_ONCE };
+        while self.running.len() < at_once {
+            let Some(block) = self.queue.next(self.attempts.cluster.clock.now_ms()) else { return };
+            let (attempts, job) = (Arc::clone(&self.attempts), Arc::clone(&self.job));
+            self.running.spawn(async move {
+                let options = RepairOptions { verify: true, ..RepairOptions::default() };
+                (block, attempts.carry(&job, Wanted::Block(block), &options).await)
+            });
+        }
+    }
+
+    fn settle(&mut self, block: BlockId, outcome: Result<Outcome>) {
+        let now_ms = self.attempts.cluster.clock.now_ms();
+        let task = &self.job.task;
+        match outcome {
+            Ok(outcome) if outcome.made.is_empty() => {
+                // It lacks nothing any more, which the next sweep shows; or it is tried again.
+                self.queue.failed(block, String::new(), false, now_ms);
+            }
+            Ok(outcome) => {
+                self.queue.done(block);
+                task.note(|report| report.done += outcome.made.len() as u64);
+            }
+            Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => self.queue.interrupted(block),
+            Err(error) => {
+                tracing::warn!(%block, %error, "it lacks a copy, and none could be made");
+                task.note(|report| report.errors += 1);
+                self.queue.failed(block, error.to_string(), cannot_be(&error), now_ms);
+            }
+        }
+    }
+
+    fn tell(&self) {
+        let blocked = self.blocked.iter().map(|(why, &(count, block))| ((*why).to_owned(), count, block));
+        let failing = self.queue.failing().map(|(block, why)| (why.to_owned(), 1, block));
+        let reasons: Vec<(String, u64, BlockId)> = blocked.chain(failing.take(TOLD)).collect();
+        let open = self.queue.len() as u64;
+        let first = reasons.first().map(|(why, count, block)| match count {
+            1 => format!("block {block}: {why}"),
+            _ => format!("{count} blocks, {block} for one: {why}"),
+        });
+        let lack = format!("{open} blocks lack copies and wait for them, or get them now");
+        self.job.task.note(|report| {
+            report.total = report.done + open;
+            report.detail = match (open, first) {
+                (0, None) => String::new(),
+                (0, Some(first)) => first,
+                (_, None) => lack,
+                (_, Some(first)) => format!("{lack}; {first}"),
+            };
+        });
+        *self.healing.lock() = Told { open, reasons };
+    }
+}
+
+/// Nothing is begun before nodes had time to register after a start.
+fn is_settled(cluster: &Cluster, view: &World) -> bool {
+    !cluster.has_just_started() || view.nodes.iter().all(|(_, node)| node.is_living)
+}
+
+/// Why nothing can be done for a block that lacks copies, as long as nodes are as they are.
+fn hindrance(placement: &Placement, takers: &BTreeSet<NodeId>) -> Option<&'static str> {
+    let row = &placement.facts;
+    if placement.stripe.is_some() {
+        return None;
+    }
+    if row.locations.is_empty() && row.flawed.is_empty() {
+        return Some("no copy of it is known, and it is in no stripe");
+    }
+    let has_copy = |node: &NodeId| row.on(*node).is_some();
+    takers
+        .iter()
+        .all(has_copy)
+        .then_some("every node that takes blocks has a copy: more are wanted than there are nodes")
+}
+
+/// Whether it fails again as long as nodes and copies are as they are.
+fn cannot_be(error: &CoordinatorError) -> bool {
+    use DecideError::{NoReplica, NoRoom, Unrecoverable};
+    matches!(error, CoordinatorError::Decide(Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. }))
+}
+
+impl Worker for Healer {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn pause(&self) -> Duration {
+        LOOK
+    }
+
+    async fn step(&mut self, _: &Task) -> Result<Step> {
+        let view = self.attempts.cluster.view();
+        if !is_settled(&self.attempts.cluster, &view) {
+            return Ok(Step::Wait(LOOK));
+        }
+        let taking = view.nodes.iter().filter(|(_, node)| node.takes_blocks()).map(|(id, _)| id);
+        let scene = (view.living(), taking.collect());
+        if scene != self.scene {
+            self.queue.all_may_go();
+            (self.scene, self.swept) = (scene, None);
+        }
+        let is_sweeping = self.sweep(&view).await?;
+        self.begin_some();
+        if self.running.is_empty() && !is_sweeping {
+            return Ok(Step::Wait(LOOK));
+        }
+        let patience = if is_sweeping { Duration::ZERO } else { LOOK };
+        let mut ended = tokio::time::timeout(patience, self.running.join_next()).await.ok().flatten();
+        while let Some(joined) = ended {
+            let (block, outcome) = joined.map_err(|_| CoordinatorError::ShuttingDown)?;
+            self.settle(block, outcome);
+            ended = self.running.try_join_next();
+        }
+        self.tell();
+        Ok(Step::Again)
+    }
+}

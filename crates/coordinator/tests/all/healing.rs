@@ -1,0 +1,84 @@
+//! What lacks copies gets them, nobody asking.
+
+use crate::support::{Cluster, Settings, write_request, written};
+use wire::proto;
+
+/// A put of three replicas of one block, the last of which did not come to be.
+async fn put_short(cluster: &mut Cluster, name: &str, bytes: &[u8]) {
+    let begin = proto::BeginPutRequest {
+        name: name.to_owned(),
+        block_bytes: bytes.len() as u64,
+        replicas: 3,
+        gathers: None,
+    };
+    let put = cluster.client.begin_put(begin).await.unwrap().into_inner().put;
+    let planned = cluster.client.plan_write(write_request(&put, 0, bytes, true)).await.unwrap().into_inner();
+    let staged = cluster.world.run(planned.plan.as_ref().unwrap(), bytes, 0).unwrap().staged;
+    let commit = proto::CommitPutRequest {
+        put,
+        blocks: vec![written(&staged[..2])],
+        object_bytes: bytes.len() as u64,
+        digest: blake3::hash(bytes).as_bytes().to_vec(),
+        parities: Vec::new(),
+    };
+    cluster.client.commit_put(commit).await.unwrap();
+}
+
+async fn health(cluster: &mut Cluster) -> proto::HealthReply {
+    cluster.client.get_health(proto::Empty {}).await.unwrap().into_inner()
+}
+
+fn by_margin(counts: &[proto::MarginCount]) -> Vec<(u64, u64)> {
+    counts.iter().map(|counted| (counted.losses, counted.count)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_short_when_it_was_put_gets_its_copies_unasked() {
+    let mut cluster = Cluster::new(5, Settings::default()).await;
+    cluster.control("healer", "pause").await.unwrap();
+    put_short(&mut cluster, "short", b"bytes").await;
+    cluster.put("whole", b"bytes").await.unwrap();
+    // Nothing that was in memory is there any more.
+    let mut cluster = cluster.restart().await;
+    cluster.until("all nodes are back", async |c| c.status().await.nodes.iter().all(|n| n.living)).await;
+    let before = health(&mut cluster).await;
+    assert_eq!((by_margin(&before.objects), before.short_blocks), (vec![(1, 1), (2, 1)], 1), "{before:?}");
+    assert_eq!((before.unreadable_objects, before.missing_copies, before.damaged_copies), (0, 0, 0));
+    cluster.control("healer", "resume").await.unwrap();
+    cluster.until("it has three", async |c| health(c).await.short_blocks == 0).await;
+    assert_eq!(by_margin(&health(&mut cluster).await.objects), [(2, 2)]);
+    assert_eq!(cluster.lookup("short").await.unwrap().blocks[0].nodes.len(), 3);
+    assert_eq!(cluster.get("short").await.unwrap().0, b"bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_node_is_there_for_is_told_and_made_once_one_comes() {
+    let world = crate::support::world::World::start(4).await;
+    world.kill(4);
+    let mut cluster = Cluster::with(std::sync::Arc::clone(&world), Settings::default()).await.unwrap();
+    put_short(&mut cluster, "short", b"bytes").await;
+    cluster.until("it has three", async |c| health(c).await.short_blocks == 0).await;
+    let block = cluster.lookup("short").await.unwrap().blocks[0].clone();
+    let node = block.nodes[0];
+    cluster.kill(node).await;
+    let lost = cluster.lookup("short").await.unwrap().blocks[0].nodes.clone();
+    assert!(lost.contains(&node), "it is noted yet: its node may return");
+    let told = health(&mut cluster).await;
+    assert_eq!((told.short_blocks, told.waiting_for_nodes), (1, 1), "no lack, but what a recovery is for");
+    let forget = proto::ForgetNodeRequest { node, accept_loss: true };
+    cluster.client.forget_node(forget).await.unwrap();
+    cluster
+        .until("it is told why it gets none", async |c| {
+            health(c)
+                .await
+                .hindrances
+                .iter()
+                .any(|told| told.why.contains("every node that takes blocks has a copy"))
+        })
+        .await;
+    world.revive(4);
+    cluster.join(4).await.unwrap();
+    cluster.until("it has three again", async |c| health(c).await.short_blocks == 0).await;
+    assert!(cluster.lookup("short").await.unwrap().blocks[0].nodes.contains(&4));
+    cluster.until("nothing hinders", async |c| health(c).await.hindrances.is_empty()).await;
+}
