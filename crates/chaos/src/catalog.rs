@@ -17,6 +17,8 @@ pub struct View {
     pub lengths: BTreeMap<String, u64>,
     /// Blocks that no living node has, as far as `stat` says.
     pub missing: u64,
+    /// Blocks of objects, and parities, that have fewer copies on living nodes than they are to have.
+    pub short: u64,
     /// Stripes by the ids of their members: those that are stored, how many more are known to be zero, and k.
     stripes: BTreeMap<String, Stripe>,
     /// Which stripe a block is in.
@@ -41,9 +43,11 @@ impl View {
             self.lengths.insert(id.to_owned(), block["stored_bytes"].as_u64().unwrap_or(0));
             let nodes = block["nodes"].as_array().into_iter().flatten();
             self.places.extend(nodes.filter_map(Value::as_u64).map(|node| (id.to_owned(), node as u32)));
+            let living = block["living_nodes"].as_array().map_or(0, Vec::len);
             match &block["stripe"] {
                 Value::Null => {
-                    let living = block["living_nodes"].as_array().map_or(0, Vec::len);
+                    self.short +=
+                        u64::from(block["wanted"].as_u64().is_none_or(|wanted| wanted > living as u64));
                     self.missing += u64::from(living == 0);
                 }
                 stripe => self.add_stripe(id, stripe),
@@ -67,7 +71,8 @@ impl View {
                 stripe.absent += 1;
                 continue;
             };
-            self.missing += u64::from(member["living"] != true);
+            let is_missing = u64::from(member["living"] != true);
+            (self.missing, self.short) = (self.missing + is_missing, self.short + is_missing);
             self.lengths.insert(member_id.to_owned(), bytes);
             self.stripe_of.insert(member_id.to_owned(), id.clone());
             let node = member["node"].as_u64().filter(|node| *node > 0);

@@ -29,8 +29,12 @@ const POLL: Duration = Duration::from_millis(300);
 /// Safe mode is to end by itself before an operator steps in, where that may be needed.
 const OPERATOR_AFTER: Duration = Duration::from_secs(8);
 
-/// Between orders to repair what is missing.
-const REPAIR_EVERY: Duration = Duration::from_secs(3);
+/// Times in which all was whole again are told as the first of these that is longer, in seconds.
+const TOLD: [(u64, &str); 5] =
+    [(3, "in 3 s"), (6, "in 6 s"), (12, "in 12 s"), (30, "in 30 s"), (60, "in 60 s")];
+
+/// What is said of blocks begins with this.
+const LACKING: &str = "copies are lacking of";
 
 /// What is not as it should be, with the words for it.
 type Findings = BTreeSet<(Kind, String)>;
@@ -152,14 +156,16 @@ fn listed(world: &World) -> Result<()> {
 
 /// Looks until nothing is found any more, or the time is up; then what is still found is a violation each.
 fn become_quiet(world: &World, quiet: Duration) -> Result<()> {
-    let deadline = Instant::now() + quiet;
-    let mut repaired: Option<Instant> = None;
+    let began = Instant::now();
+    let deadline = began + quiet;
+    let mut is_whole = false;
     let mut same: (Findings, Instant) = (Findings::new(), Instant::now());
     let mut operator = Operator::default();
     loop {
-        let (mut findings, missing) = look(world)?;
-        if missing > 0 {
-            findings.insert((Kind::NotEnded, format!("{missing} blocks are missing and are not repaired")));
+        let findings = look(world)?;
+        if !is_whole && !findings.iter().any(|(_, what)| what.starts_with(LACKING)) {
+            is_whole = true;
+            world.count("whole again, nobody asking", within(began.elapsed()));
         }
         if findings.is_empty() {
             world.tell("quiet");
@@ -175,18 +181,13 @@ fn become_quiet(world: &World, quiet: Duration) -> Result<()> {
             }
             return Ok(());
         }
-        if missing > 0 && repaired.is_none_or(|at| at.elapsed() > REPAIR_EVERY) {
-            repaired = Some(Instant::now());
-            for object in 0..world.objects.len() {
-                let ran = world.ask(&["repair", "object", &object_name(object)])?;
-                if !ran.is_ok() && !is_absent(&ran) {
-                    world.tell(format!("repair {}: {}", object_name(object), ran.stderr.trim()));
-                }
-            }
-        }
         operator.look(world, &findings)?;
         std::thread::sleep(POLL);
     }
+}
+
+fn within(time: Duration) -> &'static str {
+    TOLD.iter().find(|(told_s, _)| time.as_secs() < *told_s).map_or("later", |(_, told)| told)
 }
 
 /// Where two coordinators led the nodes, what one of them removed is for people to decide: somebody who does what status says.
@@ -224,16 +225,16 @@ impl Operator {
     }
 }
 
-/// What is not as it should be now, and how many blocks are missing.
-fn look(world: &World) -> Result<(Findings, u64)> {
+/// What is not as it should be now.
+fn look(world: &World) -> Result<Findings> {
     let mut findings = Findings::new();
     let Some(status) = world.ask_json(&["cluster", "status"])? else {
         findings.insert((Kind::NotEnded, "the coordinator does not answer 'cluster status'".to_owned()));
-        return Ok((findings, 0));
+        return Ok(findings);
     };
     let Some(view) = world.view()? else {
         findings.insert((Kind::NotEnded, "the coordinator does not answer 'stat'".to_owned()));
-        return Ok((findings, 0));
+        return Ok(findings);
     };
     let number = |key: &str| status[key].as_u64().unwrap_or(0);
     if number("in_flight") > 0 {
@@ -267,7 +268,24 @@ fn look(world: &World) -> Result<(Findings, u64)> {
     }
     jobs(world, &mut findings)?;
     disks(world, &status, &view, &mut findings)?;
-    Ok((findings, view.missing))
+    whole(world, &view, &mut findings)?;
+    Ok(findings)
+}
+
+/// Everything has all of its copies again, though nobody asked for repairs, and `health` says so.
+fn whole(world: &World, view: &View, findings: &mut Findings) -> Result<()> {
+    let ran = world.ask(&["health"])?;
+    let health: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+    if view.short > 0 || view.missing > 0 {
+        let (short, missing) = (view.short, view.missing);
+        findings.insert((
+            Kind::NotEnded,
+            format!("{LACKING} {short} blocks, {missing} of all of them: {health}"),
+        ));
+    } else if health["whole"] != true {
+        findings.insert((Kind::UntrueStatus, format!("stat shows all copies; health does not: {health}")));
+    }
+    Ok(())
 }
 
 /// Jobs have ended. Tasks with a number in their name are jobs; others are workers, which never end.

@@ -173,12 +173,12 @@ fn block_json(block: &BlockInfo) -> Value {
     let waiting = block.waiting.as_ref().map(
         |waiting| fields!(waiting => code policy blocks sealed core_rack; "stripe": hex(&waiting.stripe)),
     );
-    fields!(block => index offset stored_bytes nodes living_nodes;
+    fields!(block => index offset stored_bytes nodes living_nodes wanted;
         "block": hex(&block.block), "digest": hex(&block.digest), "stripe": stripe, "waiting": waiting)
 }
 
 fn stat_text(object: &ObjectInfo) -> String {
-    let mut table = table(["INDEX", "BLOCK", "SIZE", "NODES", "STRIPE"]);
+    let mut table = table(["INDEX", "BLOCK", "SIZE", "COPIES", "NODES", "STRIPE"]);
     for block in &object.blocks {
         let node =
             |id: &u32| if block.living_nodes.contains(id) { format!("{id}") } else { format!("{id} (dead)") };
@@ -200,6 +200,7 @@ fn stat_text(object: &ObjectInfo) -> String {
             block.index.to_string(),
             hex(&block.block),
             Size(block.stored_bytes).to_string(),
+            format!("{} of {}", block.living_nodes.len(), block.wanted),
             block.nodes.iter().map(node).collect::<Vec<_>>().join(" "),
             stripe,
         ]);

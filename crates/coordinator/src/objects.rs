@@ -385,7 +385,7 @@ fn code_of(blocks: &[Placement]) -> String {
     match (codes.next(), codes.next()) {
         (Some(Some(code)), None) => code,
         (Some(None), None) => {
-            format!("rep-{}", blocks.iter().map(|p| p.facts.locations.len()).max().unwrap_or(0))
+            format!("rep-{}", blocks.iter().map(|p| p.facts.replicas).max().unwrap_or(0))
         }
         _ => "mixed".to_owned(),
     }
@@ -406,6 +406,7 @@ fn block_infos(blocks: &[Placement], living: &BTreeSet<NodeId>) -> Vec<proto::Bl
             stripe: placement.stripe.as_ref().map(|stripe| stripe_status(stripe, living)),
             digest: row.sums.digest.map(|digest| digest.to_vec()).unwrap_or_default(),
             waiting: None,
+            wanted: row.wanted() as u32,
         };
         offset += row.stored_bytes;
         info

@@ -3,10 +3,12 @@
 mod balanced;
 mod bound;
 mod index;
+mod leaving;
 mod spread;
 
 pub use balanced::{Assignment, LostBlock, NodeLoad, balanced, loads_of};
 pub use bound::busiest_bound;
+pub use leaving::{Leaving, leaving};
 
 /// A stripe that lost blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

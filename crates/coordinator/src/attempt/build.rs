@@ -145,7 +145,7 @@ impl Attempt<'_> {
             birth: intent.birth,
             flow: self.flow,
             attempt: intent.attempt,
-            moves: self.options.moves,
+            moves: self.options.copies(),
             helpers: self.options.helpers.clone(),
             explained: false,
         })

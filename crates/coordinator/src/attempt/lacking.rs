@@ -134,6 +134,8 @@ fn lack(placement: &Placement, view: &World, options: &RepairOptions) -> Lack {
         Some(node) if alive >= row.replicas as usize => Lack::Surplus(node),
         Some(node) => Lack::Copy(Some(node)),
         None if alive >= row.replicas as usize => Lack::Nothing,
+        // Copies on dead nodes count as long as others lack altogether: their nodes may return.
+        None if row.lacks() > 0 => Lack::Copy(None),
         None => Lack::Copy(dead),
     }
 }

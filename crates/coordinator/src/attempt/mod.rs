@@ -247,6 +247,12 @@ impl RepairOptions {
         self.replaces.is_some()
     }
 
+    /// Whether what moves is sent by the node that is left, and not rebuilt without it.
+    fn copies(&self) -> bool {
+        let has = |leaver: NodeId| self.helpers.is_empty() || self.helpers.contains(&leaver);
+        self.moves && self.replaces.is_some_and(has)
+    }
+
     /// Nodes that live, but for the one that is left.
     fn without_leaver(&self, view: &World) -> BTreeSet<NodeId> {
         view.living().into_iter().filter(|&node| !self.moves || Some(node) != self.replaces).collect()

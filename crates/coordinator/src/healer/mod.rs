@@ -12,6 +12,7 @@
 mod queue;
 
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
+use crate::clock::within;
 use crate::cluster::Cluster;
 use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
@@ -279,7 +280,7 @@ impl Worker for Healer {
             return Ok(Step::Wait(LOOK));
         }
         let patience = if is_sweeping { Duration::ZERO } else { LOOK };
-        let mut ended = tokio::time::timeout(patience, self.running.join_next()).await.ok().flatten();
+        let mut ended = within(patience, self.running.join_next()).await.flatten();
         while let Some(joined) = ended {
             let (block, outcome) = joined.map_err(|_| CoordinatorError::ShuttingDown)?;
             self.settle(block, outcome);

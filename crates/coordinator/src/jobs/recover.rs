@@ -1,5 +1,6 @@
 //! Full-node recovery (RP §3.3): every block that dead nodes held is made again elsewhere, several stripes at once, the
-//! most endangered first. Decommissioning a living node is the same job: its blocks move.
+//! most endangered first. Decommissioning a living node is the same job: its blocks are copied from it, or rebuilt from their
+//! stripes, so many that both end together (`plan/src/recovery/leaving.rs`).
 //!
 //! ```text
 //!   blocks of the nodes ──by urgency──▶ queue ──a batch──▶ helpers and requestors assigned ──▶ pending
@@ -102,10 +103,10 @@ pub(super) async fn run(
     let Recovery { repaired, failed, failure, .. } = recovery;
     tracing::info!(nodes = whose(row), what = what(row), repaired, failed, "ended");
     match failure {
-        None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", whose(row))),
         None if discard => {
             Ok(format!("{repaired} blocks of {} rebuilt, verified and thrown away", whose(row)))
         }
+        None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", whose(row))),
         None => Ok(format!("{repaired} blocks of {} rebuilt", whose(row))),
         Some(first) => {
             let (total, verb) = (repaired + failed, if row.moves { "moved" } else { "rebuilt" });

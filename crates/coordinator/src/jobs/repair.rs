@@ -13,23 +13,28 @@ pub(super) async fn run(
     options: &RepairOptions,
 ) -> Result<String> {
     job.expect(1);
+    let copies = copies(with, job, block, options).await?;
+    job.count(true);
+    let is_virtual = copies == 0 && is_virtual(with, block).await?;
+    Ok(match copies {
+        _ if is_virtual => format!(
+            "block {block} is virtual: the stored blocks of its stripe give it, and nothing of it is to be repaired"
+        ),
+        0 => format!("block {block} is not missing: nothing to repair"),
+        _ if options.discard => format!("block {block} was rebuilt, verified and thrown away"),
+        _ => format!("block {block} is whole again"),
+    })
+}
+
+/// Makes copies of a block until it lacks none, or the one that is thrown away. How many were made.
+async fn copies(with: &Attempts, job: &Job, block: BlockId, options: &RepairOptions) -> Result<usize> {
     let mut copies = 0;
     loop {
         let made = again(with, job, Wanted::Block(block), options).await?.made.len();
         copies += made;
-        if made > 0 && !options.discard {
-            continue;
+        if made == 0 || options.discard {
+            return Ok(copies);
         }
-        job.count(true);
-        let is_virtual = copies == 0 && is_virtual(with, block).await?;
-        return Ok(match copies {
-            _ if is_virtual => format!(
-                "block {block} is virtual: the stored blocks of its stripe give it, and nothing of it is to be repaired"
-            ),
-            0 => format!("block {block} is not missing: nothing to repair"),
-            _ if options.discard => format!("block {block} was rebuilt, verified and thrown away"),
-            _ => format!("block {block} is whole again"),
-        });
     }
 }
 
@@ -52,9 +57,9 @@ pub(super) async fn run_stripes(
         made.iter().for_each(|_| job.count(true));
         repaired += made.len();
         for block in alone {
-            let outcome = again(with, job, Wanted::Block(block), options).await;
-            job.count(outcome.is_ok());
-            repaired += outcome?.made.len();
+            let copies = copies(with, job, block, options).await;
+            job.count(copies.is_ok());
+            repaired += usize::from(copies? > 0);
         }
     }
     Ok(match (repaired, options.discard) {

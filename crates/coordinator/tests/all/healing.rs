@@ -3,6 +3,8 @@
 use crate::support::{Cluster, Settings, write_request, written};
 use wire::proto;
 
+const HASTY: Settings = Settings { dead_after_ms: 600, garbage_grace_ms: 50, put_lease_ms: 60_000 };
+
 /// A put of three replicas of one block, the last of which did not come to be.
 async fn put_short(cluster: &mut Cluster, name: &str, bytes: &[u8]) {
     let begin = proto::BeginPutRequest {
@@ -14,6 +16,7 @@ async fn put_short(cluster: &mut Cluster, name: &str, bytes: &[u8]) {
     let put = cluster.client.begin_put(begin).await.unwrap().into_inner().put;
     let planned = cluster.client.plan_write(write_request(&put, 0, bytes, true)).await.unwrap().into_inner();
     let staged = cluster.world.run(planned.plan.as_ref().unwrap(), bytes, 0).unwrap().staged;
+    cluster.world.lose(staged[2].node, &staged[2].block);
     let commit = proto::CommitPutRequest {
         put,
         blocks: vec![written(&staged[..2])],
@@ -55,7 +58,7 @@ async fn what_was_short_when_it_was_put_gets_its_copies_unasked() {
 async fn what_no_node_is_there_for_is_told_and_made_once_one_comes() {
     let world = crate::support::world::World::start(4).await;
     world.kill(4);
-    let mut cluster = Cluster::with(std::sync::Arc::clone(&world), Settings::default()).await.unwrap();
+    let mut cluster = Cluster::with(std::sync::Arc::clone(&world), HASTY).await.unwrap();
     put_short(&mut cluster, "short", b"bytes").await;
     cluster.until("it has three", async |c| health(c).await.short_blocks == 0).await;
     let block = cluster.lookup("short").await.unwrap().blocks[0].clone();

@@ -74,6 +74,8 @@ pub struct Order {
     pub slice_bytes: u32,
     /// Stripes at once; 0: the product's default.
     pub parallel: u32,
+    /// The node lives and leaves: its blocks may be copied from it.
+    pub leaves: bool,
 }
 
 /// A recovery for which everybody has prepared.
@@ -240,9 +242,24 @@ impl Stand<'_> {
 
 /// Bounds of series at `x`: how fast, or in which time, `lost` can be recovered at best over links as fast as the direct send.
 pub fn bound(results: &mut Results, series: &[&str], x: f64, lost: &[LostBlock]) {
+    bound_by(results, series, x, lost, Link::best);
+}
+
+/// The same if the node lives, and its blocks may be copied from it as well.
+pub fn bound_leaving(results: &mut Results, series: &[&str], x: f64, lost: &[LostBlock]) {
+    bound_by(results, series, x, lost, Link::best_leaving);
+}
+
+fn bound_by(
+    results: &mut Results,
+    series: &[&str],
+    x: f64,
+    lost: &[LostBlock],
+    best: fn(Link, &[LostBlock]) -> f64,
+) {
     let Some(link) = results.summary(DIRECT, x, RATE).map(|summary| Link(summary.median)) else { return };
     let bytes: u64 = lost.iter().map(|block| block.bytes).sum();
-    let best = link.best(lost);
+    let best = best(link, lost);
     let best = if results.y.metric == RATE { best } else { bytes as f64 / best };
     for name in series {
         results.bound(name, x, best);
@@ -263,7 +280,7 @@ impl Order {
     /// The recovery of the lost node, received by whoever may.
     pub fn new(scheme: &'static str, assign: &'static str) -> Order {
         let (nodes, requestors) = (vec![LOST], Vec::new());
-        Order { nodes, scheme, assign, requestors, slice_bytes: SLICE_BYTES, parallel: 0 }
+        Order { nodes, scheme, assign, requestors, slice_bytes: SLICE_BYTES, parallel: 0, leaves: false }
     }
 
     fn request(&self) -> RepairRequest {
@@ -276,6 +293,7 @@ impl Order {
             requestors: self.requestors.iter().map(|node| node.0).collect(),
             slice_bytes: self.slice_bytes,
             parallel: self.parallel,
+            decommission: self.leaves,
             ..RepairRequest::default()
         }
     }

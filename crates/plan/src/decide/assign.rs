@@ -4,7 +4,7 @@ use super::in_flight::InFlight;
 use super::lost::{Candidates, Takers};
 use super::{DecideError, Result, World};
 use crate::m_ppr::{Coefficients, LostChunk, MPpr, Servers};
-use crate::recovery::{Assignment, LostBlock, balanced};
+use crate::recovery::{Assignment, Leaving, LostBlock, balanced, leaving};
 use crate::{ByNode, LeastRecent};
 use flow::Scheme;
 use model::{Assign, NodeId};
@@ -47,8 +47,15 @@ pub fn at_once(
 ) -> Result<Vec<Option<Assignment>>> {
     match how {
         Assign::Balanced => {
-            let lost: Vec<&LostBlock> = known.iter().map(|candidates| &candidates.lost).collect();
-            Ok(balanced(&lost, &in_flight.loads()).into_iter().map(|answer| answer.ok()).collect())
+            let both = |c: &&'_ Candidates| c.rebuilt.is_some();
+            let loads = in_flight.loads();
+            let assigned = if known.iter().any(both) {
+                let blocks = known.iter().map(|c| Leaving { copied: &c.lost, rebuilt: c.rebuilt.as_ref() });
+                leaving(&blocks.collect::<Vec<_>>(), &loads)
+            } else {
+                balanced(&known.iter().map(|candidates| &candidates.lost).collect::<Vec<_>>(), &loads)
+            };
+            Ok(assigned.into_iter().map(|answer| answer.ok()).collect())
         }
         Assign::MPpr => by_weight(scheme.unwrap_or(Scheme::Pipeline), world, takers, known, in_flight, user),
         Assign::LowestIndex => Ok(by_number(known, in_flight)),
@@ -112,7 +119,7 @@ fn by_weight(
         received.add(assignment, *bytes);
     }
     let mut plan = |candidates: &&Candidates| {
-        let Candidates { lost, cached, holders } = candidates;
+        let Candidates { lost, cached, holders, .. } = candidates;
         let survivors = lost.survivors.iter().map(|&node| (node, cached.contains(&node))).collect();
         let chunk = LostChunk { survivors, needed: lost.needed, holders: holders.clone(), bytes: lost.bytes };
         let Servers { sources, destination } = planner.plan(&chunk).ok()?;

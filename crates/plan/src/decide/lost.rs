@@ -15,8 +15,10 @@ const MAX_REQUESTORS: usize = 32;
 /// Who may take part in the repair of a block.
 #[derive(Clone, Debug)]
 pub struct Candidates {
-    /// Who can help, and who can receive.
+    /// Who can help, and who can receive. Of a block that moves: the node that has it, and who can receive.
     pub lost: LostBlock,
+    /// Of a block that moves, and that can be rebuilt as well: how.
+    pub rebuilt: Option<LostBlock>,
     /// Those of the survivors that have their block in memory.
     pub cached: Vec<NodeId>,
     /// Nodes that hold a block of the stripe, or are being written one.
@@ -53,7 +55,7 @@ impl Takers {
 
 impl Planner {
     /// Who may help with a block and who may receive it: of the takers that the operator names, if any may, else of all.
-    /// `moves`: a living copy of it may be sent instead.
+    /// `moves`: a living copy of it is sent, or it is rebuilt without that one.
     ///
     /// # Errors
     /// [`DecideError::Code`](super::DecideError::Code) for a code that is not known,
@@ -65,15 +67,17 @@ impl Planner {
         moves: bool,
         takers: &mut Takers,
     ) -> Result<Candidates> {
-        let copy = || world.living_copy(&placement.facts, &BTreeSet::new()).map(|l| l.node);
+        let copy = || world.living_copy(&placement.facts, &BTreeSet::new(), &[]).map(|l| l.node);
+        let (mut rebuilt, stored_bytes) = (None, placement.facts.stored_bytes);
         let (survivors, needed, bytes) = match &placement.stripe {
             Some(stripe) => match copy().filter(|_| moves) {
                 Some(node) if self.codes.get(&stripe.code)?.alpha() == 1 => {
-                    (vec![node], 1, placement.facts.stored_bytes)
+                    rebuilt = self.sufficient(world, stripe).ok();
+                    (vec![node], 1, stored_bytes)
                 }
                 _ => self.sufficient(world, stripe)?,
             },
-            None => (replicas(world, placement), 1, placement.facts.stored_bytes),
+            None => (replicas(world, placement), 1, stored_bytes),
         };
         let holders: Vec<NodeId> = match &placement.stripe {
             Some(stripe) => stripe.holders.iter().copied().collect(),
@@ -87,7 +91,12 @@ impl Planner {
         };
         let is_cached = |node: &NodeId| held_in_memory(world, placement, *node);
         let cached = survivors.iter().copied().filter(is_cached).collect();
-        Ok(Candidates { lost: LostBlock { survivors, needed, requestors, bytes }, cached, holders })
+        let rebuilt = rebuilt.map(|(survivors, needed, bytes)| {
+            let requestors = requestors.clone();
+            LostBlock { survivors, needed, requestors, bytes }
+        });
+        let lost = LostBlock { survivors, needed, requestors, bytes };
+        Ok(Candidates { lost, rebuilt, cached, holders })
     }
 
     /// Nodes of a stripe of which any so many suffice. Of a code where not any k will do: the ones that the code picks,
@@ -125,7 +134,7 @@ fn any_of(world: &World, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, us
             // What is empty costs nothing, and takes part.
             MemberState::Zero => zero += 1,
             MemberState::Stored((_, row)) | MemberState::Virtual((_, row)) => {
-                match world.living_copy(row, &nobody) {
+                match world.living_copy(row, &nobody, &[]) {
                     Some(_) if row.stored_bytes == 0 => zero += 1,
                     Some(copy) if world.last_resort.contains(&copy.node) => {
                         suspects.push(copy.node);

@@ -187,7 +187,7 @@ impl Planner {
         avoid: &BTreeSet<NodeId>,
     ) -> Result<bool> {
         let plain = self.codes.get(&stripe.code)?.alpha() == 1;
-        Ok(plain && world.living_copy(&placement.facts, avoid).is_some())
+        Ok(plain && world.living_copy(&placement.facts, avoid, &[]).is_some())
     }
 
     /// One edge, from a living replica.
@@ -204,7 +204,7 @@ impl Planner {
         let (placement, spec) = target;
         let facts = &placement.facts;
         let none = DecideError::Unrecoverable { block: placement.block, survivors: 0, needed: 1 };
-        let location = world.living_copy(facts, avoid).ok_or(none)?;
+        let location = world.living_copy(facts, avoid, &spec.helpers).ok_or(none)?;
         let code = self.codes.get("rep-1")?;
         let geometry = plain(facts.stored_bytes, spec.slices.of_one_lane);
         let member = Member(0);
@@ -362,7 +362,7 @@ pub(super) fn survivors<'a>(
             MemberState::Zero => absent.push(Member(index)),
             _ if is_made(Member(index)) => {}
             MemberState::Stored((block, facts)) | MemberState::Virtual((block, facts)) => {
-                let copy = world.living_copy(facts, avoid);
+                let copy = world.living_copy(facts, avoid, &[]);
                 let source = |location| Source { member: Member(index), block: *block, facts, location };
                 sources.extend(copy.map(source));
             }

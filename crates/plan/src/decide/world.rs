@@ -100,11 +100,19 @@ impl World {
         self.nodes.get(node).ok_or(DecideError::NoSuchNode(node))
     }
 
-    /// A copy of a block on a living node, preferably one that is no last resort, none to avoid.
-    pub(super) fn living_copy(&self, facts: &BlockFacts, avoid: &BTreeSet<NodeId>) -> Option<Location> {
+    /// A copy of a block on a living node, preferably one of `first`, then one that is no last resort; none to avoid.
+    pub(super) fn living_copy(
+        &self,
+        facts: &BlockFacts,
+        avoid: &BTreeSet<NodeId>,
+        first: &[NodeId],
+    ) -> Option<Location> {
         let node = |l: &Location| self.nodes.get(l.node).filter(|n| n.is_living && !avoid.contains(&l.node));
-        let living = facts.locations.iter().filter_map(|l| node(l).map(|n| (n.is_last_resort(), *l)));
-        living.min().map(|(_, location)| location)
+        let living = facts
+            .locations
+            .iter()
+            .filter_map(|l| node(l).map(|n| (!first.contains(&l.node), n.is_last_resort(), *l)));
+        living.min().map(|(_, _, location)| location)
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test may
 
 use model::NodeId;
-use plan::recovery::{Assignment, LostBlock, NodeLoad, balanced, busiest_bound, loads_of};
+use plan::recovery::{Assignment, Leaving, LostBlock, NodeLoad, balanced, busiest_bound, leaving, loads_of};
 use plan::{Draw, LeastRecent, PlanError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -141,4 +141,57 @@ fn what_cannot_be_repaired_is_said_and_stops_nothing() {
     assert_eq!(answers[3], Err(PlanError::NotEnoughHelpers { needed: 3, available: 2 }));
     busiest(&blocks[4..], &[answers[4].clone().unwrap()]);
     assert!(balanced::<LostBlock>(&[], &BTreeMap::new()).is_empty());
+}
+
+/// The same blocks, copied from the node that leaves.
+fn copies(blocks: &[LostBlock], leaver: NodeId) -> Vec<LostBlock> {
+    let copied = |block: &LostBlock| LostBlock { survivors: vec![leaver], needed: 1, ..block.clone() };
+    blocks.iter().map(copied).collect()
+}
+
+fn leave(blocks: &[LostBlock], leaver: NodeId) -> (usize, u64) {
+    let copied = copies(blocks, leaver);
+    let both = copied.iter().zip(blocks).map(|(copied, block)| Leaving { copied, rebuilt: Some(block) });
+    let assigned = leaving(&both.collect::<Vec<_>>(), &BTreeMap::new());
+    let assigned: Vec<Assignment> = assigned.into_iter().map(Result::unwrap).collect();
+    let chosen = assigned.iter().zip(copied.iter().zip(blocks));
+    let chosen = chosen.map(|(a, (copied, block))| if a.chain == [leaver] { copied } else { block }.clone());
+    let rebuilt = assigned.iter().filter(|a| a.chain != [leaver]).count();
+    (rebuilt, busiest(&chosen.collect::<Vec<_>>(), &assigned))
+}
+
+#[test]
+fn a_node_that_leaves_and_its_stripes_end_together() {
+    for seed in 0..150 {
+        let mut draw = Draw::seeded(seed);
+        let k = 2 + draw.below(9);
+        // So many that there is a choice of helpers and requestors.
+        let n = 2 * k + draw.below(4);
+        let (of, stripes) = (2 * n + draw.below(30), 1 + draw.below(120));
+        let blocks = lost_node(&mut draw, of, n, k, stripes, |_| 1);
+        let leaver = NodeId(of as u32);
+        // What any assignment to `of` nodes must send and receive, with so many rebuilt.
+        let least = |rebuilt: usize| {
+            let (sent, received) = (rebuilt * k, rebuilt * k + stripes - rebuilt);
+            (stripes - rebuilt).max(sent.div_ceil(of)).max(received.div_ceil(of))
+        };
+        let bound = (0..=stripes).map(least).min().unwrap() as u64;
+        let (rebuilt, busiest) = leave(&blocks, leaver);
+        assert!(
+            busiest <= bound + 1,
+            "seed {seed}: {busiest}, bound {bound}, {rebuilt} of {stripes} rebuilt"
+        );
+        assert!(stripes < 2 || bound == stripes as u64 || rebuilt > 0);
+    }
+}
+
+#[test]
+fn where_one_node_receives_all_a_node_that_leaves_sends_all() {
+    let mut draw = Draw::seeded(3);
+    let mut blocks = lost_node(&mut draw, 20, 9, 6, 40, |_| 1);
+    blocks.iter_mut().for_each(|block| block.requestors = vec![NodeId(99)]);
+    assert_eq!(leave(&blocks, NodeId(20)), (0, 40));
+    // Nothing else can be done for stripes that are too short.
+    blocks.iter_mut().for_each(|block| block.survivors.truncate(5));
+    assert_eq!(leave(&blocks, NodeId(20)), (0, 40));
 }

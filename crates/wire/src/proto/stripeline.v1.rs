@@ -1275,6 +1275,9 @@ pub struct BlockInfo {
     /// the stripe that it is to become part of
     #[prost(message, optional, tag = "9")]
     pub waiting: ::core::option::Option<WaitingStatus>,
+    /// copies that it is to have; 0 for a virtual block
+    #[prost(uint32, tag = "10")]
+    pub wanted: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WaitingStatus {

@@ -26,9 +26,6 @@ pub(crate) fn row_of(
     request: &proto::RepairRequest,
 ) -> Result<RecoveryRow> {
     let invalid = |what: &str| Err(CoordinatorError::Invalid(what.to_owned()));
-    if request.discard && request.decommission {
-        return invalid("what is moved is not thrown away");
-    }
     if request.dry_run && (request.discard || request.decommission) {
         return invalid("a dry run is one of a recovery, and throws nothing away");
     }

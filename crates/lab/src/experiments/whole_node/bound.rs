@@ -28,6 +28,23 @@ impl Link {
         let busiest = busiest_bound(lost, &BTreeMap::new()).max(1);
         self.0 * bytes as f64 / busiest as f64
     }
+
+    /// The same if the blocks, all of one length, can be copied from their node as well, however many are: it sends those, the
+    /// survivors what the chains of the others take, and the requestors receive all.
+    pub fn best_leaving(self, blocks: &[LostBlock]) -> f64 {
+        let distinct = |nodes: fn(&LostBlock) -> &Vec<NodeId>| {
+            blocks.iter().flat_map(nodes).collect::<BTreeSet<_>>().len().max(1) as f64
+        };
+        let all = blocks.len() as f64;
+        let needed = blocks.iter().map(|block| block.needed).min().unwrap_or(1) as f64;
+        let (helpers, receivers) = (distinct(|block| &block.survivors), distinct(|block| &block.requestors));
+        let ports = |copied: usize| {
+            let copied = copied as f64;
+            copied.max((all - copied) * needed / helpers).max(all / receivers)
+        };
+        let busiest = (0..=blocks.len()).map(ports).fold(f64::INFINITY, f64::min);
+        self.0 * all / busiest
+    }
 }
 
 /// The blocks of an object's stripes that are on the nodes `lost`, with who may help and receive.
@@ -151,6 +168,8 @@ mod tests {
         assert_eq!(lost_blocks(&info, &[1, 2].map(NodeId), &[NodeId(7)]).unwrap().len(), 4);
         // Node 3 helps with both: 20 bytes over one link of 5 B/s for 20 bytes.
         assert_eq!(Link(5.0).best(&lost), 5.0);
+        // One copied, of the other its two helpers send one each: as fast as two links.
+        assert_eq!(Link(5.0).best_leaving(&lost), 10.0);
         let info = ObjectInfo { blocks: vec![BlockInfo::default()], ..info };
         assert!(lost_blocks(&info, &[NodeId(1)], &[NodeId(7)]).is_err());
     }
