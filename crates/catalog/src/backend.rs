@@ -41,14 +41,38 @@ pub trait RowsMut: Rows {
     fn remove(&self, table: &'static str, key: &[u8]) -> Result<bool>;
 }
 
+/// A transaction. Dropped, it never was.
+pub trait Transaction: RowsMut + Send {
+    /// Once this returns without an error all that was written is durable; with an error nothing more is done with the
+    /// database, for nobody knows.
+    ///
+    /// # Errors
+    /// [`CatalogError::Failed`](crate::CatalogError::Failed), [`CatalogError::Closed`](crate::CatalogError::Closed).
+    fn commit(self: Box<Self>) -> Result<()>;
+}
+
 /// A database. Calls block.
 pub trait Backend: Debug + Send + Sync {
     /// Runs `view` on a snapshot.
     fn view(&self, view: &mut dyn FnMut(&dyn Rows) -> Result<()>) -> Result<()>;
 
-    /// Runs `change` as one transaction: once this returns without an error all of it is durable; with an error, whoever's,
-    /// none of it happened. A back end may run it again from the start, so it must do the same each time and nothing besides.
-    fn change(&self, change: &mut dyn FnMut(&dyn RowsMut) -> Result<()>) -> Result<()>;
+    /// Begins a transaction. The catalog has one at a time, in which it makes the changes of several callers.
+    fn begin(&self) -> Result<Box<dyn Transaction>>;
+
+    /// Runs `change` as a transaction of its own: with an error, whoever's, none of it happened.
+    ///
+    /// # Errors
+    /// Of `change`, and of the database.
+    fn change(&self, change: &mut dyn FnMut(&dyn RowsMut) -> Result<()>) -> Result<()> {
+        let txn = self.begin()?;
+        change(&*txn)?;
+        txn.commit()
+    }
+
+    /// Whether each change is run twice, and must do the same both times: it depends on the rows and on nothing else. For tests.
+    fn runs_twice(&self) -> bool {
+        false
+    }
 
     /// Waits for running calls and lets go of all files. Later calls fail with
     /// [`CatalogError::Closed`](crate::CatalogError::Closed).

@@ -38,6 +38,7 @@ mod format_tests;
 mod gathering;
 #[cfg(test)]
 mod gathering_tests;
+mod group;
 mod health;
 mod history;
 mod holders;
@@ -104,9 +105,10 @@ pub use staged::{Fate, Staged, StartOfStore};
 pub use status::Counts;
 pub use thinned::{Deaths, StripeContents};
 
-use backend::{Backend, Redb};
+use backend::{Backend, Redb, Transaction};
 use codes::Codebook;
 use disk::Disk;
+use group::Group;
 use model::ClusterId;
 use record::Tail;
 use rows::{CATALOG_FORMAT, FIRST_FORMAT_WITH_RECORDS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
@@ -118,8 +120,9 @@ use table::{Change, Read, Snapshot};
 #[derive(Debug)]
 pub struct Catalog {
     backend: Box<dyn Backend>,
-    /// The latest records. Locked while a change is made, so that they come here in their order; changes wait for each other
-    /// anyway.
+    /// Changes share transactions.
+    group: Group,
+    /// The latest records. Locked while a transaction becomes durable, so that who sees it finds them here.
     tail: Mutex<Tail>,
     /// How many changes this process has made.
     changes: AtomicU64,
@@ -146,12 +149,18 @@ impl Catalog {
     }
 
     fn of(backend: Box<dyn Backend>) -> Catalog {
-        Catalog { backend, tail: Mutex::default(), changes: AtomicU64::new(0), codes: Codebook::default() }
+        Catalog {
+            backend,
+            group: Group::default(),
+            tail: Mutex::default(),
+            changes: AtomicU64::new(0),
+            codes: Codebook::default(),
+        }
     }
 
     /// Waits for running calls, closes the file and gives up its lock. Later calls fail.
     pub fn close(&self) {
-        self.backend.close();
+        self.group.alone(self, || self.backend.close());
     }
 
     /// How many changes this process has made of it: whoever waits for one looks here.
@@ -160,19 +169,21 @@ impl Catalog {
     }
 
     fn change<T>(&self, change: impl Fn(&Change) -> Result<T>) -> Result<T> {
+        self.group.run(self, |rows| {
+            let txn = Change::new(rows);
+            let result = change(&txn)?;
+            let record = if txn.has_written() { Some(txn.count_itself()?) } else { None };
+            Ok((result, record))
+        })
+    }
+
+    /// Makes a transaction durable, in which these changes were made.
+    fn make_durable(&self, txn: Box<dyn Transaction>, records: Vec<Record>) -> Result<()> {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut result, mut record) = (None, None);
-        self.backend.change(&mut |txn| {
-            let txn = Change::new(txn);
-            result = Some(change(&txn)?);
-            record = if txn.has_written() { Some(txn.count_itself()?) } else { None };
-            Ok(())
-        })?;
-        if let Some(record) = record {
-            tail.push(record);
-            self.changes.fetch_add(1, Ordering::Release);
-        }
-        result.ok_or_else(|| CatalogError::Bug("a back end ran no change".to_owned()))
+        txn.commit()?;
+        self.changes.fetch_add(records.len() as u64, Ordering::Release);
+        records.into_iter().for_each(|record| tail.push(record));
+        Ok(())
     }
 
     fn view<T>(&self, view: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const TAIL_BYTES: usize = 64 << 20;
 
 /// A change as it is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Its head, and the rows.
     pub bytes: Arc<[u8]>,

@@ -6,7 +6,7 @@ use crate::faults::folders::all_live;
 use crate::plan::Fault;
 use crate::violation::Kind;
 use crate::work::get;
-use crate::world::{World, is_absent, locked, object_name};
+use crate::world::{World, locked, object_name};
 use anyhow::Result;
 use rustix::process::Signal;
 use serde_json::{Value, json};

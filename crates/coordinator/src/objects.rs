@@ -9,8 +9,8 @@ use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
 use crate::records::Records;
-use catalog::rows::{BucketRow, GatherTerms, GatheringRow, PutRow};
-use catalog::{Catalog, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
+use catalog::rows::{BucketRow, GatherTerms, GatheringRow, ObjectRow, PutRow};
+use catalog::{Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
 use flow::limits;
 use model::{
     BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripeId,
@@ -298,17 +298,32 @@ impl Objects {
                 status.room_bytes = room?;
             }
         }
-        Ok(proto::ObjectInfo {
-            name,
-            version: row.version,
-            object_bytes: row.object_bytes,
-            digest: row.digest.map(|d| d.to_vec()).unwrap_or_default(),
-            block_bytes: row.block_bytes,
-            code: code_of(&blocks),
-            created_unix_ms: row.created_ms,
-            blocks: infos,
-            block_count: row.blocks.len() as u64,
-        })
+        Ok(proto::ObjectInfo { blocks: infos, ..object_info(name, &row, &blocks) })
+    }
+
+    /// Objects whose names begin with `prefix`, at most `limit` from `after` on, without their blocks; and after which name there
+    /// may be more.
+    pub async fn page(
+        &self,
+        prefix: String,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<(Vec<proto::ObjectInfo>, Option<String>)> {
+        let look = move |catalog: &Catalog| {
+            let names = catalog.list_objects(&prefix, after.as_deref(), limit)?;
+            let last = names.last().cloned();
+            let mut infos = Vec::with_capacity(names.len());
+            for name in names {
+                match catalog.object(&name) {
+                    Ok((row, blocks)) => infos.push(object_info(name, &row, &blocks)),
+                    // Deleted meanwhile.
+                    Err(CatalogError::NoSuchObject(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok((infos, last))
+        };
+        self.records.run(look).await
     }
 
     /// A plan for a read of part of a block.
@@ -375,6 +390,21 @@ fn sums(digest: &[u8], fingerprint: &[u8]) -> Result<Sums> {
     sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some()).ok_or_else(|| {
         invalid("a block needs its BLAKE3 digest (32 bytes) and its fingerprint (128 bytes)".to_owned())
     })
+}
+
+/// What is known of an object, but for its blocks.
+fn object_info(name: String, row: &ObjectRow, blocks: &[Placement]) -> proto::ObjectInfo {
+    proto::ObjectInfo {
+        name,
+        version: row.version,
+        object_bytes: row.object_bytes,
+        digest: row.digest.map(|d| d.to_vec()).unwrap_or_default(),
+        block_bytes: row.block_bytes,
+        code: code_of(blocks),
+        created_unix_ms: row.created_ms,
+        blocks: Vec::new(),
+        block_count: row.blocks.len() as u64,
+    }
 }
 
 /// `rep-3`, the code of all stripes, or `mixed`.

@@ -14,7 +14,7 @@ use crate::objects::Objects;
 use crate::operator::Operator;
 use crate::succession::Succession;
 use catalog::rows::{CompactionRow, EncodingRow, JobRow};
-use catalog::{CatalogError, Choices, Recovered};
+use catalog::{Choices, Recovered};
 use model::{BlockId, NodeId, PutId};
 use plan::decide::DecideError;
 use std::collections::BTreeSet;
@@ -481,27 +481,22 @@ async fn list(
 ) {
     let mut after: Option<String> = None;
     loop {
-        let (from, wanted) = (after.clone(), prefix.clone());
-        let names =
-            match objects.records.run(move |c| c.list_objects(&wanted, from.as_deref(), LIST_BATCH)).await {
-                Ok(names) => names,
-                Err(error) => {
-                    let _ = listed.send(Err(error.into())).await;
-                    return;
-                }
-            };
-        let Some(last) = names.last() else { return };
-        after = Some(last.clone());
-        for name in names {
-            let info = match objects.lookup(name, false).await {
-                // Deleted meanwhile.
-                Err(CoordinatorError::Catalog(CatalogError::NoSuchObject(_))) => continue,
-                info => info.map_err(Status::from),
-            };
-            if listed.send(info).await.is_err() {
+        let (infos, last) = match objects.page(prefix.clone(), after, LIST_BATCH).await {
+            Ok(page) => page,
+            Err(error) => {
+                let _ = listed.send(Err(error.into())).await;
+                return;
+            }
+        };
+        for info in infos {
+            if listed.send(Ok(info)).await.is_err() {
                 return;
             }
         }
+        if last.is_none() {
+            return;
+        }
+        after = last;
     }
 }
 

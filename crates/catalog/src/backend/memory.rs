@@ -1,69 +1,72 @@
-//! A back end without files, for tests and simulators. It runs each change twice and compares what came of it: a change that
-//! depends on anything but the rows is found.
+//! A back end without files, for tests and simulators. It has each change run twice, and what came of it compared: a change
+//! that depends on anything but the rows is found.
 
-use super::{Backend, Rows, RowsMut, Scan, Visit};
+use super::{Backend, Rows, RowsMut, Scan, Transaction, Visit};
 use crate::error::{CatalogError, Result};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Tables = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// `None` once closed.
+type Shared = Arc<Mutex<Option<Tables>>>;
 
 /// Tables in memory; gone with it.
 #[derive(Debug)]
 pub struct Memory {
-    tables: Mutex<Option<Tables>>,
+    tables: Shared,
 }
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory { tables: Mutex::new(Some(Tables::new())) }
+        Memory { tables: Arc::new(Mutex::new(Some(Tables::new()))) }
     }
 }
 
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, Option<Tables>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(tables: &Shared) -> MutexGuard<'_, Option<Tables>> {
+    tables.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Backend for Memory {
     fn view(&self, view: &mut dyn FnMut(&dyn Rows) -> Result<()>) -> Result<()> {
-        let tables = self.lock().as_ref().ok_or(CatalogError::Closed)?.clone();
-        view(&Open(RefCell::new(tables)))
+        view(&*self.open()?)
     }
 
-    fn change(&self, change: &mut dyn FnMut(&dyn RowsMut) -> Result<()>) -> Result<()> {
-        let mut tables = self.lock();
-        let before = tables.as_ref().ok_or(CatalogError::Closed)?;
-        let mut run = || {
-            let open = Open(RefCell::new(before.clone()));
-            change(&open).map(|()| open.0.into_inner())
-        };
-        let (first, second) = (run(), run());
-        if first != second {
-            return Err(CatalogError::Bug("a change did something else when it ran again".to_owned()));
-        }
-        *tables = Some(second?);
-        Ok(())
+    fn begin(&self) -> Result<Box<dyn Transaction>> {
+        Ok(self.open()?)
+    }
+
+    fn runs_twice(&self) -> bool {
+        true
     }
 
     fn close(&self) {
-        self.lock().take();
+        lock(&self.tables).take();
+    }
+}
+
+impl Memory {
+    fn open(&self) -> Result<Box<Open>> {
+        let tables = lock(&self.tables).clone().ok_or(CatalogError::Closed)?;
+        Ok(Box::new(Open { tables: RefCell::new(tables), shared: Arc::clone(&self.tables) }))
     }
 }
 
 /// Tables within a transaction.
-struct Open(RefCell<Tables>);
+struct Open {
+    tables: RefCell<Tables>,
+    shared: Shared,
+}
 
 impl Rows for Open {
     fn get(&self, table: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.0.borrow().get(table).and_then(|rows| rows.get(key)).cloned())
+        Ok(self.tables.borrow().get(table).and_then(|rows| rows.get(key)).cloned())
     }
 
     fn scan(&self, table: &'static str, from: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         // A copy, so that whoever visits may read other rows.
-        let rows = self.0.borrow().get(table).cloned().unwrap_or_default();
+        let rows = self.tables.borrow().get(table).cloned().unwrap_or_default();
         for (key, value) in rows.range(from.to_vec()..) {
             if visit(key, value)? == Scan::Stop {
                 break;
@@ -75,11 +78,20 @@ impl Rows for Open {
 
 impl RowsMut for Open {
     fn put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
-        self.0.borrow_mut().entry(table).or_default().insert(key.to_vec(), value.to_vec());
+        self.tables.borrow_mut().entry(table).or_default().insert(key.to_vec(), value.to_vec());
         Ok(())
     }
 
     fn remove(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        Ok(self.0.borrow_mut().get_mut(table).is_some_and(|rows| rows.remove(key).is_some()))
+        Ok(self.tables.borrow_mut().get_mut(table).is_some_and(|rows| rows.remove(key).is_some()))
+    }
+}
+
+impl Transaction for Open {
+    fn commit(self: Box<Self>) -> Result<()> {
+        let mut tables = lock(&self.shared);
+        let now = tables.as_mut().ok_or(CatalogError::Closed)?;
+        *now = self.tables.into_inner();
+        Ok(())
     }
 }

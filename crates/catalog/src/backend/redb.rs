@@ -1,6 +1,6 @@
 //! The back end of daemons: one `redb` file on a [`Disk`].
 
-use super::{Backend, Rows, RowsMut, Scan, Visit};
+use super::{Backend, Rows, RowsMut, Scan, Transaction, Visit};
 use crate::error::{CatalogError, Result};
 use disk::Disk;
 use redb::{
@@ -46,11 +46,9 @@ impl Backend for Redb {
         view(&txn)
     }
 
-    fn change(&self, change: &mut dyn FnMut(&dyn RowsMut) -> Result<()>) -> Result<()> {
+    fn begin(&self) -> Result<Box<dyn Transaction>> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        let txn = database.as_ref().ok_or(CatalogError::Closed)?.begin_write().map_err(failed)?;
-        change(&txn)?;
-        txn.commit().map_err(failed)
+        Ok(Box::new(database.as_ref().ok_or(CatalogError::Closed)?.begin_write().map_err(failed)?))
     }
 
     fn close(&self) {
@@ -102,6 +100,12 @@ impl RowsMut for WriteTransaction {
         let mut table = self.open_table(raw(table)).map_err(failed)?;
         let removed = table.remove(key).map_err(failed)?;
         Ok(removed.is_some())
+    }
+}
+
+impl Transaction for WriteTransaction {
+    fn commit(self: Box<Self>) -> Result<()> {
+        WriteTransaction::commit(*self).map_err(failed)
     }
 }
 

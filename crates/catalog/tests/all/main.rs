@@ -7,4 +7,5 @@ mod forgetting;
 mod laws;
 mod other_back_end;
 mod recodes;
+mod sharing;
 mod virtuals;

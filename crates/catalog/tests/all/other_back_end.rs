@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may
 
-use catalog::backend::{Backend, Memory, Redb, Rows, RowsMut, Scan, Visit};
+use catalog::backend::{Backend, Memory, Redb, Rows, RowsMut, Scan, Transaction, Visit};
 use catalog::rows::ObjectRow;
 use catalog::{
     Catalog, CatalogError, CommittedBlock, Counts, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock,
@@ -50,10 +50,12 @@ impl Sorted {
 /// The back end.
 #[derive(Debug)]
 struct Journaled {
-    /// `None` once closed.
-    rows: Mutex<Option<Sorted>>,
+    rows: Shared,
     journal: Journal,
 }
+
+/// `None` once closed.
+type Shared = Arc<Mutex<Option<Sorted>>>;
 
 impl Journaled {
     /// The rows that the journal tells of.
@@ -62,28 +64,23 @@ impl Journaled {
         for write in journal.lock().unwrap().iter().flatten() {
             rows.write(write.clone());
         }
-        Journaled { rows: Mutex::new(Some(rows)), journal: Arc::clone(journal) }
+        Journaled { rows: Arc::new(Mutex::new(Some(rows))), journal: Arc::clone(journal) }
     }
 
-    fn open(&self, rows: &Option<Sorted>) -> Result<Open> {
-        let rows = rows.clone().ok_or(CatalogError::Closed)?;
-        Ok(Open { rows: RefCell::new(rows), writes: RefCell::default() })
+    fn open(&self) -> Result<Open> {
+        let rows = self.rows.lock().unwrap().clone().ok_or(CatalogError::Closed)?;
+        let (shared, journal) = (Arc::clone(&self.rows), Arc::clone(&self.journal));
+        Ok(Open { rows: RefCell::new(rows), writes: RefCell::default(), shared, journal })
     }
 }
 
 impl Backend for Journaled {
     fn view(&self, view: &mut dyn FnMut(&dyn Rows) -> Result<()>) -> Result<()> {
-        let open = self.open(&self.rows.lock().unwrap())?;
-        view(&open)
+        view(&self.open()?)
     }
 
-    fn change(&self, change: &mut dyn FnMut(&dyn RowsMut) -> Result<()>) -> Result<()> {
-        let mut rows = self.rows.lock().unwrap();
-        let open = self.open(&rows)?;
-        change(&open)?;
-        self.journal.lock().unwrap().push(open.writes.into_inner());
-        *rows = Some(open.rows.into_inner());
-        Ok(())
+    fn begin(&self) -> Result<Box<dyn Transaction>> {
+        Ok(Box::new(self.open()?))
     }
 
     fn close(&self) {
@@ -95,6 +92,16 @@ impl Backend for Journaled {
 struct Open {
     rows: RefCell<Sorted>,
     writes: RefCell<Vec<Write>>,
+    shared: Shared,
+    journal: Journal,
+}
+
+impl Transaction for Open {
+    fn commit(self: Box<Self>) -> Result<()> {
+        self.journal.lock().unwrap().push(self.writes.into_inner());
+        *self.shared.lock().unwrap() = Some(self.rows.into_inner());
+        Ok(())
+    }
 }
 
 impl Open {
@@ -135,7 +142,7 @@ impl RowsMut for Open {
 }
 
 const CLUSTER: ClusterId = ClusterId(1);
-const BYTES: u64 = 10;
+pub(crate) const BYTES: u64 = 10;
 const NOW_MS: u64 = 0;
 const END: PutEnd = PutEnd { now_ms: NOW_MS, created_ms: 0, remembered_until_ms: 0 };
 const LEASE_UNTIL_MS: u64 = 100;
@@ -159,7 +166,7 @@ fn every_back_end() -> [Catalog; 3] {
 }
 
 /// A put of one block whose plan is out.
-fn plan(catalog: &Catalog, name: &str, id: u128) -> Result<CommittedBlock> {
+pub(crate) fn plan(catalog: &Catalog, name: &str, id: u128) -> Result<CommittedBlock> {
     let (put, block, name) = (PutId(id), BlockId(id), name.to_owned());
     let new =
         NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: LEASE_UNTIL_MS, gathers: None };
@@ -174,7 +181,7 @@ fn plan(catalog: &Catalog, name: &str, id: u128) -> Result<CommittedBlock> {
 }
 
 /// Makes the object visible, which is said to have `object_bytes`.
-fn commit(catalog: &Catalog, block: &CommittedBlock, object_bytes: u64) -> Result<()> {
+pub(crate) fn commit(catalog: &Catalog, block: &CommittedBlock, object_bytes: u64) -> Result<()> {
     let blocks = [block.clone()];
     catalog.commit_put(PutId(block.block.0), &blocks, object_bytes, [0; 32], END).map(|_| ())
 }
