@@ -79,6 +79,7 @@ fn health_says_what_is_so_and_ends_with_a_code_for_it() {
     assert_eq!((code, &short["whole"]), (Some(3), &false.into()), "{short}");
     assert_eq!(short["objects"], serde_json::json!([{"losses": 1, "count": 1}]));
     assert_eq!(short["waiting_for_nodes"], short["short_blocks"]);
+    assert!(rig.ok(&["stat", "object"]).contains("2 of 3"), "copies that are there, and that it is to have");
     let told = rig.run(&["health"]);
     assert!(one_sentence(&told.stderr).contains("not all of their copies"), "{}", told.stderr);
 
