@@ -29,15 +29,21 @@ pub(crate) struct Group {
     /// Callers that wait for their turn: one of them ends what is open.
     waiting: AtomicUsize,
     state: Mutex<State>,
+    /// Apart from the state, which the next transaction holds: whoever was in one that has ended goes at once.
+    ends: Mutex<Ends>,
     ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     open: Option<Open>,
-    /// Transactions that were begun …
+    /// Transactions that were begun.
     begun: u64,
-    /// … and that have ended, each before the next begins.
+}
+
+#[derive(Default)]
+struct Ends {
+    /// Transactions that have ended, each before the next begins.
     ended: u64,
     /// Why a transaction failed, from which on none is made: nobody knows what is durable.
     failed: Option<(u64, CatalogError)>,
@@ -64,18 +70,14 @@ impl Group {
         change: impl Fn(&dyn RowsMut) -> Result<(T, Option<Record>)>,
     ) -> Result<T> {
         let mut state = self.turn();
-        let number = state.begin(catalog)?;
+        let number = self.begin(&mut state, catalog)?;
         let ran = state.make(catalog.backend.runs_twice(), change);
         let is_full = state.open.as_ref().is_some_and(|open| open.changes >= MOST);
         if is_full || self.waiting.load(Ordering::Acquire) == 0 {
-            state.end(catalog);
-            self.ended.notify_all();
+            self.end(&mut state, catalog);
         }
-        while state.ended < number {
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.outcome(number)?;
         drop(state);
+        self.outcome(number)?;
         match ran {
             Ok(ran) => ran.map(|(result, _)| result),
             Err(panic) => resume_unwind(panic),
@@ -85,9 +87,49 @@ impl Group {
     /// Does something while no transaction is open.
     pub fn alone(&self, catalog: &Catalog, what: impl FnOnce()) {
         let mut state = self.turn();
-        state.end(catalog);
-        self.ended.notify_all();
+        self.end(&mut state, catalog);
         what();
+    }
+
+    /// The number of the transaction that is open now.
+    fn begin(&self, state: &mut State, catalog: &Catalog) -> Result<u64> {
+        if state.open.is_none() {
+            self.ends().outcome(u64::MAX)?;
+            let txn = catalog.backend.begin()?;
+            state.open = Some(Open { txn, changes: 0, records: Vec::new(), broken: None });
+            state.begun += 1;
+        }
+        Ok(state.begun)
+    }
+
+    /// Ends the open transaction, if there is one.
+    fn end(&self, state: &mut State, catalog: &Catalog) {
+        let Some(Open { txn, records, broken, .. }) = state.open.take() else { return };
+        let done = match broken {
+            Some(error) => Err(error),
+            // Nothing was written.
+            None if records.is_empty() => Ok(()),
+            None => catalog.make_durable(txn, records),
+        };
+        let mut ends = self.ends();
+        ends.ended = state.begun;
+        if let (Err(error), None) = (done, &ends.failed) {
+            ends.failed = Some((state.begun, error));
+        }
+        self.ended.notify_all();
+    }
+
+    /// Waits for the end of transaction `number`: whether it has become durable.
+    fn outcome(&self, number: u64) -> Result<()> {
+        let mut ends = self.ends();
+        while ends.ended < number {
+            ends = self.ended.wait(ends).unwrap_or_else(PoisonError::into_inner);
+        }
+        ends.outcome(number)
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn turn(&self) -> MutexGuard<'_, State> {
@@ -99,17 +141,6 @@ impl Group {
 }
 
 impl State {
-    /// The number of the transaction that is open now.
-    fn begin(&mut self, catalog: &Catalog) -> Result<u64> {
-        if self.open.is_none() {
-            self.outcome(u64::MAX)?;
-            let txn = catalog.backend.begin()?;
-            self.open = Some(Open { txn, changes: 0, records: Vec::new(), broken: None });
-            self.begun += 1;
-        }
-        Ok(self.begun)
-    }
-
     /// Makes a change in the open transaction. What fails leaves nothing in it.
     fn make<T>(
         &mut self,
@@ -131,22 +162,9 @@ impl State {
         }
         ran
     }
+}
 
-    /// Ends the open transaction, if there is one.
-    fn end(&mut self, catalog: &Catalog) {
-        let Some(Open { txn, records, broken, .. }) = self.open.take() else { return };
-        let done = match broken {
-            Some(error) => Err(error),
-            // Nothing was written.
-            None if records.is_empty() => Ok(()),
-            None => catalog.make_durable(txn, records),
-        };
-        self.ended = self.begun;
-        if let (Err(error), None) = (done, &self.failed) {
-            self.failed = Some((self.begun, error));
-        }
-    }
-
+impl Ends {
     /// Whether transaction `number` has become durable.
     fn outcome(&self, number: u64) -> Result<()> {
         match &self.failed {
