@@ -24,8 +24,8 @@ pub const SWITCHES: &[Switch] = &[Switch {
     faults: &[],
     kinds: &[Kind::NotEnded],
     says: "wait for others of their blocks",
-    why: "a surplus copy stays as long as its block has fewer copies than it is to have, and nothing makes those yet \
-              (issue 21, the healer)",
+    why: "surplus copies stay in some schedules though every block has all of its copies again: too few others of their \
+              blocks are seen (issue 21, the healer)",
 }];
 
 /// The switch that lets a violation pass in a plan with these faults, but for the switches named in `on`.
