@@ -29,7 +29,8 @@ const POLL: Duration = Duration::from_millis(300);
 /// Safe mode is to end by itself before an operator steps in, where that may be needed.
 const OPERATOR_AFTER: Duration = Duration::from_secs(8);
 
-/// Times in which all was whole again are told as the first of these that is longer, in seconds.
+/// Times in which all was whole again, from the first look after everything was started again and read, are told as the first of
+/// these that is longer, in seconds.
 const TOLD: [(u64, &str); 5] =
     [(3, "in 3 s"), (6, "in 6 s"), (12, "in 12 s"), (30, "in 30 s"), (60, "in 60 s")];
 
