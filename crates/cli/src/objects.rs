@@ -51,7 +51,8 @@ pub struct GetArgs {
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
     slice: Option<Size>,
-    /// Wait for nodes that are slow, instead of going around them when a block takes six times as long as the last ones did
+    /// Wait for nodes that are slow, instead of going around them when a block takes six times as long as the last ones did,
+    /// and instead of asking others too when less than 1 MiB takes longer than nearly all such reads did
     #[arg(long)]
     patient: bool,
 }
@@ -247,7 +248,12 @@ fn parities(stripe: &StripeStatus) -> impl Iterator<Item = [String; 5]> {
 
 fn report_json(report: &GetReport) -> Value {
     let around: Vec<u32> = report.around.iter().map(|node| node.0).collect();
-    fields!(report.object => name version, report => bytes degraded_blocks digest_checked; "around": around)
+    let hedges = fields!(report.hedges => asked first bytes);
+    fields!(
+        report.object => name version,
+        report => bytes degraded_blocks digest_checked;
+        "around": around, "hedges": hedges
+    )
 }
 
 fn report_text(report: &GetReport) -> String {
@@ -261,5 +267,9 @@ fn report_text(report: &GetReport) -> String {
         true => String::new(),
         false => format!(", around {}: slow", around.join(", ")),
     };
-    format!("{}: {} read{degraded}{around}{checked}", report.object.name, Size(report.bytes))
+    let hedges = match report.hedges.asked {
+        0 => String::new(),
+        asked => format!(", {} for what was late ({} first)", count(asked, "hedge"), report.hedges.first),
+    };
+    format!("{}: {} read{degraded}{around}{hedges}{checked}", report.object.name, Size(report.bytes))
 }

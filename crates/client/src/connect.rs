@@ -3,10 +3,10 @@
 use crate::error::{ClientError, Result, root_cause};
 use exec::Engine;
 use model::NodeId;
-use plan::decide::Usual;
+use plan::decide::{Hedging, Usual};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use wire::limits;
@@ -32,6 +32,9 @@ pub struct Client {
     pub(crate) engine: Engine,
     /// How long reads take between this client and its cluster.
     usual: Arc<Mutex<Usual>>,
+    /// How long the short ones took, and who was late.
+    hedging: Arc<Mutex<Hedging>>,
+    since: Instant,
 }
 
 impl Client {
@@ -47,7 +50,8 @@ impl Client {
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
         let (address, usual) = (address.to_owned(), Arc::new(Mutex::new(Usual::among_many())));
-        Ok(Client { address, coordinator, engine: Engine::client(), usual })
+        let (hedging, since) = (Arc::default(), Instant::now());
+        Ok(Client { address, coordinator, engine: Engine::client(), usual, hedging, since })
     }
 
     /// Where the coordinator is.
@@ -57,6 +61,15 @@ impl Client {
 
     pub(crate) fn usual(&self) -> MutexGuard<'_, Usual> {
         self.usual.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn hedging(&self) -> MutexGuard<'_, Hedging> {
+        self.hedging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since the client began.
+    pub(crate) fn now(&self) -> Duration {
+        self.since.elapsed()
     }
 
     /// A call that is answered at once, within a bounded time.

@@ -1,12 +1,13 @@
 //! What a read would take: the plans that it would get, of which nothing is carried out.
 
+use crate::ask::Answer;
 use crate::connect::Client;
 use crate::covered::Covered;
 use crate::error::{ClientError, Result};
 use crate::get::plan_reads;
 use crate::options::GetOptions;
 use crate::outlet::ROOM_BYTES;
-use crate::read::{Answer, BlockRead};
+use crate::read::BlockRead;
 use crate::together::{Unit, units};
 use flow::{Flow, FlowPlan, Output, Symbol};
 use std::collections::BTreeMap;

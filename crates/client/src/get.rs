@@ -2,9 +2,10 @@
 
 use crate::connect::Client;
 use crate::error::{ClientError, Result, broken_task};
+use crate::flight::Hedges;
 use crate::options::GetOptions;
 use crate::range::ByteRange;
-use crate::read::{BlockRead, Reading, Together};
+use crate::read::{BlockRead, Reading, Sum, Together};
 use crate::together::{Unit, units};
 use crate::writer::{Writer, Written};
 use flow::limits;
@@ -31,6 +32,8 @@ pub struct GetReport {
     pub degraded_blocks: u64,
     /// Nodes that reads went around because they were slow.
     pub around: BTreeSet<NodeId>,
+    /// Flows that were asked for beside short ones that were late.
+    pub hedges: Hedges,
     /// Whether the digest of the whole object was compared. A range does not allow it, nor does an object of a
     /// catalog that was rebuilt from the nodes. Every slice of a flow is verified in any case.
     pub digest_checked: bool,
@@ -135,15 +138,15 @@ impl Client {
         (conclude(object, total, options.range.is_none(), read, written), Some(output))
     }
 
-    /// Runs the reads, in order, a few at a time. Returns how many were degraded, and which nodes were gone around.
+    /// Runs the reads, in order, a few at a time.
     async fn run_reads<W: Write + Send + 'static>(
         &self,
         reads: Vec<BlockRead>,
         writer: &Writer<W>,
         options: &GetOptions,
-    ) -> Result<(u64, BTreeSet<NodeId>)> {
+    ) -> Result<Sum> {
         let mut running: VecDeque<Reading> = VecDeque::new();
-        let (mut degraded_blocks, mut around) = (0, BTreeSet::new());
+        let mut sum = Sum::default();
         let mut reads = reads.into_iter();
         loop {
             while running.len() < READS_IN_FLIGHT {
@@ -151,10 +154,8 @@ impl Client {
                 let Some(pieces) = writer.queue(read.range.end - read.range.start).await else { break };
                 running.push_back(self.begin_read(read, pieces, options));
             }
-            let Some(oldest) = running.pop_front() else { return Ok((degraded_blocks, around)) };
-            let how = oldest.end().await?;
-            degraded_blocks += u64::from(how.degraded);
-            around.extend(how.around);
+            let Some(oldest) = running.pop_front() else { return Ok(sum) };
+            sum.add(oldest.end().await?, 1);
         }
     }
 }
@@ -178,12 +179,12 @@ fn conclude(
     object: ObjectInfo,
     total: u64,
     whole: bool,
-    read: Result<(u64, BTreeSet<NodeId>)>,
+    read: Result<Sum>,
     written: std::io::Result<Written>,
 ) -> Result<GetReport, Broken> {
     // An output that failed also makes the reads fail; it is the cause.
     let written = written.map_err(|e| Broken { error: ClientError::Output(Arc::new(e)), written: total })?;
-    let (degraded_blocks, around) = read.map_err(|error| Broken { error, written: written.bytes })?;
+    let sum = read.map_err(|error| Broken { error, written: written.bytes })?;
     if written.bytes != total {
         let error = ClientError::Bug(format!("{} bytes went out of {total}", written.bytes));
         return Err(Broken { error, written: written.bytes });
@@ -198,7 +199,9 @@ fn conclude(
         };
         return Err(Broken { error, written: written.bytes });
     }
-    Ok(GetReport { object, bytes: written.bytes, degraded_blocks, around, digest_checked: comparable })
+    let Sum { degraded_blocks, around, hedges } = sum;
+    let bytes = written.bytes;
+    Ok(GetReport { object, bytes, degraded_blocks, around, hedges, digest_checked: comparable })
 }
 
 /// The parts of blocks that make up the range, in order.

@@ -13,8 +13,27 @@ pub(crate) trait Intake: Send + 'static {
     /// The sink of the next flow, which brings bytes of `range` among others.
     fn open(&mut self, plan: &FlowPlan<Flow>, range: Range<u64>) -> Sink;
 
-    /// Nothing of that flow counts from here on. Waits for what is being delivered.
+    /// Takes what others bring of the same bytes beside that flow; `None` if there is no room for others.
+    fn beside(&self) -> Option<Beside>;
+
+    /// Nothing of that flow, and of those beside it, counts from here on. Waits for what is being delivered.
     fn close(&mut self) -> Received;
+}
+
+/// Takes what flows beside another one bring: of each byte what comes first counts.
+#[derive(Clone)]
+pub(crate) struct Beside(Outlet);
+
+impl Beside {
+    /// Where a further flow delivers.
+    pub fn sink(&self, plan: &FlowPlan<Flow>) -> Sink {
+        self.0.sink(plan)
+    }
+
+    /// Whether bytes are being delivered right now, or wait for whoever takes them.
+    pub fn is_held_up(&self) -> bool {
+        self.0.is_held_up()
+    }
 }
 
 /// What a flow has brought, and those before it.
@@ -44,10 +63,14 @@ impl InOrder {
 
 impl Intake for InOrder {
     fn open(&mut self, plan: &FlowPlan<Flow>, range: Range<u64>) -> Sink {
-        let outlet = Outlet::open(plan, range, self.pieces.clone(), std::mem::take(&mut self.held));
-        let sink = outlet.sink();
+        let outlet = Outlet::open(range, self.pieces.clone(), std::mem::take(&mut self.held));
+        let sink = outlet.sink(plan);
         self.outlet = Some(outlet);
         sink
+    }
+
+    fn beside(&self) -> Option<Beside> {
+        self.outlet.clone().map(Beside)
     }
 
     fn close(&mut self) -> Received {

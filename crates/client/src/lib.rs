@@ -15,15 +15,17 @@
 //! the object's size.
 //!
 //! Absent: a block store, the catalog, and all planning: the coordinator plans. What a client decides is what to do when a
-//! flow breaks, or takes longer than usual. An API: this is the crate that integrations
+//! flow breaks, or takes longer than usual: whether to go around a node, or to ask others for the same bytes. An API: this is the crate that integrations
 //! link; its types may change with a version, as CHANGELOG.md tells.
 
+mod ask;
 mod attempts;
 mod block;
 mod connect;
 mod covered;
 mod error;
 mod explain;
+mod flight;
 mod get;
 mod health;
 mod intake;
@@ -44,6 +46,7 @@ mod writer;
 pub use connect::Client;
 pub use error::ClientError;
 pub use explain::ReadCost;
+pub use flight::Hedges;
 pub use get::GetReport;
 pub use health::{Health, Hindrance};
 pub use jobs::{Archival, CatalogChunks, Compaction, Events, JobEvents};

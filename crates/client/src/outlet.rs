@@ -7,17 +7,18 @@ use model::{Cause, Fault};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::mpsc::TrySendError;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Bytes of one read that may wait for their turn: a lost block of the usual size is then decoded in one flow,
 /// whatever its code. Fewer symbols of longer blocks are decoded at once, and each costs what it costs alone.
 pub(crate) const ROOM_BYTES: u64 = limits::DEFAULT_BLOCK_BYTES;
 
-/// Where one flow delivers.
+/// Where flows deliver that bring the same bytes, one or several at once.
+#[derive(Clone)]
 pub(crate) struct Outlet(Arc<Mutex<State>>);
 
-/// What a flow has brought.
+/// What they have brought.
 pub(crate) struct Closed {
     /// Bytes of the block before this went to the writer.
     pub reached: u64,
@@ -30,7 +31,6 @@ pub(crate) struct Closed {
 }
 
 struct State {
-    layout: Layout,
     /// Bytes of the block before this have been sent.
     next: u64,
     /// The last byte wanted, excluded.
@@ -42,31 +42,30 @@ struct State {
 }
 
 impl Outlet {
-    /// An outlet for a flow that brings bytes of `range`, in addition to what is `held`.
-    pub fn open(plan: &FlowPlan<Flow>, range: Range<u64>, pieces: Pieces, held: Held) -> Outlet {
-        Outlet::with(Layout::of(plan), range, pieces, held)
-    }
-
-    fn with(layout: Layout, range: Range<u64>, pieces: Pieces, held: Held) -> Outlet {
-        let state = State {
-            layout,
-            next: range.start,
-            end: range.end,
-            pieces: Some(pieces),
-            held,
-            waited: Duration::ZERO,
-        };
+    /// An outlet for flows that bring bytes of `range`, in addition to what is `held`.
+    pub fn open(range: Range<u64>, pieces: Pieces, held: Held) -> Outlet {
+        let state =
+            State { next: range.start, end: range.end, pieces: Some(pieces), held, waited: Duration::ZERO };
         Outlet(Arc::new(Mutex::new(state)))
     }
 
-    /// The sink that the flow is given. It may block for the writer.
-    pub fn sink(&self) -> Sink {
-        let state = Arc::clone(&self.0);
-        // The lock is held while the sink waits for the writer: closing the outlet waits for what is being sent.
-        Box::new(move |delivery: Delivery<'_>| lock(&state).take(&delivery))
+    /// The sink that a flow is given. It may block for the writer.
+    pub fn sink(&self, plan: &FlowPlan<Flow>) -> Sink {
+        self.sink_of(Layout::of(plan))
     }
 
-    /// Nothing of the flow counts from here on.
+    fn sink_of(&self, layout: Layout) -> Sink {
+        let state = Arc::clone(&self.0);
+        // The lock is held while the sink waits for the writer: closing the outlet waits for what is being sent.
+        Box::new(move |delivery: Delivery<'_>| lock(&state).take(&layout, &delivery))
+    }
+
+    /// Whether something is being delivered, or waits for the writer.
+    pub fn is_held_up(&self) -> bool {
+        matches!(self.0.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Nothing of the flows counts from here on.
     pub fn close(&self) -> Closed {
         let mut state = lock(&self.0);
         let listening = state.pieces.take().is_some();
@@ -81,8 +80,8 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 
 impl State {
     /// Cuts off what was not asked for, fills up with zeros what is not stored.
-    fn take(&mut self, delivery: &Delivery<'_>) -> Result<(), Fault> {
-        let Some(place) = self.layout.place_of(delivery) else {
+    fn take(&mut self, layout: &Layout, delivery: &Delivery<'_>) -> Result<(), Fault> {
+        let Some(place) = layout.place_of(delivery) else {
             return Err(Fault::new(Cause::Bug, format!("row {} was not asked for", delivery.row)));
         };
         if self.pieces.is_none() {
@@ -250,8 +249,8 @@ mod tests {
 
     fn deliver(range: Range<u64>, held: Held, slices: &[(usize, u64, &[u8])]) -> Delivered {
         let (pieces, out) = sync_channel(16);
-        let outlet = Outlet::with(layout(), range, pieces, held);
-        let mut sink = outlet.sink();
+        let outlet = Outlet::open(range, pieces, held);
+        let mut sink = outlet.sink_of(layout());
         let result = slices.iter().try_for_each(|&(row, slice, bytes)| sink(delivery(row, slice, bytes)));
         let closed = outlet.close();
         Delivered { bytes: out.try_iter().flatten().collect(), closed, result }
@@ -294,11 +293,35 @@ mod tests {
         assert!(rest.closed.listening && rest.closed.held.pieces.is_empty());
     }
 
+    /// Two flows at once, whose rows are other symbols: each byte goes out once, whoever brings it.
+    #[test]
+    fn of_flows_beside_each_other_what_comes_first_counts() {
+        let (pieces, out) = sync_channel(16);
+        let outlet = Outlet::open(2..20, pieces, Held::default());
+        let mut first = outlet.sink_of(layout());
+        let mut beside = outlet.sink_of(Layout { symbol_bytes: 10, symbols: vec![1, 0] });
+        first(delivery(0, 0, b"abcd")).unwrap();
+        // The hedge's row 1 is symbol 0.
+        beside(delivery(1, 0, b"????")).unwrap();
+        beside(delivery(1, 1, b"efgh")).unwrap();
+        beside(delivery(0, 0, b"klmn")).unwrap();
+        first(delivery(0, 1, b"????")).unwrap();
+        first(delivery(1, 0, b"????")).unwrap();
+        beside(delivery(1, 2, b"ij")).unwrap();
+        beside(delivery(0, 1, b"opqr")).unwrap();
+        first(delivery(1, 2, b"st")).unwrap();
+        assert!(!outlet.is_held_up());
+        let closed = outlet.close();
+        assert_eq!((closed.reached, closed.held.bytes), (20, 0));
+        assert_eq!(out.try_iter().flatten().collect::<Vec<u8>>(), b"cdefghijklmnopqrst");
+        assert!(first(delivery(1, 2, b"st")).is_err() && beside(delivery(0, 2, b"st")).is_err());
+    }
+
     #[test]
     fn what_comes_after_the_close_does_not_count() {
         let (pieces, out) = sync_channel(16);
-        let outlet = Outlet::with(layout(), 0..10, pieces, Held::default());
-        let mut sink = outlet.sink();
+        let outlet = Outlet::open(0..10, pieces, Held::default());
+        let mut sink = outlet.sink_of(layout());
         sink(delivery(0, 0, b"abcd")).unwrap();
         let closed = outlet.close();
         assert_eq!((closed.reached, closed.listening), (4, true));

@@ -161,7 +161,7 @@ impl Client {
         let mut drives = JoinSet::new();
         for (at, (plan, (_, block))) in reply.plans.iter().zip(&parities.made).enumerate() {
             let plan = decode(plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
-            let io = DriverIo { source: Some(Arc::clone(&block.bytes)), sink: None };
+            let io = DriverIo { source: Some(Arc::clone(&block.bytes)), ..DriverIo::default() };
             let (engine, moved) = (self.engine.clone(), moved.clone());
             drives.spawn(async move { (at, engine.drive(plan, io, |_| moved.note()).await) });
         }

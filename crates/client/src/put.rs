@@ -213,7 +213,7 @@ impl Client {
             self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;
         let plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
-        let io = DriverIo { source: Some(Arc::clone(&block.bytes)), sink: None };
+        let io = DriverIo { source: Some(Arc::clone(&block.bytes)), ..DriverIo::default() };
         let driven = self.engine.drive(plan, io, |_| moved.note()).await;
         Ok(driven.and_then(|result| as_written(result, block)))
     }

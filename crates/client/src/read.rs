@@ -1,23 +1,19 @@
 //! Reading a range of one block, around nodes that fail, and those that are slow while others could help.
 
+use crate::ask::Ask;
 use crate::attempts::Attempts;
 use crate::connect::Client;
-use crate::error::{ClientError, Result, broken_task};
-use crate::intake::{InOrder, Intake, Received};
+use crate::error::{Result, broken_task};
+use crate::flight::{Hedges, Landed};
+use crate::intake::{InOrder, Intake};
 use crate::options::GetOptions;
 use crate::outlet::ROOM_BYTES;
 use crate::writer::Pieces;
-use exec::DriverIo;
-use flow::{Flow, FlowPlan};
-use model::{BlockId, Cause, Fault, NodeId, Peer};
-use plan::decide::{Bounds, Course, InTheory};
+use model::{BlockId, Cause, NodeId, Peer};
+use plan::decide::{Bounds, Course};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::Instant;
 use tokio::task::JoinHandle;
-use wire::codec::plan::decode;
-use wire::proto::{ByteRange, PlanReadRequest, PlanReply};
 
 /// A read of part of a block.
 pub(crate) struct BlockRead {
@@ -40,35 +36,6 @@ pub(crate) struct Together {
     pub room_bytes: u64,
 }
 
-/// What a read asks for: bytes of a block, or of several virtual ones of a stripe, counted as `room_bytes` says.
-#[derive(Clone, Default)]
-pub(crate) struct Ask {
-    pub blocks: Vec<BlockId>,
-    pub range: Range<u64>,
-    /// What is there of it already.
-    pub held: Vec<Range<u64>>,
-    /// So much may come before its turn.
-    pub room_bytes: u64,
-    pub scheme: String,
-    pub slice_bytes: u32,
-    pub avoid: Vec<u32>,
-    /// It is only to be known what it would take.
-    pub rehearse: bool,
-}
-
-/// A plan of a read.
-pub(crate) struct Answer {
-    pub plan: FlowPlan<Flow>,
-    /// Bytes from site to site; 0 is the reader.
-    pub links: Vec<(u32, u32, u64)>,
-    /// Where the bytes come from, for people.
-    pub note: String,
-    /// So many bytes come in order.
-    pub length: u64,
-    pub degraded: bool,
-    pub cost: Option<InTheory>,
-}
-
 /// A read that runs, and ends when nobody waits for it any more.
 pub(crate) struct Reading(JoinHandle<Result<HowRead>>);
 
@@ -84,39 +51,6 @@ impl Reading {
     }
 }
 
-impl Ask {
-    fn message(&self) -> PlanReadRequest {
-        let range = |range: &Range<u64>| ByteRange { offset: range.start, length: range.end - range.start };
-        let mut blocks = self.blocks.iter().map(|block| block.to_vec());
-        PlanReadRequest {
-            block: blocks.next().unwrap_or_default(),
-            beside: blocks.collect(),
-            offset: self.range.start,
-            length: self.range.end - self.range.start,
-            scheme: self.scheme.clone(),
-            avoid: self.avoid.clone(),
-            slice_bytes: self.slice_bytes,
-            held: self.held.iter().map(range).collect(),
-            room_bytes: self.room_bytes,
-            rehearse: self.rehearse,
-        }
-    }
-
-    /// The answer, if it is one to this.
-    fn answer(&self, reply: PlanReply) -> Result<Answer> {
-        let PlanReply { plan, note, offset, length, degraded, price } = reply;
-        let plan = plan.ok_or_else(|| ClientError::Protocol("a read without a plan".to_owned()))?;
-        if offset != self.range.start || length == 0 || length > self.range.end - self.range.start {
-            let what = "a plan that reads other bytes than were asked for".to_owned();
-            return Err(ClientError::Protocol(what));
-        }
-        let links = plan.predicted.iter().map(|link| (link.from, link.to, link.bytes)).collect();
-        let plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
-        let cost = price.map(|price| InTheory { seconds: price.seconds, slot_bytes: price.slot_bytes });
-        Ok(Answer { plan, links, note, length, degraded, cost })
-    }
-}
-
 /// How a block was read.
 #[derive(Default)]
 pub(crate) struct HowRead {
@@ -124,6 +58,25 @@ pub(crate) struct HowRead {
     pub degraded: bool,
     /// Nodes that were gone around because they were slow.
     pub around: BTreeSet<NodeId>,
+    /// Flows beside those that were late.
+    pub hedges: Hedges,
+}
+
+/// How blocks were read, one after another.
+#[derive(Default)]
+pub(crate) struct Sum {
+    pub degraded_blocks: u64,
+    pub around: BTreeSet<NodeId>,
+    pub hedges: Hedges,
+}
+
+impl Sum {
+    /// So many further ones, read at once.
+    pub fn add(&mut self, how: HowRead, blocks: u64) {
+        self.degraded_blocks += if how.degraded { blocks } else { 0 };
+        self.around.extend(how.around);
+        self.hedges += how.hedges;
+    }
 }
 
 impl Client {
@@ -154,6 +107,9 @@ impl Client {
         let mut attempts = Attempts::new(what, Course::new(Bounds::READ, patient));
         while !ask.range.is_empty() {
             ask.avoid = attempts.avoid();
+            if !patient {
+                ask.late = self.hedging().late(self.now()).into_iter().map(|node| node.0).collect();
+            }
             let answer = match self.plan_of(&ask).await {
                 Ok(reply) => ask.answer(reply)?,
                 Err(error) => {
@@ -161,10 +117,16 @@ impl Client {
                     continue;
                 }
             };
-            how.degraded |= answer.degraded;
             let watched = attempts.course.watches();
-            let (received, outcome);
-            (intake, received, outcome) = self.try_read(answer, &ask, intake, watched).await?;
+            let Landed { received, outcome, faults, degraded, hedges, around, intake: again } =
+                self.try_read(answer, &ask, intake, watched).await?;
+            intake = again;
+            how.degraded |= degraded;
+            how.hedges += hedges;
+            how.around.extend(around);
+            for fault in &faults {
+                self.report(fault).await;
+            }
             if received.reached > ask.range.start {
                 attempts.course.advanced();
             }
@@ -174,7 +136,9 @@ impl Client {
                 Ok(()) => {}
                 Err(fault) if fault.cause == Cause::Slow => {
                     tracing::info!(%fault, "a node is slow: going around it");
-                    how.around.extend(attempts.broke(fault, &[Peer::Client]).await?);
+                    let slow = attempts.broke(fault, &[Peer::Client]).await?;
+                    self.hedging().found_late(slow, self.now());
+                    how.around.extend(slow);
                     // So many are slow that it is the rule.
                     if !attempts.course.watches() {
                         self.usual().forget();
@@ -187,56 +151,5 @@ impl Client {
             }
         }
         Ok(how)
-    }
-
-    async fn plan_of(&self, ask: &Ask) -> Result<PlanReply> {
-        let mut coordinator = self.coordinator.clone();
-        self.call("the plan of a read", coordinator.plan_read(ask.message())).await
-    }
-
-    /// What a read would get as an answer, of which nothing is carried out.
-    ///
-    /// # Errors
-    /// Whatever the coordinator says; [`ClientError::Protocol`].
-    pub(crate) async fn rehearsed(&self, ask: &Ask) -> Result<Answer> {
-        let ask = Ask { rehearse: true, ..ask.clone() };
-        let reply = self.plan_of(&ask).await?;
-        ask.answer(reply)
-    }
-
-    /// One flow: how far it got, what it brought besides, and its error if it has one. If it is watched, it ends when it takes
-    /// far longer than usual and somebody else could help.
-    async fn try_read<I: Intake>(
-        &self,
-        answer: Answer,
-        ask: &Ask,
-        mut intake: I,
-        watched: bool,
-    ) -> Result<(I, Received, Result<(), Fault>)> {
-        let Answer { mut plan, length, cost, .. } = answer;
-        plan.expected = cost.filter(|_| watched).and_then(|cost| self.usual().expected(cost));
-        let io = DriverIo { source: None, sink: Some(intake.open(&plan, ask.range.clone())) };
-        let started = Instant::now();
-        let driven = self.engine.drive(plan, io, |_| {}).await;
-        let took = started.elapsed();
-        // A flow that failed may still be delivering: nothing of it counts from here on.
-        let closing = tokio::task::spawn_blocking(move || {
-            let received = intake.close();
-            (intake, received)
-        });
-        let (intake, mut received) = closing.await.map_err(broken_task)?;
-        if let Some(gone) = received.gone.take() {
-            // No other attempt would fare better.
-            return Err(ClientError::Output(Arc::new(gone)));
-        }
-        let (reached, due) = (received.reached, ask.range.start + length);
-        let outcome = driven.and_then(|_| match reached >= due {
-            true => Ok(()),
-            false => Err(Fault::new(Cause::Bug, format!("a read to byte {due} ended at byte {reached}"))),
-        });
-        if let (Ok(()), Some(cost)) = (&outcome, cost) {
-            self.usual().note(cost, took.saturating_sub(received.waited));
-        }
-        Ok((intake, received, outcome))
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::covered::Covered;
-use crate::intake::{Intake, Received};
+use crate::intake::{Beside, Intake, Received};
 use crate::options::Progress;
 use exec::{Delivery, Sink};
 use flow::{Flow, FlowPlan, Output};
@@ -83,6 +83,11 @@ impl Intake for Scatter {
         Box::new(move |delivery: Delivery<'_>| {
             state.lock().unwrap_or_else(PoisonError::into_inner).take(&delivery)
         })
+    }
+
+    /// Blocks that are read together are long.
+    fn beside(&self) -> Option<Beside> {
+        None
     }
 
     fn close(&mut self) -> Received {

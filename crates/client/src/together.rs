@@ -1,14 +1,13 @@
 //! Reads into a file, where virtual blocks of a stripe come together, each stripe in turn.
 
+use crate::ask::Ask;
 use crate::connect::Client;
 use crate::error::{ClientError, Result, broken_task};
 use crate::options::{GetOptions, Progress};
-use crate::read::{Ask, BlockRead, HowRead};
+use crate::read::{BlockRead, HowRead, Sum};
 use crate::scatter::{Place, Scatter};
 use crate::writer::{Writer, Written};
 use flow::limits;
-use model::NodeId;
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -93,9 +92,6 @@ pub(crate) fn units(reads: Vec<BlockRead>) -> Vec<Unit> {
     units.into_iter().filter_map(alone).collect()
 }
 
-/// How many blocks were degraded, and which nodes were gone around.
-type Sum = (u64, BTreeSet<NodeId>);
-
 impl Client {
     /// Reads unit after unit into their places in a file, and reads that once for its digest.
     ///
@@ -109,17 +105,16 @@ impl Client {
     ) -> Result<(Sum, io::Result<Written>), (ClientError, u64)> {
         let file = Arc::new(file);
         let total: u64 = units.iter().map(Unit::bytes).sum();
-        let (mut degraded, mut around, mut at) = (0, BTreeSet::new(), 0);
+        let (mut sum, mut at) = (Sum::default(), 0);
         for unit in units {
             let (bytes, blocks) = (unit.bytes(), unit.reads().len() as u64);
             let how = self.read_unit(unit, &file, (at, total), options).await.map_err(|error| (error, at))?;
-            degraded += if how.degraded { blocks } else { 0 };
-            around.extend(how.around);
+            sum.add(how, blocks);
             at += bytes;
         }
         let hashing = tokio::task::spawn_blocking(move || written(&file));
         let written = hashing.await.map_err(|error| (broken_task(error), at))?;
-        Ok(((degraded, around), written))
+        Ok((sum, written))
     }
 
     async fn read_unit(

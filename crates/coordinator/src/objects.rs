@@ -342,7 +342,7 @@ impl Objects {
             .records
             .run(move |catalog| blocks.iter().map(|&block| catalog.placement(block)).collect())
             .await?;
-        let view = self.cluster.view();
+        let view = self.cluster.view().with_last_resort(request.late.iter().copied().map(NodeId));
         let avoid: BTreeSet<NodeId> = request.avoid.iter().copied().map(NodeId).collect();
         let (offset, length) = (request.offset, request.length);
         let (flow, room_bytes) = (FlowId(rand::random()), request.room_bytes);

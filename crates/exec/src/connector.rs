@@ -18,6 +18,8 @@ pub(crate) struct Connector<'a> {
 
 impl Connect for Connector<'_> {
     fn begin(&self, plan: EdgePlan, sends: bool) -> Connecting {
+        // A peer whose host is gone answers no call.
+        let _connecting = self.context.doing.during(waits(plan.end(), sends));
         match plan {
             EdgePlan::Dial(end, peer, call) => {
                 Connecting::Dialling(dial(&self.context.id, end, peer, sends, call, self.pool))
@@ -28,8 +30,7 @@ impl Connect for Connector<'_> {
 
     fn complete(&self, begun: Connecting) -> Result<Link, Fault> {
         let (end, sends) = begun.edge();
-        let waits = if sends { Activity::Sending } else { Activity::Receiving(end.edge) };
-        let _connecting = self.context.doing.during(waits);
+        let _connecting = self.context.doing.during(waits(end, sends));
         match begun {
             Connecting::Dialling(dialling) => dialling.finish(&self.context.id, &self.context.abort),
             Connecting::Arriving(end, sends, arrives) => self.wait(&end, sends, &arrives),
@@ -42,6 +43,10 @@ impl Connect for Connector<'_> {
             Origin::Accepted => self.greeter.again(link.stream),
         }
     }
+}
+
+fn waits(end: &EdgeEnd, sends: bool) -> Activity {
+    if sends { Activity::Sending } else { Activity::Receiving(end.edge) }
 }
 
 impl Connector<'_> {

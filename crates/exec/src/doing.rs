@@ -46,7 +46,7 @@ impl Doing {
         During(self)
     }
 
-    fn look(&self) -> Activity {
+    pub(crate) fn look(&self) -> Activity {
         match self.0.load(Ordering::Relaxed) {
             0 => Activity::Idle,
             1 => Activity::Working,

@@ -17,6 +17,7 @@
 //! Absent: which flow is run and why, the catalog, files. Internal: nodes and clients link it, and others use `client`.
 
 mod answer;
+mod awaited;
 pub mod connection;
 mod connector;
 mod control;
@@ -35,6 +36,7 @@ mod threads;
 pub mod throttle;
 mod written;
 
+pub use awaited::Awaited;
 pub use drive::DriverIo;
 pub use engine::{Engine, EngineConfig, StageIo};
 pub use fault_injection::Injection;

@@ -54,7 +54,7 @@ fn main() {
                     std::hint::black_box(d.bytes);
                     Ok(())
                 });
-                let io = DriverIo { source: None, sink: Some(sink) };
+                let io = DriverIo { sink: Some(sink), ..DriverIo::default() };
                 costs.push(measure(|| {
                     runtime.block_on(engine.drive(plan, io, |_| {})).unwrap();
                 }));

@@ -15,6 +15,7 @@ mod endings;
 mod faults;
 mod forgetting;
 mod heard;
+mod hedges;
 mod leases;
 mod letting_go;
 mod local;

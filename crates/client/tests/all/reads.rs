@@ -131,7 +131,7 @@ async fn by_plans(
             }
             Ok(())
         });
-        let io = DriverIo { source: None, sink: Some(sink) };
+        let io = DriverIo { sink: Some(sink), ..DriverIo::default() };
         let result =
             Engine::client().drive(wire::codec::plan::decode(&plan).unwrap(), io, |_| {}).await.unwrap();
         flows.push(Done { plan, result });

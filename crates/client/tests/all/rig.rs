@@ -440,7 +440,7 @@ async fn run_read(plan: FlowPlan) -> Result<Vec<u8>, String> {
         out[start..end].copy_from_slice(&delivery.bytes[..end - start]);
         Ok(())
     });
-    let io = DriverIo { source: None, sink: Some(sink) };
+    let io = DriverIo { sink: Some(sink), ..DriverIo::default() };
     let plan = wire::codec::plan::decode(&plan).map_err(|fault| fault.to_string())?;
     Engine::client().drive(plan, io, |_| {}).await.map_err(|fault| fault.to_string())?;
     Ok(std::mem::take(&mut bytes.lock().unwrap()))

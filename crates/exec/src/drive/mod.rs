@@ -9,6 +9,7 @@ mod holdup;
 mod participants;
 
 use crate::answer;
+use crate::awaited::Awaited;
 use crate::control::{Heard, Report, all_prepared};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{REPORTS_PER_WINDOW, Sink};
@@ -40,6 +41,8 @@ pub struct DriverIo {
     pub source: Option<Arc<Vec<u8>>>,
     /// Where a read delivers.
     pub sink: Option<Sink>,
+    /// Knows whom the driver's own stages wait for.
+    pub awaited: Option<Awaited>,
 }
 
 impl Engine {
@@ -116,8 +119,12 @@ impl Engine {
         if let Some((site, ends)) = local {
             let stages = plan.part(site, ends)?;
             let first_slice = plan.binding.slices.start;
+            let awaited = io.awaited;
             let io = StageIo { source: io.source, sink: io.sink, calls, first_slice };
             let prepared = self.prepare(stages, first.grants.clone(), first.finish, io).await?;
+            if let Some(awaited) = awaited {
+                awaited.set(plan, &prepared);
+            }
             here = Some(Here::new(site, self.node(), prepared, events));
         }
         let sites = there.iter().map(|remote| (remote.site, remote.node)).collect();

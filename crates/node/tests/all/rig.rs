@@ -345,7 +345,7 @@ pub async fn read(plan: proto::FlowPlan, rows: usize, slice_bytes: u32) -> Resul
             Ok(())
         }
     });
-    let io = DriverIo { source: None, sink: Some(sink) };
+    let io = DriverIo { sink: Some(sink), ..DriverIo::default() };
     Engine::client().drive(plan::decode(&plan)?, io, |_| {}).await?;
     let rows = std::mem::take(&mut *got.lock().unwrap());
     Ok(rows)

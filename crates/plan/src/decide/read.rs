@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Reads of at least this many bytes are told what they should cost, so that clients go around nodes that are slow. Setting up
-/// a shorter one is most of its time.
-const WATCHED_READ_BYTES: u64 = 1 << 20;
+/// a shorter one is most of its time: clients hedge it ([`Hedging`](super::Hedging)).
+pub const WATCHED_READ_BYTES: u64 = 1 << 20;
 
 /// Bytes of a block that a client wants.
 #[derive(Clone, Debug)]
@@ -258,9 +258,9 @@ impl ReadPlan {
 /// The copy on the least loaded of the nodes that live.
 fn least_loaded<'a>(world: &World, placement: &'a Placement, avoid: &BTreeSet<NodeId>) -> Option<Source<'a>> {
     let facts = &placement.facts;
-    let load = |node: NodeId| {
-        let node = world.nodes.get(node).filter(|n| n.is_living);
-        node.map(|n| (n.is_last_resort(), n.running_stages))
+    let load = |id: NodeId| {
+        let node = world.nodes.get(id).filter(|n| n.is_living);
+        node.map(|n| (world.is_last_resort(id, n), n.running_stages))
     };
     let usable: Vec<_> = facts.locations.iter().filter(|l| !avoid.contains(&l.node)).collect();
     let ids: Vec<_> = usable.iter().map(|l| l.node).collect();

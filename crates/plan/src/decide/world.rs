@@ -68,6 +68,15 @@ impl World {
         self.nodes.iter().filter(|(_, node)| node.is_living).map(|(id, _)| id).collect()
     }
 
+    /// The same with further nodes that help only where others do not suffice.
+    pub fn with_last_resort(&self, nodes: impl IntoIterator<Item = NodeId>) -> World {
+        let mut last_resort = self.last_resort.clone();
+        for node in nodes {
+            Arc::make_mut(&mut last_resort).insert(node);
+        }
+        World { last_resort, ..self.clone() }
+    }
+
     /// Nodes that may be given blocks, apart from those to avoid, in rising order.
     pub fn usable(&self, avoid: &BTreeSet<NodeId>) -> Vec<NodeId> {
         let usable = |(id, node): &(NodeId, &NodeFacts)| node.takes_blocks() && !avoid.contains(id);
@@ -111,8 +120,13 @@ impl World {
         let living = facts
             .locations
             .iter()
-            .filter_map(|l| node(l).map(|n| (!first.contains(&l.node), n.is_last_resort(), *l)));
+            .filter_map(|l| node(l).map(|n| (!first.contains(&l.node), self.is_last_resort(l.node, n), *l)));
         living.min().map(|(_, _, location)| location)
+    }
+
+    /// Whether others help rather than this node.
+    pub(super) fn is_last_resort(&self, id: NodeId, node: &NodeFacts) -> bool {
+        node.is_last_resort() || self.last_resort.contains(&id)
     }
 }
 

@@ -1356,6 +1356,9 @@ pub struct PlanReadRequest {
     /// nobody reads: it is only to be known what a read would take
     #[prost(bool, tag = "10")]
     pub rehearse: bool,
+    /// nodes that were late when the reader read from them: others are asked where they suffice
+    #[prost(uint32, repeated, tag = "11")]
+    pub late: ::prost::alloc::vec::Vec<u32>,
 }
 /// Bytes of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
