@@ -51,7 +51,7 @@ pub struct GetArgs {
     /// Size of a slice [default: 32KiB]
     #[arg(long, value_name = "SIZE")]
     slice: Option<Size>,
-    /// Wait for nodes that are slow, instead of going around them when a block takes six times as long as the last ones did,
+    /// Wait for nodes that are slow, instead of going around them when a block takes three to six times as long as the last ones did,
     /// and instead of asking others too when less than 1 MiB takes longer than nearly all such reads did
     #[arg(long)]
     patient: bool,

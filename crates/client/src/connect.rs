@@ -5,6 +5,7 @@ use exec::Engine;
 use model::NodeId;
 use plan::decide::{Hedging, Usual};
 use std::future::Future;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tonic::transport::{Channel, Endpoint};
@@ -32,6 +33,8 @@ pub struct Client {
     pub(crate) engine: Engine,
     /// How long reads take between this client and its cluster.
     usual: Arc<Mutex<Usual>>,
+    /// Long reads that are under way.
+    pub(crate) long_reads: Arc<AtomicUsize>,
     /// How long the short ones took, and who was late.
     hedging: Arc<Mutex<Hedging>>,
     since: Instant,
@@ -50,8 +53,8 @@ impl Client {
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
         let (address, usual) = (address.to_owned(), Arc::new(Mutex::new(Usual::among_many())));
-        let (hedging, since) = (Arc::default(), Instant::now());
-        Ok(Client { address, coordinator, engine: Engine::client(), usual, hedging, since })
+        let (hedging, long_reads, since) = (Arc::default(), Arc::default(), Instant::now());
+        Ok(Client { address, coordinator, engine: Engine::client(), usual, long_reads, hedging, since })
     }
 
     /// Where the coordinator is.

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
@@ -90,6 +90,25 @@ impl Course {
     }
 }
 
+/// A long read, counted while it is under way.
+struct UnderWay {
+    all: Arc<AtomicUsize>,
+    /// No other one was when it began.
+    is_alone: bool,
+}
+
+impl UnderWay {
+    fn begin(all: &Arc<AtomicUsize>) -> UnderWay {
+        UnderWay { is_alone: all.fetch_add(1, Ordering::Relaxed) == 0, all: all.clone() }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// How a flow and its hedges ended.
 struct Raced {
     outcome: Result<(), Fault>,
@@ -126,7 +145,12 @@ impl Client {
     ) -> Result<Landed<I>> {
         let course = Course::of(&answer);
         let Answer { mut plan, cost, .. } = answer;
-        plan.expected = cost.filter(|_| watched).and_then(|cost| self.usual().expected(cost));
+        let under_way = cost.map(|_| UnderWay::begin(&self.long_reads));
+        let is_alone = under_way.as_ref().is_some_and(|under_way| under_way.is_alone);
+        plan.expected = cost.filter(|_| watched).and_then(|cost| match is_alone {
+            true => self.usual().expected_alone(cost),
+            false => self.usual().expected(cost),
+        });
         let sink = intake.open(&plan, ask.range.clone());
         let is_short = course.length < WATCHED_READ_BYTES && cost.is_none();
         let beside = if watched && is_short { intake.beside() } else { None };

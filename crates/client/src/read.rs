@@ -137,7 +137,8 @@ impl Client {
                 Err(fault) if fault.cause == Cause::Slow => {
                     tracing::info!(%fault, "a node is slow: going around it");
                     let slow = attempts.broke(fault, &[Peer::Client]).await?;
-                    self.hedging().found_late(slow, self.now());
+                    let doubted = attempts.course.doubted().iter().copied();
+                    self.hedging().found_late(slow.into_iter().chain(doubted), self.now());
                     how.around.extend(slow);
                     // So many are slow that it is the rule.
                     if !attempts.course.watches() {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use wire::proto;
 
 /// A stage is looked at so often …
-const LOOKS: u32 = 50;
+const LOOKS: u32 = 30;
 
-/// … with this pause between: in all as long as a slow disk or a scheduler takes for a few turns.
+/// … with this pause between: in all as long as a slow disk or a scheduler takes for a few turns, and no more than a third of the
+/// time between two times of looking.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// What a stage does.

@@ -4,8 +4,11 @@
 use crate::rig::{PATIENCE, Rig, Settings, content};
 use client::{GetOptions, GetReport, Hedges};
 use model::NodeId;
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
+use wire::proto::PlanReadRequest;
+use wire::proto::coordinator_client::CoordinatorClient;
 
 const BLOCK: usize = 80_000;
 const SMALL: usize = 4096;
@@ -140,4 +143,29 @@ async fn healthy_reads_carry_no_more_than_a_hundredth_for_hedges() {
         assert_eq!(report.degraded_blocks, 0);
     }
     assert!(hedges.bytes * 100 < carried, "{hedges:?} of {carried}");
+}
+
+/// Who was late is no more than a last resort: a healthy read goes where the block is, and a degraded one finds its helpers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_late_is_asked_where_others_do_not_suffice() {
+    let (rig, _) = degraded().await;
+    let blocks = rig.client.lookup("a", true).await.unwrap().blocks;
+    let node = |index: usize| blocks[index].nodes[0];
+    let mut coordinator = CoordinatorClient::connect(format!("http://{}", rig.address())).await.unwrap();
+    for (index, late, asked) in [
+        (1, vec![node(1)], BTreeSet::from([node(1)])),
+        (0, vec![node(1)], BTreeSet::from([node(2), node(3)])),
+        (0, vec![node(1), node(2), node(3)], BTreeSet::new()),
+    ] {
+        // Helpers take turns.
+        for _ in 0..5 {
+            let block = blocks[index].block.clone();
+            let request = PlanReadRequest { block, length: 1, late: late.clone(), ..Default::default() };
+            let plan = coordinator.plan_read(request).await.unwrap().into_inner().plan.unwrap();
+            let senders: BTreeSet<u32> = plan.predicted.iter().map(|link| link.from).collect();
+            assert!(senders.is_superset(&asked), "{senders:?} for {late:?}");
+            assert_eq!(senders.len(), if index == 0 { 4 } else { 1 });
+            assert!(index == 1 || late.len() > 1 || !senders.contains(&late[0]), "{senders:?}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::error::{CoordinatorError, Result};
 use catalog::{Intent, Purpose};
 use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer};
 use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
+use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use wire::codec::plan::participants;
@@ -58,6 +59,11 @@ impl Attempt<'_> {
         fault.suspect = fault.suspect.filter(|_| !is_void);
         if let Next::Mend { slow: Some(node) } = self.course.broke(&fault, requestors) {
             self.with.cluster.health.held_up(node);
+            // Whichever end of a link is slow is the one that is met twice.
+            let other = fault.suspect.and_then(|(_, to)| to.node()).filter(|to| *to != node);
+            if let Some(other) = other.filter(|to| self.course.doubted().contains(to)) {
+                self.with.cluster.health.held_up(other);
+            }
         }
     }
 
@@ -117,15 +123,30 @@ impl Attempt<'_> {
         Ok(Some(Flown { plan: plan.planned.plan, cost: plan.planned.cost, result }))
     }
 
+    /// Around those who are slow or failed, and where others suffice around those who are only doubted.
     fn plan(&self, view: &World, noted: &Noted) -> Result<Option<RepairPlan>> {
-        let avoid = self.course.around();
+        let (around, doubted) = (self.course.around(), self.course.doubted());
+        if !doubted.is_subset(&around)
+            && let Ok(plan) = self.plan_around(view, noted, &around.union(doubted).copied().collect())
+        {
+            return Ok(plan);
+        }
+        self.plan_around(view, noted, &around)
+    }
+
+    fn plan_around(
+        &self,
+        view: &World,
+        noted: &Noted,
+        avoid: &BTreeSet<NodeId>,
+    ) -> Result<Option<RepairPlan>> {
         let planner = &self.with.planner;
         let specs = noted.intent.copies.iter().map(|copy| self.spec(&noted.intent, *copy));
         let specs = noted.order.blocks.iter().zip(specs.collect::<Result<Vec<_>>>()?).collect::<Vec<_>>();
         if let [target] = &specs[..] {
-            return Ok(Some(planner.repair(view, target, &avoid, &mut token)?));
+            return Ok(Some(planner.repair(view, target, avoid, &mut token)?));
         }
-        match planner.repair_several(view, &specs, &avoid, &mut token)? {
+        match planner.repair_several(view, &specs, avoid, &mut token)? {
             SeveralPlan::OnePass(plan) => Ok(Some(*plan)),
             SeveralPlan::EachAlone { why } => {
                 self.job.say(format!("{} blocks are repaired each alone: {why}", specs.len()));

@@ -71,6 +71,8 @@ pub struct Course {
     failed: BTreeSet<NodeId>,
     /// A helper that holds a flow up has not failed: the flow waits for it once nobody can help in its place.
     slow: BTreeSet<NodeId>,
+    /// Receivers of links that held flows up: what comes slowly over a link may be as slow on its way into its receiver.
+    doubted: BTreeSet<NodeId>,
     /// Where flows were held up.
     holdups: Vec<(Peer, Peer)>,
     is_patient: bool,
@@ -79,8 +81,8 @@ pub struct Course {
 impl Course {
     /// Of what was not tried yet. Who is patient waits for slow nodes.
     pub fn new(bounds: Bounds, is_patient: bool) -> Course {
-        let (failed, slow, holdups) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
-        Course { bounds, attempts: 0, mends: 0, failed, slow, holdups, is_patient }
+        let (failed, slow, doubted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Course { bounds, attempts: 0, mends: 0, failed, slow, doubted, holdups: Vec::new(), is_patient }
     }
 
     /// The nodes that failed.
@@ -93,6 +95,12 @@ impl Course {
         self.failed.union(&self.slow).copied().collect()
     }
 
+    /// Nodes that are left out too where others suffice: nobody can tell from a slow link which of its ends is slow, and to find
+    /// out by another attempt takes longer than to do without both.
+    pub fn doubted(&self) -> &BTreeSet<NodeId> {
+        &self.doubted
+    }
+
     /// Whether a node that holds the next flow up would be gone around.
     pub fn watches(&self) -> bool {
         !self.is_patient && self.holdups.len() < MAX_DETOURS
@@ -101,6 +109,7 @@ impl Course {
     /// Waits for slow nodes from now on: better slowly than not at all. Returns whether any was gone around before.
     pub fn wait_for_slow(&mut self) -> bool {
         self.is_patient = true;
+        self.doubted.clear();
         !std::mem::take(&mut self.slow).is_empty()
     }
 
@@ -147,7 +156,7 @@ impl Course {
     }
 
     /// The driver found its flow held up on the link `from` → `to`, or by a node (then they are the same). The sender
-    /// of a slow link is gone around. If its receiver is behind another slow link, the receiver is gone around; if
+    /// of a slow link is gone around, and its receiver is doubted. If its receiver is behind another slow link, the receiver is gone around; if
     /// that is a requestor, which is at the end of all paths, all are waited for. Returns the node that is gone around
     /// from now on.
     fn detour(&mut self, (from, to): (Peer, Peer), requestors: &[Peer]) -> Option<NodeId> {
@@ -159,6 +168,9 @@ impl Course {
         }
         let slow = if again { to } else { from }.node()?;
         self.slow.insert(slow);
+        if from != to && !requestors.contains(&to) {
+            self.doubted.extend(to.node());
+        }
         Some(slow)
     }
 
@@ -303,6 +315,10 @@ mod tests {
         assert_eq!(after_holdups(&[(1, 2)]).around(), nodes([1]));
         assert_eq!(after_holdups(&[(1, 2), (3, 2)]).around(), nodes([1, 2]));
         assert_eq!(after_holdups(&[(1, 2), (3, 3)]).around(), nodes([1, 3]));
+        // Either end of the first link may be slow; of a requestor nobody can do without.
+        assert_eq!(*after_holdups(&[(1, 2), (3, 9), (4, 4)]).doubted(), nodes([2]));
+        let mut course = after_holdups(&[(1, 2)]);
+        assert!(course.wait_for_slow() && course.doubted().is_empty());
         assert!(after_holdups(&[(1, 2)]).watches() && !after_holdups(&[(1, 2), (3, 4), (5, 6)]).watches());
     }
 

@@ -67,12 +67,22 @@ impl Usual {
 
     /// What a flow should take at most; `None` if too few are known.
     pub fn expected(&self, cost: InTheory) -> Option<Duration> {
+        self.expected_with(cost, self.room)
+    }
+
+    /// The same of one that begins while no other one is under way: it has the links to itself, whatever those had that are
+    /// remembered.
+    pub fn expected_alone(&self, cost: InTheory) -> Option<Duration> {
+        self.expected_with(cost, 1.0)
+    }
+
+    fn expected_with(&self, cost: InTheory, room: f64) -> Option<Duration> {
         if self.factors.len() < ENOUGH || cost.seconds.is_some() != self.in_seconds {
             return None;
         }
         let mut factors: Vec<f64> = self.factors.iter().copied().collect();
         factors.sort_by(f64::total_cmp);
-        Duration::try_from_secs_f64(factors[factors.len() / 2] * cost.amount() * self.room).ok()
+        Duration::try_from_secs_f64(factors[factors.len() / 2] * cost.amount() * room).ok()
     }
 
     /// Forgets all flows: links, rates or how many share them have changed.
@@ -127,6 +137,7 @@ mod tests {
             among_many.note(bytes(1.0), ms(50));
         }
         assert!(about(among_many.expected(bytes(1.0)), 100.0));
+        assert!(about(among_many.expected_alone(bytes(1.0)), 50.0));
     }
 
     #[test]
