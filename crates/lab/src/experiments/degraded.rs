@@ -6,7 +6,7 @@ use super::{Experiment, timeslots};
 use crate::error::{Result, bad};
 use crate::report::{Axis, Label, Measure, Results, Summary, Unit, sample};
 use cli::processor::ProcessorShare;
-use client::{ByteRange, Client, GetOptions};
+use client::{ByteRange, Client, GetOptions, GetReport};
 use model::NodeId;
 use std::collections::BTreeSet;
 use std::io;
@@ -107,9 +107,7 @@ pub async fn read(
         scheme: scheme.to_owned(),
         ..GetOptions::default()
     };
-    let started = Instant::now();
-    let report = client.get(&stripe.object, io::sink(), options).await?;
-    let seconds = started.elapsed().as_secs_f64();
+    let (seconds, report) = timed(client, &stripe.object, options).await?;
     if report.degraded_blocks != degraded || report.bytes != bytes.end - bytes.start {
         return Err(bad(format!(
             "a {what} gave {} B and decoded {} blocks instead of {degraded}",
@@ -117,4 +115,14 @@ pub async fn read(
         )));
     }
     Ok(seconds)
+}
+
+/// A read, and its seconds from the call to the last byte in the reader's hands.
+///
+/// # Errors
+/// Of the client.
+pub async fn timed(client: &Client, object: &str, options: GetOptions) -> Result<(f64, GetReport)> {
+    let started = Instant::now();
+    let report = client.get(object, io::sink(), options).await?;
+    Ok((started.elapsed().as_secs_f64(), report))
 }

@@ -5,6 +5,7 @@
 
 use super::{HEALTHY, STALLS, TENTH};
 use crate::error::{LabError, Result, bad};
+use crate::experiments::degraded;
 use crate::experiments::stand::{ORDER, Stand};
 use crate::report::{Label, Results, sample};
 use crate::testbed::LinkRate;
@@ -13,7 +14,6 @@ use model::NodeId;
 use std::io;
 use std::ops::Range;
 use std::sync::mpsc;
-use std::time::Instant;
 
 /// Bytes that hedges were to carry, for each byte that the read carries without.
 pub const EXTRA: &str = "hedge_share";
@@ -145,9 +145,7 @@ impl Reads {
             patient: self.patient,
             ..GetOptions::default()
         };
-        let started = Instant::now();
-        let report = client.get(object, io::sink(), options).await?;
-        let seconds = started.elapsed().as_secs_f64();
+        let (seconds, report) = degraded::timed(client, object, options).await?;
         if report.bytes != length || (report.degraded_blocks == 0) != self.is_healthy {
             return Err(bad(format!(
                 "{}: it gave {} B, and was another read",
