@@ -13,6 +13,7 @@ pub mod decide;
 mod draw;
 mod error;
 mod flow_graph;
+pub mod grace;
 pub mod helpers;
 pub mod m_ppr;
 mod numbers;

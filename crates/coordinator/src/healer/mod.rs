@@ -7,9 +7,11 @@
 //!                                                         └────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace.
+//! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace. But
+//! what survives no further loss is made after a minute ([`scout`]).
 
 mod queue;
+mod scout;
 
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::clock::within;
@@ -17,12 +19,12 @@ use crate::cluster::Cluster;
 use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
-use crate::jobs::margin;
 use crate::reads::Reads;
 use catalog::Lack;
 use model::{BlockId, NodeId, Placement};
-use plan::decide::{DecideError, World};
-use queue::{Queue, Standing};
+use plan::decide::{DecideError, Planner, World};
+use queue::{Queue, Standing, Why};
+use scout::{Scout, is_still_last};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,6 +63,7 @@ pub(crate) struct Healer {
     queue: Queue,
     running: JoinSet<(BlockId, Result<Outcome>)>,
     sweep: Option<Sweep>,
+    scout: Scout,
     blocked: Blocked,
     scene: Scene,
     /// Changes of the catalog before the last sweep began.
@@ -100,11 +103,12 @@ impl Healing {
 }
 
 impl Healer {
-    /// Its task is the one given.
+    /// Its task is the one given; dead nodes are waited for so long.
     pub fn new(
         attempts: Arc<Attempts>,
         reads: Arc<Reads>,
         healing: Arc<Healing>,
+        grace_ms: u64,
         task: &Arc<Task>,
     ) -> Healer {
         // Nobody listens: it tells by its task.
@@ -117,6 +121,7 @@ impl Healer {
             queue: Queue::default(),
             running: JoinSet::new(),
             sweep: None,
+            scout: Scout::new(grace_ms),
             blocked: Blocked::new(),
             scene: Scene::default(),
             swept: None,
@@ -150,9 +155,8 @@ impl Healer {
             match hindrance(&placement, &self.scene.1) {
                 Some(why) => sweep.blocked.entry(why).or_insert((0, placement.block)).0 += 1,
                 None => {
-                    let (survivors, needed) = margin(&self.attempts.planner, &placement, &living);
-                    let standing = Standing { margin: survivors.saturating_sub(needed), survivors };
-                    self.queue.found(placement.block, standing, now_ms);
+                    let standing = standing(&self.attempts.planner, &placement, &living).unwrap_or_default();
+                    self.queue.found(placement.block, Why::Lacks, standing, now_ms);
                 }
             }
         }
@@ -174,17 +178,35 @@ impl Healer {
         while self.running.len() < at_once {
             let Some(block) = self.queue.next(self.attempts.cluster.clock.now_ms()) else { return };
             let (attempts, job) = (Arc::clone(&self.attempts), Arc::clone(&self.job));
+            let is_last = self.queue.why(block) == Some(Why::Last);
             self.running.spawn(async move {
                 let options = RepairOptions { verify: true, ..RepairOptions::default() };
+                if is_last && !is_still_last(&attempts, block).await {
+                    return (block, Ok(Outcome::default()));
+                }
                 (block, attempts.carry(&job, Wanted::Block(block), &options).await)
             });
         }
+    }
+
+    /// Goes on looking for what survives no further loss. Whether it is under way.
+    async fn scout(&mut self, view: &World) -> Result<bool> {
+        let found = self.scout.look(&self.attempts, view).await?;
+        let now_ms = self.attempts.cluster.clock.now_ms();
+        let is_under_way = found.is_some();
+        for (block, standing) in found.into_iter().flatten() {
+            self.queue.found(block, Why::Last, standing, now_ms);
+        }
+        Ok(is_under_way)
     }
 
     fn settle(&mut self, block: BlockId, outcome: Result<Outcome>) {
         let now_ms = self.attempts.cluster.clock.now_ms();
         let task = &self.job.task;
         match outcome {
+            Ok(outcome) if outcome.made.is_empty() && self.queue.why(block) == Some(Why::Last) => {
+                self.queue.done(block);
+            }
             Ok(outcome) if outcome.made.is_empty() => {
                 // It lacks nothing any more, which the next sweep shows; or it is tried again.
                 self.queue.failed(block, String::new(), false, now_ms);
@@ -230,6 +252,23 @@ fn is_settled(cluster: &Cluster, view: &World) -> bool {
     !cluster.has_just_started() || view.nodes.iter().all(|(_, node)| node.is_living)
 }
 
+/// The losses that a block surely survives with those that live, and what is left of its stripe or replicas; `None` if it cannot be
+/// had now.
+fn standing(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> Option<Standing> {
+    let Some(stripe) = &placement.stripe else {
+        let survivors = placement.facts.locations.iter().filter(|l| living.contains(&l.node)).count();
+        return Some(Standing { margin: survivors.checked_sub(1)?, survivors });
+    };
+    let usable = stripe.usable(living);
+    match planner.codes.standing(&stripe.code, &usable) {
+        codes::Standing::Survives(margin) => {
+            let survivors = usable.into_iter().filter(|&usable| usable).count();
+            Some(Standing { margin, survivors })
+        }
+        codes::Standing::Lost | codes::Standing::Unknown => None,
+    }
+}
+
 /// Why nothing can be done for a block that lacks copies, as long as nodes are as they are.
 fn hindrance(placement: &Placement, takers: &BTreeSet<NodeId>) -> Option<&'static str> {
     let row = &placement.facts;
@@ -273,8 +312,9 @@ impl Worker for Healer {
         if scene != self.scene {
             self.queue.all_may_go();
             (self.scene, self.swept) = (scene, None);
+            self.scout.begin_anew();
         }
-        let is_sweeping = self.sweep(&view).await?;
+        let is_sweeping = self.scout(&view).await? | self.sweep(&view).await?;
         self.begin_some();
         if self.running.is_empty() && !is_sweeping {
             return Ok(Step::Wait(LOOK));

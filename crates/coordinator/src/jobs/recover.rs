@@ -15,7 +15,7 @@ mod automatic;
 mod progress;
 mod rehearse;
 
-pub(crate) use automatic::{Recoverer, row_of};
+pub(crate) use automatic::{Recoverer, row_of, too_many_dead};
 pub(super) use rehearse::rehearse;
 
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted, scheme};
@@ -387,7 +387,7 @@ async fn lost_on(with: &Attempts, row: &RecoveryRow) -> Result<Vec<Lost>> {
 }
 
 /// Copies or blocks that can be read, and how many must be.
-pub(crate) fn margin(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
+fn margin(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
     let Some(stripe) = &placement.stripe else {
         return (placement.facts.locations.iter().filter(|l| living.contains(&l.node)).count(), 1);
     };
