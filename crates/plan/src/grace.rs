@@ -87,9 +87,10 @@ impl Graces {
     pub fn left(&self, now_ms: u64, node: NodeId) -> Option<(u64, Why)> {
         let past = self.past.get(&node)?;
         let since_ms = past.dead_since_ms?;
-        let longest_ms = since_ms + self.usual_ms * LONGEST;
-        let alone_ms = since_ms + self.usual_ms * LONGEST.min(1 << past.returns.min(LONGEST.ilog2()));
-        let together_ms = past.together_ms.map_or(0, |at_ms| longest_ms.min(at_ms + self.usual_ms));
+        let after = |graces: u64| since_ms.saturating_add(self.usual_ms.saturating_mul(graces));
+        let alone_ms = after(LONGEST.min(1 << past.returns.min(LONGEST.ilog2())));
+        let again_ms = |at_ms: u64| at_ms.saturating_add(self.usual_ms).min(after(LONGEST));
+        let together_ms = past.together_ms.map_or(0, again_ms);
         let why = match past.returns {
             _ if together_ms > alone_ms => Why::Together,
             0 => Why::Usual,
@@ -182,7 +183,10 @@ mod tests {
     fn a_node_that_stays_for_days_is_as_any_again() {
         let days = |days: u64| days * 24 * 60;
         let away = |node, minute| node == 3 && ((100..120).contains(&minute) || minute >= days(2));
-        assert_eq!(due(3, days(2) + 20, away), (115..120).chain(days(2) + 15..days(2) + 20).collect::<Vec<_>>());
+        assert_eq!(
+            due(3, days(2) + 20, away),
+            (115..120).chain(days(2) + 15..days(2) + 20).collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -224,6 +228,9 @@ mod tests {
         let dead: BTreeMap<NodeId, u64> = (5..10).map(|node| (NodeId(node), 0)).collect();
         graces.look(0, &topology, &dead);
         assert_eq!(graces.left(0, NodeId(5)), Some((USUAL, Why::Usual)));
+        let mut never = Graces::new(u64::MAX);
+        never.look(7, &topology, &dead);
+        assert_eq!(never.left(7, NodeId(5)), Some((u64::MAX - 7, Why::Usual)));
         assert_eq!(urgent_ms(USUAL), MINUTE);
     }
 }

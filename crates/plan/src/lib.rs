@@ -34,6 +34,6 @@ pub use error::PlanError;
 pub use helpers::LeastRecent;
 pub use pipeline::{PipelineRequest, fetched, pipeline};
 pub use rates::LinkRates;
-pub use recovery::{Damaged, by_urgency};
+pub use recovery::Urgency;
 pub use requestor::{Requestors, requestor};
 pub use topology::{Host, RackId, Topology};

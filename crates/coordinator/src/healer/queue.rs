@@ -173,7 +173,9 @@ impl Queue {
     /// Blocks that wait after an attempt that failed, the next one first, and why it did.
     pub fn failing(&self) -> impl Iterator<Item = (BlockId, &str)> {
         let waiting = self.later.iter().filter_map(|(_, block)| Some((*block, self.known.get(block)?)));
-        waiting.map(|(block, entry)| (block, entry.failure.as_str())).filter(|(_, failure)| !failure.is_empty())
+        waiting
+            .map(|(block, entry)| (block, entry.failure.as_str()))
+            .filter(|(_, failure)| !failure.is_empty())
     }
 
     fn make_ready(&mut self, block: BlockId) {

@@ -44,7 +44,11 @@ impl Scout {
     }
 
     /// Some blocks that survive no further loss, of those that are looked at next. `None`: nothing is left to look at.
-    pub async fn look(&mut self, attempts: &Attempts, view: &World) -> Result<Option<Vec<(BlockId, Standing)>>> {
+    pub async fn look(
+        &mut self,
+        attempts: &Attempts,
+        view: &World,
+    ) -> Result<Option<Vec<(BlockId, Standing)>>> {
         let now_ms = attempts.cluster.clock.now_ms();
         let Some((node, from)) = self.next(attempts, view, now_ms) else { return Ok(None) };
         let piece = attempts.records.run(move |catalog| {

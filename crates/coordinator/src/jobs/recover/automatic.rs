@@ -109,7 +109,7 @@ impl Recoverer {
         self.begun.retain(|node, _| dead.contains_key(node));
         let left = |&node: &NodeId| {
             let (left_ms, why) = self.graces.left(now_ms, node)?;
-            let again_ms = self.begun.get(&node).map_or(0, |at_ms| at_ms + self.usual_ms);
+            let again_ms = self.begun.get(&node).map_or(0, |at_ms| at_ms.saturating_add(self.usual_ms));
             Some((node, left_ms.max(again_ms.saturating_sub(now_ms)), why))
         };
         holders.iter().filter_map(left).collect()
