@@ -8,10 +8,12 @@
 //! ```
 //!
 //! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace. But
-//! what survives no further loss is made after a minute ([`scout`]).
+//! what survives no further loss is made after a minute (`scout.rs`). Blocks that lack nothing, and whose copies share a rack or
+//! a host, get one elsewhere (`spreading.rs`).
 
 mod queue;
 mod scout;
+mod spreading;
 
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::clock::within;
@@ -20,11 +22,12 @@ use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
-use catalog::Lack;
+use catalog::{CatalogError, Lack};
 use model::{BlockId, NodeId, Placement};
 use plan::decide::{DecideError, Planner, World};
 use queue::{Queue, Standing, Why};
 use scout::{Scout, is_still_last};
+use spreading::Spreading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,6 +57,13 @@ type Scene = (BTreeSet<NodeId>, BTreeSet<NodeId>);
 /// What nothing can be done about as long as nodes are as they are: why, how many blocks, one of them.
 type Blocked = BTreeMap<&'static str, (u64, BlockId)>;
 
+/// What a copy is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    Lack,
+    Spread,
+}
+
 /// See the module.
 pub(crate) struct Healer {
     attempts: Arc<Attempts>,
@@ -61,7 +71,8 @@ pub(crate) struct Healer {
     job: Arc<Job>,
     healing: Arc<Healing>,
     queue: Queue,
-    running: JoinSet<(BlockId, Result<Outcome>)>,
+    spreading: Spreading,
+    running: JoinSet<(BlockId, For, Result<Outcome>)>,
     sweep: Option<Sweep>,
     scout: Scout,
     blocked: Blocked,
@@ -89,6 +100,15 @@ pub(crate) struct Told {
     pub open: u64,
     /// Why repairs failed or cannot be begun, of how many blocks, and one of them.
     pub reasons: Vec<(String, u64, BlockId)>,
+}
+
+impl For {
+    fn text(self) -> &'static str {
+        match self {
+            For::Lack => "it lacks a copy",
+            For::Spread => "its copies share a rack or a host and one is to be elsewhere",
+        }
+    }
 }
 
 impl Healing {
@@ -119,6 +139,7 @@ impl Healer {
             job: Arc::new(Job::new(0, events, Arc::clone(task), "blocks")),
             healing,
             queue: Queue::default(),
+            spreading: Spreading::default(),
             running: JoinSet::new(),
             sweep: None,
             scout: Scout::new(grace_ms),
@@ -176,15 +197,19 @@ impl Healer {
     fn begin_some(&mut self) {
         let at_once = if self.reads.degraded_lately() { PARALLEL_WHILE_READING } else { HEALED_AT_ONCE };
         while self.running.len() < at_once {
-            let Some(block) = self.queue.next(self.attempts.cluster.clock.now_ms()) else { return };
+            let now_ms = self.attempts.cluster.clock.now_ms();
+            let lack = self.queue.next(now_ms).map(|block| (block, For::Lack));
+            let next = lack.or_else(|| self.spreading.queue.next(now_ms).map(|block| (block, For::Spread)));
+            let Some((block, why)) = next else { return };
             let (attempts, job) = (Arc::clone(&self.attempts), Arc::clone(&self.job));
-            let is_last = self.queue.why(block) == Some(Why::Last);
+            let is_last = why == For::Lack && self.queue.why(block) == Some(Why::Last);
             self.running.spawn(async move {
-                let options = RepairOptions { verify: true, ..RepairOptions::default() };
                 if is_last && !is_still_last(&attempts, block).await {
-                    return (block, Ok(Outcome::default()));
+                    return (block, why, Ok(Outcome::default()));
                 }
-                (block, attempts.carry(&job, Wanted::Block(block), &options).await)
+                let spreads = why == For::Spread;
+                let options = RepairOptions { verify: true, spreads, ..RepairOptions::default() };
+                (block, why, attempts.carry(&job, Wanted::Block(block), &options).await)
             });
         }
     }
@@ -200,40 +225,46 @@ impl Healer {
         Ok(is_under_way)
     }
 
-    fn settle(&mut self, block: BlockId, outcome: Result<Outcome>) {
+    fn settle(&mut self, block: BlockId, why: For, outcome: Result<Outcome>) {
         let now_ms = self.attempts.cluster.clock.now_ms();
         let task = &self.job.task;
+        let queue = if why == For::Lack { &mut self.queue } else { &mut self.spreading.queue };
         match outcome {
-            Ok(outcome) if outcome.made.is_empty() && self.queue.why(block) == Some(Why::Last) => {
-                self.queue.done(block);
-            }
-            Ok(outcome) if outcome.made.is_empty() => {
+            Ok(outcome)
+                if outcome.made.is_empty() && queue.why(block) == Some(Why::Lacks) && why == For::Lack =>
+            {
                 // It lacks nothing any more, which the next sweep shows; or it is tried again.
-                self.queue.failed(block, String::new(), false, now_ms);
+                queue.failed(block, String::new(), false, now_ms);
+            }
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) if why == For::Spread => {
+                self.spreading.done(block);
             }
             Ok(outcome) => {
-                self.queue.done(block);
                 task.note(|report| report.done += outcome.made.len() as u64);
+                if why == For::Lack { queue.done(block) } else { self.spreading.done(block) }
             }
-            Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => self.queue.interrupted(block),
+            Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => queue.interrupted(block),
             Err(error) => {
-                tracing::warn!(%block, %error, "it lacks a copy, and none could be made");
+                tracing::warn!(%block, %error, "{}, and none could be made", why.text());
                 task.note(|report| report.errors += 1);
-                self.queue.failed(block, error.to_string(), cannot_be(&error), now_ms);
+                queue.failed(block, error.to_string(), cannot_be(&error), now_ms);
             }
         }
     }
 
     fn tell(&self) {
-        let blocked = self.blocked.iter().map(|(why, &(count, block))| ((*why).to_owned(), count, block));
-        let failing = self.queue.failing().map(|(block, why)| (why.to_owned(), 1, block));
+        let blocked = self.blocked.iter().chain(&self.spreading.blocked);
+        let blocked = blocked.map(|(why, &(count, block))| ((*why).to_owned(), count, block));
+        let failing = self.queue.failing().chain(self.spreading.queue.failing());
+        let failing = failing.map(|(block, why)| (why.to_owned(), 1, block));
         let reasons: Vec<(String, u64, BlockId)> = blocked.chain(failing.take(TOLD)).collect();
-        let open = self.queue.len() as u64;
+        let open = (self.queue.len() + self.spreading.queue.len()) as u64;
         let first = reasons.first().map(|(why, count, block)| match count {
             1 => format!("block {block}: {why}"),
             _ => format!("{count} blocks, {block} for one: {why}"),
         });
-        let lack = format!("{open} blocks lack copies and wait for them, or get them now");
+        let lack =
+            format!("{open} blocks wait for copies that they lack or are to have elsewhere, or get them");
         self.job.task.note(|report| {
             report.total = report.done + open;
             report.detail = match (open, first) {
@@ -314,7 +345,9 @@ impl Worker for Healer {
             (self.scene, self.swept) = (scene, None);
             self.scout.begin_anew();
         }
-        let is_sweeping = self.scout(&view).await? | self.sweep(&view).await?;
+        let is_sweeping = self.scout(&view).await?
+            | self.sweep(&view).await?
+            | self.spreading.sweep(&self.attempts, &view, &self.scene.1).await?;
         self.begin_some();
         if self.running.is_empty() && !is_sweeping {
             return Ok(Step::Wait(LOOK));
@@ -322,8 +355,8 @@ impl Worker for Healer {
         let patience = if is_sweeping { Duration::ZERO } else { LOOK };
         let mut ended = within(patience, self.running.join_next()).await.flatten();
         while let Some(joined) = ended {
-            let (block, outcome) = joined.map_err(|_| CoordinatorError::ShuttingDown)?;
-            self.settle(block, outcome);
+            let (block, why, outcome) = joined.map_err(|_| CoordinatorError::ShuttingDown)?;
+            self.settle(block, why, outcome);
             ended = self.running.try_join_next();
         }
         self.tell();

@@ -323,6 +323,7 @@ impl Recovery<'_> {
             discard: self.discard,
             replaces: Some(pending.lost.node),
             moves: self.row.moves,
+            spreads: false,
             patient: false,
             helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().copied()).collect(),
         };
