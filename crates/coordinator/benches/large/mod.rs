@@ -24,55 +24,62 @@ const COPIES_PER_MESSAGE: usize = 1_024;
 /// What each node has.
 pub type Copies = BTreeMap<u32, Vec<BlockCopy>>;
 
+/// Objects are put by so many callers at once: their changes share transactions, or a million syncs would take half an hour.
+const CALLERS: u64 = 64;
+
 /// A catalog with so many blocks, placed at random.
 pub fn fill(disk: &Arc<dyn Disk>, blocks: u64, nodes: u32) -> Copies {
     let catalog = Catalog::open(disk, ClusterId(1)).unwrap();
-    let mut draw = Draw::seeded(1);
-    let sums = Sums { digest: Some([7; 32]), fingerprint: Some(support::world::fingerprint(&[7])) };
-    for object in 0..blocks.div_ceil(BLOCKS_OF_AN_OBJECT) {
-        let put = PutId(u128::from(object) + 1);
-        let count = BLOCKS_OF_AN_OBJECT.min(blocks - object * BLOCKS_OF_AN_OBJECT);
-        let name = format!("object-{object:06}");
-        let new = NewPut {
-            put,
-            name,
-            block_bytes: 1,
-            replicas: REPLICAS as u32,
-            lease_until_ms: u64::MAX,
-            gathers: None,
-        };
-        catalog.begin_put(&new).unwrap();
-        let mut written = Vec::new();
-        for index in 0..count {
-            // Spread over all folders, as ids that are drawn are.
-            let number = object * BLOCKS_OF_AN_OBJECT + index;
-            let block =
-                BlockId(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(number));
-            let mut all: Vec<NodeId> = (1..=nodes).map(NodeId).collect();
-            draw.shuffle(&mut all);
-            let nodes = all[..REPLICAS].to_vec();
-            let planned = PlannedBlock {
-                block,
-                index,
-                stored_bytes: 1,
-                sums,
-                last: index + 1 == count,
-                nodes: nodes.clone(),
-                flow: FlowId(block.0),
-            };
-            catalog.plan_block(put, &planned, 0, u64::MAX).unwrap();
-            written.push(CommittedBlock { block, stored_bytes: 1, sums, nodes, by: Default::default() });
+    let objects = blocks.div_ceil(BLOCKS_OF_AN_OBJECT);
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let catalog = &catalog;
+            scope.spawn(move || {
+                for object in (caller..objects).step_by(CALLERS as usize) {
+                    let count = BLOCKS_OF_AN_OBJECT.min(blocks - object * BLOCKS_OF_AN_OBJECT);
+                    fill_object(catalog, object, count, nodes);
+                }
+            });
         }
-        let end = PutEnd { now_ms: 0, created_ms: 0, remembered_until_ms: 0 };
-        catalog.commit_put(put, &written, count, [7; 32], end).unwrap();
-    }
+    });
     let held = |node| (node, catalog.held_by(NodeId(node)).unwrap().into_iter().collect());
     let copies = (1..=nodes).map(held).collect();
     catalog.close();
     copies
 }
 
+fn fill_object(catalog: &Catalog, object: u64, count: u64, nodes: u32) {
+    let (put, mut draw) = (PutId(u128::from(object) + 1), Draw::seeded(object));
+    let sums = Sums { digest: Some([7; 32]), fingerprint: Some(support::world::fingerprint(&[7])) };
+    let new = NewPut {
+        put,
+        name: format!("object-{object:06}"),
+        block_bytes: 1,
+        replicas: REPLICAS as u32,
+        lease_until_ms: u64::MAX,
+        gathers: None,
+    };
+    catalog.begin_put(&new).unwrap();
+    let mut written = Vec::new();
+    for index in 0..count {
+        // Spread over all folders, as ids that are drawn are.
+        let number = object * BLOCKS_OF_AN_OBJECT + index;
+        let block =
+            BlockId(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(number));
+        let mut all: Vec<NodeId> = (1..=nodes).map(NodeId).collect();
+        draw.shuffle(&mut all);
+        let nodes = all[..REPLICAS].to_vec();
+        let (last, flow) = (index + 1 == count, FlowId(block.0));
+        let planned = PlannedBlock { block, index, stored_bytes: 1, sums, last, nodes: nodes.clone(), flow };
+        catalog.plan_block(put, &planned, 0, u64::MAX).unwrap();
+        written.push(CommittedBlock { block, stored_bytes: 1, sums, nodes, by: BTreeMap::new() });
+    }
+    let end = PutEnd { now_ms: 0, created_ms: 0, remembered_until_ms: 0 };
+    catalog.commit_put(put, &written, count, [7; 32], end).unwrap();
+}
+
 /// A coordinator, and how long after its start it did what.
+#[allow(dead_code, reason = "not each bench tells all of it")]
 pub struct Running {
     coordinator: coordinator::Coordinator,
     pub client: Client,
