@@ -10,6 +10,9 @@ use crate::table::{Change, Key, Read, malformed};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement};
 use std::collections::BTreeSet;
 
+/// Blocks of a node that are listed at a time.
+const HELD_AT_ONCE: usize = 1_024;
+
 impl Catalog {
     /// Everything about a block.
     pub fn placement(&self, block: BlockId) -> Result<Placement> {
@@ -51,6 +54,30 @@ impl Catalog {
         self.view(|txn| {
             let held = txn.all::<HeldRow>(&Key::to_bytes(&node))?;
             Ok(held.into_iter().map(|(key, _)| key.block).collect())
+        })
+    }
+
+    /// Some of these, by id, from a block on or from the first; and where to go on, `None` at the end.
+    pub fn blocks_on_from(
+        &self,
+        node: NodeId,
+        from: Option<BlockId>,
+    ) -> Result<(Vec<BlockId>, Option<BlockId>)> {
+        let from = HeldKey { node, block: from.unwrap_or(BlockId(0)) };
+        self.view(|txn| {
+            let (mut blocks, mut next) = (Vec::new(), None);
+            txn.scan_from::<HeldRow>(&Key::to_bytes(&from), |key, _| {
+                if key.node != node {
+                    return Ok(Scan::Stop);
+                }
+                if blocks.len() == HELD_AT_ONCE {
+                    next = Some(key.block);
+                    return Ok(Scan::Stop);
+                }
+                blocks.push(key.block);
+                Ok(Scan::Next)
+            })?;
+            Ok((blocks, next))
         })
     }
 

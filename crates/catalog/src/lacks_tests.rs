@@ -4,7 +4,8 @@ use crate::backend::Memory;
 use crate::rows::{CATALOG_FORMAT, LackRow, MetaKey, MetaRow, TaskRow};
 use crate::table::{Change, Read};
 use crate::{
-    Catalog, CommittedBlock, FIRST_GENERATION, Lack, NewPut, NewStripe, PlannedBlock, Purpose, PutEnd, Staged,
+    Catalog, CommittedBlock, FIRST_GENERATION, Lack, NewPut, NewStripe, PlannedBlock, Purpose, PutEnd, Sites,
+    Staged,
 };
 use model::{
     BlockCopy, BlockFacts, BlockId, ClusterId, Flaw, FlowId, MemberState, NodeId, PutId, StripeId, Sums,
@@ -99,13 +100,13 @@ impl History {
     }
 
     fn happens(&mut self, (what, which, other, more): Happening) {
-        if what % 9 == 0 {
+        if what % 10 == 0 {
             return self.put(which, other, more);
         }
         let Some((block, row)) = self.some_block(which) else { return };
         let catalog = &self.catalog;
         let location = row.locations.get(usize::from(other) % row.locations.len().max(1)).copied();
-        match (what % 9, location) {
+        match (what % 10, location) {
             (1, Some(location)) => {
                 let flaw = if more % 2 == 0 { Flaw::Damaged } else { Flaw::Missing };
                 catalog.note_flaws(&[location.copy_of(block)], flaw).unwrap();
@@ -117,7 +118,7 @@ impl History {
                 }
             }
             (3 | 4, _) => {
-                self.flow(&Purpose::Repair { replaces: None }, &[(block, node(other))], what % 9 == 3);
+                self.flow(&Purpose::Repair { replaces: None }, &[(block, node(other))], what % 10 == 3);
             }
             (5, Some(location)) => {
                 let purpose = Purpose::Repair { replaces: Some(location.node) };
@@ -129,6 +130,7 @@ impl History {
                 let living: BTreeSet<NodeId> = all().into_iter().filter(|n| *n != location.node).collect();
                 catalog.drop_surplus(&location.copy_of(block), &living, 0).unwrap();
             }
+            (9, _) => _ = catalog.thin_out(&[block], &Sites::new(), &all(), 0).unwrap(),
             _ => {}
         }
     }

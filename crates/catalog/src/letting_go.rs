@@ -11,15 +11,16 @@
 //!
 //! Copies that are candidates themselves, or flawed, vouch for nobody: only locations are looked at.
 
+use crate::spread::{Sites, are_spread};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What is known of the cluster when orders are decided.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
-    /// Where each node stands that blocks can be placed on or kept at: neither forgotten nor leaving, dead ones too.
-    pub sites: BTreeMap<NodeId, Site>,
+    /// Where each node stands.
+    pub sites: Sites,
     /// Nodes that live, and whose lists were compared since they came.
     pub compared: BTreeSet<NodeId>,
     /// Copies that their nodes said are there, a moment ago.
@@ -35,15 +36,6 @@ pub struct Sight {
     pub now_ms: u64,
     /// How long a candidate is kept.
     pub grace_ms: u64,
-}
-
-/// Where a node stands. Numbers of no meaning but that they are the same or not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Site {
-    /// Its rack.
-    pub rack: u32,
-    /// Its host: nodes of one fail together.
-    pub host: u32,
 }
 
 /// A copy that is to go.
@@ -153,27 +145,13 @@ pub(crate) fn decide(case: &Case<'_>, sight: &Sight, on: Conditions) -> Result<(
     Ok(())
 }
 
-/// Whether as many others as are wanted were seen, or as many as there are hosts for, on a host each and in two racks where
-/// there are two.
+/// Whether as many others as are wanted were seen, and lie as they are to.
 fn has_replicas(copy: BlockCopy, block: &BlockFacts, sight: &Sight) -> bool {
     let others = block.locations.iter().map(|l| l.copy_of(copy.block)).filter(|other| *other != copy);
     let seen: Vec<NodeId> =
         others.filter(|other| sight.attested.contains(other)).map(|other| other.node).collect();
-    // Nodes that are not known here share their hosts with nobody.
-    let hosts = |nodes: &mut dyn Iterator<Item = &NodeId>| {
-        let host = |node: &NodeId| sight.sites.get(node).map(|site| site.host).ok_or(*node);
-        nodes.map(host).collect::<BTreeSet<_>>().len()
-    };
-    let racks = |nodes: &mut dyn Iterator<Item = &NodeId>| {
-        nodes.filter_map(|node| sight.sites.get(node)).map(|site| site.rack).collect::<BTreeSet<_>>().len()
-    };
-    let wanted = block.wanted().min(hosts(&mut sight.sites.keys()));
-    let spread = wanted.min(racks(&mut sight.sites.keys())).min(MIN_RACKS);
-    hosts(&mut seen.iter()) >= wanted && racks(&mut seen.iter()) >= spread
+    are_spread(&seen, block.wanted(), &sight.sites)
 }
-
-/// Racks that replicas are in, where the cluster has so many: the rule of HDFS and of every placement here.
-const MIN_RACKS: usize = 2;
 
 fn has_members(case: &Case<'_>, seen: &BTreeSet<BlockCopy>) -> bool {
     let is_seen = |(block, facts): &(BlockId, BlockFacts)| {

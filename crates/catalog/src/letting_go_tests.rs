@@ -1,6 +1,7 @@
 //! Each condition of letting go is needed: with it off, something is lost.
 
-use crate::letting_go::{Case, Conditions, Sight, Site, Wait, decide};
+use crate::letting_go::{Case, Conditions, Sight, Wait, decide};
+use crate::spread::Site;
 use model::{BlockCopy, BlockFacts, BlockId, Location, NodeId, StripeId, StripePlace, Sums};
 use std::collections::BTreeSet;
 

@@ -66,6 +66,7 @@ pub mod rows;
 mod safe_mode;
 mod settings;
 mod settling;
+mod spread;
 mod staged;
 #[cfg(test)]
 mod states_tests;
@@ -89,7 +90,7 @@ pub use incoming::Incoming;
 pub use intent::Intent;
 pub use inventory::Reconciled;
 pub use lacks::Lack;
-pub use letting_go::{Sight, Site, Wait};
+pub use letting_go::{Sight, Wait};
 pub use put::NewPut;
 pub use put_block::{
     CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, MIN_REPLICAS, PlannedBlock, PutPlace,
@@ -101,6 +102,7 @@ pub use rows::{CandidateRow, NewStripe, Purpose, Recoding};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
 pub use settling::Settled;
+pub use spread::{IllSpread, Site, Sites, is_misplaced, would_spread};
 pub use staged::{Fate, Staged, StartOfStore};
 pub use status::Counts;
 pub use thinned::{Deaths, StripeContents};

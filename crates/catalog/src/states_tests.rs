@@ -12,7 +12,7 @@ use crate::table::{Read, Snapshot};
 use crate::{
     Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Fate, Findings, FoundBlock, Intent, Join,
     Loss, Made, NewPut, NewStripe, ON_WRITE, Pass, PlannedBlock, Purpose, PutEnd, PutPlace, Recoding,
-    RecoveredAt, Sight, Staged, lacks_tests,
+    RecoveredAt, Sight, Sites, Staged, lacks_tests,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -313,6 +313,14 @@ fn flaws(w: &mut Watched) {
     let (surplus, living) = (at(block, REPLICAS[0]), BTreeSet::from([REPLICAS[1], REPLICAS[2], FREE]));
     assert!(w.act("drop_surplus", |c| c.drop_surplus(&surplus, &living, NOW)).unwrap());
     assert!(!w.act("drop_surplus", |c| c.drop_surplus(&surplus, &living, NOW)).unwrap());
+    // Another copy was made elsewhere, and is one too many.
+    let intent = w.act("begin", |c| {
+        c.begin(FLOW, 1, &Purpose::Repair { replaces: None }, &[(block, REPLICAS[0])], NOW)
+    });
+    w.commit_all(&intent.unwrap(), &REPLICAS);
+    let living = BTreeSet::from([REPLICAS[0], REPLICAS[1], REPLICAS[2], FREE]);
+    let mut thin_out = || w.act("thin_out", |c| c.thin_out(&[block], &Sites::new(), &living, NOW)).unwrap();
+    assert_eq!([thin_out(), thin_out()], [1, 0]);
 }
 
 fn inventories(w: &mut Watched) {

@@ -13,6 +13,8 @@ pub struct View {
     pub objects: BTreeSet<String>,
     /// Every copy that is counted on.
     pub places: BTreeSet<Place>,
+    /// The nodes of each block that is in no stripe.
+    pub replicas: BTreeMap<String, Vec<u32>>,
     /// Length of each block that has one.
     pub lengths: BTreeMap<String, u64>,
     /// Blocks that no living node has, as far as `stat` says.
@@ -41,14 +43,16 @@ impl View {
         for block in stat["blocks"].as_array().into_iter().flatten() {
             let Some(id) = block["block"].as_str() else { continue };
             self.lengths.insert(id.to_owned(), block["stored_bytes"].as_u64().unwrap_or(0));
-            let nodes = block["nodes"].as_array().into_iter().flatten();
-            self.places.extend(nodes.filter_map(Value::as_u64).map(|node| (id.to_owned(), node as u32)));
+            let nodes = block["nodes"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+            let nodes: Vec<u32> = nodes.map(|node| node as u32).collect();
+            self.places.extend(nodes.iter().map(|&node| (id.to_owned(), node)));
             let living = block["living_nodes"].as_array().map_or(0, Vec::len);
             match &block["stripe"] {
                 Value::Null => {
                     self.short +=
                         u64::from(block["wanted"].as_u64().is_none_or(|wanted| wanted > living as u64));
                     self.missing += u64::from(living == 0);
+                    self.replicas.insert(id.to_owned(), nodes);
                 }
                 stripe => self.add_stripe(id, stripe),
             }

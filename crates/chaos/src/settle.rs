@@ -244,9 +244,7 @@ fn look(world: &World) -> Result<Findings> {
     let waiting = number("garbage") + number("candidates");
     if waiting > 0 {
         let why = status["waits"].as_str().unwrap_or_default();
-        let what =
-            if wait_for_others(&status) { "wait for others of their blocks" } else { "wait to be deleted" };
-        findings.insert((Kind::NotEnded, format!("{waiting} copies {what}: {why}")));
+        findings.insert((Kind::NotEnded, format!("{waiting} copies wait to be deleted: {why}")));
     }
     if let Some(why) = status["safe_mode"].as_str().filter(|why| !why.is_empty()) {
         let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
@@ -270,7 +268,34 @@ fn look(world: &World) -> Result<Findings> {
     jobs(world, &mut findings)?;
     disks(world, &status, &view, &mut findings)?;
     whole(world, &view, &mut findings)?;
+    spread(&status, &view, &mut findings);
     Ok(findings)
+}
+
+/// Replicas of a block are in two racks, as there are, and no two on a host that has others.
+fn spread(status: &Value, view: &View, findings: &mut Findings) {
+    let place = |key: &str| -> Vec<(u32, String)> {
+        let text = |node: &Value| node[key].as_str().unwrap_or_default().to_owned();
+        nodes(status).iter().map(|node| (node["node"].as_u64().unwrap_or(0) as u32, text(node))).collect()
+    };
+    let racks: BTreeMap<u32, String> = place("rack").into_iter().collect();
+    // A node that names no host has one of its own.
+    let alone = |node: u32, host: String| if host.is_empty() { format!("of {node}") } else { host };
+    let hosts = place("host").into_iter().map(|(node, host)| (node, alone(node, host)));
+    let hosts: BTreeMap<u32, String> = hosts.collect();
+    let count = |of: &BTreeMap<u32, String>, nodes: &[u32]| {
+        nodes.iter().filter_map(|node| of.get(node)).collect::<BTreeSet<_>>().len()
+    };
+    let all: Vec<u32> = racks.keys().copied().collect();
+    let lies_badly = |nodes: &&Vec<u32>| {
+        count(&hosts, nodes) < nodes.len().min(count(&hosts, &all))
+            || count(&racks, nodes) < nodes.len().min(count(&racks, &all)).min(2)
+    };
+    let badly = view.replicas.values().filter(lies_badly).count();
+    if badly > 0 {
+        let what = format!("the replicas of {badly} blocks share a rack or a host, though there are others");
+        findings.insert((Kind::NotEnded, what));
+    }
 }
 
 /// Everything has all of its copies again, though nobody asked for repairs, and `health` says so.
@@ -355,20 +380,13 @@ fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) ->
             findings.insert((Kind::UntrueStatus, what));
         }
     }
-    // Status tells of them, and what they wait for.
-    let waiting = if wait_for_others(status) { status["garbage"].as_u64().unwrap_or(0) } else { 0 };
-    // So it does of damaged ones, which stay until their blocks have all copies without them.
+    // Status tells of damaged ones, which stay until their blocks have all copies without them.
     let damaged = status["damaged_copies"].as_u64().unwrap_or(0);
     // A copy has two files at most.
-    if unaccounted.0 > (unknown + waiting + damaged) * 2 {
+    if unaccounted.0 > (unknown + damaged) * 2 {
         findings.extend(unaccounted.1.into_iter().map(|what| (Kind::Unaccounted, what)));
     }
     Ok(())
-}
-
-/// Whether what is to be deleted waits until other copies of its blocks are there again.
-fn wait_for_others(status: &Value) -> bool {
-    status["waits"].as_str().is_some_and(|why| why.contains("others of their blocks"))
 }
 
 /// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known
@@ -438,6 +456,21 @@ fn sound_is_not_hurt(world: &World) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replicas_that_share_a_rack_or_a_host_are_found() {
+        let node =
+            |node: u32, host: &str| json!({"node": node, "rack": format!("rack-{}", node % 2), "host": host});
+        let status = json!({"nodes": [node(1, ""), node(2, ""), node(3, ""), node(4, "h"), node(5, "h")]});
+        let found = |on: &[u32]| {
+            let (mut view, mut findings) = (View::default(), Findings::new());
+            view.replicas.insert("07".to_owned(), on.to_vec());
+            spread(&status, &view, &mut findings);
+            !findings.is_empty()
+        };
+        assert!(found(&[1, 3]) && found(&[1, 4, 5]), "one rack, one host");
+        assert!(!found(&[1, 2]) && !found(&[1, 3, 4]) && !found(&[1]));
+    }
 
     #[test]
     fn a_damaged_copy_is_in_status_by_the_name_of_its_file() {

@@ -18,15 +18,8 @@ pub struct Switch {
     pub why: &'static str,
 }
 
-/// Those there are.
-pub const SWITCHES: &[Switch] = &[Switch {
-    name: "no-healer",
-    faults: &[],
-    kinds: &[Kind::NotEnded],
-    says: "wait for others of their blocks",
-    why: "surplus copies stay in some schedules though every block has all of its copies again: too few others of their \
-              blocks are seen (issue 21, the healer)",
-}];
+/// Those there are: none now.
+pub const SWITCHES: &[Switch] = &[];
 
 /// The switch that lets a violation pass in a plan with these faults, but for the switches named in `on`.
 pub fn passing(kind: Kind, what: &str, faults: &[&'static str], on: &[String]) -> Option<&'static str> {

@@ -33,7 +33,8 @@ pub struct CoordinatorArgs {
     /// Block size of puts that name none [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     block_size: Option<Size>,
-    /// Seconds from a node's death to its recovery without being asked [default: 900]
+    /// Seconds from a node's death to its recovery without being asked; a fifteenth of that for what survives no further
+    /// loss, up to sixteen times that for racks and for nodes that keep coming back [default: 900]
     #[arg(long, value_name = "SECONDS")]
     recovery_grace: Option<u64>,
     /// Seconds for which a stripe takes blocks before it is sealed as short as it is [default: 3600]

@@ -8,11 +8,11 @@
 //! ```
 //! What is decided on is `catalog::Sight`; the rule is one pure function there (`letting_go.rs`).
 
-use crate::cluster::{Check, Cluster, Looked, Order, Seen};
+use crate::cluster::{Check, Cluster, Looked, Order, Seen, sites};
 use crate::error::{CoordinatorError, Result};
 use crate::holders::Holders;
 use crate::records::Records;
-use catalog::{CatalogError, Orders, Sight, Site};
+use catalog::{CatalogError, Orders, Sight};
 use model::{BlockCopy, NodeId};
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,13 +89,7 @@ impl Garbage {
         let (attested, unseen) = self.seen(&view, witnesses.seen).await;
         doubtful.extend(unseen);
         let read_back = witnesses.read.into_keys().filter(|copy| self.was_read(copy)).collect();
-        let stays = |node: &plan::decide::NodeFacts| !node.is_leaving;
-        let mut hosts = BTreeMap::new();
-        let mut site = |(id, node): (NodeId, &plan::decide::NodeFacts)| {
-            let host = *hosts.entry(view.topology.host_of(id)).or_insert(id.0);
-            (id, Site { rack: node.rack, host })
-        };
-        let sites = view.nodes.iter().filter(|(_, node)| stays(node)).map(&mut site).collect();
+        let sites = sites(&view);
         let grace_ms = self.grace_ms;
         let is_halted = self.records.run(|catalog| catalog.safe_mode()).await?.is_some();
         let is_kept = self.holders.have_soon(reasons).await;

@@ -415,7 +415,8 @@ impl Work {
         begin(group, tasks, Looker(looks));
         begin(group, tasks, Comparer::new(comparison));
         let (task, healing) = (tasks.add(healer::NAME), Arc::clone(&operator.healing));
-        let healer = Healer::new(Arc::clone(&jobs.attempts), Arc::clone(&jobs.reads), healing, &task);
+        let (attempts, reads) = (Arc::clone(&jobs.attempts), Arc::clone(&jobs.reads));
+        let healer = Healer::new(attempts, reads, healing, config.recovery_grace_ms, &task);
         group.spawn(worker::run(healer, task));
         begin(group, tasks, Compactor::new(Arc::clone(&jobs)));
         begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));

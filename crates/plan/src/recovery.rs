@@ -10,22 +10,18 @@ pub use balanced::{Assignment, LostBlock, NodeLoad, balanced, loads_of};
 pub use bound::busiest_bound;
 pub use leaving::{Leaving, leaving};
 
-/// A stripe that lost blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Damaged<T> {
-    /// The stripe.
-    pub stripe: T,
-    /// Blocks that survive.
-    pub survivors: usize,
-    /// Blocks that are needed to decode, k.
-    pub needed: usize,
+/// How urgent it is to make a block of a stripe: the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Urgency {
+    /// It can no longer be decoded: no haste helps it, so it comes last.
+    is_lost: bool,
+    /// Survivors beyond those that are needed, or the ones that lack.
+    distance: usize,
 }
 
-/// Puts the stripes that are nearest to loss first: those with the fewest survivors beyond the k they need.
-/// Equal ones keep their order. Stripes that can no longer be decoded come last: no haste helps them.
-pub fn by_urgency<T>(stripes: &mut [Damaged<T>]) {
-    stripes.sort_by_key(|damaged| match damaged.survivors.checked_sub(damaged.needed) {
-        Some(margin) => (false, margin),
-        None => (true, damaged.needed - damaged.survivors),
-    });
+impl Urgency {
+    /// Of a stripe with so many blocks that survive, of which k are needed to decode.
+    pub fn of(survivors: usize, needed: usize) -> Urgency {
+        Urgency { is_lost: survivors < needed, distance: survivors.abs_diff(needed) }
+    }
 }

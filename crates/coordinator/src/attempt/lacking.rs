@@ -1,8 +1,9 @@
 //! What lacks: looked up anew for each attempt, as things are then.
 
 use super::{Attempt, Order, Outcome, RepairOptions, Step, Wanted};
+use crate::cluster::sites;
 use crate::error::{CoordinatorError, Result};
-use catalog::{CatalogError, Purpose};
+use catalog::{CatalogError, Purpose, is_misplaced, would_spread};
 use model::{BlockId, MemberState, NodeId, Placement, StripePlacement};
 use plan::decide::{World, requestors};
 
@@ -29,7 +30,7 @@ impl Lacking {
 /// What is wrong with a block.
 enum Lack {
     Nothing,
-    /// A copy is missing; the one on this node (dead) goes.
+    /// A copy is missing, or one is to be elsewhere; the one on this node (dead) goes.
     Copy(Option<NodeId>),
     /// There are enough copies without the one on this dead node.
     Surplus(NodeId),
@@ -57,6 +58,14 @@ impl Attempt<'_> {
         let asked = self.options.requestor;
         // Who is slow to send may well receive.
         let nodes = requestors(view, blocks.iter(), asked, self.course.failed(), load)?;
+        if self.options.spreads {
+            let sites = sites(view);
+            let mut pairs = blocks.iter().zip(&nodes);
+            if !pairs.all(|(placement, &node)| would_spread(&placement.facts, node, &sites)) {
+                let why = "no node with room for it is in another rack, or on another host, than its copies";
+                return Err(CoordinatorError::Conflict(why.to_owned()));
+            }
+        }
         let writes = blocks.iter().map(|placement| placement.block).zip(nodes).collect();
         let purpose = Purpose::Repair { replaces };
         Ok(Step::Order(Order { purpose, writes, blocks, encodings: Vec::new() }))
@@ -124,6 +133,11 @@ fn lack(placement: &Placement, view: &World, options: &RepairOptions) -> Lack {
         && (!is_listed(node) || living.contains(&node))
     {
         return Lack::Nothing;
+    }
+    if options.spreads {
+        let all_live = row.locations.iter().all(|l| living.contains(&l.node));
+        let lies_badly = all_live && is_misplaced(row, &sites(view));
+        return if lies_badly { Lack::Copy(None) } else { Lack::Nothing };
     }
     if placement.stripe.is_some() {
         return if row.lives(&living) { Lack::Nothing } else { Lack::Copy(None) };

@@ -52,6 +52,8 @@ pub(crate) struct RepairOptions {
     pub replaces: Option<NodeId>,
     /// That node lives, and its copy moves.
     pub moves: bool,
+    /// Nothing lacks: a copy is made where those that there are do not lie, in another rack or on another host.
+    pub spreads: bool,
     /// Nodes whose blocks are preferred, in the order of the chain.
     pub helpers: Vec<NodeId>,
     /// Helpers that are slow are waited for.

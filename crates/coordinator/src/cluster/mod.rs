@@ -4,12 +4,14 @@ mod fleet;
 mod health;
 mod links;
 mod load;
+mod sites;
 
 pub(crate) use fleet::reference;
 pub use fleet::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub(crate) use health::{Report, Word};
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;
+pub(crate) use sites::sites;
 
 use crate::clock::Clock;
 use crate::error::Result;

@@ -7,9 +7,13 @@
 //!                                                         └────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace.
+//! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace. But
+//! what survives no further loss is made after a minute (`scout.rs`). Blocks that lack nothing, and whose copies share a rack or
+//! a host, get one elsewhere (`spreading.rs`).
 
 mod queue;
+mod scout;
+mod spreading;
 
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::clock::within;
@@ -17,12 +21,13 @@ use crate::cluster::Cluster;
 use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
-use crate::jobs::margin;
 use crate::reads::Reads;
-use catalog::Lack;
+use catalog::{CatalogError, Lack};
 use model::{BlockId, NodeId, Placement};
-use plan::decide::{DecideError, World};
-use queue::{Queue, Standing};
+use plan::decide::{DecideError, Planner, World};
+use queue::{Queue, Standing, Why};
+use scout::{Scout, is_still_last};
+use spreading::Spreading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,6 +57,13 @@ type Scene = (BTreeSet<NodeId>, BTreeSet<NodeId>);
 /// What nothing can be done about as long as nodes are as they are: why, how many blocks, one of them.
 type Blocked = BTreeMap<&'static str, (u64, BlockId)>;
 
+/// What a copy is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    Lack,
+    Spread,
+}
+
 /// See the module.
 pub(crate) struct Healer {
     attempts: Arc<Attempts>,
@@ -59,8 +71,10 @@ pub(crate) struct Healer {
     job: Arc<Job>,
     healing: Arc<Healing>,
     queue: Queue,
-    running: JoinSet<(BlockId, Result<Outcome>)>,
+    spreading: Spreading,
+    running: JoinSet<(BlockId, For, Result<Outcome>)>,
     sweep: Option<Sweep>,
+    scout: Scout,
     blocked: Blocked,
     scene: Scene,
     /// Changes of the catalog before the last sweep began.
@@ -88,6 +102,15 @@ pub(crate) struct Told {
     pub reasons: Vec<(String, u64, BlockId)>,
 }
 
+impl For {
+    fn text(self) -> &'static str {
+        match self {
+            For::Lack => "it lacks a copy",
+            For::Spread => "its copies share a rack or a host and one is to be elsewhere",
+        }
+    }
+}
+
 impl Healing {
     /// As of now.
     pub fn told(&self) -> Told {
@@ -100,11 +123,12 @@ impl Healing {
 }
 
 impl Healer {
-    /// Its task is the one given.
+    /// Its task is the one given; dead nodes are waited for so long.
     pub fn new(
         attempts: Arc<Attempts>,
         reads: Arc<Reads>,
         healing: Arc<Healing>,
+        grace_ms: u64,
         task: &Arc<Task>,
     ) -> Healer {
         // Nobody listens: it tells by its task.
@@ -115,8 +139,10 @@ impl Healer {
             job: Arc::new(Job::new(0, events, Arc::clone(task), "blocks")),
             healing,
             queue: Queue::default(),
+            spreading: Spreading::default(),
             running: JoinSet::new(),
             sweep: None,
+            scout: Scout::new(grace_ms),
             blocked: Blocked::new(),
             scene: Scene::default(),
             swept: None,
@@ -150,9 +176,8 @@ impl Healer {
             match hindrance(&placement, &self.scene.1) {
                 Some(why) => sweep.blocked.entry(why).or_insert((0, placement.block)).0 += 1,
                 None => {
-                    let (survivors, needed) = margin(&self.attempts.planner, &placement, &living);
-                    let standing = Standing { margin: survivors.saturating_sub(needed), survivors };
-                    self.queue.found(placement.block, standing, now_ms);
+                    let standing = standing(&self.attempts.planner, &placement, &living).unwrap_or_default();
+                    self.queue.found(placement.block, Why::Lacks, standing, now_ms);
                 }
             }
         }
@@ -172,46 +197,74 @@ impl Healer {
     fn begin_some(&mut self) {
         let at_once = if self.reads.degraded_lately() { PARALLEL_WHILE_READING } else { HEALED_AT_ONCE };
         while self.running.len() < at_once {
-            let Some(block) = self.queue.next(self.attempts.cluster.clock.now_ms()) else { return };
+            let now_ms = self.attempts.cluster.clock.now_ms();
+            let lack = self.queue.next(now_ms).map(|block| (block, For::Lack));
+            let next = lack.or_else(|| self.spreading.queue.next(now_ms).map(|block| (block, For::Spread)));
+            let Some((block, why)) = next else { return };
             let (attempts, job) = (Arc::clone(&self.attempts), Arc::clone(&self.job));
+            let is_last = why == For::Lack && self.queue.why(block) == Some(Why::Last);
             self.running.spawn(async move {
-                let options = RepairOptions { verify: true, ..RepairOptions::default() };
-                (block, attempts.carry(&job, Wanted::Block(block), &options).await)
+                if is_last && !is_still_last(&attempts, block).await {
+                    return (block, why, Ok(Outcome::default()));
+                }
+                let spreads = why == For::Spread;
+                let options = RepairOptions { verify: true, spreads, ..RepairOptions::default() };
+                (block, why, attempts.carry(&job, Wanted::Block(block), &options).await)
             });
         }
     }
 
-    fn settle(&mut self, block: BlockId, outcome: Result<Outcome>) {
+    /// Goes on looking for what survives no further loss. Whether it is under way.
+    async fn scout(&mut self, view: &World) -> Result<bool> {
+        let found = self.scout.look(&self.attempts, view).await?;
+        let now_ms = self.attempts.cluster.clock.now_ms();
+        let is_under_way = found.is_some();
+        for (block, standing) in found.into_iter().flatten() {
+            self.queue.found(block, Why::Last, standing, now_ms);
+        }
+        Ok(is_under_way)
+    }
+
+    fn settle(&mut self, block: BlockId, why: For, outcome: Result<Outcome>) {
         let now_ms = self.attempts.cluster.clock.now_ms();
         let task = &self.job.task;
+        let queue = if why == For::Lack { &mut self.queue } else { &mut self.spreading.queue };
         match outcome {
-            Ok(outcome) if outcome.made.is_empty() => {
+            Ok(outcome)
+                if outcome.made.is_empty() && queue.why(block) == Some(Why::Lacks) && why == For::Lack =>
+            {
                 // It lacks nothing any more, which the next sweep shows; or it is tried again.
-                self.queue.failed(block, String::new(), false, now_ms);
+                queue.failed(block, String::new(), false, now_ms);
+            }
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) if why == For::Spread => {
+                self.spreading.done(block);
             }
             Ok(outcome) => {
-                self.queue.done(block);
                 task.note(|report| report.done += outcome.made.len() as u64);
+                if why == For::Lack { queue.done(block) } else { self.spreading.done(block) }
             }
-            Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => self.queue.interrupted(block),
+            Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => queue.interrupted(block),
             Err(error) => {
-                tracing::warn!(%block, %error, "it lacks a copy, and none could be made");
+                tracing::warn!(%block, %error, "{}, and none could be made", why.text());
                 task.note(|report| report.errors += 1);
-                self.queue.failed(block, error.to_string(), cannot_be(&error), now_ms);
+                queue.failed(block, error.to_string(), cannot_be(&error), now_ms);
             }
         }
     }
 
     fn tell(&self) {
-        let blocked = self.blocked.iter().map(|(why, &(count, block))| ((*why).to_owned(), count, block));
-        let failing = self.queue.failing().map(|(block, why)| (why.to_owned(), 1, block));
+        let blocked = self.blocked.iter().chain(&self.spreading.blocked);
+        let blocked = blocked.map(|(why, &(count, block))| ((*why).to_owned(), count, block));
+        let failing = self.queue.failing().chain(self.spreading.queue.failing());
+        let failing = failing.map(|(block, why)| (why.to_owned(), 1, block));
         let reasons: Vec<(String, u64, BlockId)> = blocked.chain(failing.take(TOLD)).collect();
-        let open = self.queue.len() as u64;
+        let open = (self.queue.len() + self.spreading.queue.len()) as u64;
         let first = reasons.first().map(|(why, count, block)| match count {
             1 => format!("block {block}: {why}"),
             _ => format!("{count} blocks, {block} for one: {why}"),
         });
-        let lack = format!("{open} blocks lack copies and wait for them, or get them now");
+        let lack =
+            format!("{open} blocks wait for copies that they lack or are to have elsewhere, or get them");
         self.job.task.note(|report| {
             report.total = report.done + open;
             report.detail = match (open, first) {
@@ -228,6 +281,23 @@ impl Healer {
 /// Nothing is begun before nodes had time to register after a start.
 fn is_settled(cluster: &Cluster, view: &World) -> bool {
     !cluster.has_just_started() || view.nodes.iter().all(|(_, node)| node.is_living)
+}
+
+/// The losses that a block surely survives with those that live, and what is left of its stripe or replicas; `None` if it cannot be
+/// had now.
+fn standing(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> Option<Standing> {
+    let Some(stripe) = &placement.stripe else {
+        let survivors = placement.facts.locations.iter().filter(|l| living.contains(&l.node)).count();
+        return Some(Standing { margin: survivors.checked_sub(1)?, survivors });
+    };
+    let usable = stripe.usable(living);
+    match planner.codes.standing(&stripe.code, &usable) {
+        codes::Standing::Survives(margin) => {
+            let survivors = usable.into_iter().filter(|&usable| usable).count();
+            Some(Standing { margin, survivors })
+        }
+        codes::Standing::Lost | codes::Standing::Unknown => None,
+    }
 }
 
 /// Why nothing can be done for a block that lacks copies, as long as nodes are as they are.
@@ -273,8 +343,11 @@ impl Worker for Healer {
         if scene != self.scene {
             self.queue.all_may_go();
             (self.scene, self.swept) = (scene, None);
+            self.scout.begin_anew();
         }
-        let is_sweeping = self.sweep(&view).await?;
+        let is_sweeping = self.scout(&view).await?
+            | self.sweep(&view).await?
+            | self.spreading.sweep(&self.attempts, &view, &self.scene.1).await?;
         self.begin_some();
         if self.running.is_empty() && !is_sweeping {
             return Ok(Step::Wait(LOOK));
@@ -282,8 +355,8 @@ impl Worker for Healer {
         let patience = if is_sweeping { Duration::ZERO } else { LOOK };
         let mut ended = within(patience, self.running.join_next()).await.flatten();
         while let Some(joined) = ended {
-            let (block, outcome) = joined.map_err(|_| CoordinatorError::ShuttingDown)?;
-            self.settle(block, outcome);
+            let (block, why, outcome) = joined.map_err(|_| CoordinatorError::ShuttingDown)?;
+            self.settle(block, why, outcome);
             ended = self.running.try_join_next();
         }
         self.tell();

@@ -15,10 +15,19 @@ const FIRST_BACK_OFF_MS: u64 = 1_000;
 const MAX_BACK_OFF_MS: u64 = 600_000;
 
 /// Losses that a block surely survives, and of how many copies or members that was counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Standing {
     pub margin: usize,
     pub survivors: usize,
+}
+
+/// Why a block is here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Why {
+    /// It lacks copies, as the index says.
+    Lacks,
+    /// A copy is on a dead node, and no further loss is survived as long as that is so. The index does not know of it.
+    Last,
 }
 
 /// See the module.
@@ -36,11 +45,12 @@ type Urgency = (usize, u64, BlockId);
 
 #[derive(Debug)]
 struct Entry {
+    why: Why,
     standing: Standing,
     since_ms: u64,
     failures: u32,
     /// Why the last attempt failed; empty if none did.
-    why: String,
+    failure: String,
     place: Place,
     /// The last sweep that found it.
     sweep: u64,
@@ -59,13 +69,17 @@ impl Queue {
         self.sweep += 1;
     }
 
-    /// The sweep found that the block lacks copies.
-    pub fn found(&mut self, block: BlockId, standing: Standing, now_ms: u64) {
+    /// The block was found to be in want of a copy, by the sweep or by the [`Scout`](super::scout::Scout).
+    pub fn found(&mut self, block: BlockId, why: Why, standing: Standing, now_ms: u64) {
         let sweep = self.sweep;
         let Some(entry) = self.known.get_mut(&block) else {
-            return self.add(block, standing, now_ms);
+            return self.add(block, why, standing, now_ms);
         };
-        entry.sweep = sweep;
+        match why {
+            Why::Lacks => (entry.why, entry.sweep) = (why, sweep),
+            Why::Last if entry.why == Why::Lacks => return,
+            Why::Last => {}
+        }
         let (before, place) = (entry.standing, entry.place);
         if standing == before || place == Place::Running {
             return;
@@ -77,7 +91,7 @@ impl Queue {
         self.make_ready(block);
     }
 
-    fn add(&mut self, block: BlockId, standing: Standing, now_ms: u64) {
+    fn add(&mut self, block: BlockId, why: Why, standing: Standing, now_ms: u64) {
         if self.known.len() >= MAX_KEPT {
             match self.ready.last().copied() {
                 Some(last) if last.0 > standing.margin => {
@@ -88,7 +102,8 @@ impl Queue {
             }
         }
         let (place, sweep) = (Place::Ready, self.sweep);
-        let entry = Entry { standing, since_ms: now_ms, failures: 0, why: String::new(), place, sweep };
+        let (failures, failure) = (0, String::new());
+        let entry = Entry { why, standing, since_ms: now_ms, failures, failure, place, sweep };
         self.known.insert(block, entry);
         self.ready.insert((standing.margin, now_ms, block));
     }
@@ -96,7 +111,9 @@ impl Queue {
     /// The index was gone through: what the sweep did not find lacks nothing any more.
     pub fn end_sweep(&mut self) {
         let sweep = self.sweep;
-        let is_over = |(_, entry): &(&BlockId, &Entry)| entry.sweep < sweep && entry.place != Place::Running;
+        let is_over = |(_, entry): &(&BlockId, &Entry)| {
+            entry.why == Why::Lacks && entry.sweep < sweep && entry.place != Place::Running
+        };
         let over: Vec<BlockId> = self.known.iter().filter(is_over).map(|(block, _)| *block).collect();
         over.into_iter().for_each(|block| self.forget(block));
     }
@@ -114,7 +131,12 @@ impl Queue {
         Some(block)
     }
 
-    /// A running one was made; if it still lacks copies, the next sweep finds it.
+    /// Why a block is here, if it is.
+    pub fn why(&self, block: BlockId) -> Option<Why> {
+        self.known.get(&block).map(|entry| entry.why)
+    }
+
+    /// A running one was made, or needs nothing any more; if it still lacks copies, the next sweep finds it.
     pub fn done(&mut self, block: BlockId) {
         self.forget(block);
     }
@@ -125,14 +147,14 @@ impl Queue {
     }
 
     /// A running one could not be made. `cannot_be`: not as things are.
-    pub fn failed(&mut self, block: BlockId, why: String, cannot_be: bool, now_ms: u64) {
+    pub fn failed(&mut self, block: BlockId, failure: String, cannot_be: bool, now_ms: u64) {
         let Some(entry) = self.known.get_mut(&block) else { return };
         let pause_ms = match cannot_be {
             true => MAX_BACK_OFF_MS,
             false => (FIRST_BACK_OFF_MS << entry.failures.min(16)).min(MAX_BACK_OFF_MS),
         };
         let due_ms = now_ms + pause_ms;
-        (entry.failures, entry.why, entry.place) = (entry.failures + 1, why, Place::Later(due_ms));
+        (entry.failures, entry.failure, entry.place) = (entry.failures + 1, failure, Place::Later(due_ms));
         self.later.insert((due_ms, block));
     }
 
@@ -151,7 +173,9 @@ impl Queue {
     /// Blocks that wait after an attempt that failed, the next one first, and why it did.
     pub fn failing(&self) -> impl Iterator<Item = (BlockId, &str)> {
         let waiting = self.later.iter().filter_map(|(_, block)| Some((*block, self.known.get(block)?)));
-        waiting.map(|(block, entry)| (block, entry.why.as_str())).filter(|(_, why)| !why.is_empty())
+        waiting
+            .map(|(block, entry)| (block, entry.failure.as_str()))
+            .filter(|(_, failure)| !failure.is_empty())
     }
 
     fn make_ready(&mut self, block: BlockId) {
@@ -187,7 +211,7 @@ mod tests {
 
     fn swept(queue: &mut Queue, found: &[(BlockId, Standing)], now_ms: u64) {
         queue.begin_sweep();
-        found.iter().for_each(|&(block, standing)| queue.found(block, standing, now_ms));
+        found.iter().for_each(|&(block, standing)| queue.found(block, Why::Lacks, standing, now_ms));
         queue.end_sweep();
     }
 
@@ -254,12 +278,27 @@ mod tests {
     }
 
     #[test]
+    fn what_the_index_does_not_know_is_not_forgotten_for_that() {
+        let mut queue = Queue::default();
+        queue.found(A, Why::Last, margin(0), 0);
+        swept(&mut queue, &[(B, margin(2))], 1);
+        queue.found(B, Why::Last, margin(0), 1);
+        assert_eq!((queue.why(A), queue.why(B), queue.why(C)), (Some(Why::Last), Some(Why::Lacks), None));
+        // By now it lacks a copy; then no longer.
+        swept(&mut queue, &[(A, margin(0))], 2);
+        assert_eq!((order(&mut queue, 2), queue.why(A)), (vec![A], Some(Why::Lacks)));
+        queue.interrupted(A);
+        swept(&mut queue, &[], 3);
+        assert_eq!((queue.len(), order(&mut queue, 3)), (0, vec![]));
+    }
+
+    #[test]
     fn of_too_many_those_with_the_smallest_margins_are_kept() {
         let mut queue = Queue::default();
         queue.begin_sweep();
-        (0..MAX_KEPT as u128).for_each(|block| queue.found(BlockId(block), margin(1), 0));
-        queue.found(BlockId(u128::MAX), margin(0), 0);
-        queue.found(BlockId(u128::MAX - 1), margin(1), 0);
+        (0..MAX_KEPT as u128).for_each(|block| queue.found(BlockId(block), Why::Lacks, margin(1), 0));
+        queue.found(BlockId(u128::MAX), Why::Lacks, margin(0), 0);
+        queue.found(BlockId(u128::MAX - 1), Why::Lacks, margin(1), 0);
         queue.end_sweep();
         assert_eq!((queue.len(), queue.next(0)), (MAX_KEPT, Some(BlockId(u128::MAX))));
         assert_eq!(order(&mut queue, 0).len(), MAX_KEPT - 1);

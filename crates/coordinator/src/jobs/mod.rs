@@ -9,7 +9,7 @@ mod repair;
 
 pub(crate) use archive::{AgedArchivals, Cost, archival_code, choose, too_dear};
 pub(crate) use compact::Compactor;
-pub(crate) use recover::{Recoverer, check_dead, margin, row_of};
+pub(crate) use recover::{Recoverer, check_dead, row_of, too_many_dead};
 
 use crate::attempt::{Attempts, RepairOptions};
 use crate::config::MAX_JOBS;
@@ -201,6 +201,12 @@ impl Jobs {
 
     fn join(&self, wish: &Wish) -> Result<Option<Events>> {
         joined(&self.lock(), wish)
+    }
+
+    /// Whether a job makes the blocks of this node anew.
+    fn recovers(&self, node: NodeId) -> bool {
+        let recovers = |running: &Running| matches!(&running.wish, Wish::Lasting(JobRow::RecoverNodes(row)) if row.nodes.contains(&node));
+        self.lock().values().any(recovers)
     }
 
     /// An error while a job moves the node's blocks away.

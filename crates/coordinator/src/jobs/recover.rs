@@ -12,10 +12,11 @@
 
 mod assign;
 mod automatic;
+mod listing;
 mod progress;
 mod rehearse;
 
-pub(crate) use automatic::{Recoverer, row_of};
+pub(crate) use automatic::{Recoverer, row_of, too_many_dead};
 pub(super) use rehearse::rehearse;
 
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted, scheme};
@@ -25,17 +26,20 @@ use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
 use assign::Pending;
-use catalog::CatalogError;
 use catalog::rows::RecoveryRow;
 use flow::Scheme;
-use model::{Assign, BlockId, NodeId, Placement};
-use plan::decide::{BATCH, DecideError, InFlight, Planner};
-use plan::{Damaged, by_urgency};
+use listing::{Lost, Piece, Place, lost_on};
+use model::{Assign, BlockId, NodeId};
+use plan::Urgency;
+use plan::decide::{BATCH, DecideError, InFlight};
 use progress::Progress;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+
+/// Blocks that wait to be assigned; while there are more, no further ones are listed. Some twenty megabytes.
+const MAX_QUEUED: usize = 262_144;
 
 /// Pending blocks that are looked at for one whose nodes have room, so that a busy node holds up only its own.
 const LOOK_AHEAD: usize = 64;
@@ -45,17 +49,6 @@ const MAX_PASSES: usize = 5;
 
 /// Between two of them.
 const PASS_PAUSE: Duration = Duration::from_millis(500);
-
-/// A block of which a copy is lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Lost {
-    block: BlockId,
-    /// Whose copy it is.
-    node: NodeId,
-    bytes: u64,
-    /// Survivors of its stripe beyond the k that are needed.
-    margin: usize,
-}
 
 /// The job. `discard`: blocks are made, verified and made durable elsewhere, and then thrown away; the nodes may live.
 pub(super) async fn run(
@@ -77,7 +70,11 @@ pub(super) async fn run(
         job,
         row,
         discard,
-        queue: VecDeque::new(),
+        listing: JoinSet::new(),
+        at: None,
+        fresh: 0,
+        longest_bytes: 0,
+        queue: BTreeSet::new(),
         pending: VecDeque::new(),
         running: JoinSet::new(),
         in_flight: InFlight::new(STREAMS_PER_NODE),
@@ -89,12 +86,14 @@ pub(super) async fn run(
         failure: None,
     };
     for pass in 0..MAX_PASSES {
-        if recovery.list().await? == 0 {
+        // What is thrown away is still lacking afterwards.
+        if pass > 0 && (discard || recovery.fresh == 0) {
             break;
         }
-        if pass > 0 {
+        if pass > 1 {
             tokio::time::sleep(PASS_PAUSE).await;
         }
+        (recovery.fresh, recovery.at) = (0, Some(Place::default()));
         if !recovery.all().await? {
             let text = format!("the {} of {} was stopped", what(row), whose(row));
             return Err(CoordinatorError::Conflict(text));
@@ -153,8 +152,15 @@ struct Recovery<'a> {
     job: &'a Arc<Job>,
     row: &'a RecoveryRow,
     discard: bool,
-    /// Not yet assigned.
-    queue: VecDeque<Lost>,
+    /// The piece of the nodes' blocks that is being listed.
+    listing: JoinSet<Result<Piece>>,
+    /// Where the next one begins.
+    at: Option<Place>,
+    /// Copies that this pass has listed and no earlier one tried.
+    fresh: u64,
+    longest_bytes: u64,
+    /// Not yet assigned, the most urgent first.
+    queue: BTreeSet<Lost>,
     /// Assigned, and waiting for room.
     pending: VecDeque<Pending>,
     running: JoinSet<(Pending, Result<Outcome>)>,
@@ -162,7 +168,7 @@ struct Recovery<'a> {
     /// Who was a last resort when the pending ones were assigned.
     last_resort: Arc<BTreeSet<NodeId>>,
     progress: Progress,
-    /// Copies that were listed already.
+    /// Copies that were tried and are still there, as far as is known.
     tried: BTreeSet<(NodeId, BlockId)>,
     repaired: u64,
     failed: u64,
@@ -170,23 +176,39 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Lists the copies to replace, those with the least margin first. How many are new.
-    async fn list(&mut self) -> Result<usize> {
-        let listed = lost_on(self.with, self.row).await?;
-        let fresh: Vec<Lost> =
-            listed.into_iter().filter(|lost| self.tried.insert((lost.node, lost.block))).collect();
+    /// Has the next piece listed, if there is room for it.
+    fn list(&mut self) {
+        if self.listing.is_empty()
+            && self.queue.len() < MAX_QUEUED
+            && let Some(at) = self.at.take()
+        {
+            let (with, nodes) = (Arc::clone(self.with), self.row.nodes.clone());
+            self.listing.spawn(async move { listing::piece(&with, nodes, at).await });
+        }
+    }
+
+    /// Takes a piece of what is to be replaced.
+    fn listed(&mut self, Piece { lost, next }: Piece) -> Result<()> {
+        let is_fresh = |lost: &Lost| !self.tried.contains(&(lost.node, lost.block));
+        let fresh: Vec<Lost> = lost.into_iter().filter(is_fresh).collect();
         self.progress.expect(fresh.iter().map(|lost| lost.bytes).sum());
-        self.job.expect(self.tried.len() as u64);
-        if !fresh.is_empty() {
-            self.job.say(format!("{} blocks of {} to make again", fresh.len(), whose(self.row)));
-        }
+        self.job.add(fresh.len() as u64);
+        self.fresh += fresh.len() as u64;
         if let Some(longest) = fresh.iter().map(|lost| lost.bytes).max() {
+            self.longest_bytes = self.longest_bytes.max(longest);
             let scheme = scheme(&self.row.scheme)?;
-            self.in_flight.allow(per_node(scheme, longest), scheme);
+            self.in_flight.allow(per_node(scheme, self.longest_bytes), scheme);
         }
-        let count = fresh.len();
         self.queue.extend(fresh);
-        Ok(count)
+        self.at = next;
+        if self.at.is_none() && self.fresh > 0 {
+            self.job.say(format!("{} blocks of {} to make again", self.fresh, whose(self.row)));
+        }
+        let waits = self.pending.iter().map(|pending| pending.lost.urgency).max();
+        if self.queue.first().is_some_and(|first| waits.is_some_and(|waits| first.urgency < waits)) {
+            self.reassign();
+        }
+        Ok(())
     }
 
     /// Works until nothing is left. Whether it came to that, and was not stopped.
@@ -196,7 +218,8 @@ impl Recovery<'_> {
                 while let Some(next) = self.next().await? {
                     self.start(next);
                 }
-                if self.running.is_empty() {
+                self.list();
+                if self.running.is_empty() && self.listing.is_empty() {
                     return Ok(true);
                 }
             } else {
@@ -204,6 +227,11 @@ impl Recovery<'_> {
                 self.report("paused");
             }
             tokio::select! {
+                Some(piece) = self.listing.join_next() => match piece {
+                    Ok(piece) => self.listed(piece?)?,
+                    // Cancelled with the runtime.
+                    Err(_) => return Err(CoordinatorError::ShuttingDown),
+                },
                 Some(ended) = self.running.join_next() => match ended {
                     Ok((pending, outcome)) => self.settle(pending, outcome)?,
                     // Cancelled with the runtime.
@@ -243,7 +271,7 @@ impl Recovery<'_> {
             self.reassign();
         }
         if self.pending.is_empty() && !self.queue.is_empty() {
-            let batch: Vec<Lost> = self.queue.drain(..self.queue.len().min(BATCH)).collect();
+            let batch: Vec<Lost> = std::iter::from_fn(|| self.queue.pop_first()).take(BATCH).collect();
             self.pending = assign::assign(self.with, self.reads, self.row, batch, &self.in_flight).await?;
         }
         let place = self.best();
@@ -255,19 +283,17 @@ impl Recovery<'_> {
         let (assigned, free): (Vec<Pending>, Vec<Pending>) =
             self.pending.drain(..).partition(Pending::is_bound);
         self.pending = free.into();
-        for pending in assigned.into_iter().rev() {
-            self.queue.push_front(pending.lost);
-        }
+        self.queue.extend(assigned.into_iter().map(|pending| pending.lost));
     }
 
     /// Of those that may begin and are as urgent as the first of them, the one whose nodes take part in the fewest
     /// repairs now: links then share what runs evenly, and none waits for a slower one.
     fn best(&mut self) -> Option<usize> {
-        let mut best: Option<(usize, usize, usize)> = None;
+        let mut best: Option<(usize, usize, Urgency)> = None;
         for place in 0..self.pending.len().min(LOOK_AHEAD) {
             let pending = &mut self.pending[place];
-            let margin = pending.lost.margin;
-            if best.is_some_and(|(_, _, urgent)| margin != urgent) {
+            let urgency = pending.lost.urgency;
+            if best.is_some_and(|(_, _, urgent)| urgency != urgent) {
                 break;
             }
             if !pending.choose(&self.with.cluster, self.row.assign, &self.in_flight) {
@@ -275,7 +301,7 @@ impl Recovery<'_> {
             }
             let busiest = pending.assignment.as_ref().map_or(0, |nodes| self.in_flight.busiest_of(nodes));
             if best.is_none_or(|(_, least, _)| busiest < least) {
-                best = Some((place, busiest, margin));
+                best = Some((place, busiest, urgency));
             }
             // Helpers that are chosen when their turn comes: its turn has come.
             if busiest == 0 || self.row.assign == Assign::LeastRecent {
@@ -297,6 +323,7 @@ impl Recovery<'_> {
             discard: self.discard,
             replaces: Some(pending.lost.node),
             moves: self.row.moves,
+            spreads: false,
             patient: false,
             helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().copied()).collect(),
         };
@@ -324,7 +351,10 @@ impl Recovery<'_> {
                 pending.set_free();
                 self.pending.push_front(pending);
             }
-            Ok(_) => {
+            Ok(outcome) => {
+                if outcome.made.is_empty() {
+                    self.tried.insert((pending.lost.node, block));
+                }
                 self.repaired += 1;
                 self.progress.done(pending.lost.bytes);
                 self.job.count(true);
@@ -333,6 +363,7 @@ impl Recovery<'_> {
             Err(error) => {
                 tracing::warn!(%block, %error, "not rebuilt");
                 self.failed += 1;
+                self.tried.insert((pending.lost.node, block));
                 self.progress.given_up(pending.lost.bytes);
                 self.job.count(false);
                 self.job.say(format!("block {block} could not be rebuilt: {error}"));
@@ -359,39 +390,4 @@ fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
     }
     let most = FORWARDED_BYTES_PER_NODE / longest_bytes.max(1);
     usize::try_from(most).unwrap_or(STREAMS_PER_NODE).clamp(1, STREAMS_PER_NODE)
-}
-
-/// What the nodes hold, the most endangered first.
-async fn lost_on(with: &Attempts, row: &RecoveryRow) -> Result<Vec<Lost>> {
-    let (planner, nodes) = (Arc::clone(&with.planner), row.nodes.clone());
-    let mut living = with.cluster.view().living();
-    nodes.iter().for_each(|node| _ = living.remove(node));
-    let list = move |catalog: &catalog::Catalog| {
-        let mut damaged = Vec::new();
-        for node in nodes {
-            for block in catalog.blocks_on(node)? {
-                let placement = match catalog.placement(block) {
-                    // Deleted since it was listed.
-                    Err(CatalogError::NoSuchBlock(_)) => continue,
-                    placement => placement?,
-                };
-                let (survivors, needed) = margin(&planner, &placement, &living);
-                let (bytes, margin) = (placement.facts.stored_bytes, survivors.saturating_sub(needed));
-                damaged.push(Damaged { stripe: Lost { block, node, bytes, margin }, survivors, needed });
-            }
-        }
-        by_urgency(&mut damaged);
-        Ok(damaged.into_iter().map(|damaged| damaged.stripe).collect())
-    };
-    with.records.run(list).await
-}
-
-/// Copies or blocks that can be read, and how many must be.
-pub(crate) fn margin(planner: &Planner, placement: &Placement, living: &BTreeSet<NodeId>) -> (usize, usize) {
-    let Some(stripe) = &placement.stripe else {
-        return (placement.facts.locations.iter().filter(|l| living.contains(&l.node)).count(), 1);
-    };
-    let usable = stripe.usable(living).into_iter().filter(|&usable| usable).count();
-    // A code that is not known stops only its own blocks, when they are repaired.
-    (usable, planner.codes.get(&stripe.code).map_or(usable, |code| code.k()))
 }

@@ -165,6 +165,8 @@ async fn an_archival_goes_on_after_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_lost_its_blocks_says_so_and_a_stranger_is_refused() {
     let mut cluster = Cluster::new(5, HASTY).await;
+    // It would have made another copy before anybody saw that one lacked.
+    cluster.control("healer", "pause").await.unwrap();
     let object = bytes(1, 3 * BLOCK_BYTES as usize);
     cluster.put("object", &object).await.unwrap();
     let block = cluster.lookup("object").await.unwrap().blocks[0].clone();

@@ -1,6 +1,7 @@
 //! What lacks copies gets them, nobody asking.
 
-use crate::support::{Cluster, Settings, write_request, written};
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
+use std::time::Duration;
 use wire::proto;
 
 const HASTY: Settings = Settings { dead_after_ms: 600, garbage_grace_ms: 50, put_lease_ms: 60_000 };
@@ -84,4 +85,30 @@ async fn what_no_node_is_there_for_is_told_and_made_once_one_comes() {
     cluster.until("it has three again", async |c| health(c).await.short_blocks == 0).await;
     assert!(cluster.lookup("short").await.unwrap().blocks[0].nodes.contains(&4));
     cluster.until("nothing hinders", async |c| health(c).await.hindrances.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_survives_no_further_loss_is_made_long_before_its_node_is_given_up() {
+    // A fifteenth of it is waited for then: two seconds.
+    let mut cluster = Cluster::waiting(8, HASTY, 30_000).await;
+    let content = bytes(1, 3 * BLOCK_BYTES as usize);
+    cluster.put("coded", &content).await.unwrap();
+    cluster.archive("coded", "rs-3+2").await.unwrap();
+    cluster.until("surplus replicas go", async |c| c.status().await.garbage == 0).await;
+    let blocks = cluster.lookup("coded").await.unwrap().blocks;
+    let margins = async |cluster: &mut Cluster| by_margin(&health(cluster).await.stripes);
+    assert_eq!(margins(&mut cluster).await, [(2, 1)]);
+    cluster.kill(blocks[0].nodes[0]).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(margins(&mut cluster).await, [(1, 1)], "it is waited for: others stand in");
+    cluster.kill(blocks[1].nodes[0]).await;
+    assert_eq!(margins(&mut cluster).await, [(0, 1)]);
+    cluster.until("one is made", async |c| margins(c).await == [(1, 1)]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(margins(&mut cluster).await, [(1, 1)], "the other one is waited for");
+    assert_eq!(health(&mut cluster).await.short_blocks, 1);
+    assert_eq!(cluster.get("coded").await.unwrap().0, content);
+    let status = cluster.status().await;
+    let recovery = status.tasks.iter().find(|task| task.name == "auto-recovery").unwrap();
+    assert_eq!((recovery.done, recovery.detail.matches("is dead; its recovery begins in").count()), (0, 1));
 }

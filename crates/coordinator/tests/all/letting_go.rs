@@ -1,8 +1,10 @@
 //! What is needed is not let go: whatever the catalog forgot, whoever is away, however the nodes' lists break off.
 
+use crate::support::world::World;
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, register, write_request, written};
 use coordinator::restore;
 use disk::{CrashDisk, Disk, PowerSwitch, SyncPoint};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use tonic::Code;
@@ -273,4 +275,26 @@ fn content(disk: &CrashDisk) -> Vec<u8> {
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
     bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_in_one_rack_are_spread_once_there_is_another_and_the_surplus_that_waits_for_it_goes() {
+    // Nodes 2 and 3 share a rack, 4 is in another. The grace is longer than 4 leaves.
+    let world = World::start(4).await;
+    world.kill(1);
+    let mut cluster = Cluster::with(world, Settings { garbage_grace_ms: 3_000, ..HASTY }).await.unwrap();
+    cluster.put_with("object", b"bytes", BLOCK_BYTES, 2).await.unwrap();
+    let nodes = async |cluster: &mut Cluster| -> BTreeSet<u32> {
+        cluster.lookup("object").await.unwrap().blocks[0].nodes.iter().copied().collect()
+    };
+    assert!(nodes(&mut cluster).await.contains(&4));
+    let leaves = proto::RepairRequest { node: 4, decommission: true, ..Default::default() };
+    cluster.repair(leaves).await.unwrap();
+    assert_eq!(nodes(&mut cluster).await, [2, 3].into(), "there is no other rack");
+    assert_eq!(cluster.status().await.garbage, 1, "the copy on node 4 has been replaced");
+    cluster.client.recommission(proto::RecommissionRequest { node: 4 }).await.unwrap();
+    cluster.until("node 4 has a copy again", async |c| nodes(c).await.contains(&4)).await;
+    cluster.until("nothing waits", async |c| c.status().await.garbage == 0).await;
+    assert_eq!((nodes(&mut cluster).await.len(), cluster.world.copies().len()), (2, 2));
+    assert_eq!(cluster.get("object").await.unwrap().0, b"bytes");
 }

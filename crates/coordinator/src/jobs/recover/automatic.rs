@@ -9,9 +9,10 @@ use crate::records::Records;
 use catalog::rows::{JobRow, RecoveryRow};
 use model::NodeId;
 use plan::decide::{World, assign_named};
+use plan::grace::{Graces, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wire::proto;
 use worker::{Step, Task, Worker};
 
@@ -80,28 +81,49 @@ pub(crate) fn row_of(
     })
 }
 
-/// Starts the recovery of nodes that have been dead for the grace, all of them in one job; one that fails is tried again a
-/// grace later. Nodes that were dead before the coordinator started get their grace anew.
+/// Starts the recovery of nodes whose grace is over ([`plan::grace`]), all of them in one job; one that fails is tried again a
+/// usual grace later. What survives no further loss is not waited for so long: the healer makes that.
 pub(crate) struct Recoverer {
     jobs: Arc<Jobs>,
-    grace_ms: u64,
+    usual_ms: u64,
+    graces: Graces,
     /// Stripes that a recovery repairs at once.
     parallel: usize,
-    /// When a node's recovery was last begun.
-    begun: BTreeMap<NodeId, Instant>,
+    /// When a node's recovery was last begun, on the cluster's clock.
+    begun: BTreeMap<NodeId, u64>,
 }
 
 impl Recoverer {
-    pub fn new(jobs: Arc<Jobs>, grace_ms: u64, parallel: usize) -> Recoverer {
-        Recoverer { jobs, grace_ms, parallel, begun: BTreeMap::new() }
+    pub fn new(jobs: Arc<Jobs>, usual_ms: u64, parallel: usize) -> Recoverer {
+        Recoverer { jobs, usual_ms, graces: Graces::new(usual_ms), parallel, begun: BTreeMap::new() }
     }
 
-    /// How much of its grace a dead node has left.
-    fn left(&self, node: NodeId) -> Duration {
-        let dead = self.jobs.attempts.cluster.dead_for(node);
-        let since = self.begun.get(&node).map_or(dead, |at| at.elapsed().min(dead));
-        Duration::from_millis(self.grace_ms).saturating_sub(since)
+    /// How many milliseconds of its grace each of these dead nodes has left, and why so many.
+    fn left(&mut self, view: &World, holders: &[NodeId]) -> Vec<(NodeId, u64, Why)> {
+        let cluster = &self.jobs.attempts.cluster;
+        let now_ms = cluster.clock.now_ms();
+        let dead = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(id, _)| id);
+        let since_ms = |node| now_ms.saturating_sub(cluster.dead_for(node).as_millis() as u64);
+        let dead: BTreeMap<NodeId, u64> = dead.map(|node| (node, since_ms(node))).collect();
+        self.graces.look(now_ms, &view.topology, &dead);
+        self.begun.retain(|node, _| dead.contains_key(node));
+        let left = |&node: &NodeId| {
+            let (left_ms, why) = self.graces.left(now_ms, node)?;
+            let again_ms = self.begun.get(&node).map_or(0, |at_ms| at_ms.saturating_add(self.usual_ms));
+            Some((node, left_ms.max(again_ms.saturating_sub(now_ms)), why))
+        };
+        holders.iter().filter_map(left).collect()
     }
+}
+
+/// What people are told of a dead node that is waited for.
+fn waits(&(node, left_ms, why): &(NodeId, u64, Why)) -> String {
+    let how = match why {
+        Why::Usual => String::new(),
+        Why::Returns(returns) => format!(", as it was {returns} times before that it came back"),
+        Why::Together => ", as its rack is, or a third of all hosts".to_owned(),
+    };
+    format!("{node} is dead{how}; its recovery begins in {} s", left_ms / 1_000)
 }
 
 impl Worker for Recoverer {
@@ -112,46 +134,43 @@ impl Worker for Recoverer {
     }
 
     fn pause(&self) -> Duration {
-        tick(TICK_MS, self.grace_ms)
+        tick(TICK_MS, self.usual_ms)
     }
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let wait = Ok(Step::Wait(self.pause()));
-        let Attempts { cluster, records, .. } = &*self.jobs.attempts;
-        let dead = dead_holders(cluster, records).await?;
-        self.begun.retain(|node, _| dead.contains(node));
+        let jobs = Arc::clone(&self.jobs);
+        let Attempts { cluster, records, .. } = &*jobs.attempts;
+        if cluster.has_just_started() {
+            return wait;
+        }
         let view = cluster.view();
+        let left = self.left(&view, &dead_holders(&view, records).await?);
         if too_many_dead(&view) {
             let detail =
                 "more than half of the nodes are dead: rather the network has failed; nothing is begun";
             task.note(|report| report.detail = detail.to_owned());
             return wait;
         }
-        let left = dead.iter().map(|&node| (node, self.left(node)));
-        let (due, waiting): (Vec<_>, Vec<_>) = left.partition(|(_, left)| left.is_zero());
-        let waits = |(node, left): &(NodeId, Duration)| {
-            format!("{node} is dead; its recovery begins in {} s", left.as_secs())
-        };
-        let detail = due.iter().chain(&waiting).map(waits).collect::<Vec<_>>().join("; ");
+        let detail = left.iter().map(waits).collect::<Vec<_>>().join("; ");
         task.note(|report| report.detail = detail);
-        let [(first, _), rest @ ..] = &due[..] else { return wait };
-        let now = Instant::now();
-        self.begun.extend(due.iter().map(|(node, _)| (*node, now)));
-        let more_nodes = rest.iter().map(|(node, _)| node.0).collect();
+        let is_due = |(node, left_ms, _): &&(NodeId, u64, Why)| *left_ms == 0 && !jobs.recovers(*node);
+        let mut due = left.iter().filter(is_due).map(|(node, ..)| *node);
+        let Some(first) = due.next() else { return wait };
+        let more: Vec<NodeId> = due.collect();
+        let now_ms = cluster.clock.now_ms();
+        self.begun.extend([first].iter().chain(&more).map(|&node| (node, now_ms)));
+        let more_nodes = more.iter().map(|node| node.0).collect();
         let request = proto::RepairRequest { node: first.0, more_nodes, ..Default::default() };
         let row = row_of(cluster, self.parallel, &request)?;
-        self.jobs.start(Wish::Lasting(JobRow::RecoverNodes(row))).await?;
+        jobs.start(Wish::Lasting(JobRow::RecoverNodes(row))).await?;
         task.note(|report| report.done += 1);
         wait
     }
 }
 
-/// Dead nodes of which the catalog says that they hold blocks. Nodes get time to register after a start.
-async fn dead_holders(cluster: &Cluster, records: &Records) -> Result<Vec<NodeId>> {
-    if cluster.has_just_started() {
-        return Ok(Vec::new());
-    }
-    let view = cluster.view();
+/// Dead nodes of which the catalog says that they hold blocks.
+pub(crate) async fn dead_holders(view: &World, records: &Records) -> Result<Vec<NodeId>> {
     let dead: Vec<NodeId> = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(id, _)| id).collect();
     let holds = move |catalog: &catalog::Catalog| {
         let mut holders = Vec::new();
@@ -166,7 +185,7 @@ async fn dead_holders(cluster: &Cluster, records: &Records) -> Result<Vec<NodeId
 }
 
 /// When so many are gone at once it is the network, or the coordinator's own link.
-fn too_many_dead(view: &World) -> bool {
+pub(crate) fn too_many_dead(view: &World) -> bool {
     let dead = view.nodes.iter().filter(|(_, node)| !node.is_living).count();
     dead * 2 > view.nodes.len()
 }

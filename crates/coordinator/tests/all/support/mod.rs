@@ -117,6 +117,14 @@ impl Cluster {
         Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
     }
 
+    /// The same, in which dead nodes are waited for this long.
+    pub async fn waiting(nodes: u32, settings: Settings, recovery_grace_ms: u64) -> Cluster {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        let config = Config { recovery_grace_ms, ..config(&disk, settings) };
+        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+    }
+
     /// The same, which looks this often, by this wall clock, for what is old enough to be archived.
     pub async fn aging(nodes: u32, settings: Settings, wall_ms: fn() -> u64, every_ms: u64) -> Cluster {
         let power = PowerSwitch::new();

@@ -42,6 +42,8 @@ struct State {
     silent: Option<u32>,
     corrupt: BTreeSet<Key>,
     flows: Vec<proto::FlowPlan>,
+    /// Flows that were ordered, also those that failed.
+    ordered: u64,
     throttles: BTreeMap<u32, u64>,
     /// Folders that were listed, by node.
     listed: Vec<(u32, Vec<u8>)>,
@@ -225,6 +227,16 @@ impl World {
     }
 
     /// A coordinator has answered the node.
+    /// Flows that were ordered, also those that failed.
+    pub fn ordered(&self) -> u64 {
+        self.state().ordered
+    }
+
+    /// The number of the last change of the catalog that any of them heard of.
+    pub fn last_change(&self) -> u64 {
+        self.state().heard.values().map(|stamp| stamp.change).max().unwrap_or(0)
+    }
+
     pub fn hear(&self, node: u32, now: Option<proto::Stamp>) {
         if let Some(now) = now {
             self.state().heard.insert(node, now);
@@ -299,6 +311,7 @@ impl World {
         source: &[u8],
         driver: u32,
     ) -> Result<proto::DriveResult, Fault> {
+        self.state().ordered += 1;
         // Only an encoding may be driven by a node that has no block of the stripe.
         let is_driven_from_within = plan.participants.iter().any(|p| p.node == driver);
         assert!(is_driven_from_within || plan.scheme.starts_with("encode-"), "the driver takes part");

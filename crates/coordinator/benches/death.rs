@@ -1,0 +1,104 @@
+//! What the death of a large store costs the coordinator, and how soon its blocks are made anew:
+//! `cargo bench -p coordinator --bench death [-- BLOCKS NODES]`, by default 1,667,000 blocks of three replicas on five nodes,
+//! of which each then has a million.
+//!
+//! Catalog and stubs are those of the bench `start`. The nodes have no bytes, so repairs fail; the first is the first order that a node gets
+//! to drive one.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that cannot run should stop"
+)]
+
+mod large;
+#[path = "../tests/all/support/mod.rs"]
+mod support;
+
+use disk::{Disk, RealDisk};
+use large::{Copies, fill, start};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use support::Client;
+use support::world::World;
+use wire::proto;
+
+/// As in the coordinator's process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Long enough to see what happens before it is over.
+const GRACE_MS: u64 = 30_000;
+const VICTIM: u32 = 1;
+const TICK: Duration = Duration::from_millis(5);
+
+fn main() {
+    let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
+    let (blocks, nodes) = (numbers.next().unwrap_or(1_667_000), numbers.next().unwrap_or(5) as u32);
+    let folder = std::env::temp_dir().join(format!("stripeline-death-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(measure(&folder, blocks, nodes));
+    runtime.shutdown_background();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+async fn measure(folder: &std::path::Path, blocks: u64, nodes: u32) {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(folder.to_path_buf()).unwrap());
+    let world = World::start(nodes).await;
+    start(&disk, &world, &Copies::new(), true, GRACE_MS).await.end().await;
+    let copies = fill(&disk, blocks, nodes);
+    let mut running = start(&disk, &world, &copies, false, GRACE_MS).await;
+    println!("{} blocks on the node that dies; grace {} s", copies[&VICTIM].len(), GRACE_MS / 1_000);
+    let mut client = running.client.clone();
+    let whole = timed(&mut client).await;
+    println!("health before: {:.2} s, {} short", whole.0.as_secs_f64(), whole.1.short_blocks);
+    let before = world.last_change();
+    world.kill(VICTIM);
+    running.beats.remove(VICTIM as usize - 1).abort();
+    let died = dead(&mut client).await;
+    let short = timed(&mut client).await;
+    println!(
+        "health after: {:.2} s, {} short, margins {:?}",
+        short.0.as_secs_f64(),
+        short.1.short_blocks,
+        short.1.objects
+    );
+    tokio::time::sleep_until((died + Duration::from_millis(GRACE_MS / 2)).into()).await;
+    println!("changes of the catalog since: {}", world.last_change() - before);
+    let ordered = world.ordered();
+    let began = job(&mut client).await;
+    while world.ordered() == ordered {
+        tokio::time::sleep(TICK).await;
+    }
+    println!(
+        "{:.2} s after its death its recovery begins, {:.2} s later the first repair",
+        (began - died).as_secs_f64(),
+        began.elapsed().as_secs_f64()
+    );
+    running.end().await;
+}
+
+async fn timed(client: &mut Client) -> (Duration, proto::HealthReply) {
+    let began = Instant::now();
+    let health = client.get_health(proto::Empty {}).await.unwrap().into_inner();
+    (began.elapsed(), health)
+}
+
+/// When the victim is seen to be dead.
+async fn dead(client: &mut Client) -> Instant {
+    until(client, |status| status.nodes.iter().any(|node| node.node == VICTIM && !node.living)).await
+}
+
+/// When its recovery is there.
+async fn job(client: &mut Client) -> Instant {
+    until(client, |status| status.tasks.iter().any(|task| task.name.starts_with("recover-"))).await
+}
+
+async fn until(client: &mut Client, holds: impl Fn(&proto::ClusterStatus) -> bool) -> Instant {
+    while !holds(&client.get_status(proto::Empty {}).await.unwrap().into_inner()) {
+        tokio::time::sleep(TICK).await;
+    }
+    Instant::now()
+}
