@@ -16,7 +16,7 @@ mod large;
 #[path = "../tests/all/support/mod.rs"]
 mod support;
 
-use disk::{Disk, RealDisk};
+use disk::Disk;
 use large::{Copies, fill, start};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,22 +34,16 @@ const VICTIM: u32 = 1;
 const TICK: Duration = Duration::from_millis(5);
 
 fn main() {
-    let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
-    let (blocks, nodes) = (numbers.next().unwrap_or(1_667_000), numbers.next().unwrap_or(5) as u32);
-    let folder = std::env::temp_dir().join(format!("stripeline-death-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(&folder, blocks, nodes));
-    runtime.shutdown_background();
-    std::fs::remove_dir_all(&folder).unwrap();
+    large::run("death", (1_667_000, 5), measure);
 }
 
-async fn measure(folder: &std::path::Path, blocks: u64, nodes: u32) {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(folder.to_path_buf()).unwrap());
+async fn measure(disk: Arc<dyn Disk>, blocks: u64, nodes: u32) {
     let world = World::start(nodes).await;
     start(&disk, &world, &Copies::new(), true, GRACE_MS).await.end().await;
     let copies = fill(&disk, blocks, nodes);
     let mut running = start(&disk, &world, &copies, false, GRACE_MS).await;
+    // It may have had too much to do to hear all of them.
+    until(&mut running.client.clone(), |status| status.nodes.iter().all(|node| node.living)).await;
     println!("{} blocks on the node that dies; grace {} s", copies[&VICTIM].len(), GRACE_MS / 1_000);
     let mut client = running.client.clone();
     let whole = timed(&mut client).await;

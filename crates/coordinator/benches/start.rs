@@ -17,7 +17,7 @@ mod large;
 #[path = "../tests/all/support/mod.rs"]
 mod support;
 
-use disk::{Disk, RealDisk};
+use disk::Disk;
 use large::{Copies, REPLICAS, fill, start};
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,18 +32,10 @@ const STARTS: usize = 3;
 const GRACE_MS: u64 = 900_000;
 
 fn main() {
-    let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
-    let (blocks, nodes) = (numbers.next().unwrap_or(1_000_000), numbers.next().unwrap_or(100) as u32);
-    let folder = std::env::temp_dir().join(format!("stripeline-start-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(&folder, blocks, nodes));
-    runtime.shutdown_background();
-    std::fs::remove_dir_all(&folder).unwrap();
+    large::run("start", (1_000_000, 100), measure);
 }
 
-async fn measure(folder: &std::path::Path, blocks: u64, nodes: u32) {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(folder.to_path_buf()).unwrap());
+async fn measure(disk: Arc<dyn Disk>, blocks: u64, nodes: u32) {
     let world = World::start(nodes).await;
     // Once with nothing in it, so that the nodes are known and belong to the cluster.
     start(&disk, &world, &Copies::new(), true, GRACE_MS).await.end().await;

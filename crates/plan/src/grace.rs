@@ -34,6 +34,7 @@ pub fn urgent_ms(usual_ms: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Graces {
     usual_ms: u64,
+    looked_ms: u64,
     past: BTreeMap<NodeId, Past>,
 }
 
@@ -55,18 +56,19 @@ pub enum Why {
     Usual,
     /// It came back so often lately.
     Returns(u32),
-    /// Its rack, or a third of all hosts, fell silent with it.
+    /// It fell silent with its rack, or with a third of all hosts.
     Together,
 }
 
 impl Graces {
     /// Of nodes of which nothing is known yet.
     pub fn new(usual_ms: u64) -> Graces {
-        Graces { usual_ms, past: BTreeMap::new() }
+        Graces { usual_ms, looked_ms: 0, past: BTreeMap::new() }
     }
 
     /// Takes note of the nodes that are dead now, and since when. All others of the topology live.
     pub fn look(&mut self, now_ms: u64, topology: &Topology, dead: &BTreeMap<NodeId, u64>) {
+        self.looked_ms = now_ms;
         let long_ms = self.usual_ms / AWAY_FOR_LONG;
         for (node, past) in &mut self.past {
             if !dead.contains_key(node) {
@@ -83,13 +85,16 @@ impl Graces {
         self.past.retain(|_, past| past.dead_since_ms.is_some() || past.returns > 0);
     }
 
-    /// How much longer a node is waited for, and why so long; `None` if it is not dead.
+    /// How much longer a node is waited for if all stays as it was at the last look, and why so long; `None` if it is not dead.
     pub fn left(&self, now_ms: u64, node: NodeId) -> Option<(u64, Why)> {
         let past = self.past.get(&node)?;
         let since_ms = past.dead_since_ms?;
         let after = |graces: u64| since_ms.saturating_add(self.usual_ms.saturating_mul(graces));
         let alone_ms = after(LONGEST.min(1 << past.returns.min(LONGEST.ilog2())));
-        let again_ms = |at_ms: u64| at_ms.saturating_add(self.usual_ms).min(after(LONGEST));
+        let again_ms = |at_ms: u64| match at_ms == self.looked_ms {
+            true => after(LONGEST),
+            false => at_ms.saturating_add(self.usual_ms).min(after(LONGEST)),
+        };
         let together_ms = past.together_ms.map_or(0, again_ms);
         let why = match past.returns {
             _ if together_ms > alone_ms => Why::Together,
@@ -228,6 +233,17 @@ mod tests {
         let dead: BTreeMap<NodeId, u64> = (5..10).map(|node| (NodeId(node), 0)).collect();
         graces.look(0, &topology, &dead);
         assert_eq!(graces.left(0, NodeId(5)), Some((USUAL, Why::Usual)));
+        // The rack beside it has five hosts.
+        let dead: BTreeMap<NodeId, u64> = (10..15).map(|node| (NodeId(node), 0)).collect();
+        graces.look(0, &topology, &dead);
+        assert_eq!(graces.left(0, NodeId(10)), Some((LONGEST * USUAL, Why::Together)));
+        graces.look(MINUTE, &topology, &dead.into_iter().take(1).collect());
+        assert_eq!(
+            graces.left(MINUTE, NodeId(10)),
+            Some((USUAL - MINUTE, Why::Together)),
+            "the others are back"
+        );
+        let dead = BTreeMap::from([(NodeId(5), 0)]);
         let mut never = Graces::new(u64::MAX);
         never.look(7, &topology, &dead);
         assert_eq!(never.left(7, NodeId(5)), Some((u64::MAX - 7, Why::Usual)));

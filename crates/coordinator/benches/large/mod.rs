@@ -5,7 +5,7 @@ use crate::support::world::World;
 use crate::support::{Client, write_request, written};
 use catalog::{Catalog, CommittedBlock, NewPut, PlannedBlock, PutEnd};
 use coordinator::Config;
-use disk::Disk;
+use disk::{Disk, RealDisk};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, NodeId, PutId, Sums};
 use plan::Draw;
 use std::collections::BTreeMap;
@@ -20,6 +20,23 @@ pub const REPLICAS: usize = 3;
 const BLOCKS_OF_AN_OBJECT: u64 = 1_000;
 /// As nodes send them.
 const COPIES_PER_MESSAGE: usize = 1_024;
+
+/// Runs a measurement in a folder of its own: its numbers of blocks and nodes are the program's arguments, or these.
+pub fn run<F: Future<Output = ()>>(
+    name: &str,
+    (blocks, nodes): (u64, u64),
+    measure: impl FnOnce(Arc<dyn Disk>, u64, u32) -> F,
+) {
+    let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
+    let (blocks, nodes) = (numbers.next().unwrap_or(blocks), numbers.next().unwrap_or(nodes) as u32);
+    let folder = std::env::temp_dir().join(format!("stripeline-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(folder.clone()).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(measure(disk, blocks, nodes));
+    runtime.shutdown_background();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
 
 /// What each node has.
 pub type Copies = BTreeMap<u32, Vec<BlockCopy>>;
@@ -130,11 +147,12 @@ pub async fn start(
         registered_all.recv().await.expect("every node registers");
     }
     let registered = began.elapsed();
+    drop(registered_all);
     let kept = records_kept(&mut client, began).await;
     Running { coordinator, client, beats, read: read.unwrap_or_default(), put, registered, kept }
 }
 
-/// Registers, again and again while the coordinator is not ready, then sends heartbeats.
+/// Registers, and sends heartbeats until it is to register again, as a node does.
 async fn live(
     mut client: Client,
     world: Arc<World>,
@@ -142,6 +160,25 @@ async fn live(
     own: &[BlockCopy],
     all: tokio::sync::mpsc::Sender<()>,
 ) {
+    loop {
+        register(&mut client, &world, node, own).await;
+        // Whoever counts them may be gone by now.
+        let _ = all.send(()).await;
+        let mut is_known = true;
+        while is_known {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let request = proto::HeartbeatRequest { status: Some(world.status(node)) };
+            if let Ok(reply) = client.heartbeat(request).await {
+                let reply = reply.into_inner();
+                world.hear(node, reply.now);
+                is_known = !reply.register_again;
+            }
+        }
+    }
+}
+
+/// Again and again while the coordinator is not ready.
+async fn register(client: &mut Client, world: &World, node: u32, own: &[BlockCopy]) {
     loop {
         let hello = proto::RegisterMessage { kind: Some(Kind::Hello(world.hello(node))) };
         let reference = |copy: &BlockCopy| proto::BlockRef {
@@ -163,17 +200,9 @@ async fn live(
             let reply = reply.into_inner();
             world.joined(node, reply.cluster);
             world.hear(node, reply.now);
-            break;
+            return;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    let _ = all.send(()).await;
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let request = proto::HeartbeatRequest { status: Some(world.status(node)) };
-        if let Ok(reply) = client.heartbeat(request).await {
-            world.hear(node, reply.get_ref().now);
-        }
     }
 }
 

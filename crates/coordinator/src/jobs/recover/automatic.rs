@@ -116,14 +116,17 @@ impl Recoverer {
     }
 }
 
-/// What people are told of a dead node that is waited for.
-fn waits(&(node, left_ms, why): &(NodeId, u64, Why)) -> String {
+/// What people are told of a dead node.
+fn told(&(node, left_ms, why): &(NodeId, u64, Why), jobs: &Jobs) -> String {
     let how = match why {
         Why::Usual => String::new(),
-        Why::Returns(returns) => format!(", as it was {returns} times before that it came back"),
-        Why::Together => ", as its rack is, or a third of all hosts".to_owned(),
+        Why::Returns(returns) => format!(", and came back {returns} times lately"),
+        Why::Together => ", and fell silent with its rack or a third of all hosts".to_owned(),
     };
-    format!("{node} is dead{how}; its recovery begins in {} s", left_ms / 1_000)
+    match jobs.recovers(node) {
+        true => format!("{node} is dead{how}; it is being recovered"),
+        false => format!("{node} is dead{how}; its recovery begins in {} s", left_ms / 1_000),
+    }
 }
 
 impl Worker for Recoverer {
@@ -152,7 +155,7 @@ impl Worker for Recoverer {
             task.note(|report| report.detail = detail.to_owned());
             return wait;
         }
-        let detail = left.iter().map(waits).collect::<Vec<_>>().join("; ");
+        let detail = left.iter().map(|of| told(of, &jobs)).collect::<Vec<_>>().join("; ");
         task.note(|report| report.detail = detail);
         let is_due = |(node, left_ms, _): &&(NodeId, u64, Why)| *left_ms == 0 && !jobs.recovers(*node);
         let mut due = left.iter().filter(is_due).map(|(node, ..)| *node);
