@@ -17,7 +17,7 @@ use wire::proto;
 use worker::{Step, Task, Worker};
 
 /// Dead nodes are looked for this often, and more often when the grace is shorter.
-const TICK_MS: u64 = 1_000;
+const TICK_MS: u64 = 250;
 
 /// The job that a request for nodes asks for, checked as far as it can be before it starts. `parallel` stripes at once
 /// if it says nothing of that.
