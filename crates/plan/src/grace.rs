@@ -237,12 +237,10 @@ mod tests {
         let dead: BTreeMap<NodeId, u64> = (10..15).map(|node| (NodeId(node), 0)).collect();
         graces.look(0, &topology, &dead);
         assert_eq!(graces.left(0, NodeId(10)), Some((LONGEST * USUAL, Why::Together)));
-        graces.look(MINUTE, &topology, &dead.into_iter().take(1).collect());
-        assert_eq!(
-            graces.left(MINUTE, NodeId(10)),
-            Some((USUAL - MINUTE, Why::Together)),
-            "the others are back"
-        );
+        graces.look(5 * MINUTE, &topology, &dead);
+        graces.look(6 * MINUTE, &topology, &dead.into_iter().take(1).collect());
+        let left = graces.left(6 * MINUTE, NodeId(10));
+        assert_eq!(left, Some((USUAL - MINUTE, Why::Together)), "the others are back");
         let dead = BTreeMap::from([(NodeId(5), 0)]);
         let mut never = Graces::new(u64::MAX);
         never.look(7, &topology, &dead);
