@@ -105,7 +105,13 @@ pub(super) async fn run(
         None if discard => {
             Ok(format!("{repaired} blocks of {} rebuilt, verified and thrown away", whose(row)))
         }
-        None if row.moves => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", whose(row))),
+        None if row.moves => match still_holds(with, row).await? {
+            false => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", whose(row))),
+            true => Err(CoordinatorError::Conflict(format!(
+                "{repaired} blocks of {} moved, and others came or stayed meanwhile: order it once more",
+                whose(row)
+            ))),
+        },
         None => Ok(format!("{repaired} blocks of {} rebuilt", whose(row))),
         Some(first) => {
             let (total, verb) = (repaired + failed, if row.moves { "moved" } else { "rebuilt" });
@@ -116,6 +122,20 @@ pub(super) async fn run(
             Err(CoordinatorError::Conflict(text))
         }
     }
+}
+
+/// Whether the catalog places any block on one of the nodes.
+async fn still_holds(with: &Attempts, row: &RecoveryRow) -> Result<bool> {
+    let nodes = row.nodes.clone();
+    let holds = move |catalog: &catalog::Catalog| {
+        for node in nodes {
+            if catalog.holds_any(node)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    with.records.run(holds).await
 }
 
 /// A node whose blocks are all made again must not be one that only nobody has heard of yet.
