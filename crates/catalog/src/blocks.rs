@@ -8,7 +8,7 @@ use crate::rows::{
 };
 use crate::table::{Change, Key, Read, malformed};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks of a node that are listed at a time.
 const HELD_AT_ONCE: usize = 1_024;
@@ -79,6 +79,18 @@ impl Catalog {
             })?;
             Ok((blocks, next))
         })
+    }
+
+    /// Bytes of the blocks that are placed on each node: what it will have once all that is superfluous is gone.
+    pub fn placed_bytes(&self) -> Result<BTreeMap<NodeId, u64>> {
+        let mut placed = BTreeMap::new();
+        self.view(|txn| {
+            txn.scan::<BlockFacts>(&[], |_, row| {
+                row.locations.iter().for_each(|l| *placed.entry(l.node).or_default() += row.stored_bytes);
+                Ok(Scan::Next)
+            })
+        })?;
+        Ok(placed)
     }
 
     /// Whether it says so of any block.

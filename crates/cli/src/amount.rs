@@ -19,7 +19,12 @@ pub struct Rate(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Age(pub Duration);
 
-/// A text that is no size, rate or age.
+/// A percentage above 0 and up to 100: `10%`, `0.5`.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Percent(pub f64);
+
+/// A text that is no size, rate, age or percentage.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAmount(String);
@@ -126,7 +131,19 @@ impl fmt::Display for Age {
     }
 }
 
-from_text!(Size Rate);
+impl FromStr for Percent {
+    type Err = BadAmount;
+
+    fn from_str(text: &str) -> Result<Self, BadAmount> {
+        let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>().ok();
+        let percent = number.filter(|percent| *percent > 0.0 && *percent <= 100.0);
+        percent.map(Percent).ok_or_else(|| {
+            BadAmount(format!("'{text}' is no percentage above 0 and up to 100; write it like 10% or 0.5"))
+        })
+    }
+}
+
+from_text!(Size Rate Percent);
 
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -229,6 +246,16 @@ mod tests {
         }
         for bad in ["", "400", "50MB", "fast", "mbit", "-1mbit", "7bit", "/s"] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_is_above_none_and_up_to_all() {
+        for (text, percent) in [("10%", 10.0), ("0.5", 0.5), ("100 %", 100.0)] {
+            assert_eq!(text.parse(), Ok(Percent(percent)), "{text}");
+        }
+        for bad in ["", "%", "0", "-1%", "101%", "ten", "NaN", "inf"] {
+            assert!(bad.parse::<Percent>().is_err(), "{bad}");
         }
     }
 

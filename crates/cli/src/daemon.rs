@@ -4,7 +4,7 @@ mod node;
 
 pub use node::{NodeArgs, run_node};
 
-use crate::amount::Size;
+use crate::amount::{Percent, Size};
 use crate::context::{Context, run};
 use crate::local::{DaemonDir, Ready, folder_of, own_start};
 use anyhow::{Context as _, Result};
@@ -37,6 +37,9 @@ pub struct CoordinatorArgs {
     /// loss, up to sixteen times that for racks and for nodes that keep coming back [default: 900]
     #[arg(long, value_name = "SECONDS")]
     recovery_grace: Option<u64>,
+    /// Percent of its capacity by which a node is fuller or emptier than the mean when blocks begin to move [default: 10]
+    #[arg(long, value_name = "PERCENT")]
+    balance_threshold: Option<Percent>,
     /// Seconds for which a stripe takes blocks before it is sealed as short as it is [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     open_for: Option<u64>,
@@ -89,6 +92,9 @@ pub struct HastyArgs {
     /// Milliseconds between two comparisons of a node with the catalog
     #[arg(long, value_name = "MS", hide = true)]
     compare_every_ms: Option<u64>,
+    /// Milliseconds between two looks for nodes that are filled unevenly
+    #[arg(long, value_name = "MS", hide = true)]
+    balance_every_ms: Option<u64>,
 }
 
 impl HastyArgs {
@@ -100,6 +106,7 @@ impl HastyArgs {
         set(self.put_lease_ms, &mut config.put_lease_ms);
         set(self.catch_up_ms, &mut config.catch_up_ms);
         set(self.compare_every_ms, &mut config.compare_every_ms);
+        set(self.balance_every_ms, &mut config.balance_every_ms);
     }
 }
 
@@ -117,6 +124,9 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         }
         if let Some(seconds) = args.recovery_grace.or(file.recovery_grace) {
             config.recovery_grace_ms = seconds.saturating_mul(1_000);
+        }
+        if let Some(Percent(percent)) = args.balance_threshold.or(file.balance_threshold) {
+            config.balance_threshold = percent / 100.0;
         }
         if let Some(seconds) = args.open_for.or(file.open_for) {
             config.open_for_ms = seconds.saturating_mul(1_000);

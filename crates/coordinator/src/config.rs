@@ -63,6 +63,12 @@ pub const READING_MS: u64 = 1_000;
 /// (over 90 % of failures are transient, RP §2.2), and rebuilding moves k times what the node held.
 pub const RECOVERY_GRACE_MS: u64 = 15 * 60_000;
 
+/// Blocks begin to move once a node is fuller or emptier than the mean by this part of its capacity: as HDFS's balancer does.
+pub const BALANCE_THRESHOLD: f64 = 0.1;
+
+/// Milliseconds between two looks for nodes that are filled unevenly: disks fill in days, and a look goes through all blocks.
+pub const BALANCE_EVERY_MS: u64 = 600_000;
+
 /// Milliseconds for which a stripe takes blocks: a day's trickle of small objects fills stripes, and what is put seldom is
 /// sealed short soon enough to be encoded the same day.
 pub const OPEN_FOR_MS: u64 = 3_600_000;
@@ -118,6 +124,10 @@ pub struct Config {
     pub slice_bytes: u32,
     /// Stripes repaired at once by a node recovery that names no number; default [`PARALLEL_REPAIRS`].
     pub parallel: usize,
+    /// Part of its capacity by which a node is off the mean when blocks begin to move; default [`BALANCE_THRESHOLD`].
+    pub balance_threshold: f64,
+    /// Milliseconds between two looks for that; default [`BALANCE_EVERY_MS`].
+    pub balance_every_ms: u64,
     /// Milliseconds from a node's death to its recovery without being asked; default [`RECOVERY_GRACE_MS`].
     pub recovery_grace_ms: u64,
     /// Milliseconds between two notes of the cluster's clock; default [`CLOCK_NOTE_MS`].
@@ -153,6 +163,8 @@ impl Config {
             replicas: REPLICAS,
             slice_bytes: limits::DEFAULT_SLICE_BYTES,
             parallel: PARALLEL_REPAIRS,
+            balance_threshold: BALANCE_THRESHOLD,
+            balance_every_ms: BALANCE_EVERY_MS,
             recovery_grace_ms: RECOVERY_GRACE_MS,
             clock_note_ms: CLOCK_NOTE_MS,
             catch_up_ms: CATCH_UP_MS,

@@ -8,6 +8,7 @@
 
 pub mod archive;
 mod assign;
+pub mod balance;
 pub mod by_node;
 pub mod decide;
 mod draw;

@@ -372,9 +372,8 @@ async fn a_decommissioned_node_holds_nothing_and_is_given_nothing() {
     let request = RepairRequest { node: leaving, decommission: true, ..Default::default() };
     let events = rig.repair(request.clone()).await.unwrap();
     let moved: Vec<&JobEvent> = events.iter().filter(|event| event.flow.is_some()).collect();
-    let sends = |event: &&&JobEvent| {
-        event.flow.iter().flat_map(|flow| &flow.links).any(|link| link.from == leaving)
-    };
+    let sends =
+        |event: &&&JobEvent| event.flow.iter().flat_map(|flow| &flow.links).any(|link| link.from == leaving);
     let from_it = moved.iter().filter(sends).count();
     assert_eq!(moved.len(), held);
     assert!(0 < from_it && from_it < held, "{from_it} of {held} come from it");

@@ -461,6 +461,7 @@ impl Node {
             is_leaving: self.is_leaving,
             running_stages: status.map_or(0, |status| status.running_stages),
             blocks: status.map_or(0, |status| status.blocks),
+            stored_bytes: status.map_or(0, |status| status.stored_bytes),
             free_bytes: status.and_then(|status| status.free_bytes),
             cached_blocks: cached.filter_map(|block| BlockId::from_slice(block).ok()).collect(),
         }

@@ -2,12 +2,14 @@
 //! and go on after a restart; a repair of one block is asked for again.
 
 mod archive;
+mod balance;
 mod compact;
 mod recover;
 mod regroup;
 mod repair;
 
 pub(crate) use archive::{AgedArchivals, Cost, archival_code, choose, too_dear};
+pub(crate) use balance::{Balancer, NAME as BALANCE};
 pub(crate) use compact::Compactor;
 pub(crate) use recover::{Recoverer, check_dead, row_of, too_many_dead};
 
@@ -187,6 +189,11 @@ impl Jobs {
             };
             job.end(outcome);
         });
+    }
+
+    /// Whether a job runs that moves blocks.
+    fn move_blocks(&self) -> bool {
+        self.lock().values().any(|running| !matches!(running.wish, Wish::Rehearsed(_)))
     }
 
     /// Whether an archival runs.

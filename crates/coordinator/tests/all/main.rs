@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod archival;
+mod balance;
 mod catalog;
 mod comparison;
 mod healing;

@@ -56,6 +56,8 @@ pub struct NodeFacts {
     pub running_stages: u32,
     /// Blocks that it stores.
     pub blocks: u64,
+    /// Bytes of those.
+    pub stored_bytes: u64,
     /// Room on its disk; `None` if nobody knows.
     pub free_bytes: Option<u64>,
     /// Those that it has in memory.

@@ -117,6 +117,14 @@ impl Cluster {
         Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
     }
 
+    /// The same with nodes that exist already, which looks this often for nodes that are filled unevenly.
+    pub async fn balancing(world: Arc<World>, settings: Settings, balance_every_ms: u64) -> Cluster {
+        let power = PowerSwitch::new();
+        let disk = CrashDisk::new(&power);
+        let config = Config { balance_every_ms, ..config(&disk, settings) };
+        Cluster::told(config, (power, disk), world, settings).await.expect("it starts")
+    }
+
     /// The same, in which dead nodes are waited for this long.
     pub async fn waiting(nodes: u32, settings: Settings, recovery_grace_ms: u64) -> Cluster {
         let power = PowerSwitch::new();

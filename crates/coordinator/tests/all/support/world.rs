@@ -44,6 +44,8 @@ struct State {
     flows: Vec<proto::FlowPlan>,
     /// Flows that were ordered, also those that failed.
     ordered: u64,
+    /// Bytes that each of them can store, if it tells; the double stores more.
+    capacity: Option<u64>,
     throttles: BTreeMap<u32, u64>,
     /// Folders that were listed, by node.
     listed: Vec<(u32, Vec<u8>)>,
@@ -227,6 +229,11 @@ impl World {
     }
 
     /// A coordinator has answered the node.
+    /// From now on nodes tell how much they can store.
+    pub fn hold(&self, capacity: u64) {
+        self.state().capacity = Some(capacity);
+    }
+
     /// Flows that were ordered, also those that failed.
     pub fn ordered(&self) -> u64 {
         self.state().ordered
@@ -262,6 +269,8 @@ impl World {
     pub fn status(&self, node: u32) -> proto::NodeStatus {
         let incarnation = self.word(node);
         let state = self.state();
+        let own = state.blocks.iter().filter(|((at, ..), _)| *at == node);
+        let stored: u64 = own.map(|(_, stored)| stored.bytes.len() as u64).sum();
         let corrupt = state.corrupt.iter().filter(|(at, ..)| *at == node);
         let corrupt_blocks = corrupt.map(|(_, block, generation)| proto::BlockRef {
             block: block.clone(),
@@ -270,6 +279,8 @@ impl World {
         });
         proto::NodeStatus {
             node,
+            stored_bytes: stored,
+            free_bytes: state.capacity.map(|capacity| capacity.saturating_sub(stored)),
             corrupt_blocks: corrupt_blocks.collect(),
             store: store(node).to_vec(),
             incarnation,
