@@ -3,12 +3,12 @@
 use crate::backend::Scan;
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, BucketRow, CandidateRow, ClockRow, CompactionRow, DeadKey, DeadRow, Difference, DisksRow,
-    Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock, GatheredRow,
-    GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow, LackRow, LeavingRow,
-    LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow,
-    PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, SafeModeRow, SettledRow,
-    StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
+    AuditRow, BucketRow, BudgetsRow, CandidateRow, ClockRow, CompactionRow, DeadKey, DeadRow, Difference,
+    DisksRow, Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock,
+    GatheredRow, GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow,
+    LackRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow,
+    PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, SafeModeRow,
+    SettledRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -300,6 +300,9 @@ fn put_latest(txn: &Change<'_>) -> Result<()> {
     txn.put(&11, &JobRow::Encode(encoding))?;
     txn.put(&DeadKey { stripe: STRIPE, block: PARITY }, &DeadRow { stored_bytes: 70_000 })?;
     txn.put(&BlockId(4), &LackRow { copies: 2 })?;
+    let budgets =
+        BudgetsRow { client_bytes_per_s: 0, healing_bytes_per_s: 300, archival_bytes_per_s: 70_000 };
+    txn.put(&MetaKey, &budgets)?;
     let compaction = CompactionRow { scheme: "star".to_owned(), slice_bytes: 32 << 10, parallel: 2 };
     txn.put(&10, &JobRow::Compact(compaction))
 }

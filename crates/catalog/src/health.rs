@@ -31,6 +31,8 @@ pub struct Health {
     pub broken_stripes: u64,
     /// Blocks that have fewer living copies than they are to have.
     pub short: u64,
+    /// Bytes of the copies that these have not.
+    pub short_bytes: u64,
     /// Of these, blocks whose copies are all noted, on nodes some of which do not live.
     pub dead: u64,
     /// Copies that their nodes have lost or found damaged, and that no others have replaced.
@@ -45,8 +47,10 @@ impl Catalog {
         self.view(|txn| {
             let mut health = Health::default();
             txn.scan::<BlockFacts>(&[], |_, row| {
-                let is_short = row.is_in_need(living);
+                let lacks = row.needs(living) as u64;
+                let is_short = lacks > 0;
                 health.short += u64::from(is_short);
+                health.short_bytes += lacks * row.stored_bytes;
                 health.dead += u64::from(is_short && row.lacks() == 0);
                 health.flawed += row.flawed.len() as u64;
                 let missing = row.flawed.iter().filter(|flawed| flawed.flaw == Flaw::Missing);

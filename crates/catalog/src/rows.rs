@@ -20,7 +20,7 @@ pub use intent::{NewStripe, Purpose, Recoding};
 pub(crate) use job::TaskRow;
 pub use job::{CompactionRow, EncodingRow, JobRow, RecoveryRow};
 pub(crate) use lack::LackRow;
-pub use settings::ThrottleRow;
+pub use settings::{BudgetsRow, ThrottleRow};
 pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
 pub(crate) use time::EndedPutRow;
 pub use time::{ClockRow, HeardRow};
@@ -44,7 +44,7 @@ pub(crate) const FIRST_FORMAT_WITH_RECORDS: u32 = 4;
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 33] = [
+pub(crate) const TABLES: [&str; 34] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -78,6 +78,7 @@ pub(crate) const TABLES: [&str; 33] = [
     DeadRow::TABLE,
     DisksRow::TABLE,
     LackRow::TABLE,
+    BudgetsRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -358,13 +359,14 @@ tables! {
     DeadRow, "dead", DeadKey;
     DisksRow, "disks", MetaKey;
     LackRow, "lacks", BlockId;
+    BudgetsRow, "budgets", MetaKey;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
     PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow DeadRow
-    DisksRow LackRow
+    DisksRow LackRow BudgetsRow
 }
 
 impl Key for MetaKey {

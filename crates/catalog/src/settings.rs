@@ -2,7 +2,7 @@
 
 use crate::Catalog;
 use crate::error::Result;
-use crate::rows::{MetaKey, NodeTaskKey, NodeTaskRow, ThrottleRow};
+use crate::rows::{BudgetsRow, MetaKey, NodeTaskKey, NodeTaskRow, ThrottleRow};
 use crate::table::Read;
 use model::{NodeId, Switch};
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct NodeSettings {
     /// The limit of every node; `None` as long as nobody has said anything.
     pub throttle: Option<ThrottleRow>,
+    /// How much of each kind of traffic every node may carry; `None` likewise.
+    pub budgets: Option<BudgetsRow>,
     /// Tasks that are not to go on, by node and name.
     pub tasks: BTreeMap<(NodeId, String), Switch>,
 }
@@ -21,14 +23,20 @@ impl Catalog {
     pub fn node_settings(&self) -> Result<NodeSettings> {
         self.view(|txn| {
             let throttle = txn.get::<ThrottleRow>(&MetaKey)?;
+            let budgets = txn.get::<BudgetsRow>(&MetaKey)?;
             let tasks = txn.all::<NodeTaskRow>(&[])?;
             let tasks = tasks.into_iter().map(|(key, row)| ((key.node, key.task), row.switch)).collect();
-            Ok(NodeSettings { throttle, tasks })
+            Ok(NodeSettings { throttle, budgets, tasks })
         })
     }
 
     /// Notes the limit of every node; one of zeros is a limit lifted.
     pub fn set_throttle(&self, row: &ThrottleRow) -> Result<()> {
+        self.change(|txn| txn.put(&MetaKey, row))
+    }
+
+    /// Notes how much of each kind of traffic every node may carry.
+    pub fn set_budgets(&self, row: &BudgetsRow) -> Result<()> {
         self.change(|txn| txn.put(&MetaKey, row))
     }
 

@@ -202,6 +202,15 @@ pub fn seconds(duration: Duration) -> String {
     if s >= 1.0 { format!("{s:.3} s") } else { format!("{:.1} ms", s * 1e3) }
 }
 
+/// A duration that nobody knows exactly: `40 s`, `12 min`, `7 h`.
+pub fn about(duration: Duration) -> String {
+    match duration.as_secs() {
+        s @ 0..120 => format!("{s} s"),
+        s @ 120..7_200 => format!("{} min", s.div_ceil(60)),
+        s => format!("{} h", s.div_ceil(3_600)),
+    }
+}
+
 /// A number of things: `1 block`, `3 blocks`.
 pub fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
@@ -265,6 +274,8 @@ mod tests {
         assert_eq!(Size(1_400_000_000).to_string(), "1.3 GiB");
         assert_eq!(Size(17).to_string(), "17 B");
         assert_eq!(Size(0).to_string(), "0 B");
+        let long = [0, 119, 121, 7_199, 7_201].map(|seconds| about(Duration::from_secs(seconds)));
+        assert_eq!(long, ["0 s", "119 s", "3 min", "120 min", "3 h"]);
         assert_eq!(Rate(50_000_000).to_string(), "400 Mbit/s");
         assert_eq!(Rate(0).to_string(), "unlimited");
         for rate in [Rate(0), Rate(1), Rate(50_000_001)] {

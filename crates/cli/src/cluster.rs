@@ -3,13 +3,14 @@
 use crate::amount::{Rate, Size, count};
 use crate::context::Context;
 use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
+use crate::operate::{budgets_json, budgets_text};
 use crate::output::{fields, hex, table};
 use crate::repair::{self, Spread};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use model::ClusterId;
 use serde_json::{Value, json};
-use wire::proto::{BlockRef, ClusterStatus, ForgetNodeReply, NodeInfo};
+use wire::proto::{BlockRef, Budgets, ClusterStatus, ForgetNodeReply, NodeInfo};
 
 /// What to do with the local cluster.
 #[derive(Subcommand, Debug)]
@@ -205,9 +206,10 @@ fn status_json(status: &ClusterStatus) -> Value {
     };
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
+    let budgets = status.budgets.as_ref().map(budgets_json);
     fields!(status => objects blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
         unrecoverable_blocks quarantined safe_mode unknown_copies;
-        "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "waits": waits(status))
+        "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "budgets": budgets, "waits": waits(status))
 }
 
 /// What operators want of a node's tasks: "scrub: pause".
@@ -284,10 +286,13 @@ fn set_by_operators(status: &ClusterStatus) -> impl Iterator<Item = String> {
         let (up, down) = (Rate(limit.egress_bytes_per_s), Rate(limit.ingress_bytes_per_s));
         format!("set by an operator: each node sends at {up} and receives at {down} at most")
     });
+    let budgets = status.budgets.as_ref().filter(|budgets| **budgets != Budgets::default());
+    let budgets =
+        budgets.map(|budgets| format!("set by an operator: budgets of each node: {}", budgets_text(budgets)));
     let wishing = status.nodes.iter().filter(|node| !node.wishes.is_empty());
     let of_tasks =
         wishing.map(|node| format!("set by an operator: node-{}: {}", node.node, wishes(node).join(", ")));
-    limit.into_iter().chain(of_tasks)
+    limit.into_iter().chain(budgets).chain(of_tasks)
 }
 
 fn wrong_with_copies(status: &ClusterStatus) -> impl Iterator<Item = String> {

@@ -1,12 +1,13 @@
 //! `stripeline health`: how far everything is from being lost, with an exit code for monitors.
 
-use crate::amount::count;
+use crate::amount::{Size, about, count};
 use crate::context::Context;
 use crate::output::{fields, table};
 use anyhow::Result;
 use client::Health;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Something cannot be read now.
 const UNREADABLE: u8 = 4;
@@ -38,9 +39,7 @@ fn verdict(health: &Health) -> Option<Verdict> {
                 format!("{objects} objects cannot be read now, and {stripes} stripes not made whole"),
             )
         }
-        _ if !health.is_whole() => {
-            (LACKING, format!("{} not all of their copies on living nodes", have(health.short_blocks)))
-        }
+        _ if !health.is_whole() => (LACKING, format!("{} on living nodes", lack(health.short_blocks))),
         _ if !health.safe_mode.is_empty() => {
             (LACKING, format!("the catalog's history is in doubt: {}", health.safe_mode))
         }
@@ -49,8 +48,9 @@ fn verdict(health: &Health) -> Option<Verdict> {
     Some(Verdict { text, code })
 }
 
-fn have(blocks: u64) -> String {
-    format!("{} {}", count(blocks, "block"), if blocks == 1 { "has" } else { "have" })
+fn lack(blocks: u64) -> String {
+    let verb = if blocks == 1 { "has not all of its copies" } else { "have not all of their copies" };
+    format!("{} {verb}", count(blocks, "block"))
 }
 
 fn document(health: &Health) -> Value {
@@ -62,8 +62,26 @@ fn document(health: &Health) -> Value {
         .map(|told| json!({"why": told.why, "blocks": told.blocks, "block": told.block.to_string()}))
         .collect();
     fields!(health => unreadable_objects unreadable_names broken_stripes short_blocks waiting_for_nodes missing_copies
-        damaged_copies safe_mode; "objects": margins(&health.objects), "stripes": margins(&health.stripes),
+        damaged_copies safe_mode short_bytes healed_bytes_per_s; "left_s": left(health).map(|left| left.as_secs()), "objects": margins(&health.objects), "stripes": margins(&health.stripes),
         "hindrances": hindrances, "whole": health.is_whole())
+}
+
+/// How long it takes until nothing is short any more.
+fn left(health: &Health) -> Option<Duration> {
+    health.left().filter(|_| health.short_blocks > 0)
+}
+
+fn healing(health: &Health) -> String {
+    let bytes = Size(health.short_bytes);
+    let rate = health.healed_bytes_per_s.unwrap_or_default();
+    match left(health) {
+        Some(left) => format!(
+            "{bytes} of copies are to be made; as fast as in the last minute, {} a second, that takes about {}",
+            Size(rate as u64),
+            about(left)
+        ),
+        None => format!("{bytes} of copies are to be made; hardly any were in the last minute"),
+    }
 }
 
 /// Of what has no blocks nothing can be lost.
@@ -92,10 +110,11 @@ fn text(health: &Health) -> String {
         let (short, waiting) = (health.short_blocks, health.waiting_for_nodes);
         let (missing, damaged) = (health.missing_copies, health.damaged_copies);
         lines.push(format!(
-            "attention: {} fewer copies on living nodes than they are to have, {waiting} of them since nodes do not answer, which are \
+            "attention: {} on living nodes, {waiting} of them since nodes do not answer, which are \
              recovered after a grace; {missing} copies are missing, {damaged} damaged",
-            have(short)
+            lack(short)
         ));
+        lines.push(healing(health));
     }
     for told in &health.hindrances {
         let blocks = count(told.blocks, "block");

@@ -32,7 +32,6 @@ mod progress;
 mod repair;
 mod traffic;
 
-use amount::Rate;
 use clap::{Args, Parser, Subcommand};
 use context::Context;
 use output::{ClosedStdout, Output};
@@ -117,11 +116,8 @@ enum Command {
     /// Background tasks
     #[command(subcommand)]
     Tasks(operate::TasksCommand),
-    /// Limit the network of every node, in each direction, until it is set again
-    Throttle {
-        /// Such as 400mbit or 50MB/s; none lifts the limit
-        rate: Rate,
-    },
+    /// Limit the network of every node, in each direction, until it is set again: in all, or one kind of traffic; none lifts a limit
+    Throttle(operate::ThrottleArgs),
     /// What is known of the bandwidth of links, for schemes that look at it
     #[command(subcommand)]
     Links(links::LinksCommand),
@@ -217,7 +213,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Scrub { node } => operate::scrub(context, node),
         Command::Health => health::run(context),
         Command::Tasks(command) => operate::tasks(context, command),
-        Command::Throttle { rate } => operate::throttle(context, rate),
+        Command::Throttle(args) => operate::throttle(context, &args),
         Command::Audit(args) => audit::run(context, &args),
         Command::Links(command) => links::run(context, command),
         Command::Catalog(command) => catalog::run(context, command),

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use client::Client;
 use serde_json::{Value, json};
-use wire::proto::{NodeInfo, TaskControl, TaskStatus};
+use wire::proto::{BudgetChange, Budgets, NodeInfo, TaskControl, TaskStatus};
 
 /// What to do with background tasks.
 #[derive(Subcommand, Debug)]
@@ -70,11 +70,55 @@ fn task_json(node: u32, task: &TaskStatus) -> Value {
     fields!(task => name state detail done total errors; "node": node)
 }
 
-pub fn throttle(context: &Context, rate: Rate) -> Result<()> {
-    context.with_client(async |client| Ok(client.throttle(rate.0, rate.0).await?))?;
-    context.out.answer(&json!({"egress_bytes_per_s": rate.0, "ingress_bytes_per_s": rate.0}), || {
-        format!("every node, from now on: {rate} in each direction")
+#[derive(Debug, Args)]
+pub struct ThrottleArgs {
+    /// All that a node carries: such as 400mbit or 50MB/s
+    #[arg(required_unless_present_any = ["clients", "healing", "archival"])]
+    rate: Option<Rate>,
+    /// What it carries for puts and reads, degraded ones too
+    #[arg(long, value_name = "RATE")]
+    clients: Option<Rate>,
+    /// What it carries for repairs, recoveries and blocks that move
+    #[arg(long, value_name = "RATE")]
+    healing: Option<Rate>,
+    /// What it carries for encodings
+    #[arg(long, value_name = "RATE")]
+    archival: Option<Rate>,
+}
+
+pub fn throttle(context: &Context, args: &ThrottleArgs) -> Result<()> {
+    let bytes = |rate: Option<Rate>| rate.map(|rate| rate.0);
+    let change = BudgetChange {
+        client_bytes_per_s: bytes(args.clients),
+        healing_bytes_per_s: bytes(args.healing),
+        archival_bytes_per_s: bytes(args.archival),
+    };
+    let budgets = context.with_client(async |client| {
+        if let Some(Rate(rate)) = args.rate {
+            client.throttle(rate, rate).await?;
+        }
+        Ok(if change == BudgetChange::default() { None } else { Some(client.budgets(change).await?) })
+    })?;
+    let json = json!({"egress_bytes_per_s": bytes(args.rate), "ingress_bytes_per_s": bytes(args.rate),
+        "budgets": budgets.as_ref().map(budgets_json)});
+    context.out.answer(&json, || {
+        let all = args.rate.map(|rate| format!("{rate} in each direction"));
+        let of_kinds = budgets.as_ref().map(budgets_text);
+        let limits: Vec<String> = all.into_iter().chain(of_kinds).collect();
+        format!("every node, from now on: {}", limits.join("; "))
     })
+}
+
+/// How much of each kind of traffic nodes may carry, for a program.
+pub fn budgets_json(budgets: &Budgets) -> Value {
+    fields!(budgets => client_bytes_per_s healing_bytes_per_s archival_bytes_per_s)
+}
+
+/// The same for people.
+pub fn budgets_text(budgets: &Budgets) -> String {
+    let [clients, healing, archival] =
+        [budgets.client_bytes_per_s, budgets.healing_bytes_per_s, budgets.archival_bytes_per_s].map(Rate);
+    format!("clients {clients}, healing {healing}, archival {archival}, in each direction")
 }
 
 /// Reads everything on one node or on all living ones; fails if anything is unsound, or not there.

@@ -2,9 +2,10 @@
 
 use model::BlockId;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// As of now, with the nodes that live.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Health {
     /// Objects that can be read, by their margin: the further losses of copies that their worst block surely survives. A margin of
     /// `u64::MAX` have those that have no blocks.
@@ -19,6 +20,10 @@ pub struct Health {
     pub broken_stripes: u64,
     /// Blocks that have fewer living copies than they are to have.
     pub short_blocks: u64,
+    /// Bytes of the copies that these are to have and have not, on living nodes.
+    pub short_bytes: u64,
+    /// How fast copies that lacked were made in the last minute; `None` if hardly any were.
+    pub healed_bytes_per_s: Option<f64>,
     /// Of these, blocks whose copies are all noted, on nodes some of which do not answer.
     pub waiting_for_nodes: u64,
     /// Copies that their nodes have lost, and that no others have replaced.
@@ -46,6 +51,13 @@ impl Health {
     /// Everything has all of its copies, as far as is noted, on nodes that live.
     pub fn is_whole(&self) -> bool {
         self.is_readable() && self.short_blocks == 0
+    }
+
+    /// How long it takes until everything has all of its copies, if they are made as fast as in the last minute; `None` if that
+    /// cannot be said.
+    pub fn left(&self) -> Option<Duration> {
+        let rate = self.healed_bytes_per_s?;
+        Duration::try_from_secs_f64(self.short_bytes as f64 / rate).ok()
     }
 
     /// Everything can be read.

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_stream::StreamExt;
 use wire::proto::{
-    AuditRequest, Bucket, ClusterStatus, Empty, ExplainReply, ForgetNodeReply, ForgetNodeRequest,
-    GatherTerms, HealthReply, LinkTable, ListObjectsRequest, LookupRequest, MarginCount, ObjectInfo,
-    ObjectVersion, ReadmitStoreRequest, RecommissionRequest, RecoverReply, RecoverRequest, RepairRequest,
-    TaskControl, TaskStatus, Throttle,
+    AuditRequest, Bucket, BudgetChange, Budgets, ClusterStatus, Empty, ExplainReply, ForgetNodeReply,
+    ForgetNodeRequest, GatherTerms, HealthReply, LinkTable, ListObjectsRequest, LookupRequest, MarginCount,
+    ObjectInfo, ObjectVersion, ReadmitStoreRequest, RecommissionRequest, RecoverReply, RecoverRequest,
+    RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
 /// How blocks are placed and gathered in stripes (EAR §3).
@@ -159,8 +159,14 @@ impl Client {
 
     /// Limits every node, bytes per second in each direction, until it is set again; 0 lifts the limit.
     pub async fn throttle(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) -> Result<()> {
-        let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s, version: 0 };
+        let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s };
         self.call("the throttle", self.coordinator.clone().set_throttle(request)).await.map(|_| ())
+    }
+
+    /// What every node may send, and as much receive, of each kind of traffic, in bytes per second; 0 is unlimited, `None` leaves one as it is.
+    /// Returns what holds then.
+    pub async fn budgets(&self, wanted: BudgetChange) -> Result<Budgets> {
+        self.call("the budgets", self.coordinator.clone().set_budgets(wanted)).await
     }
 
     /// The last repairs, the latest last, each as JSON.
@@ -184,6 +190,8 @@ impl Client {
             unreadable_names,
             broken_stripes,
             short_blocks,
+            short_bytes: reply.short_bytes,
+            healed_bytes_per_s: reply.healed_bytes_per_s,
             waiting_for_nodes: reply.waiting_for_nodes,
             missing_copies: reply.missing_copies,
             damaged_copies: reply.damaged_copies,

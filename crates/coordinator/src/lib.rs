@@ -39,6 +39,7 @@ mod looks;
 mod membership;
 mod objects;
 mod operator;
+mod rate;
 mod reads;
 mod records;
 mod recovering;
@@ -245,6 +246,7 @@ async fn build(
         cluster: Arc::clone(&cluster),
         planner: Arc::clone(&planner),
         usual: Arc::new(UsualTimes::new()),
+        healed: Arc::default(),
         looks: Arc::clone(&looks),
         comparison: Arc::clone(&comparison),
         audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks, config.wall_ms)),

@@ -7,7 +7,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::holders::Holders;
 use crate::operator;
 use crate::records::Records;
-use crate::settings::{OfNode, Settings};
+use crate::settings::Settings;
 use catalog::CatalogError;
 use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
@@ -67,7 +67,7 @@ impl Membership {
         self.cluster.health.registered(node, row, admitted.is_set_back);
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
         self.comparison.registered(node, Listed { whole: held, halves: unjudged }, &placed).await?;
-        let settings = Some(told(self.settings.of_node(node)));
+        let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
     }
@@ -84,7 +84,7 @@ impl Membership {
             let (block, generation) = (BlockId::from_slice(&copy.block)?, copy.generation);
             self.damaged.found(BlockCopy { block, node, generation }).await;
         }
-        let settings = Some(told(self.settings.of_node(node)));
+        let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         Ok(proto::HeartbeatReply { register_again: false, settings, now })
     }
@@ -273,14 +273,6 @@ async fn inventory(messages: &mut Streaming<proto::RegisterMessage>, node: NodeI
             return Ok(inventory);
         }
     }
-}
-
-/// What operators want of a node, as it is told.
-fn told(wanted: OfNode) -> proto::NodeSettings {
-    let OfNode { version, throttle, tasks } = wanted;
-    let throttle = throttle.map(|row| operator::throttle(&row, version));
-    let tasks = tasks.iter().map(|(name, switch)| operator::wish(name, *switch)).collect();
-    proto::NodeSettings { throttle, tasks, version }
 }
 
 async fn next(messages: &mut Streaming<proto::RegisterMessage>) -> Result<Option<Kind>> {

@@ -1,16 +1,16 @@
 //! The cluster as a whole: status, tasks, throttles, links, who leaves, backup, recovering.
 
-use crate::attempt::{Attempts, UsualTimes};
+use crate::attempt::{Attempts, Healed, UsualTimes};
 use crate::branches::{Branches, ITSELF};
 use crate::cluster::{Cluster, LinkTable, Report};
 use crate::config::Config;
 use crate::error::Result;
 use crate::healer::{Healing, Told};
 use crate::records::Records;
-use crate::settings::Settings;
-use catalog::rows::{Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
+use crate::settings::{OfNode, Settings};
+use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, FoundBlock, Health, SafeMode};
-use model::{BlockId, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
+use model::{BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +44,7 @@ pub(crate) struct Operator {
     pub branches: Branches,
     pub healing: Arc<Healing>,
     usual: Arc<UsualTimes>,
+    healed: Arc<Healed>,
     settings: Arc<Settings>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
@@ -75,6 +76,7 @@ impl Operator {
             branches,
             healing: Arc::default(),
             usual,
+            healed: Arc::clone(&with.healed),
             settings,
             tasks,
             group,
@@ -117,13 +119,7 @@ impl Operator {
                 status: Some(status),
                 leaving: node.is_leaving,
                 slow: node.is_slow,
-                wishes: self
-                    .settings
-                    .of_node(id)
-                    .tasks
-                    .iter()
-                    .map(|(name, switch)| wish(name, *switch))
-                    .collect(),
+                wishes: wishes(&self.settings.of_node(id).tasks),
                 set_back: is_set_back,
                 host,
                 ailment,
@@ -131,6 +127,7 @@ impl Operator {
             })
         };
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
+        let (rates, budgets) = self.settings.limits();
         Ok(proto::ClusterStatus {
             cluster: meta.cluster.to_vec(),
             nodes: view.nodes.iter().filter_map(node).collect(),
@@ -149,7 +146,8 @@ impl Operator {
             unrecoverable_blocks: counts.unrecoverable,
             tasks: self.tasks.statuses(),
             quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
-            throttle: self.settings.throttle().map(|row| throttle(&row, 0)),
+            throttle: rates.map(limit),
+            budgets: budgets.map(|row| Budgets::from(row).into()),
             safe_mode,
             unknown_copies: self.cluster.health.unknown_copies(),
         })
@@ -167,8 +165,18 @@ impl Operator {
             blocks,
             block: block.to_vec(),
         };
-        let Health { unreadable, unreadable_names, broken_stripes, short, dead, flawed, missing, .. } =
-            health;
+        let healed_bytes_per_s = self.healed.bytes_per_s(self.cluster.clock.now_ms());
+        let Health {
+            unreadable,
+            unreadable_names,
+            broken_stripes,
+            short,
+            short_bytes,
+            dead,
+            flawed,
+            missing,
+            ..
+        } = health;
         Ok(proto::HealthReply {
             objects: counts(health.objects),
             stripes: counts(health.stripes),
@@ -181,6 +189,8 @@ impl Operator {
             damaged_copies: flawed - missing,
             hindrances: reasons.into_iter().map(hindrance).collect(),
             safe_mode,
+            short_bytes,
+            healed_bytes_per_s,
         })
     }
 
@@ -267,20 +277,40 @@ impl Operator {
             egress_bytes_per_s: wanted.egress_bytes_per_s,
             ingress_bytes_per_s: wanted.ingress_bytes_per_s,
         };
-        let version = self.settings.set_throttle(row).await?;
+        self.settings.set_throttle(row).await?;
         tracing::info!(?row, "an operator's limit of all nodes");
+        self.tell_nodes().await;
+        Ok(())
+    }
+
+    /// The same of the limits of each kind of traffic, where others are wanted. Returns what holds then.
+    pub async fn budgets(&self, wanted: proto::BudgetChange) -> Result<proto::Budgets> {
+        let change = |row: &mut BudgetsRow| {
+            let set = |budget: &mut u64, wanted: Option<u64>| *budget = wanted.unwrap_or(*budget);
+            set(&mut row.client_bytes_per_s, wanted.client_bytes_per_s);
+            set(&mut row.healing_bytes_per_s, wanted.healing_bytes_per_s);
+            set(&mut row.archival_bytes_per_s, wanted.archival_bytes_per_s);
+        };
+        let row = self.settings.change_budgets(change).await?;
+        tracing::info!(?row, "an operator's budgets on all nodes");
+        self.tell_nodes().await;
+        Ok(Budgets::from(row).into())
+    }
+
+    /// Tells all living nodes what is wanted of them. How long repairs usually take will be another now.
+    async fn tell_nodes(&self) {
         let (view, mut calls) = (self.cluster.view(), JoinSet::new());
         for node in view.living() {
             let (fleet, view) = (Arc::clone(&self.cluster.fleet), view.clone());
+            let wanted = told(self.settings.of_node(node));
             calls.spawn(async move {
-                if let Err(error) = fleet.throttle(&view, node, throttle(&row, version)).await {
+                if let Err(error) = fleet.tell(&view, node, wanted).await {
                     tracing::info!(%node, %error, "it is told with its next heartbeat");
                 }
             });
         }
         while calls.join_next().await.is_some() {}
         self.usual.forget();
-        Ok(())
     }
 
     /// A backup of the catalog, in pieces.
@@ -353,15 +383,27 @@ impl Operator {
     }
 }
 
-/// A limit, as a node is told.
-pub(crate) fn throttle(row: &ThrottleRow, version: u64) -> proto::Throttle {
-    let ThrottleRow { egress_bytes_per_s, ingress_bytes_per_s } = *row;
-    proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s, version }
+/// What operators want of a node, as it is told.
+pub(crate) fn told(wanted: OfNode) -> proto::NodeSettings {
+    let OfNode { version, throttle, budgets, tasks } = wanted;
+    let throttle = throttle.map(limit);
+    let budgets = budgets.map(|row| Budgets::from(row).into());
+    proto::NodeSettings { throttle, tasks: wishes(&tasks), version, budgets }
 }
 
-/// What is wanted of a node's task, as it is told.
-pub(crate) fn wish(name: &str, switch: Switch) -> proto::TaskWish {
-    proto::TaskWish { name: name.to_owned(), action: switch.action().to_owned() }
+/// A limit, as a node is told.
+fn limit(row: ThrottleRow) -> proto::Throttle {
+    let ThrottleRow { egress_bytes_per_s, ingress_bytes_per_s } = row;
+    proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }
+}
+
+/// What is wanted of a node's tasks, as it is told.
+fn wishes(tasks: &[(String, Switch)]) -> Vec<proto::TaskWish> {
+    let wish = |(name, switch): &(String, Switch)| {
+        let (name, action) = (name.clone(), switch.action().to_owned());
+        proto::TaskWish { name, action }
+    };
+    tasks.iter().map(wish).collect()
 }
 
 /// A block whose sidecar makes sense; others are left out, as if they were lost.

@@ -252,6 +252,12 @@ impl Coordinator for Service {
         answer(Ok(proto::Empty {}))
     }
 
+    async fn set_budgets(&self, request: Request<proto::BudgetChange>) -> Answer<proto::Budgets> {
+        let budgets = self.operator.budgets(request.into_inner()).await?;
+        self.holders.acknowledge().await?;
+        answer(Ok(budgets))
+    }
+
     async fn get_audit(&self, request: Request<proto::AuditRequest>) -> Answer<proto::AuditReply> {
         let entries = self.jobs.attempts.audit.last(request.into_inner().last).await;
         answer(entries.map(|entries| proto::AuditReply { entries }))
@@ -544,8 +550,7 @@ macro_rules! away {
                 use proto::register_message::Kind;
                 let first = request.into_inner().message().await?.and_then(|message| message.kind);
                 if let Some(Kind::Hello(hello)) = first {
-                    let knows = !hello.cluster.is_empty();
-                    self.succession.heard_of(NodeId(hello.node), hello.control_addr, knows);
+                    self.succession.heard_of(NodeId(hello.node), hello.control_addr, !hello.cluster.is_empty());
                 }
                 self.away()
             }
@@ -585,6 +590,7 @@ away! {
     control_task(proto::TaskControl) -> proto::TaskStatus;
     compare_node(proto::CompareNodeRequest) -> proto::CompareNodeReply;
     set_throttle(proto::Throttle) -> proto::Empty;
+    set_budgets(proto::BudgetChange) -> proto::Budgets;
     get_audit(proto::AuditRequest) -> proto::AuditReply;
     get_links(proto::Empty) -> proto::LinkTable;
     set_links(proto::LinkTable) -> proto::LinkTable;

@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::records::Records;
-use catalog::rows::ThrottleRow;
+use catalog::rows::{BudgetsRow, ThrottleRow};
 use catalog::{Catalog, NodeSettings};
 use model::{NodeId, Switch};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,6 +31,8 @@ pub(crate) struct OfNode {
     pub version: u64,
     /// `None`: nobody has said anything.
     pub throttle: Option<ThrottleRow>,
+    /// The same.
+    pub budgets: Option<BudgetsRow>,
     /// Tasks that are not to go on.
     pub tasks: Vec<(String, Switch)>,
 }
@@ -51,19 +53,32 @@ impl Settings {
         let now = self.now();
         let own = now.wanted.tasks.iter().filter(|((of, _), _)| *of == node);
         let tasks = own.map(|((_, task), switch)| (task.clone(), *switch)).collect();
-        OfNode { version: now.version, throttle: now.wanted.throttle, tasks }
+        let NodeSettings { throttle, budgets, .. } = now.wanted;
+        OfNode { version: now.version, throttle, budgets, tasks }
     }
 
-    /// The limit of every node, if anybody has said anything of one.
-    pub fn throttle(&self) -> Option<ThrottleRow> {
-        self.now().wanted.throttle
+    /// The limits of every node, if anybody has said anything of them: of all that it carries, and of each kind of traffic.
+    pub fn limits(&self) -> (Option<ThrottleRow>, Option<BudgetsRow>) {
+        let now = self.now();
+        (now.wanted.throttle, now.wanted.budgets)
     }
 
-    /// Sets the limit of every node, from now on. Returns the version of the settings.
-    pub async fn set_throttle(&self, row: ThrottleRow) -> Result<u64> {
+    /// Sets the limit of every node, from now on.
+    pub async fn set_throttle(&self, row: ThrottleRow) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.records.run(move |catalog| catalog.set_throttle(&row)).await?;
-        Ok(self.change(|wanted| wanted.throttle = Some(row)))
+        self.change(|wanted| wanted.throttle = Some(row));
+        Ok(())
+    }
+
+    /// Changes how much of each kind of traffic every node may carry, from now on. Returns what holds then.
+    pub async fn change_budgets(&self, change: impl FnOnce(&mut BudgetsRow)) -> Result<BudgetsRow> {
+        let _changing = self.changing.lock().await;
+        let mut row = self.now().wanted.budgets.unwrap_or_default();
+        change(&mut row);
+        self.records.run(move |catalog| catalog.set_budgets(&row)).await?;
+        self.change(|wanted| wanted.budgets = Some(row));
+        Ok(row)
     }
 
     /// Says what a node's task is to do, from now on. Returns the version of the settings.

@@ -1,6 +1,7 @@
-//! A token bucket for each direction of a daemon's data sockets.
+//! Token buckets for each direction of a daemon's data sockets: one for all that it carries, and one for each kind of traffic.
 
 use crate::lock;
+use model::{Budgets, Traffic};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +16,14 @@ const LONGEST_NAP: Duration = Duration::from_millis(100);
 /// Limits what a process sends and receives. Shared by all its streams; first come, first served.
 #[derive(Debug, Default)]
 pub struct Throttle {
+    all: Buckets,
+    client: Buckets,
+    healing: Buckets,
+    archival: Buckets,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
     egress: Bucket,
     ingress: Bucket,
 }
@@ -29,39 +38,79 @@ impl Throttle {
 
     /// Changes the rates, at once, also for streams that run: what was charged at another rate is owed no more.
     pub fn set(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) {
-        self.egress.set(egress_bytes_per_s);
-        self.ingress.set(ingress_bytes_per_s);
+        self.all.egress.set(egress_bytes_per_s);
+        self.all.ingress.set(ingress_bytes_per_s);
+    }
+
+    /// Changes how much of each kind of traffic it may carry, in each direction, likewise.
+    pub fn set_budgets(&self, budgets: Budgets) {
+        for traffic in Traffic::ALL {
+            let (buckets, rate) = (self.of(traffic), budgets.of(traffic));
+            buckets.egress.set(rate);
+            buckets.ingress.set(rate);
+        }
+    }
+
+    /// How much of each kind of traffic it may carry.
+    pub fn budgets(&self) -> Budgets {
+        let budget = |traffic| self.of(traffic).egress.rate();
+        Budgets {
+            client: budget(Traffic::Client),
+            healing: budget(Traffic::Healing),
+            archival: budget(Traffic::Archival),
+        }
     }
 
     /// The rates: egress, ingress.
     pub fn rates(&self) -> (u64, u64) {
-        (self.egress.rate.load(Ordering::Relaxed), self.ingress.rate.load(Ordering::Relaxed))
+        (self.all.egress.rate(), self.all.ingress.rate())
     }
 
-    /// Whether sending is limited now.
-    pub fn limits_sending(&self) -> bool {
-        self.egress.rate.load(Ordering::Relaxed) != 0
+    /// Whether sending of that kind is limited now.
+    pub fn limits_sending(&self, traffic: Traffic) -> bool {
+        self.all.egress.rate() != 0 || self.of(traffic).egress.rate() != 0
     }
 
-    /// Waits until all bytes charged before have had their time, then charges `bytes`. Blocks the thread.
-    pub fn send(&self, bytes: usize) {
-        self.egress.charge(bytes);
+    /// Waits until all bytes charged before have had their time, then charges `bytes`: to their kind first, so that what waits
+    /// for its own budget holds up no other. Blocks the thread.
+    pub fn send(&self, traffic: Traffic, bytes: usize) {
+        self.of(traffic).egress.charge(bytes);
+        self.all.egress.charge(bytes);
     }
 
     /// The same for bytes just received.
-    pub fn receive(&self, bytes: usize) {
-        self.ingress.charge(bytes);
+    pub fn receive(&self, traffic: Traffic, bytes: usize) {
+        self.of(traffic).ingress.charge(bytes);
+        self.all.ingress.charge(bytes);
+    }
+
+    fn of(&self, traffic: Traffic) -> &Buckets {
+        match traffic {
+            Traffic::Client => &self.client,
+            Traffic::Healing => &self.healing,
+            Traffic::Archival => &self.archival,
+        }
     }
 }
 
+/// A token bucket.
 #[derive(Debug, Default)]
-struct Bucket {
+pub(crate) struct Bucket {
     rate: AtomicU64,
     /// When the last byte charged so far will have passed.
     free_at: Mutex<Option<Instant>>,
 }
 
 impl Bucket {
+    /// Bytes per second; 0 is unlimited.
+    pub fn new(rate: u64) -> Bucket {
+        Bucket { rate: AtomicU64::new(rate), free_at: Mutex::default() }
+    }
+
+    pub fn rate(&self) -> u64 {
+        self.rate.load(Ordering::Relaxed)
+    }
+
     fn set(&self, rate: u64) {
         let mut free_at = lock(&self.free_at);
         if self.rate.swap(rate, Ordering::Relaxed) != rate {
@@ -69,15 +118,16 @@ impl Bucket {
         }
     }
 
-    fn charge(&self, bytes: usize) {
-        if self.rate.load(Ordering::Relaxed) == 0 || bytes == 0 {
+    /// Waits until all bytes charged before have had their time, then charges `bytes`. Blocks the thread.
+    pub fn charge(&self, bytes: usize) {
+        if self.rate() == 0 || bytes == 0 {
             return;
         }
         let (start, rate) = {
             let now = Instant::now();
             let mut free_at = lock(&self.free_at);
             // Rates change under the lock: what is charged now is charged at the rate that holds.
-            let rate = self.rate.load(Ordering::Relaxed);
+            let rate = self.rate();
             if rate == 0 {
                 return;
             }
@@ -92,7 +142,7 @@ impl Bucket {
     fn sleep_until(&self, start: Instant, rate: u64) {
         loop {
             let left = start.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.rate.load(Ordering::Relaxed) != rate {
+            if left.is_zero() || self.rate() != rate {
                 return;
             }
             std::thread::sleep(left.min(LONGEST_NAP));
@@ -108,15 +158,15 @@ mod tests {
     fn another_limit_frees_those_who_wait() {
         for limit in [0, 1_000_000_000] {
             let throttle = std::sync::Arc::new(Throttle::new(1, 0));
-            throttle.send(1_000_000);
+            throttle.send(Traffic::Client, 1_000_000);
             let waiting = std::thread::spawn({
                 let throttle = throttle.clone();
-                move || throttle.send(1)
+                move || throttle.send(Traffic::Client, 1)
             });
             throttle.set(limit, 0);
             assert!(waiting.join().is_ok());
             let before = Instant::now();
-            throttle.send(1);
+            throttle.send(Traffic::Client, 1);
             assert!(before.elapsed() < Duration::from_secs(100), "what was charged before is owed still");
         }
     }
@@ -125,8 +175,29 @@ mod tests {
     fn the_directions_are_independent_and_zero_is_unlimited() {
         let throttle = Throttle::new(0, 1);
         for _ in 0..1000 {
-            throttle.send(usize::MAX / 2048);
+            throttle.send(Traffic::Client, usize::MAX / 2048);
         }
         assert_eq!(throttle.rates(), (0, 1));
+    }
+
+    #[test]
+    fn what_waits_for_its_own_budget_holds_up_no_other() {
+        let budgets = Budgets { healing: 1, ..Budgets::default() };
+        let throttle = std::sync::Arc::new(Throttle::new(1_000_000_000, 0));
+        throttle.set_budgets(budgets);
+        assert_eq!(throttle.budgets(), budgets);
+        throttle.send(Traffic::Healing, 1_000_000);
+        let waiting = std::thread::spawn({
+            let throttle = throttle.clone();
+            move || throttle.send(Traffic::Healing, 1_000_000_000)
+        });
+        for _ in 0..1_000 {
+            throttle.send(Traffic::Client, 1_000);
+            throttle.send(Traffic::Archival, 1_000);
+            throttle.receive(Traffic::Client, 1_000_000_000);
+        }
+        assert!(!waiting.is_finished(), "its budget is a byte a second");
+        throttle.set_budgets(Budgets::default());
+        assert!(waiting.join().is_ok());
     }
 }

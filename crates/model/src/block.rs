@@ -277,9 +277,15 @@ impl BlockFacts {
         self.wanted().saturating_sub(self.locations.len())
     }
 
+    /// Copies that it is to have and has not, on living nodes.
+    pub fn needs(&self, living: &BTreeSet<NodeId>) -> usize {
+        let there = self.locations.iter().filter(|l| living.contains(&l.node)).count();
+        self.wanted().saturating_sub(there)
+    }
+
     /// Whether it has fewer living copies than it is to have.
     pub fn is_in_need(&self, living: &BTreeSet<NodeId>) -> bool {
-        self.locations.iter().filter(|l| living.contains(&l.node)).count() < self.wanted()
+        self.needs(living) > 0
     }
 
     /// What is wrong with that copy, if it is known to be flawed.

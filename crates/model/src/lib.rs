@@ -14,6 +14,7 @@ mod placement;
 mod record;
 mod stamp;
 mod switch;
+mod traffic;
 
 pub use assign::Assign;
 pub use block::{
@@ -27,3 +28,4 @@ pub use placement::{Placement, StripePlacement};
 pub use record::{Position, RECORD_HEAD_BYTES, RecordHash, RecordHead};
 pub use stamp::{Stamp, Term};
 pub use switch::{BadAction, Switch};
+pub use traffic::{Budgets, Traffic};

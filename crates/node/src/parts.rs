@@ -5,7 +5,7 @@ use crate::clock::Last;
 use crate::flows::{FlowStore, named};
 use crate::store::Held;
 use exec::Engine;
-use model::{BlockId, NodeId, Switch};
+use model::{BlockId, Budgets, NodeId, Switch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +54,8 @@ impl Parts {
         if let Some(throttle) = &wanted.throttle {
             self.engine.throttle().set(throttle.egress_bytes_per_s, throttle.ingress_bytes_per_s);
         }
+        let budgets = wanted.budgets.map(Budgets::from).unwrap_or_default();
+        self.engine.throttle().set_budgets(budgets);
         let switch = |wish: &proto::TaskWish| Some((wish.name.clone(), Switch::of(&wish.action).ok()??));
         let tasks: BTreeMap<String, Switch> = wanted.tasks.iter().filter_map(switch).collect();
         self.tasks.obey(&tasks);
@@ -74,7 +76,8 @@ impl Parts {
             stored_bytes: usage.stored_bytes,
             free_bytes: self.flows.store.free_bytes().ok(),
             running_stages: self.engine.running_stages() as u32,
-            throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s, version: 0 }),
+            throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
+            budgets: Some(self.engine.throttle().budgets().into()),
             tasks: self.tasks.statuses(),
             corrupt_blocks: self.flows.suspects.corrupt().into_iter().map(named).collect(),
             store: self.flows.store.identity().store.to_vec(),

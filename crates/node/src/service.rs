@@ -263,10 +263,8 @@ impl proto::node_server::Node for NodeService {
         Ok(Response::new(self.parts.status()))
     }
 
-    async fn set_throttle(&self, request: Request<proto::Throttle>) -> Answer<proto::Empty> {
-        let rates = request.into_inner();
-        self.parts.was_told(rates.version);
-        self.parts.engine.throttle().set(rates.egress_bytes_per_s, rates.ingress_bytes_per_s);
+    async fn obey(&self, request: Request<proto::NodeSettings>) -> Answer<proto::Empty> {
+        self.parts.obey(request.get_ref(), false);
         Ok(Response::new(proto::Empty {}))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::form;
 use crate::table::Key;
-use model::{NodeId, Switch};
+use model::{Budgets, NodeId, Switch};
 use serde::{Deserialize, Serialize};
 
 /// The limit of each node's data sockets: one row. Without it the nodes' own start flags hold; a limit that was lifted is a
@@ -13,6 +13,27 @@ pub struct ThrottleRow {
     pub egress_bytes_per_s: u64,
     /// What a node receives; 0 is unlimited.
     pub ingress_bytes_per_s: u64,
+}
+
+/// What operators let each node's data sockets carry of each kind of traffic, in each direction: one row. 0 is unlimited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct BudgetsRow {
+    /// Puts and reads.
+    pub client_bytes_per_s: u64,
+    /// Repairs, recoveries, what moves.
+    pub healing_bytes_per_s: u64,
+    /// Encodings.
+    pub archival_bytes_per_s: u64,
+}
+
+impl From<BudgetsRow> for Budgets {
+    fn from(row: BudgetsRow) -> Budgets {
+        Budgets {
+            client: row.client_bytes_per_s,
+            healing: row.healing_bytes_per_s,
+            archival: row.archival_bytes_per_s,
+        }
+    }
 }
 
 /// What an operator wants of a node's task, if it is not to go on.

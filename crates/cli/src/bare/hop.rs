@@ -4,6 +4,7 @@ use super::BareError;
 use clap::Args;
 use clap::builder::TypedValueParser;
 use exec::Throttle;
+use model::Traffic;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -104,7 +105,7 @@ impl Hop {
             let slice = &mut slice[..bytes];
             if let Some(previous) = &mut previous {
                 previous.read_exact(slice)?;
-                throttle.receive(bytes);
+                throttle.receive(Traffic::Client, bytes);
             }
             match (file, &previous) {
                 (Some(file), Some(_)) => {
@@ -115,7 +116,7 @@ impl Hop {
                 (None, _) => {}
             }
             if let Some(next) = &mut next {
-                throttle.send(bytes);
+                throttle.send(Traffic::Client, bytes);
                 next.write_all(slice)?;
             }
             at += bytes as u64;

@@ -132,6 +132,7 @@ fn without_a_cluster_the_way_to_one_is_named() {
         &["get", "a", "-"],
         &["rm", "a"],
         &["throttle", "none"],
+        &["throttle", "--healing", "100mbit", "--clients", "none"],
         &["tasks", "list"],
         &["scrub"],
         &["catalog", "recover"],
@@ -165,6 +166,8 @@ fn misuse_is_exit_code_2() {
         &["get", "a", "-", "--range", "5-3"],
         &["throttle", "fast"],
         &["throttle", "400"],
+        &["throttle"],
+        &["throttle", "--archival", "400"],
         &["cluster", "up", "--nodes", "many"],
         &["cluster", "up", "--block-size", "-1"],
     ] {

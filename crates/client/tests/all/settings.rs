@@ -1,7 +1,9 @@
 //! What operators want of nodes reaches those that were away, and outlives everybody.
 
-use crate::rig::{Rig, eventually};
-use wire::proto::TaskControl;
+use crate::rig::{BLOCK, Rig, content, eventually};
+use std::time::Duration;
+use tokio::time::timeout;
+use wire::proto::{BudgetChange, Budgets, RepairRequest, TaskControl};
 
 async fn restart_coordinator(rig: &mut Rig) {
     rig.stop_coordinator().await;
@@ -55,9 +57,66 @@ async fn a_limit_that_was_lifted_while_a_node_was_away_stays_lifted() {
 async fn nodes_keep_their_own_limits_as_long_as_nobody_says_anything() {
     let rig = Rig::new(1).await;
     rig.node(1).engine().throttle().set(9_000_000, 8_000_000);
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(rig.node(1).engine().throttle().rates(), (9_000_000, 8_000_000));
     assert!(rig.status().await.throttle.is_none());
+}
+
+/// Bytes per second that take longer for any block here than a test lasts.
+const HARDLY_ANY: u64 = 100;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_kind_of_traffic_has_a_budget_of_its_own() {
+    let mut rig = Rig::new(6).await;
+    let bytes = content(3, 2 * BLOCK);
+    rig.put("a", &bytes).await.unwrap();
+    rig.put("b", &bytes).await.unwrap();
+    let archival = BudgetChange { archival_bytes_per_s: Some(HARDLY_ANY), ..Default::default() };
+    rig.client.budgets(archival).await.unwrap();
+    let encoded = timeout(Duration::from_secs(1), rig.archive("a", "rs-2+2")).await;
+    assert!(encoded.is_err(), "parities wait for their budget: {encoded:?}");
+    assert_eq!(rig.get("b").await.unwrap(), bytes);
+    let all = BudgetChange { archival_bytes_per_s: Some(0), ..Default::default() };
+    assert_eq!(rig.client.budgets(all).await.unwrap(), Budgets::default());
+    rig.archive("b", "rs-2+2").await.unwrap();
+
+    // What is lost is read, and not repaired.
+    let healing = BudgetChange { healing_bytes_per_s: Some(HARDLY_ANY), ..Default::default() };
+    rig.client.budgets(healing).await.unwrap();
+    let info = rig.client.lookup("b", true).await.unwrap();
+    let block = info.blocks[0].clone();
+    rig.lose([block.nodes[0]]).await;
+    let request = RepairRequest { block: block.block, ..Default::default() };
+    let repaired = timeout(Duration::from_secs(1), rig.repair(request)).await;
+    assert!(repaired.is_err(), "the repair waits for its budget: {repaired:?}");
+    assert_eq!(rig.get("b").await.unwrap(), bytes);
+    rig.put("c", &bytes).await.unwrap();
+    rig.client.budgets(BudgetChange { healing_bytes_per_s: Some(0), ..healing }).await.unwrap();
+    eventually("it goes on at once", async || {
+        let block = rig.client.lookup("b", true).await.unwrap().blocks[0].clone();
+        rig.status().await.missing_blocks == 0 && block.nodes != info.blocks[0].nodes
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn budgets_hold_over_restarts_of_node_and_coordinator() {
+    let mut rig = Rig::new(2).await;
+    let (healing, client) = (Some(3_000_000), Some(5_000_000));
+    rig.client.budgets(BudgetChange { healing_bytes_per_s: healing, ..Default::default() }).await.unwrap();
+    rig.lose([2]).await;
+    let set =
+        rig.client.budgets(BudgetChange { client_bytes_per_s: client, ..Default::default() }).await.unwrap();
+    let wanted = model::Budgets { client: 5_000_000, healing: 3_000_000, archival: 0 };
+    assert_eq!(model::Budgets::from(set), wanted, "the other stays");
+    restart_coordinator(&mut rig).await;
+    rig.bring_back([2]).await;
+    for node in [1, 2] {
+        let throttle = rig.node(node).engine().throttle().clone();
+        eventually("the node has the budgets", async || throttle.budgets() == wanted).await;
+        assert_eq!(throttle.rates(), (0, 0));
+    }
+    assert_eq!(rig.status().await.budgets.map(model::Budgets::from), Some(wanted));
 }
 
 async fn control(rig: &Rig, node: u32, action: &str) -> String {

@@ -27,13 +27,14 @@ use crate::comparison::Comparison;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::looks::Looks;
+use crate::rate::Rate;
 use crate::records::Records;
 use catalog::{CatalogError, Intent, Purpose};
 use flow::Scheme;
 use model::{BlockId, Cause, FlowId, NodeId, Placement, Token};
 use plan::decide::{Bounds, Course, DecideError, Next, Planner, World};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Sleep;
 
 /// How blocks are to be repaired.
@@ -82,6 +83,23 @@ pub(crate) struct Outcome {
     pub encoded: Option<Encoded>,
 }
 
+/// How fast copies that lacked are made, by whomever.
+#[derive(Debug, Default)]
+pub(crate) struct Healed(Mutex<Rate>);
+
+impl Healed {
+    /// Copies were made: so many bytes each.
+    fn made(&self, bytes: impl IntoIterator<Item = u64>, now_ms: u64) {
+        let mut rate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes.into_iter().for_each(|bytes| rate.made(bytes, now_ms));
+    }
+
+    /// Over the last minute; `None` if hardly any were made.
+    pub fn bytes_per_s(&self, now_ms: u64) -> Option<f64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes_per_s(now_ms)
+    }
+}
+
 /// What attempts are made with.
 #[derive(Debug)]
 pub(crate) struct Attempts {
@@ -89,6 +107,7 @@ pub(crate) struct Attempts {
     pub cluster: Arc<Cluster>,
     pub planner: Arc<Planner>,
     pub usual: Arc<UsualTimes>,
+    pub healed: Arc<Healed>,
     pub looks: Arc<Looks>,
     pub comparison: Arc<Comparison>,
     pub audit: Arc<Audit>,

@@ -76,6 +76,10 @@ impl Attempt<'_> {
             }
         }
         self.with.comparison.confirm(&unconfirmed);
+        if !(self.options.moves || self.options.spreads) {
+            let healed = noted.order.blocks.iter().filter(|block| outcome.made.contains(&block.block));
+            self.with.healed.made(healed.map(|block| block.facts.stored_bytes), now_ms);
+        }
         Ok(outcome)
     }
 

@@ -187,8 +187,8 @@ pub trait Fleet: Send + Sync + fmt::Debug {
         copies: &[BlockCopy],
     ) -> Result<Vec<(BlockCopy, Stamp)>>;
 
-    /// Sets a node's limits.
-    async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()>;
+    /// Tells a node what operators want of it.
+    async fn tell(&self, view: &World, node: NodeId, wanted: proto::NodeSettings) -> Result<()>;
 
     /// Passes a command for a task on to a node.
     async fn control_task(
@@ -431,9 +431,9 @@ impl Fleet for Grpc {
         Ok(receiver)
     }
 
-    async fn throttle(&self, view: &World, node: NodeId, throttle: proto::Throttle) -> Result<()> {
+    async fn tell(&self, view: &World, node: NodeId, wanted: proto::NodeSettings) -> Result<()> {
         let mut client = self.client(view, node)?;
-        answered(node, client.set_throttle(throttle)).await.map(|_| ())
+        answered(node, client.obey(wanted)).await.map(|_| ())
     }
 
     async fn control_task(

@@ -211,7 +211,7 @@ impl Recovery<'_> {
     fn listed(&mut self, Piece { lost, next }: Piece) -> Result<()> {
         let is_fresh = |lost: &Lost| !self.tried.contains(&(lost.node, lost.block));
         let fresh: Vec<Lost> = lost.into_iter().filter(is_fresh).collect();
-        self.progress.expect(fresh.iter().map(|lost| lost.bytes).sum());
+        self.progress.expect(fresh.iter().map(|lost| lost.bytes).sum(), self.now_ms());
         self.job.add(fresh.len() as u64);
         self.fresh += fresh.len() as u64;
         if let Some(longest) = fresh.iter().map(|lost| lost.bytes).max() {
@@ -376,7 +376,7 @@ impl Recovery<'_> {
                     self.tried.insert((pending.lost.node, block));
                 }
                 self.repaired += 1;
-                self.progress.done(pending.lost.bytes);
+                self.progress.done(pending.lost.bytes, self.now_ms());
                 self.job.count(true);
                 self.report("");
             }
@@ -393,8 +393,12 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    fn now_ms(&self) -> u64 {
+        self.with.cluster.clock.now_ms()
+    }
+
     fn report(&self, state: &str) {
-        let estimate = self.progress.estimate();
+        let estimate = self.progress.estimate(self.now_ms());
         let yields = if self.reads.degraded_lately() { ", making way for reads" } else { "" };
         let state = if state.is_empty() { String::new() } else { format!("{state}: ") };
         let text = format!("{state}{} of {}{estimate}{yields}", what(self.row), whose(self.row));

@@ -48,6 +48,7 @@ async fn what_was_short_when_it_was_put_gets_its_copies_unasked() {
     let before = health(&mut cluster).await;
     assert_eq!((by_margin(&before.objects), before.short_blocks), (vec![(1, 1), (2, 1)], 1), "{before:?}");
     assert_eq!((before.unreadable_objects, before.missing_copies, before.damaged_copies), (0, 0, 0));
+    assert_eq!((before.short_bytes, before.healed_bytes_per_s), (5, None));
     cluster.control("healer", "resume").await.unwrap();
     cluster.until("it has three", async |c| health(c).await.short_blocks == 0).await;
     assert_eq!(by_margin(&health(&mut cluster).await.objects), [(2, 2)]);

@@ -170,8 +170,8 @@ impl Fleet for InProcess {
         Ok(seen.into_iter().map(|seen| (seen.copy, seen.birth)).collect())
     }
 
-    async fn throttle(&self, _: &View, node: NodeId, throttle: proto::Throttle) -> Result<()> {
-        answer(node, self.node(node).set_throttle(Request::new(throttle)).await).map(|_| ())
+    async fn tell(&self, _: &View, node: NodeId, wanted: proto::NodeSettings) -> Result<()> {
+        answer(node, self.node(node).obey(Request::new(wanted)).await).map(|_| ())
     }
 
     async fn control_task(

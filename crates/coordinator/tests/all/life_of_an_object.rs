@@ -386,7 +386,7 @@ async fn bad_requests_get_one_clear_sentence() {
     let control =
         proto::TaskControl { name: "scrub".to_owned(), action: "status".to_owned(), node: 2, version: 0 };
     assert_eq!(cluster.client.control_task(control).await.unwrap().into_inner().name, "scrub of node 2");
-    let throttle = proto::Throttle { egress_bytes_per_s: 7, ingress_bytes_per_s: 7, version: 0 };
+    let throttle = proto::Throttle { egress_bytes_per_s: 7, ingress_bytes_per_s: 7 };
     cluster.client.set_throttle(throttle).await.unwrap();
     assert_eq!(cluster.world.throttles().len(), 3);
 }

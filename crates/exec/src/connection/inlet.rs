@@ -341,7 +341,7 @@ impl Inlet {
     fn came(&mut self, bytes: usize) {
         self.filled += bytes;
         self.wire_bytes += bytes as u64;
-        self.context.throttle.receive(bytes);
+        self.context.throttle.receive(self.context.id.header.traffic, bytes);
     }
 
     /// Asks the kernel to wake this thread only when `missing` bytes have come.

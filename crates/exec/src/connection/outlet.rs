@@ -2,7 +2,7 @@
 
 use super::{Link, StreamContext};
 use crate::doing::Activity;
-use crate::throttle::Throttle;
+use crate::throttle::Bucket;
 use flow::bound::EdgeEnd;
 use model::{Cause, Fault};
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ pub struct Outlet {
     end: EdgeEnd,
     context: Arc<StreamContext>,
     /// What this edge may send.
-    rate: Throttle,
+    rate: Bucket,
     pending: Vec<u8>,
     frames: u64,
     /// Payload bytes sent.
@@ -54,7 +54,7 @@ impl Outlet {
     }
 
     fn over(carrier: Carrier, end: EdgeEnd, context: Arc<StreamContext>) -> Outlet {
-        let rate = Throttle::new(end.bytes_per_s, 0);
+        let rate = Bucket::new(end.bytes_per_s);
         Outlet {
             carrier,
             end,
@@ -141,11 +141,12 @@ impl Outlet {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let limited = self.context.throttle.limits_sending() || self.rate.limits_sending();
+        let (throttle, traffic) = (&self.context.throttle, self.context.id.header.traffic);
+        let limited = throttle.limits_sending(traffic) || self.rate.rate() != 0;
         let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
         for part in bytes.chunks(piece) {
-            self.rate.send(part.len());
-            self.context.throttle.send(part.len());
+            self.rate.charge(part.len());
+            throttle.send(traffic, part.len());
             let _sending = self.context.doing.during(Activity::Sending);
             let sent = match &mut self.carrier {
                 Carrier::Link(link, _) => link.stream.write_all(part),

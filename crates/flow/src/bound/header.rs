@@ -4,7 +4,7 @@ use super::{frame_slices, invalid};
 use crate::graph::Geometry;
 use crate::limits;
 use gf::Field;
-use model::{Fault, FlowId};
+use model::{Fault, FlowId, Traffic};
 
 /// What every participant knows of a flow.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,10 +34,12 @@ pub struct FlowHeader {
     pub keep: bool,
     /// Slices that share a frame ([`frame_slices`]), at least 1. For whom it can be more [`bind`](super::bind) finds out.
     pub frame_slices: u32,
+    /// Whose budget it is charged to.
+    pub traffic: Traffic,
 }
 
 impl FlowHeader {
-    /// A first attempt with the usual limits.
+    /// A first attempt with the usual limits, for a client.
     pub fn new(flow: FlowId, field: Field, geometry: Geometry) -> FlowHeader {
         let window = limits::WINDOW_BYTES / u64::from(geometry.slice_bytes.max(1));
         let window = u32::try_from(window).unwrap_or(u32::MAX).max(limits::MIN_WINDOW_SLICES);
@@ -54,6 +56,7 @@ impl FlowHeader {
             serial: false,
             keep: false,
             frame_slices: 1,
+            traffic: Traffic::Client,
         }
     }
 

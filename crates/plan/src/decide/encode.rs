@@ -12,7 +12,9 @@ use flow::bound::{BlockWrite, FlowHeader};
 use flow::{EncodeRequest, EncodeScheme, Geometry, Helper, Member, Site};
 use gf::{Field, Fingerprint};
 use model::note::{self, MemberFacts, StripeFacts};
-use model::{BlockCopy, BlockId, FlowId, Location, MemberState, NodeId, Placement, Stamp, StripeId, Sums};
+use model::{
+    BlockCopy, BlockId, FlowId, Location, MemberState, NodeId, Placement, Stamp, StripeId, Sums, Traffic,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An encoding that is to be planned: a stripe, its data blocks, and what was decided about nodes.
@@ -196,8 +198,11 @@ impl Planner {
             targets: &targets,
         };
         let flow = flow::encode::build(scheme, &request)?;
-        let header =
-            FlowHeader { attempt: encode.attempt, ..FlowHeader::new(encode.flow, code.field(), geometry) };
+        let header = FlowHeader {
+            attempt: encode.attempt,
+            traffic: Traffic::Archival,
+            ..FlowHeader::new(encode.flow, code.field(), geometry)
+        };
         let writes = parity_writes(encode, geometry)?;
         let name = format!("encode-{scheme}");
         let draft = Draft { world, flow, header, sources: &sources, writes, scheme: &name, slices: None };

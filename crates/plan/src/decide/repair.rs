@@ -9,7 +9,7 @@ use super::{
 use codes::{Code, CodeError};
 use flow::bound::{BlockWrite, FlowHeader};
 use flow::{FlowError, Geometry, Helper, Member, RepairRequest, Scheme, Sink, Site};
-use model::{BlockId, FlowId, MemberState, NodeId, Placement, Stamp, StripePlacement};
+use model::{BlockId, FlowId, MemberState, NodeId, Placement, Stamp, StripePlacement, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a block is to be repaired.
@@ -329,7 +329,8 @@ impl Rest<'_> {
 impl RepairSpec {
     fn header(&self, code: &Code, geometry: Geometry) -> FlowHeader {
         let header = FlowHeader::new(self.flow, code.field(), geometry);
-        FlowHeader { attempt: self.attempt, verify: self.verify, keep: true, ..header }
+        let traffic = Traffic::Healing;
+        FlowHeader { attempt: self.attempt, verify: self.verify, keep: true, traffic, ..header }
     }
 
     fn write(&self, placement: &Placement, member: Member, note: Vec<u8>) -> BlockWrite {

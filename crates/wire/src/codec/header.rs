@@ -4,7 +4,7 @@ use super::{invalid, narrow};
 use crate::proto;
 use flow::{FlowHeader, Geometry};
 use gf::Field;
-use model::{Fault, FlowId};
+use model::{Fault, FlowId, Traffic};
 
 /// The message.
 pub fn encode(h: &FlowHeader) -> proto::FlowHeader {
@@ -25,6 +25,7 @@ pub fn encode(h: &FlowHeader) -> proto::FlowHeader {
         keep: h.keep,
         frame_slices: h.frame_slices,
         lane_window_slices: h.lane_window_slices,
+        traffic: traffic_number(h.traffic),
     }
 }
 
@@ -52,9 +53,29 @@ pub fn decode(header: Option<&proto::FlowHeader>) -> Result<FlowHeader, Fault> {
         serial: h.serial,
         keep: h.keep,
         frame_slices: h.frame_slices.max(1),
+        traffic: traffic_from_number(h.traffic)?,
     };
     header.check()?;
     Ok(header)
+}
+
+/// The protocol's number of a kind of traffic.
+fn traffic_number(traffic: Traffic) -> u32 {
+    match traffic {
+        Traffic::Client => 0,
+        Traffic::Healing => 1,
+        Traffic::Archival => 2,
+    }
+}
+
+/// The kind of traffic of a protocol number.
+fn traffic_from_number(number: u32) -> Result<Traffic, Fault> {
+    match number {
+        0 => Ok(Traffic::Client),
+        1 => Ok(Traffic::Healing),
+        2 => Ok(Traffic::Archival),
+        _ => Err(invalid("a kind of traffic that this version does not know")),
+    }
 }
 
 /// The protocol's number of a field.

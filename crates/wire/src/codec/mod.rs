@@ -1,6 +1,7 @@
 //! The model as messages, and back: each type is converted in one place.
 
 pub mod block;
+mod budgets;
 pub mod fault;
 pub mod header;
 pub mod part;

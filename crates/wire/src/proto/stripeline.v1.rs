@@ -46,6 +46,9 @@ pub struct FlowHeader {
     /// … and so many for each lane are under way, dealt out by shares; 0: no such bound
     #[prost(uint32, tag = "12")]
     pub lane_window_slices: u32,
+    /// whose budget it is charged to: 0 clients, 1 healing, 2 archival
+    #[prost(uint32, tag = "13")]
+    pub traffic: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Participant {
@@ -785,9 +788,35 @@ pub struct NodeSettings {
     /// all other tasks are to go on
     #[prost(message, repeated, tag = "2")]
     pub tasks: ::prost::alloc::vec::Vec<TaskWish>,
-    /// rises with each change, in one life of the coordinator
+    /// rises with each change, in one life of the coordinator: older ones are not obeyed
     #[prost(uint64, tag = "3")]
     pub version: u64,
+    /// absent: none
+    #[prost(message, optional, tag = "4")]
+    pub budgets: ::core::option::Option<Budgets>,
+}
+/// Bytes per second that a node sends of each kind of traffic at most, and as many that it receives; 0: unlimited.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Budgets {
+    /// puts and reads
+    #[prost(uint64, tag = "1")]
+    pub client_bytes_per_s: u64,
+    /// repairs, recoveries, what moves
+    #[prost(uint64, tag = "2")]
+    pub healing_bytes_per_s: u64,
+    /// encodings
+    #[prost(uint64, tag = "3")]
+    pub archival_bytes_per_s: u64,
+}
+/// Budgets that are to change; the others stay.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BudgetChange {
+    #[prost(uint64, optional, tag = "1")]
+    pub client_bytes_per_s: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub healing_bytes_per_s: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub archival_bytes_per_s: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskWish {
@@ -804,9 +833,6 @@ pub struct Throttle {
     pub egress_bytes_per_s: u64,
     #[prost(uint64, tag = "2")]
     pub ingress_bytes_per_s: u64,
-    /// of the settings that it is part of: a heartbeat's reply with older ones is not obeyed
-    #[prost(uint64, tag = "3")]
-    pub version: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskStatus {
@@ -882,6 +908,8 @@ pub struct NodeStatus {
     /// … and how long ago that answered; absent: not since the node's start
     #[prost(uint64, optional, tag = "17")]
     pub answered_ms_ago: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "21")]
+    pub budgets: ::core::option::Option<Budgets>,
     /// in which the node read everything unasked, since its start
     #[prost(uint64, tag = "20")]
     pub scrub_rounds: u64,
@@ -1616,6 +1644,9 @@ pub struct ClusterStatus {
     /// the blocks of both
     #[prost(uint64, tag = "20")]
     pub waiting_blocks: u64,
+    /// as operators set them for all nodes; absent if nobody did
+    #[prost(message, optional, tag = "21")]
+    pub budgets: ::core::option::Option<Budgets>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeInfo {
@@ -1714,6 +1745,12 @@ pub struct HealthReply {
     /// why nothing is let go; empty if something is
     #[prost(string, tag = "11")]
     pub safe_mode: ::prost::alloc::string::String,
+    /// of the copies that short blocks are to have and have not, on living nodes
+    #[prost(uint64, tag = "12")]
+    pub short_bytes: u64,
+    /// of copies that lacked, as they were made in the last minute; absent: hardly any were
+    #[prost(double, optional, tag = "13")]
+    pub healed_bytes_per_s: ::core::option::Option<f64>,
 }
 /// So many survive any `losses` further losses of copies, and perhaps not one more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2025,9 +2062,9 @@ pub mod node_client {
                 .insert(GrpcMethod::new("stripeline.v1.Node", "GetStatus"));
             self.inner.unary(req, path, codec).await
         }
-        pub async fn set_throttle(
+        pub async fn obey(
             &mut self,
-            request: impl tonic::IntoRequest<super::Throttle>,
+            request: impl tonic::IntoRequest<super::NodeSettings>,
         ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status> {
             self.inner
                 .ready()
@@ -2038,12 +2075,9 @@ pub mod node_client {
                     )
                 })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/stripeline.v1.Node/SetThrottle",
-            );
+            let path = http::uri::PathAndQuery::from_static("/stripeline.v1.Node/Obey");
             let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("stripeline.v1.Node", "SetThrottle"));
+            req.extensions_mut().insert(GrpcMethod::new("stripeline.v1.Node", "Obey"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn control_task(
@@ -2255,9 +2289,9 @@ pub mod node_server {
             &self,
             request: tonic::Request<super::Empty>,
         ) -> std::result::Result<tonic::Response<super::NodeStatus>, tonic::Status>;
-        async fn set_throttle(
+        async fn obey(
             &self,
-            request: tonic::Request<super::Throttle>,
+            request: tonic::Request<super::NodeSettings>,
         ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
         async fn control_task(
             &self,
@@ -2659,11 +2693,11 @@ pub mod node_server {
                     };
                     Box::pin(fut)
                 }
-                "/stripeline.v1.Node/SetThrottle" => {
+                "/stripeline.v1.Node/Obey" => {
                     #[allow(non_camel_case_types)]
-                    struct SetThrottleSvc<T: Node>(pub Arc<T>);
-                    impl<T: Node> tonic::server::UnaryService<super::Throttle>
-                    for SetThrottleSvc<T> {
+                    struct ObeySvc<T: Node>(pub Arc<T>);
+                    impl<T: Node> tonic::server::UnaryService<super::NodeSettings>
+                    for ObeySvc<T> {
                         type Response = super::Empty;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
@@ -2671,11 +2705,11 @@ pub mod node_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::Throttle>,
+                            request: tonic::Request<super::NodeSettings>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as Node>::set_throttle(&inner, request).await
+                                <T as Node>::obey(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -2686,7 +2720,7 @@ pub mod node_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = SetThrottleSvc(inner);
+                        let method = ObeySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -3706,6 +3740,27 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "SetThrottle"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn set_budgets(
+            &mut self,
+            request: impl tonic::IntoRequest<super::BudgetChange>,
+        ) -> std::result::Result<tonic::Response<super::Budgets>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/SetBudgets",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "SetBudgets"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn get_audit(
             &mut self,
             request: impl tonic::IntoRequest<super::AuditRequest>,
@@ -4032,6 +4087,10 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::Throttle>,
         ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
+        async fn set_budgets(
+            &self,
+            request: tonic::Request<super::BudgetChange>,
+        ) -> std::result::Result<tonic::Response<super::Budgets>, tonic::Status>;
         async fn get_audit(
             &self,
             request: tonic::Request<super::AuditRequest>,
@@ -5344,6 +5403,49 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetThrottleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/SetBudgets" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetBudgetsSvc<T: Coordinator>(pub Arc<T>);
+                    impl<T: Coordinator> tonic::server::UnaryService<super::BudgetChange>
+                    for SetBudgetsSvc<T> {
+                        type Response = super::Budgets;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::BudgetChange>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::set_budgets(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetBudgetsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -47,6 +47,7 @@ fn header() -> proto::FlowHeader {
         keep: true,
         frame_slices: 4,
         lane_window_slices: 22,
+        traffic: 2,
     }
 }
 

@@ -30,7 +30,7 @@ const CLOCK_FILES: &[(&str, usize)] = &[
     ("exec", 9),
     ("worker", 1),
     ("node", 3),
-    ("coordinator", 14),
+    ("coordinator", 13),
     ("client", 4),
     ("cli", 8),
     ("lab", 12),

@@ -201,12 +201,10 @@ impl Node for FakeNode {
         Ok(Response::new(self.world.status(self.node)))
     }
 
-    async fn set_throttle(
-        &self,
-        request: Request<proto::Throttle>,
-    ) -> Result<Response<proto::Empty>, Status> {
+    async fn obey(&self, request: Request<proto::NodeSettings>) -> Result<Response<proto::Empty>, Status> {
         self.alive()?;
-        self.world.state().throttles.insert(self.node, request.into_inner().egress_bytes_per_s);
+        let throttle = request.into_inner().throttle.unwrap_or_default();
+        self.world.state().throttles.insert(self.node, throttle.egress_bytes_per_s);
         Ok(Response::new(proto::Empty {}))
     }
 
