@@ -17,7 +17,7 @@ mod large;
 mod support;
 
 use disk::Disk;
-use large::{Copies, fill, start};
+use large::{BLOCKS_OF_AN_OBJECT, Copies, fill, start};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::Client;
@@ -45,7 +45,7 @@ async fn measure(disk: Arc<dyn Disk>, blocks: u64, nodes: u32) {
     // Nodes that are not heard while all register are taken for dead, and stubs have no bytes to repair from.
     control(&mut running.client, "pause").await;
     running.end().await;
-    let copies = fill(&disk, blocks, nodes);
+    let copies = fill(&disk, blocks, BLOCKS_OF_AN_OBJECT, nodes);
     let mut running = start(&disk, &world, &copies, false, GRACE_MS).await;
     quiet(&mut running.client.clone()).await;
     control(&mut running.client, "resume").await;

@@ -18,7 +18,7 @@ mod large;
 mod support;
 
 use disk::Disk;
-use large::{Copies, REPLICAS, fill, start};
+use large::{BLOCKS_OF_AN_OBJECT, Copies, REPLICAS, fill, start};
 use std::sync::Arc;
 use std::time::Instant;
 use support::world::World;
@@ -40,7 +40,7 @@ async fn measure(disk: Arc<dyn Disk>, blocks: u64, nodes: u32) {
     // Once with nothing in it, so that the nodes are known and belong to the cluster.
     start(&disk, &world, &Copies::new(), true, GRACE_MS).await.end().await;
     let began = Instant::now();
-    let copies = fill(&disk, blocks, nodes);
+    let copies = fill(&disk, blocks, BLOCKS_OF_AN_OBJECT, nodes);
     println!(
         "{blocks} blocks, {REPLICAS} replicas each, {nodes} nodes; the catalog was filled in {:.0?}",
         began.elapsed()

@@ -9,6 +9,7 @@ use disk::{Disk, RealDisk};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, NodeId, PutId, Sums};
 use plan::Draw;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_stream::StreamExt;
@@ -17,7 +18,9 @@ use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::register_message::Kind;
 
 pub const REPLICAS: usize = 3;
-const BLOCKS_OF_AN_OBJECT: u64 = 1_000;
+/// Of the objects that benches about blocks fill a catalog with.
+#[allow(dead_code, reason = "the bench of listings has other ones")]
+pub const BLOCKS_OF_AN_OBJECT: u64 = 1_000;
 /// As nodes send them.
 const COPIES_PER_MESSAGE: usize = 1_024;
 
@@ -44,17 +47,17 @@ pub type Copies = BTreeMap<u32, Vec<BlockCopy>>;
 /// Objects are put by so many callers at once: their changes share transactions, or a million syncs would take half an hour.
 const CALLERS: u64 = 64;
 
-/// A catalog with so many blocks, placed at random.
-pub fn fill(disk: &Arc<dyn Disk>, blocks: u64, nodes: u32) -> Copies {
+/// A catalog with so many blocks, placed at random, of objects that have `each` of them.
+pub fn fill(disk: &Arc<dyn Disk>, blocks: u64, each: u64, nodes: u32) -> Copies {
     let catalog = Catalog::open(disk, ClusterId(1)).unwrap();
-    let objects = blocks.div_ceil(BLOCKS_OF_AN_OBJECT);
+    let objects = blocks.div_ceil(each);
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {
             let catalog = &catalog;
             scope.spawn(move || {
                 for object in (caller..objects).step_by(CALLERS as usize) {
-                    let count = BLOCKS_OF_AN_OBJECT.min(blocks - object * BLOCKS_OF_AN_OBJECT);
-                    fill_object(catalog, object, count, nodes);
+                    let first = object * each;
+                    fill_object(catalog, object, first..blocks.min(first + each), nodes);
                 }
             });
         }
@@ -65,7 +68,7 @@ pub fn fill(disk: &Arc<dyn Disk>, blocks: u64, nodes: u32) -> Copies {
     copies
 }
 
-fn fill_object(catalog: &Catalog, object: u64, count: u64, nodes: u32) {
+fn fill_object(catalog: &Catalog, object: u64, numbers: Range<u64>, nodes: u32) {
     let (put, mut draw) = (PutId(u128::from(object) + 1), Draw::seeded(object));
     let sums = Sums { digest: Some([7; 32]), fingerprint: Some(support::world::fingerprint(&[7])) };
     let new = NewPut {
@@ -78,9 +81,9 @@ fn fill_object(catalog: &Catalog, object: u64, count: u64, nodes: u32) {
     };
     catalog.begin_put(&new).unwrap();
     let mut written = Vec::new();
-    for index in 0..count {
+    let count = numbers.end - numbers.start;
+    for (index, number) in (0..).zip(numbers) {
         // Spread over all folders, as ids that are drawn are.
-        let number = object * BLOCKS_OF_AN_OBJECT + index;
         let block =
             BlockId(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(number));
         let mut all: Vec<NodeId> = (1..=nodes).map(NodeId).collect();
