@@ -98,6 +98,14 @@ impl Coordinator for Service {
         answer(Ok(proto::Empty {}))
     }
 
+    async fn lend(&self, request: Request<proto::Lender>) -> Answer<proto::LenderReply> {
+        answer(self.membership.lend(request.into_inner()))
+    }
+
+    async fn plan_group(&self, request: Request<proto::PlanGroupRequest>) -> Answer<proto::PlanReply> {
+        answer(self.objects.plan_group(request.into_inner()))
+    }
+
     async fn compare_node(
         &self,
         request: Request<proto::CompareNodeRequest>,
@@ -167,7 +175,9 @@ impl Coordinator for Service {
     async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
         let fault = model::Fault::from(request.into_inner());
         tracing::info!(%fault, "reported");
-        self.jobs.attempts.looks.learn(&fault, Word::Client);
+        if !self.objects.cluster.lenders.learn(&fault) {
+            self.jobs.attempts.looks.learn(&fault, Word::Client);
+        }
         answer(Ok(proto::Empty {}))
     }
 
@@ -560,6 +570,8 @@ macro_rules! away {
 away! {
     heartbeat(proto::HeartbeatRequest) -> proto::HeartbeatReply;
     goodbye(proto::GoodbyeRequest) -> proto::Empty;
+    lend(proto::Lender) -> proto::LenderReply;
+    plan_group(proto::PlanGroupRequest) -> proto::PlanReply;
     begin_put(proto::BeginPutRequest) -> proto::BeginPutReply;
     plan_write(proto::PlanWriteRequest) -> proto::PlanReply;
     plan_parities(proto::PlanParitiesRequest) -> proto::PlanParitiesReply;

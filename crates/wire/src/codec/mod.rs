@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod fault;
+pub mod group;
 pub mod header;
 pub mod part;
 pub mod plan;
