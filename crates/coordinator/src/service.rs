@@ -11,10 +11,10 @@ use crate::holders::Holders;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
 use crate::objects::Objects;
-use crate::operator::Operator;
+use crate::operator::{self, Operator};
 use crate::succession::Succession;
+use catalog::Choices;
 use catalog::rows::{CompactionRow, EncodingRow, JobRow};
-use catalog::{Choices, Recovered};
 use model::{BlockId, NodeId, PutId};
 use plan::decide::DecideError;
 use std::collections::BTreeSet;
@@ -50,25 +50,6 @@ pub(crate) struct Service {
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 type Stream<T> = ReceiverStream<std::result::Result<T, Status>>;
-
-fn recover_reply(recovered: Recovered, away: Vec<u32>, safe_mode: String) -> proto::RecoverReply {
-    let Recovered { objects, blocks, stripes, incomplete, newer, older, removed, dropped_copies, .. } =
-        recovered;
-    let version = |(name, version)| proto::ObjectVersion { name, version };
-    let versions = |list: Vec<(String, u64)>| list.into_iter().map(version).collect();
-    proto::RecoverReply {
-        objects,
-        blocks,
-        stripes,
-        incomplete: versions(incomplete),
-        newer: versions(newer),
-        older: versions(older),
-        removed: versions(removed),
-        dropped_copies,
-        away,
-        safe_mode,
-    }
-}
 
 fn answer<T>(result: Result<T>) -> Answer<T> {
     Ok(Response::new(result?))
@@ -293,7 +274,7 @@ impl Coordinator for Service {
         let choices = Choices { take: named(take), drop: named(drop) };
         let (recovered, away, safe_mode) = self.operator.recover(choices).await?;
         self.holders.acknowledge().await?;
-        answer(Ok(recover_reply(recovered, away, safe_mode)))
+        answer(Ok(operator::recover_reply(recovered, away, safe_mode)))
     }
 }
 

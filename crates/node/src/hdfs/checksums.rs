@@ -52,7 +52,9 @@ impl Checksums {
             1 => CrcAlgorithm::Crc32IsoHdlc,
             2 => CrcAlgorithm::Crc32Iscsi,
             other => {
-                return Err(HdfsError::Meta(format!("has checksums of type {other}; CRC-32 is 1, CRC-32C 2")));
+                return Err(HdfsError::Meta(format!(
+                    "has checksums of type {other}; CRC-32 is 1, CRC-32C 2"
+                )));
             }
         };
         if !(1..=MAX_BYTES_PER_SUM).contains(&bytes_per_sum) {
