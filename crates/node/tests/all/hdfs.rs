@@ -14,7 +14,7 @@ use std::path::PathBuf;
 const BLOCK: i64 = -9_223_372_036_854_775_792;
 
 fn noise(length: usize) -> Vec<u8> {
-    (0..length as u64).map(|i| (i * 7_919 >> 3) as u8).collect()
+    (0..length as u64).map(|i| ((i * 7_919) >> 3) as u8).collect()
 }
 
 fn store(datanodes: &[&Datanode]) -> HdfsStore {

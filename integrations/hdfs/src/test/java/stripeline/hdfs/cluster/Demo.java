@@ -10,6 +10,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
@@ -23,6 +25,10 @@ public final class Demo {
 
   private static final int DATANODES = 16;
   private static final long BLOCK_BYTES = 8L << 20;
+  /** What the plugin's log says of a reconstruction by either way. */
+  private static final String HELPED = "through helpers in";
+  private static final String ALONE = "as HDFS does it";
+
   private static final Duration RECOVERED_WITHIN = Duration.ofMinutes(5);
 
   private Demo() {}
@@ -69,34 +75,32 @@ public final class Demo {
   private static boolean show(HdfsCluster cluster) throws Exception {
     Map<String, String> before = write(cluster);
     say("wrote " + before.size() + " files; fsck: " + verdict(cluster));
-    boolean isWell = recover(cluster, before, "through helpers");
-    long pipelined = cluster.counter("Pipelined");
-    isWell &= pipelined > 0 && cluster.counter("FallBacks") == 0;
+    boolean isWell = recover(cluster, before);
+    isWell &= !cluster.logged(HELPED).isEmpty() && cluster.logged(ALONE).isEmpty();
     cluster.killCoordinator();
     say("the coordinator is killed: the plugin has nobody to ask");
-    isWell &= recover(cluster, before, "as HDFS does it");
-    isWell &= cluster.counter("FallBacks") > 0;
-    return isWell;
+    isWell &= recover(cluster, before);
+    return isWell && !cluster.logged(ALONE).isEmpty();
   }
 
   /** Kills a machine that has blocks, and waits until all is whole. */
-  private static boolean recover(HdfsCluster cluster, Map<String, String> before, String how) throws Exception {
+  private static boolean recover(HdfsCluster cluster, Map<String, String> before) throws Exception {
     List<String> files = List.copyOf(before.keySet());
     DatanodeInfo victim = cluster.groups(files.get(0)).get(0).getLocations()[0];
     HdfsCluster.Machine machine = cluster.machineOf(victim);
     long lost = blocksOn(cluster, victim, files);
-    long[] counted = {cluster.counter("Pipelined"), cluster.counter("FallBacks")};
+    int[] counted = {cluster.logged(HELPED).size(), cluster.logged(ALONE).size()};
     say("killing DataNode " + machine.number() + " (process " + machine.datanode().process().pid() + "), which has "
         + lost + " blocks, and the helper beside it");
     long start = System.nanoTime();
     cluster.killMachine(machine.number());
     cluster.await("recovery", RECOVERED_WITHIN, () -> cluster.isWhole(files));
     String took = seconds(start);
-    // The counters of the machine that died are gone with it.
-    long pipelined = Math.max(0, cluster.counter("Pipelined") - counted[0]);
-    long fellBack = Math.max(0, cluster.counter("FallBacks") - counted[1]);
-    say("whole again after " + took + ", detection included: " + pipelined + " reconstructions through helpers, "
-        + fellBack + " as HDFS does them (" + how + ")");
+    int pipelined = cluster.logged(HELPED).size() - counted[0];
+    int alone = cluster.logged(ALONE).size() - counted[1];
+    say("whole again after " + took + ", detection included: " + pipelined + " reconstructions through helpers, " + alone
+        + " as HDFS does them");
+    say("of these through helpers each took " + milliseconds(cluster.logged(HELPED)));
     say("fsck: " + verdict(cluster));
     boolean isEqual = digests(cluster, files).equals(before);
     say("SHA-256 of every file " + (isEqual ? "as before" : "DIFFERS"));
@@ -156,6 +160,13 @@ public final class Demo {
   private static String verdict(HdfsCluster cluster) throws Exception {
     List<String> lines = new ArrayList<>(cluster.fsck("/").lines().filter(line -> !line.isBlank()).toList());
     return lines.isEmpty() ? "nothing" : lines.get(lines.size() - 1).trim();
+  }
+
+  /** From the least to the most that the plugin's log tells. */
+  private static String milliseconds(List<String> lines) {
+    Pattern took = Pattern.compile(HELPED + " (\\d+) ms");
+    List<Long> all = lines.stream().map(took::matcher).filter(Matcher::find).map(m -> Long.valueOf(m.group(1))).sorted().toList();
+    return all.isEmpty() ? "no time" : all.get(0) + " to " + all.get(all.size() - 1) + " ms";
   }
 
   private static String seconds(long since) {
