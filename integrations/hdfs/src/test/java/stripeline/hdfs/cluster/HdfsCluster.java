@@ -229,6 +229,15 @@ final class HdfsCluster implements AutoCloseable {
     return (DistributedFileSystem) FileSystem.get(clientConf());
   }
 
+  /** A client that reads through helpers, with the gateways of all machines; not the one that others get. */
+  DistributedFileSystem readingFileSystem() throws IOException {
+    Configuration conf = clientConf();
+    conf.set("fs.hdfs.impl", "org.apache.hadoop.hdfs.StripelineFileSystem");
+    List<String> gateways = machines.values().stream().map(m -> "127.0.0.1:" + m.gatewayPort()).toList();
+    conf.set("stripeline.gateway", String.join(",", gateways));
+    return (DistributedFileSystem) FileSystem.newInstance(conf);
+  }
+
   /** The block groups of a file. */
   List<LocatedStripedBlock> groups(String file) throws IOException {
     List<LocatedStripedBlock> groups = new ArrayList<>();

@@ -15,8 +15,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.SafeModeAction;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.client.HdfsDataInputStream;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
 import org.junit.jupiter.api.AfterAll;
@@ -155,8 +158,61 @@ class ReconstructionTest {
     assertTrue(cluster.logged(ALONE).size() - fallBacks <= 2);
   }
 
+  /** While it is only away, and once the NameNode names nobody for its blocks. */
   @Test
   @Order(5)
+  void clientsReadWhatAMachineHadThroughHelpers() throws Exception {
+    String file = write("RS-6-3-1024k", 2 * 6 * BLOCK_BYTES - 12_345);
+    byte[] before = readAll(cluster.fileSystem(), file);
+    LocatedStripedBlock group = cluster.groups(file).get(0);
+    DatanodeInfo victim = null;
+    for (int i = 0; i < group.getLocations().length; i++) {
+      victim = group.getBlockIndices()[i] == 2 ? group.getLocations()[i] : victim;
+    }
+    // Nothing is reconstructed meanwhile.
+    cluster.fileSystem().setSafeMode(SafeModeAction.ENTER);
+    String uuid = victim.getDatanodeUuid();
+    cluster.killMachine(cluster.machineOf(victim).number());
+    try (DistributedFileSystem helped = cluster.readingFileSystem()) {
+      assertArrayEquals(before, readAll(helped, file), "away");
+      cluster.await("the NameNode to give it up", RECOVERED_WITHIN, () -> cluster.groups(file).stream()
+          .flatMap(of -> java.util.Arrays.stream(of.getLocations())).noneMatch(at -> at.getDatanodeUuid().equals(uuid)));
+      assertArrayEquals(before, readAll(helped, file), "given up");
+      assertEquals(CELL, readCell(helped, file, before), "a cell takes a cell, and no other");
+      assertEquals(6L * CELL, readCell(cluster.fileSystem(), file, before), "as HDFS does it, it takes six");
+      assertTrue(cluster.fileSystem().getFileChecksum(new org.apache.hadoop.fs.Path(file))
+          .equals(helped.getFileChecksum(new org.apache.hadoop.fs.Path(file))));
+      int hosts = helped.getFileBlockLocations(new org.apache.hadoop.fs.Path(file), 0, 1)[0].getHosts().length;
+      assertEquals(8, hosts, "nobody sees who is none");
+    }
+    try (DistributedFileSystem alone = cluster.readingFileSystem()) {
+      // Gateways that nobody listens at.
+      alone.getConf().set("stripeline.gateway", "127.0.0.1:1");
+      alone.initialize(alone.getUri(), alone.getConf());
+      assertArrayEquals(before, readAll(alone, file), "decoded as HDFS does it");
+    }
+    cluster.fileSystem().setSafeMode(SafeModeAction.LEAVE);
+    cluster.await("recovery", RECOVERED_WITHIN, () -> cluster.isWhole(List.of(file)));
+  }
+
+  private static byte[] readAll(DistributedFileSystem fs, String file) throws IOException {
+    try (FSDataInputStream in = fs.open(new org.apache.hadoop.fs.Path(file))) {
+      return in.readAllBytes();
+    }
+  }
+
+  /** Reads the first cell of member 2 by its position; how many bytes HDFS's client counts for it. */
+  private static long readCell(DistributedFileSystem fs, String file, byte[] before) throws IOException {
+    try (HdfsDataInputStream in = (HdfsDataInputStream) fs.open(new org.apache.hadoop.fs.Path(file))) {
+      byte[] cell = new byte[CELL];
+      in.readFully(2L * CELL, cell);
+      assertArrayEquals(java.util.Arrays.copyOfRange(before, 2 * CELL, 3 * CELL), cell);
+      return in.getReadStatistics().getTotalBytesRead();
+    }
+  }
+
+  @Test
+  @Order(6)
   void withoutACoordinatorHdfsDoesItAlone() throws Exception {
     long fallBacks = cluster.counter("FallBacks");
     cluster.killCoordinator();
