@@ -1,9 +1,12 @@
-# The two commands of README are `make demo` and `make test`. Each installs what it needs.
+# The two commands of README are `make demo` and `make test`. Each installs what it needs; so do those of HDFS (docs/hdfs.md).
 
 CARGO ?= cargo
+# Absolute: some commands run elsewhere.
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+MVN := mvn -B -q $(if $(HADOOP),-Dhadoop.version=$(HADOOP))
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test chaos lint bench build dist tools toolchain testbed
+.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-demo hdfs-test java
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -22,6 +25,24 @@ test: toolchain tools
 chaos: toolchain
 	$(CARGO) build --release --locked -p cli -p chaos
 	target/release/stripeline-chaos $(if $(PLAN),--plan "$(PLAN)",--seeds "$(or $(SEEDS),1..30)") $(CHAOS)
+
+# The jar that an operator adds to Hadoop, tested without daemons: integrations/hdfs/target/stripeline-hdfs-*.jar
+hdfs-jar: java
+	cd integrations/hdfs && $(MVN) package
+
+# Unmodified HDFS on the loopback (a NameNode, 16 DataNodes) with helpers loses a machine, and another one without a coordinator;
+# all files are compared. Another version: make hdfs-demo HADOOP=3.4.2
+hdfs-demo: toolchain hdfs-jar
+	$(CARGO) build --release --locked -p cli
+	cd integrations/hdfs && $(MVN) dependency:build-classpath -Dmdep.includeScope=compile -Dmdep.outputFile=target/classpath
+	cd integrations/hdfs && timeout 900 java -Xmx512m \
+		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
+		stripeline.hdfs.cluster.Demo "$(TARGET)/release/stripeline" target/demo
+
+# The same HDFS with 12 DataNodes and small blocks: which losses come back, and what happens when something else is away too.
+hdfs-test: toolchain java
+	$(CARGO) build --release --locked -p cli
+	cd integrations/hdfs && timeout 900 $(MVN) test -Dexcluded= -Dgroups=cluster "-Dstripeline=$(TARGET)/release/stripeline"
 
 lint: toolchain
 	$(CARGO) fmt --all --check
@@ -44,6 +65,10 @@ build: toolchain
 # For packages and experiments: optimized across crates, which takes several times as long.
 dist: toolchain
 	$(CARGO) build --profile dist --locked
+
+java:
+	@{ command -v mvn && command -v javac; } >/dev/null 2>&1 || { \
+		apt-get update -q && apt-get install -y -q openjdk-17-jdk-headless maven; }
 
 toolchain:
 	@command -v cc >/dev/null 2>&1 || { apt-get update -q && apt-get install -y -q gcc libc6-dev; }

@@ -1,5 +1,6 @@
-//! `stripeline coordinator` and, in `node.rs` beside this, `stripeline node`: the daemons.
+//! `stripeline coordinator` and, in `node.rs` and `hdfs.rs` beside this, `stripeline node`: the daemons.
 
+mod hdfs;
 mod node;
 
 pub use node::{NodeArgs, run_node};

@@ -4,15 +4,25 @@ use crate::connect::Client;
 use crate::error::{ClientError, Result};
 use flow::{Flow, FlowPlan};
 use model::BlockId;
+use model::hdfs::BlockGroup;
 use plan::decide::InTheory;
 use std::ops::Range;
+use std::sync::Arc;
 use wire::codec::plan::decode;
-use wire::proto::{ByteRange, PlanReadRequest, PlanReply};
+use wire::proto::{ByteRange, PlanGroupRequest, PlanReadRequest, PlanReply};
 
-/// What a read asks for: bytes of a block, or of several virtual ones of a stripe, counted as `room_bytes` says.
+/// Members of a block group of HDFS.
+pub(crate) struct OfGroup {
+    pub group: BlockGroup,
+    pub wanted: Vec<u16>,
+}
+
+/// What a read asks for: bytes of a block, or of several virtual ones of a stripe, counted as `room_bytes` says; or of members
+/// of a block group of HDFS, abreast.
 #[derive(Clone, Default)]
 pub(crate) struct Ask {
     pub blocks: Vec<BlockId>,
+    pub of_group: Option<Arc<OfGroup>>,
     pub range: Range<u64>,
     /// What is there of it already.
     pub held: Vec<Range<u64>>,
@@ -81,7 +91,17 @@ impl Client {
     /// Whatever the coordinator says.
     pub(crate) async fn plan_of(&self, ask: &Ask) -> Result<PlanReply> {
         let mut coordinator = self.coordinator.clone();
-        self.call("the plan of a read", coordinator.plan_read(ask.message())).await
+        match &ask.of_group {
+            None => self.call("the plan of a read", coordinator.plan_read(ask.message())).await,
+            Some(of) => {
+                let request = PlanGroupRequest {
+                    group: Some((&of.group).into()),
+                    wanted: of.wanted.iter().copied().map(u32::from).collect(),
+                    read: Some(ask.message()),
+                };
+                self.call("the plan of a read of a block group", coordinator.plan_group(request)).await
+            }
+        }
     }
 
     /// What a read would get as an answer, of which nothing is carried out.

@@ -1,8 +1,8 @@
 //! The connection to the coordinator, and how its calls are made.
 
 use crate::error::{ClientError, Result, root_cause};
-use exec::Engine;
-use model::NodeId;
+use exec::{Engine, EngineConfig, Throttle};
+use model::{NodeId, Peer};
 use plan::decide::{Hedging, Usual};
 use std::future::Future;
 use std::sync::atomic::AtomicUsize;
@@ -46,6 +46,14 @@ impl Client {
     /// # Errors
     /// [`ClientError::BadAddress`], [`ClientError::Unreachable`].
     pub async fn connect(address: &str) -> Result<Client> {
+        Client::connect_throttled(address, Arc::default()).await
+    }
+
+    /// The same for a client whose reads and puts keep within these rates, together with whatever else does.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_throttled(address: &str, throttle: Arc<Throttle>) -> Result<Client> {
         let channel = open(address)
             .await?
             .map_err(|reason| ClientError::Unreachable { address: address.to_owned(), reason })?;
@@ -54,7 +62,8 @@ impl Client {
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES);
         let (address, usual) = (address.to_owned(), Arc::new(Mutex::new(Usual::among_many())));
         let (hedging, long_reads, since) = (Arc::default(), Arc::default(), Instant::now());
-        Ok(Client { address, coordinator, engine: Engine::client(), usual, long_reads, hedging, since })
+        let engine = Engine::new(EngineConfig::new(Peer::Client, throttle, None));
+        Ok(Client { address, coordinator, engine, usual, long_reads, hedging, since })
     }
 
     /// Where the coordinator is.

@@ -18,6 +18,7 @@
 //! flow breaks, or takes longer than usual: whether to go around a node, or to ask others for the same bytes. An API: this is the crate that integrations
 //! link; its types may change with a version, as CHANGELOG.md tells.
 
+mod abreast;
 mod ask;
 mod attempts;
 mod block;
@@ -27,6 +28,7 @@ mod error;
 mod explain;
 mod flight;
 mod get;
+mod group;
 mod health;
 mod intake;
 mod jobs;
@@ -48,6 +50,7 @@ pub use error::ClientError;
 pub use explain::ReadCost;
 pub use flight::Hedges;
 pub use get::GetReport;
+pub use group::{GroupPieces, GroupRead, GroupReading, GroupReport};
 pub use health::{Health, Hindrance};
 pub use jobs::{Archival, CatalogChunks, Compaction, Events, JobEvents};
 pub use metadata::Gather;

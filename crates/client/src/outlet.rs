@@ -107,20 +107,25 @@ impl State {
 
     fn send(&mut self, piece: Vec<u8>) -> Result<(), Fault> {
         let pieces = self.pieces.as_ref().ok_or_else(closed)?;
-        let sent = match pieces.try_send(piece) {
-            Err(TrySendError::Full(piece)) => {
-                let since = Instant::now();
-                let sent = pieces.send(piece);
-                self.waited += since.elapsed();
-                sent.is_ok()
-            }
-            sent => sent.is_ok(),
-        };
+        let sent = hand_over(pieces, piece, &mut self.waited);
         if !sent {
             self.pieces = None;
             return Err(closed());
         }
         Ok(())
+    }
+}
+
+/// Hands a piece to the writer, and counts how long that waits for it; false if nobody listens any more.
+pub(crate) fn hand_over(pieces: &Pieces, piece: Vec<u8>, waited: &mut Duration) -> bool {
+    match pieces.try_send(piece) {
+        Err(TrySendError::Full(piece)) => {
+            let since = Instant::now();
+            let sent = pieces.send(piece);
+            *waited += since.elapsed();
+            sent.is_ok()
+        }
+        sent => sent.is_ok(),
     }
 }
 

@@ -46,6 +46,11 @@ impl Drop for Reading {
 }
 
 impl Reading {
+    /// Of the task that reads.
+    pub fn of(task: JoinHandle<Result<HowRead>>) -> Reading {
+        Reading(task)
+    }
+
     pub async fn end(mut self) -> Result<HowRead> {
         (&mut self.0).await.map_err(broken_task)?
     }
@@ -92,7 +97,8 @@ impl Client {
         };
         let what = format!("reading block {} of '{}'", read.index, read.name);
         let (client, patient) = (self.clone(), options.patient);
-        Reading(tokio::spawn(async move { client.read_into(ask, what, InOrder::new(pieces), patient).await }))
+        let task = async move { client.read_into(ask, what, InOrder::new(pieces), patient).await };
+        Reading::of(tokio::spawn(task))
     }
 
     /// Lets flows bring what is asked for until nothing lacks.

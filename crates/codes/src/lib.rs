@@ -44,6 +44,8 @@ mod replication;
 mod rotated;
 mod rs;
 mod rs16;
+mod rs_legacy;
+mod single_parity;
 mod tolerance;
 mod xor;
 

@@ -4,7 +4,8 @@
 mod tests;
 
 use crate::{
-    Code, CodeError, ParitySets, cauchy, lrc, random, rapidraid, replication, rotated, rs, rs16, xor,
+    Code, CodeError, ParitySets, cauchy, lrc, random, rapidraid, replication, rotated, rs, rs_legacy, rs16,
+    single_parity, xor,
 };
 use gf::Matrix;
 
@@ -45,6 +46,8 @@ pub fn families() -> &'static [Family] {
     const FAMILIES: &[Family] = &[
         rs::FAMILY,
         cauchy::FAMILY,
+        rs_legacy::FAMILY,
+        single_parity::FAMILY,
         rs16::FAMILY,
         lrc::FAMILY,
         rotated::FAMILY,

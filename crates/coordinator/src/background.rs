@@ -25,6 +25,7 @@ pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
     loop {
         tokio::time::sleep(cluster.health.look_every()).await;
         cluster.health.look();
+        cluster.lenders.look();
     }
 }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::Streaming;
+use wire::codec::group::Lender;
 use wire::proto::register_message::Kind;
 use wire::{PROTOCOL_VERSION, proto};
 
@@ -87,6 +88,13 @@ impl Membership {
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         Ok(proto::HeartbeatReply { register_again: false, settings, now })
+    }
+
+    /// A helper beside a DataNode of HDFS gives a sign of life. Nothing of it is kept.
+    pub fn lend(&self, lender: proto::Lender) -> Result<proto::LenderReply> {
+        let lender = Lender::try_from(lender)?;
+        self.cluster.lenders.lends(&lender).map_err(CoordinatorError::Conflict)?;
+        Ok(proto::LenderReply { heartbeat_ms: self.heartbeat_ms })
     }
 
     /// A node says which change it has heard of. If nothing is known of it here, this catalog was set back, or another one is

@@ -1,7 +1,7 @@
 //! Puts, reads, lookups.
 
 use crate::attempt::{scheme, token};
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::coded::{Coded, MadeParities};
 use crate::comparison::Comparison;
 use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_OBJECT_PARITIES, MAX_REPLICAS};
@@ -11,7 +11,8 @@ use crate::reads::Reads;
 use crate::records::Records;
 use catalog::rows::{BucketRow, GatherTerms, GatheringRow, ObjectRow, PutRow};
 use catalog::{Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
-use flow::limits;
+use flow::{Member, limits};
+use model::hdfs::BlockGroup;
 use model::{
     BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripeId,
     StripePlacement, Sums,
@@ -368,6 +369,41 @@ impl Objects {
             self.cluster.health.mark(&planned.plan.flow, Peer::Client);
         }
         self.reads.note(read.degraded, read.sent());
+        Ok(reply(read))
+    }
+
+    /// A plan for a read of members of a block group of HDFS, abreast.
+    pub fn plan_group(&self, request: proto::PlanGroupRequest) -> Result<proto::PlanReply> {
+        let proto::PlanGroupRequest { group, wanted, read } = request;
+        let group = BlockGroup::try_from(group.ok_or_else(|| invalid("no block group".to_owned()))?)?;
+        let (wanted, request) = (wire::codec::group::wanted(&wanted)?, read.unwrap_or_default());
+        let code = self.planner.codes.get(&group.code).map_err(DecideError::from)?;
+        if code.k() != usize::from(group.layout.k) {
+            return Err(invalid(format!(
+                "{} has {} data blocks, not {}",
+                group.code,
+                code.k(),
+                group.layout.k
+            )));
+        }
+        let placement = cluster::placement(&group, code.n(), &wanted);
+        let late = request.late.iter().copied().map(NodeId);
+        let view = self.cluster.lenders.view(&group).with_last_resort(late);
+        let read = ReadRequest {
+            flow: FlowId(rand::random()),
+            offset: request.offset,
+            length: request.length,
+            held: &[],
+            room_bytes: request.room_bytes,
+            scheme: scheme(&request.scheme)?,
+            avoid: &request.avoid.iter().copied().map(NodeId).collect(),
+            slices: self.planner.read_slice_length(request.slice_bytes, request.length)?,
+        };
+        let members: Vec<Member> = wanted.into_iter().map(Member).collect();
+        let read = self.planner.read_abreast(&view, &placement, &members, &read, &mut token)?;
+        if let (Some(planned), false) = (&read.planned, request.rehearse) {
+            self.cluster.lenders.mark(&planned.plan.flow);
+        }
         Ok(reply(read))
     }
 }

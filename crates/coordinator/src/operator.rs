@@ -9,7 +9,7 @@ use crate::healer::{Healing, Told};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
-use catalog::{Catalog, FoundBlock, Health, SafeMode};
+use catalog::{Catalog, FoundBlock, Health, Recovered, SafeMode};
 use model::{BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner};
 use std::collections::{BTreeMap, BTreeSet};
@@ -456,4 +456,24 @@ fn why_broken(why: &SafeMode) -> String {
 
 fn counts(by_margin: BTreeMap<u64, u64>) -> Vec<proto::MarginCount> {
     by_margin.into_iter().map(|(losses, count)| proto::MarginCount { losses, count }).collect()
+}
+
+/// What a recovery of the catalog found, as a message.
+pub(crate) fn recover_reply(recovered: Recovered, away: Vec<u32>, safe_mode: String) -> proto::RecoverReply {
+    let Recovered { objects, blocks, stripes, incomplete, newer, older, removed, dropped_copies, .. } =
+        recovered;
+    let version = |(name, version)| proto::ObjectVersion { name, version };
+    let versions = |list: Vec<(String, u64)>| list.into_iter().map(version).collect();
+    proto::RecoverReply {
+        objects,
+        blocks,
+        stripes,
+        incomplete: versions(incomplete),
+        newer: versions(newer),
+        older: versions(older),
+        removed: versions(removed),
+        dropped_copies,
+        away,
+        safe_mode,
+    }
 }

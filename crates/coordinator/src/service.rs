@@ -11,10 +11,10 @@ use crate::holders::Holders;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
 use crate::objects::Objects;
-use crate::operator::Operator;
+use crate::operator::{self, Operator};
 use crate::succession::Succession;
+use catalog::Choices;
 use catalog::rows::{CompactionRow, EncodingRow, JobRow};
-use catalog::{Choices, Recovered};
 use model::{BlockId, NodeId, PutId};
 use plan::decide::DecideError;
 use std::collections::BTreeSet;
@@ -51,25 +51,6 @@ pub(crate) struct Service {
 type Answer<T> = std::result::Result<Response<T>, Status>;
 type Stream<T> = ReceiverStream<std::result::Result<T, Status>>;
 
-fn recover_reply(recovered: Recovered, away: Vec<u32>, safe_mode: String) -> proto::RecoverReply {
-    let Recovered { objects, blocks, stripes, incomplete, newer, older, removed, dropped_copies, .. } =
-        recovered;
-    let version = |(name, version)| proto::ObjectVersion { name, version };
-    let versions = |list: Vec<(String, u64)>| list.into_iter().map(version).collect();
-    proto::RecoverReply {
-        objects,
-        blocks,
-        stripes,
-        incomplete: versions(incomplete),
-        newer: versions(newer),
-        older: versions(older),
-        removed: versions(removed),
-        dropped_copies,
-        away,
-        safe_mode,
-    }
-}
-
 fn answer<T>(result: Result<T>) -> Answer<T> {
     Ok(Response::new(result?))
 }
@@ -96,6 +77,14 @@ impl Coordinator for Service {
     async fn goodbye(&self, request: Request<proto::GoodbyeRequest>) -> Answer<proto::Empty> {
         self.membership.goodbye(&request.into_inner());
         answer(Ok(proto::Empty {}))
+    }
+
+    async fn lend(&self, request: Request<proto::Lender>) -> Answer<proto::LenderReply> {
+        answer(self.membership.lend(request.into_inner()))
+    }
+
+    async fn plan_group(&self, request: Request<proto::PlanGroupRequest>) -> Answer<proto::PlanReply> {
+        answer(self.objects.plan_group(request.into_inner()))
     }
 
     async fn compare_node(
@@ -167,7 +156,9 @@ impl Coordinator for Service {
     async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
         let fault = model::Fault::from(request.into_inner());
         tracing::info!(%fault, "reported");
-        self.jobs.attempts.looks.learn(&fault, Word::Client);
+        if !self.objects.cluster.lenders.learn(&fault) {
+            self.jobs.attempts.looks.learn(&fault, Word::Client);
+        }
         answer(Ok(proto::Empty {}))
     }
 
@@ -289,7 +280,7 @@ impl Coordinator for Service {
         let choices = Choices { take: named(take), drop: named(drop) };
         let (recovered, away, safe_mode) = self.operator.recover(choices).await?;
         self.holders.acknowledge().await?;
-        answer(Ok(recover_reply(recovered, away, safe_mode)))
+        answer(Ok(operator::recover_reply(recovered, away, safe_mode)))
     }
 }
 
@@ -565,6 +556,8 @@ macro_rules! away {
 away! {
     heartbeat(proto::HeartbeatRequest) -> proto::HeartbeatReply;
     goodbye(proto::GoodbyeRequest) -> proto::Empty;
+    lend(proto::Lender) -> proto::LenderReply;
+    plan_group(proto::PlanGroupRequest) -> proto::PlanReply;
     begin_put(proto::BeginPutRequest) -> proto::BeginPutReply;
     plan_write(proto::PlanWriteRequest) -> proto::PlanReply;
     plan_parities(proto::PlanParitiesRequest) -> proto::PlanParitiesReply;

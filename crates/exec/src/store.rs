@@ -30,6 +30,12 @@ pub trait BlockSource: Send {
     /// The recorded fingerprints of chunks `first`, `first` + 1, …
     fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<(), Fault>;
 
+    /// Whether fingerprints are kept beside the bytes, and many are as cheap as one. Else each is made of its chunk's bytes,
+    /// and that of a chunk that was just read is there already.
+    fn keeps_fingerprints(&self) -> bool {
+        true
+    }
+
     /// Hint: this range is read soon.
     fn will_need(&self, range: Range<u64>);
 }

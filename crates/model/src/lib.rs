@@ -7,6 +7,7 @@
 mod assign;
 mod block;
 mod fault;
+pub mod hdfs;
 mod id;
 mod node;
 pub mod note;

@@ -5,6 +5,7 @@
 //! - [`flows`]: the store as the flow executor sees it; [`cache`]: recently read blocks in memory.
 //! - [`membership`]: registering with the coordinator, and heartbeats; [`parts`]: what it is made of.
 //! - [`ailment`]: whether its disk can be relied on; if not, it leaves.
+//! - [`hdfs`]: blocks of an HDFS DataNode, lent where they lie, and the helper that does it: another store, no house.
 //! - `holding`: what it keeps of the catalog, for its coordinator.
 //! - [`scrub`]: reading everything, slowly, against the sidecars; [`suspects`]: reading again what seemed wrong.
 //!
@@ -16,6 +17,7 @@ pub mod cache;
 pub mod clock;
 mod ending;
 pub mod flows;
+pub mod hdfs;
 mod holding;
 pub mod membership;
 pub mod parts;

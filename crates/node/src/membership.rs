@@ -5,11 +5,13 @@ use crate::flows::{FlowStore, named};
 use crate::parts::Parts;
 use crate::store::{Identity, StoreError, Unjudged};
 use model::ClusterId;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tonic::transport::{Channel, Endpoint};
+use wire::codec::group::Lender;
 use wire::proto::coordinator_client::CoordinatorClient;
 use wire::proto::register_message::Kind;
 use wire::{PROTOCOL_VERSION, limits, proto};
@@ -107,15 +109,15 @@ pub async fn run(member: Member) -> Refusal {
     }
 }
 
+async fn connect(coordinator: &str) -> Result<CoordinatorClient<Channel>, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{coordinator}"))?;
+    let endpoint = endpoint.connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS));
+    Ok(CoordinatorClient::new(endpoint.connect().await?))
+}
+
 async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Duration), Unregistered> {
     let Parts { node, flows, .. } = &member.parts;
-    let channel = Endpoint::from_shared(format!("http://{}", member.parts.coordinator))
-        .map_err(away)?
-        .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
-        .connect()
-        .await
-        .map_err(away)?;
-    let mut client = CoordinatorClient::new(channel);
+    let mut client = connect(&member.parts.coordinator).await.map_err(away)?;
     let (messages, outgoing) = tokio::sync::mpsc::channel(MESSAGES_AHEAD);
     // Only now that somebody answers: starts that nobody can have welcomed are not noted.
     let store = flows.store.clone();
@@ -159,7 +161,7 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
     let store = flows.store.clone();
     // Before the first heartbeat: who counts as serving can be told from a clone by its next start.
     tokio::task::spawn_blocking(move || store.welcomed(cluster)).await.map_err(away)?.map_err(away)?;
-    Ok((client, Duration::from_millis(u64::from(reply.heartbeat_ms.clamp(50, 60_000)))))
+    Ok((client, heartbeat_pause(reply.heartbeat_ms)))
 }
 
 /// Tells the coordinator that the node leaves, so that it need not find out; within a bounded time, for one that is away finds
@@ -176,6 +178,45 @@ pub async fn say_goodbye(parts: &Parts, control_addr: SocketAddr, ailment: Strin
         Ok(Ok(_)) => tracing::info!("said goodbye to the coordinator at {coordinator}"),
         _ => tracing::info!("the coordinator at {coordinator} does not answer: it will find out"),
     }
+}
+
+/// The signs of life of a helper that is no member: it keeps nothing, so the first is as any other.
+pub(crate) struct Signs {
+    coordinator: Arc<str>,
+    /// The connection, from the last one that was answered.
+    client: Option<CoordinatorClient<Channel>>,
+}
+
+impl Signs {
+    /// To the coordinator at that host and port.
+    pub fn to(coordinator: Arc<str>) -> Signs {
+        Signs { coordinator, client: None }
+    }
+
+    /// Gives one, and says when the next is due.
+    pub async fn give(&mut self, lender: &Lender) -> Result<Duration, String> {
+        let client = match self.client.take() {
+            Some(client) => Ok(client),
+            None => connect(&self.coordinator).await,
+        };
+        let mut client = client.map_err(|away| away.to_string())?;
+        let answer = tokio::time::timeout(HEARTBEAT_TIMEOUT, client.lend(proto::Lender::from(lender))).await;
+        let answer = answer.map_err(|_| "it does not answer".to_owned())?;
+        let reply = answer.map_err(|status| status.message().to_owned())?.into_inner();
+        self.client = Some(client);
+        Ok(heartbeat_pause(reply.heartbeat_ms))
+    }
+}
+
+impl fmt::Display for Signs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.coordinator)
+    }
+}
+
+/// Between two signs of life, as a coordinator asks for it, within reason.
+fn heartbeat_pause(ms: u32) -> Duration {
+    Duration::from_millis(u64::from(ms.clamp(50, 60_000)))
 }
 
 /// Hello, then the names of all copies, folder by folder. An error ends it without the word that it is complete, and the
@@ -220,7 +261,7 @@ pub fn unjudged(file: Unjudged) -> proto::UnjudgedFile {
     }
 }
 
-fn away(error: impl std::fmt::Display) -> Unregistered {
+fn away(error: impl fmt::Display) -> Unregistered {
     Unregistered::Away(error.to_string())
 }
 

@@ -7,7 +7,7 @@ use crate::flows::FlowStore;
 use crate::membership::{self, Member, Refusal};
 use crate::parts::Parts;
 use crate::scrub::{SCRUB, Scrubber};
-use crate::service::NodeService;
+use crate::service::{ControlCalls, ControlServer, NodeService};
 use crate::store::{RESERVE_BYTES, Store, StoreError};
 use crate::suspects::{REREAD, Rereader};
 use disk::Disk;
@@ -16,6 +16,7 @@ use model::NodeId;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
 
 /// How long a node that is asked to end lets its calls finish.
@@ -125,12 +126,9 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     let mut engine_config = EngineConfig::new(config.node.into(), config.throttle, Some(flows.clone()));
     engine_config.injection = config.injection;
     let engine = Engine::new(engine_config);
-    let listener = DataListener::bind(config.listen_data, engine.greeter())
-        .await
-        .map_err(|source| NodeError::Listen { addr: config.listen_data, source })?;
-    let listen = |source| NodeError::Listen { addr: config.listen_control, source };
-    let control = tokio::net::TcpListener::bind(config.listen_control).await.map_err(listen)?;
-    let (control_addr, data_addr) = (control.local_addr().map_err(listen)?, listener.addr());
+    let listener = listen_data(config.listen_data, &engine).await?;
+    let (control, control_addr) = listen_control(config.listen_control).await?;
+    let data_addr = listener.addr();
     let (serving, ending) = Ending::new();
     let parts = Parts {
         node: config.node,
@@ -151,7 +149,35 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         tokio::spawn(worker::run(rereader, parts.tasks.add(REREAD))),
     ];
     let service = NodeService::new(parts.clone(), ending.clone()).server();
-    let server = tokio::spawn(async move {
+    let server = serve_control(control, service, ending);
+    let (rack, host) = (config.rack, config.host);
+    let member = Member { parts: parts.clone(), rack, host, control_addr, data_addr };
+    let membership = tokio::spawn(membership::run(member));
+    let (_listener, serving) = (listener, Some(serving));
+    Ok(Node { parts, control_addr, data_addr, _listener, membership, workers, server, serving })
+}
+
+/// Takes slices there, for the engine.
+pub(crate) async fn listen_data(addr: SocketAddr, engine: &Engine) -> Result<DataListener, NodeError> {
+    let bound = DataListener::bind(addr, engine.greeter()).await;
+    bound.map_err(|source| NodeError::Listen { addr, source })
+}
+
+/// A socket for control calls, and where it is.
+pub(crate) async fn listen_control(addr: SocketAddr) -> Result<(TcpListener, SocketAddr), NodeError> {
+    let listen = |source| NodeError::Listen { addr, source };
+    let control = TcpListener::bind(addr).await.map_err(listen)?;
+    let at = control.local_addr().map_err(listen)?;
+    Ok((control, at))
+}
+
+/// Answers control calls until that is asked to end.
+pub(crate) fn serve_control<T: ControlCalls>(
+    control: TcpListener,
+    service: ControlServer<T>,
+    ending: Ending,
+) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
         let incoming = TcpIncoming::from(control).with_nodelay(Some(true));
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(PEER_ALIVE))
@@ -160,12 +186,7 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
         if let Err(e) = served.serve_with_incoming_shutdown(incoming, ending.asked()).await {
             tracing::error!("control port: {e}");
         }
-    });
-    let (rack, host) = (config.rack, config.host);
-    let member = Member { parts: parts.clone(), rack, host, control_addr, data_addr };
-    let membership = tokio::spawn(membership::run(member));
-    let (_listener, serving) = (listener, Some(serving));
-    Ok(Node { parts, control_addr, data_addr, _listener, membership, workers, server, serving })
+    })
 }
 
 fn open_or_format(disk: Arc<dyn Disk>, node: NodeId, reserve_bytes: u64) -> Result<Store, StoreError> {

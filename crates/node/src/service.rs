@@ -7,8 +7,8 @@ use crate::parts::{self, Parts};
 use crate::scrub::{Read, Round, SCRUB};
 use crate::sessions;
 use crate::store::{CopyId, Listing, Store, StoreError, Unjudged, Verdict};
-use exec::DriverIo;
-use model::{BlockId, Cause, ClusterId, Fault, Switch};
+use exec::{DriverIo, Engine};
+use model::{BlockId, Cause, ClusterId, Fault, NodeId, Switch};
 use std::pin::Pin;
 use std::sync::PoisonError;
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use wire::codec::records::Carried;
 use wire::names::folder_digest;
-use wire::proto::node_server::NodeServer;
+pub use wire::proto::node_server::{Node as ControlCalls, NodeServer as ControlServer};
 use wire::{limits, proto};
 
 /// Messages to one peer that may wait.
@@ -36,11 +36,15 @@ impl NodeService {
     }
 
     /// Within the bounds of messages.
-    pub fn server(self) -> NodeServer<NodeService> {
-        NodeServer::new(self)
-            .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
-            .max_encoding_message_size(limits::MAX_CONTROL_BYTES)
+    pub fn server(self) -> ControlServer<NodeService> {
+        bounded(self)
     }
+}
+
+fn bounded<T: ControlCalls>(service: T) -> ControlServer<T> {
+    ControlServer::new(service)
+        .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
+        .max_encoding_message_size(limits::MAX_CONTROL_BYTES)
 }
 
 impl NodeService {
@@ -61,7 +65,7 @@ type Answer<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
-impl proto::node_server::Node for NodeService {
+impl ControlCalls for NodeService {
     type RunStagesStream = Answers<proto::StageMessage>;
     type DriveStream = Answers<proto::DriveEvent>;
     type ListBlocksStream = Answers<proto::StoredBlock>;
@@ -73,10 +77,7 @@ impl proto::node_server::Node for NodeService {
         &self,
         request: Request<Streaming<proto::DriverMessage>>,
     ) -> Answer<Self::RunStagesStream> {
-        let (answers, outgoing) = mpsc::channel(MAX_MESSAGES);
-        let (node, engine, ending) = (self.parts.node, self.parts.engine.clone(), self.ending.clone());
-        tokio::spawn(sessions::serve(node, engine, ending, request.into_inner(), answers));
-        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+        Ok(run_stages(self.parts.node, &self.parts.engine, &self.ending, request))
     }
 
     async fn drive(&self, request: Request<proto::DriveRequest>) -> Answer<Self::DriveStream> {
@@ -314,6 +315,86 @@ impl proto::node_server::Node for NodeService {
         let outgoing = ReceiverStream::new(holding::read(self.parts.flows.store.clone()));
         Ok(Response::new(Box::pin(outgoing.map(|carried| carried.map(Into::into)))))
     }
+}
+
+fn run_stages(
+    node: NodeId,
+    engine: &Engine,
+    ending: &Ending,
+    request: Request<Streaming<proto::DriverMessage>>,
+) -> Response<Answers<proto::StageMessage>> {
+    let (answers, outgoing) = mpsc::channel(MAX_MESSAGES);
+    tokio::spawn(sessions::serve(node, engine.clone(), ending.clone(), request.into_inner(), answers));
+    Response::new(Box::pin(ReceiverStream::new(outgoing)))
+}
+
+/// Answers of a helper that keeps nothing of the cluster's: it runs stages, and says how it is.
+pub struct LenderService {
+    node: NodeId,
+    engine: Engine,
+    ending: Ending,
+}
+
+impl LenderService {
+    /// Of a helper that serves until it is asked to end.
+    pub(crate) fn new(node: NodeId, engine: Engine, ending: Ending) -> LenderService {
+        LenderService { node, engine, ending }
+    }
+
+    /// Within the bounds of messages.
+    pub fn server(self) -> ControlServer<LenderService> {
+        bounded(self)
+    }
+}
+
+/// Calls that only whoever keeps blocks of the cluster answers.
+macro_rules! keeps_nothing {
+    ($($call:ident($request:ty) -> $reply:ty;)*) => {
+        #[tonic::async_trait]
+        impl ControlCalls for LenderService {
+            type RunStagesStream = Answers<proto::StageMessage>;
+            type DriveStream = Answers<proto::DriveEvent>;
+            type ListBlocksStream = Answers<proto::StoredBlock>;
+            type ScrubStream = Answers<proto::ScrubEvent>;
+            type ReadRecordsStream = Answers<proto::RecordsMessage>;
+            type ListFoldersStream = Answers<proto::StoredBlock>;
+
+            async fn run_stages(
+                &self,
+                request: Request<Streaming<proto::DriverMessage>>,
+            ) -> Answer<Self::RunStagesStream> {
+                Ok(run_stages(self.node, &self.engine, &self.ending, request))
+            }
+
+            async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::NodeStatus> {
+                let (egress_bytes_per_s, ingress_bytes_per_s) = self.engine.throttle().rates();
+                Ok(Response::new(proto::NodeStatus {
+                    node: self.node.0,
+                    running_stages: self.engine.running_stages() as u32,
+                    throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
+                    ..Default::default()
+                }))
+            }
+
+            $(async fn $call(&self, _: Request<$request>) -> Answer<$reply> {
+                Err(Status::unimplemented("this helper lends blocks of HDFS, and keeps none of the cluster"))
+            })*
+        }
+    };
+}
+
+keeps_nothing! {
+    drive(proto::DriveRequest) -> Self::DriveStream;
+    delete_blocks(proto::DeleteBlocksRequest) -> proto::DeleteBlocksReply;
+    list_blocks(proto::ListBlocksRequest) -> Self::ListBlocksStream;
+    check_blocks(proto::CheckBlocksRequest) -> proto::CheckBlocksReply;
+    obey(proto::NodeSettings) -> proto::Empty;
+    control_task(proto::TaskControl) -> proto::TaskStatus;
+    scrub(proto::ScrubRequest) -> Self::ScrubStream;
+    hold_records(Streaming<proto::RecordsMessage>) -> proto::HeldRecords;
+    read_records(proto::Empty) -> Self::ReadRecordsStream;
+    digest_folders(proto::DigestFoldersRequest) -> proto::DigestFoldersReply;
+    list_folders(proto::ListFoldersRequest) -> Self::ListFoldersStream;
 }
 
 fn copy_id(wanted: &proto::BlockRef) -> Result<CopyId, Fault> {

@@ -1,5 +1,6 @@
 //! `stripeline node`: one node, or those of one host, each with a disk of its own, in one process.
 
+use super::hdfs::run_helper;
 use super::{allow_many_descriptors, announce, log_to_stderr, open, read_config, until_told_to_end};
 use crate::amount::{Rate, Size};
 use crate::context::{Context, run_on_one_thread};
@@ -37,27 +38,35 @@ pub struct NodeArgs {
     /// Number of the node in its cluster, from 1; its folder is --dir
     #[arg(long, value_name = "N", conflicts_with = "store")]
     id: Option<u32>,
-    /// For several nodes in one process, one for each disk: number and folder of each, given once for each
-    #[arg(long, value_name = "N=FOLDER")]
-    store: Vec<NumberedFolder>,
+    /// For several nodes in one process, one for each disk: number and folder of each, given once for each. `hdfs`: no node,
+    /// but a helper beside the DataNode whose folders --data-dir names
+    #[arg(long, value_name = "N=FOLDER|hdfs")]
+    store: Vec<StoreArg>,
+    /// With --store hdfs: a data folder of the DataNode (dfs.datanode.data.dir), given once for each
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) data_dir: Vec<PathBuf>,
+    /// With --store hdfs: where the DataNode's plugin and programs of this machine ask for blocks, a loopback address
+    /// [default: 127.0.0.1:7450]
+    #[arg(long, value_name = "ADDR")]
+    pub(super) gateway: Option<SocketAddr>,
     /// Name of the machine, for nodes that share it: they never get two blocks of one stripe, or two copies of one block
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
     /// Its rack [default: rack-1]
     #[arg(long)]
-    rack: Option<String>,
+    pub(super) rack: Option<String>,
     /// Where to listen for control messages; further nodes of --store take the ports after it [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
-    listen_control: Option<SocketAddr>,
+    pub(super) listen_control: Option<SocketAddr>,
     /// Where to listen for slices; further nodes of --store take the ports after it [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
-    listen_data: Option<SocketAddr>,
+    pub(super) listen_data: Option<SocketAddr>,
     /// Limit of what each node sends, such as 400mbit [default: none]
     #[arg(long, value_name = "RATE")]
-    throttle_up: Option<Rate>,
+    pub(super) throttle_up: Option<Rate>,
     /// Limit of what each receives [default: none]
     #[arg(long, value_name = "RATE")]
-    throttle_down: Option<Rate>,
+    pub(super) throttle_down: Option<Rate>,
     /// Recently read blocks that are kept in memory, for recoveries by m-PPR [default: none]
     #[arg(long, value_name = "SIZE")]
     cache: Option<Size>,
@@ -79,9 +88,32 @@ pub struct NodeArgs {
     coordinator: Option<String>,
 }
 
-/// A node's number and its folder, as `3=/disk1/stripeline`.
+/// What a process serves.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "String")]
+pub enum StoreArg {
+    /// A node's own folder.
+    Numbered(NumberedFolder),
+    /// Those of a DataNode.
+    Hdfs,
+}
+
+impl FromStr for StoreArg {
+    type Err = String;
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text == "hdfs" { Ok(StoreArg::Hdfs) } else { text.parse().map(StoreArg::Numbered) }
+    }
+}
+
+impl TryFrom<String> for StoreArg {
+    type Error = String;
+    fn try_from(text: String) -> std::result::Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// A node's number and its folder, as `3=/disk1/stripeline`.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NumberedFolder {
     number: u32,
     folder: PathBuf,
@@ -103,25 +135,23 @@ impl FromStr for NumberedFolder {
     }
 }
 
-impl TryFrom<String> for NumberedFolder {
-    type Error = String;
-    fn try_from(text: String) -> std::result::Result<Self, String> {
-        text.parse()
-    }
-}
-
 /// Runs a node, or several, until it is told to end.
 pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
     let file: NodeArgs = read_config(args.config.as_deref())?;
-    let stores = stores(context, &args, &file)?;
+    let of_file = args.store.is_empty() && args.id.is_none();
+    let is_helper = if of_file { &file.store } else { &args.store } == &[StoreArg::Hdfs];
+    let stores = if is_helper { Vec::new() } else { stores(context, &args, &file)? };
     let Some(coordinator) = context.coordinator.clone().or_else(|| file.coordinator.clone()) else {
         bail!(
             "a node needs its coordinator's address: give --coordinator, or coordinator in the --config file"
         );
     };
-    let options = Arc::new(Options { coordinator, args, file });
     log_to_stderr();
     allow_many_descriptors();
+    if is_helper {
+        return run_helper(context, coordinator, &args, &file);
+    }
+    let options = Arc::new(Options { coordinator, args, file });
     run_on_one_thread(async move {
         let (tell, told) = watch::channel(false);
         let mut serving = pin!(serve_all(options, stores, told));
@@ -139,7 +169,12 @@ pub fn run_node(context: &Context, args: NodeArgs) -> Result<()> {
 /// of a disk that is not mounted is not made anew.
 fn stores(context: &Context, args: &NodeArgs, file: &NodeArgs) -> Result<Vec<NumberedFolder>> {
     let of_file = args.store.is_empty() && args.id.is_none();
+    let numbered = |store: &StoreArg| match store {
+        StoreArg::Numbered(store) => Ok(store.clone()),
+        StoreArg::Hdfs => Err(anyhow!("--store hdfs stands alone: a process is a helper or has nodes")),
+    };
     let stores = if of_file { &file.store } else { &args.store };
+    let stores: Vec<NumberedFolder> = stores.iter().map(numbered).collect::<Result<_>>()?;
     if stores.is_empty() {
         let Some(number) = args.id.or(file.id).filter(|&id| id > 0) else {
             bail!("a node needs a number from 1: give --id or --store, or id or store in the --config file");
@@ -164,7 +199,7 @@ fn stores(context: &Context, args: &NodeArgs, file: &NodeArgs) -> Result<Vec<Num
     if numbers.len().min(folders.len()) < stores.len() {
         bail!("each node of --store needs a number and a folder of its own");
     }
-    Ok(stores.clone())
+    Ok(stores)
 }
 
 /// What all nodes of the process are started with: options of the command line go before those of the file.
@@ -320,7 +355,7 @@ mod tests {
         );
         assert!(error("nonsense = 1").contains("nonsense"));
         let several = read("host = \"h\"\nstore = [\"3=/disk1\", \"4=/disk2\"]").unwrap().store;
-        assert_eq!(several.iter().map(|store| store.number).collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(several, ["3=/disk1", "4=/disk2"].map(|store| store.parse().unwrap()));
         assert!(error("store = [\"/disk1\"]").contains("3=/disk1/stripeline"));
         assert!(read_config::<NodeArgs>(Some(Path::new("/nonexistent"))).is_err());
     }
@@ -337,6 +372,8 @@ mod tests {
         assert!(asked(&["3=/a", "4=/b"], None).unwrap_err().to_string().contains("--host"));
         assert!(asked(&["3=/a", "3=/b"], Some("h")).is_err(), "one number twice");
         assert!(asked(&["3=/a", "4=/a"], Some("h")).is_err(), "one folder twice");
+        let hdfs = asked(&["hdfs", "4=/b"], Some("h")).unwrap_err().to_string();
+        assert!(hdfs.contains("stands alone"), "{hdfs}");
         assert!("0=/a".parse::<NumberedFolder>().is_err() && "3".parse::<NumberedFolder>().is_err());
     }
 

@@ -207,6 +207,20 @@ impl Health {
         }
     }
 
+    /// What a node said of itself when it registered last.
+    pub fn row(&self, node: NodeId) -> Option<NodeRow> {
+        self.nodes().by_id.get(&node).map(|node| node.row.clone())
+    }
+
+    /// A node is in this rack, as somebody who knows says.
+    pub fn moved(&self, node: NodeId, rack: &str) {
+        let mut nodes = self.nodes();
+        if let Some(node) = nodes.by_id.get_mut(&node).filter(|node| node.row.rack != rack) {
+            rack.clone_into(&mut node.row.rack);
+            *self.last_view() = None;
+        }
+    }
+
     /// When a node was heard last; `None` if it never was.
     pub fn heard(&self, node: NodeId) -> Option<Instant> {
         self.nodes().by_id.get(&node)?.last_seen

@@ -2,6 +2,7 @@
 
 mod fleet;
 mod health;
+mod lenders;
 mod links;
 mod load;
 mod sites;
@@ -9,6 +10,7 @@ mod sites;
 pub(crate) use fleet::reference;
 pub use fleet::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub(crate) use health::{Report, Word};
+pub(crate) use lenders::placement;
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;
 pub(crate) use sites::sites;
@@ -18,6 +20,7 @@ use crate::error::Result;
 use catalog::Catalog;
 use catalog::rows::{HeardRow, NodeRow};
 use health::Health;
+use lenders::Lenders;
 use load::Load;
 use model::NodeId;
 use plan::decide::{NodeFacts, World};
@@ -32,6 +35,8 @@ const NEWS_TICK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub health: Health,
+    /// Helpers that are no nodes of the cluster.
+    pub lenders: Lenders,
     pub fleet: Arc<dyn Fleet>,
     pub load: Load,
     pub clock: Arc<Clock>,
@@ -55,6 +60,7 @@ impl Cluster {
         let heard = catalog.clock()?.unwrap_or_default().heard;
         Ok(Cluster {
             health: Health::new(dead_after, catalog.nodes()?, &catalog.leaving()?, links),
+            lenders: Lenders::new(dead_after),
             fleet,
             load: Load::default(),
             heard_before: heard.into_iter().map(|row| (row.node, row.at_ms)).collect(),

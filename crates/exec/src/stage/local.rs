@@ -137,7 +137,8 @@ impl LocalBlock {
         let known = r.first_chunk <= chunk && chunk + chunks <= r.first_chunk + r.fingerprints.len() as u64;
         if !known {
             let granted = ahead.min(r.extent).div_ceil(CHUNK).saturating_sub(chunk);
-            let count = chunks.max(FINGERPRINTS_AT_ONCE.min(granted));
+            let ahead = if self.source.keeps_fingerprints() { FINGERPRINTS_AT_ONCE.min(granted) } else { 0 };
+            let count = chunks.max(ahead);
             r.fingerprints.resize(count as usize, Fingerprint::ZERO);
             r.first_chunk = chunk;
             self.source.fingerprints(r.base / CHUNK + chunk, &mut r.fingerprints).map_err(about)?;

@@ -3,7 +3,9 @@
 // Helper functions of tests may fail loudly; the lint's exception covers only the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod datanode;
 mod faults;
+mod hdfs;
 mod holding;
 mod mending;
 mod orders;

@@ -1,14 +1,15 @@
 //! Plans of reads: from a living copy, or decoded from the rest of the stripe, several symbols at once (`wanted`).
 
 use super::choose::{Choice, choose, stored};
-use super::wanted::Wanted;
+use super::repair::Rest;
+use super::wanted::{Symbols, Wanted};
 use super::{
     CLIENT, DecideError, Draft, Network, Planned, Planner, Price, Result, SliceLength, Source, Tokens, World,
     plain, site, slice_run,
 };
 use flow::bound::FlowHeader;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
-use model::{FlowId, NodeId, Placement, StripePlacement};
+use model::{BlockId, FlowId, NodeId, Placement, StripePlacement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -208,29 +209,8 @@ impl Planner {
             member: members.get(usize::from(number / alpha)).copied().unwrap_or(Member(u16::MAX)),
             index: number % alpha,
         };
-        let repair = RepairRequest {
-            wanted: symbols.of.iter().map(symbol).collect(),
-            ..rest.request(&[], CLIENT, Sink::Read)
-        };
-        let network = Network::of(world);
-        let Choice { scheme, flow, why } =
-            choose(request.scheme, request.slices, &repair, Some(&symbols), network)
-                .map_err(|error| rest.unrecoverable(error, placement.block))?;
-        let asked = flow.sites().len() - 1;
-        let header = FlowHeader::new(request.flow, rest.code.field(), flow.geometry);
-        let slices = symbols.slices(flow.geometry.slice_bytes);
-        let mut planned = Draft {
-            world,
-            flow,
-            header: FlowHeader { serial: scheme.serial(), ..header },
-            sources: &rest.sources,
-            writes: BTreeMap::new(),
-            scheme: scheme.name(),
-            slices: Some(slices),
-        }
-        .finish(tokens)?;
-        network.set_rate(&mut planned);
-        let why = why.map_or(String::new(), |why| format!(", {why}"));
+        let of = symbols.of.iter().map(symbol).collect();
+        let decoded = rest.decode(of, (&symbols, first.start), placement.block, request, tokens)?;
         // Of a virtual block nothing is lost as long as all stand for it.
         let living = world.living();
         let is_virtual = placement.facts.is_virtual();
@@ -240,10 +220,82 @@ impl Planner {
             (true, false) => "its code stores no data as they are",
             (true, true) => "its code stores no data as they are, and a block of it is away",
         };
-        let note = format!("{what}: decoded from {asked} helpers by {scheme}{why}");
-        let (length, others) = (symbols.in_order, asked < rest.helpers.len());
-        let price = price(network, &planned, others, length, stored(&rest.helpers));
-        Ok(ReadPlan { planned: Some(planned), note, offset: first.start, length, degraded, price })
+        let note = format!("{what}: {}", decoded.note);
+        Ok(ReadPlan { note, degraded, ..decoded })
+    }
+
+    /// The same bytes of several members of a stripe, abreast: slice by slice, of each member in turn, so that whoever reads has
+    /// to keep none. Their own copies are not used. What is beyond a member's end is zero.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`DecideError::Invalid`] for members that there are not, and for a code of several symbols to a
+    /// block.
+    pub fn read_abreast(
+        &self,
+        world: &World,
+        placement: &Placement,
+        members: &[Member],
+        request: &ReadRequest<'_>,
+        tokens: Tokens<'_>,
+    ) -> Result<ReadPlan> {
+        let invalid = |what: String| DecideError::Invalid(format!("members to be read abreast: {what}"));
+        let stripe = placement.stripe.as_ref().ok_or_else(|| invalid("they are in no stripe".to_owned()))?;
+        let made: Vec<_> = members.iter().map(|&member| (member, CLIENT)).collect();
+        if made.iter().any(|(member, _)| usize::from(member.0) >= stripe.members.len()) || made.is_empty() {
+            return Err(invalid("the stripe does not have them".to_owned()));
+        }
+        let rest = self.rest(world, stripe, &made, request.slices.of_one_lane, (request.avoid, &[]))?;
+        if rest.geometry.alpha != 1 {
+            return Err(invalid(format!("{} has several symbols to a block", stripe.code)));
+        }
+        let end = request.offset.checked_add(request.length).filter(|end| *end <= stripe.block_bytes);
+        let bytes = request.offset..end.unwrap_or(0);
+        if bytes.is_empty() {
+            return Err(invalid(format!("there are {} bytes of each", stripe.block_bytes)));
+        }
+        let of = members.iter().map(|&member| Symbol { member, index: 0 }).collect();
+        let numbers = (0..members.len() as u16).collect();
+        let symbols = Symbols { of: numbers, bytes, in_order: request.length };
+        rest.decode(of, (&symbols, request.offset), placement.block, request, tokens)
+    }
+}
+
+impl Rest<'_> {
+    /// The plan that brings these symbols to the reader, by some scheme; from `start` on so many bytes of them as they say come
+    /// in order.
+    fn decode(
+        &self,
+        wanted: Vec<Symbol>,
+        (symbols, start): (&Symbols, u64),
+        block: BlockId,
+        request: &ReadRequest<'_>,
+        tokens: Tokens<'_>,
+    ) -> Result<ReadPlan> {
+        let Rest { world, code, sources, helpers, .. } = self;
+        let repair = RepairRequest { wanted, ..self.request(&[], CLIENT, Sink::Read) };
+        let network = Network::of(world);
+        let Choice { scheme, flow, why } =
+            choose(request.scheme, request.slices, &repair, Some(symbols), network)
+                .map_err(|error| self.unrecoverable(error, block))?;
+        let asked = flow.sites().len() - 1;
+        let header = FlowHeader::new(request.flow, code.field(), flow.geometry);
+        let slices = symbols.slices(flow.geometry.slice_bytes);
+        let mut planned = Draft {
+            world,
+            flow,
+            header: FlowHeader { serial: scheme.serial(), ..header },
+            sources,
+            writes: BTreeMap::new(),
+            scheme: scheme.name(),
+            slices: Some(slices),
+        }
+        .finish(tokens)?;
+        network.set_rate(&mut planned);
+        let why = why.map_or(String::new(), |why| format!(", {why}"));
+        let note = format!("decoded from {asked} helpers by {scheme}{why}");
+        let (length, others) = (symbols.in_order, asked < helpers.len());
+        let price = price(network, &planned, others, length, stored(helpers));
+        Ok(ReadPlan { planned: Some(planned), note, offset: start, length, degraded: true, price })
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod block;
 mod budgets;
 pub mod fault;
+pub mod group;
 pub mod header;
 pub mod part;
 pub mod plan;

@@ -930,6 +930,84 @@ pub struct ScrubEvent {
     #[prost(uint64, tag = "4")]
     pub total: u64,
 }
+/// Who lends blocks of a DataNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lender {
+    /// the number that follows from its uuid
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// 16 bytes
+    #[prost(bytes = "vec", tag = "2")]
+    pub datanode: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "3")]
+    pub control_addr: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub data_addr: ::prost::alloc::string::String,
+    /// until a block group says where HDFS has it
+    #[prost(string, tag = "5")]
+    pub rack: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "6")]
+    pub protocol: u32,
+    /// of this start
+    #[prost(uint64, tag = "7")]
+    pub incarnation: u64,
+    #[prost(uint32, tag = "8")]
+    pub running_stages: u32,
+    /// the last word of this start
+    #[prost(bool, tag = "9")]
+    pub leaves: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LenderReply {
+    /// until the next sign of life
+    #[prost(uint32, tag = "1")]
+    pub heartbeat_ms: u32,
+}
+/// A block group of HDFS.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BlockGroup {
+    /// mark of its block pool
+    #[prost(uint64, tag = "1")]
+    pub pool: u64,
+    /// its id, and that of its first block
+    #[prost(sint64, tag = "2")]
+    pub group: i64,
+    /// stamp of its blocks
+    #[prost(uint64, tag = "3")]
+    pub generation: u64,
+    #[prost(string, tag = "4")]
+    pub code: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "5")]
+    pub data_blocks: u32,
+    #[prost(uint64, tag = "6")]
+    pub cell_bytes: u64,
+    /// of all cells
+    #[prost(uint64, tag = "7")]
+    pub data_bytes: u64,
+    #[prost(message, repeated, tag = "8")]
+    pub living: ::prost::alloc::vec::Vec<LentBlock>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LentBlock {
+    #[prost(uint32, tag = "1")]
+    pub member: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub datanode: ::prost::alloc::vec::Vec<u8>,
+    /// where HDFS's topology has the DataNode; empty if nobody knows
+    #[prost(string, tag = "3")]
+    pub rack: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanGroupRequest {
+    #[prost(message, optional, tag = "1")]
+    pub group: ::core::option::Option<BlockGroup>,
+    /// members, in the order of the rows that come
+    #[prost(uint32, repeated, tag = "2")]
+    pub wanted: ::prost::alloc::vec::Vec<u32>,
+    /// bytes of each of them, abreast; no block is named
+    #[prost(message, optional, tag = "3")]
+    pub read: ::core::option::Option<PlanReadRequest>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisterMessage {
     #[prost(oneof = "register_message::Kind", tags = "1, 2")]
@@ -3203,6 +3281,50 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Goodbye"));
             self.inner.unary(req, path, codec).await
         }
+        /// helpers beside DataNodes of HDFS, of which nothing is kept: to register is to give a sign of life
+        pub async fn lend(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Lender>,
+        ) -> std::result::Result<tonic::Response<super::LenderReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/Lend",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "Lend"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A flow that brings members of a block group of HDFS to whoever drives it, decoded from others.
+        pub async fn plan_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlanGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::PlanReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/PlanGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "PlanGroup"));
+            self.inner.unary(req, path, codec).await
+        }
         /// objects
         pub async fn begin_put(
             &mut self,
@@ -3946,6 +4068,16 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::GoodbyeRequest>,
         ) -> std::result::Result<tonic::Response<super::Empty>, tonic::Status>;
+        /// helpers beside DataNodes of HDFS, of which nothing is kept: to register is to give a sign of life
+        async fn lend(
+            &self,
+            request: tonic::Request<super::Lender>,
+        ) -> std::result::Result<tonic::Response<super::LenderReply>, tonic::Status>;
+        /// A flow that brings members of a block group of HDFS to whoever drives it, decoded from others.
+        async fn plan_group(
+            &self,
+            request: tonic::Request<super::PlanGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::PlanReply>, tonic::Status>;
         /// objects
         async fn begin_put(
             &self,
@@ -4333,6 +4465,94 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GoodbyeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/Lend" => {
+                    #[allow(non_camel_case_types)]
+                    struct LendSvc<T: Coordinator>(pub Arc<T>);
+                    impl<T: Coordinator> tonic::server::UnaryService<super::Lender>
+                    for LendSvc<T> {
+                        type Response = super::LenderReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Lender>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::lend(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LendSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/PlanGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlanGroupSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::PlanGroupRequest>
+                    for PlanGroupSvc<T> {
+                        type Response = super::PlanReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlanGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::plan_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlanGroupSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

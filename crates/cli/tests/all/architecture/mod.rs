@@ -32,6 +32,7 @@ const CLOCK_FILES: &[(&str, usize)] = &[
     ("node", 3),
     ("coordinator", 13),
     ("client", 4),
+    ("gateway", 1),
     ("cli", 8),
     ("lab", 12),
     ("chaos", 6),
@@ -39,7 +40,7 @@ const CLOCK_FILES: &[(&str, usize)] = &[
 
 /// Files that hold sockets.
 const SOCKET_FILES: &[(&str, usize)] =
-    &[("exec", 4), ("node", 1), ("coordinator", 1), ("cli", 2), ("lab", 2), ("chaos", 1)];
+    &[("exec", 4), ("node", 1), ("coordinator", 1), ("gateway", 1), ("cli", 2), ("lab", 2), ("chaos", 1)];
 
 /// The circles of modules that are left. None may be added, and one that is gone is struck from the list.
 const CIRCLES: &[&str] =

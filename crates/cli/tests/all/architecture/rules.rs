@@ -4,7 +4,7 @@ use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From the bottom up; a crate depends on crates before it only.
-pub const LAYERS: [&str; 16] = [
+pub const LAYERS: [&str; 17] = [
     "gf",
     "codes",
     "model",
@@ -18,6 +18,7 @@ pub const LAYERS: [&str; 16] = [
     "node",
     "coordinator",
     "client",
+    "gateway",
     "cli",
     "lab",
     "chaos",

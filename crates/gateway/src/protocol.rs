@@ -1,0 +1,335 @@
+//! Requests and frames of the gateway. All numbers are big-endian, as Java writes them; a text is its length (2 bytes) and its
+//! UTF-8.
+//!
+//! ```text
+//!   request   "SLGR"  version 2  0 2  length 4  CRC-32C of the body 4   body
+//!   body      1 1 (read)   pool text   group 8   stamp 8   codec text   k 2   m 2   cell bytes 4   data bytes 8
+//!             offset 8   length 8   scheme text   wanted: count 2, members 2 each
+//!             living: count 2, each: member 2, uuid 16, rack text
+//!   frame     kind 1  0 1  version 2  length 4  CRC-32C of the payload 4   payload
+//!   data      kind 1   offset 8   bytes of each 4   those of the first wanted member, of the second, …
+//!   end       kind 2   bytes of each in all 8   note text
+//!   error     kind 3   code 2   sentence text
+//! ```
+//!
+//! A connection carries one request, and the frames that answer it: data in rising order without a gap, then an end; or an error,
+//! before or after some data.
+
+use model::StoreId;
+use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use wire::frame::crc32c;
+
+/// Of requests and frames.
+pub const VERSION: u16 = 1;
+
+const MAGIC: [u8; 4] = *b"SLGR";
+
+/// Before a request's body.
+pub const REQUEST_HEAD_BYTES: usize = 16;
+
+/// Before a frame's payload.
+pub const FRAME_HEAD_BYTES: usize = 12;
+
+/// A request of the widest code names 256 DataNodes and their racks: far less.
+pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
+
+/// A sentence for a person is cut there.
+const MAX_SENTENCE_BYTES: usize = 4_096;
+
+const READ: u8 = 1;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Bytes.
+    Data = 1,
+    /// All came.
+    End = 2,
+    /// No more comes.
+    Error = 3,
+}
+
+/// Why no more comes. The numbers are the protocol's: never reuse one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+pub enum Code {
+    /// A request that makes no sense.
+    Invalid = 1,
+    /// Another version, or a codec that is not known.
+    NotSupported = 2,
+    /// There is no plan: too few helpers live, say.
+    NoPlan = 3,
+    /// The coordinator does not answer.
+    NoCoordinator = 4,
+    /// The flow failed, and could not be mended.
+    Flow = 5,
+    /// Too many ask at once.
+    Busy = 6,
+    /// A defect of ours.
+    Bug = 7,
+}
+
+/// Why a request is not answered with bytes.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct Refusal {
+    /// Why.
+    pub code: Code,
+    /// A sentence for a person.
+    pub what: String,
+}
+
+impl Refusal {
+    /// With a sentence.
+    pub fn new(code: Code, what: impl Into<String>) -> Refusal {
+        Refusal { code, what: what.into() }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The group.
+    pub group: BlockGroup,
+    /// Members that are wanted, in this order.
+    pub wanted: Vec<u16>,
+    /// Bytes of each.
+    pub range: Range<u64>,
+    /// By which scheme; empty: the best one.
+    pub scheme: String,
+}
+
+/// The length of a request's body, and its checksum.
+///
+/// # Errors
+/// Another protocol, or version, or a body that is too long.
+pub fn request_head(head: &[u8; REQUEST_HEAD_BYTES]) -> Result<(usize, u32), Refusal> {
+    let mut fields = Fields(head);
+    let (magic, version) = (fields.array::<4>()?, fields.u16()?);
+    let _ = fields.u16()?;
+    let (length, sum) = (fields.u32()? as usize, fields.u32()?);
+    if magic != MAGIC {
+        return Err(invalid("this is no request of the gateway's protocol"));
+    }
+    if version != VERSION {
+        let what = format!("a request of version {version}; this gateway speaks version {VERSION}");
+        return Err(Refusal::new(Code::NotSupported, what));
+    }
+    if length > MAX_REQUEST_BYTES {
+        return Err(invalid("a request that is too long"));
+    }
+    Ok((length, sum))
+}
+
+/// What a request's body says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
+    if crc32c(body) != sum {
+        return Err(invalid("a request that differs from its checksum"));
+    }
+    let mut fields = Fields(body);
+    match fields.u8()? {
+        READ => {}
+        kind => return Err(Refusal::new(Code::NotSupported, format!("a request of kind {kind}"))),
+    }
+    let (pool, id, generation) = (fields.text()?, fields.u64()?.cast_signed(), fields.u64()?);
+    let codec = fields.text()?;
+    let (k, m) = (fields.u16()?, fields.u16()?);
+    let layout = Layout { k, cell_bytes: u64::from(fields.u32()?), data_bytes: fields.u64()? };
+    let (offset, length, scheme) = (fields.u64()?, fields.u64()?, fields.text()?);
+    let count = fields.u16()?;
+    let wanted: Vec<u16> = (0..count).map(|_| fields.u16()).collect::<Result<_, _>>()?;
+    let mut living = BTreeMap::new();
+    for _ in 0..fields.u16()? {
+        let member = fields.u16()?;
+        let datanode = Datanode(StoreId(u128::from_be_bytes(fields.array()?)));
+        living.insert(member, Held { datanode, rack: fields.text()? });
+    }
+    if !fields.0.is_empty() {
+        return Err(invalid("a request with more behind its end"));
+    }
+    if layout.k == 0 || layout.cell_bytes == 0 || layout.data_bytes == 0 {
+        return Err(invalid("a block group without data blocks, cells or bytes"));
+    }
+    let end = offset.checked_add(length).filter(|end| *end <= layout.block_bytes() && length > 0);
+    let end = end.ok_or_else(|| invalid("bytes that the members do not have"))?;
+    if wanted.is_empty() || wanted.iter().any(|member| u32::from(*member) >= u32::from(k) + u32::from(m)) {
+        return Err(invalid("members that the group does not have"));
+    }
+    let (pool, code) = (PoolMark::of(&pool), code_of(&codec, k, m)?);
+    let group = BlockGroup { pool, id, generation, code, layout, living };
+    Ok(Request { group, wanted, range: offset..end, scheme })
+}
+
+/// Our code with the generator of a codec of HDFS.
+fn code_of(codec: &str, k: u16, m: u16) -> Result<String, Refusal> {
+    match codec {
+        "rs" => Ok(format!("rs-cauchy-{k}+{m}")),
+        "rs-legacy" => Ok(format!("rs-legacy-{k}+{m}")),
+        "xor" => Ok(format!("xor-{k}+{m}")),
+        other => Err(Refusal::new(Code::NotSupported, format!("the codec {other:?} is not known here"))),
+    }
+}
+
+/// Bytes of `members` members from `offset` on, one member after another.
+pub fn data(offset: u64, members: usize, bytes: &[u8]) -> Vec<u8> {
+    let each = (bytes.len() / members.max(1)) as u32;
+    frame(Kind::Data, &[&offset.to_be_bytes(), &each.to_be_bytes(), bytes])
+}
+
+/// All came.
+pub fn end(bytes_of_each: u64, note: &str) -> Vec<u8> {
+    frame(Kind::End, &[&bytes_of_each.to_be_bytes(), &text(note)])
+}
+
+/// No more comes.
+pub fn error(refusal: &Refusal) -> Vec<u8> {
+    frame(Kind::Error, &[&(refusal.code as u16).to_be_bytes(), &text(&refusal.what)])
+}
+
+fn frame(kind: Kind, parts: &[&[u8]]) -> Vec<u8> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut frame = Vec::with_capacity(FRAME_HEAD_BYTES + length);
+    frame.extend([kind as u8, 0]);
+    frame.extend(VERSION.to_be_bytes());
+    frame.extend((length as u32).to_be_bytes());
+    frame.extend([0; 4]);
+    parts.iter().for_each(|part| frame.extend_from_slice(part));
+    let sum = crc32c(&frame[FRAME_HEAD_BYTES..]);
+    frame[FRAME_HEAD_BYTES - 4..FRAME_HEAD_BYTES].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+fn text(sentence: &str) -> Vec<u8> {
+    let mut cut = sentence.len().min(MAX_SENTENCE_BYTES);
+    while !sentence.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    [&(cut as u16).to_be_bytes(), &sentence.as_bytes()[..cut]].concat()
+}
+
+fn invalid(what: &str) -> Refusal {
+    Refusal::new(Code::Invalid, what)
+}
+
+/// What is left of a body.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Refusal> {
+        let (taken, rest) =
+            self.0.split_at_checked(count).ok_or_else(|| invalid("a request that breaks off"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Refusal> {
+        self.bytes(N)?.try_into().map_err(|_| invalid("a request that breaks off"))
+    }
+
+    fn u8(&mut self) -> Result<u8, Refusal> {
+        Ok(u8::from_be_bytes(self.array()?))
+    }
+
+    fn u16(&mut self) -> Result<u16, Refusal> {
+        Ok(u16::from_be_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32, Refusal> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Refusal> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+
+    fn text(&mut self) -> Result<String, Refusal> {
+        let length = usize::from(self.u16()?);
+        let text = std::str::from_utf8(self.bytes(length)?);
+        text.map(str::to_owned).map_err(|_| invalid("a text that is no UTF-8"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// As `RequestTest` of integrations/hdfs writes it, byte for byte.
+    const REQUEST: &str = include_str!("../tests/request.hex");
+
+    fn sample() -> Vec<u8> {
+        let digits: Vec<u8> = REQUEST.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    }
+
+    fn parsed(bytes: &[u8]) -> Result<Request, Refusal> {
+        let (length, sum) = request_head(bytes[..REQUEST_HEAD_BYTES].try_into().unwrap())?;
+        request(&bytes[REQUEST_HEAD_BYTES..][..length], sum)
+    }
+
+    #[test]
+    fn a_request_is_what_java_wrote() {
+        let bytes = sample();
+        let Request { group, wanted, range, scheme } = parsed(&bytes).unwrap();
+        assert_eq!((wanted.as_slice(), range, scheme.as_str()), (&[2, 7][..], 64..1_000, "pipeline"));
+        assert_eq!(
+            (group.id, group.generation, group.code.as_str()),
+            (-9_223_372_036_854_775_776, 1_001, "rs-cauchy-6+3")
+        );
+        assert_eq!(group.pool, PoolMark::of("BP-1-127.0.0.1-2"));
+        assert_eq!(group.layout, Layout { k: 6, cell_bytes: 1 << 20, data_bytes: 700_001 });
+        let of_8 = &group.living[&8];
+        assert_eq!(of_8.datanode, Datanode::parse("01234567-89ab-cdef-0123-456789abcdef").unwrap());
+        assert_eq!((of_8.rack.as_str(), group.living.len()), ("/rack-a", 2));
+    }
+
+    #[test]
+    fn whatever_else_comes_is_refused_and_panics_nobody() {
+        let bytes = sample();
+        for at in 0..bytes.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut other = bytes.clone();
+                other[at] ^= flip;
+                // The two unused bytes of the head may be anything; of a length that is longer less is there.
+                let length = u32::from_be_bytes(other[8..12].try_into().unwrap()) as usize;
+                if (6..8).contains(&at) || REQUEST_HEAD_BYTES + length > other.len() {
+                    continue;
+                }
+                assert!(parsed(&other).is_err(), "byte {at}");
+            }
+        }
+        // Fields out of their bounds, with the right checksum.
+        let body = &bytes[REQUEST_HEAD_BYTES..];
+        for cut in 0..body.len() {
+            assert!(request(&body[..cut], crc32c(&body[..cut])).is_err(), "{cut} bytes");
+            let mut other = body.to_vec();
+            other[cut] = 0xff;
+            let _ = request(&other, crc32c(&other));
+        }
+        assert_eq!(code_of("rs", 10, 4).unwrap(), "rs-cauchy-10+4");
+        assert_eq!(code_of("lrc", 10, 4).unwrap_err().code, Code::NotSupported);
+    }
+
+    /// As `FrameTest` of integrations/hdfs reads them.
+    #[test]
+    fn frames_are_as_java_reads_them() {
+        assert_eq!(hex(&data(64, 2, b"abCD")), "01000001000000106609501500000000000000400000000261624344");
+        assert_eq!(
+            hex(&end(936, "by pipeline")),
+            "020000010000001523724f2400000000000003a8000b627920706970656c696e65"
+        );
+        let refusal = Refusal::new(Code::NoPlan, "too few");
+        assert_eq!(hex(&error(&refusal)), "030000010000000b02cdf4b000030007746f6f20666577");
+        assert_eq!(text(&"ä".repeat(4_000)).len(), 2 + MAX_SENTENCE_BYTES);
+    }
+}

@@ -1,0 +1,134 @@
+//! Blocks of an HDFS DataNode, lent to flows where they lie: a block store that is no house. Nothing here writes, deletes,
+//! locks or renames anything in the DataNode's folders.
+//!
+//! ```text
+//!   <data dir>/current/VERSION                                     which DataNode it is
+//!              current/<pool>/current/finalized/subdirA/subdirB/blk_<id>                 the bytes
+//!                                                               blk_<id>_<stamp>.meta    a CRC for each 512 of them
+//! ```
+//!
+//! - [`folders`]: where a block lies; [`checksums`]: what its `.meta` says; `source`: both, as flows read them.
+//! - [`serve`]: the helper, startable in-process.
+//!
+//! HDFS keeps no linear fingerprint, so those with which slices travel are made here, of bytes that were just checked against
+//! their CRCs. What memory does to the bytes between the two is not noticed; from then on everything is.
+
+pub mod checksums;
+pub mod folders;
+pub mod serve;
+mod source;
+
+pub use serve::{Config, Lender, LenderError, start};
+
+use checksums::Checksums;
+use disk::DiskError;
+use exec::{BlockSink, BlockSource, BlockStore};
+use flow::bound::{BlockRead, BlockWrite, FlowHeader};
+use folders::Folders;
+use model::{BlockId, Cause, Fault, StoredCopy, hdfs};
+use source::OpenBlock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why a block cannot be lent.
+#[derive(Debug, thiserror::Error)]
+pub enum HdfsError {
+    /// No such block, or not with that stamp.
+    #[error("the DataNode has no finalized block {block} with stamp {stamp}")]
+    Absent {
+        /// Its id in HDFS.
+        block: i64,
+        /// Its generation stamp.
+        stamp: u64,
+    },
+    /// It has another length than whoever asks was told.
+    #[error("the DataNode has {found} bytes of it, the block group says {expected}")]
+    Length {
+        /// Bytes in the file.
+        found: u64,
+        /// Bytes in the plan.
+        expected: u64,
+    },
+    /// Bytes differ from their checksum.
+    #[error("the bytes from {offset} on differ from their checksum")]
+    Checksum {
+        /// Where the checksum's bytes begin.
+        offset: u64,
+    },
+    /// Its `.meta` makes no sense.
+    #[error("its .meta file {0}")]
+    Meta(String),
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl HdfsError {
+    /// What a driver is told.
+    fn fault(&self, block: BlockId) -> Fault {
+        let cause = match self {
+            HdfsError::Absent { .. } | HdfsError::Length { .. } => Cause::NotFound,
+            HdfsError::Checksum { .. } | HdfsError::Meta(_) => Cause::CorruptBlock,
+            HdfsError::Disk(_) => Cause::Disk,
+        };
+        Fault::new(cause, self.to_string()).about(block)
+    }
+}
+
+/// The blocks of a DataNode.
+#[derive(Debug)]
+pub struct HdfsStore {
+    folders: Folders,
+    /// Blocks in which wrong bytes were met.
+    corrupt: AtomicU64,
+}
+
+impl HdfsStore {
+    /// Of the DataNode with these folders.
+    pub fn new(folders: Folders) -> HdfsStore {
+        HdfsStore { folders, corrupt: AtomicU64::new(0) }
+    }
+
+    /// How often wrong bytes were met.
+    pub fn corrupt(&self) -> u64 {
+        self.corrupt.load(Ordering::Relaxed)
+    }
+
+    fn find(&self, copy: StoredCopy) -> Result<OpenBlock, HdfsError> {
+        let (pool, block) = hdfs::parts(copy.block);
+        let stamp = copy.generation;
+        let (data, meta) =
+            self.folders.open(pool, block, stamp)?.ok_or(HdfsError::Absent { block, stamp })?;
+        let (found, expected) = (data.len()?, copy.stored_bytes);
+        if found != expected {
+            return Err(HdfsError::Length { found, expected });
+        }
+        Ok(OpenBlock::new(copy.block, data, Checksums::open(meta, found)?, found))
+    }
+}
+
+impl BlockStore for HdfsStore {
+    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
+        match self.find(read.copy) {
+            Ok(open) => Ok(Box::new(open)),
+            Err(error) => {
+                let fault = error.fault(read.copy.block);
+                if fault.cause == Cause::CorruptBlock {
+                    self.report_corrupt(read.copy.block, read.copy.generation);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    fn create(&self, write: &BlockWrite, _: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
+        let what = "blocks of HDFS are written by HDFS: a helper beside a DataNode only reads";
+        Err(Fault::new(Cause::Invalid, what).about(write.block))
+    }
+
+    /// HDFS finds it itself: its own scanner reads the same file against the same checksums.
+    fn report_corrupt(&self, block: BlockId, generation: u64) {
+        self.corrupt.fetch_add(1, Ordering::Relaxed);
+        let (_, id) = hdfs::parts(block);
+        tracing::warn!(block = id, stamp = generation, "wrong bytes in a block of the DataNode");
+    }
+}

@@ -1,0 +1,132 @@
+package org.apache.hadoop.hdfs;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
+import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.protocol.LocatedBlocks;
+import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
+import org.apache.hadoop.hdfs.util.StripedBlockUtil;
+import org.apache.hadoop.util.Time;
+import stripeline.hdfs.Gateway;
+import stripeline.hdfs.Request;
+
+/**
+ * An erasure-coded file, of which lost members are read through a gateway as if a DataNode had them: HDFS's stream neither fetches
+ * other members for them nor decodes. When that fails it does both, as ever.
+ */
+class StripelineInputStream extends DFSStripedInputStream {
+
+  /** After a failure nothing is asked of gateways for so long: HDFS decodes meanwhile. */
+  private static final long LET_ALONE_MS = 10_000;
+
+  private final StripelineClient client;
+  private final ErasureCodingPolicy policy;
+  private final Gateway gateway;
+
+  /** Until when gateways are let alone, on the clock of {@link Time#monotonicNow}. */
+  private final AtomicLong letAloneUntil = new AtomicLong(Long.MIN_VALUE);
+
+  StripelineInputStream(StripelineClient client, String src, boolean verifyChecksum, ErasureCodingPolicy policy,
+      LocatedBlocks blocks, Gateway gateway) throws IOException {
+    super(client, src, verifyChecksum, policy, blocks);
+    this.client = client;
+    this.policy = policy;
+    this.gateway = gateway;
+  }
+
+  @Override
+  public synchronized int read(byte[] into, int offset, int length) throws IOException {
+    try (StripelineClient.Reading ours = client.reading()) {
+      return super.read(into, offset, length);
+    }
+  }
+
+  @Override
+  public synchronized int read(ByteBuffer into) throws IOException {
+    try (StripelineClient.Reading ours = client.reading()) {
+      return super.read(into);
+    }
+  }
+
+  @Override
+  public int read(long position, byte[] into, int offset, int length) throws IOException {
+    try (StripelineClient.Reading ours = client.reading()) {
+      return super.read(position, into, offset, length);
+    }
+  }
+
+  @Override
+  public int read(long position, ByteBuffer into) throws IOException {
+    try (StripelineClient.Reading ours = client.reading()) {
+      return super.read(position, into);
+    }
+  }
+
+  @Override
+  boolean createBlockReader(LocatedBlock block, long offsetInBlock, LocatedBlock[] targetBlocks,
+      StripeReader.BlockReaderInfo[] readerInfos, int chunkIndex, long readTo) throws IOException {
+    boolean isLost = block.getLocations().length > 0 && StripelineClient.isNobody(block.getLocations()[0]);
+    if (!isLost && super.createBlockReader(block, offsetInBlock, targetBlocks, readerInfos, chunkIndex, readTo)) {
+      return true;
+    }
+    if (chunkIndex >= policy.getNumDataUnits() || Time.monotonicNow() < letAloneUntil.get()) {
+      return false;
+    }
+    LocatedBlock group = getBlockAt(block.getStartOffset());
+    if (!(group instanceof LocatedStripedBlock striped)) {
+      return false;
+    }
+    long length = StripedBlockUtil.getInternalBlockLength(striped.getBlockSize(), policy, chunkIndex);
+    long end = readTo < 0 ? length : Math.min(readTo, length);
+    if (offsetInBlock >= end) {
+      return false;
+    }
+    DecodedBlockReader reader =
+        new DecodedBlockReader(this, (from, count) -> request(striped, chunkIndex, from, count), offsetInBlock, end);
+    readerInfos[chunkIndex] = new StripeReader.BlockReaderInfo(reader, StripelineClient.NOBODY, offsetInBlock);
+    return true;
+  }
+
+  Gateway gateway() {
+    return gateway;
+  }
+
+  /** A gateway failed: HDFS decodes, and for a while nobody is asked again. */
+  void failed(IOException why) {
+    letAloneUntil.set(Time.monotonicNow() + LET_ALONE_MS);
+    StripelineClient.LOG.warn("{} is decoded as HDFS does it for {} ms: {}", getSrc(), LET_ALONE_MS, why.toString());
+  }
+
+  private Request request(LocatedStripedBlock striped, int member, long offset, long length) {
+    ExtendedBlock group = striped.getBlock();
+    List<Request.Member> living = new ArrayList<>();
+    DatanodeInfo[] locations = striped.getLocations();
+    for (int i = 0; i < locations.length; i++) {
+      int index = striped.getBlockIndices()[i];
+      UUID uuid = uuid(locations[i]);
+      boolean isNamed = living.stream().anyMatch(named -> named.index() == index);
+      if (uuid != null && index != member && !isNamed) {
+        living.add(new Request.Member(index, uuid, locations[i].getNetworkLocation()));
+      }
+    }
+    return new Request(group.getBlockPoolId(), group.getBlockId(), group.getGenerationStamp(), policy.getCodecName(),
+        policy.getNumDataUnits(), policy.getNumParityUnits(), policy.getCellSize(), striped.getBlockSize(), offset,
+        length, gateway.settings().scheme(), List.of(member), living);
+  }
+
+  /** Null for one that is none. */
+  private static UUID uuid(DatanodeInfo of) {
+    try {
+      return UUID.fromString(of.getDatanodeUuid());
+    } catch (IllegalArgumentException none) {
+      return null;
+    }
+  }
+}

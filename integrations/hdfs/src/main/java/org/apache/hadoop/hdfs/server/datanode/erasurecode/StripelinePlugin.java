@@ -1,0 +1,113 @@
+package org.apache.hadoop.hdfs.server.datanode.erasurecode;
+
+import java.io.IOException;
+import java.util.concurrent.Future;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.util.ServicePlugin;
+import org.apache.hadoop.util.VersionInfo;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import stripeline.hdfs.Gateway;
+import stripeline.hdfs.Settings;
+
+/**
+ * Lets a DataNode's reconstructions go through Stripeline's helpers: {@code dfs.datanode.plugins} names this class.
+ *
+ * <p>It puts an executor in the place of {@link ErasureCodingWorker}'s, which runs each task of HDFS's as
+ * {@link PipelinedReconstruction} does. Should anything be missing that this needs, the DataNode keeps what it has, and the
+ * log says so.
+ */
+public final class StripelinePlugin implements ServicePlugin {
+
+  static final Logger LOG = LoggerFactory.getLogger(StripelinePlugin.class);
+
+  /** Versions that were run. Others are refused: they may have the same members and mean something else. */
+  private static final String[] TRIED = {"3.4.1", "3.4.2", "3.4.3", "3.5.0"};
+
+  /** What HDFS had, as long as ours has its place. */
+  private ThreadPoolExecutor stock;
+  private ErasureCodingWorker worker;
+  private ReconstructionMetrics metrics;
+
+  @Override
+  public void start(Object service) {
+    String version = VersionInfo.getVersion();
+    if (!isTried(version)) {
+      LOG.error("Stripeline is not tried with Hadoop {}, but with {}: reconstructions stay as they are",
+          version, String.join(", ", TRIED));
+      return;
+    }
+    try {
+      DataNode datanode = (DataNode) service;
+      Gateway gateway = new Gateway(Settings.of(datanode.getConf()));
+      Internals internals = new Internals();
+      worker = datanode.getErasureCodingWorker();
+      stock = internals.pool(worker);
+      metrics = ReconstructionMetrics.register();
+      internals.setPool(worker, new Pool(stock, task -> new PipelinedReconstruction(task, gateway, internals, metrics)));
+      LOG.info("reconstructions go through Stripeline: gateways {}, scheme {}",
+          gateway.settings().gateways(), gateway.settings().scheme().isEmpty() ? "auto" : gateway.settings().scheme());
+    } catch (ReflectiveOperationException | RuntimeException missing) {
+      LOG.error("Stripeline cannot take part: reconstructions stay as they are", missing);
+      worker = null;
+    }
+  }
+
+  @Override
+  public void stop() {
+    if (worker == null) {
+      return;
+    }
+    try {
+      Internals internals = new Internals();
+      ThreadPoolExecutor ours = internals.pool(worker);
+      internals.setPool(worker, stock);
+      ours.shutdown();
+    } catch (ReflectiveOperationException gone) {
+      LOG.warn("the executor stays", gone);
+    }
+    worker = null;
+    metrics.unregister();
+  }
+
+  @Override
+  public void close() throws IOException {
+    stop();
+  }
+
+  private static boolean isTried(String version) {
+    for (String tried : TRIED) {
+      // Distributors append to a version what is theirs.
+      if (version.equals(tried) || version.startsWith(tried + "-") || version.startsWith(tried + ".")) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** How a task of HDFS's becomes one of ours. */
+  private interface Wrapping {
+    Runnable of(StripedBlockReconstructor task);
+  }
+
+  /** As many threads as HDFS's own, which run other tasks as they are. */
+  private static final class Pool extends ThreadPoolExecutor {
+
+    private final Wrapping wrapping;
+
+    /** A queue of its own: tasks that HDFS has queued already are run by HDFS's. */
+    Pool(ThreadPoolExecutor like, Wrapping wrapping) {
+      super(like.getCorePoolSize(), like.getMaximumPoolSize(), like.getKeepAliveTime(TimeUnit.SECONDS),
+          TimeUnit.SECONDS, new java.util.concurrent.LinkedBlockingQueue<>(), like.getThreadFactory());
+      allowCoreThreadTimeOut(true);
+      this.wrapping = wrapping;
+    }
+
+    @Override
+    public Future<?> submit(Runnable task) {
+      return super.submit(task instanceof StripedBlockReconstructor ours ? wrapping.of(ours) : task);
+    }
+  }
+}

@@ -1,0 +1,97 @@
+package stripeline.hdfs;
+
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.UUID;
+import java.util.zip.CRC32C;
+
+/**
+ * Bytes of members of a block group that a gateway is asked for (docs/formats.md, "The gateway").
+ *
+ * @param pool the block pool
+ * @param group the group's id
+ * @param stamp the generation stamp of its blocks
+ * @param codec {@code rs}, {@code rs-legacy} or {@code xor}
+ * @param cellBytes bytes of a cell
+ * @param dataBytes bytes of data in the group
+ * @param offset the first byte of each member that is wanted
+ * @param length how many of each
+ * @param scheme by which scheme; empty: the gateway's choice
+ * @param wanted which members, in this order
+ * @param living who has the others
+ */
+public record Request(
+    String pool, long group, long stamp, String codec, int dataUnits, int parityUnits, int cellBytes, long dataBytes,
+    long offset, long length, String scheme, List<Integer> wanted, List<Member> living) {
+
+  static final int VERSION = 1;
+
+  private static final byte[] MAGIC = {'S', 'L', 'G', 'R'};
+  private static final int READ = 1;
+
+  /** A gateway takes no longer ones. */
+  private static final int MAX_BODY_BYTES = 64 * 1024;
+
+  /** A member that a DataNode has, and the rack where HDFS has the DataNode. */
+  public record Member(int index, UUID datanode, String rack) {}
+
+  /** The request as bytes. */
+  byte[] toBytes() throws IOException {
+    byte[] body = body();
+    if (body.length > MAX_BODY_BYTES) {
+      throw new IOException("a request of " + body.length + " bytes, at most " + MAX_BODY_BYTES + " are taken");
+    }
+    CRC32C sum = new CRC32C();
+    sum.update(body);
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream(16 + body.length);
+    DataOutputStream out = new DataOutputStream(bytes);
+    out.write(MAGIC);
+    out.writeShort(VERSION);
+    out.writeShort(0);
+    out.writeInt(body.length);
+    out.writeInt((int) sum.getValue());
+    out.write(body);
+    return bytes.toByteArray();
+  }
+
+  private byte[] body() throws IOException {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    DataOutputStream out = new DataOutputStream(bytes);
+    out.writeByte(READ);
+    text(out, pool);
+    out.writeLong(group);
+    out.writeLong(stamp);
+    text(out, codec);
+    out.writeShort(dataUnits);
+    out.writeShort(parityUnits);
+    out.writeInt(cellBytes);
+    out.writeLong(dataBytes);
+    out.writeLong(offset);
+    out.writeLong(length);
+    text(out, scheme);
+    out.writeShort(wanted.size());
+    for (int index : wanted) {
+      out.writeShort(index);
+    }
+    out.writeShort(living.size());
+    for (Member member : living) {
+      out.writeShort(member.index());
+      out.writeLong(member.datanode().getMostSignificantBits());
+      out.writeLong(member.datanode().getLeastSignificantBits());
+      text(out, member.rack());
+    }
+    return bytes.toByteArray();
+  }
+
+  private static void text(DataOutputStream out, String text) throws IOException {
+    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    if (bytes.length > 0xffff) {
+      throw new IOException("a text of " + bytes.length + " bytes");
+    }
+    out.writeShort(bytes.length);
+    out.write(bytes);
+  }
+}

@@ -1,0 +1,36 @@
+package stripeline.hdfs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.UUID;
+import org.junit.jupiter.api.Test;
+
+class RequestTest {
+
+  /** What the gateway's own tests read, made apart from both programs. */
+  private static final Path SAMPLE = Path.of("../../crates/gateway/tests/request.hex");
+
+  @Test
+  void aRequestIsWhatTheGatewayReads() throws IOException {
+    Request.Member first = new Request.Member(0, UUID.fromString("00112233-4455-6677-8899-aabbccddeeff"), "");
+    Request.Member last = new Request.Member(8, UUID.fromString("01234567-89ab-cdef-0123-456789abcdef"), "/rack-a");
+    Request request = new Request(
+        "BP-1-127.0.0.1-2", -9_223_372_036_854_775_776L, 1_001, "rs", 6, 3, 1 << 20, 700_001, 64, 936, "pipeline",
+        List.of(2, 7), List.of(first, last));
+    String expected = Files.readString(SAMPLE).replaceAll("\\s", "");
+    assertEquals(expected, HexFormat.of().formatHex(request.toBytes()));
+  }
+
+  @Test
+  void whatTheGatewayWouldNotTakeIsNotSent() {
+    String longName = "r".repeat(66_000);
+    Request request = new Request(longName, 0, 0, "rs", 1, 1, 1, 1, 0, 1, "", List.of(0), List.of());
+    assertThrows(IOException.class, request::toBytes);
+  }
+}
