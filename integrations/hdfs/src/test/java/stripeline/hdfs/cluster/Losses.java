@@ -73,8 +73,8 @@ record Losses(HdfsCluster cluster, Random random) {
       for (Path stored : cluster.filesOf(group, member).values()) {
         Path meta = stored.resolveSibling(
             stored.getFileName() + "_" + group.getBlock().getGenerationStamp() + ".meta");
-        Files.delete(stored);
-        Files.delete(meta);
+        Files.deleteIfExists(stored);
+        Files.deleteIfExists(meta);
       }
     }
     return new Loss(file, group, members, before);

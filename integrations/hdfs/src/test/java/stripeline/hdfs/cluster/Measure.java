@@ -2,6 +2,9 @@ package stripeline.hdfs.cluster;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.time.LocalDateTime;
+import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -17,10 +20,20 @@ import org.apache.hadoop.hdfs.DistributedFileSystem;
  */
 public final class Measure {
 
-  private static final int MACHINES = 15;
+  /** One more than RS-10-4 needs when two have died. */
+  private static final int MACHINES = 16;
   private static final int CELL = 1 << 20;
   private static final long BLOCK_BYTES = 64L * CELL;
   private static final int RUNS = 3;
+
+  /** Groups of a file of which a machine has a block each, or nearly: enough for all machines to have something to do. */
+  private static final int GROUPS = 14;
+  private static final long NODE_BLOCK_BYTES = 32L * CELL;
+
+  private static final String HELPED = "through helpers";
+  private static final String ALONE = "as HDFS does it";
+  private static final Pattern BY_HELPERS = Pattern.compile("through helpers in (\\d+) ms");
+  private static final Pattern BY_HDFS = Pattern.compile("took (\\d+) ms without helpers");
 
   private Measure() {}
 
@@ -40,15 +53,18 @@ public final class Measure {
       List<String> files = new ArrayList<>();
       for (String policy : List.of("RS-6-3-1024k", "RS-10-4-1024k")) {
         losses.makeFolders(policy);
-        files.add(write(cluster, policy));
+        files.add(write(cluster, policy, "/file", 1, BLOCK_BYTES));
       }
+      String many = write(cluster, "RS-10-4-1024k", "/many", GROUPS, NODE_BLOCK_BYTES);
       for (String file : files) {
-        report(file, "through helpers", times(cluster, losses, file, Pattern.compile("through helpers in (\\d+) ms")));
+        report(file, HELPED, times(cluster, losses, file, BY_HELPERS));
       }
+      node(cluster, many, HELPED, BY_HELPERS);
       cluster.killCoordinator();
       for (String file : files) {
-        report(file, "as HDFS does it", times(cluster, losses, file, Pattern.compile("took (\\d+) ms without helpers")));
+        report(file, ALONE, times(cluster, losses, file, BY_HDFS));
       }
+      node(cluster, many, ALONE, BY_HDFS);
       isDone = true;
     }
     if (isDone) {
@@ -57,14 +73,14 @@ public final class Measure {
     System.exit(isDone ? 0 : 1);
   }
 
-  private static String write(HdfsCluster cluster, String policy) throws Exception {
-    String file = "/" + policy + "/file";
+  private static String write(HdfsCluster cluster, String policy, String name, int groups, long blockBytes) throws Exception {
+    String file = "/" + policy + name;
     DistributedFileSystem fs = cluster.fileSystem();
     int dataUnits = Integer.parseInt(policy.split("-")[1]);
     byte[] bytes = new byte[CELL];
     Random random = new Random(3);
-    try (FSDataOutputStream out = fs.create(new org.apache.hadoop.fs.Path(file), true, 1 << 16, (short) 1, BLOCK_BYTES)) {
-      for (long left = dataUnits * BLOCK_BYTES; left > 0; left -= CELL) {
+    try (FSDataOutputStream out = fs.create(new org.apache.hadoop.fs.Path(file), true, 1 << 16, (short) 1, blockBytes)) {
+      for (long left = groups * dataUnits * blockBytes; left > 0; left -= CELL) {
         random.nextBytes(bytes);
         out.write(bytes);
       }
@@ -88,6 +104,32 @@ public final class Measure {
       times.add(found.get(0));
     }
     return times;
+  }
+
+  /** A machine dies: how fast its blocks of a file come back, from the first order to the last byte, as the plugin's log has it. */
+  private static void node(HdfsCluster cluster, String file, String how, Pattern took) throws Exception {
+    HdfsCluster.Machine victim = cluster.machineOf(cluster.groups(file).get(0).getLocations()[0]);
+    List<String> before = cluster.logged(" ms");
+    cluster.killMachine(victim.number());
+    cluster.await("recovery", Duration.ofMinutes(10), () -> cluster.isWhole(List.of(file)));
+    Thread.sleep(2_000);
+    LocalDateTime first = LocalDateTime.MAX;
+    LocalDateTime last = LocalDateTime.MIN;
+    int blocks = 0;
+    List<String> groups = cluster.groups(file).stream().map(g -> "blk_" + g.getBlock().getBlockId() + "_").toList();
+    for (String line : cluster.logged(" ms")) {
+      Matcher matcher = took.matcher(line);
+      if (!before.contains(line) && matcher.find() && groups.stream().anyMatch(line::contains)) {
+        LocalDateTime end = LocalDateTime.parse(line.substring(0, 23), DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss,SSS"));
+        LocalDateTime start = end.minus(Duration.ofMillis(Long.parseLong(matcher.group(1))));
+        first = start.isBefore(first) ? start : first;
+        last = end.isAfter(last) ? end : last;
+        blocks++;
+      }
+    }
+    double seconds = Duration.between(first, last).toMillis() / 1e3;
+    System.out.printf("hdfs-measure: a machine, RS-10-4, %-16s %d blocks of %d MiB in %.1f s: %.1f MiB/s%n", how, blocks,
+        NODE_BLOCK_BYTES / CELL, seconds, blocks * NODE_BLOCK_BYTES / CELL / seconds);
   }
 
   private static void report(String file, String how, List<Long> times) {
