@@ -6,7 +6,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MVN := mvn -B -q $(if $(HADOOP),-Dhadoop.version=$(HADOOP))
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-demo hdfs-test java
+.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-demo hdfs-test hdfs-schedules hdfs-measure java
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -43,6 +43,20 @@ hdfs-demo: toolchain hdfs-jar
 hdfs-test: toolchain java
 	$(CARGO) build --release --locked -p cli
 	cd integrations/hdfs && timeout 900 $(MVN) test -Dexcluded= -Dgroups=cluster "-Dstripeline=$(TARGET)/release/stripeline"
+
+# Random losses with a random fault in the middle of each: SCHEDULES=50 SEED=1.
+hdfs-schedules: toolchain java
+	$(CARGO) build --release --locked -p cli
+	cd integrations/hdfs && $(MVN) test -Dexcluded= -Dgroups=schedules "-Dstripeline=$(TARGET)/release/stripeline" \
+		-Dschedules=$(or $(SCHEDULES),5) -Dseed=$(or $(SEED),1)
+
+# How long a lost block takes over links of MBIT (200) each way, by HDFS alone and through helpers, in network namespaces; needs root.
+hdfs-measure: toolchain testbed hdfs-jar
+	$(CARGO) build --release --locked -p cli
+	cd integrations/hdfs && $(MVN) dependency:build-classpath -Dmdep.includeScope=compile -Dmdep.outputFile=target/classpath
+	cd integrations/hdfs && timeout 1800 unshare --net java -Xmx4g \
+		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
+		stripeline.hdfs.cluster.Measure "$(TARGET)/release/stripeline" target/measure $(or $(MBIT),200)
 
 lint: toolchain
 	$(CARGO) fmt --all --check

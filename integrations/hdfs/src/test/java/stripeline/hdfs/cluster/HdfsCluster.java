@@ -53,8 +53,11 @@ final class HdfsCluster implements AutoCloseable {
   private final Map<Integer, Machine> machines = new TreeMap<>();
   private String coordinatorAddress;
   private Daemons.Daemon coordinator;
+  private String lastTrouble = "";
   private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
   private final Map<String, String> settings;
+  private final List<String> helperOptions;
+  private final Hosts hosts;
 
   /** A DataNode and the helper beside it. */
   record Machine(int number, Daemons.Daemon datanode, Daemons.Daemon helper, String uuid, int httpPort, int gatewayPort) {}
@@ -64,11 +67,16 @@ final class HdfsCluster implements AutoCloseable {
    *
    * @param stripeline the program
    * @param settings further ones for {@code hdfs-site.xml}
+   * @param helperOptions further ones of helpers
+   * @param hosts where machines stand; 0 is that of the NameNode, the coordinator, and this process
    */
-  HdfsCluster(Path folder, Path stripeline, int datanodes, Map<String, String> settings) throws Exception {
+  HdfsCluster(Path folder, Path stripeline, int datanodes, Map<String, String> settings, List<String> helperOptions,
+      Hosts hosts) throws Exception {
     this.folder = folder;
     this.stripeline = stripeline;
     this.settings = Map.copyOf(settings);
+    this.helperOptions = List.copyOf(helperOptions);
+    this.hosts = hosts;
     daemons = new Daemons(folder.resolve("logs"));
     try {
       nameNodePort = daemons.freePort();
@@ -93,17 +101,35 @@ final class HdfsCluster implements AutoCloseable {
     }
   }
 
+  /** Where the machines are. */
+  interface Hosts {
+
+    /** All of them this one. */
+    Hosts LOOPBACK = new Hosts() { };
+
+    /** A machine's address. */
+    default String address(int machine) {
+      return "127.0.0.1";
+    }
+
+    /** What a command has before it to run there. */
+    default List<String> at(int machine) {
+      return List.of();
+    }
+  }
+
   private void startNameNode() throws Exception {
     Path home = configure("nn", Map.of(
         "dfs.namenode.name.dir", folder.resolve("nn/name").toUri().toString(),
-        "dfs.namenode.rpc-address", "127.0.0.1:" + nameNodePort,
-        "dfs.namenode.http-address", "127.0.0.1:" + nameNodeHttpPort));
+        "dfs.namenode.rpc-address", hosts.address(0) + ":" + nameNodePort,
+        "dfs.namenode.http-address", hosts.address(0) + ":" + nameNodeHttpPort));
     daemons.run("nn-format", java(home, 512, NAMENODE, "-format", "-nonInteractive"), 60);
     daemons.start("nn", java(home, 512, NAMENODE));
     await("the NameNode", () -> {
       try (FileSystem fs = FileSystem.newInstance(clientConf())) {
         return fs.exists(new org.apache.hadoop.fs.Path("/"));
       } catch (IOException notYet) {
+        lastTrouble = notYet.toString();
         return false;
       }
     });
@@ -112,7 +138,7 @@ final class HdfsCluster implements AutoCloseable {
   /** Starts the coordinator, again on the port that it had. */
   void startCoordinator() throws Exception {
     if (coordinatorAddress == null) {
-      coordinatorAddress = "127.0.0.1:" + daemons.freePort();
+      coordinatorAddress = hosts.address(0) + ":" + daemons.freePort();
     }
     coordinator = daemons.start("coordinator", List.of(
         stripeline.toString(), "--dir", folder.resolve("coordinator").toString(), "coordinator",
@@ -131,14 +157,14 @@ final class HdfsCluster implements AutoCloseable {
     int gatewayPort = daemons.freePort();
     Map<String, String> own = new HashMap<>(Map.of(
         "dfs.datanode.data.dir", folder.resolve(name + "/data").toUri().toString(),
-        "dfs.datanode.address", "127.0.0.1:" + daemons.freePort(),
-        "dfs.datanode.ipc.address", "127.0.0.1:" + daemons.freePort(),
-        "dfs.datanode.http.address", "127.0.0.1:" + httpPort,
+        "dfs.datanode.address", hosts.address(number) + ":" + daemons.freePort(),
+        "dfs.datanode.ipc.address", hosts.address(number) + ":" + daemons.freePort(),
+        "dfs.datanode.http.address", hosts.address(number) + ":" + httpPort,
         "dfs.datanode.plugins", "org.apache.hadoop.hdfs.server.datanode.erasurecode.StripelinePlugin",
         "stripeline.gateway", "127.0.0.1:" + gatewayPort));
     own.putAll(settings);
     Path home = configure(name, own);
-    Daemons.Daemon datanode = daemons.start(name, java(home, 192, DATANODE));
+    Daemons.Daemon datanode = daemons.start(name, at(number, java(home, 192, DATANODE)));
     machines.put(number, new Machine(number, datanode, null, null, httpPort, gatewayPort));
   }
 
@@ -157,9 +183,13 @@ final class HdfsCluster implements AutoCloseable {
   }
 
   private Daemons.Daemon startHelper(Machine machine, Path data) throws IOException {
-    return daemons.start("helper" + machine.number(), List.of(
+    List<String> command = new ArrayList<>(List.of(
         stripeline.toString(), "--coordinator", coordinatorAddress, "node", "--store", "hdfs",
-        "--data-dir", data.toString(), "--gateway", "127.0.0.1:" + machine.gatewayPort()));
+        "--data-dir", data.toString(), "--gateway", "127.0.0.1:" + machine.gatewayPort(),
+        "--listen-control", hosts.address(machine.number()) + ":0",
+        "--listen-data", hosts.address(machine.number()) + ":0"));
+    command.addAll(helperOptions);
+    return daemons.start("helper" + machine.number(), at(machine.number(), command));
   }
 
   /** Kills a DataNode and the helper beside it: a machine is gone. */
@@ -169,6 +199,21 @@ final class HdfsCluster implements AutoCloseable {
       daemon.kill();
       daemons.forget(daemon);
     }
+  }
+
+  /** Kills only the DataNode. */
+  void killDatanode(int number) {
+    Machine machine = machines.get(number);
+    machine.datanode().kill();
+    daemons.forget(machine.datanode());
+  }
+
+  /** Starts it again, where it was. */
+  void restartDatanode(int number) throws IOException {
+    Machine old = machines.get(number);
+    Daemons.Daemon datanode = daemons.start("dn" + number, at(number, java(folder.resolve("dn" + number), 192, DATANODE)));
+    machines.put(number,
+        new Machine(number, datanode, old.helper(), old.uuid(), old.httpPort(), old.gatewayPort()));
   }
 
   /** Kills only the helper. */
@@ -219,8 +264,8 @@ final class HdfsCluster implements AutoCloseable {
     Configuration conf = new Configuration(false);
     conf.addResource("core-default.xml");
     conf.addResource("hdfs-default.xml");
-    conf.set("fs.defaultFS", "hdfs://127.0.0.1:" + nameNodePort);
-    conf.set("dfs.namenode.http-address", "127.0.0.1:" + nameNodeHttpPort);
+    conf.set("fs.defaultFS", "hdfs://" + hosts.address(0) + ":" + nameNodePort);
+    conf.set("dfs.namenode.http-address", hosts.address(0) + ":" + nameNodeHttpPort);
     conf.setInt("ipc.client.connect.max.retries", 2);
     return conf;
   }
@@ -284,7 +329,7 @@ final class HdfsCluster implements AutoCloseable {
     long sum = 0;
     for (Machine machine : machines.values()) {
       URI at = URI.create(
-          "http://127.0.0.1:" + machine.httpPort() + "/jmx?qry=Hadoop:service=DataNode,name=Stripeline");
+          "http://" + hosts.address(machine.number()) + ":" + machine.httpPort() + "/jmx?qry=Hadoop:service=DataNode,name=Stripeline");
       HttpRequest request = HttpRequest.newBuilder(at).timeout(Duration.ofSeconds(10)).build();
       String bean = http.send(request, HttpResponse.BodyHandlers.ofString()).body();
       Matcher value = Pattern.compile('"' + name + "\" : (\\d+)").matcher(bean);
@@ -321,10 +366,17 @@ final class HdfsCluster implements AutoCloseable {
         throw new IOException(dead.name() + " ended while " + what + " was waited for:\n" + dead.tail());
       }
       if (System.nanoTime() > deadline) {
-        throw new IOException(what + ": not within " + patience.toSeconds() + " s; logs are in " + folder.resolve("logs"));
+        throw new IOException(what + ": not within " + patience.toSeconds() + " s; logs are in " + folder.resolve("logs")
+            + (lastTrouble.isEmpty() ? "" : "; " + lastTrouble));
       }
       Thread.sleep(200);
     }
+  }
+
+  private List<String> at(int machine, List<String> command) {
+    List<String> there = new ArrayList<>(hosts.at(machine));
+    there.addAll(command);
+    return there;
   }
 
   private List<String> java(Path home, int heapMiB, String main, String... arguments) {
@@ -347,10 +399,12 @@ final class HdfsCluster implements AutoCloseable {
         "dfs.namenode.heartbeat.recheck-interval", "1000",
         "dfs.namenode.redundancy.interval.seconds", "1s",
         "dfs.namenode.reconstruction.pending.timeout-sec", "60",
+        // Whoever has just been written to is not busy.
+        "dfs.namenode.redundancy.considerLoad", "false",
         "dfs.replication", "1",
         "dfs.permissions.enabled", "false"));
     all.putAll(own);
-    write(conf.resolve("core-site.xml"), Map.of("fs.defaultFS", "hdfs://127.0.0.1:" + nameNodePort));
+    write(conf.resolve("core-site.xml"), Map.of("fs.defaultFS", "hdfs://" + hosts.address(0) + ":" + nameNodePort));
     write(conf.resolve("hdfs-site.xml"), all);
     Files.writeString(conf.resolve("log4j.properties"), """
         log4j.rootLogger=INFO,console

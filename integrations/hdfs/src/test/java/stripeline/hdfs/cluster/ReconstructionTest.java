@@ -39,7 +39,6 @@ class ReconstructionTest {
   private static final int CELL = 1 << 20;
   private static final long BLOCK_BYTES = 2L * CELL;
   private static final Duration RECOVERED_WITHIN = Duration.ofMinutes(2);
-  private static final Random RANDOM = new Random(7);
 
   /** What the plugin's log says of a reconstruction by either way. */
   private static final String HELPED = "through helpers in";
@@ -47,6 +46,7 @@ class ReconstructionTest {
 
   private static Path folder;
   private static HdfsCluster cluster;
+  private static Losses losses;
 
   @BeforeAll
   static void start() throws Exception {
@@ -56,13 +56,9 @@ class ReconstructionTest {
     cluster = new HdfsCluster(folder, Path.of(System.getProperty("stripeline")), DATANODES, Map.of(
         // Files that vanish are found within seconds, not hours.
         "dfs.datanode.directoryscan.interval", "2",
-        "dfs.blockreport.intervalMsec", "3000"));
-    for (String policy : List.of("RS-6-3-1024k", "RS-3-2-1024k", "XOR-2-1-1024k", "RS-LEGACY-6-3-1024k")) {
-      org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path("/" + policy);
-      cluster.fileSystem().enableErasureCodingPolicy(policy);
-      cluster.fileSystem().mkdirs(path);
-      cluster.fileSystem().setErasureCodingPolicy(path, policy);
-    }
+        "dfs.blockreport.intervalMsec", "3000"), List.of(), HdfsCluster.Hosts.LOOPBACK);
+    losses = new Losses(cluster, new Random(7));
+    losses.makeFolders("RS-6-3-1024k", "RS-3-2-1024k", "XOR-2-1-1024k", "RS-LEGACY-6-3-1024k");
   }
 
   @AfterAll
@@ -74,9 +70,6 @@ class ReconstructionTest {
       HdfsCluster.remove(folder);
     }
   }
-
-  /** A file of one group that lost some members, and all that the group had. */
-  private record Loss(String file, LocatedStripedBlock group, int[] members, Map<Integer, byte[]> before) {}
 
   @Test
   @Order(1)
@@ -91,30 +84,30 @@ class ReconstructionTest {
     patterns.put("XOR-2-1-1024k", List.of(new int[] {0}, new int[] {2}));
     patterns.put("RS-LEGACY-6-3-1024k", List.of(new int[] {4}, new int[] {8, 0}));
     long pipelined = cluster.counter("Pipelined");
-    List<Loss> losses = new ArrayList<>();
+    List<Losses.Loss> lost = new ArrayList<>();
     for (Map.Entry<String, List<int[]>> policy : patterns.entrySet()) {
       int dataUnits = policy.getKey().contains("6-3") ? 6 : policy.getKey().contains("3-2") ? 3 : 2;
       for (int[] members : policy.getValue()) {
-        losses.add(lose(policy.getKey(), dataUnits * BLOCK_BYTES - RANDOM.nextInt(CELL / 2), members));
+        lost.add(losses.lose(policy.getKey(), dataUnits * BLOCK_BYTES - losses.random().nextInt(CELL / 2), members));
       }
     }
-    for (Loss loss : losses) {
-      awaitBack(loss);
+    for (Losses.Loss loss : lost) {
+      losses.awaitBack(loss);
     }
-    awaitCounter("Pipelined", pipelined + losses.size());
+    awaitCounter("Pipelined", pipelined + lost.size());
     assertEquals(0, cluster.counter("FallBacks"), () -> logged(ALONE));
   }
 
   @Test
   @Order(2)
   void shortGroupsComeBack() throws Exception {
-    List<Loss> losses = new ArrayList<>();
+    List<Losses.Loss> lost = new ArrayList<>();
     for (long length : List.of(1L, CELL - 1L, (long) CELL, CELL + 1L, 6L * CELL - 1, 6L * CELL, 6L * CELL + 1)) {
-      losses.add(lose("RS-6-3-1024k", length, new int[] {0}));
-      losses.add(lose("RS-6-3-1024k", length, new int[] {8}));
+      lost.add(losses.lose("RS-6-3-1024k", length, new int[] {0}));
+      lost.add(losses.lose("RS-6-3-1024k", length, new int[] {8}));
     }
-    for (Loss loss : losses) {
-      awaitBack(loss);
+    for (Losses.Loss loss : lost) {
+      losses.awaitBack(loss);
     }
     assertEquals(0, cluster.counter("FallBacks"), () -> logged(ALONE));
   }
@@ -124,7 +117,7 @@ class ReconstructionTest {
   void aMachineThatDiesIsReplacedAndAllFilesAreAsBefore() throws Exception {
     List<String> files = new ArrayList<>();
     for (int i = 0; i < 6; i++) {
-      files.add(write("RS-6-3-1024k", 9L * CELL * (i + 1) + i));
+      files.add(losses.write("RS-6-3-1024k", 9L * CELL * (i + 1) + i));
     }
     Map<String, String> before = Demo.digests(cluster, files);
     int pipelined = cluster.logged(HELPED).size();
@@ -142,7 +135,7 @@ class ReconstructionTest {
     int fallBacks = cluster.logged(ALONE).size();
     int away = cluster.machines().keySet().iterator().next();
     cluster.killHelper(away);
-    String file = write("RS-3-2-1024k", 3 * BLOCK_BYTES);
+    String file = losses.write("RS-3-2-1024k", 3 * BLOCK_BYTES);
     LocatedStripedBlock group = cluster.groups(file).get(0);
     // A byte of one source flips; its checksum finds it out.
     Path corrupt = cluster.filesOf(group, 1).values().iterator().next();
@@ -150,8 +143,8 @@ class ReconstructionTest {
     byte[] wrong = right.clone();
     wrong[right.length / 2] ^= 1;
     Files.write(corrupt, wrong);
-    Loss loss = lose(file, new int[] {4});
-    awaitBack(loss);
+    Losses.Loss loss = losses.lose(file, new int[] {4});
+    losses.awaitBack(loss);
     Files.write(corrupt, right);
     cluster.restartHelper(away);
     // By helpers if enough were left, else as HDFS does it: this is about the bytes.
@@ -162,7 +155,7 @@ class ReconstructionTest {
   @Test
   @Order(5)
   void clientsReadWhatAMachineHadThroughHelpers() throws Exception {
-    String file = write("RS-6-3-1024k", 2 * 6 * BLOCK_BYTES - 12_345);
+    String file = losses.write("RS-6-3-1024k", 2 * 6 * BLOCK_BYTES - 12_345);
     byte[] before = readAll(cluster.fileSystem(), file);
     LocatedStripedBlock group = cluster.groups(file).get(0);
     DatanodeInfo victim = null;
@@ -216,7 +209,7 @@ class ReconstructionTest {
   void withoutACoordinatorHdfsDoesItAlone() throws Exception {
     long fallBacks = cluster.counter("FallBacks");
     cluster.killCoordinator();
-    awaitBack(lose("RS-6-3-1024k", 6 * BLOCK_BYTES, new int[] {2}));
+    losses.awaitBack(losses.lose("RS-6-3-1024k", 6 * BLOCK_BYTES, new int[] {2}));
     assertFalse(cluster.logged("nothing came through helpers").isEmpty());
     awaitCounter("FallBacks", fallBacks + 1);
 
@@ -224,72 +217,9 @@ class ReconstructionTest {
     cluster.startCoordinator();
     int pipelined = cluster.logged(HELPED).size();
     cluster.await("helpers to be known again", RECOVERED_WITHIN, () -> {
-      awaitBack(lose("RS-6-3-1024k", BLOCK_BYTES, new int[] {0}));
+      losses.awaitBack(losses.lose("RS-6-3-1024k", BLOCK_BYTES, new int[] {0}));
       return cluster.logged(HELPED).size() > pipelined;
     });
-  }
-
-  private static String write(String policy, long length) throws IOException {
-    String file = "/" + policy + "/" + RANDOM.nextLong();
-    DistributedFileSystem fs = cluster.fileSystem();
-    byte[] bytes = new byte[CELL];
-    org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(file);
-    try (FSDataOutputStream out = fs.create(path, true, 1 << 16, (short) 1, BLOCK_BYTES)) {
-      for (long left = length; left > 0; left -= bytes.length) {
-        RANDOM.nextBytes(bytes);
-        out.write(bytes, 0, (int) Math.min(left, bytes.length));
-      }
-    }
-    return file;
-  }
-
-  private static Loss lose(String policy, long length, int[] members) throws Exception {
-    return lose(write(policy, length), members);
-  }
-
-  /** Removes these members of a file's first group from the disks of those that have them. */
-  private static Loss lose(String file, int[] members) throws Exception {
-    LocatedStripedBlock group = cluster.groups(file).get(0);
-    // A writer that lost a DataNode goes on without it, and HDFS makes what it did not write.
-    cluster.await(file + " to be whole", RECOVERED_WITHIN, () -> {
-      boolean isThere = cluster.isWhole(List.of(file));
-      for (int member : members) {
-        isThere &= !cluster.filesOf(group, member).isEmpty();
-      }
-      return isThere;
-    });
-    Map<Integer, byte[]> before = new TreeMap<>();
-    for (int member = 0; member < 16; member++) {
-      for (Path stored : cluster.filesOf(group, member).values()) {
-        before.put(member, Files.readAllBytes(stored));
-      }
-    }
-    for (int member : members) {
-      for (Path stored : cluster.filesOf(group, member).values()) {
-        Path meta = stored.resolveSibling(
-            stored.getFileName() + "_" + group.getBlock().getGenerationStamp() + ".meta");
-        Files.delete(stored);
-        Files.delete(meta);
-      }
-    }
-    return new Loss(file, group, members, before);
-  }
-
-  private static void awaitBack(Loss loss) throws Exception {
-    for (int member : loss.members()) {
-      byte[] before = loss.before().get(member);
-      cluster.await("member " + member + " of " + loss.file(), RECOVERED_WITHIN, () -> {
-        for (Path stored : cluster.filesOf(loss.group(), member).values()) {
-          if (Files.size(stored) == before.length) {
-            return true;
-          }
-        }
-        return false;
-      });
-      for (Path stored : cluster.filesOf(loss.group(), member).values()) {
-        assertArrayEquals(before, Files.readAllBytes(stored), () -> "member " + member + " of " + loss.file());
-      }
-    }
   }
 
   /** JMX shows counters as they were up to ten seconds ago. */

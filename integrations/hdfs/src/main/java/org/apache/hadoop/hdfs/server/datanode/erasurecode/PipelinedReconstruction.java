@@ -224,7 +224,9 @@ final class PipelinedReconstruction implements Runnable {
     if (!hasBegun) {
       StripelinePlugin.LOG.warn("{} is reconstructed as HDFS does it, for nothing came through helpers: {}",
           task.getBlockGroup(), why.toString());
+      long start = Time.monotonicNow();
       task.run();
+      StripelinePlugin.LOG.info("{} took {} ms without helpers", task.getBlockGroup(), Time.monotonicNow() - start);
       return;
     }
     StripelinePlugin.LOG.warn("{} is reconstructed anew as HDFS does it, for what came through helpers broke off at byte {}",

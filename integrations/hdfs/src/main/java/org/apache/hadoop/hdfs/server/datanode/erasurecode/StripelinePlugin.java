@@ -6,11 +6,11 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.util.ServicePlugin;
-import org.apache.hadoop.util.VersionInfo;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import stripeline.hdfs.Gateway;
 import stripeline.hdfs.Settings;
+import stripeline.hdfs.Versions;
 
 /**
  * Lets a DataNode's reconstructions go through Stripeline's helpers: {@code dfs.datanode.plugins} names this class.
@@ -23,9 +23,6 @@ public final class StripelinePlugin implements ServicePlugin {
 
   static final Logger LOG = LoggerFactory.getLogger(StripelinePlugin.class);
 
-  /** Versions that were run. Others are refused: they may have the same members and mean something else. */
-  private static final String[] TRIED = {"3.4.1", "3.4.2", "3.4.3", "3.5.0"};
-
   /** What HDFS had, as long as ours has its place. */
   private ThreadPoolExecutor stock;
   private ErasureCodingWorker worker;
@@ -33,10 +30,8 @@ public final class StripelinePlugin implements ServicePlugin {
 
   @Override
   public void start(Object service) {
-    String version = VersionInfo.getVersion();
-    if (!isTried(version)) {
-      LOG.error("Stripeline is not tried with Hadoop {}, but with {}: reconstructions stay as they are",
-          version, String.join(", ", TRIED));
+    if (Versions.trouble() != null) {
+      LOG.error("{}: reconstructions stay as they are", Versions.trouble());
       return;
     }
     try {
@@ -75,16 +70,6 @@ public final class StripelinePlugin implements ServicePlugin {
   @Override
   public void close() throws IOException {
     stop();
-  }
-
-  private static boolean isTried(String version) {
-    for (String tried : TRIED) {
-      // Distributors append to a version what is theirs.
-      if (version.equals(tried) || version.startsWith(tried + "-") || version.startsWith(tried + ".")) {
-        return true;
-      }
-    }
-    return false;
   }
 
   /** How a task of HDFS's becomes one of ours. */

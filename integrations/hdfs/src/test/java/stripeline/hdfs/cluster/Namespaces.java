@@ -1,0 +1,93 @@
+package stripeline.hdfs.cluster;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A network namespace for each machine, with a link of one rate each way to a bridge. This process must itself be in a namespace of
+ * its own, where the bridge is made: {@code unshare --net}. Needs root.
+ */
+final class Namespaces implements HdfsCluster.Hosts, AutoCloseable {
+
+  private static final String BRIDGE = "sl-hdfs";
+
+  /** So much may come at once; a link of 1 Gb/s sends it in two milliseconds. */
+  private static final String BURST = "256kb";
+
+  private final String name = "sl-hdfs-" + ProcessHandle.current().pid() + "-";
+  private final List<Integer> made = new ArrayList<>();
+
+  Namespaces(int machines, int megabits) throws Exception {
+    try {
+      ip("link", "set", "lo", "up");
+      ip("link", "add", BRIDGE, "type", "bridge");
+      ip("addr", "add", address(0) + "/24", "dev", BRIDGE);
+      ip("link", "set", BRIDGE, "up");
+      for (int machine = 1; machine <= machines; machine++) {
+        add(machine, megabits);
+      }
+    } catch (Exception failed) {
+      close();
+      throw failed;
+    }
+  }
+
+  private void add(int machine, int megabits) throws Exception {
+    String space = name + machine;
+    String outside = "sl" + machine;
+    ip("netns", "add", space);
+    made.add(machine);
+    ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space);
+    ip("link", "set", outside, "master", BRIDGE, "up");
+    ip("-n", space, "link", "set", "lo", "up");
+    ip("-n", space, "link", "set", "eth0", "up");
+    ip("-n", space, "addr", "add", address(machine) + "/24", "dev", "eth0");
+    limit(List.of("tc", "qdisc", "add", "dev", outside), megabits);
+    limit(List.of("tc", "-n", space, "qdisc", "add", "dev", "eth0"), megabits);
+  }
+
+  private static void limit(List<String> device, int megabits) throws Exception {
+    List<String> command = new ArrayList<>(device);
+    command.addAll(List.of("root", "tbf", "rate", megabits + "mbit", "burst", BURST, "latency", "100ms"));
+    run(command);
+  }
+
+  @Override
+  public String address(int machine) {
+    return "10.77.0." + (machine + 1);
+  }
+
+  @Override
+  public List<String> at(int machine) {
+    return machine == 0 ? List.of() : List.of("ip", "netns", "exec", name + machine);
+  }
+
+  private static void ip(String... arguments) throws Exception {
+    List<String> command = new ArrayList<>(List.of("ip"));
+    command.addAll(List.of(arguments));
+    run(command);
+  }
+
+  private static void run(List<String> command) throws IOException, InterruptedException {
+    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+    String said = new String(process.getInputStream().readAllBytes());
+    if (!process.waitFor(10, TimeUnit.SECONDS) || process.exitValue() != 0) {
+      throw new IOException(String.join(" ", command) + ": " + said);
+    }
+  }
+
+  /** The bridge goes with this process's own namespace. */
+  @Override
+  public void close() throws IOException {
+    for (int machine : made) {
+      try {
+        ip("netns", "del", name + machine);
+      } catch (Exception left) {
+        System.err.println(left.getMessage());
+      }
+    }
+    made.clear();
+  }
+}
