@@ -6,7 +6,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MVN := mvn -B -q $(if $(HADOOP),-Dhadoop.version=$(HADOOP))
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-demo hdfs-test hdfs-schedules hdfs-measure java
+.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-measure java
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -40,9 +40,15 @@ hdfs-demo: toolchain hdfs-jar
 		stripeline.hdfs.cluster.Demo "$(TARGET)/release/stripeline" target/demo
 
 # The same HDFS with 12 DataNodes and small blocks: which losses come back, and what happens when something else is away too.
+# With a program that was built before: make hdfs-test STRIPELINE=/path/to/stripeline
 hdfs-test: toolchain java
-	$(CARGO) build --release --locked -p cli
-	cd integrations/hdfs && timeout 900 $(MVN) test -Dexcluded= -Dgroups=cluster "-Dstripeline=$(TARGET)/release/stripeline"
+	$(if $(STRIPELINE),,$(CARGO) build --release --locked -p cli)
+	cd integrations/hdfs && timeout 900 $(MVN) test -Dexcluded= -Dgroups=cluster \
+		"-Dstripeline=$(abspath $(or $(STRIPELINE),$(TARGET)/release/stripeline))"
+
+# Fetches Hadoop and all else that the tests of HDFS need: fails where that cannot be had.
+hdfs-fetch: java
+	cd integrations/hdfs && timeout 600 $(MVN) dependency:resolve dependency:resolve-plugins
 
 # Random losses with a random fault in the middle of each: SCHEDULES=50 SEED=1.
 hdfs-schedules: toolchain java
