@@ -38,6 +38,9 @@ pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
 /// A sentence for a person is cut there.
 const MAX_SENTENCE_BYTES: usize = 4_096;
 
+/// Bytes of members in a data frame, together: whoever reads keeps one, whatever the slices of a scheme.
+pub const DATA_BYTES: usize = 1 << 20;
+
 const READ: u8 = 1;
 
 /// What a frame is.
@@ -176,10 +179,13 @@ fn code_of(codec: &str, k: u16, m: u16) -> Result<String, Refusal> {
     }
 }
 
-/// Bytes of `members` members from `offset` on, one member after another.
-pub fn data(offset: u64, members: usize, bytes: &[u8]) -> Vec<u8> {
-    let each = (bytes.len() / members.max(1)) as u32;
-    frame(Kind::Data, &[&offset.to_be_bytes(), &each.to_be_bytes(), bytes])
+/// A frame for bytes of each of `members` members, from `offset` on: `part` of what `piece` has of each, one member after another.
+pub fn data(offset: u64, members: usize, piece: &[u8], part: Range<usize>) -> Vec<u8> {
+    let of_each = piece.len() / members.max(1);
+    let (offset, each) = (offset.to_be_bytes(), (part.len() as u32).to_be_bytes());
+    let of = |member: usize| &piece[member * of_each..][part.clone()];
+    let parts: Vec<&[u8]> = [&offset[..], &each[..]].into_iter().chain((0..members).map(of)).collect();
+    frame(Kind::Data, &parts)
 }
 
 /// All came.
@@ -323,10 +329,18 @@ mod tests {
     /// As `FrameTest` of integrations/hdfs reads them.
     #[test]
     fn frames_are_as_java_reads_them() {
-        assert_eq!(hex(&data(64, 2, b"abCD")), "01000001000000106609501500000000000000400000000261624344");
+        assert_eq!(
+            hex(&data(64, 2, b"abCD", 0..2)),
+            "01000001000000106609501500000000000000400000000261624344"
+        );
         assert_eq!(
             hex(&end(936, "by pipeline")),
             "020000010000001523724f2400000000000003a8000b627920706970656c696e65"
+        );
+        let (whole, part) = (data(7, 2, b"bD", 0..1), data(7, 2, b"abcDEF", 1..2));
+        assert_eq!(
+            (whole[FRAME_HEAD_BYTES + 12..].to_vec(), &part[FRAME_HEAD_BYTES + 12..]),
+            (b"bD".to_vec(), &b"bE"[..])
         );
         let refusal = Refusal::new(Code::NoPlan, "too few");
         assert_eq!(hex(&error(&refusal)), "030000010000000b02cdf4b000030007746f6f20666577");

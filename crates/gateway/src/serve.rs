@@ -1,6 +1,6 @@
 //! The gateway's port: who may ask, for how much at once, and how an answer is carried.
 
-use crate::protocol::{self, Code, REQUEST_HEAD_BYTES, Refusal, Request};
+use crate::protocol::{self, Code, DATA_BYTES, REQUEST_HEAD_BYTES, Refusal, Request};
 use client::{Client, ClientError, GroupPieces, GroupRead};
 use exec::Throttle;
 use std::net::SocketAddr;
@@ -154,8 +154,12 @@ impl Requestor {
                 _ = from.read(&mut over) => return Err(None),
             };
             let Some(piece) = piece else { break };
-            take(to, &protocol::data(at, members, &piece)).await?;
-            at += (piece.len() / members.max(1)) as u64;
+            let (each, step) = (piece.len() / members.max(1), (DATA_BYTES / members.max(1)).max(1));
+            for from in (0..each).step_by(step) {
+                let part = from..(from + step).min(each);
+                take(to, &protocol::data(at + from as u64, members, &piece, part)).await?;
+            }
+            at += each as u64;
         }
         let report = reading.end().await.map_err(|error| Some(refusal(&error)))?;
         if at != end {

@@ -69,3 +69,14 @@ async fn each_scheme_brings_any_range() {
         }
     }
 }
+
+/// A whole block is one slice of these schemes, and many frames.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_are_short_however_long_slices_are() {
+    let rig = Rig::new(("rs", 3, 2), 1 << 20, 3 * (5 << 20)).await;
+    for scheme in ["ppr", "pipe-b"] {
+        let mut wish = rig.all_of(&[2, 3]);
+        (wish.range, wish.scheme) = (1..(5 << 20) - 1, scheme);
+        rig.brings(&wish).await;
+    }
+}

@@ -5,7 +5,7 @@ use codes::Code;
 use disk::{CrashDisk, PowerSwitch};
 use exec::{Injection, Throttle};
 use gateway::Gateway;
-use gateway::protocol::{FRAME_HEAD_BYTES, REQUEST_HEAD_BYTES};
+use gateway::protocol::{DATA_BYTES, FRAME_HEAD_BYTES, REQUEST_HEAD_BYTES};
 use model::hdfs::Layout;
 use node::hdfs::{Config, Lender};
 use std::ops::Range;
@@ -210,6 +210,7 @@ pub async fn answer(mut stream: TcpStream, mut come: Vec<Vec<u8>>, start: u64) -
         match kind {
             1 => {
                 let (offset, each) = (number(0..8), number(8..12) as usize);
+                assert!(each * members <= DATA_BYTES);
                 assert_eq!((offset, payload.len()), (start + come[0].len() as u64, 12 + each * members));
                 come.iter_mut().zip(payload[12..].chunks(each)).for_each(|(to, bytes)| to.extend(bytes));
             }

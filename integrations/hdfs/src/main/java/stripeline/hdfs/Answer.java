@@ -22,8 +22,8 @@ public final class Answer implements Closeable {
   private static final int END = 2;
   private static final int ERROR = 3;
 
-  /** A frame is a few slices of each member; a scheme of whole blocks has slices of at most 256 MiB. */
-  private static final int MAX_FRAME_BYTES = 1 << 30;
+  /** A data frame has at most 1 MiB of bytes, and others have a sentence. */
+  private static final int MAX_FRAME_BYTES = 2 << 20;
 
   private final DataInputStream in;
   private final Closeable connection;
