@@ -38,6 +38,9 @@ import org.apache.hadoop.util.ToolRunner;
 /** Unmodified HDFS on the loopback, each daemon a process of its own, and Stripeline's beside it. */
 final class HdfsCluster implements AutoCloseable {
 
+  /** What machines are called, with their numbers behind it. */
+  static final String NAME = "machine-";
+
   /** Whatever is waited for otherwise. */
   private static final Duration PATIENCE = Duration.ofSeconds(90);
 
@@ -119,10 +122,12 @@ final class HdfsCluster implements AutoCloseable {
   }
 
   private void startNameNode() throws Exception {
-    Path home = configure("nn", Map.of(
+    Map<String, String> own = new HashMap<>(Map.of(
         "dfs.namenode.name.dir", folder.resolve("nn/name").toUri().toString(),
         "dfs.namenode.rpc-address", hosts.address(0) + ":" + nameNodePort,
         "dfs.namenode.http-address", hosts.address(0) + ":" + nameNodeHttpPort));
+    own.putAll(settings);
+    Path home = configure("nn", own);
     daemons.run("nn-format", java(home, 512, NAMENODE, "-format", "-nonInteractive"), 60);
     daemons.start("nn", java(home, 512, NAMENODE));
     await("the NameNode", () -> {
@@ -160,6 +165,7 @@ final class HdfsCluster implements AutoCloseable {
         "dfs.datanode.address", hosts.address(number) + ":" + daemons.freePort(),
         "dfs.datanode.ipc.address", hosts.address(number) + ":" + daemons.freePort(),
         "dfs.datanode.http.address", hosts.address(number) + ":" + httpPort,
+        "dfs.datanode.hostname", NAME + number,
         "dfs.datanode.plugins", "org.apache.hadoop.hdfs.server.datanode.erasurecode.StripelinePlugin",
         "stripeline.gateway", "127.0.0.1:" + gatewayPort));
     own.putAll(settings);

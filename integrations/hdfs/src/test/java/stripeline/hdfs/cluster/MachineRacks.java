@@ -1,0 +1,28 @@
+package stripeline.hdfs.cluster;
+
+import java.util.List;
+import org.apache.hadoop.conf.Configured;
+import org.apache.hadoop.net.DNSToSwitchMapping;
+
+/** Machines in racks by their numbers, for the NameNode of a test: all of them share an address, so their names tell. */
+public final class MachineRacks extends Configured implements DNSToSwitchMapping {
+
+  /** The key for how many stand in each. */
+  static final String PER_RACK = "test.machines.per.rack";
+
+  @Override
+  public List<String> resolve(List<String> names) {
+    return names.stream().map(this::rack).toList();
+  }
+
+  private String rack(String name) {
+    int number = name.startsWith(HdfsCluster.NAME) ? Integer.parseInt(name.substring(HdfsCluster.NAME.length())) : 1;
+    return "/r" + (number - 1) / getConf().getInt(PER_RACK, 1);
+  }
+
+  @Override
+  public void reloadCachedMappings() {}
+
+  @Override
+  public void reloadCachedMappings(List<String> names) {}
+}
