@@ -47,6 +47,7 @@ mod service;
 mod settings;
 mod settler;
 mod succession;
+mod under_way;
 
 pub use catalog::restore;
 pub use cluster::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};

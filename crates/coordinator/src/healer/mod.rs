@@ -22,6 +22,7 @@ use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
+use crate::under_way::UnderWay;
 use catalog::{CatalogError, Lack};
 use model::{BlockId, NodeId, Placement};
 use plan::decide::{DecideError, Planner, World};
@@ -32,7 +33,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast;
-use tokio::task::JoinSet;
 use worker::{Step, Task, Worker};
 
 /// The name of its task.
@@ -72,7 +72,7 @@ pub(crate) struct Healer {
     healing: Arc<Healing>,
     queue: Queue,
     spreading: Spreading,
-    running: JoinSet<(BlockId, For, Result<Outcome>)>,
+    running: UnderWay<(BlockId, For), Result<Outcome>>,
     sweep: Option<Sweep>,
     scout: Scout,
     blocked: Blocked,
@@ -98,6 +98,8 @@ pub(crate) struct Healing(Mutex<Told>);
 pub(crate) struct Told {
     /// Blocks that wait for their repair, or are being repaired.
     pub open: u64,
+    /// Of these, those whose turn it is: the others failed, and wait.
+    pub due: u64,
     /// Why repairs failed or cannot be begun, of how many blocks, and one of them.
     pub reasons: Vec<(String, u64, BlockId)>,
 }
@@ -140,7 +142,7 @@ impl Healer {
             healing,
             queue: Queue::default(),
             spreading: Spreading::default(),
-            running: JoinSet::new(),
+            running: UnderWay::default(),
             sweep: None,
             scout: Scout::new(grace_ms),
             blocked: Blocked::new(),
@@ -203,13 +205,13 @@ impl Healer {
             let Some((block, why)) = next else { return };
             let (attempts, job) = (Arc::clone(&self.attempts), Arc::clone(&self.job));
             let is_last = why == For::Lack && self.queue.why(block) == Some(Why::Last);
-            self.running.spawn(async move {
+            self.running.begin((block, why), async move {
                 if is_last && !is_still_last(&attempts, block).await {
-                    return (block, why, Ok(Outcome::default()));
+                    return Ok(Outcome::default());
                 }
                 let spreads = why == For::Spread;
                 let options = RepairOptions { verify: true, spreads, ..RepairOptions::default() };
-                (block, why, attempts.carry(&job, Wanted::Block(block), &options).await)
+                attempts.carry(&job, Wanted::Block(block), &options).await
             });
         }
     }
@@ -258,7 +260,8 @@ impl Healer {
         let failing = self.queue.failing().chain(self.spreading.queue.failing());
         let failing = failing.map(|(block, why)| (why.to_owned(), 1, block));
         let reasons: Vec<(String, u64, BlockId)> = blocked.chain(failing.take(TOLD)).collect();
-        let open = (self.queue.len() + self.spreading.queue.len()) as u64;
+        let of_both = |count: fn(&Queue) -> usize| (count(&self.queue) + count(&self.spreading.queue)) as u64;
+        let (open, due) = (of_both(Queue::len), of_both(Queue::due));
         let first = reasons.first().map(|(why, count, block)| match count {
             1 => format!("block {block}: {why}"),
             _ => format!("{count} blocks, {block} for one: {why}"),
@@ -274,7 +277,7 @@ impl Healer {
                 (_, Some(first)) => format!("{lack}; {first}"),
             };
         });
-        *self.healing.lock() = Told { open, reasons };
+        *self.healing.lock() = Told { open, due, reasons };
     }
 }
 
@@ -349,15 +352,18 @@ impl Worker for Healer {
             | self.sweep(&view).await?
             | self.spreading.sweep(&self.attempts, &view, &self.scene.1).await?;
         self.begin_some();
-        if self.running.is_empty() && !is_sweeping {
+        if self.running.len() == 0 && !is_sweeping {
             return Ok(Step::Wait(LOOK));
         }
         let patience = if is_sweeping { Duration::ZERO } else { LOOK };
-        let mut ended = within(patience, self.running.join_next()).await.flatten();
-        while let Some(joined) = ended {
-            let (block, why, outcome) = joined.map_err(|_| CoordinatorError::ShuttingDown)?;
-            self.settle(block, why, outcome);
-            ended = self.running.try_join_next();
+        let mut patience = patience;
+        while let Some(((block, why), outcome)) = within(patience, self.running.next()).await.flatten() {
+            self.settle(
+                block,
+                why,
+                outcome.unwrap_or_else(|broke_off| Err(CoordinatorError::Bug(broke_off))),
+            );
+            patience = Duration::ZERO;
         }
         self.tell();
         Ok(Step::Again)

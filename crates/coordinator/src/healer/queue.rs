@@ -170,6 +170,11 @@ impl Queue {
         self.known.len()
     }
 
+    /// Of these, those that do not wait after an attempt that failed.
+    pub fn due(&self) -> usize {
+        self.known.len() - self.later.len()
+    }
+
     /// Blocks that wait after an attempt that failed, the next one first, and why it did.
     pub fn failing(&self) -> impl Iterator<Item = (BlockId, &str)> {
         let waiting = self.later.iter().filter_map(|(_, block)| Some((*block, self.known.get(block)?)));
@@ -247,6 +252,7 @@ mod tests {
             queue.done(B);
             let failed_ms = now_ms;
             assert_eq!(queue.failing().collect::<Vec<_>>(), [(A, "no")]);
+            assert_eq!((queue.len(), queue.due()), (1, 0));
             while queue.next(now_ms).is_none() {
                 now_ms += 500;
             }

@@ -190,7 +190,8 @@ fn must_wait(jobs: &Jobs, healing: &Healing, view: &World) -> Option<&'static st
         () if giving_and_taking(view).any(|(_, node)| node.free_bytes.is_none()) => {
             Some("waits for all nodes to tell what fits on their disks")
         }
-        () if healing.told().open > 0 => Some("waits for what lacks copies"),
+        // What cannot be made now waits for something else; it does not hold this up for good.
+        () if healing.told().due > 0 => Some("waits for what lacks copies"),
         () if jobs.move_blocks() => Some("waits for jobs that move blocks"),
         () if jobs.reads.degraded_lately() => Some("waits for degraded reads"),
         () => None,
@@ -213,6 +214,11 @@ impl Worker for Balancer {
         let tell = |text: String| task.note(|report| report.detail = text);
         if let Some(why) = must_wait(&self.jobs, &self.healing, &view) {
             tell(why.to_owned());
+            return Ok(Step::Wait(self.every));
+        }
+        // What moves leaves its old copy behind, and none goes as long as that is so.
+        if self.jobs.attempts.records.run(|catalog| catalog.safe_mode()).await?.is_some() {
+            tell("waits until the catalog's history is no longer in doubt".to_owned());
             return Ok(Step::Wait(self.every));
         }
         let began = Began::now();

@@ -5,6 +5,7 @@ use crate::support::{Cluster, Settings, bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use wire::proto;
 
 const SETTINGS: Settings = Settings { dead_after_ms: 60_000, garbage_grace_ms: 50, put_lease_ms: 60_000 };
 
@@ -96,5 +97,28 @@ async fn nothing_moves_while_it_is_paused() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(cluster.world.flows().len(), 0);
     cluster.control("balance", "resume").await.unwrap();
+    cluster.until("it goes on", async |c| !c.world.flows().is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_moves_while_the_catalogs_history_is_in_doubt() {
+    let world = World::start(5).await;
+    world.kill(5);
+    let mut cluster = Cluster::balancing(Arc::clone(&world), SETTINGS, 50).await;
+    for seed in 0..20 {
+        cluster.put_with(&format!("object-{seed}"), &bytes(seed, BLOCK as usize), BLOCK, 3).await.unwrap();
+    }
+    cluster.until("somebody has heard of it", async |c| c.world.last_change() > 20).await;
+    cluster.world.flows();
+    // The new node knows of changes that the catalog does not have.
+    let heard = world.last_heard().unwrap();
+    world.hear(5, Some(proto::Stamp { change: heard.change + 1_000, ..heard }));
+    world.revive(5);
+    world.hold(CAPACITY);
+    cluster.join(5).await.unwrap();
+    cluster.until("it waits", async |c| detail(c).await.contains("history")).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(cluster.world.flows().len(), 0);
+    cluster.client.end_safe_mode(proto::Empty {}).await.unwrap();
     cluster.until("it goes on", async |c| !c.world.flows().is_empty()).await;
 }

@@ -228,7 +228,6 @@ impl World {
         }
     }
 
-    /// A coordinator has answered the node.
     /// From now on nodes tell how much they can store.
     pub fn hold(&self, capacity: u64) {
         self.state().capacity = Some(capacity);
@@ -241,9 +240,15 @@ impl World {
 
     /// The number of the last change of the catalog that any of them heard of.
     pub fn last_change(&self) -> u64 {
-        self.state().heard.values().map(|stamp| stamp.change).max().unwrap_or(0)
+        self.last_heard().map_or(0, |stamp| stamp.change)
     }
 
+    /// The same with its term.
+    pub fn last_heard(&self) -> Option<proto::Stamp> {
+        self.state().heard.values().max_by_key(|stamp| stamp.change).copied()
+    }
+
+    /// A coordinator has answered the node.
     pub fn hear(&self, node: u32, now: Option<proto::Stamp>) {
         if let Some(now) = now {
             self.state().heard.insert(node, now);

@@ -55,7 +55,7 @@ final class PipelinedReconstruction implements Runnable {
       long took = Time.monotonicNow() - start;
       metrics.pipelined(task.getBytesWritten(), took);
       StripelinePlugin.LOG.info("reconstructed {} members of {} through helpers in {} ms ({} bytes; {})",
-          writer.getTargets(), task.getBlockGroup(), took, task.getBytesWritten(), note);
+          writer.getRealTargetIndices().length, task.getBlockGroup(), took, task.getBytesWritten(), note);
     } catch (Throwable trouble) {
       metrics.fellBack();
       runAsHdfsWould(writer, trouble);
