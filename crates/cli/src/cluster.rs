@@ -2,6 +2,7 @@
 
 use crate::amount::{Rate, Size, count};
 use crate::context::Context;
+use crate::health::counted;
 use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
 use crate::operate::{budgets_json, budgets_text};
 use crate::output::{fields, hex, table};
@@ -10,7 +11,8 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use model::ClusterId;
 use serde_json::{Value, json};
-use wire::proto::{BlockRef, Budgets, ClusterStatus, ForgetNodeReply, NodeInfo};
+use std::time::Duration;
+use wire::proto::{BlockRef, Budgets, ClusterStatus, ForgetNodeReply, MarginCount, NodeInfo};
 
 /// What to do with the local cluster.
 #[derive(Subcommand, Debug)]
@@ -208,8 +210,14 @@ fn status_json(status: &ClusterStatus) -> Value {
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
     let budgets = status.budgets.as_ref().map(budgets_json);
     fields!(status => objects blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
-        unrecoverable_blocks quarantined safe_mode unknown_copies;
+        unrecoverable_blocks quarantined safe_mode unknown_copies counted_ms_ago;
+        "objects_by_margin": margins(&status.objects_by_margin), "stripes_by_margin": margins(&status.stripes_by_margin),
         "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "budgets": budgets, "waits": waits(status))
+}
+
+fn margins(counts: &[MarginCount]) -> Vec<Value> {
+    let known = counts.iter().filter(|counted| counted.losses < u64::MAX);
+    known.map(|counted| json!({"losses": counted.losses, "count": counted.count})).collect()
 }
 
 /// What operators want of a node's tasks: "scrub: pause".
@@ -237,6 +245,9 @@ fn status_text(status: &ClusterStatus) -> String {
         status.blocks,
         status.stripes
     )];
+    lines.extend(counted(Duration::from_millis(status.counted_ms_ago)));
+    let margins = [("objects", &status.objects_by_margin), ("stripes", &status.stripes_by_margin)];
+    lines.extend(margins.into_iter().filter_map(|(what, counts)| surviving(what, counts)));
     if status.waiting_blocks > 0 {
         let ClusterStatus { waiting_blocks: blocks, open_stripes: open, sealed_stripes: sealed, .. } = status;
         lines
@@ -252,6 +263,15 @@ fn status_text(status: &ClusterStatus) -> String {
     }
     lines.push(nodes_table(status).to_string());
     lines.join("\n")
+}
+
+/// "objects by the losses that they survive: 12 survive 2, 3 survive 1".
+fn surviving(what: &str, counts: &[MarginCount]) -> Option<String> {
+    // Of what has no blocks nothing can be lost.
+    let counts = counts.iter().rev().filter(|counted| counted.losses < u64::MAX);
+    let each: Vec<String> =
+        counts.map(|counted| format!("{} survive {}", counted.count, counted.losses)).collect();
+    (!each.is_empty()).then(|| format!("{what} by further losses: {}", each.join(", ")))
 }
 
 fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {

@@ -8,6 +8,7 @@ pub use node::{NodeArgs, run_node};
 use crate::amount::{Percent, Size};
 use crate::context::{Context, run};
 use crate::local::{DaemonDir, Ready, folder_of, own_start};
+use crate::repair::ASSIGNMENTS;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use disk::{Disk, RealDisk};
@@ -38,6 +39,10 @@ pub struct CoordinatorArgs {
     /// loss, up to sixteen times that for racks and for nodes that keep coming back [default: 900]
     #[arg(long, value_name = "SECONDS")]
     recovery_grace: Option<u64>,
+    /// How helpers and requestors are assigned where many blocks are made again and nobody names a way: links evenly loaded, least
+    /// recently used first, or by m-PPR's weights [default: balanced]
+    #[arg(long, value_parser = ASSIGNMENTS)]
+    assign: Option<String>,
     /// Percent of its capacity by which a node is fuller or emptier than the mean when blocks begin to move [default: 10]
     #[arg(long, value_name = "PERCENT")]
     balance_threshold: Option<Percent>,
@@ -125,6 +130,9 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         }
         if let Some(seconds) = args.recovery_grace.or(file.recovery_grace) {
             config.recovery_grace_ms = seconds.saturating_mul(1_000);
+        }
+        if let Some(name) = args.assign.or(file.assign) {
+            config.assign = plan::decide::assign_named(&name)?;
         }
         if let Some(Percent(percent)) = args.balance_threshold.or(file.balance_threshold) {
             config.balance_threshold = percent / 100.0;

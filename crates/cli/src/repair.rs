@@ -57,6 +57,9 @@ pub enum RepairCommand {
     },
 }
 
+/// How helpers and requestors may be assigned.
+pub const ASSIGNMENTS: [&str; 4] = ["balanced", "least-recent", "m-ppr", "lowest-index"];
+
 /// How the blocks of a node are shared out.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Spread {
@@ -65,14 +68,9 @@ pub struct Spread {
     parallel: Option<u32>,
     /// How helpers and requestors are found: for many stripes at once, so that the busiest link carries little; stripe by
     /// stripe, the least recently selected helpers; for many by load and cached blocks; or, to compare with, those on the
-    /// nodes of the lowest numbers
-    #[arg(
-        long,
-        alias = "plan",
-        default_value = "balanced",
-        value_parser = ["balanced", "least-recent", "m-ppr", "lowest-index"]
-    )]
-    assign: String,
+    /// nodes of the lowest numbers [default: the coordinator's]
+    #[arg(long, alias = "plan", value_parser = ASSIGNMENTS)]
+    assign: Option<String>,
     /// Nodes that may receive, such as 3,5 [default: all, as stripes and racks allow]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     requestors: Vec<u32>,
@@ -87,7 +85,8 @@ impl Spread {
         }
         let (node, more_nodes) = (*first, more.to_vec());
         let Spread { parallel, assign, requestors } = self;
-        Ok(RepairRequest { node, more_nodes, parallel: parallel.unwrap_or(0), assign, requestors, ..rest })
+        let (parallel, assign) = (parallel.unwrap_or(0), assign.unwrap_or_default());
+        Ok(RepairRequest { node, more_nodes, parallel, assign, requestors, ..rest })
     }
 }
 

@@ -4,6 +4,7 @@ use crate::clock;
 use crate::cluster::{Fleet, Grpc};
 use disk::Disk;
 use flow::limits;
+use model::Assign;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +125,8 @@ pub struct Config {
     pub slice_bytes: u32,
     /// Stripes repaired at once by a node recovery that names no number; default [`PARALLEL_REPAIRS`].
     pub parallel: usize,
+    /// How helpers are assigned where many blocks are made again and nobody named a way; default [`Assign::Balanced`].
+    pub assign: Assign,
     /// Part of its capacity by which a node is off the mean when blocks begin to move; default [`BALANCE_THRESHOLD`].
     pub balance_threshold: f64,
     /// Milliseconds between two looks for that; default [`BALANCE_EVERY_MS`].
@@ -163,6 +166,7 @@ impl Config {
             replicas: REPLICAS,
             slice_bytes: limits::DEFAULT_SLICE_BYTES,
             parallel: PARALLEL_REPAIRS,
+            assign: Assign::Balanced,
             balance_threshold: BALANCE_THRESHOLD,
             balance_every_ms: BALANCE_EVERY_MS,
             recovery_grace_ms: RECOVERY_GRACE_MS,

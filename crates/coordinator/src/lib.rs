@@ -15,6 +15,7 @@
 //! Absent: block data, and any socket to a data port. Internal: the program and tests start it; others talk to it through
 //! `client`.
 
+mod assigning;
 mod attempt;
 mod audit;
 mod background;
@@ -47,6 +48,7 @@ mod service;
 mod settings;
 mod settler;
 mod succession;
+mod survey;
 mod under_way;
 
 pub use catalog::restore;
@@ -280,7 +282,7 @@ async fn build(
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
         founds: config.founds,
     });
-    let (parallel, records) = (config.parallel, records.clone());
+    let (usual, records) = ((config.parallel, config.assign), records.clone());
     let (cluster_too, comparison_too) = (Arc::clone(&cluster), Arc::clone(&comparison));
     let coded =
         Coded { records: records.clone(), cluster: Arc::clone(&cluster_too), planner: Arc::clone(&planner) };
@@ -295,17 +297,8 @@ async fn build(
         config,
     };
     let (objects, calls) = (Arc::new(objects), Arc::clone(&group));
-    let service = Service {
-        objects,
-        holders,
-        membership,
-        comparison,
-        operator,
-        forgetting,
-        jobs,
-        group: calls,
-        parallel,
-    };
+    let service =
+        Service { objects, holders, membership, comparison, operator, forgetting, jobs, group: calls, usual };
     Ok((service, cluster, group))
 }
 
@@ -419,14 +412,14 @@ impl Work {
         begin(group, tasks, Comparer::new(comparison));
         let (task, healing) = (tasks.add(healer::NAME), Arc::clone(&operator.healing));
         let (attempts, reads) = (Arc::clone(&jobs.attempts), Arc::clone(&jobs.reads));
-        let healer = Healer::new(attempts, reads, healing, config.recovery_grace_ms, &task);
+        let healer = Healer::new(attempts, reads, healing, config, &task);
         group.spawn(worker::run(healer, task));
         let (task, healing) = (tasks.add(jobs::BALANCE), Arc::clone(&operator.healing));
         let Config { balance_threshold, balance_every_ms, .. } = *config;
         let balancer = Balancer::new(Arc::clone(&jobs), healing, balance_threshold, balance_every_ms, &task);
         group.spawn(worker::run(balancer, task));
         begin(group, tasks, Compactor::new(Arc::clone(&jobs)));
-        begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config.recovery_grace_ms, config.parallel));
+        begin(group, tasks, Recoverer::new(Arc::clone(&jobs), config));
         begin(group, tasks, Forgetter::new(forgetting));
         let settler = Settler::new(operator, records.clone(), Arc::clone(cluster), config.compare_every_ms);
         begin(group, tasks, settler);

@@ -8,10 +8,11 @@ use crate::error::Result;
 use crate::healer::{Healing, Told};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
+use crate::survey::{Survey, Surveyor};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, FoundBlock, Health, Recovered, SafeMode};
 use model::{BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
-use plan::decide::{NodeFacts, Planner};
+use plan::decide::{NodeFacts, Planner, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub(crate) struct Operator {
     pub planner: Arc<Planner>,
     pub branches: Branches,
     pub healing: Arc<Healing>,
+    surveyor: Surveyor,
     usual: Arc<UsualTimes>,
     healed: Arc<Healed>,
     settings: Arc<Settings>,
@@ -75,6 +77,7 @@ impl Operator {
             planner,
             branches,
             healing: Arc::default(),
+            surveyor: Surveyor::default(),
             usual,
             healed: Arc::clone(&with.healed),
             settings,
@@ -89,20 +92,12 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        let living = view.living();
-        let planner = Arc::clone(&self.planner);
-        let (meta, counts, broken, forgotten, gathers) = self
+        let (survey, counted_ms_ago) = self.survey(&view).await?;
+        let Survey { counts, health } = &*survey;
+        let (meta, broken, forgotten, gathers) = self
             .records
-            .run(move |catalog| {
-                let recoverable = |code: &str, usable: &[bool]| planner.codes.recoverable(code, usable);
-                let counts = catalog.counts(&living, recoverable)?;
-                Ok((
-                    catalog.meta()?,
-                    counts,
-                    catalog.safe_mode()?,
-                    being_forgotten(catalog)?,
-                    catalog.gathers()?,
-                ))
+            .run(|catalog| {
+                Ok((catalog.meta()?, catalog.safe_mode()?, being_forgotten(catalog)?, catalog.gathers()?))
             })
             .await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
@@ -130,6 +125,9 @@ impl Operator {
         let (rates, budgets) = self.settings.limits();
         Ok(proto::ClusterStatus {
             cluster: meta.cluster.to_vec(),
+            counted_ms_ago,
+            objects_by_margin: by_margin(&health.objects),
+            stripes_by_margin: by_margin(&health.stripes),
             nodes: view.nodes.iter().filter_map(node).collect(),
             objects: counts.objects,
             blocks: counts.blocks,
@@ -155,9 +153,8 @@ impl Operator {
 
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
-        let living = self.cluster.view().living();
-        let counted = self.records.run(move |catalog| Ok((catalog.health(&living)?, catalog.safe_mode()?)));
-        let (health, broken) = counted.await?;
+        let (survey, counted_ms_ago) = self.survey(&self.cluster.view()).await?;
+        let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let Told { reasons, .. } = self.healing.told();
         let hindrance = |(why, blocks, block): (String, u64, BlockId)| proto::Hindrance {
@@ -168,20 +165,22 @@ impl Operator {
         let healed_bytes_per_s = self.healed.bytes_per_s(self.cluster.clock.now_ms());
         let Health {
             unreadable,
-            unreadable_names,
             broken_stripes,
             short,
             short_bytes,
             dead,
             flawed,
             missing,
-            ..
-        } = health;
+            ref unreadable_names,
+            ref objects,
+            ref stripes,
+        } = survey.health;
         Ok(proto::HealthReply {
-            objects: counts(health.objects),
-            stripes: counts(health.stripes),
+            counted_ms_ago,
+            objects: by_margin(objects),
+            stripes: by_margin(stripes),
             unreadable_objects: unreadable,
-            unreadable_names,
+            unreadable_names: unreadable_names.clone(),
             broken_stripes,
             short_blocks: short,
             waiting_for_nodes: dead,
@@ -192,6 +191,10 @@ impl Operator {
             short_bytes,
             healed_bytes_per_s,
         })
+    }
+
+    async fn survey(&self, view: &World) -> Result<(Arc<Survey>, u64)> {
+        self.surveyor.survey(&self.records, &self.planner, &self.cluster.clock, view.living()).await
     }
 
     /// For people: why nothing is let go; empty if something is.
@@ -454,8 +457,8 @@ fn why_broken(why: &SafeMode) -> String {
     }
 }
 
-fn counts(by_margin: BTreeMap<u64, u64>) -> Vec<proto::MarginCount> {
-    by_margin.into_iter().map(|(losses, count)| proto::MarginCount { losses, count }).collect()
+fn by_margin(counts: &BTreeMap<u64, u64>) -> Vec<proto::MarginCount> {
+    counts.iter().map(|(&losses, &count)| proto::MarginCount { losses, count }).collect()
 }
 
 /// What a recovery of the catalog found, as a message.

@@ -44,8 +44,8 @@ pub(crate) struct Service {
     pub forgetting: Arc<Forgetting>,
     pub jobs: Arc<Jobs>,
     pub group: Arc<Group>,
-    /// Stripes that a recovery repairs at once if it names no number.
-    pub parallel: usize,
+    /// Stripes that a recovery repairs at once, and how helpers are assigned, if it names neither.
+    pub usual: (usize, model::Assign),
 }
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
@@ -370,7 +370,7 @@ impl Service {
         }
         if request.node != 0 {
             self.know_who_is_dead(&request).await;
-            let row = jobs::row_of(cluster, self.parallel, &request)?;
+            let row = jobs::row_of(cluster, self.usual, &request)?;
             if request.dry_run {
                 return Ok(Wish::Rehearsed(row));
             }

@@ -96,7 +96,7 @@ impl Attempt<'_> {
         self.with.cluster.health.mark(&plan.planned.plan.flow, driver.into());
         // Where many run, each says little.
         let mut progress = |done, total| {
-            if !self.options.is_one_of_many() {
+            if !self.options.among_many {
                 self.job.slices(done, total);
             }
         };
@@ -161,7 +161,7 @@ impl Attempt<'_> {
             slices: self.with.planner.slice_length(self.options.slice_bytes)?,
             verify: self.options.verify,
             requestor: copy.node,
-            scheduled: self.options.is_one_of_many(),
+            scheduled: self.options.among_many,
             generation: copy.generation,
             birth: intent.birth,
             flow: self.flow,
@@ -205,7 +205,7 @@ impl Attempt<'_> {
 
     /// What is usual for a repair like this one.
     fn usual(&self) -> MutexGuard<'_, Usual> {
-        self.with.usual.of(self.options.is_one_of_many())
+        self.with.usual.of(self.options.among_many)
     }
 
     /// Ends when a flow of this price, which begins now, has taken far longer than what has become usual meanwhile. Never

@@ -59,6 +59,8 @@ pub(crate) struct RepairOptions {
     pub helpers: Vec<NodeId>,
     /// Helpers that are slow are waited for.
     pub patient: bool,
+    /// Helpers are assigned to it and to many others, with which it shares links.
+    pub among_many: bool,
 }
 
 /// What is to be made again.
@@ -263,11 +265,6 @@ impl std::fmt::Display for Wanted<'_> {
 }
 
 impl RepairOptions {
-    /// Whether it is part of a recovery: helpers are scheduled, and links are shared with others like it.
-    fn is_one_of_many(&self) -> bool {
-        self.replaces.is_some()
-    }
-
     /// Whether what moves is sent by the node that is left, and not rebuilt without it.
     fn copies(&self) -> bool {
         let has = |leaver: NodeId| self.helpers.is_empty() || self.helpers.contains(&leaver);

@@ -7,25 +7,30 @@
 //!                                                         └────────────────────────────────────────────────────┘
 //! ```
 //!
+//! Where many blocks lack copies, as of a node whose disk was emptied, helpers are assigned to them in batches, as in the recovery
+//! of whole nodes (`assigning.rs`), so that links share them evenly.
+//!
 //! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace. But
-//! what survives no further loss is made after a minute (`scout.rs`). Blocks that lack nothing, and whose copies share a rack or
-//! a host, get one elsewhere (`spreading.rs`).
+//! what survives no further loss is made after a minute (`scout.rs`). What lacks nothing, and lies worse than the cluster allows, gets
+//! a copy elsewhere (`spreading.rs`).
 
 mod queue;
 mod scout;
 mod spreading;
 
+use crate::assigning::{Assigner, Lost, Pending, Terms};
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::clock::within;
 use crate::cluster::Cluster;
-use crate::config::PARALLEL_WHILE_READING;
+use crate::config::{Config, PARALLEL_WHILE_READING};
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
 use crate::under_way::UnderWay;
 use catalog::{CatalogError, Lack};
 use model::{BlockId, NodeId, Placement};
-use plan::decide::{DecideError, Planner, World};
+use plan::Urgency;
+use plan::decide::{BATCH, DecideError, Planner, World};
 use queue::{Queue, Standing, Why};
 use scout::{Scout, is_still_last};
 use spreading::Spreading;
@@ -44,9 +49,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Between two sweeps there is at least so many times what the last one took, so that they cost a tenth of a core at most.
 const REST: u64 = 10;
 
-/// Repairs at once: helpers are not assigned to them, so that few may meet at one node. A node that is dead is recovered by many
-/// more, which are assigned so that links share them.
-const HEALED_AT_ONCE: usize = 8;
+/// So few blocks are made without helpers being assigned to them: each chooses who is best as it begins, and expects the links
+/// for itself.
+const FEW: usize = 8;
 
 /// Failing blocks that are told of by name.
 const TOLD: usize = 16;
@@ -71,8 +76,14 @@ pub(crate) struct Healer {
     job: Arc<Job>,
     healing: Arc<Healing>,
     queue: Queue,
+    /// What the queue gave out, with who repairs it.
+    assigner: Assigner,
+    /// What it was given last was more than [`FEW`].
+    among_many: bool,
+    /// At most so many repairs run at once.
+    parallel: usize,
     spreading: Spreading,
-    running: UnderWay<(BlockId, For), Result<Outcome>>,
+    running: UnderWay<(Pending, For), Result<Outcome>>,
     sweep: Option<Sweep>,
     scout: Scout,
     blocked: Blocked,
@@ -108,7 +119,7 @@ impl For {
     fn text(self) -> &'static str {
         match self {
             For::Lack => "it lacks a copy",
-            For::Spread => "its copies share a rack or a host and one is to be elsewhere",
+            For::Spread => "copies of it or of its stripe share a rack or a host and it is to be elsewhere",
         }
     }
 }
@@ -125,14 +136,15 @@ impl Healing {
 }
 
 impl Healer {
-    /// Its task is the one given; dead nodes are waited for so long.
+    /// Its task is the one given.
     pub fn new(
         attempts: Arc<Attempts>,
         reads: Arc<Reads>,
         healing: Arc<Healing>,
-        grace_ms: u64,
+        config: &Config,
         task: &Arc<Task>,
     ) -> Healer {
+        let terms = Terms { assign: config.assign, scheme: None, requestors: BTreeSet::new(), moves: false };
         // Nobody listens: it tells by its task.
         let (events, _) = broadcast::channel(1);
         Healer {
@@ -141,10 +153,13 @@ impl Healer {
             job: Arc::new(Job::new(0, events, Arc::clone(task), "blocks")),
             healing,
             queue: Queue::default(),
+            assigner: Assigner::new(terms),
+            among_many: false,
+            parallel: config.parallel,
             spreading: Spreading::default(),
             running: UnderWay::default(),
             sweep: None,
-            scout: Scout::new(grace_ms),
+            scout: Scout::new(config.recovery_grace_ms),
             blocked: Blocked::new(),
             scene: Scene::default(),
             swept: None,
@@ -196,24 +211,87 @@ impl Healer {
         Ok(false)
     }
 
-    fn begin_some(&mut self) {
-        let at_once = if self.reads.degraded_lately() { PARALLEL_WHILE_READING } else { HEALED_AT_ONCE };
+    async fn begin_some(&mut self, view: &World) -> Result<()> {
+        let at_once = if self.reads.degraded_lately() { PARALLEL_WHILE_READING } else { self.parallel };
         while self.running.len() < at_once {
+            if let Some(pending) = self.next_lack(view).await? {
+                self.begin(pending, For::Lack);
+                continue;
+            }
             let now_ms = self.attempts.cluster.clock.now_ms();
-            let lack = self.queue.next(now_ms).map(|block| (block, For::Lack));
-            let next = lack.or_else(|| self.spreading.queue.next(now_ms).map(|block| (block, For::Spread)));
-            let Some((block, why)) = next else { return };
-            let (attempts, job) = (Arc::clone(&self.attempts), Arc::clone(&self.job));
-            let is_last = why == For::Lack && self.queue.why(block) == Some(Why::Last);
-            self.running.begin((block, why), async move {
-                if is_last && !is_still_last(&attempts, block).await {
-                    return Ok(Outcome::default());
-                }
-                let spreads = why == For::Spread;
-                let options = RepairOptions { verify: true, spreads, ..RepairOptions::default() };
-                attempts.carry(&job, Wanted::Block(block), &options).await
-            });
+            let few = self.running.len() < FEW;
+            let Some(block) = few.then(|| self.spreading.queue.next(now_ms)).flatten() else { break };
+            self.begin(Pending::free(lost(block, Standing::default(), 0)), For::Spread);
         }
+        Ok(())
+    }
+
+    /// The next block that lacks a copy and may be made now.
+    async fn next_lack(&mut self, view: &World) -> Result<Option<Pending>> {
+        let most_urgent = self.queue.margin().map(urgency);
+        let (overtaken, distrusted) = (self.assigner.overtaken(most_urgent), self.assigner.distrusted(view));
+        overtaken.iter().chain(&distrusted).for_each(|lost| self.queue.interrupted(lost.block));
+        if self.assigner.is_empty() {
+            let now_ms = self.attempts.cluster.clock.now_ms();
+            let blocks: Vec<BlockId> = std::iter::from_fn(|| self.queue.next(now_ms)).take(BATCH).collect();
+            if let Err(error) = self.take(&blocks).await {
+                blocks.into_iter().for_each(|block| self.queue.interrupted(block));
+                return Err(error);
+            }
+        }
+        Ok(self.assigner.next(&self.attempts.cluster))
+    }
+
+    /// Assigns helpers to these blocks, if they are many.
+    async fn take(&mut self, blocks: &[BlockId]) -> Result<()> {
+        let standing = |block: &BlockId| self.queue.standing(*block).unwrap_or_default();
+        let is_last = |block: &BlockId| self.queue.why(*block) == Some(Why::Last);
+        let are_many = blocks.len() > FEW;
+        if are_many && !self.among_many {
+            // How much is shared depends on how many run at once.
+            self.attempts.usual.of(true).forget();
+        }
+        // The last pieces of a batch still share links with those that run.
+        self.among_many = are_many || (self.among_many && self.running.len() > FEW);
+        let known = blocks.to_vec();
+        let placements = self.attempts.records.run(move |catalog| catalog.placements(&known)).await?;
+        let bytes = placements.iter().map(|p| p.as_ref().map_or(0, |p| p.facts.stored_bytes));
+        let all: Vec<(Lost, bool)> = blocks
+            .iter()
+            .zip(bytes)
+            .map(|(block, bytes)| (lost(*block, standing(block), bytes), is_last(block)))
+            .collect();
+        // What rests on dead nodes is looked at once more as it begins.
+        let (assigned, free): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, is_last)| are_many && !is_last);
+        free.into_iter().for_each(|(lost, _)| self.assigner.take_free(lost));
+        if assigned.is_empty() {
+            return Ok(());
+        }
+        let batch: Vec<Lost> = assigned.into_iter().map(|(lost, _)| lost).collect();
+        match self.assigner.take(&self.attempts, &self.reads, batch.clone()).await {
+            // Nobody may take any, say: each repair tells.
+            Err(CoordinatorError::Decide(_)) => {
+                batch.into_iter().for_each(|lost| self.assigner.take_free(lost))
+            }
+            taken => taken?,
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, pending: Pending, why: For) {
+        self.assigner.begin(&pending);
+        let (attempts, job, block) = (Arc::clone(&self.attempts), Arc::clone(&self.job), pending.lost.block);
+        let is_last = why == For::Lack && self.queue.why(block) == Some(Why::Last);
+        let among_many = self.among_many;
+        let options = pending.options(RepairOptions { verify: true, among_many, ..RepairOptions::default() });
+        self.running.begin((pending, why), async move {
+            match why {
+                For::Spread => spreading::spread(&attempts, &job, block).await,
+                For::Lack if is_last && !is_still_last(&attempts, block).await => Ok(Outcome::default()),
+                For::Lack => attempts.carry(&job, Wanted::Block(block), &options).await,
+            }
+        });
     }
 
     /// Goes on looking for what survives no further loss. Whether it is under way.
@@ -227,7 +305,9 @@ impl Healer {
         Ok(is_under_way)
     }
 
-    fn settle(&mut self, block: BlockId, why: For, outcome: Result<Outcome>) {
+    fn settle(&mut self, pending: Pending, why: For, outcome: Result<Outcome>) {
+        let block = pending.lost.block;
+        self.assigner.end(&pending);
         let now_ms = self.attempts.cluster.clock.now_ms();
         let task = &self.job.task;
         let queue = if why == For::Lack { &mut self.queue } else { &mut self.spreading.queue };
@@ -247,6 +327,9 @@ impl Healer {
             }
             Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => queue.interrupted(block),
             Err(error) => {
+                if self.assigner.retried(pending, &error).is_none() {
+                    return;
+                }
                 tracing::warn!(%block, %error, "{}, and none could be made", why.text());
                 task.note(|report| report.errors += 1);
                 queue.failed(block, error.to_string(), cannot_be(&error), now_ms);
@@ -279,6 +362,15 @@ impl Healer {
         });
         *self.healing.lock() = Told { open, due, reasons };
     }
+}
+
+/// A margin as an urgency.
+fn urgency(margin: usize) -> Urgency {
+    Urgency::of(margin, 0)
+}
+
+fn lost(block: BlockId, standing: Standing, bytes: u64) -> Lost {
+    Lost { urgency: urgency(standing.margin), node: None, block, bytes }
 }
 
 /// Nothing is begun before nodes had time to register after a start.
@@ -351,18 +443,14 @@ impl Worker for Healer {
         let is_sweeping = self.scout(&view).await?
             | self.sweep(&view).await?
             | self.spreading.sweep(&self.attempts, &view, &self.scene.1).await?;
-        self.begin_some();
+        self.begin_some(&view).await?;
         if self.running.len() == 0 && !is_sweeping {
             return Ok(Step::Wait(LOOK));
         }
-        let patience = if is_sweeping { Duration::ZERO } else { LOOK };
-        let mut patience = patience;
-        while let Some(((block, why), outcome)) = within(patience, self.running.next()).await.flatten() {
-            self.settle(
-                block,
-                why,
-                outcome.unwrap_or_else(|broke_off| Err(CoordinatorError::Bug(broke_off))),
-            );
+        let mut patience = if is_sweeping { Duration::ZERO } else { LOOK };
+        while let Some(((pending, why), outcome)) = within(patience, self.running.next()).await.flatten() {
+            let outcome = outcome.unwrap_or_else(|broke_off| Err(CoordinatorError::Bug(broke_off)));
+            self.settle(pending, why, outcome);
             patience = Duration::ZERO;
         }
         self.tell();

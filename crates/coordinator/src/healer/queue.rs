@@ -131,6 +131,16 @@ impl Queue {
         Some(block)
     }
 
+    /// The smallest margin of those that may go.
+    pub fn margin(&self) -> Option<usize> {
+        self.ready.first().map(|(margin, ..)| *margin)
+    }
+
+    /// How a block stands, if it is here.
+    pub fn standing(&self, block: BlockId) -> Option<Standing> {
+        self.known.get(&block).map(|entry| entry.standing)
+    }
+
     /// Why a block is here, if it is.
     pub fn why(&self, block: BlockId) -> Option<Why> {
         self.known.get(&block).map(|entry| entry.why)

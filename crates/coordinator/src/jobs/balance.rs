@@ -88,6 +88,7 @@ impl Balancer {
                 let options = RepairOptions {
                     verify: true,
                     moves: true,
+                    among_many: true,
                     requestor,
                     replaces,
                     ..RepairOptions::default()

@@ -10,7 +10,6 @@
 //!
 //! What is done is told by the catalog alone, so after a restart only what is still lost is repaired.
 
-mod assign;
 mod automatic;
 mod listing;
 mod progress;
@@ -19,30 +18,25 @@ mod rehearse;
 pub(crate) use automatic::{Recoverer, row_of, too_many_dead};
 pub(super) use rehearse::rehearse;
 
+use crate::assigning::{Assigner, Lost, Pending, Terms};
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted, scheme};
 use crate::cluster::Cluster;
-use crate::config::{FORWARDED_BYTES_PER_NODE, PARALLEL_WHILE_READING, STREAMS_PER_NODE};
+use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
-use assign::Pending;
 use catalog::rows::RecoveryRow;
-use flow::Scheme;
-use listing::{Lost, Piece, Place, lost_on};
-use model::{Assign, BlockId, NodeId};
-use plan::Urgency;
-use plan::decide::{BATCH, DecideError, InFlight};
+use listing::{Piece, Place, lost_on};
+use model::{BlockId, NodeId};
+use plan::decide::BATCH;
 use progress::Progress;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Blocks that wait to be assigned; while there are more, no further ones are listed. Some twenty megabytes.
 const MAX_QUEUED: usize = 262_144;
-
-/// Pending blocks that are looked at for one whose nodes have room, so that a busy node holds up only its own.
-const LOOK_AHEAD: usize = 64;
 
 /// Times that the nodes' blocks are listed: puts that were planned before a node began to leave commit meanwhile.
 const MAX_PASSES: usize = 5;
@@ -73,12 +67,9 @@ pub(super) async fn run(
         listing: JoinSet::new(),
         at: None,
         fresh: 0,
-        longest_bytes: 0,
         queue: BTreeSet::new(),
-        pending: VecDeque::new(),
+        assigner: Assigner::new(terms(row)?),
         running: JoinSet::new(),
-        in_flight: InFlight::new(STREAMS_PER_NODE),
-        last_resort: Arc::default(),
         progress: Progress::default(),
         tried: BTreeSet::new(),
         repaired: 0,
@@ -166,6 +157,12 @@ fn whose(row: &RecoveryRow) -> String {
     row.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// How its blocks are assigned.
+fn terms(row: &RecoveryRow) -> Result<Terms> {
+    let requestors = row.requestors.iter().copied().collect();
+    Ok(Terms { assign: row.assign, scheme: scheme(&row.scheme)?, requestors, moves: row.moves })
+}
+
 struct Recovery<'a> {
     with: &'a Arc<Attempts>,
     reads: &'a Reads,
@@ -178,18 +175,13 @@ struct Recovery<'a> {
     at: Option<Place>,
     /// Copies that this pass has listed and no earlier one tried.
     fresh: u64,
-    longest_bytes: u64,
     /// Not yet assigned, the most urgent first.
     queue: BTreeSet<Lost>,
-    /// Assigned, and waiting for room.
-    pending: VecDeque<Pending>,
+    assigner: Assigner,
     running: JoinSet<(Pending, Result<Outcome>)>,
-    in_flight: InFlight,
-    /// Who was a last resort when the pending ones were assigned.
-    last_resort: Arc<BTreeSet<NodeId>>,
     progress: Progress,
     /// Copies that were tried and are still there, as far as is known.
-    tried: BTreeSet<(NodeId, BlockId)>,
+    tried: BTreeSet<(Option<NodeId>, BlockId)>,
     repaired: u64,
     failed: u64,
     failure: Option<CoordinatorError>,
@@ -214,20 +206,13 @@ impl Recovery<'_> {
         self.progress.expect(fresh.iter().map(|lost| lost.bytes).sum(), self.now_ms());
         self.job.add(fresh.len() as u64);
         self.fresh += fresh.len() as u64;
-        if let Some(longest) = fresh.iter().map(|lost| lost.bytes).max() {
-            self.longest_bytes = self.longest_bytes.max(longest);
-            let scheme = scheme(&self.row.scheme)?;
-            self.in_flight.allow(per_node(scheme, self.longest_bytes), scheme);
-        }
         self.queue.extend(fresh);
         self.at = next;
         if self.at.is_none() && self.fresh > 0 {
             self.job.say(format!("{} blocks of {} to make again", self.fresh, whose(self.row)));
         }
-        let waits = self.pending.iter().map(|pending| pending.lost.urgency).max();
-        if self.queue.first().is_some_and(|first| waits.is_some_and(|waits| first.urgency < waits)) {
-            self.reassign();
-        }
+        let first = self.queue.first().map(|first| first.urgency);
+        self.queue.extend(self.assigner.overtaken(first));
         Ok(())
     }
 
@@ -285,68 +270,26 @@ impl Recovery<'_> {
         if self.running.len() >= allowed.max(1) {
             return Ok(None);
         }
-        let last_resort = Arc::clone(&self.with.cluster.view().last_resort);
-        if last_resort != self.last_resort {
-            self.last_resort = last_resort;
-            self.reassign();
-        }
-        if self.pending.is_empty() && !self.queue.is_empty() {
+        self.queue.extend(self.assigner.distrusted(&self.with.cluster.view()));
+        if self.assigner.is_empty() && !self.queue.is_empty() {
             let batch: Vec<Lost> = std::iter::from_fn(|| self.queue.pop_first()).take(BATCH).collect();
-            self.pending = assign::assign(self.with, self.reads, self.row, batch, &self.in_flight).await?;
+            self.assigner.take(self.with, self.reads, batch).await?;
         }
-        let place = self.best();
-        Ok(place.and_then(|place| self.pending.remove(place)))
-    }
-
-    /// What waits is to be assigned again, as nodes are trusted now; but for what failed as it was assigned.
-    fn reassign(&mut self) {
-        let (assigned, free): (Vec<Pending>, Vec<Pending>) =
-            self.pending.drain(..).partition(Pending::is_bound);
-        self.pending = free.into();
-        self.queue.extend(assigned.into_iter().map(|pending| pending.lost));
-    }
-
-    /// Of those that may begin and are as urgent as the first of them, the one whose nodes take part in the fewest
-    /// repairs now: links then share what runs evenly, and none waits for a slower one.
-    fn best(&mut self) -> Option<usize> {
-        let mut best: Option<(usize, usize, Urgency)> = None;
-        for place in 0..self.pending.len().min(LOOK_AHEAD) {
-            let pending = &mut self.pending[place];
-            let urgency = pending.lost.urgency;
-            if best.is_some_and(|(_, _, urgent)| urgency != urgent) {
-                break;
-            }
-            if !pending.choose(&self.with.cluster, self.row.assign, &self.in_flight) {
-                continue;
-            }
-            let busiest = pending.assignment.as_ref().map_or(0, |nodes| self.in_flight.busiest_of(nodes));
-            if best.is_none_or(|(_, least, _)| busiest < least) {
-                best = Some((place, busiest, urgency));
-            }
-            // Helpers that are chosen when their turn comes: its turn has come.
-            if busiest == 0 || self.row.assign == Assign::LeastRecent {
-                break;
-            }
-        }
-        best.map(|(place, ..)| place)
+        Ok(self.assigner.next(&self.with.cluster))
     }
 
     fn start(&mut self, pending: Pending) {
-        if let Some(assignment) = &pending.assignment {
-            self.in_flight.begin(pending.lost.block, assignment, pending.lost.bytes);
-        }
-        let options = RepairOptions {
+        self.assigner.begin(&pending);
+        let options = pending.options(RepairOptions {
             scheme: self.row.scheme.clone(),
             slice_bytes: self.row.slice_bytes,
             verify: self.row.verify,
-            requestor: pending.assignment.as_ref().map(|a| a.requestor),
             discard: self.discard,
-            replaces: Some(pending.lost.node),
+            replaces: pending.lost.node,
             moves: self.row.moves,
-            spreads: false,
-            patient: false,
-            helpers: pending.assignment.iter().flat_map(|a| a.chain.iter().copied()).collect(),
-        };
+            among_many: true,
+            ..RepairOptions::default()
+        });
         let (with, job) = (Arc::clone(self.with), Arc::clone(self.job));
         self.running.spawn(async move {
             let outcome = with.carry(&job, Wanted::Block(pending.lost.block), &options).await;
@@ -354,23 +297,12 @@ impl Recovery<'_> {
         });
     }
 
-    fn settle(&mut self, mut pending: Pending, outcome: Result<Outcome>) -> Result<()> {
+    fn settle(&mut self, pending: Pending, outcome: Result<Outcome>) -> Result<()> {
         let block = pending.lost.block;
-        if let Some(assignment) = &pending.assignment {
-            self.in_flight.end(block, assignment);
-        }
+        self.assigner.end(&pending);
         match outcome {
             Err(CoordinatorError::ShuttingDown) => return Err(CoordinatorError::ShuttingDown),
-            Err(CoordinatorError::Paused) => self.pending.push_front(pending),
-            // What was assigned no longer holds: whoever is free may do it.
-            Err(error)
-                if pending.assignment.is_some()
-                    && !matches!(error, CoordinatorError::Decide(DecideError::Unrecoverable { .. })) =>
-            {
-                tracing::info!(%block, %error, "assigned anew");
-                pending.set_free();
-                self.pending.push_front(pending);
-            }
+            Err(CoordinatorError::Paused) => self.assigner.again(pending),
             Ok(outcome) => {
                 if outcome.made.is_empty() {
                     self.tried.insert((pending.lost.node, block));
@@ -381,6 +313,7 @@ impl Recovery<'_> {
                 self.report("");
             }
             Err(error) => {
+                let Some(pending) = self.assigner.retried(pending, &error) else { return Ok(()) };
                 tracing::warn!(%block, %error, "not rebuilt");
                 self.failed += 1;
                 self.tried.insert((pending.lost.node, block));
@@ -405,13 +338,4 @@ impl Recovery<'_> {
         self.job.task.note(|report| report.detail.clone_from(&text));
         self.job.tell(text, estimate);
     }
-}
-
-/// Streams, or repairs by a scheme that forwards whole blocks, that a node takes part in at once.
-fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
-    if !scheme.is_some_and(Scheme::whole_block) {
-        return STREAMS_PER_NODE;
-    }
-    let most = FORWARDED_BYTES_PER_NODE / longest_bytes.max(1);
-    usize::try_from(most).unwrap_or(STREAMS_PER_NODE).clamp(1, STREAMS_PER_NODE)
 }

@@ -1,6 +1,10 @@
 //! What lacks copies gets them, nobody asking.
 
+use crate::support::world::World;
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
+use coordinator::Config;
+use model::Assign;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::proto;
 
@@ -57,8 +61,42 @@ async fn what_was_short_when_it_was_put_gets_its_copies_unasked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn helpers_are_assigned_to_many_blocks_as_the_operator_wants_it() {
+    const MANY: usize = 40;
+    let world = World::start(6).await;
+    let set = |config: &mut Config| config.assign = Assign::LowestIndex;
+    let mut cluster = Cluster::set(world, Settings::default(), set).await;
+    cluster.control("healer", "pause").await.unwrap();
+    let mut lowest: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+    for block in 0..MANY {
+        let name = format!("short-{block}");
+        put_short(&mut cluster, &name, b"bytes").await;
+        let block = cluster.lookup(&name).await.unwrap().blocks.remove(0);
+        lowest.insert(block.block, block.nodes.into_iter().min().unwrap());
+    }
+    cluster.world.flows();
+    cluster.control("healer", "resume").await.unwrap();
+    cluster.until("they have three", async |c| health(c).await.short_blocks == 0).await;
+    // Of two copies the least recently used one would have been read, or the one with less to do.
+    let mut written: BTreeMap<u32, usize> = BTreeMap::new();
+    for flow in cluster.world.flows() {
+        let read = flow.stages.iter().flat_map(|stage| stage.inputs.iter().map(move |input| (stage, input)));
+        for (stage, input) in read {
+            if let Some(proto::stage_input::Kind::Local(read)) = &input.kind {
+                assert_eq!(stage.site, lowest[&read.block.as_ref().unwrap().block]);
+            }
+        }
+        let writes = |stage: &&proto::Stage| {
+            stage.outputs.iter().any(|o| matches!(o.kind, Some(proto::stage_output::Kind::Write(_))))
+        };
+        flow.stages.iter().filter(writes).for_each(|stage| *written.entry(stage.site).or_default() += 1);
+    }
+    assert_eq!(written.values().sum::<usize>(), MANY, "{written:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_no_node_is_there_for_is_told_and_made_once_one_comes() {
-    let world = crate::support::world::World::start(4).await;
+    let world = World::start(4).await;
     world.kill(4);
     let mut cluster = Cluster::with(std::sync::Arc::clone(&world), HASTY).await.unwrap();
     put_short(&mut cluster, "short", b"bytes").await;
@@ -112,4 +150,39 @@ async fn what_survives_no_further_loss_is_made_long_before_its_node_is_given_up(
     let status = cluster.status().await;
     let recovery = status.tasks.iter().find(|task| task.name == "auto-recovery").unwrap();
     assert_eq!((recovery.done, recovery.detail.matches("is dead; its recovery begins in").count()), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_in_racks_that_hold_too_many_move_once_there_are_others() {
+    let world = World::start(8).await;
+    // Nodes 2 and 3 share a rack, and 4 and 5.
+    const LATER: [u32; 4] = [1, 6, 7, 8];
+    LATER.iter().for_each(|&node| world.kill(node));
+    let mut cluster = Cluster::with(world, HASTY).await.unwrap();
+    let content = bytes(1, 3 * BLOCK_BYTES as usize);
+    cluster.put("coded", &content).await.unwrap();
+    cluster.archive("coded", "rs-3+1").await.unwrap();
+    let racks = |cluster: &Cluster| {
+        let mut racks: Vec<u32> = cluster.world.copies().iter().map(|(node, _)| node / 2).collect();
+        racks.sort_unstable();
+        racks
+    };
+    cluster.until("surplus replicas go", async |c| c.status().await.garbage == 0).await;
+    assert_eq!(racks(&cluster), [1, 1, 2, 2], "there are no others");
+    for node in LATER {
+        cluster.world.revive(node);
+        cluster.join(node).await.unwrap();
+    }
+    let spread = |c: &Cluster| {
+        let mut apart = racks(c);
+        apart.dedup();
+        apart.len() == 4 && racks(c).len() == 4
+    };
+    cluster.until("no rack has two", async |c| spread(c)).await;
+    assert_eq!(cluster.get("coded").await.unwrap(), (content, 0));
+    assert_eq!(by_margin(&health(&mut cluster).await.stripes), [(1, 1)]);
+    // Nothing goes on moving.
+    cluster.world.flows();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(cluster.world.flows().len(), 0);
 }

@@ -1725,6 +1725,15 @@ pub struct ClusterStatus {
     /// as operators set them for all nodes; absent if nobody did
     #[prost(message, optional, tag = "21")]
     pub budgets: ::core::option::Option<Budgets>,
+    /// objects, blocks, stripes, copies were counted then, and something has changed since; 0: as of now
+    #[prost(uint64, tag = "22")]
+    pub counted_ms_ago: u64,
+    /// that can be read, by rising margin
+    #[prost(message, repeated, tag = "23")]
+    pub objects_by_margin: ::prost::alloc::vec::Vec<MarginCount>,
+    /// all of which can be had, by rising margin
+    #[prost(message, repeated, tag = "24")]
+    pub stripes_by_margin: ::prost::alloc::vec::Vec<MarginCount>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeInfo {
@@ -1829,6 +1838,9 @@ pub struct HealthReply {
     /// of copies that lacked, as they were made in the last minute; absent: hardly any were
     #[prost(double, optional, tag = "13")]
     pub healed_bytes_per_s: ::core::option::Option<f64>,
+    /// all this was counted then, and something has changed since; 0: as of now
+    #[prost(uint64, tag = "14")]
+    pub counted_ms_ago: u64,
 }
 /// So many survive any `losses` further losses of copies, and perhaps not one more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -2,12 +2,12 @@
 
 use crate::attempt::Attempts;
 use crate::cluster::Cluster;
-use crate::config::{MAX_PARALLEL_REPAIRS, tick};
+use crate::config::{Config, MAX_PARALLEL_REPAIRS, tick};
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{Jobs, Wish};
 use crate::records::Records;
 use catalog::rows::{JobRow, RecoveryRow};
-use model::NodeId;
+use model::{Assign, NodeId};
 use plan::decide::{World, assign_named};
 use plan::grace::{Graces, Why};
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use worker::{Step, Task, Worker};
 /// Dead nodes are looked for this often, and more often when the grace is shorter.
 const TICK_MS: u64 = 250;
 
-/// The job that a request for nodes asks for, checked as far as it can be before it starts. `parallel` stripes at once
-/// if it says nothing of that.
+/// The job that a request for nodes asks for, checked as far as it can be before it starts. So many stripes at once, and assigned
+/// so, if it says nothing of that.
 pub(crate) fn row_of(
     cluster: &Cluster,
-    parallel: usize,
+    (parallel, assign): (usize, Assign),
     request: &proto::RepairRequest,
 ) -> Result<RecoveryRow> {
     let invalid = |what: &str| Err(CoordinatorError::Invalid(what.to_owned()));
@@ -38,7 +38,7 @@ pub(crate) fn row_of(
         parallel if parallel <= MAX_PARALLEL_REPAIRS => parallel,
         _ => return Err(CoordinatorError::TooMany { what: "stripes", limit: MAX_PARALLEL_REPAIRS }),
     };
-    let assign = assign_named(&request.assign)?;
+    let assign = if request.assign.is_empty() { assign } else { assign_named(&request.assign)? };
     let view = cluster.view();
     let mut nodes: Vec<NodeId> =
         [request.node].iter().chain(&request.more_nodes).copied().map(NodeId).collect();
@@ -87,15 +87,16 @@ pub(crate) struct Recoverer {
     jobs: Arc<Jobs>,
     usual_ms: u64,
     graces: Graces,
-    /// Stripes that a recovery repairs at once.
-    parallel: usize,
+    /// Stripes that a recovery repairs at once, and how helpers are assigned.
+    usual: (usize, Assign),
     /// When a node's recovery was last begun, on the cluster's clock.
     begun: BTreeMap<NodeId, u64>,
 }
 
 impl Recoverer {
-    pub fn new(jobs: Arc<Jobs>, usual_ms: u64, parallel: usize) -> Recoverer {
-        Recoverer { jobs, usual_ms, graces: Graces::new(usual_ms), parallel, begun: BTreeMap::new() }
+    pub fn new(jobs: Arc<Jobs>, config: &Config) -> Recoverer {
+        let (usual_ms, usual) = (config.recovery_grace_ms, (config.parallel, config.assign));
+        Recoverer { jobs, usual_ms, graces: Graces::new(usual_ms), usual, begun: BTreeMap::new() }
     }
 
     /// How many milliseconds of its grace each of these dead nodes has left, and why so many.
@@ -165,7 +166,7 @@ impl Worker for Recoverer {
         self.begun.extend([first].iter().chain(&more).map(|&node| (node, now_ms)));
         let more_nodes = more.iter().map(|node| node.0).collect();
         let request = proto::RepairRequest { node: first.0, more_nodes, ..Default::default() };
-        let row = row_of(cluster, self.parallel, &request)?;
+        let row = row_of(cluster, self.usual, &request)?;
         jobs.start(Wish::Lasting(JobRow::RecoverNodes(row))).await?;
         task.note(|report| report.done += 1);
         wait

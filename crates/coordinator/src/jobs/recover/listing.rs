@@ -1,5 +1,6 @@
 //! What nodes hold, listed piece by piece while the first of it is repaired already.
 
+use crate::assigning::Lost;
 use crate::attempt::Attempts;
 use crate::error::Result;
 use catalog::rows::RecoveryRow;
@@ -8,16 +9,6 @@ use plan::Urgency;
 use plan::decide::Planner;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// A block of which a copy is lost. The most urgent is the least.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Lost {
-    pub urgency: Urgency,
-    /// Whose copy it is.
-    pub node: NodeId,
-    pub block: BlockId,
-    pub bytes: u64,
-}
 
 /// Where a listing goes on: at which of the nodes, from which block on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +37,7 @@ pub(super) async fn piece(with: &Attempts, nodes: Vec<NodeId>, at: Place) -> Res
         let placements = catalog.placements(&blocks)?.into_iter().flatten();
         let lost = placements.map(|placement| Lost {
             urgency: urgency_of(&planner, &placement, &living),
-            node,
+            node: Some(node),
             block: placement.block,
             bytes: placement.facts.stored_bytes,
         });

@@ -1,7 +1,7 @@
 //! A recovery that is planned and prepared, and not run: whether it could be, and how fast plans are made and distributed.
 
-use super::assign::{Pending, assign};
-use super::{Lost, lost_on, whose};
+use super::{lost_on, terms, whose};
+use crate::assigning::{Lost, Pending, assign};
 use crate::attempt::{Attempts, scheme, token};
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
@@ -86,10 +86,10 @@ async fn plan_all(
     plans: tokio::sync::mpsc::Sender<Ready>,
 ) -> Result<Duration> {
     let mut took = Duration::ZERO;
-    let in_flight = InFlight::new(usize::MAX);
+    let (terms, in_flight) = (terms(row)?, InFlight::new(usize::MAX));
     for batch in lost.chunks(BATCH) {
         let start = Instant::now();
-        let pending = assign(with, reads, row, batch.to_vec(), &in_flight).await?;
+        let pending = assign(with, reads, &terms, batch.to_vec(), &in_flight).await?;
         let (cluster, planner) = (Arc::clone(&with.cluster), Arc::clone(&with.planner));
         let (row, view) = (row.clone(), view.clone());
         let made = with.records.decide(move |catalog| {
@@ -120,9 +120,9 @@ fn plan_one(
     placement: &model::Placement,
 ) -> Result<Ready> {
     let nobody = BTreeSet::new();
-    let asked = pending.assignment.as_ref().map(|assignment| assignment.requestor);
+    let asked = pending.assignment().map(|assignment| assignment.requestor);
     let requestor = requestor(view, placement, asked, &nobody, |_| 0)?;
-    let chain = pending.assignment.iter().flat_map(|assignment| &assignment.chain);
+    let chain = pending.assignment().into_iter().flat_map(|assignment| &assignment.chain);
     let spec = RepairSpec {
         scheme: scheme(&row.scheme)?,
         slices: planner.slice_length(row.slice_bytes)?,

@@ -93,52 +93,45 @@ impl Cluster {
         Cluster::told(config, (power, disk), world, settings).await
     }
 
-    /// The same, whose wall clock is this.
-    pub async fn dated(nodes: u32, settings: Settings, wall_ms: fn() -> u64) -> Cluster {
+    /// The same with nodes that exist already, and a coordinator that is told more.
+    pub async fn set(world: Arc<World>, settings: Settings, set: impl FnOnce(&mut Config)) -> Cluster {
         let power = PowerSwitch::new();
         let disk = CrashDisk::new(&power);
-        let config = Config { wall_ms, ..config(&disk, settings) };
-        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+        let mut config = config(&disk, settings);
+        set(&mut config);
+        Cluster::told(config, (power, disk), world, settings).await.expect("it starts")
+    }
+
+    /// The same, whose wall clock is this.
+    pub async fn dated(nodes: u32, settings: Settings, wall_ms: fn() -> u64) -> Cluster {
+        Cluster::set(World::start(nodes).await, settings, |config| config.wall_ms = wall_ms).await
     }
 
     /// The same, whose nodes are compared with the catalog this often.
     pub async fn comparing(nodes: u32, settings: Settings, every_ms: u64) -> Cluster {
-        let power = PowerSwitch::new();
-        let disk = CrashDisk::new(&power);
-        let config = Config { compare_every_ms: every_ms, ..config(&disk, settings) };
-        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+        Cluster::set(World::start(nodes).await, settings, |config| config.compare_every_ms = every_ms).await
     }
 
     /// The same, in whose stripes blocks wait for company no longer than this.
     pub async fn sealing(nodes: u32, settings: Settings, open_for_ms: u64) -> Cluster {
-        let power = PowerSwitch::new();
-        let disk = CrashDisk::new(&power);
-        let config = Config { open_for_ms, ..config(&disk, settings) };
-        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+        Cluster::set(World::start(nodes).await, settings, |config| config.open_for_ms = open_for_ms).await
     }
 
     /// The same with nodes that exist already, which looks this often for nodes that are filled unevenly.
     pub async fn balancing(world: Arc<World>, settings: Settings, balance_every_ms: u64) -> Cluster {
-        let power = PowerSwitch::new();
-        let disk = CrashDisk::new(&power);
-        let config = Config { balance_every_ms, ..config(&disk, settings) };
-        Cluster::told(config, (power, disk), world, settings).await.expect("it starts")
+        Cluster::set(world, settings, |config| config.balance_every_ms = balance_every_ms).await
     }
 
     /// The same, in which dead nodes are waited for this long.
     pub async fn waiting(nodes: u32, settings: Settings, recovery_grace_ms: u64) -> Cluster {
-        let power = PowerSwitch::new();
-        let disk = CrashDisk::new(&power);
-        let config = Config { recovery_grace_ms, ..config(&disk, settings) };
-        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+        let set = |config: &mut Config| config.recovery_grace_ms = recovery_grace_ms;
+        Cluster::set(World::start(nodes).await, settings, set).await
     }
 
     /// The same, which looks this often, by this wall clock, for what is old enough to be archived.
     pub async fn aging(nodes: u32, settings: Settings, wall_ms: fn() -> u64, every_ms: u64) -> Cluster {
-        let power = PowerSwitch::new();
-        let disk = CrashDisk::new(&power);
-        let config = Config { wall_ms, archive_look_ms: every_ms, ..config(&disk, settings) };
-        Cluster::told(config, (power, disk), World::start(nodes).await, settings).await.expect("it starts")
+        let set = |config: &mut Config| (config.wall_ms, config.archive_look_ms) = (wall_ms, every_ms);
+        Cluster::set(World::start(nodes).await, settings, set).await
     }
 
     async fn told(
