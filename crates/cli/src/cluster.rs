@@ -12,7 +12,7 @@ use clap::Subcommand;
 use model::ClusterId;
 use serde_json::{Value, json};
 use std::time::Duration;
-use wire::proto::{BlockRef, Budgets, ClusterStatus, ForgetNodeReply, MarginCount, NodeInfo};
+use wire::proto::{BlockRef, Budgets, ClusterStatus, ForgetNodeReply, LenderInfo, MarginCount, NodeInfo};
 
 /// What to do with the local cluster.
 #[derive(Subcommand, Debug)]
@@ -212,6 +212,7 @@ fn status_json(status: &ClusterStatus) -> Value {
     fields!(status => objects blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
         unrecoverable_blocks quarantined safe_mode unknown_copies counted_ms_ago;
         "objects_by_margin": margins(&status.objects_by_margin), "stripes_by_margin": margins(&status.stripes_by_margin),
+        "lenders": status.lenders.iter().map(lender_json).collect::<Vec<_>>(),
         "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "budgets": budgets, "waits": waits(status))
 }
 
@@ -261,7 +262,12 @@ fn status_text(status: &ClusterStatus) -> String {
         let why = if waits.is_empty() { String::new() } else { format!(": {waits}") };
         lines.push(format!("{copies} superfluous copies ({room}) are kept{why}"));
     }
-    lines.push(nodes_table(status).to_string());
+    if !status.nodes.is_empty() || status.lenders.is_empty() {
+        lines.push(nodes_table(status).to_string());
+    }
+    if !status.lenders.is_empty() {
+        lines.push(lenders_table(status).to_string());
+    }
     lines.join("\n")
 }
 
@@ -299,6 +305,28 @@ fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {
         ]);
     }
     table
+}
+
+fn lenders_table(status: &ClusterStatus) -> comfy_table::Table {
+    let mut table = table(["DATANODE", "RACK", "ITS HELPER", "RUNNING", "CONTROL"]);
+    for lender in &status.lenders {
+        let state = match lender.living {
+            true => "living".to_owned(),
+            false => format!("silent for {} s", lender.last_seen_ms_ago / 1000),
+        };
+        table.add_row([
+            hex(&lender.datanode),
+            lender.rack.clone(),
+            state,
+            lender.running_stages.to_string(),
+            lender.control_addr.clone(),
+        ]);
+    }
+    table
+}
+
+fn lender_json(lender: &LenderInfo) -> Value {
+    fields!(lender => rack living last_seen_ms_ago control_addr running_stages; "datanode": hex(&lender.datanode))
 }
 
 fn set_by_operators(status: &ClusterStatus) -> impl Iterator<Item = String> {

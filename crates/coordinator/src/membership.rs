@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use catalog::CatalogError;
 use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
-use model::{BlockCopy, BlockId, ClusterId, Incarnation, NodeId, Stamp, StoreId};
+use model::{BlockCopy, BlockId, Budgets, ClusterId, Incarnation, NodeId, Stamp, StoreId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,9 @@ impl Membership {
     pub fn lend(&self, lender: proto::Lender) -> Result<proto::LenderReply> {
         let lender = Lender::try_from(lender)?;
         self.cluster.lenders.lends(&lender).map_err(CoordinatorError::Conflict)?;
-        Ok(proto::LenderReply { heartbeat_ms: self.heartbeat_ms })
+        let (_, budgets) = self.settings.limits();
+        let budgets = budgets.map(|row| Budgets::from(row).into());
+        Ok(proto::LenderReply { heartbeat_ms: self.heartbeat_ms, budgets })
     }
 
     /// A node says which change it has heard of. If nothing is known of it here, this catalog was set back, or another one is

@@ -125,6 +125,7 @@ impl Operator {
         let (rates, budgets) = self.settings.limits();
         Ok(proto::ClusterStatus {
             cluster: meta.cluster.to_vec(),
+            lenders: self.cluster.lenders.infos(),
             counted_ms_ago,
             objects_by_margin: by_margin(&health.objects),
             stripes_by_margin: by_margin(&health.stripes),

@@ -50,10 +50,8 @@ impl Surveyor {
         // Who comes while it is counted waits for that.
         let mut last = self.0.lock().await;
         let (of, began_ms) = ((records.changes(), living.clone()), clock.now_ms());
-        if let Some(last) = &*last {
-            if let Some(late_ms) = last.late_ms(&of, began_ms) {
-                return Ok((Arc::clone(&last.survey), late_ms));
-            }
+        if let Some((late_ms, last)) = last.as_ref().and_then(|l| Some((l.late_ms(&of, began_ms)?, l))) {
+            return Ok((Arc::clone(&last.survey), late_ms));
         }
         let planner = Arc::clone(planner);
         let count = move |catalog: &catalog::Catalog| {

@@ -4,7 +4,7 @@
 use crate::flows::{FlowStore, named};
 use crate::parts::Parts;
 use crate::store::{Identity, StoreError, Unjudged};
-use model::ClusterId;
+use model::{Budgets, ClusterId};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -193,8 +193,8 @@ impl Signs {
         Signs { coordinator, client: None }
     }
 
-    /// Gives one, and says when the next is due.
-    pub async fn give(&mut self, lender: &Lender) -> Result<Duration, String> {
+    /// Gives one; says when the next is due, and what each kind of traffic may take until then.
+    pub async fn give(&mut self, lender: &Lender) -> Result<(Duration, Budgets), String> {
         let client = match self.client.take() {
             Some(client) => Ok(client),
             None => connect(&self.coordinator).await,
@@ -204,7 +204,8 @@ impl Signs {
         let answer = answer.map_err(|_| "it does not answer".to_owned())?;
         let reply = answer.map_err(|status| status.message().to_owned())?.into_inner();
         self.client = Some(client);
-        Ok(heartbeat_pause(reply.heartbeat_ms))
+        let budgets = reply.budgets.map(Budgets::from).unwrap_or_default();
+        Ok((heartbeat_pause(reply.heartbeat_ms), budgets))
     }
 }
 

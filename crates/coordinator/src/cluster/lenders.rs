@@ -8,10 +8,11 @@ use flow::Proved;
 use model::hdfs::BlockGroup;
 use model::{BlockFacts, Fault, Location, MemberState, NodeId, Peer, Placement, StripePlacement, Sums};
 use plan::LinkRates;
-use plan::decide::World;
+use plan::decide::{NodeFacts, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::codec::group::Lender;
+use wire::proto;
 
 /// Helpers that are known at once: DataNodes of the largest clusters.
 const MAX_LENDERS: usize = 16 * 1024;
@@ -76,6 +77,24 @@ impl Lenders {
             self.health.moved(held.datanode.number(), &held.rack);
         }
         self.health.view()
+    }
+
+    /// All that were heard, for operators.
+    pub fn infos(&self) -> Vec<proto::LenderInfo> {
+        let mut reports = self.health.reports();
+        let view = self.health.view();
+        let info = |(node, facts): (NodeId, &NodeFacts)| {
+            let report = reports.remove(&node)?;
+            Some(proto::LenderInfo {
+                datanode: self.health.row(node)?.store.to_vec(),
+                rack: report.rack,
+                living: facts.is_living,
+                last_seen_ms_ago: report.last_seen.map_or(u64::MAX, |seen| seen.elapsed().as_millis() as u64),
+                control_addr: facts.control_addr.clone(),
+                running_stages: facts.running_stages,
+            })
+        };
+        view.nodes.iter().filter_map(info).collect()
     }
 
     /// The helpers of a flow were selected.

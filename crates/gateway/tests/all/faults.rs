@@ -2,11 +2,14 @@
 
 use crate::datanode::STAMP;
 use crate::rig::{Answer, GROUP, Rig, answer, frame};
+use model::Budgets;
 use model::hdfs::FOREIGN_NUMBER;
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use wire::proto::BudgetChange;
 
 const CELL: u64 = 64 << 10;
 
@@ -113,12 +116,26 @@ async fn the_coordinator_keeps_nothing_of_helpers_and_may_be_lost_and_come_back(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn helpers_are_no_nodes_of_the_cluster() {
+async fn helpers_are_no_nodes_of_the_cluster_and_obey_its_budgets() {
     let rig = rs_6_3(1).await;
     let address = rig.coordinator.as_ref().unwrap().local_addr().to_string();
     let client = client::Client::connect(&address).await.unwrap();
-    assert!(client.status().await.unwrap().nodes.is_empty());
+    let status = client.status().await.unwrap();
+    assert!(status.nodes.is_empty());
+    let told: BTreeSet<&[u8]> = status.lenders.iter().map(|lender| lender.datanode.as_slice()).collect();
+    assert_eq!((told.len(), status.lenders.iter().all(|lender| lender.living)), (rig.helpers.len(), true));
     assert!(rig.helpers.iter().flatten().all(|helper| helper.number().0 & FOREIGN_NUMBER != 0));
+
+    let change = BudgetChange { healing_bytes_per_s: Some(1 << 20), ..Default::default() };
+    client.budgets(change).await.unwrap();
+    let budgets = Budgets { healing: 1 << 20, ..Budgets::default() };
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    for helper in rig.helpers.iter().flatten() {
+        while helper.engine().throttle().budgets() != budgets {
+            assert!(tokio::time::Instant::now() < deadline, "{} has not heard of it", helper.number());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -165,7 +165,9 @@ impl Worker for Lending {
             }
             _ => {}
         }
-        Ok(Step::Wait(given.unwrap_or(RETRY)))
+        let Ok((pause, budgets)) = given else { return Ok(Step::Wait(RETRY)) };
+        self.engine.throttle().set_budgets(budgets);
+        Ok(Step::Wait(pause))
     }
 }
 

@@ -957,11 +957,32 @@ pub struct Lender {
     #[prost(bool, tag = "9")]
     pub leaves: bool,
 }
+/// A helper, as it was heard last.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LenderInfo {
+    /// 16 bytes
+    #[prost(bytes = "vec", tag = "1")]
+    pub datanode: ::prost::alloc::vec::Vec<u8>,
+    /// where HDFS has it, if a block group said so
+    #[prost(string, tag = "2")]
+    pub rack: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub living: bool,
+    #[prost(uint64, tag = "4")]
+    pub last_seen_ms_ago: u64,
+    #[prost(string, tag = "5")]
+    pub control_addr: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "6")]
+    pub running_stages: u32,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LenderReply {
     /// until the next sign of life
     #[prost(uint32, tag = "1")]
     pub heartbeat_ms: u32,
+    /// as operators set them for all nodes; absent if nobody did
+    #[prost(message, optional, tag = "2")]
+    pub budgets: ::core::option::Option<Budgets>,
 }
 /// A block group of HDFS.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1734,6 +1755,9 @@ pub struct ClusterStatus {
     /// all of which can be had, by rising margin
     #[prost(message, repeated, tag = "24")]
     pub stripes_by_margin: ::prost::alloc::vec::Vec<MarginCount>,
+    /// helpers beside DataNodes of HDFS, as far as they were heard since the coordinator started
+    #[prost(message, repeated, tag = "25")]
+    pub lenders: ::prost::alloc::vec::Vec<LenderInfo>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeInfo {
