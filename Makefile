@@ -6,7 +6,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MVN := mvn -B -q $(if $(HADOOP),-Dhadoop.version=$(HADOOP))
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-measure java
+.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-classes hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-patterns hdfs-measure java
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -30,11 +30,14 @@ chaos: toolchain
 hdfs-jar: java
 	cd integrations/hdfs && $(MVN) package
 
+# What programs that run HDFS need: the tests' classes, and where Hadoop's are. `stripeline bench rp-10b` starts one of them.
+hdfs-classes: hdfs-jar
+	cd integrations/hdfs && $(MVN) dependency:build-classpath -Dmdep.includeScope=compile -Dmdep.outputFile=target/classpath
+
 # Unmodified HDFS on the loopback (a NameNode, 16 DataNodes) with helpers loses a machine, and another one without a coordinator;
 # all files are compared. Another version: make hdfs-demo HADOOP=3.4.2
-hdfs-demo: toolchain hdfs-jar
+hdfs-demo: toolchain hdfs-classes
 	$(CARGO) build --release --locked -p cli
-	cd integrations/hdfs && $(MVN) dependency:build-classpath -Dmdep.includeScope=compile -Dmdep.outputFile=target/classpath
 	cd integrations/hdfs && timeout 900 java -Xmx512m \
 		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
 		stripeline.hdfs.cluster.Demo "$(TARGET)/release/stripeline" target/demo
@@ -56,10 +59,15 @@ hdfs-schedules: toolchain java
 	cd integrations/hdfs && $(MVN) test -Dexcluded= -Dgroups=schedules "-Dstripeline=$(TARGET)/release/stripeline" \
 		-Dschedules=$(or $(SCHEDULES),5) -Dseed=$(or $(SEED),1)
 
+# All 129 patterns of up to three losses of RS-6-3, those of short groups, and some of RS-10-4: 252 groups in one cluster. SEED=1.
+hdfs-patterns: toolchain java
+	$(if $(STRIPELINE),,$(CARGO) build --release --locked -p cli)
+	cd integrations/hdfs && timeout 900 $(MVN) test -Dexcluded= -Dgroups=patterns -Dseed=$(or $(SEED),1) \
+		"-Dstripeline=$(abspath $(or $(STRIPELINE),$(TARGET)/release/stripeline))"
+
 # How long a lost block takes over links of MBIT (200) each way, by HDFS alone and through helpers, in network namespaces; needs root.
-hdfs-measure: toolchain testbed hdfs-jar
+hdfs-measure: toolchain testbed hdfs-classes
 	$(CARGO) build --release --locked -p cli
-	cd integrations/hdfs && $(MVN) dependency:build-classpath -Dmdep.includeScope=compile -Dmdep.outputFile=target/classpath
 	cd integrations/hdfs && timeout 1800 unshare --net java -Xmx4g \
 		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
 		stripeline.hdfs.cluster.Measure "$(TARGET)/release/stripeline" target/measure $(or $(MBIT),200)
@@ -68,9 +76,10 @@ lint: toolchain
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Kernels beside memcpy and XOR; planners of paths and of recoveries; a chain of helpers beside a bare one; every experiment in quick form, which needs root.
+# Kernels beside memcpy and XOR; planners of paths and of recoveries; a chain of helpers beside a bare one; every experiment in quick form, which needs root
+# (and rp-10b Java and Hadoop).
 # A full one, which replaces the record in results/: make dist, target/dist/stripeline bench ID, then stripeline bench report.
-bench: dist testbed
+bench: dist testbed hdfs-classes
 	$(CARGO) bench --locked -p gf
 	$(CARGO) bench --locked -p plan
 	$(CARGO) bench --locked -p flow

@@ -101,6 +101,15 @@ pub enum LabError {
         /// The most.
         most_mbit: f64,
     },
+    /// What an experiment with HDFS starts was not built here.
+    #[error(
+        "this runs unmodified HDFS, and {} is not there: make hdfs-classes, in a checkout, where Java 17, Maven and Hadoop from a Maven repository can be had; then start this there",
+        .lacking.display()
+    )]
+    NoHadoop {
+        /// The first thing that is not there.
+        lacking: PathBuf,
+    },
     /// A daemon did not start, or ended.
     #[error("{who}: {message}")]
     Daemon {

@@ -4,6 +4,7 @@
 //!   testbed   hosts: network namespaces, veth pairs, bridges, token buckets; measured before they are believed
 //!   cluster   a coordinator and nodes on those hosts, a process each
 //!   bare      the same bytes over plain sockets: one connection, a chain of relays, a chain of helpers
+//!   hdfs      unmodified HDFS on those hosts, by a program of its integration's tests
 //!   experiments, report   the papers' figures, measured on all that, and kept beside the papers' numbers
 //! ```
 //!
@@ -15,6 +16,7 @@ pub mod bare;
 mod cluster;
 mod error;
 pub mod experiments;
+mod hdfs;
 pub mod report;
 mod scratch;
 mod testbed;

@@ -41,6 +41,7 @@ mod ppr_8;
 mod ppr_9;
 mod ppr_rm;
 mod regions;
+mod rp_10b;
 mod rp_11a;
 mod rp_11b;
 mod rp_8a;
@@ -132,7 +133,7 @@ macro_rules! experiments {
 
 /// All of them, in the order of the documentation.
 pub const EXPERIMENTS: &[Experiment] = experiments! {
-    rp_8a rp_8b rp_8c rp_8d rp_8e rp_8f rp_8g rp_8h rp_8i rp_9a rp_9b rp_alg2 rp_11a rp_11b
+    rp_8a rp_8b rp_8c rp_8d rp_8e rp_8f rp_8g rp_8h rp_8i rp_9a rp_9b rp_alg2 rp_10b rp_11a rp_11b
     ppr_7a ppr_7b ppr_7c ppr_7d ppr_7e ppr_7f ppr_8 ppr_rm ppr_9
     ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19
     xor_1 xor_2 xor_3 xor_r6 xor_5 xor_6 xor_7

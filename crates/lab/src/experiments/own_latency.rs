@@ -133,7 +133,11 @@ fn bounds(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> R
     Ok(())
 }
 
-fn round_trip_s(testbed: &Testbed) -> Result<f64> {
+/// Seconds of a byte to another host and back over TCP: the median.
+///
+/// # Errors
+/// [`LabError::Io`].
+pub(super) fn round_trip_s(testbed: &Testbed) -> Result<f64> {
     let (near, far): (&Host, &Host) = (testbed.host(1)?, testbed.host(2)?);
     let failed = |source: io::Error| LabError::Io { what: "measure a round trip".to_owned(), source };
     let listener = far.inside(|| TcpListener::bind((far.addr, 0)))?.map_err(failed)?;

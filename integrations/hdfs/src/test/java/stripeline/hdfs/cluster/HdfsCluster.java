@@ -92,7 +92,7 @@ final class HdfsCluster implements AutoCloseable {
       startNameNode();
       startCoordinator();
       for (int number = 1; number <= datanodes; number++) {
-        start(number);
+        start(number, Map.of());
       }
       for (int number = 1; number <= datanodes; number++) {
         awaitHelper(number);
@@ -156,7 +156,7 @@ final class HdfsCluster implements AutoCloseable {
     daemons.forget(coordinator);
   }
 
-  private void start(int number) throws Exception {
+  private void start(int number, Map<String, String> further) throws Exception {
     String name = "dn" + number;
     int httpPort = daemons.freePort();
     int gatewayPort = daemons.freePort();
@@ -169,9 +169,23 @@ final class HdfsCluster implements AutoCloseable {
         "dfs.datanode.plugins", "org.apache.hadoop.hdfs.server.datanode.erasurecode.StripelinePlugin",
         "stripeline.gateway", "127.0.0.1:" + gatewayPort));
     own.putAll(settings);
+    own.putAll(further);
     Path home = configure(name, own);
     Daemons.Daemon datanode = daemons.start(name, at(number, java(home, 192, DATANODE)));
     machines.put(number, new Machine(number, datanode, null, null, httpPort, gatewayPort));
+  }
+
+  /** One machine more, which has nothing yet, with settings of its own beside those of all. */
+  void add(int number, Map<String, String> own) throws Exception {
+    int before = fileSystem().getDataNodeStats().length;
+    start(number, own);
+    awaitHelper(number);
+    await("DataNode " + number, () -> fileSystem().getDataNodeStats().length > before);
+  }
+
+  /** The command of a program of this class path on a machine. */
+  List<String> program(int machine, Class<?> main, String... arguments) throws IOException {
+    return at(machine, java(folder.resolve("nn"), 256, main.getName(), arguments));
   }
 
   /** The DataNode names itself when it has spoken with the NameNode; from then on there is something to lend. */
@@ -266,6 +280,12 @@ final class HdfsCluster implements AutoCloseable {
     return files;
   }
 
+  /** Numbers of machines that have a part of a member of a group, and not yet all of it. */
+  List<Integer> unfinished(LocatedStripedBlock group, int member) {
+    Path file = Path.of("current", group.getBlock().getBlockPoolId(), "tmp", "blk_" + (group.getBlock().getBlockId() + member));
+    return machines.keySet().stream().filter(number -> Files.exists(dataOf(number).resolve(file))).toList();
+  }
+
   Configuration clientConf() {
     Configuration conf = new Configuration(false);
     conf.addResource("core-default.xml");
@@ -301,8 +321,13 @@ final class HdfsCluster implements AutoCloseable {
 
   /** Whether every block of these files is on a DataNode that lives. */
   boolean isWhole(List<String> files) throws IOException {
+    return isWholeWithout(files, null);
+  }
+
+  /** The same without one of them; null: with all. */
+  boolean isWholeWithout(List<String> files, Machine one) throws IOException {
     Set<String> living = new HashSet<>();
-    machines.values().forEach(machine -> living.add(machine.uuid()));
+    machines.values().stream().filter(machine -> !machine.equals(one)).forEach(machine -> living.add(machine.uuid()));
     for (String file : files) {
       ErasureCodingPolicy policy = fileSystem().getErasureCodingPolicy(new org.apache.hadoop.fs.Path(file));
       for (LocatedStripedBlock group : groups(file)) {

@@ -35,11 +35,16 @@ record Losses(HdfsCluster cluster, Random random) {
   }
 
   String write(String policy, long length) throws IOException {
+    return write(policy, length, BLOCK_BYTES);
+  }
+
+  /** A file of random bytes, in blocks of that size. */
+  String write(String policy, long length, long blockBytes) throws IOException {
     String file = "/" + policy + "/" + random.nextLong();
     DistributedFileSystem fs = cluster.fileSystem();
     byte[] bytes = new byte[CELL];
     org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(file);
-    try (FSDataOutputStream out = fs.create(path, true, 1 << 16, (short) 1, BLOCK_BYTES)) {
+    try (FSDataOutputStream out = fs.create(path, true, 1 << 16, (short) 1, blockBytes)) {
       for (long left = length; left > 0; left -= bytes.length) {
         random.nextBytes(bytes);
         out.write(bytes, 0, (int) Math.min(left, bytes.length));

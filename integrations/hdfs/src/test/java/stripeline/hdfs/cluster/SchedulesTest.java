@@ -27,8 +27,11 @@ class SchedulesTest {
 
   private static final int DATANODES = 13;
 
-  /** A block takes seconds, so that faults come in the middle. */
-  private static final List<String> SLOW_HELPERS = List.of("--throttle-up", "12mbit");
+  /** A block of 2 MiB takes seconds, so that faults come in the middle. */
+  private static final List<String> SLOW_HELPERS = List.of("--throttle-up", "6mbit");
+
+  /** Most of the time that such a block takes, alone. */
+  private static final int REPAIR_MS = 2_000;
 
   /** So long a process is away: longer than it takes the NameNode to give a DataNode up. */
   private static final long AWAY_MS = 16_000;
@@ -69,20 +72,24 @@ class SchedulesTest {
   void hdfsEndsWholeWithAllBytesRight(long seed) throws Exception {
     Random random = new Random(seed);
     Losses losses = new Losses(cluster, random);
-    List<Losses.Loss> lost = new ArrayList<>();
     List<String> files = new ArrayList<>();
     for (String policy : POLICIES) {
-      int dataUnits = Integer.parseInt(policy.split("-")[1]);
-      int parityUnits = Integer.parseInt(policy.split("-")[2]);
-      String file = losses.write(policy, 1 + Math.abs(random.nextLong()) % (dataUnits * Losses.BLOCK_BYTES));
-      files.add(file);
+      long half = Integer.parseInt(policy.split("-")[1]) * Losses.BLOCK_BYTES / 2;
+      files.add(losses.write(policy, half + 1 + Math.abs(random.nextLong()) % half));
+    }
+    cluster.await("all files to be whole", Losses.RECOVERED_WITHIN, () -> cluster.isWhole(files));
+    Map<String, String> before = Demo.digests(cluster, files);
+    List<Losses.Loss> lost = new ArrayList<>();
+    for (String file : files) {
+      int parityUnits = Integer.parseInt(file.split("-")[2]);
       // One fewer than may be lost, where a fault is to take another one.
       int count = Math.max(1, random.nextInt(parityUnits + 1) - 1);
       lost.add(losses.lose(file, pick(random, cluster.groups(file).get(0), count)));
     }
-    Map<String, String> before = Demo.digests(cluster, files);
-    Thread.sleep(2_000 + random.nextInt(5_000));
-    Mending mend = fault(random, lost);
+    // Not the last one, of XOR-2-1, which may lose no other.
+    Running running = awaitRunning(lost.subList(0, 2));
+    Thread.sleep(random.nextInt(REPAIR_MS));
+    Mending mend = fault(random, running);
     // What cannot be made without it waits until then.
     FutureTask<Void> mended = new FutureTask<>(() -> {
       Thread.sleep(AWAY_MS);
@@ -113,18 +120,40 @@ class SchedulesTest {
     void run() throws Exception;
   }
 
+  /** A loss that is just being mended, and the machine whose DataNode does it: the requestor. */
+  private record Running(Losses.Loss loss, int requestor) {}
+
+  /** Until a target has a part of a lost block. */
+  private static Running awaitRunning(List<Losses.Loss> lost) throws Exception {
+    List<Running> found = new ArrayList<>();
+    cluster.await("a reconstruction to be in the middle", Losses.RECOVERED_WITHIN, () -> {
+      for (Losses.Loss loss : lost) {
+        for (int member : loss.members()) {
+          cluster.unfinished(loss.group(), member).forEach(machine -> found.add(new Running(loss, machine)));
+        }
+      }
+      return !found.isEmpty();
+    });
+    return found.get(0);
+  }
+
   /** Something goes wrong; what is to be done afterwards, so that the next schedule finds everybody there. */
-  private static Mending fault(Random random, List<Losses.Loss> lost) throws Exception {
-    List<Integer> numbers = List.copyOf(cluster.machines().keySet());
-    int one = numbers.get(random.nextInt(numbers.size()));
-    return switch (random.nextInt(5)) {
+  private static Mending fault(Random random, Running running) throws Exception {
+    int one = running.requestor();
+    List<Integer> sources = new ArrayList<>();
+    for (int member : running.loss().before().keySet()) {
+      sources.addAll(cluster.filesOf(running.loss().group(), member).keySet());
+    }
+    sources.remove(Integer.valueOf(one));
+    java.util.Collections.shuffle(sources, random);
+    return switch (random.nextInt(6)) {
       case 0 -> {
-        int other = numbers.get((numbers.indexOf(one) + 1) % numbers.size());
-        cluster.killHelper(one);
-        cluster.killHelper(other);
+        List<Integer> helpers = sources.subList(0, Math.min(2, sources.size()));
+        helpers.forEach(cluster::killHelper);
         yield () -> {
-          cluster.restartHelper(one);
-          cluster.restartHelper(other);
+          for (int helper : helpers) {
+            cluster.restartHelper(helper);
+          }
         };
       }
       case 1 -> {
@@ -143,21 +172,30 @@ class SchedulesTest {
         cluster.killCoordinator();
         yield cluster::startCoordinator;
       }
+      case 4 -> {
+        int source = sources.get(0);
+        cluster.killDatanode(source);
+        cluster.killHelper(source);
+        yield () -> {
+          cluster.restartDatanode(source);
+          cluster.restartHelper(source);
+        };
+      }
       default -> {
-        flipAByte(random, lost.get(0));
+        flipAByte(random, running.loss());
         yield () -> { };
       }
     };
   }
 
-  /** Of a member that is not lost; a wrong one is one more that is. */
+  /** Of a member that is not lost, near its end, where no flow has been yet; a wrong one is one more that is. */
   private static void flipAByte(Random random, Losses.Loss loss) throws IOException {
     for (int member : loss.before().keySet()) {
       boolean isLost = java.util.Arrays.stream(loss.members()).anyMatch(other -> other == member);
       List<Path> files = List.copyOf(cluster.filesOf(loss.group(), member).values());
       if (!isLost && !files.isEmpty()) {
         byte[] bytes = Files.readAllBytes(files.get(0));
-        bytes[random.nextInt(bytes.length)] ^= 1;
+        bytes[bytes.length - 1 - random.nextInt(Math.max(1, bytes.length / 8))] ^= 1;
         Files.write(files.get(0), bytes);
         return;
       }

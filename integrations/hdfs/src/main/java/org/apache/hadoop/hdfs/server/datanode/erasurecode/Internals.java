@@ -3,6 +3,7 @@ package org.apache.hadoop.hdfs.server.datanode.erasurecode;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.util.List;
 import java.util.concurrent.ThreadPoolExecutor;
 import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
@@ -27,6 +28,11 @@ final class Internals {
   private final Method initBufferSize = method(StripedReader.class, "initBufferSize");
   private final Method readThrottler = method(DataNode.class, "getEcReconstuctReadThrottler");
   private final Method writeThrottler = method(DataNode.class, "getEcReconstuctWriteThrottler");
+  private final Method offers = method(DataNode.class, "getAllBpOs");
+  private final Method actors = method(datanodeClass("BPOfferService"), "getBPServiceActors");
+  private final Field reports = field(datanodeClass("BPServiceActor"), "ibrManager");
+  private final Method scheduler = method(datanodeClass("BPServiceActor"), "getScheduler");
+  private final Method scheduleHeartbeat = method(datanodeClass("BPServiceActor$Scheduler"), "scheduleHeartbeat");
   private final Constructor<StripedReconstructionInfo> info = StripedReconstructionInfo.class.getDeclaredConstructor(
       ExtendedBlock.class, ErasureCodingPolicy.class, byte[].class, DatanodeInfo[].class, DatanodeInfo[].class,
       StorageType[].class, String[].class, byte[].class);
@@ -77,6 +83,19 @@ final class Internals {
     return (DataTransferThrottler) writeThrottler.invoke(datanode);
   }
 
+  /** The DataNode's next heartbeat is due now, and those who send it are woken. */
+  void heartbeatNow(DataNode datanode) throws ReflectiveOperationException {
+    for (Object offer : (List<?>) offers.invoke(datanode)) {
+      for (Object actor : (List<?>) actors.invoke(offer)) {
+        Object waitedAt = reports.get(actor);
+        synchronized (waitedAt) {
+          scheduleHeartbeat.invoke(scheduler.invoke(actor));
+          waitedAt.notifyAll();
+        }
+      }
+    }
+  }
+
   /** The same task, from its beginning. */
   StripedBlockReconstructor again(StripedBlockReconstructor task) throws ReflectiveOperationException {
     StripedWriter of = writer(task);
@@ -94,6 +113,10 @@ final class Internals {
       excluded[i] = (byte) indices[i];
     }
     return excluded;
+  }
+
+  private static Class<?> datanodeClass(String name) throws ClassNotFoundException {
+    return Class.forName(DataNode.class.getPackageName() + "." + name);
   }
 
   private static Field field(Class<?> of, String name) throws NoSuchFieldException {

@@ -32,16 +32,34 @@ final class PipelinedReconstruction implements Runnable {
   private final Gateway gateway;
   private final Internals internals;
   private final ReconstructionMetrics metrics;
+  private final Orders orders;
+
+  /** Streams that HDFS counts for this and helpers do not need. */
+  private final int sparedXmits;
 
   /** Whether targets know of this reconstruction. */
   private boolean hasBegun;
 
+  /**
+   * From here on the DataNode is busy with as many streams as there are targets, and not with one for each of k sources: the NameNode
+   * gives it further blocks as long as it has fewer than {@code dfs.namenode.replication.max-streams}. HDFS adds its own count when
+   * the task is handed over; what is taken off here, before or after that, is added again should HDFS's own way begin.
+   */
   PipelinedReconstruction(
-      StripedBlockReconstructor task, Gateway gateway, Internals internals, ReconstructionMetrics metrics) {
+      StripedBlockReconstructor task, Gateway gateway, Internals internals, ReconstructionMetrics metrics, Orders orders)
+      throws ReflectiveOperationException {
     this.task = task;
     this.gateway = gateway;
     this.internals = internals;
     this.metrics = metrics;
+    this.orders = orders;
+    sparedXmits = Math.max(countedXmits() - internals.writer(task).getTargets(), 0);
+    datanode().decrementXmitsInProgress(sparedXmits);
+  }
+
+  /** As {@link ErasureCodingWorker#processErasureCodingTasks} counts. */
+  private int countedXmits() {
+    return Math.max((int) (task.getXmits() * task.getErasureCodingWorker().getXmitWeight()), 1);
   }
 
   @Override
@@ -62,6 +80,7 @@ final class PipelinedReconstruction implements Runnable {
       return;
     }
     end(writer);
+    orders.ask();
   }
 
   /** What the gateway says of it. */
@@ -205,8 +224,7 @@ final class PipelinedReconstruction implements Runnable {
   /** As {@link StripedBlockReconstructor#run} ends. */
   private void end(StripedWriter writer) {
     DataNodeMetrics of = datanode().getMetrics();
-    float weight = task.getErasureCodingWorker().getXmitWeight();
-    datanode().decrementXmitsInProgress(Math.max((int) (task.getXmits() * weight), 1));
+    datanode().decrementXmitsInProgress(countedXmits() - sparedXmits);
     of.incrECReconstructionTasks();
     of.incrECReconstructionBytesRead(task.getBytesRead());
     of.incrECReconstructionRemoteBytesRead(task.getRemoteBytesRead());
@@ -221,6 +239,7 @@ final class PipelinedReconstruction implements Runnable {
   }
 
   private void runAsHdfsWould(StripedWriter writer, Throwable why) {
+    datanode().incrementXmitsInProcess(sparedXmits);
     if (!hasBegun) {
       StripelinePlugin.LOG.warn("{} is reconstructed as HDFS does it, for nothing came through helpers: {}",
           task.getBlockGroup(), why.toString());
@@ -238,8 +257,7 @@ final class PipelinedReconstruction implements Runnable {
     } catch (InterruptedException | ReflectiveOperationException | RuntimeException ended) {
       // The NameNode finds out that the block is still missing, and orders another reconstruction.
       StripelinePlugin.LOG.error("the reconstruction of {} is given up", task.getBlockGroup(), ended);
-      float weight = task.getErasureCodingWorker().getXmitWeight();
-      datanode().decrementXmitsInProgress(Math.max((int) (task.getXmits() * weight), 1));
+      datanode().decrementXmitsInProgress(countedXmits());
       datanode().getMetrics().incrECFailedReconstructionTasks();
       if (ended instanceof InterruptedException) {
         Thread.currentThread().interrupt();

@@ -41,7 +41,9 @@ public final class StripelinePlugin implements ServicePlugin {
       worker = datanode.getErasureCodingWorker();
       stock = internals.pool(worker);
       metrics = ReconstructionMetrics.register();
-      internals.setPool(worker, new Pool(stock, task -> new PipelinedReconstruction(task, gateway, internals, metrics)));
+      Orders orders = new Orders(datanode, internals);
+      internals.setPool(worker, new Pool(stock,
+          task -> new PipelinedReconstruction(task, gateway, internals, metrics, orders)));
       LOG.info("reconstructions go through Stripeline: gateways {}, scheme {}",
           gateway.settings().gateways(), gateway.settings().scheme().isEmpty() ? "auto" : gateway.settings().scheme());
     } catch (ReflectiveOperationException | RuntimeException missing) {
@@ -74,7 +76,7 @@ public final class StripelinePlugin implements ServicePlugin {
 
   /** How a task of HDFS's becomes one of ours. */
   private interface Wrapping {
-    Runnable of(StripedBlockReconstructor task);
+    Runnable of(StripedBlockReconstructor task) throws ReflectiveOperationException;
   }
 
   /** As many threads as HDFS's own, which run other tasks as they are. */
@@ -92,7 +94,15 @@ public final class StripelinePlugin implements ServicePlugin {
 
     @Override
     public Future<?> submit(Runnable task) {
-      return super.submit(task instanceof StripedBlockReconstructor ours ? wrapping.of(ours) : task);
+      Runnable wrapped = task;
+      if (task instanceof StripedBlockReconstructor ours) {
+        try {
+          wrapped = wrapping.of(ours);
+        } catch (ReflectiveOperationException missing) {
+          LOG.error("a reconstruction stays as it is", missing);
+        }
+      }
+      return super.submit(wrapped);
     }
   }
 }
