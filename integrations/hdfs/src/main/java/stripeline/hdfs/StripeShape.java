@@ -22,14 +22,4 @@ public record StripeShape(int dataBlocks, int parityBlocks) {
   public int total() {
     return dataBlocks + parityBlocks;
   }
-
-  /**
-   * Blocks that a rack may have: as many as an operator allows, or as there have to be with so few racks.
-   *
-   * @param allowed how many an operator packs into a rack; 1 if blocks are to lie in as many racks as there are
-   */
-  public int perRack(int racks, int allowed) {
-    int evenly = (total() - 1) / Math.max(1, racks) + 1;
-    return Math.max(evenly, allowed);
-  }
 }

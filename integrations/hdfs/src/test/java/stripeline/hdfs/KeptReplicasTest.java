@@ -10,6 +10,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hdfs.server.blockmanagement.PackedRacksPlacement;
 import org.junit.jupiter.api.Test;
 import stripeline.hdfs.KeptReplicas.Place;
 
@@ -88,8 +90,12 @@ class KeptReplicasTest {
     for (String none : List.of("", "RS-6-3", "RS-0-3-1024k", "RS-6-3-1024", "6-3-1024k", "RS-6-3-1024k ")) {
       assertTrue(StripeShape.ofPolicy(none).isEmpty(), none);
     }
-    assertEquals(1, new StripeShape(6, 3).perRack(9, 1));
-    assertEquals(2, new StripeShape(6, 3).perRack(8, 1));
-    assertEquals(3, new StripeShape(6, 3).perRack(8, 3));
+    Configuration conf = new Configuration(false);
+    assertEquals(new RackRule(1, false), RackRule.of(conf, new StripeShape(6, 3), 9));
+    assertEquals(new RackRule(2, false), RackRule.of(conf, new StripeShape(6, 3), 8));
+    conf.set("dfs.block.placement.ec.classname", PackedRacksPlacement.class.getName());
+    conf.setInt(PackedRacksPlacement.BLOCKS_PER_RACK, 3);
+    assertEquals(new RackRule(3, true), RackRule.of(conf, new StripeShape(6, 3), 8));
+    assertEquals(new RackRule(5, true), RackRule.of(conf, new StripeShape(6, 3), 2));
   }
 }

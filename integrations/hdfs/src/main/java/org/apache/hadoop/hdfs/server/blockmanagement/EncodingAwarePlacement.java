@@ -8,12 +8,12 @@ import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.AddBlockFlag;
-import org.apache.hadoop.hdfs.DFSConfigKeys;
 import org.apache.hadoop.hdfs.protocol.BlockStoragePolicy;
 import org.apache.hadoop.net.NetworkTopology;
 import org.apache.hadoop.net.Node;
 import org.apache.hadoop.util.Time;
 import stripeline.hdfs.KeptReplicas;
+import stripeline.hdfs.RackRule;
 import stripeline.hdfs.StripeShape;
 
 /**
@@ -58,10 +58,7 @@ public class EncodingAwarePlacement extends BlockPlacementPolicyDefault {
     }
     StripeShape shape = StripeShape.ofPolicy(policy).orElseThrow(() -> new IllegalArgumentException(
         POLICY + " is \"" + policy + "\", and no name of an erasure coding policy, such as RS-6-3-131072k"));
-    boolean isPacked = PackedRacksPlacement.class.getName().equals(
-        conf.getTrimmed(DFSConfigKeys.DFS_BLOCK_PLACEMENT_EC_CLASSNAME_KEY));
-    int packed = isPacked ? PackedRacksPlacement.blocksPerRack(conf, shape.total()) : 1;
-    open = new OpenStripes(shape.dataBlocks(), () -> shape.perRack(clusterMap.getNumOfNonEmptyRacks(), packed),
+    open = new OpenStripes(shape.dataBlocks(), () -> RackRule.of(conf, shape, clusterMap.getNumOfNonEmptyRacks()).perRack(),
         OpenStripes.MAX_FILES, Time::monotonicNow);
   }
 
