@@ -6,7 +6,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MVN := mvn -B -q $(if $(HADOOP),-Dhadoop.version=$(HADOOP))
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-classes hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-patterns hdfs-measure java
+.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-classes hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-patterns hdfs-measure hdfs-measure-encoding java
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -71,6 +71,15 @@ hdfs-measure: toolchain testbed hdfs-classes
 	cd integrations/hdfs && timeout 1800 unshare --net java -Xmx4g \
 		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
 		stripeline.hdfs.cluster.Measure "$(TARGET)/release/stripeline" target/measure $(or $(MBIT),200)
+
+# How long it takes to make erasure-coded files of replicated ones, and how many bytes go between racks, placed by EAR, by HDFS's
+# default, and copied as distcp does it; links of racks have MBIT (200) each way. In network namespaces; needs root.
+hdfs-measure-encoding: toolchain testbed hdfs-jar
+	$(if $(STRIPELINE),,$(CARGO) build --release --locked -p cli)
+	cd integrations/hdfs && $(MVN) dependency:build-classpath -Dmdep.includeScope=compile -Dmdep.outputFile=target/classpath
+	cd integrations/hdfs && timeout 1800 unshare --net java -Xmx1g \
+		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
+		stripeline.hdfs.cluster.EncodeMeasure "$(abspath $(or $(STRIPELINE),$(TARGET)/release/stripeline))" target/measure-encoding $(or $(MBIT),200)
 
 lint: toolchain
 	$(CARGO) fmt --all --check

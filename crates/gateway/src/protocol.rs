@@ -3,20 +3,23 @@
 //!
 //! ```text
 //!   request   "SLGR"  version 2  0 2  length 4  CRC-32C of the body 4   body
-//!   body      1 1 (read)   pool text   group 8   stamp 8   codec text   k 2   m 2   cell bytes 4   data bytes 8
+//!   body      kind 1: 1 read, 2 encode   pool text   group 8   stamp 8   codec text   k 2   m 2   cell bytes 4   data bytes 8
 //!             offset 8   length 8   scheme text   wanted: count 2, members 2 each
-//!             living: count 2, each: member 2, uuid 16, rack text
+//!             living: count 2, each: member 2, uuid 16, rack text; of kind 2 also block 8, stamp 8
 //!   frame     kind 1  0 1  version 2  length 4  CRC-32C of the payload 4   payload
 //!   data      kind 1   offset 8   bytes of each 4   those of the first wanted member, of the second, …
 //!   end       kind 2   bytes of each in all 8   note text
 //!   error     kind 3   code 2   sentence text
 //! ```
 //!
+//! To encode is to read members that are parities from replicas of a file that is not erasure-coded yet: these are blocks of any
+//! id, each with a stamp of its own. Gateways from before it refuse the kind, and nothing else changed.
+//!
 //! A connection carries one request, and the frames that answer it: data in rising order without a gap, then an end; or an error,
 //! before or after some data.
 
 use model::StoreId;
-use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark};
+use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark, Replica};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wire::frame::crc32c;
@@ -42,6 +45,7 @@ const MAX_SENTENCE_BYTES: usize = 4_096;
 pub const DATA_BYTES: usize = 1 << 20;
 
 const READ: u8 = 1;
+const ENCODE: u8 = 2;
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,10 +140,11 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
         return Err(invalid("a request that differs from its checksum"));
     }
     let mut fields = Fields(body);
-    match fields.u8()? {
-        READ => {}
+    let encodes = match fields.u8()? {
+        READ => false,
+        ENCODE => true,
         kind => return Err(Refusal::new(Code::NotSupported, format!("a request of kind {kind}"))),
-    }
+    };
     let (pool, id, generation) = (fields.text()?, fields.u64()?.cast_signed(), fields.u64()?);
     let codec = fields.text()?;
     let (k, m) = (fields.u16()?, fields.u16()?);
@@ -147,12 +152,7 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
     let (offset, length, scheme) = (fields.u64()?, fields.u64()?, fields.text()?);
     let count = fields.u16()?;
     let wanted: Vec<u16> = (0..count).map(|_| fields.u16()).collect::<Result<_, _>>()?;
-    let mut living = BTreeMap::new();
-    for _ in 0..fields.u16()? {
-        let member = fields.u16()?;
-        let datanode = Datanode(StoreId(u128::from_be_bytes(fields.array()?)));
-        living.insert(member, Held { datanode, rack: fields.text()? });
-    }
+    let living = living(&mut fields, encodes)?;
     if !fields.0.is_empty() {
         return Err(invalid("a request with more behind its end"));
     }
@@ -167,6 +167,24 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
     let (pool, code) = (PoolMark::of(&pool), code_of(&codec, k, m)?);
     let group = BlockGroup { pool, id, generation, code, layout, living };
     Ok(Request { group, wanted, range: offset..end, scheme })
+}
+
+/// Who has which member, and in which block.
+fn living(fields: &mut Fields<'_>, encodes: bool) -> Result<BTreeMap<u16, Held>, Refusal> {
+    let mut living = BTreeMap::new();
+    for _ in 0..fields.u16()? {
+        let member = fields.u16()?;
+        let (datanode, rack) = (Datanode(StoreId(u128::from_be_bytes(fields.array()?))), fields.text()?);
+        let replica = match encodes {
+            true => Some(Replica { block: fields.u64()?.cast_signed(), generation: fields.u64()? }),
+            false => None,
+        };
+        if replica.is_some_and(|replica| replica.generation == 0) {
+            return Err(invalid("a replica without a generation stamp"));
+        }
+        living.insert(member, Held { datanode, rack, replica });
+    }
+    Ok(living)
 }
 
 /// Our code with the generator of a codec of HDFS.
@@ -271,9 +289,10 @@ mod tests {
 
     /// As `RequestTest` of integrations/hdfs writes it, byte for byte.
     const REQUEST: &str = include_str!("../tests/request.hex");
+    const ENCODE_REQUEST: &str = include_str!("../tests/encode.hex");
 
-    fn sample() -> Vec<u8> {
-        let digits: Vec<u8> = REQUEST.bytes().filter(u8::is_ascii_hexdigit).collect();
+    fn bytes_of(sample: &str) -> Vec<u8> {
+        let digits: Vec<u8> = sample.bytes().filter(u8::is_ascii_hexdigit).collect();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         digits.chunks(2).map(byte).collect()
     }
@@ -285,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_request_is_what_java_wrote() {
-        let bytes = sample();
+        let bytes = bytes_of(REQUEST);
         let Request { group, wanted, range, scheme } = parsed(&bytes).unwrap();
         assert_eq!((wanted.as_slice(), range, scheme.as_str()), (&[2, 7][..], 64..1_000, "pipeline"));
         assert_eq!(
@@ -297,14 +316,32 @@ mod tests {
         let of_8 = &group.living[&8];
         assert_eq!(of_8.datanode, Datanode::parse("01234567-89ab-cdef-0123-456789abcdef").unwrap());
         assert_eq!((of_8.rack.as_str(), group.living.len()), ("/rack-a", 2));
+        assert_eq!(group.stored(8), (group.pool.block(group.id + 8), 1_001));
+    }
+
+    #[test]
+    fn a_request_to_encode_names_the_replica_of_each_member() {
+        let Request { group, wanted, range, .. } = parsed(&bytes_of(ENCODE_REQUEST)).unwrap();
+        assert_eq!((wanted.as_slice(), range), (&[6, 7, 8][..], 0..1 << 20));
+        assert_eq!(group.layout.stored_bytes(2), 1);
+        let stored = [0, 1, 2, 6].map(|member| group.stored(member));
+        let replica = |number: i64| (group.pool.block(1_073_741_825 + number), 1_001 + number as u64);
+        assert_eq!(stored, [replica(0), replica(1), replica(2), (group.pool.block(group.id + 6), 1_003)]);
     }
 
     #[test]
     fn whatever_else_comes_is_refused_and_panics_nobody() {
-        let bytes = sample();
+        for sample in [REQUEST, ENCODE_REQUEST] {
+            nothing_but_it_is_taken(&bytes_of(sample));
+        }
+        assert_eq!(code_of("rs", 10, 4).unwrap(), "rs-cauchy-10+4");
+        assert_eq!(code_of("lrc", 10, 4).unwrap_err().code, Code::NotSupported);
+    }
+
+    fn nothing_but_it_is_taken(bytes: &[u8]) {
         for at in 0..bytes.len() {
             for flip in [1, 0x80, 0xff] {
-                let mut other = bytes.clone();
+                let mut other = bytes.to_vec();
                 other[at] ^= flip;
                 // The two unused bytes of the head may be anything; of a length that is longer less is there.
                 let length = u32::from_be_bytes(other[8..12].try_into().unwrap()) as usize;
@@ -322,8 +359,6 @@ mod tests {
             other[cut] = 0xff;
             let _ = request(&other, crc32c(&other));
         }
-        assert_eq!(code_of("rs", 10, 4).unwrap(), "rs-cauchy-10+4");
-        assert_eq!(code_of("lrc", 10, 4).unwrap_err().code, Code::NotSupported);
     }
 
     /// As `FrameTest` of integrations/hdfs reads them.

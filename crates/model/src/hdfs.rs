@@ -95,6 +95,27 @@ pub struct Held {
     pub datanode: Datanode,
     /// Where HDFS's topology has it; empty if nobody knows.
     pub rack: String,
+    /// The block that has the member's bytes, if it is not one of the group: a replica of a file that is to be encoded.
+    pub replica: Option<Replica>,
+}
+
+/// A block of a replicated file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replica {
+    /// Its id.
+    pub block: i64,
+    /// Its stamp, at least 1.
+    pub generation: u64,
+}
+
+impl BlockGroup {
+    /// The block that has a member's bytes, and its stamp.
+    pub fn stored(&self, member: u16) -> (BlockId, u64) {
+        match self.living.get(&member).and_then(|held| held.replica) {
+            Some(replica) => (self.pool.block(replica.block), replica.generation),
+            None => (self.pool.block(self.id.wrapping_add(i64::from(member))), self.generation),
+        }
+    }
 }
 
 /// How the data of a block group are dealt out to its k data blocks: cell by cell, in turn.

@@ -118,14 +118,12 @@ impl Lenders {
 pub(crate) fn placement(group: &BlockGroup, n: usize, wanted: &[u16]) -> Placement {
     let facts = |member: u16| {
         let held = group.living.get(&member).filter(|_| !wanted.contains(&member));
-        let location = |held: &model::hdfs::Held| Location {
-            node: held.datanode.number(),
-            generation: group.generation,
-        };
+        let (_, generation) = group.stored(member);
+        let location = |held: &model::hdfs::Held| Location { node: held.datanode.number(), generation };
         BlockFacts {
             stored_bytes: group.layout.stored_bytes(member),
             sums: Sums::default(),
-            last_generation: group.generation,
+            last_generation: generation,
             locations: held.map(location).into_iter().collect(),
             flawed: Vec::new(),
             replicas: 1,
@@ -134,7 +132,7 @@ pub(crate) fn placement(group: &BlockGroup, n: usize, wanted: &[u16]) -> Placeme
             dead: false,
         }
     };
-    let block = |member: u16| group.pool.block(group.id.wrapping_add(i64::from(member)));
+    let block = |member: u16| group.stored(member).0;
     let state = |member: u16| match group.layout.stored_bytes(member) {
         0 => MemberState::Zero,
         _ => MemberState::Stored((block(member), facts(member))),
@@ -154,7 +152,7 @@ pub(crate) fn placement(group: &BlockGroup, n: usize, wanted: &[u16]) -> Placeme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::hdfs::{Datanode, Held, Layout, PoolMark};
+    use model::hdfs::{Datanode, Held, Layout, PoolMark, Replica};
     use model::{Incarnation, StoreId};
     use std::collections::BTreeMap;
 
@@ -171,7 +169,7 @@ mod tests {
     }
 
     fn group(living: impl IntoIterator<Item = (u16, u128)>) -> BlockGroup {
-        let held = |uuid| Held { datanode: Datanode(StoreId(uuid)), rack: "/r1".to_owned() };
+        let held = |uuid| Held { datanode: Datanode(StoreId(uuid)), rack: "/r1".to_owned(), replica: None };
         BlockGroup {
             pool: PoolMark::of("BP-1"),
             id: -16,
@@ -209,5 +207,20 @@ mod tests {
         let stored = stripe.blocks().map(|(_, facts)| facts.stored_bytes).collect::<Vec<_>>();
         assert_eq!((stored, stripe.block_bytes), (vec![10, 2, 10, 10], 10));
         assert_eq!(placement.block, PoolMark::of("BP-1").block(-15));
+    }
+
+    #[test]
+    fn replicas_that_are_to_be_encoded_are_read_where_they_are_and_by_their_own_names() {
+        let mut group = group([(0, 1), (1, 2), (2, 3)]);
+        let held = group.living.get_mut(&1).unwrap();
+        held.replica = Some(Replica { block: 1_073_741_826, generation: 1_002 });
+        let stripe = placement(&group, 5, &[3, 4]).stripe.unwrap();
+        let (block, facts) = stripe.members[1].block().unwrap();
+        assert_eq!(*block, group.pool.block(1_073_741_826));
+        let node = Datanode(StoreId(2)).number();
+        assert_eq!(facts.locations, [Location { node, generation: 1_002 }]);
+        assert_eq!(facts.last_generation, 1_002);
+        // The parities are nobody's yet.
+        assert!(stripe.members[3].block().unwrap().1.locations.is_empty());
     }
 }

@@ -1,7 +1,8 @@
 //! Whatever is lost comes back as it was.
 
 use crate::datanode::listing;
-use crate::rig::Rig;
+use crate::rig::{Answer, GROUP, Rig};
+use std::fs;
 
 const CELL: u64 = 4_096;
 
@@ -78,5 +79,30 @@ async fn frames_are_short_however_long_slices_are() {
         let mut wish = rig.all_of(&[2, 3]);
         (wish.range, wish.scheme) = (1..(5 << 20) - 1, scheme);
         rig.brings(&wish).await;
+    }
+}
+
+/// A block of a replicated file, as the NameNode counts them.
+const FIRST_REPLICA: i64 = 1_073_741_825;
+
+/// Of a whole group, and of one whose last block is short and two of whose blocks are none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parities_are_made_of_replicas_that_are_blocks_of_another_file() {
+    for data_bytes in [6 * (256 << 10), 3 * (256 << 10) + 1_001] {
+        let rig = Rig::new(("rs", 6, 3), 256 << 10, data_bytes).await;
+        let mut wish = rig.all_of(&[6, 7, 8]);
+        for &member in &wish.living {
+            let datanode = &rig.datanodes[usize::from(member)];
+            datanode.put(FIRST_REPLICA + i64::from(member), &rig.blocks[usize::from(member)]);
+            // Of the group itself nobody has anything.
+            fs::remove_file(datanode.block(GROUP + i64::from(member))).unwrap();
+        }
+        let refused = rig.ask(&wish).await;
+        assert!(matches!(refused, Answer::Refused(3 | 5, ..)), "{refused:?}");
+        wish.replicas = Some(FIRST_REPLICA);
+        for scheme in ["", "conventional", "pipeline"] {
+            wish.scheme = scheme;
+            rig.brings(&wish).await;
+        }
     }
 }

@@ -57,6 +57,8 @@ pub struct Wish {
     pub scheme: &'static str,
     /// Members that DataNodes have, as far as HDFS knows.
     pub living: Vec<u16>,
+    /// They have them as blocks of a replicated file, from this id on.
+    pub replicas: Option<i64>,
 }
 
 pub fn name_of(policy: Policy) -> String {
@@ -114,7 +116,7 @@ impl Rig {
             let wanted = living.pop().unwrap();
             living.truncate(k - 1);
             living.push(member as u16);
-            let wish = Wish { wanted: vec![wanted], range: 0..1, scheme: "", living };
+            let wish = Wish { wanted: vec![wanted], range: 0..1, scheme: "", living, replicas: None };
             let deadline = tokio::time::Instant::now() + KNOWN_WITHIN;
             while let Answer::Refused(code, why, _) = self.ask(&wish).await {
                 assert!(tokio::time::Instant::now() < deadline, "helper {member}: {code}, {why}");
@@ -131,6 +133,7 @@ impl Rig {
             range: 0..self.layout.block_bytes(),
             scheme: "",
             living: (0..self.blocks.len() as u16).filter(is_there).collect(),
+            replicas: None,
         }
     }
 
@@ -172,7 +175,7 @@ impl Rig {
         let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
         let (codec, k, m) = self.policy;
         let Layout { cell_bytes, data_bytes, .. } = self.layout;
-        let mut body = vec![1];
+        let mut body = vec![if wish.replicas.is_some() { 2 } else { 1 }];
         body.extend(text(POOL));
         body.extend(GROUP.to_be_bytes());
         body.extend(STAMP.to_be_bytes());
@@ -192,6 +195,10 @@ impl Rig {
             body.extend(member.to_be_bytes());
             body.extend(u128::from_str_radix(&digits, 16).unwrap().to_be_bytes());
             body.extend(text(if member % 2 == 0 { "/rack-a" } else { "/rack-b" }));
+            if let Some(first) = wish.replicas {
+                body.extend((first + i64::from(*member)).to_be_bytes());
+                body.extend(STAMP.to_be_bytes());
+            }
         }
         let mut request = [&b"SLGR"[..], &[0, 1, 0, 0], &(body.len() as u32).to_be_bytes()].concat();
         request.extend(crc32c(&body).to_be_bytes());

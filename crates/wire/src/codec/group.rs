@@ -2,7 +2,7 @@
 
 use super::{invalid, narrow};
 use crate::proto;
-use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark};
+use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark, Replica};
 use model::{Fault, Incarnation, NodeId, StoreId};
 use std::collections::BTreeMap;
 
@@ -98,6 +98,8 @@ impl From<&BlockGroup> for proto::BlockGroup {
             member: u32::from(member),
             datanode: held.datanode.0.to_vec(),
             rack: held.rack.clone(),
+            block: held.replica.map_or(0, |replica| replica.block),
+            generation: held.replica.map_or(0, |replica| replica.generation),
         };
         proto::BlockGroup {
             pool: group.pool.0,
@@ -124,7 +126,9 @@ impl TryFrom<proto::BlockGroup> for BlockGroup {
             if lent.rack.len() > MAX_NAME_BYTES {
                 return Err(invalid("a rack's name that is too long"));
             }
-            let held = Held { datanode: datanode(&lent.datanode)?, rack: lent.rack };
+            let replica = Replica { block: lent.block, generation: lent.generation };
+            let replica = Some(replica).filter(|replica| replica.generation > 0);
+            let held = Held { datanode: datanode(&lent.datanode)?, rack: lent.rack, replica };
             if living.insert(narrow(lent.member)?, held).is_some() {
                 return Err(invalid("a member of a block group that is named twice"));
             }
@@ -167,14 +171,16 @@ mod tests {
 
     #[test]
     fn groups_and_lenders_come_back_as_they_were_and_nonsense_is_refused() {
-        let held = |number| Held { datanode: datanode_of(number), rack: "/rack-1".to_owned() };
+        let held =
+            |number, replica| Held { datanode: datanode_of(number), rack: "/rack-1".to_owned(), replica };
+        let replica = Replica { block: 1_073_741_825, generation: 1_002 };
         let group = BlockGroup {
             pool: PoolMark::of("BP-1"),
             id: -9_223_372_036_854_775_792,
             generation: 1_001,
             code: "rs-cauchy-6+3".to_owned(),
             layout: Layout { k: 6, cell_bytes: 1 << 20, data_bytes: 700_001 },
-            living: BTreeMap::from([(0, held(7)), (8, held(9))]),
+            living: BTreeMap::from([(0, held(7, None)), (7, held(8, Some(replica))), (8, held(9, None))]),
         };
         let bytes = proto::BlockGroup::from(&group).encode_to_vec();
         let back = |message: proto::BlockGroup| BlockGroup::try_from(message);

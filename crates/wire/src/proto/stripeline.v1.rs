@@ -1017,6 +1017,12 @@ pub struct LentBlock {
     /// where HDFS's topology has the DataNode; empty if nobody knows
     #[prost(string, tag = "3")]
     pub rack: ::prost::alloc::string::String,
+    /// the block with the member's bytes, if it is none of the group: a replica that is to be encoded
+    #[prost(sint64, tag = "4")]
+    pub block: i64,
+    /// its stamp; 0: the member is the group's own block
+    #[prost(uint64, tag = "5")]
+    pub generation: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlanGroupRequest {

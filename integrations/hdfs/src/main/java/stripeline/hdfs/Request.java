@@ -21,7 +21,7 @@ import java.util.zip.CRC32C;
  * @param length how many of each
  * @param scheme by which scheme; empty: the gateway's choice
  * @param wanted which members, in this order
- * @param living who has the others
+ * @param living who has the others; if they have them as replicas of a file that is to be encoded, all of them have
  */
 public record Request(
     String pool, long group, long stamp, String codec, int dataUnits, int parityUnits, int cellBytes, long dataBytes,
@@ -31,12 +31,22 @@ public record Request(
 
   private static final byte[] MAGIC = {'S', 'L', 'G', 'R'};
   private static final int READ = 1;
+  private static final int ENCODE = 2;
 
   /** A gateway takes no longer ones. */
   private static final int MAX_BODY_BYTES = 64 * 1024;
 
-  /** A member that a DataNode has, and the rack where HDFS has the DataNode. */
-  public record Member(int index, UUID datanode, String rack) {}
+  /** A member that a DataNode has, and the rack where HDFS has the DataNode. With a block, it is that replica. */
+  public record Member(int index, UUID datanode, String rack, Replica replica) {
+
+    /** One that is a block of the group. */
+    public Member(int index, UUID datanode, String rack) {
+      this(index, datanode, rack, null);
+    }
+  }
+
+  /** A block of a replicated file: its id, and its generation stamp. */
+  public record Replica(long block, long stamp) {}
 
   /** The request as bytes. */
   byte[] toBytes() throws IOException {
@@ -60,7 +70,8 @@ public record Request(
   private byte[] body() throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
-    out.writeByte(READ);
+    boolean encodes = living.stream().anyMatch(member -> member.replica() != null);
+    out.writeByte(encodes ? ENCODE : READ);
     text(out, pool);
     out.writeLong(group);
     out.writeLong(stamp);
@@ -82,6 +93,10 @@ public record Request(
       out.writeLong(member.datanode().getMostSignificantBits());
       out.writeLong(member.datanode().getLeastSignificantBits());
       text(out, member.rack());
+      if (encodes) {
+        out.writeLong(member.replica().block());
+        out.writeLong(member.replica().stamp());
+      }
     }
     return bytes.toByteArray();
   }

@@ -1,5 +1,5 @@
 /**
- * Asking a Stripeline gateway for members of a block group: requests and frames (docs/formats.md), and what is set.
- * Nothing here needs more than the JDK and Hadoop's Configuration.
+ * Asking a Stripeline gateway for members of a block group: requests and frames (docs/formats.md), and what is set. And what the
+ * NameNode's policies and encoders both go by: which replicas can stay, and how many blocks a rack may have.
  */
 package stripeline.hdfs;

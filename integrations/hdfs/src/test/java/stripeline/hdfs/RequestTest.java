@@ -15,6 +15,7 @@ class RequestTest {
 
   /** What the gateway's own tests read, made apart from both programs. */
   private static final Path SAMPLE = Path.of("../../crates/gateway/tests/request.hex");
+  private static final Path ENCODE_SAMPLE = Path.of("../../crates/gateway/tests/encode.hex");
 
   @Test
   void aRequestIsWhatTheGatewayReads() throws IOException {
@@ -24,6 +25,20 @@ class RequestTest {
         "BP-1-127.0.0.1-2", -9_223_372_036_854_775_776L, 1_001, "rs", 6, 3, 1 << 20, 700_001, 64, 936, "pipeline",
         List.of(2, 7), List.of(first, last));
     String expected = Files.readString(SAMPLE).replaceAll("\\s", "");
+    assertEquals(expected, HexFormat.of().formatHex(request.toBytes()));
+  }
+
+  @Test
+  void aRequestToEncodeNamesReplicas() throws IOException {
+    UUID first = UUID.fromString("00112233-4455-6677-8899-aabbccddeeff");
+    UUID second = UUID.fromString("01234567-89ab-cdef-0123-456789abcdef");
+    Request request = new Request(
+        "BP-1-127.0.0.1-2", -9_223_372_036_854_775_776L, 1_003, "rs", 6, 3, 1 << 20, (2 << 20) + 1, 0, 1 << 20, "",
+        List.of(6, 7, 8), List.of(
+            new Request.Member(0, first, "/rack-a", new Request.Replica(1_073_741_825, 1_001)),
+            new Request.Member(1, second, "/rack-a", new Request.Replica(1_073_741_826, 1_002)),
+            new Request.Member(2, first, "", new Request.Replica(1_073_741_827, 1_003))));
+    String expected = Files.readString(ENCODE_SAMPLE).replaceAll("\\s", "");
     assertEquals(expected, HexFormat.of().formatHex(request.toBytes()));
   }
 

@@ -26,12 +26,25 @@ class StripelineInputStream extends DFSStripedInputStream {
   /** After a failure nothing is asked of gateways for so long: HDFS decodes meanwhile. */
   private static final long LET_ALONE_MS = 10_000;
 
+  /**
+   * HDFS's stream keeps a whole stripe of cells in memory when it is read in order: 10 MiB with the widest policy that HDFS brings,
+   * and gigabytes where cells are as large as blocks. Wider ones than this are read piece by piece.
+   */
+  static final long MAX_STRIPE_BYTES = 16 << 20;
+
+  /** A piece: few requests, and little that nobody wants if whoever reads stops. */
+  static final int PIECE_BYTES = 4 << 20;
+
   private final StripelineClient client;
   private final ErasureCodingPolicy policy;
   private final Gateway gateway;
 
   /** Until when gateways are let alone, on the clock of {@link Time#monotonicNow}. */
   private final AtomicLong letAloneUntil = new AtomicLong(Long.MIN_VALUE);
+
+  /** The piece that is read in order, and where it begins in the file; null if there is none. */
+  private ByteBuffer piece;
+  private long pieceStart;
 
   StripelineInputStream(StripelineClient client, String src, boolean verifyChecksum, ErasureCodingPolicy policy,
       LocatedBlocks blocks, Gateway gateway) throws IOException {
@@ -41,8 +54,44 @@ class StripelineInputStream extends DFSStripedInputStream {
     this.gateway = gateway;
   }
 
+  private boolean isWide() {
+    return (long) policy.getCellSize() * policy.getNumDataUnits() > MAX_STRIPE_BYTES;
+  }
+
+  /** Reads in order what the piece has from the present position on, or the piece that begins there. */
+  private int readPiece(ByteBuffer into) throws IOException {
+    if (!into.hasRemaining()) {
+      return 0;
+    }
+    long position = getPos();
+    if (piece == null || position < pieceStart || position >= pieceStart + piece.limit()) {
+      byte[] bytes = piece == null ? new byte[PIECE_BYTES] : piece.array();
+      int count = read(position, bytes, 0, bytes.length);
+      if (count <= 0) {
+        return -1;
+      }
+      piece = ByteBuffer.wrap(bytes, 0, count);
+      pieceStart = position;
+    }
+    ByteBuffer from = piece.duplicate().position((int) (position - pieceStart));
+    from.limit(from.position() + Math.min(into.remaining(), from.remaining()));
+    int count = from.remaining();
+    into.put(from);
+    seek(position + count);
+    return count;
+  }
+
+  @Override
+  public synchronized void unbuffer() {
+    piece = null;
+    super.unbuffer();
+  }
+
   @Override
   public synchronized int read(byte[] into, int offset, int length) throws IOException {
+    if (isWide()) {
+      return readPiece(ByteBuffer.wrap(into, offset, length));
+    }
     try (StripelineClient.Reading ours = client.reading()) {
       return super.read(into, offset, length);
     }
@@ -50,6 +99,9 @@ class StripelineInputStream extends DFSStripedInputStream {
 
   @Override
   public synchronized int read(ByteBuffer into) throws IOException {
+    if (isWide()) {
+      return readPiece(into);
+    }
     try (StripelineClient.Reading ours = client.reading()) {
       return super.read(into);
     }

@@ -47,6 +47,11 @@ public class PackedRacksPlacement extends BlockPlacementPolicyRackFaultTolerant 
     }
   }
 
+  /** Blocks of a group of so many that may be in one rack, with this configuration. */
+  public static int blocksPerRack(Configuration conf, int total) {
+    return total <= SMALL_GROUP ? 1 : conf.getInt(BLOCKS_PER_RACK, DEFAULT_BLOCKS_PER_RACK);
+  }
+
   /** Blocks of a group of so many that may be in one rack. */
   private int most(int total) {
     return total <= SMALL_GROUP ? 1 : blocksPerRack;

@@ -5,83 +5,40 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.lang.reflect.Proxy;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.UUID;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.StorageType;
-import org.apache.hadoop.hdfs.DFSConfigKeys;
-import org.apache.hadoop.hdfs.net.DFSNetworkTopology;
-import org.apache.hadoop.hdfs.protocol.DatanodeID;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
-import org.apache.hadoop.hdfs.server.protocol.DatanodeStorage;
-import org.apache.hadoop.hdfs.server.protocol.StorageReport;
 import org.apache.hadoop.net.Node;
 import org.junit.jupiter.api.Test;
 
 /** The NameNode's own classes, with machines on paper. */
 class PackedRacksPlacementTest {
 
-  private static final long BLOCK = 1 << 20;
-
-  private final List<DatanodeDescriptor> machines = new ArrayList<>();
   private final PackedRacksPlacement policy = new PackedRacksPlacement();
-  private DFSNetworkTopology topology;
+  private PaperCluster paper;
+  private List<DatanodeDescriptor> machines;
 
   /** So many racks of so many machines. */
   private void cluster(int racks, int each, Integer perRack) {
     Configuration conf = new Configuration(false);
-    conf.setBoolean(DFSConfigKeys.DFS_NAMENODE_REDUNDANCY_CONSIDERLOAD_KEY, false);
     if (perRack != null) {
       conf.setInt(PackedRacksPlacement.BLOCKS_PER_RACK, perRack);
     }
-    topology = DFSNetworkTopology.getInstance(conf);
-    FSClusterStats idle = (FSClusterStats) Proxy.newProxyInstance(
-        FSClusterStats.class.getClassLoader(), new Class<?>[] {FSClusterStats.class}, (proxy, method, arguments) ->
-            method.getReturnType() == boolean.class ? (Object) false
-                : method.getReturnType() == int.class ? (Object) 0
-                : method.getReturnType() == double.class ? (Object) 0.0 : Map.of());
-    policy.initialize(conf, idle, topology, new Host2NodesMap());
-    for (int rack = 0; rack < racks; rack++) {
-      rack(rack, each);
-    }
-  }
-
-  /** So many more machines in a rack. */
-  private void rack(int rack, int more) {
-    for (int machine = 0; machine < more; machine++) {
-      String ip = "10.0." + rack + "." + (machines.size() + 1);
-      DatanodeDescriptor node =
-          new DatanodeDescriptor(new DatanodeID(ip, ip, UUID.randomUUID().toString(), 1, 2, 3, 4), "/r" + rack);
-      node.updateStorage(new DatanodeStorage(DatanodeStorage.generateUuid(), DatanodeStorage.State.NORMAL, StorageType.DISK));
-      node.updateHeartbeatState(reports(node), 0, 0, 0, 0, null);
-      topology.add(node);
-      machines.add(node);
-    }
-  }
-
-  private static StorageReport[] reports(DatanodeDescriptor node) {
-    return Arrays.stream(node.getStorageInfos())
-        .map(storage -> new StorageReport(new DatanodeStorage(storage.getStorageID()), false, 1L << 40, 0, 1L << 40, 0, 0))
-        .toArray(StorageReport[]::new);
+    paper = new PaperCluster(policy, conf, racks, each);
+    machines = paper.machines();
   }
 
   private List<DatanodeStorageInfo> choose(int count, List<DatanodeStorageInfo> chosen, Node writer) {
-    Set<Node> excluded = new HashSet<>();
-    chosen.forEach(each -> excluded.add(each.getDatanodeDescriptor()));
-    return new ArrayList<>(Arrays.asList(policy.chooseTarget("/f", count, writer, chosen, false, excluded, BLOCK,
-        BlockStoragePolicySuite.createDefaultSuite().getDefaultPolicy(), null)));
+    return paper.choose("/f", count, chosen, writer, Set.of());
   }
 
   private static Map<String, Long> byRack(List<DatanodeStorageInfo> blocks) {
-    return blocks.stream().collect(
-        Collectors.groupingBy(each -> each.getDatanodeDescriptor().getNetworkLocation(), Collectors.counting()));
+    return PaperCluster.byRack(blocks);
   }
 
   private boolean isSatisfied(List<DatanodeStorageInfo> blocks, int total) {
@@ -143,7 +100,7 @@ class PackedRacksPlacementTest {
   @Test
   void whatFindsNoRoomWithinTheBoundLiesBeyondIt() {
     cluster(5, 1, 2);
-    rack(4, 5);
+    paper.add(4, 5);
     assertEquals(List.of(1L, 1L, 1L, 1L, 4L),
         byRack(choose(8, List.of(), machines.get(0))).values().stream().sorted().toList());
   }

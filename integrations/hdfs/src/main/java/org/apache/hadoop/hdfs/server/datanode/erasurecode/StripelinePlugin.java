@@ -11,6 +11,7 @@ import org.slf4j.LoggerFactory;
 import stripeline.hdfs.Gateway;
 import stripeline.hdfs.Settings;
 import stripeline.hdfs.Versions;
+import stripeline.hdfs.encode.EncodeService;
 
 /**
  * Lets a DataNode's reconstructions go through Stripeline's helpers: {@code dfs.datanode.plugins} names this class.
@@ -27,6 +28,7 @@ public final class StripelinePlugin implements ServicePlugin {
   private ThreadPoolExecutor stock;
   private ErasureCodingWorker worker;
   private ReconstructionMetrics metrics;
+  private EncodeService encodes;
 
   @Override
   public void start(Object service) {
@@ -46,14 +48,21 @@ public final class StripelinePlugin implements ServicePlugin {
           task -> new PipelinedReconstruction(task, gateway, internals, metrics, orders)));
       LOG.info("reconstructions go through Stripeline: gateways {}, scheme {}",
           gateway.settings().gateways(), gateway.settings().scheme().isEmpty() ? "auto" : gateway.settings().scheme());
+      encodes = EncodeService.start(datanode, gateway);
     } catch (ReflectiveOperationException | RuntimeException missing) {
       LOG.error("Stripeline cannot take part: reconstructions stay as they are", missing);
       worker = null;
+    } catch (IOException | LinkageError missing) {
+      LOG.error("files are not encoded at this DataNode", missing);
     }
   }
 
   @Override
   public void stop() {
+    if (encodes != null) {
+      encodes.stop();
+      encodes = null;
+    }
     if (worker == null) {
       return;
     }

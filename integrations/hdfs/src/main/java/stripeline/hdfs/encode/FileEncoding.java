@@ -1,0 +1,352 @@
+package stripeline.hdfs.encode;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import org.apache.hadoop.crypto.CryptoProtocolVersion;
+import org.apache.hadoop.fs.CreateFlag;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.Options;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException;
+import org.apache.hadoop.hdfs.protocol.ClientProtocol;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.protocol.HdfsFileStatus;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
+import org.apache.hadoop.hdfs.protocol.RecoveryInProgressException;
+import org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException;
+import org.apache.hadoop.io.EnumSetWritable;
+import org.apache.hadoop.ipc.RemoteException;
+import org.apache.hadoop.util.Time;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import stripeline.hdfs.encode.NotEncodedException.Reason;
+
+/**
+ * Turns one replicated file into an erasure-coded one of the same name.
+ *
+ * <pre>
+ *   f (replicated)          ._stripeline_ID.encoding            who else may write f
+ *   ────────────────────────────────────────────────────────────────────────────────
+ *   read                    created, its blocks written         everybody
+ *   read                    complete, verified, attributes      everybody
+ *   lease taken, unchanged?                                     nobody
+ *   gone  ◀── rename ────── of this inode onto that inode       everybody
+ * </pre>
+ *
+ * <p>Whatever fails, and wherever the encoder ends, {@code f} is there with all of its bytes, and beside it at most the other file,
+ * which the next encoder removes. Files are named by their inodes, so that nothing else is ever replaced, or takes its place.
+ */
+final class FileEncoding {
+
+  private static final Logger LOG = LoggerFactory.getLogger(FileEncoding.class);
+
+  /** What programs that list a folder take for hidden. */
+  private static final String PREFIX = "._stripeline_";
+  private static final String SUFFIX = ".encoding";
+
+  /** DataNodes report finished blocks at once, and the NameNode has them within this time. */
+  private static final long REPORTED_WITHIN_MS = 60_000;
+  private static final long POLL_MS = 50;
+
+  private final Encoder encoder;
+  private final ClientProtocol namenode;
+  private final String holder;
+  private final Original original;
+  private final Tally tally;
+
+  FileEncoding(Encoder encoder, Original original, Tally tally) {
+    this.encoder = encoder;
+    this.original = original;
+    this.tally = tally;
+    namenode = encoder.fs().getClient().getNamenode();
+    holder = encoder.holder();
+  }
+
+  /** Whether a file is what an encoder writes until it takes the place of an original. */
+  static boolean isTemporary(String name) {
+    return name.startsWith(PREFIX) && name.endsWith(SUFFIX);
+  }
+
+  /** Removes what an encoder has left of a file that is no more. It is closed, so that nobody writes it. */
+  static void removeOrphan(DistributedFileSystem fs, Path left) throws IOException {
+    String name = left.getName();
+    try {
+      long original = Long.parseLong(name.substring(PREFIX.length(), name.length() - SUFFIX.length()));
+      if (fs.getClient().getFileInfo(Original.byInode(original)) != null || !fs.isFileClosed(left)) {
+        return;
+      }
+    } catch (NumberFormatException foreign) {
+      return;
+    } catch (FileNotFoundException gone) {
+      // The original is; the file itself is found below.
+    }
+    if (fs.isFileClosed(left) && fs.delete(left, false)) {
+      LOG.info("{} was left by an encoder that ended, of a file that is no more, and is removed", left);
+    }
+  }
+
+  void run() throws IOException {
+    HdfsFileStatus made = create();
+    String path = Original.byInode(made.getFileId());
+    boolean isSwapped = false;
+    try {
+      Attributes.copyStoragePolicy(encoder.fs(), original.status(), made);
+      List<int[]> parityCrcs = new ArrayList<>();
+      ExtendedBlock last = writeGroups(path, made.getFileId(), parityCrcs);
+      complete(path, last, made.getFileId());
+      verify(made.getFileId(), parityCrcs);
+      Attributes.copy(encoder.fs(), original.status(), made.getFileId());
+      swap(path);
+      isSwapped = true;
+    } finally {
+      if (!isSwapped) {
+        remove(path);
+      }
+    }
+  }
+
+  private void verify(long inode, List<int[]> parityCrcs) throws IOException {
+    original.checkUnchanged(encoder.fs());
+    try {
+      encoder.verification().check(original.status(), inode, parityCrcs);
+    } catch (NotEncodedException differs) {
+      // It may be the original that is another one now.
+      original.checkUnchanged(encoder.fs());
+      throw differs;
+    }
+  }
+
+  private void remove(String path) {
+    try {
+      namenode.delete(path, false);
+    } catch (IOException left) {
+      LOG.warn("{} is left beside {}, for the next encoder to remove: {}", path, original.path(), left.toString());
+    }
+  }
+
+  /** Where the encoded file is until it takes the place of the original. */
+  private String temporary() {
+    return new Path(new Path(original.path()).getParent(), PREFIX + original.status().getFileId() + SUFFIX).toUri().getPath();
+  }
+
+  /** The encoded file, new and empty. What an encoder has left that ended is removed; one that lives is let alone. */
+  private HdfsFileStatus create() throws IOException {
+    try {
+      return createNew();
+    } catch (FileAlreadyExistsException left) {
+      // It is closed, so its writer has ended, or is about to find that it is gone.
+      LOG.info("{} was left by an encoder that ended, and is removed", temporary());
+      namenode.delete(temporary(), false);
+      return createNew();
+    }
+  }
+
+  private HdfsFileStatus createNew() throws IOException {
+    try {
+      // Only the owner may see it before it has the original's permissions.
+      return namenode.create(temporary(), new FsPermission((short) 0600), holder,
+          new EnumSetWritable<>(EnumSet.of(CreateFlag.CREATE)), false, (short) 1, original.status().getBlockSize(),
+          CryptoProtocolVersion.supported(), encoder.policy().getName(), null);
+    } catch (RemoteException refused) {
+      IOException cause = refused.unwrapRemoteException();
+      if (cause instanceof AlreadyBeingCreatedException || cause instanceof RecoveryInProgressException) {
+        throw new NotEncodedException(Reason.IN_PROGRESS, "it is being encoded by another encoder, or was until a while ago", cause);
+      }
+      throw cause;
+    }
+  }
+
+  /** All groups; the last one, with its bytes. */
+  private ExtendedBlock writeGroups(String path, long inode, List<int[]> parityCrcs) throws IOException {
+    int k = encoder.policy().getNumDataUnits();
+    ExtendedBlock previous = null;
+    for (int first = 0; first < original.blocks().size(); first += k) {
+      List<LocatedBlock> data = original.blocks().subList(first, Math.min(first + k, original.blocks().size()));
+      GroupLayout layout = encoder.layout(data);
+      LocatedStripedBlock group = addBlock(path, inode, previous, layout);
+      parityCrcs.add(write(data, layout, new GroupTargets(group, encoder.policy(), layout)));
+      previous = group.getBlock();
+      previous.setNumBytes(data.stream().mapToLong(LocatedBlock::getBlockSize).sum());
+      tally.groups.increment();
+    }
+    return previous;
+  }
+
+  private LocatedStripedBlock addBlock(String path, long inode, ExtendedBlock previous, GroupLayout layout)
+      throws IOException {
+    String[] favored = layout.all().stream().map(DatanodeInfo::getXferAddr).toArray(String[]::new);
+    long deadline = Time.monotonicNow() + REPORTED_WITHIN_MS;
+    while (true) {
+      try {
+        return (LocatedStripedBlock) namenode.addBlock(path, holder, previous, null, inode, favored, null);
+      } catch (RemoteException refused) {
+        IOException cause = refused.unwrapRemoteException(NotReplicatedYetException.class);
+        if (refused.getClassName().equals(NoSuchElementException.class.getName()) && favored != null) {
+          // Where one that was asked for is not taken HDFS's policy for groups fails over the others: it may choose all of them.
+          LOG.info("a group of {} goes where HDFS has it: the NameNode does not take {}", original.path(), layout.all());
+          favored = null;
+          continue;
+        }
+        if (!(cause instanceof NotReplicatedYetException) || Time.monotonicNow() > deadline) {
+          throw refused.unwrapRemoteException();
+        }
+      }
+      Pause.ms(POLL_MS);
+    }
+  }
+
+  /** Writes the blocks of a group, all at once; the CRCs of its parities. */
+  private int[] write(List<LocatedBlock> data, GroupLayout layout, GroupTargets targets) throws IOException {
+    long dataBytes = data.stream().mapToLong(LocatedBlock::getBlockSize).sum();
+    List<Future<Workplaces.Outcome>> copies = new ArrayList<>();
+    List<LocatedBlock> sources = new ArrayList<>();
+    DatanodeInfo requestor = layout.requestor(data);
+    for (int member = 0; member < data.size(); member++) {
+      LocatedBlock source = data.get(member);
+      LocatedBlock target = targets.member(member, source.getBlockSize());
+      DatanodeInfo at = target.getLocations()[0];
+      LocatedBlock ordered = withLocations(source, layout.inOrder(source, at));
+      copies.add(encoder.submit(Work.copy(ordered, target), at));
+      sources.add(withLocations(source, layout.inOrder(source, requestor)));
+    }
+    List<LocatedBlock> parities = new ArrayList<>();
+    for (int parity = 0; parity < encoder.policy().getNumParityUnits(); parity++) {
+      parities.add(targets.member(encoder.policy().getNumDataUnits() + parity, data.get(0).getBlockSize()));
+    }
+    Work work = new Work(encoder.policy(), dataBytes, sources, parities);
+    Future<Workplaces.Outcome> coded = encoder.submit(work, requestor);
+    IOException trouble = null;
+    for (int member = 0; member < data.size(); member++) {
+      try {
+        count(data.get(member), targets.member(member, 0).getLocations()[0], await(copies.get(member)));
+      } catch (IOException failed) {
+        encoder.avoid(List.of(targets.member(member, 0).getLocations()[0]));
+        trouble = failed;
+      }
+    }
+    try {
+      Workplaces.Outcome outcome = await(coded);
+      count(work, requestor, outcome);
+      if (trouble == null) {
+        return outcome.done().crcs();
+      }
+    } catch (IOException failed) {
+      encoder.avoid(parities.stream().map(each -> each.getLocations()[0]).toList());
+      trouble = failed;
+    }
+    throw trouble;
+  }
+
+  private static LocatedBlock withLocations(LocatedBlock block, DatanodeInfo[] locations) {
+    LocatedBlock same = new LocatedBlock(block.getBlock(), locations);
+    same.setBlockToken(block.getBlockToken());
+    return same;
+  }
+
+  private static Workplaces.Outcome await(Future<Workplaces.Outcome> work) throws IOException {
+    try {
+      return work.get();
+    } catch (ExecutionException failed) {
+      throw failed.getCause() instanceof IOException cause ? cause : new IOException(failed.getCause());
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new java.io.InterruptedIOException("interrupted");
+    }
+  }
+
+  /** A data block was copied. */
+  private void count(LocatedBlock source, DatanodeInfo to, Workplaces.Outcome outcome) {
+    tally.dataBlocks.increment();
+    DatanodeInfo[] all = source.getLocations();
+    DatanodeInfo from = Arrays.stream(all).filter(each -> each.getDatanodeUuid().equals(to.getDatanodeUuid())).findFirst()
+        .or(() -> Arrays.stream(all).filter(each -> each.getNetworkLocation().equals(to.getNetworkLocation())).findFirst())
+        .orElse(all[0]);
+    if (!outcome.isAtDatanode()) {
+      tally.sent(from, null, source.getBlockSize());
+      tally.sent(null, to, source.getBlockSize());
+      return;
+    }
+    tally.sent(from, to, source.getBlockSize());
+    if (from.getDatanodeUuid().equals(to.getDatanodeUuid())) {
+      tally.inPlace.increment();
+    }
+  }
+
+  /** Parities were made, of sources that came once each. */
+  private void count(Work work, DatanodeInfo requestor, Workplaces.Outcome outcome) {
+    DatanodeInfo at = outcome.isAtDatanode() ? requestor : null;
+    for (LocatedBlock source : work.sources()) {
+      tally.sent(source.getLocations()[0], at, source.getBlockSize());
+      if (!source.getLocations()[0].getNetworkLocation().equals(requestor.getNetworkLocation())) {
+        tally.sourcesElsewhere.increment();
+      }
+    }
+    for (LocatedBlock target : work.targets()) {
+      tally.sent(at, target.getLocations()[0], work.targetBytes());
+      tally.parityBlocks.increment();
+    }
+    (outcome.done().byHelpers() ? tally.byHelpers : tally.byCoder).increment();
+  }
+
+  /** Closes a file that this encoder writes, when DataNodes have reported its last block. */
+  private void complete(String path, ExtendedBlock last, long inode) throws IOException {
+    long deadline = Time.monotonicNow() + REPORTED_WITHIN_MS;
+    while (!namenode.complete(path, holder, last, inode)) {
+      if (Time.monotonicNow() > deadline) {
+        throw new IOException("DataNodes have not reported " + last + " within " + REPORTED_WITHIN_MS + " ms");
+      }
+      Pause.ms(POLL_MS);
+    }
+  }
+
+  /** The encoded file takes the place of the original, if that is what it was. */
+  private void swap(String path) throws IOException {
+    String name = Original.byInode(original.status().getFileId());
+    HdfsFileStatus now;
+    try {
+      now = namenode.append(name, holder, new EnumSetWritable<>(EnumSet.of(CreateFlag.APPEND, CreateFlag.NEW_BLOCK)))
+          .getFileStatus();
+    } catch (RemoteException refused) {
+      IOException cause = refused.unwrapRemoteException();
+      if (cause instanceof AlreadyBeingCreatedException || cause instanceof RecoveryInProgressException
+          || cause instanceof FileNotFoundException) {
+        throw new NotEncodedException(Reason.CHANGED, "it was opened for writing, or deleted, while it was encoded", cause);
+      }
+      throw cause;
+    }
+    boolean isSwapped = false;
+    try {
+      if (!original.is(now)) {
+        throw new NotEncodedException(Reason.CHANGED, "it was changed while it was encoded");
+      }
+      // No one can write it any more, wherever it is; what is replaced is this inode, or nothing.
+      namenode.rename2(path, name, Options.Rename.OVERWRITE);
+      isSwapped = true;
+    } finally {
+      if (!isSwapped) {
+        letGo(name, now);
+      }
+    }
+  }
+
+  /** Closes the original as it was. */
+  private void letGo(String name, HdfsFileStatus was) {
+    try {
+      complete(name, null, was.getFileId());
+      namenode.setTimes(name, was.getModificationTime(), was.getAccessTime());
+    } catch (IOException open) {
+      LOG.warn("{} is left open, and the NameNode closes it in a while: {}", original.path(), open.toString());
+    }
+  }
+}

@@ -1,0 +1,371 @@
+package stripeline.hdfs.cluster;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Collectors;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.permission.AclEntry;
+import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
+import org.apache.hadoop.hdfs.server.blockmanagement.EncodingAwarePlacement;
+import org.apache.hadoop.io.erasurecode.ECSchema;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
+import stripeline.hdfs.encode.EncodeCommand;
+
+/** Unmodified HDFS, whose replicated files become erasure-coded ones. Five racks of two machines, block tokens, service authorization. */
+@Tag("cluster")
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+class EncodeTest {
+
+  private static final int DATANODES = 10;
+  private static final int BLOCK = 1 << 20;
+  private static final int K = 3;
+  private static final int M = 2;
+  private static final String POLICY = "RS-3-2-1024k";
+  private static final Duration WITHIN = Duration.ofMinutes(1);
+
+  private static Path folder;
+  private static HdfsCluster cluster;
+  private static DistributedFileSystem fs;
+  private static final Random RANDOM = new Random(5);
+
+  @BeforeAll
+  static void start() throws Exception {
+    folder = Path.of(System.getProperty("hdfs.folder"));
+    HdfsCluster.remove(folder);
+    Files.createDirectories(folder);
+    Map<String, String> settings = new HashMap<>(Map.of(
+        "net.topology.node.switch.mapping.impl", MachineRacks.class.getName(),
+        MachineRacks.PER_RACK, "2",
+        "dfs.block.replicator.classname", EncodingAwarePlacement.class.getName(),
+        EncodingAwarePlacement.PATHS, "/cold",
+        EncodingAwarePlacement.POLICY, POLICY,
+        "dfs.block.access.token.enable", "true",
+        "hadoop.security.authorization", "true",
+        "dfs.permissions.enabled", "true"));
+    settings.put("dfs.namenode.ec.policies.max.cellsize", "134217728");
+    cluster = new HdfsCluster(folder, Path.of(System.getProperty("stripeline")), DATANODES, settings, List.of(),
+        HdfsCluster.Hosts.LOOPBACK);
+    fs = cluster.fileSystem();
+    fs.enableErasureCodingPolicy(POLICY);
+  }
+
+  @AfterAll
+  static void end() throws IOException {
+    if (cluster != null) {
+      cluster.close();
+    }
+    if (!Boolean.getBoolean("keep")) {
+      HdfsCluster.remove(folder);
+    }
+  }
+
+  private static org.apache.hadoop.fs.Path path(String file) {
+    return new org.apache.hadoop.fs.Path(file);
+  }
+
+  private static void write(String file, long length, int blockBytes) throws IOException {
+    byte[] bytes = new byte[BLOCK];
+    try (FSDataOutputStream out = fs.create(path(file), true, 1 << 16, (short) 3, blockBytes)) {
+      for (long left = length; left > 0; left -= bytes.length) {
+        RANDOM.nextBytes(bytes);
+        out.write(bytes, 0, (int) Math.min(left, bytes.length));
+      }
+    }
+  }
+
+  /** What the command printed, with its exit code in the first line. */
+  private static String encode(String... arguments) throws Exception {
+    ByteArrayOutputStream said = new ByteArrayOutputStream();
+    EncodeCommand command = new EncodeCommand(new PrintStream(said, true, StandardCharsets.UTF_8));
+    Configuration conf = cluster.clientConf();
+    conf.set(EncodingAwarePlacement.POLICY, POLICY);
+    command.setConf(conf);
+    int code = command.run(arguments);
+    return code + "\n" + said.toString(StandardCharsets.UTF_8);
+  }
+
+  /** The machines that have each block of a replicated file. */
+  private static List<Set<String>> replicas(String file) throws IOException {
+    List<Set<String>> all = new ArrayList<>();
+    long length = fs.getFileStatus(path(file)).getLen();
+    for (LocatedBlock block : fs.getClient().getLocatedBlocks(file, 0, length).getLocatedBlocks()) {
+      all.add(Arrays.stream(block.getLocations()).map(DatanodeInfo::getDatanodeUuid).collect(Collectors.toSet()));
+    }
+    return all;
+  }
+
+  /** Each data block where a replica of it was, and no two blocks of a group in a rack. */
+  private static void assertLies(String file, List<Set<String>> before) throws IOException {
+    int block = 0;
+    for (LocatedStripedBlock group : cluster.groups(file)) {
+      int data = (int) ((group.getBlockSize() - 1) / BLOCK + 1);
+      assertEquals(data + M, group.getLocations().length, group.toString());
+      assertEquals(data + M, Arrays.stream(group.getLocations()).map(DatanodeInfo::getNetworkLocation).distinct().count());
+      for (int i = 0; i < group.getLocations().length; i++) {
+        int member = group.getBlockIndices()[i];
+        if (member < K) {
+          assertTrue(before.get(block + member).contains(group.getLocations()[i].getDatanodeUuid()), file + " " + member);
+        }
+      }
+      block += data;
+    }
+    assertEquals(before.size(), block);
+  }
+
+  private static List<FileStatus> hidden(String folder) throws IOException {
+    return Arrays.stream(fs.listStatus(path(folder))).filter(each -> each.getPath().getName().startsWith("._")).toList();
+  }
+
+  @Test
+  @Order(1)
+  void filesOfAllLengthsBecomeErasureCodedOnesWhereTheirReplicasAre() throws Exception {
+    fs.mkdirs(path("/cold/deeper"));
+    Map<String, List<Set<String>>> before = new HashMap<>();
+    for (long length : List.of(1L, BLOCK - 1L, (long) BLOCK, BLOCK + 1L, (long) K * BLOCK, K * BLOCK + 1L, 7L * BLOCK + 12_345)) {
+      String file = "/cold/" + (length % 2 == 0 ? "" : "deeper/") + length;
+      write(file, length, BLOCK);
+      before.put(file, replicas(file));
+    }
+    List<String> files = List.copyOf(before.keySet());
+    Map<String, String> digests = Demo.digests(cluster, files);
+    String said = encode("-all", "-verify", "all", "/cold");
+    assertTrue(said.startsWith("0\n"), said);
+    assertTrue(said.contains("7 files encoded, 0 left as they are, 0 failed"), said);
+    // 1 + 1 + 1 + 2 + 3 + 4 + 8 data blocks in 1 + 1 + 1 + 1 + 1 + 2 + 3 groups.
+    assertTrue(said.contains("10 groups, 20 data blocks, of which 20 stayed on their machine, 20 parities; "
+        + "parities of 10 groups by helpers, of 0 by HDFS's coder; 0 data blocks were read in another rack"), said);
+    assertEquals(digests, Demo.digests(cluster, files));
+    for (String file : files) {
+      assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+      assertLies(file, before.get(file));
+    }
+    assertTrue(hidden("/cold").isEmpty() && hidden("/cold/deeper").isEmpty());
+    String fsck = cluster.fsck("/cold");
+    assertTrue(fsck.contains("HEALTHY") && fsck.matches("(?s).*(Unsatisfactory placement|Mis-replicated)[^\n]*\\s0 .*"), fsck);
+    // Of a file that is no more.
+    write("/cold/._stripeline_999999.encoding", 1, BLOCK);
+    String again = encode("-all", "/cold");
+    assertTrue(hidden("/cold").isEmpty());
+    assertTrue(again.startsWith("0\n") && again.contains("0 files encoded, 7 left as they are, 0 failed"), again);
+  }
+
+  @Test
+  @Order(2)
+  void whatAFileHasBesideItsBytesIsCarriedOver() throws Exception {
+    String file = "/cold/attributes";
+    write(file, 5L * BLOCK, BLOCK);
+    fs.setXAttr(path(file), "user.origin", new byte[] {1, 2, 3});
+    fs.setOwner(path(file), "somebody", "people");
+    fs.setPermission(path(file), new FsPermission((short) 0640));
+    fs.modifyAclEntries(path(file), AclEntry.parseAclSpec("user:other:r--", true));
+    fs.setStoragePolicy(path(file), "HOT");
+    fs.setTimes(path(file), 1_600_000_000_000L, 1_600_000_100_000L);
+    FileStatus before = fs.getFileStatus(path(file));
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    fs.setTimes(path(file), 1_600_000_000_000L, 1_600_000_100_000L);
+    String said = encode(file);
+    assertTrue(said.startsWith("0\n"), said);
+    FileStatus after = fs.getFileStatus(path(file));
+    assertEquals(List.of(before.getOwner(), before.getGroup(), before.getPermission(), before.getModificationTime()),
+        List.of(after.getOwner(), after.getGroup(), after.getPermission(), after.getModificationTime()));
+    assertEquals(1_600_000_100_000L, after.getAccessTime());
+    assertEquals(List.of("user:other:r--"), fs.getAclStatus(path(file)).getEntries().stream()
+        .filter(entry -> entry.getName() != null).map(AclEntry::toString).toList());
+    // Its own, where a file without one has 0.
+    assertEquals(fs.getClient().getStoragePolicy(file).getId(), fs.getClient().getFileInfo(file).getStoragePolicy());
+    assertEquals(3, fs.getXAttr(path(file), "user.origin")[2]);
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+  }
+
+  @Test
+  @Order(3)
+  void whatCannotBeEncodedStaysAndHasItsReason() throws Exception {
+    write("/cold/other-blocks", 7L * BLOCK, 2 * BLOCK);
+    write("/cold/small", BLOCK, BLOCK);
+    write("/cold/appended", 4L * BLOCK + 7, BLOCK);
+    try (FSDataOutputStream out = fs.append(path("/cold/appended"),
+        java.util.EnumSet.of(org.apache.hadoop.fs.CreateFlag.APPEND, org.apache.hadoop.fs.CreateFlag.NEW_BLOCK), 4096, null)) {
+      out.write(new byte[BLOCK]);
+    }
+    fs.mkdirs(path("/cold/snapshots"));
+    write("/cold/snapshots/file", 4L * BLOCK, BLOCK);
+    fs.allowSnapshot(path("/cold/snapshots"));
+    fs.createSnapshot(path("/cold/snapshots"), "s1");
+    write("/cold/snapshots/later", 4L * BLOCK, BLOCK);
+    try (FSDataOutputStream open = fs.create(path("/cold/open"), true, 4096, (short) 3, BLOCK)) {
+      open.write(new byte[2 * BLOCK]);
+      open.hsync();
+      String said = encode("/cold/other-blocks", "/cold/small", "/cold/appended", "/cold/snapshots", "/cold/open", "/cold/none",
+          "hdfs://other:1/f");
+      assertTrue(said.startsWith("1\n"), said);
+      for (String reason : List.of("/cold/other-blocks: BLOCK_SIZE: it has blocks of 2097152 bytes", "/cold/small: LARGER: ",
+          "/cold/appended: SHORT_BLOCK: ", "/cold/snapshots/file: SNAPSHOT: ", "/cold/open: OPEN: ",
+          "/cold/none: there is no such file", "other:1/f: there is no such file")) {
+        assertTrue(said.contains(reason), reason + " in " + said);
+      }
+      assertTrue(said.contains("1 files encoded, 1 left as they are, 6 failed"), said);
+    }
+    assertNull(fs.getErasureCodingPolicy(path("/cold/snapshots/file")));
+    assertTrue(encode("-policy", "RS-10-4-1024k", "/cold").contains("RS-10-4-1024k is not enabled"));
+    assertTrue(encode("-policy", "RS-6-3-77k", "/cold").contains("knows no policy RS-6-3-77k"));
+    for (String[] wrong : new String[][] {{}, {"-files", "0", "/cold"}, {"-files", "x", "/cold"}, {"-what", "/cold"}, {"-policy"}}) {
+      assertTrue(encode(wrong).startsWith("2\n"), Arrays.toString(wrong));
+    }
+  }
+
+  @Test
+  @Order(4)
+  void aFileThatIsWrittenToMeanwhileStaysAsItWasWritten() throws Exception {
+    String file = "/cold/meanwhile";
+    write(file, 40L * BLOCK, BLOCK);
+    CompletableFuture<String> encoding = CompletableFuture.supplyAsync(() -> {
+      try {
+        return encode(file);
+      } catch (Exception failed) {
+        throw new IllegalStateException(failed);
+      }
+    });
+    cluster.await("the encoder to begin", WITHIN, () -> !hidden("/cold").isEmpty());
+    try (FSDataOutputStream out = fs.append(path(file))) {
+      out.write(new byte[] {1, 2, 3});
+    }
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    String said = encoding.get();
+    assertTrue(said.startsWith("1\n") && said.contains("CHANGED"), said);
+    assertNull(fs.getErasureCodingPolicy(path(file)));
+    assertEquals(40L * BLOCK + 3, fs.getFileStatus(path(file)).getLen());
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    assertTrue(hidden("/cold").isEmpty() && fs.isFileClosed(path(file)));
+  }
+
+  @Test
+  @Order(5)
+  void anEncoderThatIsKilledLeavesTheOriginalAndTheNextOneEncodesIt() throws Exception {
+    String file = "/cold/killed";
+    write(file, 60L * BLOCK, BLOCK);
+    FileStatus before = fs.getFileStatus(path(file));
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    Path log = folder.resolve("logs/killed.log");
+    Process encoder = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin/java").toString(), "-Xmx128m",
+        "-XX:TieredStopAtLevel=1", "-cp", folder.resolve("nn/conf") + File.pathSeparator + System.getProperty("java.class.path"),
+        EncodeCommand.class.getName(), "encode", "-policy", POLICY, file)
+        .redirectErrorStream(true).redirectOutput(log.toFile()).start();
+    try {
+      cluster.await("the encoder to write", WITHIN, () -> {
+        assertTrue(encoder.isAlive(), () -> "it ended: " + tail(log));
+        List<FileStatus> begun = hidden("/cold");
+        return !begun.isEmpty() && fs.getClient().getLocatedBlocks(begun.get(0).getPath().toUri().getPath(), 0, Long.MAX_VALUE)
+            .locatedBlockCount() > 1;
+      });
+    } finally {
+      encoder.destroyForcibly().waitFor();
+    }
+    assertEquals(1, hidden("/cold").size());
+    FileStatus after = fs.getFileStatus(path(file));
+    assertEquals(List.of(before.getLen(), before.getModificationTime()), List.of(after.getLen(), after.getModificationTime()));
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    String first = encode(file);
+    assertTrue(first.startsWith("1\n") && first.contains("IN_PROGRESS"), first);
+    // A minute later the NameNode would do so by itself.
+    cluster.await("the dead encoder's lease to be over", WITHIN, () -> fs.recoverLease(hidden("/cold").get(0).getPath()));
+    String next = encode(file);
+    assertTrue(next.startsWith("0\n"), next);
+    assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    assertTrue(hidden("/cold").isEmpty());
+  }
+
+  private static String tail(Path log) {
+    try {
+      return Files.readString(log);
+    } catch (IOException none) {
+      return none.toString();
+    }
+  }
+
+  /** Cells beyond HDFS's own limit for policies that are added; files that were not placed for it; no coordinator. */
+  @Test
+  @Order(6)
+  void otherPoliciesOtherFilesAndNoHelpersWorkToo() throws Exception {
+    int block = 6 << 20;
+    ErasureCodingPolicy added = fs.addErasureCodingPolicies(
+        new ErasureCodingPolicy[] {new ErasureCodingPolicy(new ECSchema("rs", K, M), block)})[0].getPolicy();
+    fs.enableErasureCodingPolicy(added.getName());
+    fs.mkdirs(path("/elsewhere"));
+    write("/elsewhere/file", 4L * block + 99, block);
+    cluster.killCoordinator();
+    String digest = Demo.digests(cluster, List.of("/elsewhere/file")).get("/elsewhere/file");
+    String said = encode("-policy", added.getName(), "-verify", "all", "/elsewhere");
+    assertTrue(said.startsWith("0\n") && said.contains("parities of 0 groups by helpers, of 2 by HDFS's coder"), said);
+    assertEquals("RS-3-2-6144k", fs.getErasureCodingPolicy(path("/elsewhere/file")).getName());
+    assertEquals(digest, Demo.digests(cluster, List.of("/elsewhere/file")).get("/elsewhere/file"));
+    cluster.startCoordinator();
+    // A stripe of these cells is more than our stream keeps in memory.
+    byte[] whole = new byte[4 * block + 99];
+    try (FSDataInputStream in = cluster.readingFileSystem().open(path("/elsewhere/file"))) {
+      in.readFully(whole);
+      assertEquals(-1, in.read());
+      for (int at : new int[] {0, block - 1, 3 * block + 17, 4 * block + 98}) {
+        in.seek(at);
+        assertEquals(whole[at] & 0xff, in.read());
+        assertEquals(at + 1, in.getPos());
+      }
+    }
+    assertEquals(digest, HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(whole)));
+  }
+
+  @Test
+  @Order(7)
+  void aMachineIsLostAndItsBlocksAreReadAndMadeAnew() throws Exception {
+    write("/cold/last", 30L * BLOCK, BLOCK);
+    List<String> files = List.of(
+        "/cold/" + K * BLOCK, "/cold/deeper/" + (7 * BLOCK + 12_345), "/cold/attributes", "/cold/last");
+    Map<String, String> digests = Demo.digests(cluster, files);
+    DatanodeInfo victim = cluster.groups(files.get(0)).get(0).getLocations()[0];
+    cluster.killMachine(cluster.machineOf(victim).number());
+    // The NameNode does not know of it yet, and half of the groups want it.
+    String said = encode("/cold/last");
+    assertTrue(said.startsWith("0\n") && said.contains("1 files encoded"), said);
+    assertEquals(digests, Demo.digests(cluster, files));
+    cluster.await("recovery", Duration.ofMinutes(2), () -> cluster.isWhole(files));
+    assertEquals(digests, Demo.digests(cluster, files));
+    assertNotEquals(Map.of(), digests);
+    assertFalse(cluster.fsck("/cold").contains("CORRUPT"));
+  }
+}

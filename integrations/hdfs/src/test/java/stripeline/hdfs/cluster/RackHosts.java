@@ -1,0 +1,135 @@
+package stripeline.hdfs.cluster;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A network namespace for each machine, a bridge for each rack, and one between racks. Links of machines and of racks have a rate
+ * each way, and those of racks count. This process must itself be in a namespace of its own: {@code unshare --net}. Needs root.
+ *
+ * <pre>
+ *   machine ── rack's bridge ── machine
+ *                    │ uplink
+ *              core bridge ── NameNode, coordinator, this process
+ * </pre>
+ */
+final class RackHosts implements HdfsCluster.Hosts, AutoCloseable {
+
+  private static final String CORE = "sl-core";
+
+  /** So much may come at once; a link of 1 Gb/s sends it in two milliseconds. */
+  private static final String BURST = "256kb";
+
+  private static final Pattern SENT = Pattern.compile("TX:.*\\R\\s*(\\d+)");
+
+  private final String name = "sl-rack-" + ProcessHandle.current().pid() + "-";
+  private final int racks;
+  private final int each;
+  private final List<Integer> made = new ArrayList<>();
+
+  RackHosts(int racks, int each, int machineMegabits, int rackMegabits) throws Exception {
+    this.racks = racks;
+    this.each = each;
+    try {
+      ip("link", "set", "lo", "up");
+      ip("link", "add", CORE, "type", "bridge");
+      ip("addr", "add", address(0) + "/24", "dev", CORE);
+      ip("link", "set", CORE, "up");
+      for (int rack = 0; rack < racks; rack++) {
+        ip("link", "add", "rack" + rack, "type", "bridge");
+        ip("link", "set", "rack" + rack, "up");
+        ip("link", "add", "up" + rack, "type", "veth", "peer", "name", "down" + rack);
+        ip("link", "set", "up" + rack, "master", "rack" + rack, "up");
+        ip("link", "set", "down" + rack, "master", CORE, "up");
+        limit(List.of("tc", "qdisc", "add", "dev", "up" + rack), rackMegabits);
+        limit(List.of("tc", "qdisc", "add", "dev", "down" + rack), rackMegabits);
+        for (int machine = rack * each + 1; machine <= (rack + 1) * each; machine++) {
+          add(machine, rack, machineMegabits);
+        }
+      }
+    } catch (Exception failed) {
+      close();
+      throw failed;
+    }
+  }
+
+  private void add(int machine, int rack, int megabits) throws Exception {
+    String space = name + machine;
+    String outside = "sl" + machine;
+    ip("netns", "add", space);
+    made.add(machine);
+    ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space);
+    ip("link", "set", outside, "master", "rack" + rack, "up");
+    ip("-n", space, "link", "set", "lo", "up");
+    ip("-n", space, "link", "set", "eth0", "up");
+    ip("-n", space, "addr", "add", address(machine) + "/24", "dev", "eth0");
+    limit(List.of("tc", "qdisc", "add", "dev", outside), megabits);
+    limit(List.of("tc", "-n", space, "qdisc", "add", "dev", "eth0"), megabits);
+  }
+
+  private static void limit(List<String> device, int megabits) throws Exception {
+    List<String> command = new ArrayList<>(device);
+    command.addAll(List.of("root", "tbf", "rate", megabits + "mbit", "burst", BURST, "latency", "100ms"));
+    run(command);
+  }
+
+  /** Machines of all racks. */
+  int machines() {
+    return racks * each;
+  }
+
+  /** Bytes that racks have sent to others, packets' heads too. */
+  long betweenRacks() throws Exception {
+    long sum = 0;
+    for (int rack = 0; rack < racks; rack++) {
+      Matcher sent = SENT.matcher(run(List.of("ip", "-s", "link", "show", "dev", "up" + rack)));
+      if (!sent.find()) {
+        throw new IOException("ip tells no bytes of rack " + rack);
+      }
+      sum += Long.parseLong(sent.group(1));
+    }
+    return sum;
+  }
+
+  @Override
+  public String address(int machine) {
+    return "10.78.0." + (machine + 1);
+  }
+
+  @Override
+  public List<String> at(int machine) {
+    return machine == 0 ? List.of() : List.of("ip", "netns", "exec", name + machine);
+  }
+
+  private static void ip(String... arguments) throws Exception {
+    List<String> command = new ArrayList<>(List.of("ip"));
+    command.addAll(List.of(arguments));
+    run(command);
+  }
+
+  private static String run(List<String> command) throws IOException, InterruptedException {
+    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+    String said = new String(process.getInputStream().readAllBytes());
+    if (!process.waitFor(10, TimeUnit.SECONDS) || process.exitValue() != 0) {
+      throw new IOException(String.join(" ", command) + ": " + said);
+    }
+    return said;
+  }
+
+  /** Bridges go with this process's own namespace. */
+  @Override
+  public void close() throws IOException {
+    for (int machine : made) {
+      try {
+        ip("netns", "del", name + machine);
+      } catch (Exception left) {
+        System.err.println(left.getMessage());
+      }
+    }
+    made.clear();
+  }
+}
