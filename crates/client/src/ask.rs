@@ -3,11 +3,12 @@
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
 use flow::{Flow, FlowPlan};
-use model::BlockId;
 use model::hdfs::BlockGroup;
+use model::{BlockId, Traffic};
 use plan::decide::InTheory;
 use std::ops::Range;
 use std::sync::Arc;
+use wire::codec::header::traffic_number;
 use wire::codec::plan::decode;
 use wire::proto::{ByteRange, PlanGroupRequest, PlanReadRequest, PlanReply};
 
@@ -15,6 +16,7 @@ use wire::proto::{ByteRange, PlanGroupRequest, PlanReadRequest, PlanReply};
 pub(crate) struct OfGroup {
     pub group: BlockGroup,
     pub wanted: Vec<u16>,
+    pub traffic: Traffic,
 }
 
 /// What a read asks for: bytes of a block, or of several virtual ones of a stripe, counted as `room_bytes` says; or of members
@@ -94,7 +96,9 @@ impl Client {
         match &ask.of_group {
             None => self.call("the plan of a read", coordinator.plan_read(ask.message())).await,
             Some(of) => {
+                let traffic = traffic_number(of.traffic);
                 let request = PlanGroupRequest {
+                    traffic,
                     group: Some((&of.group).into()),
                     wanted: of.wanted.iter().copied().map(u32::from).collect(),
                     read: Some(ask.message()),

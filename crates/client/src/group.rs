@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::intake::InOrder;
 use crate::outlet::ROOM_BYTES;
 use crate::read::Reading;
+use model::Traffic;
 use model::hdfs::BlockGroup;
 use std::fmt;
 use std::ops::Range;
@@ -28,6 +29,8 @@ pub struct GroupRead {
     pub range: Range<u64>,
     /// By which scheme; empty: the coordinator's choice.
     pub scheme: String,
+    /// Whose budget it is charged to.
+    pub traffic: Traffic,
     /// Nobody is gone around for being slow.
     pub patient: bool,
 }
@@ -56,10 +59,10 @@ impl fmt::Display for GroupReport {
 impl Client {
     /// Begins to read. Within a tokio runtime.
     pub fn read_group(&self, read: GroupRead) -> (GroupPieces, GroupReading) {
-        let GroupRead { group, wanted, range, scheme, patient } = read;
+        let GroupRead { group, wanted, range, scheme, traffic, patient } = read;
         let (sender, pieces) = sync_channel(PIECES_AHEAD);
         let what = format!("decoding members {wanted:?} of block group {}", group.id);
-        let of = Some(Arc::new(OfGroup { group, wanted: wanted.clone() }));
+        let of = Some(Arc::new(OfGroup { group, wanted: wanted.clone(), traffic }));
         let ask = Ask { of_group: of, range, room_bytes: ROOM_BYTES, scheme, ..Ask::default() };
         let client = self.clone();
         let reading = tokio::spawn(async move {

@@ -15,7 +15,7 @@ use flow::{Member, limits};
 use model::hdfs::BlockGroup;
 use model::{
     BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripeId,
-    StripePlacement, Sums,
+    StripePlacement, Sums, Traffic,
 };
 use plan::Draw;
 use plan::decide::{DecideError, Planner, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
@@ -349,8 +349,8 @@ impl Objects {
         let (flow, room_bytes) = (FlowId(rand::random()), request.room_bytes);
         let held = |part: &proto::ByteRange| part.offset..part.offset.saturating_add(part.length);
         let held: Vec<_> = request.held.iter().map(held).collect();
-        let read =
-            ReadRequest { flow, offset, length, held: &held, room_bytes, scheme, avoid: &avoid, slices };
+        let (held, avoid, traffic) = (&held, &avoid, Traffic::Client);
+        let read = ReadRequest { flow, offset, length, held, room_bytes, scheme, avoid, slices, traffic };
         let plan = |placements: &[Placement]| match placements {
             [placement] => self.planner.read(&view, placement, &read, &mut token),
             together => self.planner.read_together(&view, together, &read, &mut token),
@@ -374,7 +374,7 @@ impl Objects {
 
     /// A plan for a read of members of a block group of HDFS, abreast.
     pub fn plan_group(&self, request: proto::PlanGroupRequest) -> Result<proto::PlanReply> {
-        let proto::PlanGroupRequest { group, wanted, read } = request;
+        let proto::PlanGroupRequest { group, wanted, read, traffic } = request;
         let group = BlockGroup::try_from(group.ok_or_else(|| invalid("no block group".to_owned()))?)?;
         let (wanted, request) = (wire::codec::group::wanted(&wanted)?, read.unwrap_or_default());
         let code = self.planner.codes.get(&group.code).map_err(DecideError::from)?;
@@ -398,6 +398,7 @@ impl Objects {
             scheme: scheme(&request.scheme)?,
             avoid: &request.avoid.iter().copied().map(NodeId).collect(),
             slices: self.planner.read_slice_length(request.slice_bytes, request.length)?,
+            traffic: wire::codec::header::traffic_from_number(traffic)?,
         };
         let members: Vec<Member> = wanted.into_iter().map(Member).collect();
         let read = self.planner.read_abreast(&view, &placement, &members, &read, &mut token)?;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   request   "SLGR"  version 2  0 2  length 4  CRC-32C of the body 4   body
-//!   body      kind 1: 1 read, 2 encode   pool text   group 8   stamp 8   codec text   k 2   m 2   cell bytes 4   data bytes 8
+//!   body      kind 1: 1 read, 2 encode, 3 rebuild   pool text   group 8   stamp 8   codec text   k 2   m 2   cell bytes 4   data bytes 8
 //!             offset 8   length 8   scheme text   wanted: count 2, members 2 each
 //!             living: count 2, each: member 2, uuid 16, rack text; of kind 2 also block 8, stamp 8
 //!   frame     kind 1  0 1  version 2  length 4  CRC-32C of the payload 4   payload
@@ -13,13 +13,14 @@
 //! ```
 //!
 //! To encode is to read members that are parities from replicas of a file that is not erasure-coded yet: these are blocks of any
-//! id, each with a stamp of its own. Gateways from before it refuse the kind, and nothing else changed.
+//! id, each with a stamp of its own. To rebuild is to read what will be written again: kinds differ in whose budget the bytes are
+//! charged to. Gateways from before a kind refuse it, and nothing else changed.
 //!
 //! A connection carries one request, and the frames that answer it: data in rising order without a gap, then an end; or an error,
 //! before or after some data.
 
-use model::StoreId;
 use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark, Replica};
+use model::{StoreId, Traffic};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wire::frame::crc32c;
@@ -46,6 +47,7 @@ pub const DATA_BYTES: usize = 1 << 20;
 
 const READ: u8 = 1;
 const ENCODE: u8 = 2;
+const REBUILD: u8 = 3;
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +109,8 @@ pub struct Request {
     pub range: Range<u64>,
     /// By which scheme; empty: the best one.
     pub scheme: String,
+    /// Whose budget it is charged to.
+    pub traffic: Traffic,
 }
 
 /// The length of a request's body, and its checksum.
@@ -140,9 +144,10 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
         return Err(invalid("a request that differs from its checksum"));
     }
     let mut fields = Fields(body);
-    let encodes = match fields.u8()? {
-        READ => false,
-        ENCODE => true,
+    let traffic = match fields.u8()? {
+        READ => Traffic::Client,
+        ENCODE => Traffic::Archival,
+        REBUILD => Traffic::Healing,
         kind => return Err(Refusal::new(Code::NotSupported, format!("a request of kind {kind}"))),
     };
     let (pool, id, generation) = (fields.text()?, fields.u64()?.cast_signed(), fields.u64()?);
@@ -152,7 +157,7 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
     let (offset, length, scheme) = (fields.u64()?, fields.u64()?, fields.text()?);
     let count = fields.u16()?;
     let wanted: Vec<u16> = (0..count).map(|_| fields.u16()).collect::<Result<_, _>>()?;
-    let living = living(&mut fields, encodes)?;
+    let living = living(&mut fields, traffic == Traffic::Archival)?;
     if !fields.0.is_empty() {
         return Err(invalid("a request with more behind its end"));
     }
@@ -166,7 +171,7 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
     }
     let (pool, code) = (PoolMark::of(&pool), code_of(&codec, k, m)?);
     let group = BlockGroup { pool, id, generation, code, layout, living };
-    Ok(Request { group, wanted, range: offset..end, scheme })
+    Ok(Request { group, wanted, range: offset..end, scheme, traffic })
 }
 
 /// Who has which member, and in which block.
@@ -305,7 +310,8 @@ mod tests {
     #[test]
     fn a_request_is_what_java_wrote() {
         let bytes = bytes_of(REQUEST);
-        let Request { group, wanted, range, scheme } = parsed(&bytes).unwrap();
+        let Request { group, wanted, range, scheme, traffic } = parsed(&bytes).unwrap();
+        assert_eq!(traffic, Traffic::Client);
         assert_eq!((wanted.as_slice(), range, scheme.as_str()), (&[2, 7][..], 64..1_000, "pipeline"));
         assert_eq!(
             (group.id, group.generation, group.code.as_str()),
@@ -321,7 +327,8 @@ mod tests {
 
     #[test]
     fn a_request_to_encode_names_the_replica_of_each_member() {
-        let Request { group, wanted, range, .. } = parsed(&bytes_of(ENCODE_REQUEST)).unwrap();
+        let Request { group, wanted, range, traffic, .. } = parsed(&bytes_of(ENCODE_REQUEST)).unwrap();
+        assert_eq!(traffic, Traffic::Archival);
         assert_eq!((wanted.as_slice(), range), (&[6, 7, 8][..], 0..1 << 20));
         assert_eq!(group.layout.stored_bytes(2), 1);
         let stored = [0, 1, 2, 6].map(|member| group.stored(member));

@@ -139,11 +139,11 @@ impl Requestor {
     /// Reads a request, and answers it to its end.
     async fn answer(&self, mut from: tcp::OwnedReadHalf, to: &mut tcp::OwnedWriteHalf) -> Result<(), Ended> {
         let reading = tokio::time::timeout(REQUEST_PATIENCE, request(&mut from)).await;
-        let Request { group, wanted, range, scheme } = reading.map_err(|_| None)??;
+        let Request { group, wanted, range, scheme, traffic } = reading.map_err(|_| None)??;
         let (members, mut at, end) = (wanted.len(), range.start, range.end);
         tracing::debug!(group = group.id, ?wanted, ?range, "is asked for");
         let client = self.client().await.map_err(Some)?;
-        let read = GroupRead { group, wanted, range: range.clone(), scheme, patient: false };
+        let read = GroupRead { group, wanted, range: range.clone(), scheme, traffic, patient: false };
         let (pieces, reading) = client.read_group(read);
         let mut pieces = pumped(pieces);
         let mut over = [0];

@@ -1,7 +1,7 @@
 //! What goes wrong is gone around, or said.
 
 use crate::datanode::STAMP;
-use crate::rig::{Answer, GROUP, Rig, answer, frame};
+use crate::rig::{Answer, GROUP, Rig, Wish, answer, frame};
 use model::Budgets;
 use model::hdfs::FOREIGN_NUMBER;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ async fn rs_6_3(cells: u64) -> Rig {
     Rig::new(("rs", 6, 3), CELL, 6 * CELL * cells).await
 }
 
-async fn refused(rig: &Rig, wish: &crate::rig::Wish) -> (u16, String) {
+async fn refused(rig: &Rig, wish: &Wish) -> (u16, String) {
     match rig.ask(wish).await {
         Answer::Refused(code, why, 0) => (code, why),
         Answer::Refused(code, why, came) => panic!("error {code} after {came} bytes: {why}"),
@@ -117,7 +117,7 @@ async fn the_coordinator_keeps_nothing_of_helpers_and_may_be_lost_and_come_back(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn helpers_are_no_nodes_of_the_cluster_and_obey_its_budgets() {
-    let rig = rs_6_3(1).await;
+    let rig = rs_6_3(64).await;
     let address = rig.coordinator.as_ref().unwrap().local_addr().to_string();
     let client = client::Client::connect(&address).await.unwrap();
     let status = client.status().await.unwrap();
@@ -126,9 +126,10 @@ async fn helpers_are_no_nodes_of_the_cluster_and_obey_its_budgets() {
     assert_eq!((told.len(), status.lenders.iter().all(|lender| lender.living)), (rig.helpers.len(), true));
     assert!(rig.helpers.iter().flatten().all(|helper| helper.number().0 & FOREIGN_NUMBER != 0));
 
-    let change = BudgetChange { healing_bytes_per_s: Some(1 << 20), ..Default::default() };
+    // Clients may read next to nothing.
+    let change = BudgetChange { client_bytes_per_s: Some(1), ..Default::default() };
     client.budgets(change).await.unwrap();
-    let budgets = Budgets { healing: 1 << 20, ..Budgets::default() };
+    let budgets = Budgets { client: 1, ..Budgets::default() };
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
     for helper in rig.helpers.iter().flatten() {
         while helper.engine().throttle().budgets() != budgets {
@@ -136,6 +137,18 @@ async fn helpers_are_no_nodes_of_the_cluster_and_obey_its_budgets() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+    let ask = async |rebuilds: bool| {
+        let mut stream = TcpStream::connect(rig.gateway.addr()).await.unwrap();
+        let wish = Wish { rebuilds, ..rig.all_of(&[0]) };
+        stream.write_all(&rig.request(&wish)).await.unwrap();
+        answer(stream, vec![Vec::new()], 0).await
+    };
+    let rebuilt = tokio::time::timeout(Duration::from_secs(20), ask(true)).await.unwrap();
+    assert!(matches!(rebuilt, Answer::Bytes(bytes) if bytes[0] == rig.blocks[0]));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(2), ask(false)).await.is_err(),
+        "it is charged to clients"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -59,6 +59,8 @@ pub struct Wish {
     pub living: Vec<u16>,
     /// They have them as blocks of a replicated file, from this id on.
     pub replicas: Option<i64>,
+    /// They will be written again.
+    pub rebuilds: bool,
 }
 
 pub fn name_of(policy: Policy) -> String {
@@ -116,7 +118,14 @@ impl Rig {
             let wanted = living.pop().unwrap();
             living.truncate(k - 1);
             living.push(member as u16);
-            let wish = Wish { wanted: vec![wanted], range: 0..1, scheme: "", living, replicas: None };
+            let wish = Wish {
+                wanted: vec![wanted],
+                range: 0..1,
+                scheme: "",
+                living,
+                replicas: None,
+                rebuilds: false,
+            };
             let deadline = tokio::time::Instant::now() + KNOWN_WITHIN;
             while let Answer::Refused(code, why, _) = self.ask(&wish).await {
                 assert!(tokio::time::Instant::now() < deadline, "helper {member}: {code}, {why}");
@@ -134,6 +143,7 @@ impl Rig {
             scheme: "",
             living: (0..self.blocks.len() as u16).filter(is_there).collect(),
             replicas: None,
+            rebuilds: false,
         }
     }
 
@@ -175,7 +185,12 @@ impl Rig {
         let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
         let (codec, k, m) = self.policy;
         let Layout { cell_bytes, data_bytes, .. } = self.layout;
-        let mut body = vec![if wish.replicas.is_some() { 2 } else { 1 }];
+        let kind = match (wish.replicas, wish.rebuilds) {
+            (Some(_), _) => 2,
+            (None, true) => 3,
+            (None, false) => 1,
+        };
+        let mut body = vec![kind];
         body.extend(text(POOL));
         body.extend(GROUP.to_be_bytes());
         body.extend(STAMP.to_be_bytes());

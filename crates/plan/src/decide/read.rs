@@ -9,7 +9,7 @@ use super::{
 };
 use flow::bound::FlowHeader;
 use flow::{Geometry, Member, RepairRequest, Scheme, Sink, Symbol};
-use model::{BlockId, FlowId, NodeId, Placement, StripePlacement};
+use model::{BlockId, FlowId, NodeId, Placement, StripePlacement, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -36,6 +36,8 @@ pub struct ReadRequest<'a> {
     pub avoid: &'a BTreeSet<NodeId>,
     /// How long slices are.
     pub slices: SliceLength,
+    /// Whose budget it is charged to.
+    pub traffic: Traffic,
 }
 
 /// A plan of a read.
@@ -283,7 +285,7 @@ impl Rest<'_> {
         let mut planned = Draft {
             world,
             flow,
-            header: FlowHeader { serial: scheme.serial(), ..header },
+            header: FlowHeader { serial: scheme.serial(), traffic: request.traffic, ..header },
             sources,
             writes: BTreeMap::new(),
             scheme: scheme.name(),

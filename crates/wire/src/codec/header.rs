@@ -60,7 +60,7 @@ pub fn decode(header: Option<&proto::FlowHeader>) -> Result<FlowHeader, Fault> {
 }
 
 /// The protocol's number of a kind of traffic.
-fn traffic_number(traffic: Traffic) -> u32 {
+pub fn traffic_number(traffic: Traffic) -> u32 {
     match traffic {
         Traffic::Client => 0,
         Traffic::Healing => 1,
@@ -69,7 +69,10 @@ fn traffic_number(traffic: Traffic) -> u32 {
 }
 
 /// The kind of traffic of a protocol number.
-fn traffic_from_number(number: u32) -> Result<Traffic, Fault> {
+///
+/// # Errors
+/// [`Cause::Invalid`](model::Cause::Invalid) for a number that is none.
+pub fn traffic_from_number(number: u32) -> Result<Traffic, Fault> {
     match number {
         0 => Ok(Traffic::Client),
         1 => Ok(Traffic::Healing),

@@ -1034,6 +1034,9 @@ pub struct PlanGroupRequest {
     /// bytes of each of them, abreast; no block is named
     #[prost(message, optional, tag = "3")]
     pub read: ::core::option::Option<PlanReadRequest>,
+    /// whose budget it is charged to, as in a flow's header
+    #[prost(uint32, tag = "4")]
+    pub traffic: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisterMessage {

@@ -19,19 +19,34 @@ import java.util.zip.CRC32C;
  * @param dataBytes bytes of data in the group
  * @param offset the first byte of each member that is wanted
  * @param length how many of each
+ * @param purpose what for
  * @param scheme by which scheme; empty: the gateway's choice
  * @param wanted which members, in this order
- * @param living who has the others; if they have them as replicas of a file that is to be encoded, all of them have
+ * @param living who has the others; to encode, as which replicas
  */
 public record Request(
     String pool, long group, long stamp, String codec, int dataUnits, int parityUnits, int cellBytes, long dataBytes,
-    long offset, long length, String scheme, List<Integer> wanted, List<Member> living) {
+    long offset, long length, Purpose purpose, String scheme, List<Integer> wanted, List<Member> living) {
 
   static final int VERSION = 1;
 
   private static final byte[] MAGIC = {'S', 'L', 'G', 'R'};
-  private static final int READ = 1;
-  private static final int ENCODE = 2;
+
+  /** What the bytes are for: they are charged to the budget of that kind of traffic. */
+  public enum Purpose {
+    /** Somebody reads them. */
+    READ(1),
+    /** They are parities of a file that was replicated; the living members are replicas. */
+    ENCODE(2),
+    /** They will be written again. */
+    REBUILD(3);
+
+    private final int kind;
+
+    Purpose(int kind) {
+      this.kind = kind;
+    }
+  }
 
   /** A gateway takes no longer ones. */
   private static final int MAX_BODY_BYTES = 64 * 1024;
@@ -70,8 +85,7 @@ public record Request(
   private byte[] body() throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
-    boolean encodes = living.stream().anyMatch(member -> member.replica() != null);
-    out.writeByte(encodes ? ENCODE : READ);
+    out.writeByte(purpose.kind);
     text(out, pool);
     out.writeLong(group);
     out.writeLong(stamp);
@@ -93,7 +107,7 @@ public record Request(
       out.writeLong(member.datanode().getMostSignificantBits());
       out.writeLong(member.datanode().getLeastSignificantBits());
       text(out, member.rack());
-      if (encodes) {
+      if (purpose == Purpose.ENCODE) {
         out.writeLong(member.replica().block());
         out.writeLong(member.replica().stamp());
       }

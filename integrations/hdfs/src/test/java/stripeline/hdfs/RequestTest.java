@@ -22,7 +22,7 @@ class RequestTest {
     Request.Member first = new Request.Member(0, UUID.fromString("00112233-4455-6677-8899-aabbccddeeff"), "");
     Request.Member last = new Request.Member(8, UUID.fromString("01234567-89ab-cdef-0123-456789abcdef"), "/rack-a");
     Request request = new Request(
-        "BP-1-127.0.0.1-2", -9_223_372_036_854_775_776L, 1_001, "rs", 6, 3, 1 << 20, 700_001, 64, 936, "pipeline",
+        "BP-1-127.0.0.1-2", -9_223_372_036_854_775_776L, 1_001, "rs", 6, 3, 1 << 20, 700_001, 64, 936, Request.Purpose.READ, "pipeline",
         List.of(2, 7), List.of(first, last));
     String expected = Files.readString(SAMPLE).replaceAll("\\s", "");
     assertEquals(expected, HexFormat.of().formatHex(request.toBytes()));
@@ -33,7 +33,7 @@ class RequestTest {
     UUID first = UUID.fromString("00112233-4455-6677-8899-aabbccddeeff");
     UUID second = UUID.fromString("01234567-89ab-cdef-0123-456789abcdef");
     Request request = new Request(
-        "BP-1-127.0.0.1-2", -9_223_372_036_854_775_776L, 1_003, "rs", 6, 3, 1 << 20, (2 << 20) + 1, 0, 1 << 20, "",
+        "BP-1-127.0.0.1-2", -9_223_372_036_854_775_776L, 1_003, "rs", 6, 3, 1 << 20, (2 << 20) + 1, 0, 1 << 20, Request.Purpose.ENCODE, "",
         List.of(6, 7, 8), List.of(
             new Request.Member(0, first, "/rack-a", new Request.Replica(1_073_741_825, 1_001)),
             new Request.Member(1, second, "/rack-a", new Request.Replica(1_073_741_826, 1_002)),
@@ -45,7 +45,7 @@ class RequestTest {
   @Test
   void whatTheGatewayWouldNotTakeIsNotSent() {
     String longName = "r".repeat(66_000);
-    Request request = new Request(longName, 0, 0, "rs", 1, 1, 1, 1, 0, 1, "", List.of(0), List.of());
+    Request request = new Request(longName, 0, 0, "rs", 1, 1, 1, 1, 0, 1, Request.Purpose.REBUILD, "", List.of(0), List.of());
     assertThrows(IOException.class, request::toBytes);
   }
 }

@@ -73,7 +73,7 @@ final class PipedParities implements Parities {
     }
     ExtendedBlock parity = work.targets().get(0).getBlock();
     return new Request(parity.getBlockPoolId(), parity.getBlockId() - k, parity.getGenerationStamp(), policy.getCodecName(),
-        k, policy.getNumParityUnits(), policy.getCellSize(), work.dataBytes(), 0, work.targetBytes(), scheme, wanted, living);
+        k, policy.getNumParityUnits(), policy.getCellSize(), work.dataBytes(), 0, work.targetBytes(), Request.Purpose.ENCODE, scheme, wanted, living);
   }
 
   @Override

@@ -170,7 +170,7 @@ class StripelineInputStream extends DFSStripedInputStream {
     }
     return new Request(group.getBlockPoolId(), group.getBlockId(), group.getGenerationStamp(), policy.getCodecName(),
         policy.getNumDataUnits(), policy.getNumParityUnits(), policy.getCellSize(), striped.getBlockSize(), offset,
-        length, gateway.settings().scheme(), List.of(member), living);
+        length, Request.Purpose.READ, gateway.settings().scheme(), List.of(member), living);
   }
 
   /** Null for one that is none. */

@@ -209,7 +209,7 @@ final class PipelinedReconstruction implements Runnable {
     return new Request(
         group.getBlockPoolId(), group.getBlockId(), group.getGenerationStamp(), policy.getCodecName(),
         policy.getNumDataUnits(), policy.getNumParityUnits(), policy.getCellSize(), group.getNumBytes(),
-        0, task.getMaxTargetLength(), gateway.settings().scheme(), wanted, living);
+        0, task.getMaxTargetLength(), Request.Purpose.REBUILD, gateway.settings().scheme(), wanted, living);
   }
 
   /** Null for a DataNode whose uuid is none; it has no helper. */
