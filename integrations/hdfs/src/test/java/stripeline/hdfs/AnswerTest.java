@@ -23,7 +23,7 @@ class AnswerTest {
   /** Of {@code length} bytes from byte 64 on of two members. */
   private static Answer answer(int length, String... frames) {
     byte[] bytes = HexFormat.of().parseHex(String.join("", frames));
-    Request request = new Request("BP-1", 0, 0, "rs", 6, 3, 1, 1, 64, length, "", List.of(2, 7), List.of());
+    Request request = new Request("BP-1", 0, 0, "rs", 6, 3, 1, 1, 64, length, Request.Purpose.READ, "", List.of(2, 7), List.of());
     return new Answer(new DataInputStream(new ByteArrayInputStream(bytes)), () -> { }, request);
   }
 
