@@ -20,6 +20,8 @@ import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.client.HdfsClientConfigKeys;
 import org.apache.hadoop.util.Tool;
 import org.apache.hadoop.util.ToolRunner;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import stripeline.hdfs.Versions;
 
 /** {@code hadoop jar stripeline-hdfs.jar encode …}: replicated files become erasure-coded ones of the same names. */
@@ -41,6 +43,8 @@ public final class EncodeCommand extends Configured implements Tool {
 
   /** The key for the policy, which the NameNode's placement knows too. */
   private static final String POLICY_KEY = "stripeline.ear.policy";
+
+  private static final Logger LOG = LoggerFactory.getLogger(EncodeCommand.class);
 
   private final PrintStream out;
 
@@ -170,8 +174,9 @@ public final class EncodeCommand extends Configured implements Tool {
       out.println((not.reason().isFine() ? "left     " : "failed   ") + path + ": " + not.reason() + ": " + not.getMessage());
     } catch (IOException | RuntimeException trouble) {
       counts.failed.incrementAndGet();
-      out.println("failed   " + path + ": " + trouble);
-      trouble.printStackTrace(System.err);
+      // What a daemon says comes with its stack.
+      out.println("failed   " + path + ": " + trouble.toString().lines().findFirst().orElse("") + "; the log says more");
+      LOG.error("{} was not encoded", path, trouble);
     }
   }
 

@@ -78,21 +78,21 @@ final class FileEncoding {
     return name.startsWith(PREFIX) && name.endsWith(SUFFIX);
   }
 
-  /** Removes what an encoder has left of a file that is no more. It is closed, so that nobody writes it. */
+  /** Removes what an encoder has written of a file that is no more: it can take nobody's place. */
   static void removeOrphan(DistributedFileSystem fs, Path left) throws IOException {
     String name = left.getName();
     try {
       long original = Long.parseLong(name.substring(PREFIX.length(), name.length() - SUFFIX.length()));
-      if (fs.getClient().getFileInfo(Original.byInode(original)) != null || !fs.isFileClosed(left)) {
+      if (fs.getClient().getFileInfo(Original.byInode(original)) != null) {
         return;
       }
     } catch (NumberFormatException foreign) {
       return;
     } catch (FileNotFoundException gone) {
-      // The original is; the file itself is found below.
+      // So says the NameNode.
     }
-    if (fs.isFileClosed(left) && fs.delete(left, false)) {
-      LOG.info("{} was left by an encoder that ended, of a file that is no more, and is removed", left);
+    if (fs.delete(left, false)) {
+      LOG.info("{} is of a file that is no more, and is removed", left);
     }
   }
 
@@ -144,8 +144,9 @@ final class FileEncoding {
   private HdfsFileStatus create() throws IOException {
     try {
       return createNew();
-    } catch (FileAlreadyExistsException left) {
-      // It is closed, so its writer has ended, or is about to find that it is gone.
+    } catch (FileAlreadyExistsException | RecoveryInProgressException left) {
+      // It is closed, or its writer has lost the lease: whoever wrote it has ended, or is about to find that it is gone. HDFS cannot
+      // close a group of fewer than k blocks, and would try for ever.
       LOG.info("{} was left by an encoder that ended, and is removed", temporary());
       namenode.delete(temporary(), false);
       return createNew();
@@ -160,8 +161,8 @@ final class FileEncoding {
           CryptoProtocolVersion.supported(), encoder.policy().getName(), null);
     } catch (RemoteException refused) {
       IOException cause = refused.unwrapRemoteException();
-      if (cause instanceof AlreadyBeingCreatedException || cause instanceof RecoveryInProgressException) {
-        throw new NotEncodedException(Reason.IN_PROGRESS, "it is being encoded by another encoder, or was until a while ago", cause);
+      if (cause instanceof AlreadyBeingCreatedException) {
+        throw new NotEncodedException(Reason.IN_PROGRESS, "it is being encoded by another encoder, or was until less than a minute ago", cause);
       }
       throw cause;
     }
@@ -211,7 +212,7 @@ final class FileEncoding {
     long dataBytes = data.stream().mapToLong(LocatedBlock::getBlockSize).sum();
     List<Future<Workplaces.Outcome>> copies = new ArrayList<>();
     List<LocatedBlock> sources = new ArrayList<>();
-    DatanodeInfo requestor = layout.requestor(data);
+    DatanodeInfo requestor = layout.requestor();
     for (int member = 0; member < data.size(); member++) {
       LocatedBlock source = data.get(member);
       LocatedBlock target = targets.member(member, source.getBlockSize());
@@ -242,7 +243,9 @@ final class FileEncoding {
         return outcome.done().crcs();
       }
     } catch (IOException failed) {
-      encoder.avoid(parities.stream().map(each -> each.getLocations()[0]).toList());
+      // Where it could not be asked for, or one of those that it writes to.
+      boolean isAsked = failed instanceof RemoteException;
+      encoder.avoid(isAsked ? parities.stream().map(each -> each.getLocations()[0]).toList() : List.of(requestor));
       trouble = failed;
     }
     throw trouble;

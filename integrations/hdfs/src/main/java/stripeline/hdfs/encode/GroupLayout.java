@@ -23,9 +23,10 @@ import stripeline.hdfs.encode.NotEncodedException.Reason;
  * @param data a DataNode for each data block
  * @param parities a DataNode for each parity
  * @param core the rack that has a replica of most of the blocks
+ * @param requestor who makes the parities: one of their DataNodes in the core rack, or one there that has a data block
  * @param moved data blocks that go where no replica of them is
  */
-record GroupLayout(List<DatanodeInfo> data, List<DatanodeInfo> parities, String core, int moved) {
+record GroupLayout(List<DatanodeInfo> data, List<DatanodeInfo> parities, String core, DatanodeInfo requestor, int moved) {
 
   /**
    * Chooses.
@@ -71,7 +72,9 @@ record GroupLayout(List<DatanodeInfo> data, List<DatanodeInfo> parities, String 
       throw new NotEncodedException(Reason.MACHINES, "a group of " + (data.size() + parityBlocks) + " blocks, no more than "
           + perRack + " in a rack, finds too few DataNodes with room: " + living.size() + " live");
     }
-    return new GroupLayout(List.copyOf(data), List.copyOf(parities), core(blocks), moved);
+    String core = core(blocks);
+    return new GroupLayout(
+        List.copyOf(data), List.copyOf(parities), core, requestor(blocks, data, parities, core, byUuid), moved);
   }
 
   /** All of them, data blocks first. */
@@ -123,8 +126,8 @@ record GroupLayout(List<DatanodeInfo> data, List<DatanodeInfo> parities, String 
     return all;
   }
 
-  /** Who makes the parities: one of their DataNodes in the core rack, or one there that has a data block. */
-  DatanodeInfo requestor(List<LocatedBlock> blocks) {
+  private static DatanodeInfo requestor(List<LocatedBlock> blocks, List<DatanodeInfo> data, List<DatanodeInfo> parities,
+      String core, Map<String, DatanodeInfo> living) {
     for (DatanodeInfo parity : parities) {
       if (parity.getNetworkLocation().equals(core)) {
         return parity;
@@ -132,8 +135,8 @@ record GroupLayout(List<DatanodeInfo> data, List<DatanodeInfo> parities, String 
     }
     for (LocatedBlock block : blocks) {
       for (DatanodeInfo at : block.getLocations()) {
-        if (at.getNetworkLocation().equals(core)) {
-          return at;
+        if (at.getNetworkLocation().equals(core) && living.containsKey(at.getDatanodeUuid())) {
+          return living.get(at.getDatanodeUuid());
         }
       }
     }

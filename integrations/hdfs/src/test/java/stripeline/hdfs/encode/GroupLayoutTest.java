@@ -70,9 +70,22 @@ class GroupLayoutTest {
         assertTrue(Arrays.asList(blocks.get(i).getLocations()).contains(layout.data().get(i)));
       }
       assertEquals(5, racks(layout).size());
-      assertEquals("/r0", layout.requestor(blocks).getNetworkLocation());
+      assertEquals("/r0", layout.requestor().getNetworkLocation());
       assertEquals("/r0", layout.inOrder(blocks.get(1), layout.parities().get(0))[0].getNetworkLocation());
       assertEquals(all.get(3), layout.inOrder(blocks.get(1), all.get(3))[0]);
+    }
+  }
+
+  @Test
+  void machinesThatAreLeftOutNeitherKeepABlockNorMakeParities() throws NotEncodedException {
+    List<DatanodeInfo> all = machines(7, 2);
+    List<LocatedBlock> blocks = List.of(block(0, BLOCK, all.get(0), all.get(2)), block(1, BLOCK, all.get(0), all.get(4)),
+        block(2, BLOCK, all.get(1), all.get(6)));
+    List<DatanodeInfo> without = all.subList(1, all.size());
+    for (int round = 0; round < 50; round++) {
+      GroupLayout layout = GroupLayout.of(blocks, 2, without, new RackRule(1, false), random);
+      assertTrue(without.containsAll(layout.all()) && without.contains(layout.requestor()));
+      assertEquals("/r0", layout.requestor().getNetworkLocation());
     }
   }
 
@@ -124,7 +137,7 @@ class GroupLayoutTest {
   void membersAreDealtOutToWhomTheNameNodeGaveWhateverTheirOrder() throws NotEncodedException {
     List<DatanodeInfo> all = machines(6, 1);
     List<DatanodeInfo> wanted = all.subList(0, 5);
-    GroupLayout layout = new GroupLayout(wanted.subList(0, 3), wanted.subList(3, 5), "/r0", 0);
+    GroupLayout layout = new GroupLayout(wanted.subList(0, 3), wanted.subList(3, 5), "/r0", wanted.get(0), 0);
     for (int round = 0; round < 20; round++) {
       List<DatanodeInfo> given = new ArrayList<>(wanted);
       Collections.shuffle(given, random);
@@ -145,7 +158,7 @@ class GroupLayoutTest {
         List.of(at.apply(0), at.apply(1), at.apply(2), at.apply(3), at.apply(4)));
     assertThrows(NotEncodedException.class, () -> new GroupTargets(group(all.subList(0, 4)), POLICY, layout));
     // A short group has the parities behind members that nobody has.
-    GroupLayout small = new GroupLayout(wanted.subList(0, 1), wanted.subList(3, 5), "/r0", 0);
+    GroupLayout small = new GroupLayout(wanted.subList(0, 1), wanted.subList(3, 5), "/r0", wanted.get(0), 0);
     GroupTargets ofShort = new GroupTargets(group(wanted), POLICY, small);
     assertEquals(all.get(3), ofShort.member(3, 1).getLocations()[0]);
     assertEquals(3, new HashSet<>(List.of(ofShort.member(0, 1).getLocations()[0], ofShort.member(3, 1).getLocations()[0],
