@@ -56,8 +56,9 @@ const FEW: usize = 8;
 /// Failing blocks that are told of by name.
 const TOLD: usize = 16;
 
-/// Who lives and who takes blocks: what could not be done is tried again when that changes.
-type Scene = (BTreeSet<NodeId>, BTreeSet<NodeId>);
+/// Who lives, who takes blocks, and who of these has room for the longest one: what could not be done is tried again when that
+/// changes.
+type Scene = (BTreeSet<NodeId>, BTreeSet<NodeId>, BTreeSet<NodeId>);
 
 /// What nothing can be done about as long as nodes are as they are: why, how many blocks, one of them.
 type Blocked = BTreeMap<&'static str, (u64, BlockId)>;
@@ -82,6 +83,8 @@ pub(crate) struct Healer {
     among_many: bool,
     /// At most so many repairs run at once.
     parallel: usize,
+    /// Of all blocks that it was to make.
+    longest_bytes: u64,
     spreading: Spreading,
     running: UnderWay<(Pending, For), Result<Outcome>>,
     sweep: Option<Sweep>,
@@ -156,6 +159,7 @@ impl Healer {
             assigner: Assigner::new(terms),
             among_many: false,
             parallel: config.parallel,
+            longest_bytes: 0,
             spreading: Spreading::default(),
             running: UnderWay::default(),
             sweep: None,
@@ -255,10 +259,11 @@ impl Healer {
         self.among_many = are_many || (self.among_many && self.running.len() > FEW);
         let known = blocks.to_vec();
         let placements = self.attempts.records.run(move |catalog| catalog.placements(&known)).await?;
-        let bytes = placements.iter().map(|p| p.as_ref().map_or(0, |p| p.facts.stored_bytes));
+        let bytes = || placements.iter().map(|p| p.as_ref().map_or(0, |p| p.facts.stored_bytes));
+        self.longest_bytes = bytes().max().unwrap_or(0).max(self.longest_bytes);
         let all: Vec<(Lost, bool)> = blocks
             .iter()
-            .zip(bytes)
+            .zip(bytes())
             .map(|(block, bytes)| (lost(*block, standing(block), bytes), is_last(block)))
             .collect();
         // What rests on dead nodes is looked at once more as it begins.
@@ -433,8 +438,9 @@ impl Worker for Healer {
         if !is_settled(&self.attempts.cluster, &view) {
             return Ok(Step::Wait(LOOK));
         }
-        let taking = view.nodes.iter().filter(|(_, node)| node.takes_blocks()).map(|(id, _)| id);
-        let scene = (view.living(), taking.collect());
+        let taking = || view.nodes.iter().filter(|(_, node)| node.takes_blocks());
+        let roomy = taking().filter(|(_, node)| node.has_room(self.longest_bytes));
+        let scene = (view.living(), taking().map(|(id, _)| id).collect(), roomy.map(|(id, _)| id).collect());
         if scene != self.scene {
             self.queue.all_may_go();
             (self.scene, self.swept) = (scene, None);

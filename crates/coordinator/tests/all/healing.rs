@@ -127,6 +127,30 @@ async fn what_no_node_is_there_for_is_told_and_made_once_one_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_no_node_has_room_for_is_made_once_one_has() {
+    let mut cluster = Cluster::new(4, Settings::default()).await;
+    cluster.control("healer", "pause").await.unwrap();
+    put_short(&mut cluster, "short", b"bytes").await;
+    cluster.world.hold(0);
+    cluster
+        .until("no node has room", async |c| {
+            let nodes = c.status().await.nodes;
+            nodes.iter().all(|node| node.status.as_ref().is_some_and(|status| status.free_bytes == Some(0)))
+        })
+        .await;
+    cluster.control("healer", "resume").await.unwrap();
+    let why = "have room for";
+    cluster
+        .until("it is told why it gets none", async |c| {
+            health(c).await.hindrances.iter().any(|told| told.why.contains(why))
+        })
+        .await;
+    // Far sooner than it would be tried again by itself.
+    cluster.world.hold(1 << 40);
+    cluster.until("it has three", async |c| health(c).await.short_blocks == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_survives_no_further_loss_is_made_long_before_its_node_is_given_up() {
     // A fifteenth of it is waited for then: two seconds.
     let mut cluster = Cluster::waiting(8, HASTY, 30_000).await;
