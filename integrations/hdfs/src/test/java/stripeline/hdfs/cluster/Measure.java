@@ -45,7 +45,7 @@ public final class Measure {
 
   private Measure() {}
 
-  /** With the path of the program {@code stripeline}, a folder that may be removed, and Mb/s. */
+  /** With the path of the program {@code stripeline}, a folder that may be removed, Mb/s, and perhaps {@code machines}: single blocks are left out. */
   public static void main(String[] arguments) throws Exception {
     Path folder = Path.of(arguments[1]);
     int megabits = Integer.parseInt(arguments[2]);
@@ -66,6 +66,9 @@ public final class Measure {
         files.add(write(cluster, policy, "/file", 1, BLOCK_BYTES));
       }
       String many = write(cluster, "RS-10-4-1024k", "/many", GROUPS, NODE_BLOCK_BYTES);
+      if (arguments.length > 3 && arguments[3].equals("machines")) {
+        files.clear();
+      }
       for (String file : files) {
         report(file, HELPED, times(cluster, losses, file, BY_HELPERS));
       }
