@@ -125,7 +125,7 @@ impl Operator {
         let (rates, budgets) = self.settings.limits();
         Ok(proto::ClusterStatus {
             cluster: meta.cluster.to_vec(),
-            lenders: self.cluster.lenders.infos(),
+            lenders: self.cluster.lenders.all().into_iter().map(lender).collect(),
             counted_ms_ago,
             objects_by_margin: by_margin(&health.objects),
             stripes_by_margin: by_margin(&health.stripes),
@@ -455,6 +455,17 @@ fn why_broken(why: &SafeMode) -> String {
             ),
             Doubt::Made => "no node kept the catalog: it is made of what nodes have".to_owned(),
         },
+    }
+}
+
+fn lender((datanode, facts, report): (StoreId, NodeFacts, Report)) -> proto::LenderInfo {
+    proto::LenderInfo {
+        datanode: datanode.to_vec(),
+        rack: report.rack,
+        living: facts.is_living,
+        last_seen_ms_ago: report.last_seen.map_or(u64::MAX, |seen| seen.elapsed().as_millis() as u64),
+        control_addr: facts.control_addr,
+        running_stages: facts.running_stages,
     }
 }
 

@@ -2,17 +2,18 @@
 //! request says which DataNode has which block. They are never given blocks, never in the catalog, and unknown after a restart
 //! until they give their next sign of life.
 
-use super::health::{Health, Word};
+use super::health::{Health, Report, Word};
 use catalog::rows::NodeRow;
 use flow::Proved;
 use model::hdfs::BlockGroup;
-use model::{BlockFacts, Fault, Location, MemberState, NodeId, Peer, Placement, StripePlacement, Sums};
+use model::{
+    BlockFacts, Fault, Location, MemberState, NodeId, Peer, Placement, StoreId, StripePlacement, Sums,
+};
 use plan::LinkRates;
 use plan::decide::{NodeFacts, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::codec::group::Lender;
-use wire::proto;
 
 /// Helpers that are known at once: DataNodes of the largest clusters.
 const MAX_LENDERS: usize = 16 * 1024;
@@ -79,22 +80,13 @@ impl Lenders {
         self.health.view()
     }
 
-    /// All that were heard, for operators.
-    pub fn infos(&self) -> Vec<proto::LenderInfo> {
-        let mut reports = self.health.reports();
-        let view = self.health.view();
-        let info = |(node, facts): (NodeId, &NodeFacts)| {
-            let report = reports.remove(&node)?;
-            Some(proto::LenderInfo {
-                datanode: self.health.row(node)?.store.to_vec(),
-                rack: report.rack,
-                living: facts.is_living,
-                last_seen_ms_ago: report.last_seen.map_or(u64::MAX, |seen| seen.elapsed().as_millis() as u64),
-                control_addr: facts.control_addr.clone(),
-                running_stages: facts.running_stages,
-            })
+    /// All that were heard: which DataNodes they are beside, how they are now, what they said of themselves.
+    pub fn all(&self) -> Vec<(StoreId, NodeFacts, Report)> {
+        let (mut reports, view) = (self.health.reports(), self.health.view());
+        let one = |(node, facts): (NodeId, &NodeFacts)| {
+            Some((self.health.row(node)?.store, facts.clone(), reports.remove(&node)?))
         };
-        view.nodes.iter().filter_map(info).collect()
+        view.nodes.iter().filter_map(one).collect()
     }
 
     /// The helpers of a flow were selected.
@@ -152,8 +144,8 @@ pub(crate) fn placement(group: &BlockGroup, n: usize, wanted: &[u16]) -> Placeme
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Incarnation;
     use model::hdfs::{Datanode, Held, Layout, PoolMark, Replica};
-    use model::{Incarnation, StoreId};
     use std::collections::BTreeMap;
 
     fn lender(uuid: u128, port: u16) -> Lender {
