@@ -321,13 +321,8 @@ final class HdfsCluster implements AutoCloseable {
 
   /** Whether every block of these files is on a DataNode that lives. */
   boolean isWhole(List<String> files) throws IOException {
-    return isWholeWithout(files, null);
-  }
-
-  /** The same without one of them; null: with all. */
-  boolean isWholeWithout(List<String> files, Machine one) throws IOException {
     Set<String> living = new HashSet<>();
-    machines.values().stream().filter(machine -> !machine.equals(one)).forEach(machine -> living.add(machine.uuid()));
+    machines.values().forEach(machine -> living.add(machine.uuid()));
     for (String file : files) {
       ErasureCodingPolicy policy = fileSystem().getErasureCodingPolicy(new org.apache.hadoop.fs.Path(file));
       for (LocatedStripedBlock group : groups(file)) {

@@ -30,22 +30,14 @@ public final class Measure {
   private static final int GROUPS = 14;
   private static final long NODE_BLOCK_BYTES = 32L * CELL;
 
-  /** Names of machines that are to leave. */
-  private static final String EXCLUDED = "excluded";
-
   private static final String HELPED = "through helpers";
   private static final String ALONE = "as HDFS does it";
-  /** A reconstruction by either way. */
-  private static final String BY_HDFS_OR_HELPERS = " ms";
-  /** The NameNode removes what there is twice. */
-  private static final long SETTLE_MS = 10_000;
-
   private static final Pattern BY_HELPERS = Pattern.compile("through helpers in (\\d+) ms");
   private static final Pattern BY_HDFS = Pattern.compile("took (\\d+) ms without helpers");
 
   private Measure() {}
 
-  /** With the path of the program {@code stripeline}, a folder that may be removed, Mb/s, and perhaps {@code machines}: single blocks are left out. */
+  /** With the path of the program {@code stripeline}, a folder that may be removed, and Mb/s. */
   public static void main(String[] arguments) throws Exception {
     Path folder = Path.of(arguments[1]);
     int megabits = Integer.parseInt(arguments[2]);
@@ -54,9 +46,7 @@ public final class Measure {
     boolean isDone = false;
     try (Namespaces hosts = new Namespaces(MACHINES, megabits);
         HdfsCluster cluster = new HdfsCluster(folder, Path.of(arguments[0]), MACHINES,
-            Map.of("dfs.datanode.directoryscan.interval", "2", "dfs.blockreport.intervalMsec", "3000",
-                "dfs.hosts.exclude", Files.createFile(folder.resolve(EXCLUDED)).toString(),
-                "dfs.namenode.decommission.interval", "1s"), List.of(), hosts)) {
+            Map.of("dfs.datanode.directoryscan.interval", "2", "dfs.blockreport.intervalMsec", "3000"), List.of(), hosts)) {
       System.out.println("hdfs-measure: " + MACHINES + " machines, " + megabits + " Mb/s each way, blocks of 64 MiB, a member of "
           + "each group lost, " + RUNS + " runs; seconds from the DataNode's order to the last byte written");
       Losses losses = new Losses(cluster, new Random(5));
@@ -66,14 +56,10 @@ public final class Measure {
         files.add(write(cluster, policy, "/file", 1, BLOCK_BYTES));
       }
       String many = write(cluster, "RS-10-4-1024k", "/many", GROUPS, NODE_BLOCK_BYTES);
-      if (arguments.length > 3 && arguments[3].equals("machines")) {
-        files.clear();
-      }
       for (String file : files) {
         report(file, HELPED, times(cluster, losses, file, BY_HELPERS));
       }
       node(cluster, many, HELPED, BY_HELPERS);
-      leave(cluster, folder.resolve(EXCLUDED), hosts, many);
       cluster.killCoordinator();
       for (String file : files) {
         report(file, ALONE, times(cluster, losses, file, BY_HDFS));
@@ -144,26 +130,6 @@ public final class Measure {
     double seconds = Duration.between(first, last).toMillis() / 1e3;
     System.out.printf("hdfs-measure: a machine, RS-10-4, %-16s %d blocks of %d MiB in %.1f s: %.1f MiB/s%n", how, blocks,
         NODE_BLOCK_BYTES / CELL, seconds, blocks * NODE_BLOCK_BYTES / CELL / seconds);
-  }
-
-  /** A machine is to leave, and stays until its blocks are elsewhere: how fast, from the operator's word on. */
-  private static void leave(HdfsCluster cluster, Path excluded, HdfsCluster.Hosts hosts, String file) throws Exception {
-    HdfsCluster.Machine leaving = cluster.machineOf(cluster.groups(file).get(0).getLocations()[0]);
-    long blocks = cluster.groups(file).stream().flatMap(group -> java.util.Arrays.stream(group.getLocations()))
-        .filter(at -> at.getDatanodeUuid().equals(leaving.uuid())).count();
-    int rebuilt = cluster.logged(BY_HDFS_OR_HELPERS).size();
-    Files.writeString(excluded, hosts.address(leaving.number()) + "\n");
-    long start = System.nanoTime();
-    cluster.fileSystem().refreshNodes();
-    cluster.await("the blocks to be elsewhere", Duration.ofMinutes(10), () -> cluster.isWholeWithout(List.of(file), leaving));
-    double seconds = (System.nanoTime() - start) / 1e9;
-    System.out.printf("hdfs-measure: a machine leaves, RS-10-4, as HDFS does it: %d blocks of %d MiB in %.1f s: %.1f MiB/s, %d reconstructed%n",
-        blocks, NODE_BLOCK_BYTES / CELL, seconds, blocks * NODE_BLOCK_BYTES / CELL / seconds,
-        cluster.logged(BY_HDFS_OR_HELPERS).size() - rebuilt);
-    // It stays after all.
-    Files.writeString(excluded, "");
-    cluster.fileSystem().refreshNodes();
-    Thread.sleep(SETTLE_MS);
   }
 
   private static void report(String file, String how, List<Long> times) {
