@@ -3,7 +3,10 @@ package stripeline.hdfs.encode;
 import java.util.concurrent.atomic.LongAdder;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 
-/** What encodings did, for the operator: counted from who had what, and where it was written. */
+/**
+ * What encodings did, for the operator: counted from who had what, and where it was written, as if each block were sent once. A chain
+ * of helpers sends as many partial sums from each to the next as there are parities, which is more where it goes between racks.
+ */
 final class Tally {
 
   final LongAdder groups = new LongAdder();
@@ -30,7 +33,7 @@ final class Tally {
   String line() {
     return groups + " groups, " + dataBlocks + " data blocks, of which " + inPlace + " stayed on their machine, "
         + parityBlocks + " parities; parities of " + byHelpers + " groups by helpers, of " + byCoder + " by HDFS's coder; "
-        + sourcesElsewhere + " data blocks were read in another rack for them; " + betweenMachines
-        + " bytes between machines, " + betweenRacks + " between racks";
+        + sourcesElsewhere + " data blocks were read in another rack for them; at least "
+        + betweenMachines + " bytes between machines, " + betweenRacks + " between racks";
   }
 }

@@ -27,7 +27,7 @@ public final class EncodeMeasure {
   private static final int RACKS = 9;
   private static final int EACH = 2;
   private static final int MACHINE_MEGABITS = 1_000;
-  private static final int BLOCK = 16 << 20;
+  private static final int BLOCK = 8 << 20;
   private static final int K = 6;
   private static final int M = 3;
   private static final int FILES = 4;
@@ -57,7 +57,7 @@ public final class EncodeMeasure {
         MachineRacks.PER_RACK, String.valueOf(EACH),
         "dfs.block.replicator.classname", EncodingAwarePlacement.class.getName(),
         EncodingAwarePlacement.PATHS, "/ear",
-        EncodingAwarePlacement.POLICY, "RS-6-3-16384k",
+        EncodingAwarePlacement.POLICY, "RS-6-3-8192k",
         "dfs.namenode.ec.policies.max.cellsize", String.valueOf(BLOCK)));
     boolean isDone = false;
     try (RackHosts hosts = new RackHosts(RACKS, EACH, MACHINE_MEGABITS, megabits);
@@ -79,7 +79,7 @@ public final class EncodeMeasure {
         new ErasureCodingPolicy[] {new ErasureCodingPolicy(new ECSchema("rs", K, M), BLOCK)})[0].getPolicy();
     fs.enableErasureCodingPolicy(wide.getName());
     fs.enableErasureCodingPolicy("RS-6-3-1024k");
-    for (String round : List.of("1", "2", "3")) {
+    for (String round : List.of("1", "2")) {
       List<String> ear = write("/ear/" + round);
       List<String> random = write("/random/" + round);
       List<String> copied = write("/copied/" + round);

@@ -16,7 +16,11 @@ public final class MachineRacks extends Configured implements DNSToSwitchMapping
   }
 
   private String rack(String name) {
-    int number = name.startsWith(HdfsCluster.NAME) ? Integer.parseInt(name.substring(HdfsCluster.NAME.length())) : 1;
+    if (!name.startsWith(HdfsCluster.NAME)) {
+      // A client on no machine of the cluster.
+      return "/outside";
+    }
+    int number = Integer.parseInt(name.substring(HdfsCluster.NAME.length()));
     return "/r" + (number - 1) / getConf().getInt(PER_RACK, 1);
   }
 
