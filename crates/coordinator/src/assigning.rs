@@ -93,11 +93,6 @@ impl Assigner {
         Ok(())
     }
 
-    /// A block for whose repair nobody is assigned: whoever is best when it begins.
-    pub fn take_free(&mut self, lost: Lost) {
-        self.pending.push_back(Pending::free(lost));
-    }
-
     /// The next block that may begin now.
     pub fn next(&mut self, cluster: &Cluster) -> Option<Pending> {
         let place = self.best(cluster)?;
@@ -169,7 +164,7 @@ impl Assigner {
         }
     }
 
-    /// It begins again when there is room.
+    /// It begins when there is room, before all others that wait.
     pub fn again(&mut self, pending: Pending) {
         self.pending.push_front(pending);
     }

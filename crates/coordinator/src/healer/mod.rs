@@ -238,6 +238,9 @@ impl Healer {
         if self.assigner.is_empty() {
             let now_ms = self.attempts.cluster.clock.now_ms();
             let blocks: Vec<BlockId> = std::iter::from_fn(|| self.queue.next(now_ms)).take(BATCH).collect();
+            if blocks.is_empty() {
+                return Ok(None);
+            }
             if let Err(error) = self.take(&blocks).await {
                 blocks.into_iter().for_each(|block| self.queue.interrupted(block));
                 return Err(error);
@@ -269,18 +272,17 @@ impl Healer {
         // What rests on dead nodes is looked at once more as it begins.
         let (assigned, free): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(_, is_last)| are_many && !is_last);
-        free.into_iter().for_each(|(lost, _)| self.assigner.take_free(lost));
-        if assigned.is_empty() {
-            return Ok(());
-        }
         let batch: Vec<Lost> = assigned.into_iter().map(|(lost, _)| lost).collect();
-        match self.assigner.take(&self.attempts, &self.reads, batch.clone()).await {
-            // Nobody may take any, say: each repair tells.
-            Err(CoordinatorError::Decide(_)) => {
-                batch.into_iter().for_each(|lost| self.assigner.take_free(lost))
+        let mut free: Vec<Lost> = free.into_iter().map(|(lost, _)| lost).collect();
+        if !batch.is_empty() {
+            match self.assigner.take(&self.attempts, &self.reads, batch.clone()).await {
+                // Nobody may take any, say: each repair tells.
+                Err(CoordinatorError::Decide(_)) => free.extend(batch),
+                taken => taken?,
             }
-            taken => taken?,
         }
+        // Nothing fails any more: whatever is taken is in one place.
+        free.into_iter().rev().for_each(|lost| self.assigner.again(Pending::free(lost)));
         Ok(())
     }
 

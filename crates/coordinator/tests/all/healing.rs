@@ -138,6 +138,8 @@ async fn what_no_node_has_room_for_is_made_once_one_has() {
             nodes.iter().all(|node| node.status.as_ref().is_some_and(|status| status.free_bytes == Some(0)))
         })
         .await;
+    // Decisions see nodes as they were a moment ago.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     cluster.control("healer", "resume").await.unwrap();
     let why = "have room for";
     cluster
