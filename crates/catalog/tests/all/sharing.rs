@@ -14,11 +14,12 @@ use std::time::Duration;
 /// Callers at once.
 const CALLERS: u128 = 64;
 
-/// Held shut, commits wait; how many went through; what they end with.
+/// Held shut, commits wait; how many came, and went through; what they end with.
 #[derive(Debug, Default)]
 struct Gate {
     shut: Mutex<bool>,
     opened: Condvar,
+    came: AtomicU64,
     commits: AtomicU64,
     breaks: AtomicU64,
 }
@@ -30,6 +31,7 @@ impl Gate {
     }
 
     fn pass(&self) -> Result<()> {
+        self.came.fetch_add(1, Ordering::SeqCst);
         let mut shut = self.shut.lock().unwrap();
         while *shut {
             shut = self.opened.wait(shut).unwrap();
@@ -107,18 +109,26 @@ fn begin(catalog: &Catalog, id: u128) -> Result<u64> {
     catalog.begin_put(&NewPut { put, name, block_bytes: 1, replicas: 3, lease_until_ms: 0, gathers: None })
 }
 
-/// What each of many callers gets while the first one's commit is held up.
+/// What each of many callers gets while the first one's commit is held up. The first one's change is made: what fails alone is
+/// answered at once.
 fn together<T: Send>(gate: &Gate, call: impl Fn(u128) -> T + Sync) -> Vec<T> {
+    let came = gate.came.load(Ordering::SeqCst);
     gate.shut(true);
     std::thread::scope(|scope| {
         let call = &call;
-        let callers: Vec<_> = (0..CALLERS).map(|id| scope.spawn(move || call(id))).collect();
+        let spawn = |id| scope.spawn(move || call(id));
+        let first = spawn(0);
+        while gate.came.load(Ordering::SeqCst) == came && !first.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let callers: Vec<_> = std::iter::once(first).chain((1..CALLERS).map(spawn)).collect();
         // Time for all of them to come.
         std::thread::sleep(Duration::from_millis(300));
         let answered = callers.iter().filter(|caller| caller.is_finished()).count();
-        assert_eq!(answered, 0, "nothing is durable yet");
         gate.shut(false);
-        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+        let answers = callers.into_iter().map(|caller| caller.join().unwrap()).collect();
+        assert_eq!(answered, 0, "nothing is durable yet");
+        answers
     })
 }
 
