@@ -11,8 +11,8 @@
 //! of whole nodes (`assigning.rs`), so that links share them evenly.
 //!
 //! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace. But
-//! what survives no further loss is made after a minute (`scout.rs`). What lacks nothing, and lies worse than the cluster allows, gets
-//! a copy elsewhere (`spreading.rs`).
+//! what survives no further loss is made after a minute (`scout.rs`). Blocks that lack nothing, and whose copies share a rack or
+//! a host, get one elsewhere (`spreading.rs`).
 
 mod queue;
 mod scout;
@@ -122,7 +122,7 @@ impl For {
     fn text(self) -> &'static str {
         match self {
             For::Lack => "it lacks a copy",
-            For::Spread => "copies of it or of its stripe share a rack or a host and it is to be elsewhere",
+            For::Spread => "its copies share a rack or a host and one is to be elsewhere",
         }
     }
 }
@@ -290,14 +290,15 @@ impl Healer {
         self.assigner.begin(&pending);
         let (attempts, job, block) = (Arc::clone(&self.attempts), Arc::clone(&self.job), pending.lost.block);
         let is_last = why == For::Lack && self.queue.why(block) == Some(Why::Last);
-        let among_many = self.among_many;
-        let options = pending.options(RepairOptions { verify: true, among_many, ..RepairOptions::default() });
+        let spreads = why == For::Spread;
+        let among_many = self.among_many && !spreads;
+        let options = RepairOptions { verify: true, spreads, among_many, ..RepairOptions::default() };
+        let options = pending.options(options);
         self.running.begin((pending, why), async move {
-            match why {
-                For::Spread => spreading::spread(&attempts, &job, block).await,
-                For::Lack if is_last && !is_still_last(&attempts, block).await => Ok(Outcome::default()),
-                For::Lack => attempts.carry(&job, Wanted::Block(block), &options).await,
+            if is_last && !is_still_last(&attempts, block).await {
+                return Ok(Outcome::default());
             }
+            attempts.carry(&job, Wanted::Block(block), &options).await
         });
     }
 

@@ -13,7 +13,6 @@ mod rack_aware_path;
 mod rapidraid;
 mod recovery;
 mod reliability;
-mod relocate;
 mod room;
 mod weighted_path;
 mod xor;
