@@ -91,11 +91,14 @@ async fn a_version_that_is_dropped_goes_and_the_other_one_stays() {
     lose_the_catalog(&mut rig).await;
     let newer = [(name.clone(), second)];
     rig.client.recover_catalog(&[], &[]).await.unwrap();
+    // Copies are counted, and none is to be made meanwhile.
+    rig.control_task("healer", "pause").await;
     let before = copies(&rig);
     let dropped = rig.client.recover_catalog(&[], &newer).await.unwrap();
     assert!(dropped.dropped_copies > 0 && !listed(&dropped.incomplete).contains(&newer[0]), "{dropped:?}");
     assert_eq!(rig.status().await.garbage, dropped.dropped_copies, "superfluous, and still there");
     assert_eq!(copies(&rig), before);
+    rig.control_task("healer", "resume").await;
 
     // What was away at that time is listed when it comes, and dropped too.
     rig.bring_back(lost).await;
