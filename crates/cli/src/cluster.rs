@@ -2,7 +2,6 @@
 
 use crate::amount::{Rate, Size, count};
 use crate::context::Context;
-use crate::health::counted;
 use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_all};
 use crate::operate::{budgets_json, budgets_text};
 use crate::output::{fields, hex, table};
@@ -246,7 +245,10 @@ fn status_text(status: &ClusterStatus) -> String {
         status.blocks,
         status.stripes
     )];
-    lines.extend(counted(Duration::from_millis(status.counted_ms_ago)));
+    if status.counted_ms_ago > 0 {
+        let ago = Duration::from_millis(status.counted_ms_ago).as_secs_f64();
+        lines.push(format!("attention: counted {ago:.1} s ago, and something has changed since; 'stripeline health' counts anew"));
+    }
     let margins = [("objects", &status.objects_by_margin), ("stripes", &status.stripes_by_margin)];
     lines.extend(margins.into_iter().filter_map(|(what, counts)| surviving(what, counts)));
     if status.waiting_blocks > 0 {

@@ -62,7 +62,7 @@ fn document(health: &Health) -> Value {
         .map(|told| json!({"why": told.why, "blocks": told.blocks, "block": told.block.to_string()}))
         .collect();
     fields!(health => unreadable_objects unreadable_names broken_stripes short_blocks waiting_for_nodes missing_copies
-        damaged_copies safe_mode short_bytes healed_bytes_per_s; "counted_s_ago": health.counted_ago.as_secs_f64(), "left_s": left(health).map(|left| left.as_secs()), "objects": margins(&health.objects), "stripes": margins(&health.stripes),
+        damaged_copies safe_mode short_bytes healed_bytes_per_s; "left_s": left(health).map(|left| left.as_secs()), "objects": margins(&health.objects), "stripes": margins(&health.stripes),
         "hindrances": hindrances, "whole": health.is_whole())
 }
 
@@ -82,11 +82,6 @@ fn healing(health: &Health) -> String {
         ),
         None => format!("{bytes} of copies are to be made; hardly any were in the last minute"),
     }
-}
-
-/// For people: that counts may have changed, if they may.
-pub fn counted(ago: Duration) -> Option<String> {
-    (!ago.is_zero()).then(|| format!("counted {:.1} s ago; things have changed since", ago.as_secs_f64()))
 }
 
 /// Of what has no blocks nothing can be lost.
@@ -110,7 +105,6 @@ fn text(health: &Health) -> String {
         table.add_row([survives, at(&health.objects, losses), at(&health.stripes, losses)]);
     }
     let mut lines = vec![table.to_string()];
-    lines.extend(counted(health.counted_ago));
     lines.extend(health.unreadable_names.iter().map(|name| format!("attention: {name} cannot be read now")));
     if health.short_blocks > 0 {
         let (short, waiting) = (health.short_blocks, health.waiting_for_nodes);
@@ -130,8 +124,7 @@ fn text(health: &Health) -> String {
         lines.push(format!("attention: the catalog's history is in doubt: {}", health.safe_mode));
     }
     if health.is_whole() {
-        let then = if health.counted_ago.is_zero() { "has" } else { "had" };
-        lines.push(format!("everything {then} all of its copies noted, on nodes that live"));
+        lines.push("everything has all of its copies noted, on nodes that live".to_owned());
     }
     lines.join("\n")
 }

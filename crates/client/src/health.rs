@@ -4,11 +4,9 @@ use model::BlockId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// With the nodes that live.
+/// As of now, with the nodes that live.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Health {
-    /// So long ago it was counted, and something has changed since; zero: as of now. To count takes long where there is much.
-    pub counted_ago: Duration,
     /// Objects that can be read, by their margin: the further losses of copies that their worst block surely survives. A margin of
     /// `u64::MAX` have those that have no blocks.
     pub objects: BTreeMap<u64, u64>,

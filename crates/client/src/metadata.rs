@@ -191,7 +191,6 @@ impl Client {
             broken_stripes,
             short_blocks,
             short_bytes: reply.short_bytes,
-            counted_ago: Duration::from_millis(reply.counted_ms_ago),
             healed_bytes_per_s: reply.healed_bytes_per_s,
             waiting_for_nodes: reply.waiting_for_nodes,
             missing_copies: reply.missing_copies,

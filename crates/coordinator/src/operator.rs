@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::healer::{Healing, Told};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
-use crate::survey::{Survey, Surveyor};
+use crate::survey::{Late, Survey, Surveyor};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, FoundBlock, Health, Recovered, SafeMode};
 use model::{BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
@@ -92,7 +92,7 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        let (survey, counted_ms_ago) = self.survey(&view).await?;
+        let (survey, counted_ms_ago) = self.survey(&view, Late::Told).await?;
         let Survey { counts, health } = &*survey;
         let (meta, broken, forgotten, gathers) = self
             .records
@@ -154,7 +154,8 @@ impl Operator {
 
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
-        let (survey, counted_ms_ago) = self.survey(&self.cluster.view()).await?;
+        // It calls things whole: an older look is no ground for that.
+        let (survey, _) = self.survey(&self.cluster.view(), Late::Never).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let Told { reasons, .. } = self.healing.told();
@@ -177,7 +178,6 @@ impl Operator {
             ref stripes,
         } = survey.health;
         Ok(proto::HealthReply {
-            counted_ms_ago,
             objects: by_margin(objects),
             stripes: by_margin(stripes),
             unreadable_objects: unreadable,
@@ -194,8 +194,8 @@ impl Operator {
         })
     }
 
-    async fn survey(&self, view: &World) -> Result<(Arc<Survey>, u64)> {
-        self.surveyor.survey(&self.records, &self.planner, &self.cluster.clock, view.living()).await
+    async fn survey(&self, view: &World, late: Late) -> Result<(Arc<Survey>, u64)> {
+        self.surveyor.survey(&self.records, &self.planner, &self.cluster.clock, (view.living(), late)).await
     }
 
     /// For people: why nothing is let go; empty if something is.

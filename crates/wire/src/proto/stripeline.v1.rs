@@ -1871,9 +1871,6 @@ pub struct HealthReply {
     /// of copies that lacked, as they were made in the last minute; absent: hardly any were
     #[prost(double, optional, tag = "13")]
     pub healed_bytes_per_s: ::core::option::Option<f64>,
-    /// all this was counted then, and something has changed since; 0: as of now
-    #[prost(uint64, tag = "14")]
-    pub counted_ms_ago: u64,
 }
 /// So many survive any `losses` further losses of copies, and perhaps not one more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

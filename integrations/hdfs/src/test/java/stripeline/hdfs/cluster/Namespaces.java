@@ -1,9 +1,11 @@
 package stripeline.hdfs.cluster;
 
+import static stripeline.hdfs.cluster.Links.ip;
+import static stripeline.hdfs.cluster.Links.limit;
+
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 
 /**
  * A network namespace for each machine, with a link of one rate each way to a bridge. This process must itself be in a namespace of
@@ -12,9 +14,6 @@ import java.util.concurrent.TimeUnit;
 final class Namespaces implements HdfsCluster.Hosts, AutoCloseable {
 
   private static final String BRIDGE = "sl-hdfs";
-
-  /** So much may come at once; a link of 1 Gb/s sends it in two milliseconds. */
-  private static final String BURST = "256kb";
 
   private final String name = "sl-hdfs-" + ProcessHandle.current().pid() + "-";
   private final List<Integer> made = new ArrayList<>();
@@ -48,12 +47,6 @@ final class Namespaces implements HdfsCluster.Hosts, AutoCloseable {
     limit(List.of("tc", "-n", space, "qdisc", "add", "dev", "eth0"), megabits);
   }
 
-  private static void limit(List<String> device, int megabits) throws Exception {
-    List<String> command = new ArrayList<>(device);
-    command.addAll(List.of("root", "tbf", "rate", megabits + "mbit", "burst", BURST, "latency", "100ms"));
-    run(command);
-  }
-
   @Override
   public String address(int machine) {
     return "10.77.0." + (machine + 1);
@@ -62,20 +55,6 @@ final class Namespaces implements HdfsCluster.Hosts, AutoCloseable {
   @Override
   public List<String> at(int machine) {
     return machine == 0 ? List.of() : List.of("ip", "netns", "exec", name + machine);
-  }
-
-  private static void ip(String... arguments) throws Exception {
-    List<String> command = new ArrayList<>(List.of("ip"));
-    command.addAll(List.of(arguments));
-    run(command);
-  }
-
-  private static void run(List<String> command) throws IOException, InterruptedException {
-    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-    String said = new String(process.getInputStream().readAllBytes());
-    if (!process.waitFor(10, TimeUnit.SECONDS) || process.exitValue() != 0) {
-      throw new IOException(String.join(" ", command) + ": " + said);
-    }
   }
 
   /** The bridge goes with this process's own namespace. */

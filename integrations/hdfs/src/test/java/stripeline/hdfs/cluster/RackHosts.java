@@ -1,9 +1,12 @@
 package stripeline.hdfs.cluster;
 
+import static stripeline.hdfs.cluster.Links.ip;
+import static stripeline.hdfs.cluster.Links.limit;
+import static stripeline.hdfs.cluster.Links.run;
+
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -20,9 +23,6 @@ import java.util.regex.Pattern;
 final class RackHosts implements HdfsCluster.Hosts, AutoCloseable {
 
   private static final String CORE = "sl-core";
-
-  /** So much may come at once; a link of 1 Gb/s sends it in two milliseconds. */
-  private static final String BURST = "256kb";
 
   private static final Pattern SENT = Pattern.compile("TX:.*\\R\\s*(\\d+)");
 
@@ -71,12 +71,6 @@ final class RackHosts implements HdfsCluster.Hosts, AutoCloseable {
     limit(List.of("tc", "-n", space, "qdisc", "add", "dev", "eth0"), megabits);
   }
 
-  private static void limit(List<String> device, int megabits) throws Exception {
-    List<String> command = new ArrayList<>(device);
-    command.addAll(List.of("root", "tbf", "rate", megabits + "mbit", "burst", BURST, "latency", "100ms"));
-    run(command);
-  }
-
   /** Machines of all racks. */
   int machines() {
     return racks * each;
@@ -103,21 +97,6 @@ final class RackHosts implements HdfsCluster.Hosts, AutoCloseable {
   @Override
   public List<String> at(int machine) {
     return machine == 0 ? List.of() : List.of("ip", "netns", "exec", name + machine);
-  }
-
-  private static void ip(String... arguments) throws Exception {
-    List<String> command = new ArrayList<>(List.of("ip"));
-    command.addAll(List.of(arguments));
-    run(command);
-  }
-
-  private static String run(List<String> command) throws IOException, InterruptedException {
-    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-    String said = new String(process.getInputStream().readAllBytes());
-    if (!process.waitFor(10, TimeUnit.SECONDS) || process.exitValue() != 0) {
-      throw new IOException(String.join(" ", command) + ": " + said);
-    }
-    return said;
   }
 
   /** Bridges go with this process's own namespace. */
