@@ -9,8 +9,9 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::Result;
+use crate::rows::StripeRow;
 use crate::table::{Key, Read};
-use model::{BlockFacts, BlockId, Location, NodeId, Reason};
+use model::{BlockFacts, BlockId, Location, MemberState, NodeId, Reason, StripeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Racks that replicas are in, where the cluster has so many: the rule of HDFS and of every placement here.
@@ -18,6 +19,9 @@ const MIN_RACKS: usize = 2;
 
 /// Rows that are looked at in a piece.
 const ROWS_AT_ONCE: usize = 4_096;
+
+/// Stripes that are looked at in a piece: some have dozens of members.
+const STRIPES_AT_ONCE: usize = 256;
 
 /// Where each node stands that blocks can be placed on or kept at: neither forgotten nor leaving, dead ones too.
 pub type Sites = BTreeMap<NodeId, Site>;
@@ -114,6 +118,24 @@ impl Catalog {
                 Ok(Scan::Next)
             })?;
             Ok(found)
+        })
+    }
+
+    /// A stored block of each of some stripes, by id, from a stripe on or from the first; and where to go on.
+    pub fn blocks_of_stripes(&self, from: Option<StripeId>) -> Result<(Vec<BlockId>, Option<StripeId>)> {
+        let from = from.map(|stripe| Key::to_bytes(&stripe)).unwrap_or_default();
+        self.view(|txn| {
+            let (mut blocks, mut looked_at, mut next) = (Vec::new(), 0, None);
+            txn.scan_from::<StripeRow>(&from, |id, stripe| {
+                if looked_at == STRIPES_AT_ONCE {
+                    next = Some(id);
+                    return Ok(Scan::Stop);
+                }
+                looked_at += 1;
+                blocks.extend(stripe.members.iter().find_map(MemberState::stored));
+                Ok(Scan::Next)
+            })?;
+            Ok((blocks, next))
         })
     }
 

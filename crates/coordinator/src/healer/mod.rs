@@ -11,8 +11,8 @@
 //! of whole nodes (`assigning.rs`), so that links share them evenly.
 //!
 //! Copies on nodes that are dead do not lack: the recovery of whole nodes (`jobs/recover.rs`) makes those, after a grace. But
-//! what survives no further loss is made after a minute (`scout.rs`). Blocks that lack nothing, and whose copies share a rack or
-//! a host, get one elsewhere (`spreading.rs`).
+//! what survives no further loss is made after a minute (`scout.rs`). What lacks nothing, and lies worse than the cluster allows, gets
+//! a copy elsewhere (`spreading.rs`).
 
 mod queue;
 mod scout;
@@ -122,7 +122,7 @@ impl For {
     fn text(self) -> &'static str {
         match self {
             For::Lack => "it lacks a copy",
-            For::Spread => "its copies share a rack or a host and one is to be elsewhere",
+            For::Spread => "copies of it or of its stripe share a rack or a host and it is to be elsewhere",
         }
     }
 }
@@ -290,15 +290,14 @@ impl Healer {
         self.assigner.begin(&pending);
         let (attempts, job, block) = (Arc::clone(&self.attempts), Arc::clone(&self.job), pending.lost.block);
         let is_last = why == For::Lack && self.queue.why(block) == Some(Why::Last);
-        let spreads = why == For::Spread;
-        let among_many = self.among_many && !spreads;
-        let options = RepairOptions { verify: true, spreads, among_many, ..RepairOptions::default() };
-        let options = pending.options(options);
+        let among_many = self.among_many;
+        let options = pending.options(RepairOptions { verify: true, among_many, ..RepairOptions::default() });
         self.running.begin((pending, why), async move {
-            if is_last && !is_still_last(&attempts, block).await {
-                return Ok(Outcome::default());
+            match why {
+                For::Spread => spreading::spread(&attempts, &job, block).await,
+                For::Lack if is_last && !is_still_last(&attempts, block).await => Ok(Outcome::default()),
+                For::Lack => attempts.carry(&job, Wanted::Block(block), &options).await,
             }
-            attempts.carry(&job, Wanted::Block(block), &options).await
         });
     }
 
@@ -329,10 +328,13 @@ impl Healer {
             Err(CoordinatorError::Catalog(CatalogError::NoSuchBlock(_))) if why == For::Spread => {
                 self.spreading.done(block);
             }
-            Ok(outcome) => {
-                task.note(|report| report.done += outcome.made.len() as u64);
-                if why == For::Lack { queue.done(block) } else { self.spreading.done(block) }
-            }
+            Ok(outcome) => match why {
+                For::Lack => {
+                    task.note(|report| report.done += outcome.made.len() as u64);
+                    queue.done(block);
+                }
+                For::Spread => self.spreading.done(block),
+            },
             Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => queue.interrupted(block),
             Err(error) => {
                 if self.assigner.retried(pending, &error).is_none() {
@@ -353,21 +355,19 @@ impl Healer {
         let reasons: Vec<(String, u64, BlockId)> = blocked.chain(failing.take(TOLD)).collect();
         let of_both = |count: fn(&Queue) -> usize| (count(&self.queue) + count(&self.spreading.queue)) as u64;
         let (open, due) = (of_both(Queue::len), of_both(Queue::due));
+        let (lacking, misplaced) = (self.queue.len() as u64, self.spreading.queue.len());
         let first = reasons.first().map(|(why, count, block)| match count {
             1 => format!("block {block}: {why}"),
             _ => format!("{count} blocks, {block} for one: {why}"),
         });
-        let lack =
-            format!("{open} blocks wait for copies that they lack or are to have elsewhere, or get them");
-        self.job.task.note(|report| {
-            report.total = report.done + open;
-            report.detail = match (open, first) {
-                (0, None) => String::new(),
-                (0, Some(first)) => first,
-                (_, None) => lack,
-                (_, Some(first)) => format!("{lack}; {first}"),
-            };
-        });
+        let waiting = [
+            (lacking > 0).then(|| format!("{lacking} blocks wait for copies that they lack, or get them")),
+            (misplaced > 0).then(|| format!("{misplaced} lack none and are to lie elsewhere")),
+            first,
+        ];
+        let detail = waiting.into_iter().flatten().collect::<Vec<String>>().join("; ");
+        // What only moves was not lost: it does not count.
+        self.job.task.note(|report| (report.total, report.detail) = (report.done + lacking, detail));
         *self.healing.lock() = Told { open, due, reasons };
     }
 }

@@ -1,15 +1,17 @@
 //! Blocks that have all of their copies, in one rack or on one host, though there are others: they get another copy elsewhere, and
-//! then have one too many. No row tells it, since it depends on who leaves and comes. So all rows are looked at when that
-//! has changed, a piece at a time, and each hour.
+//! then have one too many. And members of stripes that share a host, or of which a rack holds more than may be lost with
+//! it: they move (`plan/src/decide/relocate.rs`). No row tells it, since it depends on who leaves and comes. So all rows are looked
+//! at when that has changed, a piece at a time, and each hour.
 
 use super::queue::{Queue, Why};
 use super::{Blocked, REST, standing};
-use crate::attempt::Attempts;
+use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::cluster::sites;
 use crate::error::Result;
+use crate::job::Job;
 use catalog::{Sites, is_misplaced, would_spread};
-use model::{BlockId, NodeId, Placement};
-use plan::decide::World;
+use model::{BlockId, NodeId, Placement, StripeId};
+use plan::decide::{Relocation, World};
 use std::collections::BTreeSet;
 
 /// Rows are looked at at least this often.
@@ -29,6 +31,8 @@ pub(super) struct Spreading {
     swept: Option<(Ground, u64)>,
     /// More were found than are kept in order.
     has_more: bool,
+    /// Something was made since the last sweep began: others of its stripe may follow.
+    has_moved: bool,
     /// Another copy of these was made, so that they have too many.
     crowded: Vec<BlockId>,
     rests_until_ms: u64,
@@ -37,9 +41,16 @@ pub(super) struct Spreading {
 #[derive(Debug)]
 struct Sweep {
     began_ms: u64,
-    from: Option<BlockId>,
+    at: At,
     found: usize,
     blocked: Blocked,
+}
+
+/// Where a sweep goes on: in the blocks, then in the stripes.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Block(Option<BlockId>),
+    Stripe(Option<StripeId>),
 }
 
 impl Spreading {
@@ -61,18 +72,34 @@ impl Spreading {
         if !self.begin((sites.clone(), takers.clone()), now_ms) {
             return Ok(false);
         }
-        let from = self.sweep.as_ref().and_then(|sweep| sweep.from);
-        let piece = attempts.records.run(move |catalog| {
-            let found = catalog.ill_spread(from, &known)?;
-            if !found.crowded.is_empty() {
-                catalog.thin_out(&found.crowded, &known, &stay, now_ms)?;
+        let Some(at) = self.sweep.as_ref().map(|sweep| sweep.at) else { return Ok(false) };
+        let next = match at {
+            At::Block(from) => {
+                let piece = attempts.records.run(move |catalog| {
+                    let found = catalog.ill_spread(from, &known)?;
+                    if !found.crowded.is_empty() {
+                        catalog.thin_out(&found.crowded, &known, &stay, now_ms)?;
+                    }
+                    Ok((catalog.placements(&found.misplaced)?, found.next))
+                });
+                let (placements, next) = piece.await?;
+                for placement in placements.into_iter().flatten() {
+                    self.found(attempts, &placement, (&sites, takers, &living), now_ms);
+                }
+                Some(next.map_or(At::Stripe(None), |block| At::Block(Some(block))))
             }
-            Ok((catalog.placements(&found.misplaced)?, found.next))
-        });
-        let (placements, next) = piece.await?;
-        for placement in placements.into_iter().flatten() {
-            self.found(attempts, &placement, (&sites, takers, &living), now_ms);
-        }
+            At::Stripe(from) => {
+                let piece = attempts.records.run(move |catalog| {
+                    let (blocks, next) = catalog.blocks_of_stripes(from)?;
+                    Ok((catalog.placements(&blocks)?, next))
+                });
+                let (placements, next) = piece.await?;
+                for placement in placements.into_iter().flatten() {
+                    self.found_member(attempts, view, &placement, now_ms);
+                }
+                next.map(|stripe| At::Stripe(Some(stripe)))
+            }
+        };
         self.end(next, attempts.cluster.clock.now_ms());
         Ok(true)
     }
@@ -84,7 +111,7 @@ impl Spreading {
         }
         let is_new = self.swept.as_ref().is_none_or(|(before, _)| *before != ground);
         let is_old = self.swept.as_ref().is_none_or(|(_, at_ms)| now_ms.saturating_sub(*at_ms) >= EVERY_MS);
-        let is_more = self.has_more && self.queue.len() == 0;
+        let is_more = (self.has_more || self.has_moved) && self.queue.len() == 0;
         if now_ms < self.rests_until_ms || !(is_new || is_old || is_more) {
             return false;
         }
@@ -92,8 +119,9 @@ impl Spreading {
             self.queue.all_may_go();
         }
         self.swept = Some((ground, now_ms));
+        self.has_moved = false;
         self.queue.begin_sweep();
-        self.sweep = Some(Sweep { began_ms: now_ms, from: None, found: 0, blocked: Blocked::new() });
+        self.sweep = Some(Sweep { began_ms: now_ms, at: At::Block(None), found: 0, blocked: Blocked::new() });
         true
     }
 
@@ -120,11 +148,21 @@ impl Spreading {
         self.queue.found(placement.block, Why::Lacks, standing, now_ms);
     }
 
-    /// A piece was looked at.
-    fn end(&mut self, next: Option<BlockId>, now_ms: u64) {
+    /// One member of each stripe at most: where the others may go depends on it.
+    fn found_member(&mut self, attempts: &Attempts, view: &World, placement: &Placement, now_ms: u64) {
         let Some(sweep) = &mut self.sweep else { return };
-        sweep.from = next;
-        if next.is_some() {
+        if let Some(Relocation { block, .. }) = relocation(attempts, view, placement) {
+            sweep.found += 1;
+            let standing = standing(&attempts.planner, placement, &view.living()).unwrap_or_default();
+            self.queue.found(block, Why::Lacks, standing, now_ms);
+        }
+    }
+
+    /// A piece was looked at.
+    fn end(&mut self, next: Option<At>, now_ms: u64) {
+        let Some(sweep) = &mut self.sweep else { return };
+        if let Some(next) = next {
+            sweep.at = next;
             return;
         }
         self.queue.end_sweep();
@@ -138,5 +176,28 @@ impl Spreading {
     pub fn done(&mut self, block: BlockId) {
         self.queue.done(block);
         self.crowded.push(block);
+        self.has_moved = true;
     }
+}
+
+/// What is to move of a block's stripe.
+fn relocation(attempts: &Attempts, view: &World, placement: &Placement) -> Option<Relocation> {
+    let load = |node| view.node(node).map_or(0, |facts| facts.blocks) + attempts.cluster.load.of(node);
+    attempts.planner.relocation(view, placement.stripe.as_ref()?, load)
+}
+
+/// Makes a copy elsewhere, if one is still to be there.
+pub(super) async fn spread(attempts: &Attempts, job: &Job, block: BlockId) -> Result<Outcome> {
+    let placement = attempts.records.run(move |catalog| catalog.placement(block)).await?;
+    let usual = RepairOptions { verify: true, ..RepairOptions::default() };
+    let options = match placement.stripe {
+        None => RepairOptions { spreads: true, ..usual },
+        Some(_) => match relocation(attempts, &attempts.cluster.view(), &placement) {
+            Some(Relocation { block: moves, from, to }) if moves == block => {
+                RepairOptions { moves: true, replaces: Some(from), requestor: Some(to), ..usual }
+            }
+            _ => return Ok(Outcome::default()),
+        },
+    };
+    attempts.carry(job, Wanted::Block(block), &options).await
 }

@@ -177,3 +177,38 @@ async fn what_survives_no_further_loss_is_made_long_before_its_node_is_given_up(
     let recovery = status.tasks.iter().find(|task| task.name == "auto-recovery").unwrap();
     assert_eq!((recovery.done, recovery.detail.matches("is dead; its recovery begins in").count()), (0, 1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_in_racks_that_hold_too_many_move_once_there_are_others() {
+    let world = World::start(8).await;
+    // Nodes 2 and 3 share a rack, and 4 and 5.
+    const LATER: [u32; 4] = [1, 6, 7, 8];
+    LATER.iter().for_each(|&node| world.kill(node));
+    let mut cluster = Cluster::with(world, HASTY).await.unwrap();
+    let content = bytes(1, 3 * BLOCK_BYTES as usize);
+    cluster.put("coded", &content).await.unwrap();
+    cluster.archive("coded", "rs-3+1").await.unwrap();
+    let racks = |cluster: &Cluster| {
+        let mut racks: Vec<u32> = cluster.world.copies().iter().map(|(node, _)| node / 2).collect();
+        racks.sort_unstable();
+        racks
+    };
+    cluster.until("surplus replicas go", async |c| c.status().await.garbage == 0).await;
+    assert_eq!(racks(&cluster), [1, 1, 2, 2], "there are no others");
+    for node in LATER {
+        cluster.world.revive(node);
+        cluster.join(node).await.unwrap();
+    }
+    let spread = |c: &Cluster| {
+        let mut apart = racks(c);
+        apart.dedup();
+        apart.len() == 4 && racks(c).len() == 4
+    };
+    cluster.until("no rack has two", async |c| spread(c)).await;
+    assert_eq!(cluster.get("coded").await.unwrap(), (content, 0));
+    assert_eq!(by_margin(&health(&mut cluster).await.stripes), [(1, 1)]);
+    // Nothing goes on moving.
+    cluster.world.flows();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(cluster.world.flows().len(), 0);
+}

@@ -13,6 +13,7 @@ mod rack_aware_path;
 mod rapidraid;
 mod recovery;
 mod reliability;
+mod relocate;
 mod room;
 mod weighted_path;
 mod xor;
