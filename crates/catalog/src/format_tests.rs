@@ -7,8 +7,8 @@ use crate::rows::{
     DisksRow, Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock,
     GatheredRow, GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow,
     LackRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow,
-    PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, SafeModeRow,
-    SettledRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
+    PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, ReturnsRow,
+    SafeModeRow, SettledRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Change, Read};
 use crate::{Catalog, restore};
@@ -303,6 +303,7 @@ fn put_latest(txn: &Change<'_>) -> Result<()> {
     let budgets =
         BudgetsRow { client_bytes_per_s: 0, healing_bytes_per_s: 300, archival_bytes_per_s: 70_000 };
     txn.put(&MetaKey, &budgets)?;
+    txn.put(&NodeId(7), &ReturnsRow { count: 2, at_ms: 1_700_000_000_000 })?;
     let compaction = CompactionRow { scheme: "star".to_owned(), slice_bytes: 32 << 10, parallel: 2 };
     txn.put(&10, &JobRow::Compact(compaction))
 }

@@ -23,7 +23,7 @@ pub(crate) use lack::LackRow;
 pub use settings::{BudgetsRow, ThrottleRow};
 pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
 pub(crate) use time::EndedPutRow;
-pub use time::{ClockRow, HeardRow};
+pub use time::{ClockRow, HeardRow, ReturnsRow};
 
 use crate::form::{self, Stored, as_they_are};
 use crate::table::{Key, Row};
@@ -44,7 +44,7 @@ pub(crate) const FIRST_FORMAT_WITH_RECORDS: u32 = 4;
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 34] = [
+pub(crate) const TABLES: [&str; 35] = [
     MetaRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -79,6 +79,7 @@ pub(crate) const TABLES: [&str; 34] = [
     DisksRow::TABLE,
     LackRow::TABLE,
     BudgetsRow::TABLE,
+    ReturnsRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -360,13 +361,14 @@ tables! {
     DisksRow, "disks", MetaKey;
     LackRow, "lacks", BlockId;
     BudgetsRow, "budgets", MetaKey;
+    ReturnsRow, "returns", NodeId;
 }
 
 as_they_are! {
     MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
     PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow DeadRow
-    DisksRow LackRow BudgetsRow
+    DisksRow LackRow BudgetsRow ReturnsRow
 }
 
 impl Key for MetaKey {

@@ -44,9 +44,16 @@ struct Past {
     dead_since_ms: Option<u64>,
     /// When it was last seen to be dead together with others, since it died.
     together_ms: Option<u64>,
-    returns: u32,
-    /// When it came back last, or had a return forgiven.
-    returned_ms: u64,
+    returns: Returns,
+}
+
+/// How often a node came back lately, after it was away for long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Returns {
+    /// Those that are not forgiven yet.
+    pub count: u32,
+    /// When it came back last, or had one forgiven.
+    pub at_ms: u64,
 }
 
 /// Why a node is waited for as long as it is.
@@ -61,9 +68,16 @@ pub enum Why {
 }
 
 impl Graces {
-    /// Of nodes of which nothing is known yet.
-    pub fn new(usual_ms: u64) -> Graces {
-        Graces { usual_ms, looked_ms: 0, past: BTreeMap::new() }
+    /// Of nodes of which no more is known than how often they came back.
+    pub fn new(usual_ms: u64, returns: &BTreeMap<NodeId, Returns>) -> Graces {
+        let past = |(&node, &returns): (&NodeId, &Returns)| (node, Past { returns, ..Past::default() });
+        Graces { usual_ms, looked_ms: 0, past: returns.iter().map(past).collect() }
+    }
+
+    /// What is to be known of nodes when all else is forgotten.
+    pub fn returns(&self) -> BTreeMap<NodeId, Returns> {
+        let past = self.past.iter().filter(|(_, past)| past.returns.count > 0);
+        past.map(|(&node, past)| (node, past.returns)).collect()
     }
 
     /// Takes note of the nodes that are dead now, and since when. All others of the topology live.
@@ -82,7 +96,7 @@ impl Graces {
                 past.together_ms = Some(now_ms);
             }
         }
-        self.past.retain(|_, past| past.dead_since_ms.is_some() || past.returns > 0);
+        self.past.retain(|_, past| past.dead_since_ms.is_some() || past.returns.count > 0);
     }
 
     /// How much longer a node is waited for if all stays as it was at the last look, and why so long; `None` if it is not dead.
@@ -90,13 +104,13 @@ impl Graces {
         let past = self.past.get(&node)?;
         let since_ms = past.dead_since_ms?;
         let after = |graces: u64| since_ms.saturating_add(self.usual_ms.saturating_mul(graces));
-        let alone_ms = after(LONGEST.min(1 << past.returns.min(LONGEST.ilog2())));
+        let alone_ms = after(LONGEST.min(1 << past.returns.count.min(LONGEST.ilog2())));
         let again_ms = |at_ms: u64| match at_ms == self.looked_ms {
             true => after(LONGEST),
             false => at_ms.saturating_add(self.usual_ms).min(after(LONGEST)),
         };
         let together_ms = past.together_ms.map_or(0, again_ms);
-        let why = match past.returns {
+        let why = match past.returns.count {
             _ if together_ms > alone_ms => Why::Together,
             0 => Why::Usual,
             returns => Why::Returns(returns),
@@ -110,12 +124,11 @@ impl Past {
         if let Some(since_ms) = self.dead_since_ms.take() {
             self.together_ms = None;
             if now_ms.saturating_sub(since_ms) >= long_ms {
-                self.returns = (self.returns + 1).min(LONGEST.ilog2());
-                self.returned_ms = now_ms;
+                let count = (self.returns.count + 1).min(LONGEST.ilog2());
+                self.returns = Returns { count, at_ms: now_ms };
             }
-        } else if self.returns > 0 && now_ms.saturating_sub(self.returned_ms) >= FORGIVEN_MS {
-            self.returns -= 1;
-            self.returned_ms = now_ms;
+        } else if self.returns.count > 0 && now_ms.saturating_sub(self.returns.at_ms) >= FORGIVEN_MS {
+            self.returns = Returns { count: self.returns.count - 1, at_ms: now_ms };
         }
     }
 }
@@ -148,7 +161,7 @@ mod tests {
 
     /// Minutes for which `node` is due, of `minutes`, when `is_dead` tells who is dead in each.
     fn due(node: u32, minutes: u64, is_dead: impl Fn(u32, u64) -> bool) -> Vec<u64> {
-        let (mut graces, topology) = (Graces::new(USUAL), topology());
+        let (mut graces, topology) = (Graces::new(USUAL, &BTreeMap::new()), topology());
         let mut dead = BTreeMap::new();
         let mut due = Vec::new();
         for minute in 0..minutes {
@@ -201,6 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn what_came_back_is_known_to_who_begins_with_it() {
+        let (mut graces, topology) = (Graces::new(USUAL, &BTreeMap::new()), topology());
+        let dead = BTreeMap::from([(NodeId(3), 0)]);
+        graces.look(0, &topology, &dead);
+        assert_eq!(graces.returns(), BTreeMap::new(), "it is not back");
+        graces.look(20 * MINUTE, &topology, &BTreeMap::new());
+        let kept = graces.returns();
+        assert_eq!(kept, BTreeMap::from([(NodeId(3), Returns { count: 1, at_ms: 20 * MINUTE })]));
+        let mut later = Graces::new(USUAL, &kept);
+        let since_ms = 60 * MINUTE;
+        later.look(since_ms, &topology, &BTreeMap::from([(NodeId(3), since_ms)]));
+        assert_eq!(later.left(since_ms, NodeId(3)), Some((2 * USUAL, Why::Returns(1))));
+        let mut later = Graces::new(USUAL, &kept);
+        later.look(20 * MINUTE + FORGIVEN_MS, &topology, &BTreeMap::new());
+        assert_eq!(later.returns(), BTreeMap::new());
+    }
+
+    #[test]
     fn a_rack_that_is_out_for_half_an_hour_is_waited_for_and_one_that_stays_out_is_not() {
         let out = |node, minute| node / 5 == 1 && (10..40).contains(&minute);
         assert_eq!(due(7, 120, out), []);
@@ -229,7 +260,7 @@ mod tests {
     fn stores_of_one_host_are_one_failure() {
         let mut topology = topology();
         (5..10).for_each(|node| topology.insert_on(NodeId(node), RackId(1), Host::Shared(1)));
-        let mut graces = Graces::new(USUAL);
+        let mut graces = Graces::new(USUAL, &BTreeMap::new());
         let dead: BTreeMap<NodeId, u64> = (5..10).map(|node| (NodeId(node), 0)).collect();
         graces.look(0, &topology, &dead);
         assert_eq!(graces.left(0, NodeId(5)), Some((USUAL, Why::Usual)));
@@ -242,7 +273,7 @@ mod tests {
         let left = graces.left(6 * MINUTE, NodeId(10));
         assert_eq!(left, Some((USUAL - MINUTE, Why::Together)), "the others are back");
         let dead = BTreeMap::from([(NodeId(5), 0)]);
-        let mut never = Graces::new(u64::MAX);
+        let mut never = Graces::new(u64::MAX, &BTreeMap::new());
         never.look(7, &topology, &dead);
         assert_eq!(never.left(7, NodeId(5)), Some((u64::MAX - 7, Why::Usual)));
         assert_eq!(urgent_ms(USUAL), MINUTE);

@@ -24,6 +24,15 @@ pub struct HeardRow {
     pub at_ms: u64,
 }
 
+/// How often a node came back lately after it was away for long, so that it is waited for longer the next time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ReturnsRow {
+    /// Returns that are not forgiven yet.
+    pub count: u32,
+    /// When it came back last, or had one forgiven, on the cluster's clock.
+    pub at_ms: u64,
+}
+
 /// A put that was committed not long ago: what its client was answered, for one whose answer was lost.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct EndedPutRow {

@@ -62,3 +62,28 @@ async fn what_has_passed_of_a_dead_nodes_grace_survives_a_restart_of_the_coordin
     .await;
     assert!(after.is_some_and(|after| after <= before), "{after:?} s are left, {before} s were");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_came_back_is_waited_for_longer_after_a_restart_of_the_coordinator_too() {
+    let settings = Settings { recovery_grace_ms: 12_000, ..Settings::nodes(4) };
+    let mut rig = Rig::with(settings).await;
+    rig.put("a", &content(4, 100)).await.unwrap();
+    let victim = rig.client.lookup("a", true).await.unwrap().blocks[0].nodes[0];
+    rig.lose([victim]).await;
+    eventually("half of the grace has passed", async || left(&rig).await.is_some_and(|left| left < 5)).await;
+    rig.bring_back([victim]).await;
+    // Until this is noted a restart forgets it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    rig.stop_coordinator().await;
+    let disk = rig.disk.clone();
+    rig.start_coordinator(disk).await;
+    rig.all_live().await;
+    rig.lose([victim]).await;
+    let told = async || {
+        let tasks = rig.status().await.tasks;
+        tasks.into_iter().find(|task| task.name == "auto-recovery").unwrap().detail
+    };
+    eventually("its grace is told", async || told().await.contains("is dead")).await;
+    assert!(told().await.contains("came back 1 times lately"), "{}", told().await);
+    assert!(left(&rig).await.unwrap() > 12, "twice as long");
+}

@@ -7,8 +7,9 @@
 use crate::support::world::World;
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use disk::{CrashDisk, PowerSwitch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tonic::Status;
 use wire::proto;
 
@@ -133,12 +134,42 @@ async fn recoded_life(cluster: &mut Cluster, known: &mut Known) -> Result<(), St
     Ok(())
 }
 
+/// Members of a stripe that lie two in a rack move once there are other racks.
+async fn moved_life(cluster: &mut Cluster, known: &mut Known) -> Result<(), Status> {
+    const LATER: [u32; 2] = [1, 6];
+    LATER.iter().for_each(|&node| cluster.world.kill(node));
+    cluster.again().await?;
+    known.put(cluster, "a", bytes(1, 2 * BLOCK_BYTES as usize)).await?;
+    cluster.archive("a", "rs-2+1").await?;
+    for node in LATER {
+        cluster.world.revive(node);
+        cluster.join(node).await?;
+    }
+    let lie_apart = |cluster: &Cluster| {
+        let copies = cluster.world.copies();
+        let racks: BTreeSet<u32> = copies.iter().map(|(node, _)| node / 2).collect();
+        (racks.len(), copies.len()) == (3, 3)
+    };
+    let waits = Instant::now();
+    while !lie_apart(cluster) {
+        if cluster.power.is_cut() {
+            return Err(Status::unavailable("the power is cut"));
+        }
+        assert!(waits.elapsed() < Duration::from_secs(60), "they stay: {:?}", cluster.world.copies());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    known.put(cluster, "b", bytes(2, 10)).await?;
+    known.delete(cluster, "a").await?;
+    Ok(())
+}
+
 /// What is done until the power is cut.
 #[derive(Clone, Copy)]
 enum Story {
     Whole,
     Gathered,
     Recoded,
+    Moved,
 }
 
 async fn cut_everywhere(story: Story, seed: Option<u64>, first: u64, step: usize) {
@@ -160,9 +191,10 @@ async fn cut_everywhere(story: Story, seed: Option<u64>, first: u64, step: usize
                     Story::Whole => life(&mut cluster, &mut known).await,
                     Story::Gathered => gathered_life(&mut cluster, &mut known).await,
                     Story::Recoded => recoded_life(&mut cluster, &mut known).await,
+                    Story::Moved => moved_life(&mut cluster, &mut known).await,
                 };
                 if outcome.is_ok() {
-                    assert!(cut > 200, "a whole life takes more durable calls than {cut}");
+                    assert!(cut > 100, "a whole life takes more durable calls than {cut}");
                     known.check(&mut cluster, "undisturbed").await;
                     return;
                 }
@@ -213,4 +245,9 @@ async fn nor_of_blocks_that_wait_in_stripes_and_share_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_when_stripes_take_the_place_of_others() {
     cut_everywhere(Story::Recoded, None, 0, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_when_members_of_stripes_move() {
+    cut_everywhere(Story::Moved, None, 0, 2).await;
 }

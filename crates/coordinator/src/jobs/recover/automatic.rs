@@ -6,10 +6,10 @@ use crate::config::{Config, MAX_PARALLEL_REPAIRS, tick};
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{Jobs, Wish};
 use crate::records::Records;
-use catalog::rows::{JobRow, RecoveryRow};
+use catalog::rows::{JobRow, RecoveryRow, ReturnsRow};
 use model::{Assign, NodeId};
 use plan::decide::{World, assign_named};
-use plan::grace::{Graces, Why};
+use plan::grace::{Graces, Returns, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,10 @@ pub(crate) fn row_of(
 pub(crate) struct Recoverer {
     jobs: Arc<Jobs>,
     usual_ms: u64,
-    graces: Graces,
+    /// From the first look on.
+    graces: Option<Graces>,
+    /// As the catalog has them.
+    returns: BTreeMap<NodeId, Returns>,
     /// Stripes that a recovery repairs at once, and how helpers are assigned.
     usual: (usize, Assign),
     /// When a node's recovery was last begun, on the cluster's clock.
@@ -96,25 +99,48 @@ pub(crate) struct Recoverer {
 impl Recoverer {
     pub fn new(jobs: Arc<Jobs>, config: &Config) -> Recoverer {
         let (usual_ms, usual) = (config.recovery_grace_ms, (config.parallel, config.assign));
-        Recoverer { jobs, usual_ms, graces: Graces::new(usual_ms), usual, begun: BTreeMap::new() }
+        let (returns, begun) = (BTreeMap::new(), BTreeMap::new());
+        Recoverer { jobs, usual_ms, graces: None, returns, usual, begun }
     }
 
     /// How many milliseconds of its grace each of these dead nodes has left, and why so many.
-    fn left(&mut self, view: &World, holders: &[NodeId]) -> Vec<(NodeId, u64, Why)> {
-        let cluster = &self.jobs.attempts.cluster;
+    async fn left(&mut self, view: &World, holders: &[NodeId]) -> Result<Vec<(NodeId, u64, Why)>> {
+        let Attempts { cluster, records, .. } = &*self.jobs.attempts;
         let now_ms = cluster.clock.now_ms();
         let dead = view.nodes.iter().filter(|(_, node)| !node.is_living).map(|(id, _)| id);
         let since_ms = |node| now_ms.saturating_sub(cluster.dead_for(node).as_millis() as u64);
         let dead: BTreeMap<NodeId, u64> = dead.map(|node| (node, since_ms(node))).collect();
-        self.graces.look(now_ms, &view.topology, &dead);
+        let graces = match &mut self.graces {
+            Some(graces) => graces,
+            none => {
+                let returns = records.run(|catalog| catalog.returns()).await?;
+                self.returns = returns.into_iter().map(|(node, row)| (node, of_row(row))).collect();
+                none.insert(Graces::new(self.usual_ms, &self.returns))
+            }
+        };
+        graces.look(now_ms, &view.topology, &dead);
+        let returns = graces.returns();
+        if returns != self.returns {
+            let rows = returns.iter().map(|(&node, &returns)| (node, to_row(returns))).collect();
+            records.run(move |catalog| catalog.note_returns(&rows)).await?;
+            self.returns = returns;
+        }
         self.begun.retain(|node, _| dead.contains_key(node));
         let left = |&node: &NodeId| {
-            let (left_ms, why) = self.graces.left(now_ms, node)?;
+            let (left_ms, why) = graces.left(now_ms, node)?;
             let again_ms = self.begun.get(&node).map_or(0, |at_ms| at_ms.saturating_add(self.usual_ms));
             Some((node, left_ms.max(again_ms.saturating_sub(now_ms)), why))
         };
-        holders.iter().filter_map(left).collect()
+        Ok(holders.iter().filter_map(left).collect())
     }
+}
+
+fn of_row(row: ReturnsRow) -> Returns {
+    Returns { count: row.count, at_ms: row.at_ms }
+}
+
+fn to_row(returns: Returns) -> ReturnsRow {
+    ReturnsRow { count: returns.count, at_ms: returns.at_ms }
 }
 
 /// What people are told of a dead node.
@@ -149,7 +175,7 @@ impl Worker for Recoverer {
             return wait;
         }
         let view = cluster.view();
-        let left = self.left(&view, &dead_holders(&view, records).await?);
+        let left = self.left(&view, &dead_holders(&view, records).await?).await?;
         if too_many_dead(&view) {
             let detail =
                 "more than half of the nodes are dead: rather the network has failed; nothing is begun";
