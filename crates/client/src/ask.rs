@@ -2,10 +2,12 @@
 
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
+use crate::permits;
 use flow::{Flow, FlowPlan};
-use model::hdfs::BlockGroup;
+use model::hdfs::{BlockGroup, BlockToken};
 use model::{BlockId, Traffic};
 use plan::decide::InTheory;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::codec::header::traffic_number;
@@ -17,6 +19,8 @@ pub(crate) struct OfGroup {
     pub group: BlockGroup,
     pub wanted: Vec<u16>,
     pub traffic: Traffic,
+    /// Of members that are read, where block tokens are used. The coordinator never has them.
+    pub tokens: BTreeMap<u16, BlockToken>,
 }
 
 /// What a read asks for: bytes of a block, or of several virtual ones of a stripe, counted as `room_bytes` says; or of members
@@ -80,7 +84,10 @@ impl Ask {
             return Err(ClientError::Protocol(what));
         }
         let links = plan.predicted.iter().map(|link| (link.from, link.to, link.bytes)).collect();
-        let plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
+        let mut plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
+        if let Some(of) = &self.of_group {
+            permits::show(&of.tokens, &mut plan.binding);
+        }
         let cost = price.map(|price| InTheory { seconds: price.seconds, slot_bytes: price.slot_bytes });
         Ok(Answer { plan, links, note, length, degraded, cost })
     }

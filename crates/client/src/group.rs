@@ -9,7 +9,8 @@ use crate::intake::InOrder;
 use crate::outlet::ROOM_BYTES;
 use crate::read::Reading;
 use model::Traffic;
-use model::hdfs::BlockGroup;
+use model::hdfs::{BlockGroup, BlockToken};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct GroupRead {
     pub traffic: Traffic,
     /// Nobody is gone around for being slow.
     pub patient: bool,
+    /// Tokens of members that are read, where HDFS uses block tokens. Each helper is shown that of its block, without its password.
+    pub tokens: BTreeMap<u16, BlockToken>,
 }
 
 /// The bytes of a read of a group.
@@ -59,10 +62,10 @@ impl fmt::Display for GroupReport {
 impl Client {
     /// Begins to read. Within a tokio runtime.
     pub fn read_group(&self, read: GroupRead) -> (GroupPieces, GroupReading) {
-        let GroupRead { group, wanted, range, scheme, traffic, patient } = read;
+        let GroupRead { group, wanted, range, scheme, traffic, patient, tokens } = read;
         let (sender, pieces) = sync_channel(PIECES_AHEAD);
         let what = format!("decoding members {wanted:?} of block group {}", group.id);
-        let of = Some(Arc::new(OfGroup { group, wanted: wanted.clone(), traffic }));
+        let of = Some(Arc::new(OfGroup { group, wanted: wanted.clone(), traffic, tokens }));
         let ask = Ask { of_group: of, range, room_bytes: ROOM_BYTES, scheme, ..Ask::default() };
         let client = self.clone();
         let reading = tokio::spawn(async move {

@@ -38,6 +38,7 @@ mod options;
 mod outlet;
 mod parities;
 mod parity;
+mod permits;
 mod put;
 mod range;
 mod read;

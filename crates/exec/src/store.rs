@@ -2,15 +2,15 @@
 
 use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::Fingerprint;
-use model::{BlockId, Fault};
+use model::{BlockId, Fault, FlowId};
 use std::ops::Range;
 use wire::proto;
 
 /// Where local blocks are read and written. Implemented by the node (native layout; later HDFS, QFS).
 pub trait BlockStore: Send + Sync {
-    /// Opens a copy for reading: that generation, and a block of that digest where it is known. Another one is corrupt,
+    /// Opens a copy for reading in a flow: that generation, and a block of that digest where it is known. Another one is corrupt,
     /// however well it fits its sidecar.
-    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault>;
+    fn open(&self, read: &BlockRead, flow: FlowId) -> Result<Box<dyn BlockSource>, Fault>;
 
     /// Begins a block; refused at once if there is no room for it. Nothing stands under its final name before [`BlockSink::finish`].
     fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault>;

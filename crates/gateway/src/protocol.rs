@@ -2,11 +2,12 @@
 //! UTF-8.
 //!
 //! ```text
-//!   request   "SLGR"  version 2  0 2  length 4  CRC-32C of the body 4   body
+//!   request   "SLGR"  version 2: 2 or 1  0 2  length 4  CRC-32C of the body 4   body
 //!   body      kind 1: 1 read, 2 encode, 3 rebuild   pool text   group 8   stamp 8   codec text   k 2   m 2   cell bytes 4   data bytes 8
 //!             offset 8   length 8   scheme text   wanted: count 2, members 2 each
-//!             living: count 2, each: member 2, uuid 16, rack text; of kind 2 also block 8, stamp 8
-//!   frame     kind 1  0 1  version 2  length 4  CRC-32C of the payload 4   payload
+//!             living: count 2, each: member 2, uuid 16, rack text; of kind 2 also block 8, stamp 8;
+//!             of version 2 also its block token: length 2, identifier, length 2, password; empty: none
+//!   frame     kind 1  0 1  version 2: 1  length 4  CRC-32C of the payload 4   payload
 //!   data      kind 1   offset 8   bytes of each 4   those of the first wanted member, of the second, …
 //!   end       kind 2   bytes of each in all 8   note text
 //!   error     kind 3   code 2   sentence text
@@ -14,19 +15,24 @@
 //!
 //! To encode is to read members that are parities from replicas of a file that is not erasure-coded yet: these are blocks of any
 //! id, each with a stamp of its own. To rebuild is to read what will be written again: kinds differ in whose budget the bytes are
-//! charged to. Gateways from before a kind refuse it, and nothing else changed.
+//! charged to. Gateways from before a kind refuse it.
 //!
 //! A connection carries one request, and the frames that answer it: data in rising order without a gap, then an end; or an error,
 //! before or after some data.
 
-use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark, Replica};
+use model::hdfs::{BlockGroup, BlockToken, Datanode, Held, Layout, PoolMark, Replica};
 use model::{StoreId, Traffic};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wire::frame::crc32c;
 
-/// Of requests and frames.
-pub const VERSION: u16 = 1;
+/// Of requests. Those of version 1, without block tokens, are taken too.
+pub const VERSION: u16 = 2;
+
+const WITHOUT_TOKENS: u16 = 1;
+
+/// Of frames.
+const FRAME_VERSION: u16 = 1;
 
 const MAGIC: [u8; 4] = *b"SLGR";
 
@@ -36,8 +42,9 @@ pub const REQUEST_HEAD_BYTES: usize = 16;
 /// Before a frame's payload.
 pub const FRAME_HEAD_BYTES: usize = 12;
 
-/// A request of the widest code names 256 DataNodes and their racks: far less.
-pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
+/// A request names a DataNode, its rack and a token for each member. HDFS's tokens of a block group name the storages of all of its
+/// members, so that those of 32 members have 45 KiB; of wider groups HDFS has none yet.
+pub const MAX_REQUEST_BYTES: usize = 256 * 1024;
 
 /// A sentence for a person is cut there.
 const MAX_SENTENCE_BYTES: usize = 4_096;
@@ -79,6 +86,8 @@ pub enum Code {
     Busy = 6,
     /// A defect of ours.
     Bug = 7,
+    /// A helper was not shown a block token that its DataNode takes.
+    Denied = 8,
 }
 
 /// Why a request is not answered with bytes.
@@ -111,13 +120,26 @@ pub struct Request {
     pub scheme: String,
     /// Whose budget it is charged to.
     pub traffic: Traffic,
+    /// Block tokens of living members.
+    pub tokens: BTreeMap<u16, BlockToken>,
 }
 
-/// The length of a request's body, and its checksum.
+/// What stands before a request's body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The request's.
+    pub version: u16,
+    /// Bytes of the body.
+    pub length: usize,
+    /// CRC-32C of the body.
+    pub sum: u32,
+}
+
+/// What a request's head says.
 ///
 /// # Errors
 /// Another protocol, or version, or a body that is too long.
-pub fn request_head(head: &[u8; REQUEST_HEAD_BYTES]) -> Result<(usize, u32), Refusal> {
+pub fn request_head(head: &[u8; REQUEST_HEAD_BYTES]) -> Result<Head, Refusal> {
     let mut fields = Fields(head);
     let (magic, version) = (fields.array::<4>()?, fields.u16()?);
     let _ = fields.u16()?;
@@ -125,22 +147,22 @@ pub fn request_head(head: &[u8; REQUEST_HEAD_BYTES]) -> Result<(usize, u32), Ref
     if magic != MAGIC {
         return Err(invalid("this is no request of the gateway's protocol"));
     }
-    if version != VERSION {
-        let what = format!("a request of version {version}; this gateway speaks version {VERSION}");
+    if !(WITHOUT_TOKENS..=VERSION).contains(&version) {
+        let what = format!("a request of version {version}; this gateway speaks versions up to {VERSION}");
         return Err(Refusal::new(Code::NotSupported, what));
     }
     if length > MAX_REQUEST_BYTES {
         return Err(invalid("a request that is too long"));
     }
-    Ok((length, sum))
+    Ok(Head { version, length, sum })
 }
 
 /// What a request's body says.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
-    if crc32c(body) != sum {
+pub fn request(body: &[u8], head: Head) -> Result<Request, Refusal> {
+    if crc32c(body) != head.sum {
         return Err(invalid("a request that differs from its checksum"));
     }
     let mut fields = Fields(body);
@@ -157,7 +179,7 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
     let (offset, length, scheme) = (fields.u64()?, fields.u64()?, fields.text()?);
     let count = fields.u16()?;
     let wanted: Vec<u16> = (0..count).map(|_| fields.u16()).collect::<Result<_, _>>()?;
-    let living = living(&mut fields, traffic == Traffic::Archival)?;
+    let (living, tokens) = living(&mut fields, traffic == Traffic::Archival, head.version > WITHOUT_TOKENS)?;
     if !fields.0.is_empty() {
         return Err(invalid("a request with more behind its end"));
     }
@@ -171,12 +193,15 @@ pub fn request(body: &[u8], sum: u32) -> Result<Request, Refusal> {
     }
     let (pool, code) = (PoolMark::of(&pool), code_of(&codec, k, m)?);
     let group = BlockGroup { pool, id, generation, code, layout, living };
-    Ok(Request { group, wanted, range: offset..end, scheme, traffic })
+    Ok(Request { group, wanted, range: offset..end, scheme, traffic, tokens })
 }
 
+/// Members that DataNodes have, and the block tokens that came with them.
+type Living = (BTreeMap<u16, Held>, BTreeMap<u16, BlockToken>);
+
 /// Who has which member, and in which block.
-fn living(fields: &mut Fields<'_>, encodes: bool) -> Result<BTreeMap<u16, Held>, Refusal> {
-    let mut living = BTreeMap::new();
+fn living(fields: &mut Fields<'_>, encodes: bool, has_tokens: bool) -> Result<Living, Refusal> {
+    let (mut living, mut tokens) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..fields.u16()? {
         let member = fields.u16()?;
         let (datanode, rack) = (Datanode(StoreId(u128::from_be_bytes(fields.array()?))), fields.text()?);
@@ -188,8 +213,15 @@ fn living(fields: &mut Fields<'_>, encodes: bool) -> Result<BTreeMap<u16, Held>,
             return Err(invalid("a replica without a generation stamp"));
         }
         living.insert(member, Held { datanode, rack, replica });
+        if has_tokens {
+            let token =
+                BlockToken { identifier: fields.counted()?.to_vec(), password: fields.counted()?.to_vec() };
+            if !token.identifier.is_empty() {
+                tokens.insert(member, token);
+            }
+        }
     }
-    Ok(living)
+    Ok((living, tokens))
 }
 
 /// Our code with the generator of a codec of HDFS.
@@ -225,7 +257,7 @@ fn frame(kind: Kind, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut frame = Vec::with_capacity(FRAME_HEAD_BYTES + length);
     frame.extend([kind as u8, 0]);
-    frame.extend(VERSION.to_be_bytes());
+    frame.extend(FRAME_VERSION.to_be_bytes());
     frame.extend((length as u32).to_be_bytes());
     frame.extend([0; 4]);
     parts.iter().for_each(|part| frame.extend_from_slice(part));
@@ -277,9 +309,13 @@ impl<'a> Fields<'a> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    fn text(&mut self) -> Result<String, Refusal> {
+    fn counted(&mut self) -> Result<&'a [u8], Refusal> {
         let length = usize::from(self.u16()?);
-        let text = std::str::from_utf8(self.bytes(length)?);
+        self.bytes(length)
+    }
+
+    fn text(&mut self) -> Result<String, Refusal> {
+        let text = std::str::from_utf8(self.counted()?);
         text.map(str::to_owned).map_err(|_| invalid("a text that is no UTF-8"))
     }
 }
@@ -294,6 +330,7 @@ mod tests {
 
     /// As `RequestTest` of integrations/hdfs writes it, byte for byte.
     const REQUEST: &str = include_str!("../tests/request.hex");
+    const REQUEST_1: &str = include_str!("../tests/request-v1.hex");
     const ENCODE_REQUEST: &str = include_str!("../tests/encode.hex");
 
     fn bytes_of(sample: &str) -> Vec<u8> {
@@ -303,14 +340,14 @@ mod tests {
     }
 
     fn parsed(bytes: &[u8]) -> Result<Request, Refusal> {
-        let (length, sum) = request_head(bytes[..REQUEST_HEAD_BYTES].try_into().unwrap())?;
-        request(&bytes[REQUEST_HEAD_BYTES..][..length], sum)
+        let head = request_head(bytes[..REQUEST_HEAD_BYTES].try_into().unwrap())?;
+        request(&bytes[REQUEST_HEAD_BYTES..][..head.length], head)
     }
 
     #[test]
     fn a_request_is_what_java_wrote() {
         let bytes = bytes_of(REQUEST);
-        let Request { group, wanted, range, scheme, traffic } = parsed(&bytes).unwrap();
+        let Request { group, wanted, range, scheme, traffic, tokens } = parsed(&bytes).unwrap();
         assert_eq!(traffic, Traffic::Client);
         assert_eq!((wanted.as_slice(), range, scheme.as_str()), (&[2, 7][..], 64..1_000, "pipeline"));
         assert_eq!(
@@ -323,11 +360,22 @@ mod tests {
         assert_eq!(of_8.datanode, Datanode::parse("01234567-89ab-cdef-0123-456789abcdef").unwrap());
         assert_eq!((of_8.rack.as_str(), group.living.len()), ("/rack-a", 2));
         assert_eq!(group.stored(8), (group.pool.block(group.id + 8), 1_001));
+        let token = BlockToken { identifier: vec![1, 2, 3], password: vec![0xaa, 0xbb] };
+        assert_eq!(tokens, BTreeMap::from([(8, token)]), "one has none");
+    }
+
+    #[test]
+    fn a_request_from_before_block_tokens_is_taken() {
+        let now = parsed(&bytes_of(REQUEST)).unwrap();
+        let before = parsed(&bytes_of(REQUEST_1)).unwrap();
+        assert_eq!(before, Request { tokens: BTreeMap::new(), ..now });
     }
 
     #[test]
     fn a_request_to_encode_names_the_replica_of_each_member() {
-        let Request { group, wanted, range, traffic, .. } = parsed(&bytes_of(ENCODE_REQUEST)).unwrap();
+        let Request { group, wanted, range, traffic, tokens, .. } =
+            parsed(&bytes_of(ENCODE_REQUEST)).unwrap();
+        assert_eq!(tokens.keys().collect::<Vec<_>>(), [&0]);
         assert_eq!(traffic, Traffic::Archival);
         assert_eq!((wanted.as_slice(), range), (&[6, 7, 8][..], 0..1 << 20));
         assert_eq!(group.layout.stored_bytes(2), 1);
@@ -338,7 +386,7 @@ mod tests {
 
     #[test]
     fn whatever_else_comes_is_refused_and_panics_nobody() {
-        for sample in [REQUEST, ENCODE_REQUEST] {
+        for sample in [REQUEST, REQUEST_1, ENCODE_REQUEST] {
             nothing_but_it_is_taken(&bytes_of(sample));
         }
         assert_eq!(code_of("rs", 10, 4).unwrap(), "rs-cauchy-10+4");
@@ -360,11 +408,13 @@ mod tests {
         }
         // Fields out of their bounds, with the right checksum.
         let body = &bytes[REQUEST_HEAD_BYTES..];
+        let version = u16::from_be_bytes(bytes[4..6].try_into().unwrap());
+        let head = |body: &[u8]| Head { version, length: body.len(), sum: crc32c(body) };
         for cut in 0..body.len() {
-            assert!(request(&body[..cut], crc32c(&body[..cut])).is_err(), "{cut} bytes");
+            assert!(request(&body[..cut], head(&body[..cut])).is_err(), "{cut} bytes");
             let mut other = body.to_vec();
             other[cut] = 0xff;
-            let _ = request(&other, crc32c(&other));
+            let _ = request(&other, head(&other));
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::protocol::{self, Code, DATA_BYTES, REQUEST_HEAD_BYTES, Refusal, Request};
 use client::{Client, ClientError, GroupPieces, GroupRead};
 use exec::Throttle;
+use model::Cause;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -139,11 +140,11 @@ impl Requestor {
     /// Reads a request, and answers it to its end.
     async fn answer(&self, mut from: tcp::OwnedReadHalf, to: &mut tcp::OwnedWriteHalf) -> Result<(), Ended> {
         let reading = tokio::time::timeout(REQUEST_PATIENCE, request(&mut from)).await;
-        let Request { group, wanted, range, scheme, traffic } = reading.map_err(|_| None)??;
+        let Request { group, wanted, range, scheme, traffic, tokens } = reading.map_err(|_| None)??;
         let (members, mut at, end) = (wanted.len(), range.start, range.end);
         tracing::debug!(group = group.id, ?wanted, ?range, "is asked for");
         let client = self.client().await.map_err(Some)?;
-        let read = GroupRead { group, wanted, range: range.clone(), scheme, traffic, patient: false };
+        let read = GroupRead { group, wanted, range: range.clone(), scheme, traffic, patient: false, tokens };
         let (pieces, reading) = client.read_group(read);
         let mut pieces = pumped(pieces);
         let mut over = [0];
@@ -185,10 +186,10 @@ fn pumped(pieces: GroupPieces) -> mpsc::Receiver<Vec<u8>> {
 async fn request(from: &mut tcp::OwnedReadHalf) -> Result<Request, Ended> {
     let mut head = [0; REQUEST_HEAD_BYTES];
     from.read_exact(&mut head).await.map_err(|_| None)?;
-    let (length, sum) = protocol::request_head(&head).map_err(Some)?;
-    let mut body = vec![0; length];
+    let head = protocol::request_head(&head).map_err(Some)?;
+    let mut body = vec![0; head.length];
     from.read_exact(&mut body).await.map_err(|_| None)?;
-    protocol::request(&body, sum).map_err(Some)
+    protocol::request(&body, head).map_err(Some)
 }
 
 async fn take(to: &mut tcp::OwnedWriteHalf, frame: &[u8]) -> Result<(), Ended> {
@@ -204,6 +205,7 @@ fn refusal(error: &ClientError) -> Refusal {
             Code::NoCoordinator
         }
         ClientError::Refused(_) | ClientError::NotNow(_) | ClientError::NotFound(_) => Code::NoPlan,
+        ClientError::Flow { fault, .. } if fault.cause == Cause::Denied => Code::Denied,
         ClientError::Flow { .. } => Code::Flow,
         _ => Code::Bug,
     };

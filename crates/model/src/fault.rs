@@ -38,6 +38,8 @@ pub enum Cause {
     Unreachable = 14,
     /// The flow goes on, but far slower than flows like it, and this is who holds it up.
     Slow = 15,
+    /// Whoever announced the flow has not shown that he may read the block.
+    Denied = 16,
 }
 
 impl Cause {
@@ -59,6 +61,7 @@ impl Cause {
             Invalid,
             Unreachable,
             Slow,
+            Denied,
         ]
         .into_iter()
         .find(|c| *c as u32 == number)
@@ -84,6 +87,7 @@ impl fmt::Display for Cause {
             Cause::Invalid => "invalid request",
             Cause::Unreachable => "node unreachable",
             Cause::Slow => "slow",
+            Cause::Denied => "not permitted",
         })
     }
 }

@@ -12,6 +12,7 @@
 use crate::id::{BlockId, StoreId, StripeId};
 use crate::node::NodeId;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A number with this bit is that of a helper beside a DataNode.
 pub const FOREIGN_NUMBER: u32 = 1 << 31;
@@ -115,6 +116,40 @@ impl BlockGroup {
             Some(replica) => (self.pool.block(replica.block), replica.generation),
             None => (self.pool.block(self.id.wrapping_add(i64::from(member))), self.generation),
         }
+    }
+}
+
+/// A block token of HDFS: a NameNode or a DataNode has made it, and whoever knows its password may do with a block what it says.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BlockToken {
+    /// Which block it is about, for whom, until when: HDFS's own bytes, which nobody here looks into.
+    pub identifier: Vec<u8>,
+    /// The secret.
+    pub password: Vec<u8>,
+}
+
+/// That whoever announces a flow has the token of a block, without its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Permit {
+    /// The token's.
+    pub identifier: Vec<u8>,
+    /// Made of the password and the flow's id, so that it is good for that flow alone.
+    pub proof: [u8; PROOF_BYTES],
+}
+
+/// Bytes of a proof: those of HMAC-SHA256.
+pub const PROOF_BYTES: usize = 32;
+
+/// Logs have no secrets.
+impl fmt::Debug for BlockToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockToken({} bytes)", self.identifier.len())
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit({} bytes)", self.identifier.len())
     }
 }
 

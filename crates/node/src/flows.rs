@@ -8,7 +8,7 @@ use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, Fingerprint};
-use model::{BlockId, Cause, Fault, Stamp, StoredCopy, Sums, note};
+use model::{BlockId, Cause, Fault, FlowId, Stamp, StoredCopy, Sums, note};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -68,7 +68,7 @@ pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
 }
 
 impl BlockStore for FlowStore {
-    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
+    fn open(&self, read: &BlockRead, _: FlowId) -> Result<Box<dyn BlockSource>, Fault> {
         let StoredCopy { block, generation, .. } = read.copy;
         let copy = CopyId { block, generation };
         let reader = self.store.reader(block, generation).map_err(|e| self.fault(copy, e))?;

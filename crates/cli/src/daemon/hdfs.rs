@@ -7,6 +7,7 @@ use crate::context::{Context, run};
 use crate::local::folder_of;
 use anyhow::{Result, bail};
 use exec::Throttle;
+use node::hdfs::tokens::BlockTokens;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +27,14 @@ pub fn run_helper(context: &Context, coordinator: String, args: &NodeArgs, file:
     if let Some(rack) = args.rack.clone().or_else(|| file.rack.clone()) {
         config.rack = rack;
     }
+    config.block_tokens = match args.block_tokens.as_deref().or(file.block_tokens.as_deref()) {
+        None | Some("ask") => BlockTokens::AskDatanode,
+        Some("off") => BlockTokens::Off,
+        Some(socket) if socket.starts_with('/') => BlockTokens::AskAt(socket.into()),
+        Some(other) => {
+            bail!("--block-tokens {other}: it is ask, off, or the path of a socket that begins with /")
+        }
+    };
     let address = |argument: Option<SocketAddr>, file: Option<SocketAddr>, default| {
         argument.or(file).unwrap_or(default)
     };

@@ -49,6 +49,11 @@ pub struct NodeArgs {
     /// [default: 127.0.0.1:7450]
     #[arg(long, value_name = "ADDR")]
     pub(super) gateway: Option<SocketAddr>,
+    /// With --store hdfs: who says whether a block may be read for a flow. `ask`: the DataNode, whose plugin listens in one of its data
+    /// folders; a path: the same, at that socket; `off`: nobody, for clusters without dfs.block.access.token.enable whose DataNodes
+    /// have no plugin [default: ask]
+    #[arg(long, value_name = "ask|off|SOCKET")]
+    pub(super) block_tokens: Option<String>,
     /// Name of the machine, for nodes that share it: they never get two blocks of one stripe, or two copies of one block
     #[arg(long, value_name = "NAME")]
     host: Option<String>,

@@ -53,7 +53,7 @@ impl LocalBlock {
         symbols: &[u16],
     ) -> Result<LocalBlock, Fault> {
         let StoredCopy { block, generation, stored_bytes } = read.copy;
-        let source = store.open(read).map_err(|f| f.about(block).suspecting(node, node))?;
+        let source = store.open(read, header.flow).map_err(|f| f.about(block).suspecting(node, node))?;
         if source.stored_bytes() != stored_bytes {
             let what = format!("{} bytes are stored, the plan says {stored_bytes}", source.stored_bytes());
             return Err(Fault::new(Cause::NotFound, what).about(block).suspecting(node, node));

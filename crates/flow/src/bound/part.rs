@@ -219,7 +219,7 @@ impl Parts<'_> {
     }
 
     fn local(&self, member: Member, symbols: Vec<u16>) -> Result<InputSpec, Fault> {
-        let read = *self.blocks.get(&member).ok_or_else(|| invalid("a local input without a block"))?;
+        let read = self.blocks.get(&member).ok_or_else(|| invalid("a local input without a block"))?.clone();
         let alpha = self.header.geometry.alpha;
         if symbols.iter().any(|&s| s >= alpha) || read.copy.stored_bytes > limits::MAX_BLOCK_BYTES {
             return Err(invalid("symbols or length of a local block"));

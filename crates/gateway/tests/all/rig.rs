@@ -7,6 +7,7 @@ use exec::{Injection, Throttle};
 use gateway::Gateway;
 use gateway::protocol::{DATA_BYTES, FRAME_HEAD_BYTES, REQUEST_HEAD_BYTES};
 use model::hdfs::Layout;
+use node::hdfs::tokens::BlockTokens;
 use node::hdfs::{Config, Lender};
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,6 +101,7 @@ impl Rig {
             }
             let mut config = Config::new(vec![datanode.path()], address.clone());
             config.injection = Arc::default();
+            config.block_tokens = BlockTokens::Off;
             rig.injections.push(Arc::clone(&config.injection));
             rig.throttles.push(Arc::clone(&config.throttle));
             rig.helpers.push(Some(node::hdfs::start(config).await.unwrap()));

@@ -82,10 +82,26 @@ impl Folders {
     /// # Errors
     /// The disk's.
     pub fn open(&self, pool: PoolMark, block: i64, stamp: u64) -> Result<Option<Files>, DiskError> {
+        self.first(|disk| open_on(disk, pool, block, stamp))
+    }
+
+    /// The name of a block pool; `None` if no folder has one with that mark.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn pool(&self, pool: PoolMark) -> Result<Option<String>, DiskError> {
+        self.first(|disk| pool_on(disk, pool))
+    }
+
+    /// What the first disk has that has it.
+    fn first<T>(
+        &self,
+        of: impl Fn(&dyn Disk) -> Result<Option<T>, DiskError>,
+    ) -> Result<Option<T>, DiskError> {
         let mut failure = None;
         for disk in &self.disks {
-            match open_on(disk.as_ref(), pool, block, stamp) {
-                Ok(Some(files)) => return Ok(Some(files)),
+            match of(disk.as_ref()) {
+                Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 Err(error) => failure = Some(error),
             }
@@ -98,9 +114,8 @@ impl Folders {
 pub type Files = (Box<dyn DiskFile>, Box<dyn DiskFile>);
 
 fn open_on(disk: &dyn Disk, pool: PoolMark, block: i64, stamp: u64) -> Result<Option<Files>, DiskError> {
-    let here = |entry: &disk::Entry| entry.is_folder && PoolMark::of(&entry.name) == pool;
-    let Some(pool) = disk.list(Path::new("current"))?.into_iter().find(here) else { return Ok(None) };
-    let folder = Path::new("current").join(pool.name).join("current/finalized").join(subfolder(block));
+    let Some(pool) = pool_on(disk, pool)? else { return Ok(None) };
+    let folder = Path::new("current").join(pool).join("current/finalized").join(subfolder(block));
     let open = |name: String| match disk.open(&folder.join(name)) {
         Ok(file) => Ok(Some(file)),
         Err(DiskError::NotFound { .. }) => Ok(None),
@@ -108,6 +123,11 @@ fn open_on(disk: &dyn Disk, pool: PoolMark, block: i64, stamp: u64) -> Result<Op
     };
     let Some(meta) = open(format!("blk_{block}_{stamp}.meta"))? else { return Ok(None) };
     Ok(open(format!("blk_{block}"))?.map(|data| (data, meta)))
+}
+
+fn pool_on(disk: &dyn Disk, pool: PoolMark) -> Result<Option<String>, DiskError> {
+    let here = |entry: &disk::Entry| entry.is_folder && PoolMark::of(&entry.name) == pool;
+    Ok(disk.list(Path::new("current"))?.into_iter().find(here).map(|entry| entry.name))
 }
 
 /// Where blocks of that id lie, below `finalized`.

@@ -8,6 +8,7 @@
 //! ```
 //!
 //! - [`folders`]: where a block lies; [`checksums`]: what its `.meta` says; `source`: both, as flows read them.
+//! - [`tokens`]: for whom a block may be read.
 //! - [`serve`]: the helper, startable in-process.
 //!
 //! HDFS keeps no linear fingerprint, so those with which slices travel are made here, of bytes that were just checked against
@@ -17,6 +18,7 @@ pub mod checksums;
 pub mod folders;
 pub mod serve;
 mod source;
+pub mod tokens;
 
 pub use serve::{Config, Lender, LenderError, start};
 
@@ -25,9 +27,10 @@ use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
 use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use folders::Folders;
-use model::{BlockId, Cause, Fault, StoredCopy, hdfs};
+use model::{BlockId, Cause, Fault, FlowId, hdfs};
 use source::OpenBlock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokens::{Asking, NotPermitted};
 
 /// Why a block cannot be lent.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,9 @@ pub enum HdfsError {
     /// Its `.meta` makes no sense.
     #[error("its .meta file {0}")]
     Meta(String),
+    /// Whoever announced the flow may not read it, or nobody knows.
+    #[error("may not be read: {0}")]
+    Denied(#[from] NotPermitted),
     /// The disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -68,6 +74,7 @@ impl HdfsError {
         let cause = match self {
             HdfsError::Absent { .. } | HdfsError::Length { .. } => Cause::NotFound,
             HdfsError::Checksum { .. } | HdfsError::Meta(_) => Cause::CorruptBlock,
+            HdfsError::Denied(_) => Cause::Denied,
             HdfsError::Disk(_) => Cause::Disk,
         };
         Fault::new(cause, self.to_string()).about(block)
@@ -78,14 +85,16 @@ impl HdfsError {
 #[derive(Debug)]
 pub struct HdfsStore {
     folders: Folders,
+    /// Who says what may be read; `None`: all may be.
+    asking: Option<Asking>,
     /// Blocks in which wrong bytes were met.
     corrupt: AtomicU64,
 }
 
 impl HdfsStore {
-    /// Of the DataNode with these folders.
-    pub fn new(folders: Folders) -> HdfsStore {
-        HdfsStore { folders, corrupt: AtomicU64::new(0) }
+    /// Of the DataNode with these folders, which `asking` asks before anything is read.
+    pub fn new(folders: Folders, asking: Option<Asking>) -> HdfsStore {
+        HdfsStore { folders, asking, corrupt: AtomicU64::new(0) }
     }
 
     /// How often wrong bytes were met.
@@ -93,9 +102,15 @@ impl HdfsStore {
         self.corrupt.load(Ordering::Relaxed)
     }
 
-    fn find(&self, copy: StoredCopy) -> Result<OpenBlock, HdfsError> {
+    fn find(&self, read: &BlockRead, flow: FlowId) -> Result<OpenBlock, HdfsError> {
+        let copy = read.copy;
         let (pool, block) = hdfs::parts(copy.block);
         let stamp = copy.generation;
+        if let Some(asking) = &self.asking {
+            // Who may not read a block is not told whether it is there.
+            let pool = self.folders.pool(pool)?.ok_or(HdfsError::Absent { block, stamp })?;
+            asking.may_read(&pool, block, flow, read.permit.as_ref())?;
+        }
         let (data, meta) =
             self.folders.open(pool, block, stamp)?.ok_or(HdfsError::Absent { block, stamp })?;
         let (found, expected) = (data.len()?, copy.stored_bytes);
@@ -107,10 +122,14 @@ impl HdfsStore {
 }
 
 impl BlockStore for HdfsStore {
-    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
-        match self.find(read.copy) {
+    fn open(&self, read: &BlockRead, flow: FlowId) -> Result<Box<dyn BlockSource>, Fault> {
+        match self.find(read, flow) {
             Ok(open) => Ok(Box::new(open)),
             Err(error) => {
+                if let HdfsError::Denied(why) = &error {
+                    let (_, block) = hdfs::parts(read.copy.block);
+                    tracing::warn!(block, %flow, "a block is not read for a flow: {why}");
+                }
                 let fault = error.fault(read.copy.block);
                 if fault.cause == Cause::CorruptBlock {
                     self.report_corrupt(read.copy.block, read.copy.generation);

@@ -2,6 +2,7 @@
 
 use super::HdfsStore;
 use super::folders::{Folders, FoldersError};
+use super::tokens::{Asking, BlockTokens};
 use crate::clock::within;
 use crate::ending::{Ending, Serving};
 use crate::membership::Signs;
@@ -46,10 +47,12 @@ pub struct Config {
     pub throttle: Arc<Throttle>,
     /// Faults that tests plant.
     pub injection: Arc<Injection>,
+    /// Who says whether a block may be read.
+    pub block_tokens: BlockTokens,
 }
 
 impl Config {
-    /// On free ports of the loopback, unlimited.
+    /// On free ports of the loopback, unlimited; the DataNode is asked before a block is read.
     pub fn new(data_dirs: Vec<PathBuf>, coordinator: String) -> Config {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         Config {
@@ -60,6 +63,7 @@ impl Config {
             coordinator,
             throttle: Arc::default(),
             injection: Arc::default(),
+            block_tokens: BlockTokens::default(),
         }
     }
 }
@@ -73,6 +77,9 @@ pub enum LenderError {
     /// A port.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The DataNode cannot be asked what may be read.
+    #[error("cannot see whose the DataNode's data folders are: {0}")]
+    Owner(std::io::Error),
 }
 
 /// A running helper. Dropping it ends it at once; [`Lender::shutdown`] waits.
@@ -97,7 +104,8 @@ pub async fn start(config: Config) -> Result<Lender, LenderError> {
     let folders = Folders::at(&config.data_dirs)?;
     let datanode = folders.datanode();
     let node = datanode.number();
-    let store = Arc::new(HdfsStore::new(folders));
+    let asking = Asking::of(&config.block_tokens, &config.data_dirs).map_err(LenderError::Owner)?;
+    let store = Arc::new(HdfsStore::new(folders, asking));
     let mut engine_config = EngineConfig::new(node.into(), config.throttle, Some(store));
     engine_config.injection = config.injection;
     let engine = Engine::new(engine_config);

@@ -5,7 +5,7 @@ use exec::{BlockSource, BlockStore};
 use flow::bound::BlockRead;
 use gf::{CHUNK_BYTES, Fingerprint};
 use model::hdfs::PoolMark;
-use model::{Cause, Fault, StoredCopy};
+use model::{Cause, Fault, FlowId, StoredCopy};
 use node::hdfs::HdfsStore;
 use node::hdfs::folders::{Folders, FoldersError};
 use std::fs;
@@ -13,13 +13,16 @@ use std::path::PathBuf;
 
 const BLOCK: i64 = -9_223_372_036_854_775_792;
 
+/// Any one: nobody is asked about it.
+const FLOW: FlowId = FlowId(1);
+
 fn noise(length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| ((i * 7_919) >> 3) as u8).collect()
 }
 
 fn store(datanodes: &[&Datanode]) -> HdfsStore {
     let paths: Vec<PathBuf> = datanodes.iter().map(|datanode| datanode.path()).collect();
-    HdfsStore::new(Folders::at(&paths).unwrap())
+    HdfsStore::new(Folders::at(&paths).unwrap(), None)
 }
 
 fn read(block: i64, generation: u64, stored_bytes: usize) -> BlockRead {
@@ -28,11 +31,11 @@ fn read(block: i64, generation: u64, stored_bytes: usize) -> BlockRead {
 }
 
 fn open(store: &HdfsStore, block: i64, stored_bytes: usize) -> Box<dyn BlockSource> {
-    store.open(&read(block, STAMP, stored_bytes)).unwrap_or_else(|fault| panic!("{fault}"))
+    store.open(&read(block, STAMP, stored_bytes), FLOW).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 fn refused(store: &HdfsStore, read: &BlockRead) -> Fault {
-    store.open(read).err().unwrap()
+    store.open(read, FLOW).err().unwrap()
 }
 
 /// By the definition: of each chunk, the last one as long as it is.

@@ -14,3 +14,4 @@ mod rig;
 mod sessions;
 mod slow;
 mod table;
+mod tokens;

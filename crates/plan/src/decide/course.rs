@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 /// flows are here, or waits for its own end.
 const MAX_DETOURS: usize = 3;
 
+/// A helper or two may be unable to find out whether they may read. When more refuse, the others will not do otherwise.
+const MAX_DENIED: u32 = 2;
+
 /// How often something is tried. With mends, an attempt goes on when a helper fails: those who keep what was made take part
 /// in the next flow too, which carries only the rest. Without, it goes on only when a helper is slow.
 #[derive(Clone, Copy, Debug)]
@@ -76,13 +79,25 @@ pub struct Course {
     /// Where flows were held up.
     holdups: Vec<(Peer, Peer)>,
     is_patient: bool,
+    /// Helpers that were not permitted to read.
+    denied: u32,
 }
 
 impl Course {
     /// Of what was not tried yet. Who is patient waits for slow nodes.
     pub fn new(bounds: Bounds, is_patient: bool) -> Course {
         let (failed, slow, doubted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        Course { bounds, attempts: 0, mends: 0, failed, slow, doubted, holdups: Vec::new(), is_patient }
+        Course {
+            bounds,
+            attempts: 0,
+            mends: 0,
+            failed,
+            slow,
+            doubted,
+            holdups: Vec::new(),
+            is_patient,
+            denied: 0,
+        }
     }
 
     /// The nodes that failed.
@@ -140,8 +155,10 @@ impl Course {
             self.mends += 1;
             return Next::Mend { slow };
         }
+        self.denied += u32::from(fault.cause == Cause::Denied);
+        let is_hopeless = fault.cause == Cause::Invalid || self.denied > MAX_DENIED;
         let next = self.again();
-        if fault.cause == Cause::Invalid { Next::GiveUp } else { next }
+        if is_hopeless { Next::GiveUp } else { next }
     }
 
     /// Whether what the ends have stays of use: somebody else is to blame, and nobody says that the bytes are wrong.
@@ -281,6 +298,18 @@ mod tests {
         assert_eq!((course.around(), course.watches()), (nodes([1]), false));
         assert_eq!(course.refused(), pause(400));
         assert_eq!((course.around(), course.refused()), (nodes([]), Next::GiveUp));
+    }
+
+    #[test]
+    fn who_may_not_read_here_may_elsewhere_but_not_everywhere_is_tried() {
+        let mut course = Course::new(Bounds::READ, false);
+        let denied = |node| fault(Cause::Denied, node, node, node);
+        assert_eq!(course.broke(&denied(1), &[Peer::Client]), pause(200));
+        assert_eq!(course.broke(&denied(2), &[Peer::Client]), pause(400));
+        assert_eq!(
+            (course.around(), course.broke(&denied(3), &[Peer::Client])),
+            (nodes([1, 2]), Next::GiveUp)
+        );
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// What its node is to read, and how it knows that it is this.
     fn read(&self) -> BlockRead {
-        BlockRead { copy: self.facts.copy_at(self.block, self.location), digest: self.facts.sums.digest }
+        let copy = self.facts.copy_at(self.block, self.location);
+        BlockRead { copy, digest: self.facts.sums.digest, permit: None }
     }
 
     pub fn helper(&self) -> Helper {

@@ -5,19 +5,21 @@ use crate::proto;
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite};
 use gf::{FINGERPRINT_BYTES, Fingerprint};
+use model::hdfs::Permit;
 use model::{BlockId, Fault, Incarnation, Part, Position, Stamp, StoreId, StoredCopy, Sums, Term};
 
 impl From<StoredCopy> for proto::BlockRef {
     fn from(copy: StoredCopy) -> proto::BlockRef {
         let StoredCopy { block, generation, stored_bytes } = copy;
-        proto::BlockRef { block: block.to_vec(), generation, stored_bytes, digest: Vec::new() }
+        proto::BlockRef { block: block.to_vec(), generation, stored_bytes, digest: Vec::new(), permit: None }
     }
 }
 
 impl From<BlockRead> for proto::BlockRef {
     fn from(read: BlockRead) -> proto::BlockRef {
         let digest = read.digest.map(|digest| digest.to_vec()).unwrap_or_default();
-        proto::BlockRef { digest, ..read.copy.into() }
+        let message = |Permit { identifier, proof }| proto::BlockPermit { identifier, proof: proof.to_vec() };
+        proto::BlockRef { digest, permit: read.permit.map(message), ..read.copy.into() }
     }
 }
 
@@ -120,7 +122,15 @@ pub(super) fn read(read: &proto::BlockRef) -> Result<BlockRead, Fault> {
     Ok(BlockRead {
         copy: StoredCopy { block: id(&read.block)?, generation, stored_bytes },
         digest: sums.digest,
+        permit: read.permit.as_ref().map(permit).transpose()?,
     })
+}
+
+fn permit(message: &proto::BlockPermit) -> Result<Permit, Fault> {
+    let proof = message.proof.as_slice().try_into();
+    let proof = proof.ok().filter(|_| message.identifier.len() <= usize::from(u16::MAX));
+    let proof = proof.ok_or_else(|| invalid("what permits the reading of a block"))?;
+    Ok(Permit { identifier: message.identifier.clone(), proof })
 }
 
 fn id(bytes: &[u8]) -> Result<BlockId, Fault> {

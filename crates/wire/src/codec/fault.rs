@@ -42,6 +42,7 @@ pub fn status(fault: &Fault) -> tonic::Status {
     match fault.cause {
         Cause::Busy => tonic::Status::resource_exhausted(text),
         Cause::NotFound => tonic::Status::not_found(text),
+        Cause::Denied => tonic::Status::permission_denied(text),
         Cause::Invalid => tonic::Status::invalid_argument(text),
         Cause::CorruptBlock | Cause::CorruptSlice | Cause::WrongDigest => tonic::Status::data_loss(text),
         Cause::Bug => tonic::Status::internal(text),

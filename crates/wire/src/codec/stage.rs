@@ -28,7 +28,7 @@ fn encode_input(input: &Input, binding: &Binding) -> In {
         Input::Local { member, symbols } => In::Local(proto::LocalInput {
             member: u32::from(member.0),
             symbols: symbols.iter().map(|&s| u32::from(s)).collect(),
-            block: binding.blocks.get(member).map(|&read| read.into()),
+            block: binding.blocks.get(member).cloned().map(Into::into),
         }),
         Input::Edge(edge) => In::Edge(u32::from(edge.0)),
         Input::Source { member } => In::SourceMember(u32::from(member.0)),

@@ -104,6 +104,19 @@ pub struct BlockRef {
     /// BLAKE3, 32 bytes, where it is known: a sidecar that says another is damage
     #[prost(bytes = "vec", tag = "4")]
     pub digest: ::prost::alloc::vec::Vec<u8>,
+    /// of a block of HDFS to read, where block tokens are used
+    #[prost(message, optional, tag = "5")]
+    pub permit: ::core::option::Option<BlockPermit>,
+}
+/// That whoever announces a flow has the block token of a block, without its password.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BlockPermit {
+    /// the token's
+    #[prost(bytes = "vec", tag = "1")]
+    pub identifier: ::prost::alloc::vec::Vec<u8>,
+    /// HMAC-SHA256 with the token's password, of "stripeline block permit 1" and the flow's id, 32 bytes
+    #[prost(bytes = "vec", tag = "2")]
+    pub proof: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StageInput {

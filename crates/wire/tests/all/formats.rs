@@ -54,8 +54,13 @@ fn header() -> proto::FlowHeader {
 fn stages() -> Vec<proto::Stage> {
     use proto::stage_input::Kind as In;
     use proto::stage_output::Kind as Out;
-    let block =
-        proto::BlockRef { block: vec![3; 16], generation: 300, stored_bytes: 70_000, digest: Vec::new() };
+    let block = proto::BlockRef {
+        block: vec![3; 16],
+        generation: 300,
+        stored_bytes: 70_000,
+        digest: Vec::new(),
+        permit: None,
+    };
     let local = proto::LocalInput { member: 1, symbols: vec![0, 300], block: Some(block) };
     let inputs = [In::Local(local), In::Edge(5), In::SourceMember(6)];
     let write = proto::BlockWrite {

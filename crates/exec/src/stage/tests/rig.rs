@@ -10,7 +10,7 @@ use codes::Code;
 use flow::bound::{Binding, BlockRead, BlockWrite, FlowHeader, NodeStages, Participant, bind};
 use flow::{Geometry, Member, Proved, Site, interpret, stored_bytes};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
-use model::{BlockId, Fault, NodeId, Peer, StoredCopy, Sums, Token};
+use model::{BlockId, Fault, FlowId, NodeId, Peer, StoredCopy, Sums, Token};
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -289,7 +289,7 @@ impl Memory {
 struct Source(Arc<Memory>, BlockId);
 
 impl BlockStore for Arc<Memory> {
-    fn open(&self, read: &BlockRead) -> Result<Box<dyn BlockSource>, Fault> {
+    fn open(&self, read: &BlockRead, _: FlowId) -> Result<Box<dyn BlockSource>, Fault> {
         Ok(Box::new(Source(Arc::clone(self), read.copy.block)))
     }
 

@@ -16,6 +16,7 @@ import java.util.zip.CRC32C;
  */
 public final class Answer implements Closeable {
 
+  private static final int FRAME_VERSION = 1;
   private static final int HEAD_BYTES = 12;
   private static final int DATA_HEAD_BYTES = 12;
   private static final int DATA = 1;
@@ -128,7 +129,7 @@ public final class Answer implements Closeable {
       int version = fields.getShort();
       int length = fields.getInt();
       int checksum = fields.getInt();
-      if (version != Request.VERSION || length < 0 || length > MAX_FRAME_BYTES) {
+      if (version != FRAME_VERSION || length < 0 || length > MAX_FRAME_BYTES) {
         throw new IOException("a frame of version " + version + " with " + length + " bytes");
       }
       if (payload.length < length) {

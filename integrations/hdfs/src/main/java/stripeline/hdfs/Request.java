@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.UUID;
 import java.util.zip.CRC32C;
+import org.apache.hadoop.security.token.Token;
 
 /**
  * Bytes of members of a block group that a gateway is asked for (docs/formats.md, "The gateway").
@@ -28,7 +29,7 @@ public record Request(
     String pool, long group, long stamp, String codec, int dataUnits, int parityUnits, int cellBytes, long dataBytes,
     long offset, long length, Purpose purpose, String scheme, List<Integer> wanted, List<Member> living) {
 
-  static final int VERSION = 1;
+  static final int VERSION = 2;
 
   private static final byte[] MAGIC = {'S', 'L', 'G', 'R'};
 
@@ -49,14 +50,18 @@ public record Request(
   }
 
   /** A gateway takes no longer ones. */
-  private static final int MAX_BODY_BYTES = 64 * 1024;
+  private static final int MAX_BODY_BYTES = 256 * 1024;
 
-  /** A member that a DataNode has, and the rack where HDFS has the DataNode. With a block, it is that replica. */
-  public record Member(int index, UUID datanode, String rack, Replica replica) {
+  /**
+   * A member that a DataNode has, and the rack where HDFS has the DataNode. With a replica, it is that block.
+   *
+   * @param token the block token with which its DataNode lets it be read; null or empty: none
+   */
+  public record Member(int index, UUID datanode, String rack, Replica replica, Token<?> token) {
 
     /** One that is a block of the group. */
-    public Member(int index, UUID datanode, String rack) {
-      this(index, datanode, rack, null);
+    public Member(int index, UUID datanode, String rack, Token<?> token) {
+      this(index, datanode, rack, null, token);
     }
   }
 
@@ -111,14 +116,19 @@ public record Request(
         out.writeLong(member.replica().block());
         out.writeLong(member.replica().stamp());
       }
+      counted(out, member.token() == null ? new byte[0] : member.token().getIdentifier());
+      counted(out, member.token() == null ? new byte[0] : member.token().getPassword());
     }
     return bytes.toByteArray();
   }
 
   private static void text(DataOutputStream out, String text) throws IOException {
-    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    counted(out, text.getBytes(StandardCharsets.UTF_8));
+  }
+
+  private static void counted(DataOutputStream out, byte[] bytes) throws IOException {
     if (bytes.length > 0xffff) {
-      throw new IOException("a text of " + bytes.length + " bytes");
+      throw new IOException("a text or token of " + bytes.length + " bytes");
     }
     out.writeShort(bytes.length);
     out.write(bytes);

@@ -66,7 +66,7 @@ final class PipedParities implements Parities {
       DatanodeInfo at = source.getLocations()[0];
       try {
         living.add(new Request.Member(member, UUID.fromString(at.getDatanodeUuid()), at.getNetworkLocation(),
-            new Request.Replica(source.getBlock().getBlockId(), source.getBlock().getGenerationStamp())));
+            new Request.Replica(source.getBlock().getBlockId(), source.getBlock().getGenerationStamp()), source.getBlockToken()));
       } catch (IllegalArgumentException none) {
         throw new IOException("the uuid of " + at + " is none, so it has no helper");
       }

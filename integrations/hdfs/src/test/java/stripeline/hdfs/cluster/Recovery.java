@@ -97,7 +97,7 @@ public final class Recovery {
     try (HdfsCluster cluster = new HdfsCluster(folder, Path.of(arguments[0]), dataUnits + parityUnits, Map.of(
         // The shipped limits are 2 and 4.
         "dfs.namenode.replication.max-streams", String.valueOf(streams),
-        "dfs.namenode.replication.max-streams-hard-limit", String.valueOf(2 * streams)), List.of(), new Testbed(arguments[2]))) {
+        "dfs.namenode.replication.max-streams-hard-limit", String.valueOf(2 * streams)), List.of("--block-tokens", "off"), new Testbed(arguments[2]))) {
       Recovery recovery = new Recovery(cluster, dataUnits, parityUnits, blockBytes);
       recovery.write(parityUnits, groups);
       say("ready");

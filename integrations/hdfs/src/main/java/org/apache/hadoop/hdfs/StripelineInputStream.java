@@ -12,7 +12,9 @@ import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.hdfs.protocol.LocatedBlocks;
 import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
+import org.apache.hadoop.hdfs.security.token.block.BlockTokenIdentifier;
 import org.apache.hadoop.hdfs.util.StripedBlockUtil;
+import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.util.Time;
 import stripeline.hdfs.Gateway;
 import stripeline.hdfs.Request;
@@ -165,7 +167,8 @@ class StripelineInputStream extends DFSStripedInputStream {
       UUID uuid = uuid(locations[i]);
       boolean isNamed = living.stream().anyMatch(named -> named.index() == index);
       if (uuid != null && index != member && !isNamed) {
-        living.add(new Request.Member(index, uuid, locations[i].getNetworkLocation()));
+        Token<BlockTokenIdentifier>[] tokens = striped.getBlockTokens();
+        living.add(new Request.Member(index, uuid, locations[i].getNetworkLocation(), i < tokens.length ? tokens[i] : null));
       }
     }
     return new Request(group.getBlockPoolId(), group.getBlockId(), group.getGenerationStamp(), policy.getCodecName(),

@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.security.token.block.BlockPoolTokenSecretManager;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.util.DataTransferThrottler;
 
@@ -28,6 +29,9 @@ final class Internals {
   private final Method initBufferSize = method(StripedReader.class, "initBufferSize");
   private final Method readThrottler = method(DataNode.class, "getEcReconstuctReadThrottler");
   private final Method writeThrottler = method(DataNode.class, "getEcReconstuctWriteThrottler");
+  private final Field isRegistered = field(DataNode.class, "hasAnyBlockPoolRegistered");
+  private final Field tokensEnabled = field(DataNode.class, "isBlockTokenEnabled");
+  private final Field tokens = field(DataNode.class, "blockPoolTokenSecretManager");
   private final Method offers = method(DataNode.class, "getAllBpOs");
   private final Method actors = method(datanodeClass("BPOfferService"), "getBPServiceActors");
   private final Field reports = field(datanodeClass("BPServiceActor"), "ibrManager");
@@ -81,6 +85,19 @@ final class Internals {
 
   DataTransferThrottler writeThrottler(DataNode datanode) throws ReflectiveOperationException {
     return (DataTransferThrottler) writeThrottler.invoke(datanode);
+  }
+
+  /** Whether its NameNode uses block tokens; null if it has not said so yet. */
+  Boolean blockTokensEnabled(DataNode datanode) throws ReflectiveOperationException {
+    // Both change in one step under this lock.
+    synchronized (datanode) {
+      return isRegistered.getBoolean(datanode) ? tokensEnabled.getBoolean(datanode) : null;
+    }
+  }
+
+  /** What makes and checks its block tokens. */
+  BlockPoolTokenSecretManager tokens(DataNode datanode) throws ReflectiveOperationException {
+    return (BlockPoolTokenSecretManager) tokens.get(datanode);
   }
 
   /** The DataNode's next heartbeat is due now, and those who send it are woken. */

@@ -3,14 +3,19 @@ package org.apache.hadoop.hdfs.server.datanode.erasurecode;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.UUID;
+import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.security.token.block.BlockTokenIdentifier;
+import org.apache.hadoop.hdfs.security.token.block.BlockTokenIdentifier.AccessMode;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.datanode.metrics.DataNodeMetrics;
 import org.apache.hadoop.hdfs.util.DataTransferThrottler;
+import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.util.Time;
 import stripeline.hdfs.Answer;
 import stripeline.hdfs.Gateway;
@@ -189,7 +194,7 @@ final class PipelinedReconstruction implements Runnable {
     throw new IOException("no source says which checksums it has");
   }
 
-  private Request request(short[] targets) throws ReflectiveOperationException {
+  private Request request(short[] targets) throws IOException, ReflectiveOperationException {
     ErasureCodingPolicy policy = internals.policy(task);
     ExtendedBlock group = task.getBlockGroup();
     StripedReader reader = task.getStripedReader();
@@ -203,7 +208,10 @@ final class PipelinedReconstruction implements Runnable {
     for (int i = 0; i < live.length; i++) {
       UUID uuid = uuid(sources[i]);
       if (uuid != null && task.getBlockLen(live[i]) > 0) {
-        living.add(new Request.Member(live[i], uuid, sources[i].getNetworkLocation()));
+        // As HDFS's own reader makes it; empty where tokens are not used.
+        Token<BlockTokenIdentifier> token = datanode().getBlockAccessToken(
+            task.getBlock(live[i]), EnumSet.of(AccessMode.READ), StorageType.EMPTY_ARRAY, new String[0]);
+        living.add(new Request.Member(live[i], uuid, sources[i].getNetworkLocation(), token));
       }
     }
     return new Request(

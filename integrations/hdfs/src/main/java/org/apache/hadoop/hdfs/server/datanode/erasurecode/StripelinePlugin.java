@@ -29,6 +29,7 @@ public final class StripelinePlugin implements ServicePlugin {
   private ErasureCodingWorker worker;
   private ReconstructionMetrics metrics;
   private EncodeService encodes;
+  private TokenSockets tokens;
 
   @Override
   public void start(Object service) {
@@ -40,6 +41,7 @@ public final class StripelinePlugin implements ServicePlugin {
       DataNode datanode = (DataNode) service;
       Gateway gateway = new Gateway(Settings.of(datanode.getConf()));
       Internals internals = new Internals();
+      listen(datanode, internals);
       worker = datanode.getErasureCodingWorker();
       stock = internals.pool(worker);
       metrics = ReconstructionMetrics.register();
@@ -57,8 +59,23 @@ public final class StripelinePlugin implements ServicePlugin {
     }
   }
 
+  /** The helper beside this DataNode asks what it may read. */
+  private void listen(DataNode datanode, Internals internals) {
+    try {
+      tokens = TokenSockets.start(TokenSockets.places(datanode.getConf()), new TokenChecks(datanode, internals)::refusal);
+      LOG.info("the helper is told at {} which blocks it may read", tokens.bound());
+    } catch (IOException | RuntimeException none) {
+      LOG.error("blocks of this DataNode are not read through helpers, for its helper cannot ask whether it may: "
+          + "set {}, and --block-tokens of the helper to the same path", TokenSockets.SOCKET_KEY, none);
+    }
+  }
+
   @Override
   public void stop() {
+    if (tokens != null) {
+      org.apache.hadoop.io.IOUtils.closeStream(tokens);
+      tokens = null;
+    }
     if (encodes != null) {
       encodes.stop();
       encodes = null;
