@@ -5,8 +5,10 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
 import org.apache.hadoop.fs.StorageType;
+import org.apache.hadoop.hdfs.DFSUtilClient.CorruptedBlocks;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
@@ -92,32 +94,63 @@ final class PipelinedReconstruction implements Runnable {
   private String reconstruct(StripedWriter writer) throws IOException, ReflectiveOperationException {
     short[] targets = internals.targetIndices(writer);
     try (Answer answer = gateway.ask(request(targets))) {
-      task.initDecoderIfNecessary();
-      learnChecksum();
-      // The first bytes come before any target hears of it.
-      int length = nextLength();
-      ByteBuffer[] first = new ByteBuffer[targets.length];
-      for (int i = 0; i < first.length; i++) {
-        first[i] = ByteBuffer.allocate(length);
+      try {
+        return reconstruct(writer, targets, answer);
+      } finally {
+        report(answer.corrupt());
       }
-      receive(answer, first, length);
-      hasBegun = true;
-      writer.init();
-      ByteBuffer[] buffers = buffers(writer, targets, length);
-      for (int i = 0; i < buffers.length; i++) {
-        if (buffers[i] != null) {
-          buffers[i].put(first[i].flip());
+    }
+  }
+
+  private String reconstruct(StripedWriter writer, short[] targets, Answer answer)
+      throws IOException, ReflectiveOperationException {
+    task.initDecoderIfNecessary();
+    learnChecksum();
+    // The first bytes come before any target hears of it.
+    int length = nextLength();
+    ByteBuffer[] first = new ByteBuffer[targets.length];
+    for (int i = 0; i < first.length; i++) {
+      first[i] = ByteBuffer.allocate(length);
+    }
+    receive(answer, first, length);
+    hasBegun = true;
+    writer.init();
+    ByteBuffer[] buffers = buffers(writer, targets, length);
+    for (int i = 0; i < buffers.length; i++) {
+      if (buffers[i] != null) {
+        buffers[i].put(first[i].flip());
+      }
+    }
+    send(writer, buffers, length);
+    while (task.getPositionInBlock() < task.getMaxTargetLength()) {
+      length = nextLength();
+      buffers = buffers(writer, targets, length);
+      receive(answer, buffers, length);
+      send(writer, buffers, length);
+    }
+    answer.finish();
+    return answer.note();
+  }
+
+  /** Sources with wrong bytes are told to the NameNode, as HDFS's own reconstruction does. */
+  private void report(Set<Integer> members) {
+    if (members.isEmpty()) {
+      return;
+    }
+    try {
+      StripedReader reader = task.getStripedReader();
+      byte[] live = internals.liveIndices(reader);
+      DatanodeInfo[] sources = internals.sources(reader);
+      CorruptedBlocks corrupted = new CorruptedBlocks();
+      for (int i = 0; i < live.length; i++) {
+        if (members.contains((int) live[i])) {
+          corrupted.addCorruptedBlock(task.getBlock(live[i]), sources[i]);
+          StripelinePlugin.LOG.warn("{} at {} has wrong bytes: the NameNode is told", task.getBlock(live[i]), sources[i]);
         }
       }
-      send(writer, buffers, length);
-      while (task.getPositionInBlock() < task.getMaxTargetLength()) {
-        length = nextLength();
-        buffers = buffers(writer, targets, length);
-        receive(answer, buffers, length);
-        send(writer, buffers, length);
-      }
-      answer.finish();
-      return answer.note();
+      datanode().reportCorruptedBlocks(corrupted);
+    } catch (IOException | ReflectiveOperationException | RuntimeException untold) {
+      StripelinePlugin.LOG.warn("wrong bytes of members {} of {} were not told to the NameNode", members, task.getBlockGroup(), untold);
     }
   }
 
