@@ -6,7 +6,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MVN := mvn -B -q $(if $(HADOOP),-Dhadoop.version=$(HADOOP))
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-classes hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-patterns hdfs-measure hdfs-measure-encoding java
+.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-classes hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-patterns hdfs-measure hdfs-measure-encoding hdfs-measure-leave java
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -30,7 +30,7 @@ chaos: toolchain
 hdfs-jar: java
 	cd integrations/hdfs && $(MVN) package
 
-# What programs that run HDFS need: the tests' classes, and where Hadoop's are. `stripeline bench rp-10b` starts one of them.
+# What programs that run HDFS need: the tests' classes, and where Hadoop's are. `stripeline bench rp-10b` and `hdfs-ear` start one each.
 hdfs-classes: hdfs-jar
 	cd integrations/hdfs && $(MVN) dependency:build-classpath -Dmdep.includeScope=compile -Dmdep.outputFile=target/classpath
 
@@ -81,12 +81,21 @@ hdfs-measure-encoding: toolchain testbed hdfs-jar
 		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
 		stripeline.hdfs.cluster.EncodeMeasure "$(abspath $(or $(STRIPELINE),$(TARGET)/release/stripeline))" target/measure-encoding $(or $(MBIT),200)
 
+# How long a DataNode takes to be decommissioned, as HDFS does it, from all sources, and if it is ended instead, over links of MBIT
+# (200) each way: POLICY=RS-6-3-1024k NODE_GROUPS=64, and WAYS="copied all" for some of them. In network namespaces; needs root.
+hdfs-measure-leave: toolchain testbed hdfs-classes
+	$(if $(STRIPELINE),,$(CARGO) build --release --locked -p cli)
+	cd integrations/hdfs && timeout 1800 unshare --net java -Xmx1g \
+		-cp "target/test-classes:$$(echo target/stripeline-hdfs-*.jar):$$(cat target/classpath)" \
+		stripeline.hdfs.cluster.LeaveMeasure "$(abspath $(or $(STRIPELINE),$(TARGET)/release/stripeline))" target/measure-leave \
+		$(or $(MBIT),200) $(or $(NODE_GROUPS),64) $(or $(POLICY),RS-6-3-1024k) $(WAYS)
+
 lint: toolchain
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Kernels beside memcpy and XOR; planners of paths and of recoveries; a chain of helpers beside a bare one; every experiment in quick form, which needs root
-# (rp-10b needs Java and Hadoop too, and says so where they cannot be had).
+# (rp-10b and hdfs-ear need Java and Hadoop too, and say so where they cannot be had).
 # A full one, which replaces the record in results/: make dist, target/dist/stripeline bench ID, then stripeline bench report.
 bench: dist testbed
 	-@$(MAKE) --no-print-directory hdfs-classes

@@ -1,9 +1,10 @@
 //! Unmodified HDFS on a testbed: a program of the integration's tests runs it, daemons and all, and says in lines how it went.
 //!
 //! ```text
-//!   experiment ──▶ Recovery::start ──▶ java … Recovery on host 0 ──▶ NameNode, coordinator on host 0; DataNode and helper on each other
+//!   experiment ──▶ RecoverySpec::start ──▶ java … Recovery on host 0 ──▶ NameNode, coordinator on host 0; DataNode and helper on each other
 //!        ◀── "ready" ── all is written: now links are limited
 //!        ◀── "end pipeline 11.2 32 134217728" ──
+//!   experiment ──▶ EncodingsSpec::start ──▶ java … Encodings, on racks
 //! ```
 
 use crate::error::{LabError, Result, bad};
@@ -19,9 +20,11 @@ const CLASSES: &str = "integrations/hdfs/target";
 /// As `mvn dependency:build-classpath` writes it.
 const CLASS_PATH: &str = "classpath";
 
-const MAIN: &str = "stripeline.hdfs.cluster.Recovery";
+const RECOVERY: &str = "stripeline.hdfs.cluster.Recovery";
 
-/// What it is run with.
+const ENCODINGS: &str = "stripeline.hdfs.cluster.Encodings";
+
+/// DataNodes that are lost and rebuilt.
 pub struct RecoverySpec<'a> {
     /// The program `stripeline`.
     pub program: &'a Path,
@@ -41,6 +44,24 @@ pub struct RecoverySpec<'a> {
     pub turns: &'a [&'a str],
 }
 
+/// Replicated files that become erasure-coded ones.
+pub struct EncodingsSpec<'a> {
+    /// The program `stripeline`.
+    pub program: &'a Path,
+    /// A folder for all daemons' data.
+    pub folder: &'a Path,
+    /// Data and parity units.
+    pub code: (usize, usize),
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Stripes, each a file.
+    pub stripes: usize,
+    /// Files that are encoded at once.
+    pub at_once: usize,
+    /// How often it is done in each way.
+    pub rounds: usize,
+}
+
 /// What it says.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Said {
@@ -48,16 +69,16 @@ pub enum Said {
     Ready,
     /// A positional read of a cell took so many seconds.
     Read { scheme: String, is_lost: bool, seconds: f64 },
-    /// A recovery begins.
+    /// A recovery begins, or an encoding is about to.
     Begin,
-    /// A recovery has ended, and every byte was compared.
+    /// It has ended: so many lost blocks are there again, every byte compared, or so many stripes are encoded.
     End { scheme: String, seconds: f64, blocks: f64, bytes: f64 },
     /// That was all.
     Done,
 }
 
-/// The program as it runs. Its daemons end with it, or with the testbed.
-pub struct Recovery {
+/// A program as it runs. Its daemons end with it, or with the testbed.
+pub struct HdfsProgram {
     child: Child,
     input: ChildStdin,
     lines: BufReader<ChildStdout>,
@@ -82,28 +103,58 @@ pub fn class_path() -> Result<String> {
     Ok(folders.join(":"))
 }
 
-impl Recovery {
+impl RecoverySpec<'_> {
     /// Starts it on host 0 of a testbed that has a host for each member, and one for each turn.
     ///
     /// # Errors
     /// [`LabError::NoHadoop`], [`LabError::Io`].
-    pub fn start(testbed: &Testbed, spec: &RecoverySpec<'_>) -> Result<Recovery> {
+    pub fn start(&self, testbed: &Testbed) -> Result<HdfsProgram> {
+        let (k, m) = self.code;
+        let numbers = [k, m, self.block_bytes as usize, self.groups, self.reads, self.streams];
+        let arguments: Vec<String> = numbers
+            .map(|number| number.to_string())
+            .into_iter()
+            .chain(self.turns.iter().map(ToString::to_string))
+            .collect();
+        HdfsProgram::start(testbed, RECOVERY, self.program, self.folder, &arguments)
+    }
+}
+
+impl EncodingsSpec<'_> {
+    /// Starts it on host 0 of a testbed of racks, with a DataNode on each other host.
+    ///
+    /// # Errors
+    /// [`LabError::NoHadoop`], [`LabError::Io`]; [`LabError::BadSpec`] if the testbed has no racks.
+    pub fn start(&self, testbed: &Testbed) -> Result<HdfsProgram> {
+        let racks = testbed.spec().racks.ok_or_else(|| bad("encodings want racks"))?.count;
+        let ((k, m), bytes) = (self.code, self.block_bytes as usize);
+        let numbers = [racks, k, m, bytes, self.stripes, self.at_once, self.rounds];
+        let arguments = numbers.map(|number| number.to_string());
+        HdfsProgram::start(testbed, ENCODINGS, self.program, self.folder, &arguments)
+    }
+}
+
+impl HdfsProgram {
+    fn start(
+        testbed: &Testbed,
+        main: &str,
+        program: &Path,
+        folder: &Path,
+        arguments: &[String],
+    ) -> Result<HdfsProgram> {
         let host = testbed.host(0)?;
         let prefix = host.namespace.trim_end_matches('0');
-        let log = spec.folder.join("hdfs.log");
+        let log = folder.join("hdfs.log");
         let into = File::create(&log).map_err(LabError::io(format!("write {}", log.display())))?;
-        let (k, m) = spec.code;
         let mut command = host.command("java");
-        command.args(["-Xmx512m", "-XX:+UseSerialGC", "-cp", &class_path()?, MAIN]);
-        command.arg(spec.program).arg(spec.folder.join("hdfs")).arg(prefix);
-        command.args([k, m].map(|units| units.to_string())).arg(spec.block_bytes.to_string());
-        command.args([spec.groups, spec.reads, spec.streams].map(|count| count.to_string()));
-        command.args(spec.turns).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(into);
+        command.args(["-Xmx512m", "-XX:+UseSerialGC", "-cp", &class_path()?, main]);
+        command.arg(program).arg(folder.join("hdfs")).arg(prefix).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(into);
         let mut child = command.spawn().map_err(LabError::io("start java"))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(bad("java has no pipes"));
         };
-        Ok(Recovery { child, input, lines: BufReader::new(output), log })
+        Ok(HdfsProgram { child, input, lines: BufReader::new(output), log })
     }
 
     /// Waits for what it says next.
@@ -144,7 +195,7 @@ impl Recovery {
     }
 }
 
-impl Drop for Recovery {
+impl Drop for HdfsProgram {
     fn drop(&mut self) {
         // Its end is that of its input, too; daemons that are left go with the testbed.
         let _ = self.child.kill();

@@ -22,6 +22,7 @@ mod ear_18;
 mod ear_19;
 mod ear_3;
 mod encoding;
+mod hdfs_ear;
 mod on_paper;
 mod own_archival;
 mod own_core;
@@ -135,7 +136,7 @@ macro_rules! experiments {
 pub const EXPERIMENTS: &[Experiment] = experiments! {
     rp_8a rp_8b rp_8c rp_8d rp_8e rp_8f rp_8g rp_8h rp_8i rp_9a rp_9b rp_alg2 rp_10b rp_11a rp_11b
     ppr_7a ppr_7b ppr_7c ppr_7d ppr_7e ppr_7f ppr_8 ppr_rm ppr_9
-    ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19
+    ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19 hdfs_ear
     xor_1 xor_2 xor_3 xor_r6 xor_5 xor_6 xor_7
     rr_3 rr_t1 rr_t2 rr_4a rr_4b rr_5a rr_5b
     own_latency own_straggler own_core own_multipath own_archival own_decommission own_symbols

@@ -5,7 +5,7 @@ use super::stand::{DIRECT, PROCESSOR_SHARE, SLICE_BYTES};
 use super::{Bench, Experiment, TESTBED, timeslots};
 use crate::bare;
 use crate::error::Result;
-use crate::hdfs::{Recovery, RecoverySpec, Said, class_path};
+use crate::hdfs::{HdfsProgram, RecoverySpec, Said, class_path};
 use crate::report::{Axis, Comparison, Label, Measure, Ratio, Results, Setup, Summary, Unit, sample};
 use crate::scratch::Scratch;
 use crate::testbed::{LinkRate, Spec, Testbed};
@@ -141,7 +141,7 @@ fn measure(
         turns: &turns,
     };
     (bench.say)(&format!("RS-{k}-{m}, {streams} streams: starting HDFS on {hosts} hosts"));
-    let mut hdfs = Recovery::start(&testbed, &spec)?;
+    let mut hdfs = spec.start(&testbed)?;
     while hdfs.hear()? != Said::Ready {}
     let send_rate = limit(bench, &mut testbed, x, block_bytes, results)?;
     hdfs.go_on()?;
@@ -189,7 +189,7 @@ fn limit(
 /// Writes down what HDFS's program says, to its end.
 fn listen(
     bench: &Bench<'_>,
-    hdfs: &mut Recovery,
+    hdfs: &mut HdfsProgram,
     (x, contenders): (f64, &[(Label, &str)]),
     results: &mut Results,
 ) -> Result<()> {

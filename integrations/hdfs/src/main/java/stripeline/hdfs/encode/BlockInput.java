@@ -24,18 +24,21 @@ final class BlockInput implements Closeable {
   private BlockReader reader;
   private Peer peer;
   private long position;
+  private long end;
 
   BlockInput(Peers peers, LocatedBlock block, String client, Configuration conf) {
     this.peers = peers;
     this.block = block;
     this.client = client;
     this.conf = conf;
+    end = block.getBlockSize();
   }
 
-  /** Where the next bytes come from. */
-  void seek(long to) {
+  /** Where the next bytes come from, and how many are wanted at most: a DataNode sends ahead what it is asked for. */
+  void seek(long to, long count) {
     close();
     position = to;
+    end = Math.min(block.getBlockSize(), to + count);
   }
 
   /** Which checksums the block has. */
@@ -78,7 +81,7 @@ final class BlockInput implements Closeable {
       try {
         peer = peers.connect(all[at], block.getBlock(), block.getBlockToken());
         reader = BlockReaderRemote.newBlockReader(block.getBlock().toString(), block.getBlock(), block.getBlockToken(),
-            position, block.getBlockSize() - position, true, client, peer, all[at], null,
+            position, end - position, true, client, peer, all[at], null,
             CachingStrategy.newDefaultStrategy(), -1, conf);
         return;
       } catch (IOException away) {

@@ -47,11 +47,15 @@ final class Verification {
   private static final long REPORTED_WITHIN_MS = 60_000;
   private static final long POLL_MS = 100;
 
+  /** Of each block, thrice: a coder that is wrong is so in every byte. */
+  private static final int SAMPLE_BYTES = 16 * 1024;
+
   private final DistributedFileSystem fs;
   private final Peers peers;
   private final Configuration conf;
   private final ErasureCodingPolicy policy;
   private final boolean isFull;
+  private final int pieceBytes;
   private final Random random;
 
   Verification(DistributedFileSystem fs, Peers peers, Configuration conf, ErasureCodingPolicy policy, boolean isFull,
@@ -61,6 +65,7 @@ final class Verification {
     this.conf = conf;
     this.policy = policy;
     this.isFull = isFull;
+    pieceBytes = isFull ? Worker.PIECE_BYTES : SAMPLE_BYTES;
     this.random = random;
   }
 
@@ -143,11 +148,11 @@ final class Verification {
       for (LocatedBlock member : members) {
         inputs.add(member == null ? null : new BlockInput(peers, member, "", conf));
       }
-      byte[][] data = new byte[k][Worker.PIECE_BYTES];
-      byte[] stored = new byte[Worker.PIECE_BYTES];
+      byte[][] data = new byte[k][pieceBytes];
+      byte[] stored = new byte[pieceBytes];
       ByteBuffer[] made = new ByteBuffer[members.length - k];
       for (long at : places(length)) {
-        int count = (int) Math.min(Worker.PIECE_BYTES, length - at);
+        int count = (int) Math.min(pieceBytes, length - at);
         for (int member = 0; member < k; member++) {
           long there = members[member] == null ? 0 : Math.max(0, Math.min(count, members[member].getBlockSize() - at));
           read(inputs.get(member), at, data[member], (int) there);
@@ -172,8 +177,8 @@ final class Verification {
 
   private void read(BlockInput from, long at, byte[] into, int count) throws IOException {
     if (count > 0) {
-      if (!isFull || at == 0) {
-        from.seek(at);
+      if (!isFull) {
+        from.seek(at, count);
       }
       from.readFully(into, count);
     }
@@ -182,13 +187,13 @@ final class Verification {
   /** Where pieces begin that are compared, in rising order: all, or the first, the last and one between them. */
   private Iterable<Long> places(long length) {
     TreeSet<Long> places = new TreeSet<>();
-    long last = (length - 1) / Worker.PIECE_BYTES;
+    long last = (length - 1) / pieceBytes;
     if (isFull) {
       for (long piece = 0; piece <= last; piece++) {
-        places.add(piece * Worker.PIECE_BYTES);
+        places.add(piece * pieceBytes);
       }
     } else {
-      places.addAll(List.of(0L, random.nextLong(last + 1) * Worker.PIECE_BYTES, last * Worker.PIECE_BYTES));
+      places.addAll(List.of(0L, random.nextLong(last + 1) * pieceBytes, last * pieceBytes));
     }
     return places;
   }

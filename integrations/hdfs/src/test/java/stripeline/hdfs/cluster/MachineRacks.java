@@ -10,6 +10,9 @@ public final class MachineRacks extends Configured implements DNSToSwitchMapping
   /** The key for how many stand in each. */
   static final String PER_RACK = "test.machines.per.rack";
 
+  /** The key for how many racks there are, if machines are dealt out to them in turn. */
+  static final String DEALT = "test.racks";
+
   @Override
   public List<String> resolve(List<String> names) {
     return names.stream().map(this::rack).toList();
@@ -21,7 +24,8 @@ public final class MachineRacks extends Configured implements DNSToSwitchMapping
       return "/outside";
     }
     int number = Integer.parseInt(name.substring(HdfsCluster.NAME.length()));
-    return "/r" + (number - 1) / getConf().getInt(PER_RACK, 1);
+    int racks = getConf().getInt(DEALT, 0);
+    return "/r" + (racks > 0 ? number % racks : (number - 1) / getConf().getInt(PER_RACK, 1));
   }
 
   @Override

@@ -57,6 +57,11 @@ final class Namespaces implements HdfsCluster.Hosts, AutoCloseable {
     return machine == 0 ? List.of() : List.of("ip", "netns", "exec", name + machine);
   }
 
+  /** Bytes that a machine has sent. */
+  long sent(int machine) throws IOException, InterruptedException {
+    return Links.sent(List.of("ip", "-n", name + machine), "eth0");
+  }
+
   /** The bridge goes with this process's own namespace. */
   @Override
   public void close() throws IOException {

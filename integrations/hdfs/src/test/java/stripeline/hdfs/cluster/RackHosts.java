@@ -2,13 +2,10 @@ package stripeline.hdfs.cluster;
 
 import static stripeline.hdfs.cluster.Links.ip;
 import static stripeline.hdfs.cluster.Links.limit;
-import static stripeline.hdfs.cluster.Links.run;
 
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
  * A network namespace for each machine, a bridge for each rack, and one between racks. Links of machines and of racks have a rate
@@ -23,8 +20,6 @@ import java.util.regex.Pattern;
 final class RackHosts implements HdfsCluster.Hosts, AutoCloseable {
 
   private static final String CORE = "sl-core";
-
-  private static final Pattern SENT = Pattern.compile("TX:.*\\R\\s*(\\d+)");
 
   private final String name = "sl-rack-" + ProcessHandle.current().pid() + "-";
   private final int racks;
@@ -80,11 +75,7 @@ final class RackHosts implements HdfsCluster.Hosts, AutoCloseable {
   long betweenRacks() throws Exception {
     long sum = 0;
     for (int rack = 0; rack < racks; rack++) {
-      Matcher sent = SENT.matcher(run(List.of("ip", "-s", "link", "show", "dev", "up" + rack)));
-      if (!sent.find()) {
-        throw new IOException("ip tells no bytes of rack " + rack);
-      }
-      sum += Long.parseLong(sent.group(1));
+      sum += Links.sent(List.of("ip"), "up" + rack);
     }
     return sum;
   }

@@ -17,11 +17,8 @@ import java.util.Random;
 import java.util.TreeMap;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.SafeModeAction;
-import org.apache.hadoop.hdfs.protocol.AddErasureCodingPolicyResponse;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
-import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
-import org.apache.hadoop.io.erasurecode.ECSchema;
 
 /**
  * Unmodified HDFS loses a DataNode again and again, and rebuilds its blocks in one new DataNode, each time by another scheme: the
@@ -64,20 +61,6 @@ public final class Recovery {
     newest = dataUnits + parityUnits;
   }
 
-  /** Hosts of a testbed that somebody else made: this process is on the first. */
-  private record Testbed(String prefix) implements HdfsCluster.Hosts {
-
-    @Override
-    public String address(int machine) {
-      return "10.77.0." + (machine + 1);
-    }
-
-    @Override
-    public List<String> at(int machine) {
-      return machine == 0 ? List.of() : List.of("ip", "netns", "exec", prefix + machine);
-    }
-  }
-
   /**
    * The path of the program {@code stripeline}; a folder that may be removed; what namespaces are called, without their numbers; data and
    * parity units; bytes of a block; how many groups; reads of each kind; blocks that a DataNode rebuilds at once; and each loss's scheme.
@@ -97,7 +80,7 @@ public final class Recovery {
     try (HdfsCluster cluster = new HdfsCluster(folder, Path.of(arguments[0]), dataUnits + parityUnits, Map.of(
         // The shipped limits are 2 and 4.
         "dfs.namenode.replication.max-streams", String.valueOf(streams),
-        "dfs.namenode.replication.max-streams-hard-limit", String.valueOf(2 * streams)), List.of("--block-tokens", "off"), new Testbed(arguments[2]))) {
+        "dfs.namenode.replication.max-streams-hard-limit", String.valueOf(2 * streams)), List.of("--block-tokens", "off"), new TestbedHosts(arguments[2], 1))) {
       Recovery recovery = new Recovery(cluster, dataUnits, parityUnits, blockBytes);
       recovery.write(parityUnits, groups);
       say("ready");
@@ -115,10 +98,7 @@ public final class Recovery {
   }
 
   private void write(int parityUnits, int groups) throws Exception {
-    ErasureCodingPolicy wanted = new ErasureCodingPolicy(new ECSchema("rs", dataUnits, parityUnits), CELL);
-    AddErasureCodingPolicyResponse added = cluster.fileSystem().addErasureCodingPolicies(new ErasureCodingPolicy[] {wanted})[0];
-    String policy = added.isSucceed() ? added.getPolicy().getName() : wanted.getName();
-    cluster.fileSystem().enableErasureCodingPolicy(policy);
+    String policy = ReplicatedFiles.enable(cluster.fileSystem(), dataUnits, parityUnits, CELL);
     cluster.fileSystem().setErasureCodingPolicy(new org.apache.hadoop.fs.Path("/"), policy);
     byte[] bytes = new byte[CELL];
     Random random = new Random(3);

@@ -1,0 +1,68 @@
+package org.apache.hadoop.hdfs.server.blockmanagement;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.hadoop.hdfs.protocol.Block;
+import org.apache.hadoop.hdfs.protocol.SystemErasureCodingPolicies;
+import org.junit.jupiter.api.Test;
+
+/** Which blocks of a DataNode that leaves are copied, and which rebuilt. */
+class LeavingBlocksTest {
+
+  private static final int CELL = 1 << 20;
+
+  private static List<BlockInfo> groups(int count) {
+    List<BlockInfo> groups = new ArrayList<>();
+    for (int group = 0; group < count; group++) {
+      groups.add(new BlockInfoStriped(new Block(-16L * (group + 1), 6 * CELL, 1), SystemErasureCodingPolicies.getByID((byte) 1)));
+    }
+    return groups;
+  }
+
+  @Test
+  void kOfNAndKBlocksAreCopied() {
+    for (int others : new int[] {9, 15, 600}) {
+      LeavingBlocks leaving = new LeavingBlocks();
+      List<BlockInfo> groups = groups(1_010);
+      leaving.find(groups.iterator(), others, block -> true);
+      assertEquals(1_010 * 6 / (6 + others), leaving.copied().size(), 1);
+      Set<BlockInfo> all = new HashSet<>(leaving.copied());
+      all.addAll(leaving.rebuilt());
+      assertEquals(new HashSet<>(groups), all);
+      assertEquals(1_010, leaving.copied().size() + leaving.rebuilt().size());
+    }
+  }
+
+  @Test
+  void onlyGroupsThatNeedAnotherCopyAreFound() {
+    LeavingBlocks leaving = new LeavingBlocks();
+    assertTrue(leaving.isDue(60_000));
+    List<BlockInfo> groups = groups(40);
+    groups.add(new BlockInfoContiguous(new Block(7, CELL, 1), (short) 3));
+    leaving.find(groups.iterator(), 9, block -> block.getBlockId() != -16);
+    assertEquals(39, leaving.copied().size() + leaving.rebuilt().size());
+    assertFalse(leaving.isDue(0), "some are left");
+    leaving.rebuilt().clear();
+    assertFalse(leaving.isDue(60_000), "it was looked just now");
+    assertTrue(leaving.isDue(0));
+  }
+
+  @Test
+  void whatWaitsToBeCopiedIsRebuiltWhenNothingElseIs() {
+    LeavingBlocks leaving = new LeavingBlocks();
+    leaving.find(groups(60).iterator(), 6, block -> true);
+    assertEquals(30, leaving.copied().size());
+    leaving.rebuilt().clear();
+    List<BlockInfoStriped> copied = List.copyOf(leaving.copied());
+    // Two have been copied, or are about to be.
+    leaving.rebuildCopied(4, block -> !copied.subList(0, 2).contains(block));
+    assertEquals(copied.subList(2, 6), leaving.copied());
+    assertEquals(new HashSet<>(copied.subList(6, 30)), new HashSet<>(leaving.rebuilt()));
+  }
+}
