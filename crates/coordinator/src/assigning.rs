@@ -126,9 +126,9 @@ impl Assigner {
     }
 
     /// Of those that may begin and are as urgent as the first of them, the one whose nodes take part in the fewest
-    /// repairs now: links then share what runs evenly, and none waits for a slower one.
+    /// repairs now ([`InFlight::crowd_of`]): links then share what runs evenly, and none waits for a slower one.
     fn best(&mut self, cluster: &Cluster) -> Option<usize> {
-        let mut best: Option<(usize, usize, Urgency)> = None;
+        let mut best: Option<(usize, (usize, usize), Urgency)> = None;
         for place in 0..self.pending.len().min(LOOK_AHEAD) {
             let pending = &mut self.pending[place];
             let urgency = pending.lost.urgency;
@@ -138,12 +138,12 @@ impl Assigner {
             if !pending.choose(cluster, self.terms.assign, &self.in_flight) {
                 continue;
             }
-            let busiest = pending.assignment.as_ref().map_or(0, |nodes| self.in_flight.busiest_of(nodes));
-            if best.is_none_or(|(_, least, _)| busiest < least) {
-                best = Some((place, busiest, urgency));
+            let crowd = pending.assignment.as_ref().map_or((0, 0), |nodes| self.in_flight.crowd_of(nodes));
+            if best.is_none_or(|(_, least, _)| crowd < least) {
+                best = Some((place, crowd, urgency));
             }
             // Helpers that are chosen when their turn comes: its turn has come.
-            if busiest == 0 || self.terms.assign == Assign::LeastRecent {
+            if crowd == (0, 0) || self.terms.assign == Assign::LeastRecent {
                 break;
             }
         }

@@ -43,9 +43,14 @@ impl InFlight {
         nodes.all(|(node, streams)| self.of(node) == 0 || self.of(node) + streams <= self.per_node)
     }
 
-    /// The most streams that one node of an assignment carries.
-    pub fn busiest_of(&self, assignment: &Assignment) -> usize {
-        self.streams(assignment).map(|(node, _)| self.of(node)).max().unwrap_or(0)
+    /// How crowded the nodes of an assignment are: the most streams that one of them carries, then those of its helpers, in
+    /// hundredths of a stream for each. A repair goes as fast as the most crowded of its links, and what it leaves of the others
+    /// is lost unless repairs run that take it: of those as good by the first number, the one with the idler helpers.
+    pub fn crowd_of(&self, assignment: &Assignment) -> (usize, usize) {
+        let busiest = self.streams(assignment).map(|(node, _)| self.of(node)).max().unwrap_or(0);
+        let helpers = &assignment.chain;
+        let sum: usize = helpers.iter().map(|&helper| self.of(helper)).sum();
+        (busiest, sum * 100 / helpers.len().max(1))
     }
 
     /// The nodes of an assignment, and how much of their room each takes.
@@ -104,8 +109,8 @@ mod tests {
         assert!(!in_flight.has_room(NodeId(2)) && in_flight.has_room(NodeId(3)));
         assert!(!in_flight.fits(&assignment([6, 7], 2)), "a requestor counts like a helper");
         assert_eq!(
-            [[6, 7], [4, 1], [1, 2]].map(|chain| in_flight.busiest_of(&assignment(chain, 6))),
-            [0, 1, 2]
+            [[6, 7], [4, 1], [4, 7], [1, 2]].map(|chain| in_flight.crowd_of(&assignment(chain, 6))),
+            [(0, 0), (1, 100), (1, 50), (2, 150)]
         );
         assert_eq!(in_flight.loads()[&NodeId(2)], NodeLoad { sent: 20, received: 10 });
         in_flight.end(BlockId(1), &first);
