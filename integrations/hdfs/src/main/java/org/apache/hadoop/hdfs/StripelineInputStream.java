@@ -3,6 +3,7 @@ package org.apache.hadoop.hdfs;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
@@ -169,9 +170,11 @@ class StripelineInputStream extends DFSStripedInputStream {
     }
     DFSUtilClient.CorruptedBlocks corrupted = new DFSUtilClient.CorruptedBlocks();
     DatanodeInfo[] locations = striped.getLocations();
+    Set<Integer> told = new HashSet<>();
     for (int i = 0; i < locations.length; i++) {
       int index = striped.getBlockIndices()[i];
-      if (members.contains(index) && !StripelineClient.isNobody(locations[i])) {
+      // Of several DataNodes with a member the first one's helper was named.
+      if (members.contains(index) && uuid(locations[i]) != null && told.add(index)) {
         corrupted.addCorruptedBlock(StripedBlockUtil.constructInternalBlock(
             striped.getBlock(), policy.getCellSize(), policy.getNumDataUnits(), index), locations[i]);
       }

@@ -5,7 +5,9 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.UUID;
 import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.DFSUtilClient.CorruptedBlocks;
@@ -43,6 +45,9 @@ final class PipelinedReconstruction implements Runnable {
 
   /** Streams that HDFS counts for this and helpers do not need. */
   private final int sparedXmits;
+
+  /** Sources that the gateway was told of, by their members. */
+  private final Map<Integer, DatanodeInfo> named = new TreeMap<>();
 
   /** Whether targets know of this reconstruction. */
   private boolean hasBegun;
@@ -138,18 +143,16 @@ final class PipelinedReconstruction implements Runnable {
       return;
     }
     try {
-      StripedReader reader = task.getStripedReader();
-      byte[] live = internals.liveIndices(reader);
-      DatanodeInfo[] sources = internals.sources(reader);
       CorruptedBlocks corrupted = new CorruptedBlocks();
-      for (int i = 0; i < live.length; i++) {
-        if (members.contains((int) live[i])) {
-          corrupted.addCorruptedBlock(task.getBlock(live[i]), sources[i]);
-          StripelinePlugin.LOG.warn("{} at {} has wrong bytes: the NameNode is told", task.getBlock(live[i]), sources[i]);
+      for (Map.Entry<Integer, DatanodeInfo> source : named.entrySet()) {
+        if (members.contains(source.getKey())) {
+          ExtendedBlock block = task.getBlock(source.getKey());
+          corrupted.addCorruptedBlock(block, source.getValue());
+          StripelinePlugin.LOG.warn("{} at {} has wrong bytes: the NameNode is told", block, source.getValue());
         }
       }
       datanode().reportCorruptedBlocks(corrupted);
-    } catch (IOException | ReflectiveOperationException | RuntimeException untold) {
+    } catch (IOException | RuntimeException untold) {
       StripelinePlugin.LOG.warn("wrong bytes of members {} of {} were not told to the NameNode", members, task.getBlockGroup(), untold);
     }
   }
@@ -240,7 +243,7 @@ final class PipelinedReconstruction implements Runnable {
     List<Request.Member> living = new ArrayList<>();
     for (int i = 0; i < live.length; i++) {
       UUID uuid = uuid(sources[i]);
-      if (uuid != null && task.getBlockLen(live[i]) > 0) {
+      if (uuid != null && task.getBlockLen(live[i]) > 0 && named.putIfAbsent((int) live[i], sources[i]) == null) {
         // As HDFS's own reader makes it; empty where tokens are not used.
         Token<BlockTokenIdentifier> token = datanode().getBlockAccessToken(
             task.getBlock(live[i]), EnumSet.of(AccessMode.READ), StorageType.EMPTY_ARRAY, new String[0]);
