@@ -1,6 +1,6 @@
 //! Small reads in one exchange (`wire::call`): a stage that only reads, has all its grants, and whose driver takes its one
-//! stream, runs while the reader waits for the answer. It needs no control stream, no thread of its own, no lease: it
-//! waits for nobody.
+//! stream, runs while the reader waits for the answer, in the thread that took the call. It needs no control stream and no lease:
+//! it waits for nobody.
 
 use crate::connection::{Abort, Call, Identity, StreamContext};
 use crate::engine::{Engine, StageIo};

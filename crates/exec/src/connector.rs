@@ -6,7 +6,7 @@ use crate::listener::Greeter;
 use crate::stage::{Connect, Connecting, EdgePlan};
 use flow::bound::EdgeEnd;
 use model::{Cause, Fault};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Connects the edges of one stage.
@@ -40,7 +40,12 @@ impl Connect for Connector<'_> {
     fn give_back(&self, link: Link) {
         match link.origin {
             Origin::Dialled(peer) => self.pool.put(peer, link.stream, link.released),
-            Origin::Accepted => self.greeter.again(link.stream),
+            // Nobody else has it any more: its stream was forgotten by whoever could end the flow.
+            Origin::Accepted => {
+                if let Some(stream) = Arc::into_inner(link.stream) {
+                    self.greeter.again(stream);
+                }
+            }
         }
     }
 }

@@ -120,13 +120,14 @@ impl Engine {
                 let engine = inner.upgrade().map(Engine);
                 engine.ok_or_else(|| Fault::new(Cause::Aborted, "the node ends"))?.answer(prepare)
             };
+            let threads = Threads::default();
             Inner {
                 config,
-                greeter: Greeter::new(expected.clone(), Arc::new(answerer)),
+                greeter: Greeter::new(expected.clone(), Arc::new(answerer), threads.clone()),
                 expected,
                 pool: Arc::default(),
                 written: Arc::new(WrittenBlocks::new()),
-                threads: Threads::default(),
+                threads,
                 reserved: Mutex::default(),
                 attempts: Mutex::default(),
                 control: ControlStreams::default(),

@@ -2,17 +2,19 @@
 
 use crate::connection::{Link, Origin};
 use crate::lock;
+use crate::threads::Threads;
 use flow::bound::EdgeEnd;
 use model::{Fault, FlowId, Token};
 use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{Notify, Semaphore};
-use wire::call::Head;
-use wire::frame::{FrameError, HELLO_BYTES, Hello, Reply};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use wire::call::{Head, MAX_CALL_BYTES};
+use wire::frame::{HELLO_BYTES, Hello, Reply};
 use wire::{limits, proto};
 
 /// Connections that may wait for a Hello at once; more are closed at once, so that nobody can exhaust the process.
@@ -27,6 +29,24 @@ const FIRST_HELLO: Duration = Duration::from_secs(5);
 
 /// A pooled connection may be silent this long before it is closed.
 const NEXT_HELLO: Duration = Duration::from_secs(60);
+
+/// From so many calls on one after another a connection is attended ([`Attendants`]).
+const CALLS_TO_ATTEND: u32 = 2;
+
+/// Connections that are attended at most, by a thread each; the runtime serves the others.
+const MAX_ATTENDED: usize = 64;
+
+/// A connection is attended so long after its last call.
+const ATTENDED_FOR: Duration = Duration::from_secs(1);
+
+/// A call that has begun comes in so many reads at most, each as long as that …
+const CALL_READS: usize = 16;
+
+/// … and its answer is taken within this time.
+const ANSWER_TAKEN: Duration = Duration::from_secs(5);
+
+/// Most calls come with the first read.
+const FIRST_READ_BYTES: usize = 4096;
 
 /// Who calls for an edge that nobody expects yet is kept waiting so long: stages start when they are prepared, some
 /// before their neighbours are. Less than a caller waits for its answer.
@@ -109,15 +129,14 @@ pub struct Greeter {
     idle: Arc<Semaphore>,
     runtime: tokio::runtime::Handle,
     answerer: Answerer,
+    attendants: Attendants,
 }
-
-/// Answers a call: statistics and frames, or why not. May block on the disk.
-pub type Answerer = Arc<dyn Fn(&proto::Prepare) -> Result<(proto::StageStats, Vec<u8>), Fault> + Send + Sync>;
 
 impl Greeter {
     /// For the current runtime.
-    pub fn new(expected: Arc<Expected>, answerer: Answerer) -> Greeter {
+    pub(crate) fn new(expected: Arc<Expected>, answerer: Answerer, threads: Threads) -> Greeter {
         Greeter {
+            attendants: Attendants::new(answerer.clone(), threads),
             answerer,
             expected,
             waiting: Arc::new(Semaphore::new(MAX_WAITING - MAX_IDLE)),
@@ -128,38 +147,62 @@ impl Greeter {
 
     /// Waits for the next Hello on a connection whose flow has ended well. From any thread.
     pub fn again(&self, stream: TcpStream) {
+        self.go_on(stream, None);
+    }
+
+    /// The same where a Hello may have come already.
+    fn go_on(&self, stream: TcpStream, hello: Option<[u8; HELLO_BYTES]>) {
         let greeter = self.clone();
         self.runtime.spawn(async move {
             if stream.set_nonblocking(true).is_ok()
                 && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
+                && let Ok(idle) = greeter.idle.clone().try_acquire_owned()
             {
-                greeter.greet(stream, NEXT_HELLO, &greeter.idle).await;
+                match hello {
+                    Some(hello) => greeter.introduce(stream, &hello).await,
+                    None => greeter.greet(stream, NEXT_HELLO, idle).await,
+                }
             }
         });
     }
 
-    async fn greet(&self, mut stream: tokio::net::TcpStream, patience: Duration, room: &Semaphore) {
-        let Ok(mut _permit) = room.try_acquire() else { return };
-        let mut bytes = [0; HELLO_BYTES];
-        let mut patience = patience;
+    async fn greet(&self, mut stream: tokio::net::TcpStream, first: Duration, room: OwnedSemaphorePermit) {
+        let (mut bytes, mut patience, mut _room, mut calls) = ([0; HELLO_BYTES], first, room, 0);
         loop {
             match tokio::time::timeout(patience, stream.read_exact(&mut bytes)).await {
                 Ok(Ok(_)) => {}
                 _ => return,
             }
-            let Some(head) = Head::parse(&bytes) else { break };
-            match tokio::time::timeout(FIRST_HELLO, self.answer(&mut stream, &bytes, head)).await {
+            if Head::parse(&bytes).is_none() {
+                return self.introduce(stream, &bytes).await;
+            }
+            match tokio::time::timeout(FIRST_HELLO, self.answer(&mut stream, &bytes)).await {
                 Ok(Some(())) => patience = NEXT_HELLO,
                 _ => return,
             }
-            let Ok(idle) = self.idle.try_acquire() else { return };
-            _permit = idle;
+            calls += 1;
+            if calls >= CALLS_TO_ATTEND
+                && let Some(place) = self.attendants.place()
+            {
+                if let Ok(stream) = stream.into_std() {
+                    let greeter = self.clone();
+                    let go_on = move |stream, hello| greeter.go_on(stream, hello);
+                    self.attendants.attend(place, stream, go_on);
+                }
+                return;
+            }
+            let Ok(idle) = self.idle.clone().try_acquire_owned() else { return };
+            _room = idle;
         }
+    }
+
+    /// Gives the connection to the edge that its Hello names.
+    async fn introduce(&self, mut stream: tokio::net::TcpStream, bytes: &[u8; HELLO_BYTES]) {
         // Whoever has waited long for an answer has gone, and has said it again by another connection.
-        if !matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock) {
+        if !matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock) {
             return;
         }
-        let slot = match Hello::decode(&bytes) {
+        let slot = match Hello::decode(bytes) {
             Ok(hello) => self.expected.claim(&hello).await,
             Err(e) => {
                 tracing::debug!("a stranger on the data port: {e}");
@@ -175,39 +218,138 @@ impl Greeter {
             && stream.set_nonblocking(false).is_ok()
         {
             // The stage may have ended meanwhile; then the connection just closes.
-            let _ = slot.deliver.try_send(Link {
-                stream,
-                origin: Origin::Accepted,
-                released: false,
-                answered: None,
-            });
+            let _ = slot.deliver.try_send(Link::new(Arc::new(stream), Origin::Accepted));
         }
+    }
+
+    /// Answers a call. `None`: the connection is of no further use.
+    async fn answer(&self, stream: &mut tokio::net::TcpStream, head: &[u8; HELLO_BYTES]) -> Option<()> {
+        let Some(Ok((Head::Call, length))) = Head::parse(head) else { return None };
+        let mut message = vec![0; length];
+        stream.read_exact(&mut message).await.ok()?;
+        let (head, answerer) = (*head, self.answerer.clone());
+        let answer =
+            tokio::task::spawn_blocking(move || answer_to(&answerer, &head, &message)).await.ok()??;
+        stream.write_all(&answer).await.ok()
     }
 }
 
-impl Greeter {
-    /// Answers a call. `None`: the connection is of no further use.
-    async fn answer(
+/// Answers a call: statistics and frames, or why not. May block on the disk.
+type Answerer = Arc<dyn Fn(&proto::Prepare) -> Result<(proto::StageStats, Vec<u8>), Fault> + Send + Sync>;
+
+/// Connections that bring one call after another have a thread each, for as long as they do: it waits for the next call in
+/// the kernel and answers it there and then. A call that the runtime takes wakes the runtime, a thread that may block, and the
+/// runtime again; of a star each of k helpers pays that.
+#[derive(Clone)]
+struct Attendants {
+    answerer: Answerer,
+    threads: Threads,
+    places: Arc<Semaphore>,
+}
+
+/// What came after the last call.
+enum Next {
+    /// Nothing for a while.
+    Quiet,
+    /// A Hello, perhaps.
+    Hello([u8; HELLO_BYTES]),
+    /// The connection is of no further use.
+    End,
+}
+
+impl Attendants {
+    fn new(answerer: Answerer, threads: Threads) -> Attendants {
+        Attendants { answerer, threads, places: Arc::new(Semaphore::new(MAX_ATTENDED)) }
+    }
+
+    /// Room for a further one, if there is any.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+
+    /// Answers the calls of a connection. Who takes it up afterwards gets it with the Hello that has come, if one has.
+    fn attend(
         &self,
-        stream: &mut tokio::net::TcpStream,
-        head: &[u8; HELLO_BYTES],
-        parsed: Result<(Head, usize), FrameError>,
-    ) -> Option<()> {
-        let Ok((Head::Call, length)) = parsed else { return None };
-        let mut message = vec![0; length];
-        stream.read_exact(&mut message).await.ok()?;
-        let prepare: proto::Prepare = Head::open(head, &message).ok()?;
-        let answerer = self.answerer.clone();
-        let answered = tokio::task::spawn_blocking(move || answerer(&prepare)).await.ok()?;
-        let bytes = match answered {
-            Ok((stats, frames)) => [Head::Done.seal(&stats), frames].concat(),
-            Err(fault) => {
-                tracing::info!("refused a call: {fault}");
-                Head::Failed.seal(&proto::Fault::from(fault))
+        place: OwnedSemaphorePermit,
+        stream: TcpStream,
+        go_on: impl FnOnce(TcpStream, Option<[u8; HELLO_BYTES]>) + Send + 'static,
+    ) {
+        let answerer = Arc::clone(&self.answerer);
+        let attend = move || {
+            let next = answer_calls(&answerer, &stream);
+            drop(place);
+            // Flows wait as long as they have to.
+            let free = || stream.set_read_timeout(None).and_then(|()| stream.set_write_timeout(None)).is_ok();
+            match next {
+                Ok(Next::Quiet) if free() => go_on(stream, None),
+                Ok(Next::Hello(hello)) if free() => go_on(stream, Some(hello)),
+                // Closed, a connection is made anew.
+                _ => {}
             }
         };
-        stream.write_all(&bytes).await.ok()
+        // Without a further thread it is closed.
+        let _ = self.threads.run(Box::new(attend));
     }
+}
+
+/// The answer to a call, as it is sent; `None` to what is none. May block on the disk.
+fn answer_to(answerer: &Answerer, head: &[u8; HELLO_BYTES], message: &[u8]) -> Option<Vec<u8>> {
+    let prepare: proto::Prepare = Head::open(head, message).ok()?;
+    Some(match answerer(&prepare) {
+        Ok((stats, frames)) => [Head::Done.seal(&stats), frames].concat(),
+        Err(fault) => {
+            tracing::info!("refused a call: {fault}");
+            Head::Failed.seal(&proto::Fault::from(fault))
+        }
+    })
+}
+
+fn answer_calls(answerer: &Answerer, mut stream: &TcpStream) -> std::io::Result<Next> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(ATTENDED_FOR))?;
+    stream.set_write_timeout(Some(ANSWER_TAKEN))?;
+    let mut bytes = vec![0; FIRST_READ_BYTES];
+    loop {
+        let mut filled = match stream.read(&mut bytes) {
+            Ok(0) => return Ok(Next::End),
+            Ok(first) => first,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Next::Quiet),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        fill(stream, &mut bytes, &mut filled, HELLO_BYTES)?;
+        let Some(&head) = bytes.first_chunk::<HELLO_BYTES>() else { return Ok(Next::End) };
+        let length = match Head::parse(&head) {
+            None if filled == HELLO_BYTES => return Ok(Next::Hello(head)),
+            Some(Ok((Head::Call, length))) if length <= MAX_CALL_BYTES => length,
+            _ => return Ok(Next::End),
+        };
+        let end = HELLO_BYTES + length;
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        fill(stream, &mut bytes, &mut filled, end)?;
+        // Who calls waits for the answer before he says anything else.
+        let answer = (filled == end).then(|| answer_to(answerer, &head, &bytes[HELLO_BYTES..end])).flatten();
+        let Some(answer) = answer else { return Ok(Next::End) };
+        stream.write_all(&answer)?;
+    }
+}
+
+/// Reads until so many bytes are there of a call that has begun.
+fn fill(mut stream: &TcpStream, bytes: &mut [u8], filled: &mut usize, wanted: usize) -> std::io::Result<()> {
+    for _ in 0..CALL_READS {
+        if *filled >= wanted {
+            return Ok(());
+        }
+        match stream.read(&mut bytes[*filled..]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(more) => *filled += more,
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if *filled < wanted { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 
 /// The bound data port of a node. Ends when dropped.
@@ -227,9 +369,8 @@ impl DataListener {
                     Ok((stream, _)) => {
                         let greeter = greeter.clone();
                         let _ = stream.set_nodelay(true);
-                        tokio::spawn(
-                            async move { greeter.greet(stream, FIRST_HELLO, &greeter.waiting).await },
-                        );
+                        let Ok(room) = greeter.waiting.clone().try_acquire_owned() else { continue };
+                        tokio::spawn(async move { greeter.greet(stream, FIRST_HELLO, room).await });
                     }
                     Err(e) => {
                         // Out of file descriptors, most likely: give others time to close theirs.
@@ -251,5 +392,70 @@ impl DataListener {
 impl Drop for DataListener {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// An attended connection, and what becomes of it afterwards.
+    fn attended() -> (Attendants, TcpStream, mpsc::Receiver<Option<[u8; HELLO_BYTES]>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        caller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let answerer: Answerer = Arc::new(|prepare: &proto::Prepare| {
+            let stats = proto::StageStats { stage: prepare.grants.len() as u32, ..Default::default() };
+            Ok((stats, vec![7; 3]))
+        });
+        let attendants = Attendants::new(answerer, Threads::default());
+        let place = attendants.place().unwrap();
+        let (tell, told) = mpsc::channel();
+        let go_on = move |stream: TcpStream, hello| {
+            assert_eq!((stream.read_timeout().unwrap(), stream.write_timeout().unwrap()), (None, None));
+            tell.send(hello).unwrap();
+        };
+        attendants.attend(place, listener.accept().unwrap().0, go_on);
+        (attendants, caller, told)
+    }
+
+    fn call(mut caller: &TcpStream, grants: usize, in_parts_of: usize) -> u32 {
+        let prepare = proto::Prepare { grants: vec![proto::Grant::default(); grants], ..Default::default() };
+        for part in Head::Call.seal(&prepare).chunks(in_parts_of) {
+            caller.write_all(part).unwrap();
+        }
+        let mut head = [0; HELLO_BYTES];
+        caller.read_exact(&mut head).unwrap();
+        let (kind, length) = Head::parse(&head).unwrap().unwrap();
+        assert_eq!(kind, Head::Done);
+        let mut rest = vec![0; length + 3];
+        caller.read_exact(&mut rest).unwrap();
+        assert_eq!(rest[length..], [7; 3]);
+        Head::open::<proto::StageStats>(&head, &rest[..length]).unwrap().stage
+    }
+
+    #[test]
+    fn calls_are_answered_until_a_hello_comes_or_nothing_does() {
+        let (attendants, caller, told) = attended();
+        assert_eq!(attendants.places.available_permits(), MAX_ATTENDED - 1);
+        assert_eq!((call(&caller, 1, 4096), call(&caller, 2, 10), call(&caller, 3000, 4096)), (1, 2, 3000));
+        (&caller).write_all(&[9; HELLO_BYTES]).unwrap();
+        assert_eq!(told.recv().unwrap(), Some([9; HELLO_BYTES]));
+        assert_eq!(attendants.places.available_permits(), MAX_ATTENDED);
+
+        let (_attendants, caller, told) = attended();
+        assert_eq!(call(&caller, 3, 4096), 3);
+        assert_eq!(told.recv().unwrap(), None, "it was quiet for a while");
+    }
+
+    #[test]
+    fn who_does_not_keep_to_the_protocol_is_attended_no_more() {
+        for wrong in [&[9; HELLO_BYTES + 1][..], &Head::Done.seal(&proto::StageStats::default())] {
+            let (_attendants, mut caller, told) = attended();
+            caller.write_all(wrong).unwrap();
+            assert!(told.recv().is_err(), "it is closed");
+            assert!(matches!(caller.read(&mut [0]), Ok(0) | Err(_)));
+        }
     }
 }

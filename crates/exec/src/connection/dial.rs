@@ -1,19 +1,23 @@
 //! Connecting to the other end of an edge, in two steps, so that a stage with many edges greets all its peers before it
 //! waits for the first.
 
-use super::{Abort, Identity, Link, Origin, Pool};
+use super::low_water::{self, Come};
+use super::{Abort, Identity, Link, Origin, Pool, frame_capacity};
 use flow::bound::EdgeEnd;
 use model::{Cause, Fault};
-use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::io::{Error, ErrorKind, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::call::{HEAD_BYTES, Head};
-use wire::frame::{Hello, REPLY_BYTES, Reply};
+use wire::call::{HEAD_BYTES, Head, MAX_ANSWER_BYTES};
+use wire::frame::{HEADER_BYTES, Hello, REPLY_BYTES, Reply};
 use wire::{limits, proto};
 
 const PATIENCE: Duration = Duration::from_millis(limits::CONNECT_TIMEOUT_MS);
 const ANSWER_PATIENCE: Duration = Duration::from_millis(limits::ANSWER_TIMEOUT_MS);
+
+/// Room for an answer's head and its statistics: of one stage, with one edge.
+const ANSWER_HEAD_BYTES: usize = 1024;
 
 /// A call, sealed: with it the peer's stage needs no control stream.
 pub type Call = Arc<[u8]>;
@@ -24,7 +28,7 @@ pub struct Dialling {
     peer: SocketAddr,
     sends: bool,
     greeting: Greeting,
-    greeted: Result<TcpStream>,
+    greeted: Result<Arc<TcpStream>>,
     pooled: bool,
 }
 
@@ -33,7 +37,9 @@ enum Greeting {
     Call(Call),
 }
 
-/// What the peer says.
+/// What the peer says, and what came behind it.
+type Answered = (Answer, Vec<u8>);
+
 enum Answer {
     Accepted,
     Done(proto::StageStats),
@@ -79,24 +85,23 @@ impl Dialling {
             true => Fault::new(Cause::Aborted, "the flow was ended"),
             false => id.no_connection(&end, !sends, &e, format!("cannot connect to {peer}: {e}")),
         };
-        let answered = greeted.and_then(|stream| greeting.answer(stream, abort));
+        let slices = frame_capacity(id.header.geometry.slice_bytes) * usize::from(end.rows) + HEADER_BYTES;
+        let room = ANSWER_HEAD_BYTES + slices.min(MAX_ANSWER_BYTES as usize);
+        let answered = greeted.and_then(|stream| greeting.answer(stream, abort, room));
         // The peer may have closed an idle connection meanwhile; then a new one is made.
         let answered = match answered {
-            Ok((stream, answer @ (Answer::Accepted | Answer::Done(_) | Answer::Failed(_)))) => {
-                Ok((stream, answer))
+            Ok((_, (Answer::Refused, _))) | Err(_) if pooled && !abort.fired() => {
+                greeting.connect(peer).and_then(|stream| greeting.answer(stream, abort, room))
             }
-            _ if pooled && !abort.fired() => {
-                greeting.connect(peer).and_then(|stream| greeting.answer(stream, abort))
-            }
-            other => other,
+            answered => answered,
         };
-        let link =
-            |stream, answered| Link { stream, origin: Origin::Dialled(peer), released: false, answered };
-        match answered.map_err(unreachable)? {
-            (stream, Answer::Accepted) => Ok(link(stream, None)),
-            (stream, Answer::Done(stats)) => Ok(link(stream, Some(stats))),
-            (_, Answer::Failed(fault)) => Err(fault),
-            (_, Answer::Refused) => {
+        let (stream, (answer, early)) = answered.map_err(unreachable)?;
+        let link = Link { early, ..Link::new(stream, Origin::Dialled(peer)) };
+        match answer {
+            Answer::Accepted => Ok(link),
+            Answer::Done(stats) => Ok(Link { answered: Some(stats), ..link }),
+            Answer::Failed(fault) => Err(fault),
+            Answer::Refused => {
                 let what = format!("{peer} does not expect this stream");
                 Err(id.fault(Cause::Disconnected, &end, !sends, what))
             }
@@ -105,49 +110,77 @@ impl Dialling {
 }
 
 impl Greeting {
-    fn connect(&self, peer: SocketAddr) -> Result<TcpStream> {
+    fn connect(&self, peer: SocketAddr) -> Result<Arc<TcpStream>> {
         let stream = TcpStream::connect_timeout(&peer, PATIENCE)?;
         stream.set_nodelay(true)?;
-        self.send(stream)
+        self.send(Arc::new(stream))
     }
 
-    fn send(&self, mut stream: TcpStream) -> Result<TcpStream> {
+    fn send(&self, stream: Arc<TcpStream>) -> Result<Arc<TcpStream>> {
         match self {
-            Greeting::Hello(hello) => stream.write_all(&hello.encode())?,
-            Greeting::Call(call) => stream.write_all(call)?,
+            Greeting::Hello(hello) => (&*stream).write_all(&hello.encode())?,
+            Greeting::Call(call) => (&*stream).write_all(call)?,
         }
         Ok(stream)
     }
 
-    fn answer(&self, stream: TcpStream, abort: &Abort) -> Result<(TcpStream, Answer)> {
-        let watched = abort.watch(&stream)?;
-        let answer = self.await_answer(stream);
-        abort.forget(watched);
-        answer
-    }
-
-    fn await_answer(&self, mut stream: TcpStream) -> Result<(TcpStream, Answer)> {
-        let invalid = |e| Error::new(ErrorKind::InvalidData, e);
-        stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
-        if let Greeting::Hello(_) = self {
-            let mut reply = [0; REPLY_BYTES];
-            stream.read_exact(&mut reply)?;
-            let accepted = Reply::decode(&reply).map_err(invalid)? == Reply::Accepted;
-            return Ok((stream, if accepted { Answer::Accepted } else { Answer::Refused }));
-        }
-        let mut head = [0; HEAD_BYTES];
-        stream.read_exact(&mut head)?;
-        let parsed = Head::parse(&head).ok_or_else(|| Error::new(ErrorKind::InvalidData, "no answer"))?;
-        let (kind, length) = parsed.map_err(invalid)?;
-        let mut message = vec![0; length];
-        stream.read_exact(&mut message)?;
-        let answer = match kind {
-            Head::Done => Answer::Done(Head::open(&head, &message).map_err(invalid)?),
-            Head::Failed => {
-                Answer::Failed(Head::open::<proto::Fault>(&head, &message).map_err(invalid)?.into())
-            }
-            Head::Call => return Err(Error::new(ErrorKind::InvalidData, "a call in answer to a call")),
+    /// Waits for the answer to a Hello; or for that to a call, and takes `room` bytes at once if they are there.
+    fn answer(
+        &self,
+        stream: Arc<TcpStream>,
+        abort: &Abort,
+        room: usize,
+    ) -> Result<(Arc<TcpStream>, Answered)> {
+        let watched = abort.watch(&stream);
+        let answer = match self {
+            Greeting::Hello(_) => await_reply(&stream),
+            Greeting::Call(_) => await_call(&stream, room),
         };
-        Ok((stream, answer))
+        abort.forget(watched);
+        Ok((stream, answer?))
     }
+}
+
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(ErrorKind::InvalidData, error)
+}
+
+fn await_reply(stream: &TcpStream) -> Result<Answered> {
+    let mut reply = [0; REPLY_BYTES];
+    fill(stream, &mut reply, &mut 0, REPLY_BYTES)?;
+    let accepted = Reply::decode(&reply).map_err(invalid)? == Reply::Accepted;
+    Ok((if accepted { Answer::Accepted } else { Answer::Refused }, Vec::new()))
+}
+
+fn await_call(stream: &TcpStream, room: usize) -> Result<Answered> {
+    let (mut bytes, mut filled) = (vec![0; room.max(HEAD_BYTES)], 0);
+    fill(stream, &mut bytes, &mut filled, HEAD_BYTES)?;
+    let head = *bytes.first_chunk().ok_or_else(|| invalid("no answer"))?;
+    let (kind, length) = Head::parse(&head).ok_or_else(|| invalid("no answer"))?.map_err(invalid)?;
+    let end = HEAD_BYTES + length;
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    fill(stream, &mut bytes, &mut filled, end)?;
+    let message = &bytes[HEAD_BYTES..end];
+    let answer = match kind {
+        Head::Done => Answer::Done(Head::open(&head, message).map_err(invalid)?),
+        Head::Failed => Answer::Failed(Head::open::<proto::Fault>(&head, message).map_err(invalid)?.into()),
+        Head::Call => return Err(invalid("a call in answer to a call")),
+    };
+    Ok((answer, bytes[end..filled].to_vec()))
+}
+
+/// Reads until so many bytes are there, and what else has come by then.
+fn fill(stream: &TcpStream, bytes: &mut [u8], filled: &mut usize, wanted: usize) -> Result<()> {
+    while *filled < wanted {
+        match low_water::read_at_once(stream, &mut bytes[*filled..], ANSWER_PATIENCE) {
+            Ok(Come::Bytes(more) | Come::Late(more)) if more > 0 => *filled += more,
+            Ok(Come::End) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => return Err(Error::new(ErrorKind::TimedOut, "no answer in time")),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -22,6 +22,9 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 /// wakes earlier only goes back to sleep. The kernel makes its receive buffer large enough.
 const MAX_LOW_WATER: usize = RECEIVE_BYTES;
 
+/// What it is for connections that no stage holds.
+const USUAL_LOW_WATER: usize = 1;
+
 /// A slice that is taken in parts is waited for in runs of this size.
 const PART_BYTES: usize = 64 * 1024;
 
@@ -78,23 +81,29 @@ impl FrameAt {
 
 impl Inlet {
     /// Takes a link over, on which `slices` slices are granted so far.
-    pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>, slices: u64) -> Result<Inlet, Fault> {
-        let lost = |e: std::io::Error| context.id.no_connection(&end, true, &e, e.to_string());
-        let watched = context.abort.watch(&link.stream).map_err(lost)?;
-        let capacity = granted_capacity(&context.id.header, end.rows, slices);
-        Ok(Inlet {
+    pub fn new(mut link: Link, end: EdgeEnd, context: Arc<StreamContext>, slices: u64) -> Inlet {
+        let watched = context.abort.watch(&link.stream);
+        let early = std::mem::take(&mut link.early);
+        let capacity = granted_capacity(&context.id.header, end.rows, slices).max(early.len());
+        let mut buffer = vec![0; capacity];
+        buffer[..early.len()].copy_from_slice(&early);
+        let mut inlet = Inlet {
             link,
             watched,
             end,
             context,
-            buffer: vec![0; capacity],
+            buffer,
             start: 0,
             filled: 0,
             frames: 0,
             long: (0, 0),
-            low_water: 0,
+            low_water: USUAL_LOW_WATER,
             wire_bytes: 0,
-        })
+        };
+        if !early.is_empty() {
+            inlet.came(early.len());
+        }
+        inlet
     }
 
     /// Makes room for `slices` slices more that are granted.
@@ -232,7 +241,7 @@ impl Inlet {
 
     /// Tells the sender of a serial flow that the slice was taken. It is waiting for just that, so this cannot block.
     pub fn acknowledge(&mut self) -> Result<(), Fault> {
-        self.link.stream.write_all(&[ACKNOWLEDGEMENT]).map_err(|e| self.ended(&e.to_string()))
+        (&*self.link.stream).write_all(&[ACKNOWLEDGEMENT]).map_err(|e| self.ended(&e.to_string()))
     }
 
     /// Takes the End frame: the sender is sure that it sent everything.
@@ -258,9 +267,11 @@ impl Inlet {
             return None;
         }
         // The next flow's first messages are shorter than any slice.
-        low_water::set(&self.link.stream, 1);
-        let mut link = Link { released: true, ..self.link };
-        let told = matches!(link.origin, Origin::Dialled(_)) || link.stream.write_all(&[RELEASE]).is_ok();
+        if self.low_water != USUAL_LOW_WATER {
+            low_water::set(&self.link.stream, USUAL_LOW_WATER);
+        }
+        let link = Link { released: true, ..self.link };
+        let told = matches!(link.origin, Origin::Dialled(_)) || (&*link.stream).write_all(&[RELEASE]).is_ok();
         told.then_some(link)
     }
 
@@ -419,7 +430,7 @@ mod tests {
     fn end_and(more: &[u8]) -> (bool, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let link = |stream| Link { stream, origin: Origin::Accepted, released: false, answered: None };
+        let link = |stream| Link::new(Arc::new(stream), Origin::Accepted);
         let receiver = link(listener.accept().unwrap().0);
         let token = model::Token(rand::random());
         let end = EdgeEnd {
@@ -437,10 +448,10 @@ mod tests {
             node: Peer::from_number(1),
             header: FlowHeader::new(model::FlowId(1), gf::Field::Gf256, geometry),
         };
-        let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id)).unwrap();
+        let mut outlet = Outlet::new(link(sender.try_clone().unwrap()), end.clone(), context(&id));
         outlet.finish().unwrap();
         sender.write_all(more).unwrap();
-        let mut inlet = Inlet::new(receiver, end, context(&id), 1).unwrap();
+        let mut inlet = Inlet::new(receiver, end, context(&id), 1);
         inlet.take_end().unwrap();
         (inlet.into_link().is_some(), sender)
     }

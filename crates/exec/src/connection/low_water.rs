@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::io::{Error, ErrorKind};
 use std::net::TcpStream;
@@ -53,6 +54,17 @@ pub(super) fn read(stream: &TcpStream, buffer: &mut [u8], patience: Duration) ->
         Ok((0, _)) => Ok(Come::End),
         Ok((bytes, _)) if is_late => Ok(Come::Late(bytes)),
         Ok((bytes, _)) => Ok(Come::Bytes(bytes)),
+    }
+}
+
+/// Takes what is there, at once if anything is, else as [`read`] does: for a stream at its usual mark, of which an answer is
+/// awaited that may have come while others were.
+pub(super) fn read_at_once(stream: &TcpStream, buffer: &mut [u8], patience: Duration) -> Result<Come, Error> {
+    match recv(stream, &mut *buffer, RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Ok(Come::End),
+        Ok((bytes, _)) => Ok(Come::Bytes(bytes)),
+        Err(Errno::WOULDBLOCK) => read(stream, buffer, patience),
+        Err(error) => Err(error.into()),
     }
 }
 

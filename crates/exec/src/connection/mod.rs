@@ -36,7 +36,7 @@ pub struct Abort {
 #[derive(Debug, Default)]
 struct Watched {
     next: u64,
-    streams: HashMap<u64, TcpStream>,
+    streams: HashMap<u64, Arc<TcpStream>>,
 }
 
 impl Abort {
@@ -54,17 +54,16 @@ impl Abort {
         self.fired.load(Ordering::SeqCst)
     }
 
-    fn watch(&self, stream: &TcpStream) -> std::io::Result<u64> {
-        let copy = stream.try_clone()?;
+    fn watch(&self, stream: &Arc<TcpStream>) -> u64 {
         let mut watched = lock(&self.streams);
         watched.next += 1;
         let key = watched.next;
-        watched.streams.insert(key, copy);
+        watched.streams.insert(key, Arc::clone(stream));
         drop(watched);
         if self.fired() {
             self.fire();
         }
-        Ok(key)
+        key
     }
 
     /// The stream ended well and serves another flow from now on: this one must not shut it down any more. Whether it has
@@ -86,12 +85,12 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Pooled {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     released: bool,
 }
 
 impl Pool {
-    fn take(&self, peer: SocketAddr) -> Option<TcpStream> {
+    fn take(&self, peer: SocketAddr) -> Option<Arc<TcpStream>> {
         let mut idle = lock(&self.idle);
         let pooled = idle.get_mut(&peer)?;
         pooled.retain_mut(Pooled::hear);
@@ -99,7 +98,7 @@ impl Pool {
         Some(pooled.remove(free).stream)
     }
 
-    pub(crate) fn put(&self, peer: SocketAddr, stream: TcpStream, released: bool) {
+    pub(crate) fn put(&self, peer: SocketAddr, stream: Arc<TcpStream>, released: bool) {
         let mut idle = lock(&self.idle);
         let pooled = idle.entry(peer).or_default();
         if pooled.len() < POOLED_PER_PEER {
@@ -136,12 +135,22 @@ pub enum Origin {
 /// A connection given to one edge.
 #[derive(Debug)]
 pub struct Link {
-    pub(crate) stream: TcpStream,
+    /// Shared with whoever may end the flow, while one runs.
+    pub(crate) stream: Arc<TcpStream>,
     pub(crate) origin: Origin,
     /// Whether nobody at the other end holds it any more, once its flow has ended here.
     pub(crate) released: bool,
     /// What the stage at the other end says of itself, if it answered a call: its frames follow.
     pub(crate) answered: Option<proto::StageStats>,
+    /// Bytes of the flow that came with its answer.
+    pub(crate) early: Vec<u8>,
+}
+
+impl Link {
+    /// A connection on which nothing of the flow has come yet.
+    pub(crate) fn new(stream: Arc<TcpStream>, origin: Origin) -> Link {
+        Link { stream, origin, released: false, answered: None, early: Vec::new() }
+    }
 }
 
 /// Who we are in a flow, for errors and frames.
@@ -204,13 +213,14 @@ mod tests {
     fn a_connection_serves_another_flow_or_ends_with_its_own() {
         let abort = Abort::default();
         let ((kept, _peer), (ended, mut peer)) = (pair(), pair());
-        let (first, second) = (abort.watch(&kept).unwrap(), abort.watch(&ended).unwrap());
+        let (kept, ended) = (Arc::new(kept), Arc::new(ended));
+        let (first, second) = (abort.watch(&kept), abort.watch(&ended));
         assert!(abort.forget(first));
         abort.fire();
         assert!(!abort.forget(second), "it must not be kept: it was shut down");
         assert_eq!(peer.read(&mut [0]).unwrap(), 0);
         kept.set_nonblocking(true).unwrap();
-        let open = (&kept).read(&mut [0]).unwrap_err();
+        let open = (&*kept).read(&mut [0]).unwrap_err();
         assert_eq!(open.kind(), std::io::ErrorKind::WouldBlock);
     }
 
@@ -219,9 +229,9 @@ mod tests {
         let (pool, peer) = (Pool::default(), "127.0.0.1:1".parse().unwrap());
         let ((sent, mut receiver), (received, _sender)) = (pair(), pair());
         let (first, second) = (sent.local_addr().unwrap(), received.local_addr().unwrap());
-        pool.put(peer, sent, false);
+        pool.put(peer, Arc::new(sent), false);
         assert!(pool.take(peer).is_none(), "its receiver is busy with other streams yet");
-        pool.put(peer, received, true);
+        pool.put(peer, Arc::new(received), true);
         assert_eq!(pool.take(peer).unwrap().local_addr().unwrap(), second);
         assert!(pool.take(peer).is_none());
         receiver.write_all(&[RELEASE]).unwrap();
@@ -237,8 +247,8 @@ mod tests {
         let ((closed, receiver), (strange, mut stranger)) = (pair(), pair());
         drop(receiver);
         stranger.write_all(&[RELEASE + 1]).unwrap();
-        pool.put(peer, closed, false);
-        pool.put(peer, strange, false);
+        pool.put(peer, Arc::new(closed), false);
+        pool.put(peer, Arc::new(strange), false);
         while lock(&pool.idle)[&peer].iter().any(|pooled| !pooled.released) {
             assert!(pool.take(peer).is_none());
         }

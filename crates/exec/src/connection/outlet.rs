@@ -40,12 +40,9 @@ pub struct Outlet {
 
 impl Outlet {
     /// Takes a link over.
-    pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>) -> Result<Outlet, Fault> {
-        let lost = |e: std::io::Error| context.id.no_connection(&end, false, &e, e.to_string());
-        let watched = context.abort.watch(&link.stream).map_err(lost)?;
-        // Waiting for an acknowledgement is waiting for room, which is no stall: whoever waits for input says so.
-        link.stream.set_read_timeout(None).map_err(lost)?;
-        Ok(Outlet::over(Carrier::Link(link, watched), end, context))
+    pub fn new(link: Link, end: EdgeEnd, context: Arc<StreamContext>) -> Outlet {
+        let watched = context.abort.watch(&link.stream);
+        Outlet::over(Carrier::Link(link, watched), end, context)
     }
 
     /// Gathers frames, to answer a call with.
@@ -149,7 +146,7 @@ impl Outlet {
             throttle.send(traffic, part.len());
             let _sending = self.context.doing.during(Activity::Sending);
             let sent = match &mut self.carrier {
-                Carrier::Link(link, _) => link.stream.write_all(part),
+                Carrier::Link(link, _) => (&*link.stream).write_all(part),
                 Carrier::Answer(gathered) => gathered.write_all(part),
             };
             sent.map_err(|e| self.lost(&e.to_string()))?;
@@ -163,7 +160,8 @@ impl Outlet {
         let mut answer = [0];
         let Carrier::Link(link, _) = &mut self.carrier else { return Ok(()) };
         let _sending = self.context.doing.during(Activity::Sending);
-        link.stream.read_exact(&mut answer).map_err(|e| self.lost(&e.to_string()))?;
+        // Waiting for an acknowledgement is waiting for room, which is no stall: whoever waits for input says so.
+        (&*link.stream).read_exact(&mut answer).map_err(|e| self.lost(&e.to_string()))?;
         if answer == [ACKNOWLEDGEMENT] { Ok(()) } else { Err(self.lost("the receiver answers nonsense")) }
     }
 

@@ -8,6 +8,8 @@ use model::{Cause, Fault, Peer};
 /// Buffers that are used again for every slice.
 pub(crate) struct Scratch {
     computed: Vec<Vec<u8>>,
+    /// Bytes of the longest piece.
+    piece_bytes: usize,
     seen: Vec<Fingerprint>,
     made: Vec<Fingerprint>,
     lengths: Vec<usize>,
@@ -18,9 +20,11 @@ pub(crate) struct Scratch {
 const SKEW_BYTES: usize = 192;
 
 impl Scratch {
-    pub(crate) fn new(inputs: usize, computed: usize) -> Scratch {
+    pub(crate) fn new(inputs: usize, computed: usize, slice_bytes: u32) -> Scratch {
+        let piece_bytes = CHUNK_BYTES.min(slice_bytes as usize);
         Scratch {
-            computed: (0..computed).map(|i| vec![0; CHUNK_BYTES + SKEW_BYTES * (i % 16)]).collect(),
+            computed: (0..computed).map(|i| vec![0; piece_bytes + SKEW_BYTES * (i % 16)]).collect(),
+            piece_bytes,
             seen: vec![Fingerprint::ZERO; inputs],
             made: vec![Fingerprint::ZERO; computed],
             lengths: Vec::new(),
@@ -53,7 +57,7 @@ pub(crate) fn slice(stage: &mut Stage, slice: u64) -> Result<(), Fault> {
             .computed
             .iter_mut()
             .map(|buffer| {
-                let skew = buffer.len() - CHUNK_BYTES;
+                let skew = buffer.len() - scratch.piece_bytes;
                 &mut buffer[skew..skew + piece_room]
             })
             .collect();

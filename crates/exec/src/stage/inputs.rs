@@ -100,11 +100,13 @@ impl Inputs {
                 }
             }
         }
-        for (end, connecting) in begun {
+        // Who was greeted last answers last, as a rule: waited for first, it is the only one for which this thread sleeps.
+        for (end, connecting) in begun.into_iter().rev() {
             let link = connect.complete(connecting)?;
-            inputs.inlets.push(Inlet::new(link, end, context.clone(), slices)?);
+            inputs.inlets.push(Inlet::new(link, end, context.clone(), slices));
             inputs.frames.push(Vec::new());
         }
+        inputs.inlets.reverse();
         Ok(inputs)
     }
 

@@ -108,7 +108,10 @@ pub fn run(mut task: StageTask, connect: impl Connect) -> Result<(), Fault> {
 /// what it says of itself.
 pub fn answer(task: StageTask, first: u64, count: u64) -> Result<(Vec<u8>, proto::StageStats), Fault> {
     let mut stage = Stage::open(task, &Unconnected, count)?;
-    stage.inputs.grant(first, count);
+    if stage.inputs.rows.len() > 1 {
+        // Before the first of several pieces is read.
+        stage.inputs.grant(first, count);
+    }
     for slice in first..first + count {
         stage.slice(slice, first + count).map_err(|f| f.at(stage.lane, slice))?;
     }
@@ -177,12 +180,13 @@ impl Stage {
         let product = Product::new(&outputs.computed_rows(&task.spec.matrix)?)
             .map_err(|e| Fault::new(Cause::Invalid, e.to_string()))?;
         let report_every = u64::from(id.header.lane_window_slices / REPORTS_PER_WINDOW).max(1);
+        let slice_bytes = id.header.geometry.slice_bytes;
         let strategy = Strategy::choose(&id.header, &inputs, &outputs, &task.spec.matrix)?;
         Ok(Stage {
             id,
             lane: task.spec.lane,
             stage: task.spec.stage,
-            scratch: combine::Scratch::new(product.inputs(), product.outputs()),
+            scratch: combine::Scratch::new(product.inputs(), product.outputs(), slice_bytes),
             long: accumulate::Long::new(strategy, &inputs, &outputs, &task.spec.matrix),
             strategy,
             frame: frame::Frame::default(),
@@ -287,7 +291,10 @@ impl Stage {
 
     fn finish(mut self, connect: &impl Connect) -> Result<(), Fault> {
         self.outputs.end_streams()?;
-        self.report()?;
+        if self.outputs.writes() {
+            // Until blocks are durable takes a while; what is only read is done at once, and says so below.
+            self.report()?;
+        }
         self.inputs.take_ends()?;
         let mut stats: Vec<_> = self.inputs.inlets.iter_mut().filter_map(Inlet::answered).collect();
         // Whoever sends here may say Hello for another flow by now, which need not wait for this one's disk.

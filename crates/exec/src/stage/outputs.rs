@@ -136,7 +136,7 @@ impl Outputs {
         }
         for (end, connecting) in begun {
             let link = connect.complete(connecting)?;
-            outputs.outlets.push(Outlet::new(link, end, context.clone())?);
+            outputs.outlets.push(Outlet::new(link, end, context.clone()));
         }
         let mut computed = 0;
         for (row, to) in destinations.into_iter().enumerate() {
@@ -167,6 +167,11 @@ impl Outputs {
 
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {
         self.outlets.iter_mut().try_for_each(Outlet::flush)
+    }
+
+    /// Whether blocks are written here.
+    pub(crate) fn writes(&self) -> bool {
+        !self.blocks.is_empty()
     }
 
     /// Whether anything ends here: a block or the driver's sink.

@@ -251,7 +251,7 @@ impl Connect for &Sockets {
             OwnedFd::from(here).into()
         });
         let (arrive, arrives) = mpsc::sync_channel(1);
-        arrive.send(Link { stream, origin: Origin::Accepted, released: false, answered: None }).unwrap();
+        arrive.send(Link::new(Arc::new(stream), Origin::Accepted)).unwrap();
         Connecting::Arriving(end, sends, arrives)
     }
 
