@@ -4,12 +4,12 @@ use crate::connect::Client;
 use crate::error::{ClientError, Result};
 use crate::permits;
 use flow::{Flow, FlowPlan};
-use model::hdfs::{BlockGroup, BlockToken};
-use model::{BlockId, Traffic};
+use model::hdfs::{BlockGroup, BlockToken, Held};
+use model::{BlockId, Cause, Fault, Peer, Traffic};
 use plan::decide::InTheory;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::codec::header::traffic_number;
 use wire::codec::plan::decode;
 use wire::proto::{ByteRange, PlanGroupRequest, PlanReadRequest, PlanReply};
@@ -21,6 +21,27 @@ pub(crate) struct OfGroup {
     pub traffic: Traffic,
     /// Of members that are read, where block tokens are used. The coordinator never has them.
     pub tokens: BTreeMap<u16, BlockToken>,
+    /// Members in which their own helpers have met wrong bytes so far.
+    pub corrupt: Mutex<BTreeSet<u16>>,
+}
+
+impl OfGroup {
+    /// Learns from a fault. Only the word of the helper that has read the block counts, and only of bytes that differ from the
+    /// checksums beside them: that a helper is silent, or its disk fails, says nothing of the bytes.
+    pub fn learn(&self, fault: &Fault) {
+        let (Cause::CorruptBlock, Some((from, to)), Some(block)) = (fault.cause, fault.suspect, fault.block)
+        else {
+            return;
+        };
+        let is_its_own = from == to && fault.reporter == from;
+        let of = |(member, held): (&u16, &Held)| {
+            let is_meant =
+                Peer::Node(held.datanode.number()) == from && self.group.stored(*member).0 == block;
+            (is_its_own && is_meant).then_some(*member)
+        };
+        let corrupt = self.group.living.iter().find_map(of);
+        self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).extend(corrupt);
+    }
 }
 
 /// What a read asks for: bytes of a block, or of several virtual ones of a stripe, counted as `room_bytes` says; or of members
@@ -123,5 +144,48 @@ impl Client {
         let ask = Ask { rehearse: true, ..ask.clone() };
         let reply = self.plan_of(&ask).await?;
         ask.answer(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::StoreId;
+    use model::hdfs::{Datanode, Layout, PoolMark};
+
+    #[test]
+    fn a_member_is_corrupt_if_the_helper_that_has_read_it_says_so_and_for_no_other_reason() {
+        let datanode = |number| Datanode(StoreId(number));
+        let held = |number| Held { datanode: datanode(number), rack: String::new(), replica: None };
+        let group = BlockGroup {
+            pool: PoolMark::of("BP-1"),
+            id: -64,
+            generation: 1_001,
+            code: "rs-cauchy-2+1".to_owned(),
+            layout: Layout { k: 2, cell_bytes: 1, data_bytes: 2 },
+            living: BTreeMap::from([(0, held(5)), (2, held(6))]),
+        };
+        let (tokens, corrupt) = (BTreeMap::new(), Mutex::default());
+        let of = OfGroup { group, wanted: vec![1], traffic: Traffic::Client, tokens, corrupt };
+        let peer = |number| Peer::Node(datanode(number).number());
+        let fault = |cause, reporter, from, to, member: i64| Fault {
+            reporter,
+            ..Fault::new(cause, "").suspecting(from, to).about(of.group.pool.block(-64 + member))
+        };
+        for other in [
+            fault(Cause::Disk, peer(6), peer(6), peer(6), 2),
+            fault(Cause::NotFound, peer(6), peer(6), peer(6), 2),
+            fault(Cause::Unreachable, Peer::Client, peer(6), peer(6), 2),
+            fault(Cause::CorruptSlice, peer(6), peer(6), peer(6), 2),
+            fault(Cause::CorruptBlock, peer(5), peer(6), peer(6), 2),
+            fault(Cause::CorruptBlock, peer(6), peer(5), peer(6), 2),
+            fault(Cause::CorruptBlock, peer(6), peer(6), peer(6), 0),
+            fault(Cause::CorruptBlock, peer(6), peer(6), peer(6), 1),
+        ] {
+            of.learn(&other);
+            assert!(of.corrupt.lock().unwrap().is_empty(), "{other}");
+        }
+        of.learn(&fault(Cause::CorruptBlock, peer(6), peer(6), peer(6), 2));
+        assert_eq!(*of.corrupt.lock().unwrap(), BTreeSet::from([2]));
     }
 }

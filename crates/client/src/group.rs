@@ -13,8 +13,8 @@ use model::hdfs::{BlockGroup, BlockToken};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Pieces that wait for whoever takes them: a few slices of each member.
 const PIECES_AHEAD: usize = 32;
@@ -42,7 +42,20 @@ pub struct GroupRead {
 pub struct GroupPieces(Receiver<Vec<u8>>);
 
 /// A read of a group that runs, and ends when it is dropped.
-pub struct GroupReading(Reading);
+pub struct GroupReading {
+    reading: Reading,
+    of: Arc<OfGroup>,
+}
+
+/// What a read of a group has found out about the blocks that it read, whether it succeeds or not.
+pub struct Found(Arc<OfGroup>);
+
+impl Found {
+    /// Members in which the helpers that have read them met bytes that differ from their checksums.
+    pub fn corrupt(&self) -> Vec<u16> {
+        self.0.corrupt.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+}
 
 /// How members of a group were read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -65,8 +78,10 @@ impl Client {
         let GroupRead { group, wanted, range, scheme, traffic, patient, tokens } = read;
         let (sender, pieces) = sync_channel(PIECES_AHEAD);
         let what = format!("decoding members {wanted:?} of block group {}", group.id);
-        let of = Some(Arc::new(OfGroup { group, wanted: wanted.clone(), traffic, tokens }));
-        let ask = Ask { of_group: of, range, room_bytes: ROOM_BYTES, scheme, ..Ask::default() };
+        let corrupt = Mutex::default();
+        let of = Arc::new(OfGroup { group, wanted: wanted.clone(), traffic, tokens, corrupt });
+        let ask =
+            Ask { of_group: Some(Arc::clone(&of)), range, room_bytes: ROOM_BYTES, scheme, ..Ask::default() };
         let client = self.clone();
         let reading = tokio::spawn(async move {
             match wanted.len() {
@@ -75,7 +90,7 @@ impl Client {
                 _ => client.read_into(ask, what, Abreast::new(wanted, sender), patient).await,
             }
         });
-        (GroupPieces(pieces), GroupReading(Reading::of(reading)))
+        (GroupPieces(pieces), GroupReading { reading: Reading::of(reading), of })
     }
 }
 
@@ -88,12 +103,17 @@ impl GroupPieces {
 }
 
 impl GroupReading {
+    /// What it finds out, from now on and when it has ended.
+    pub fn found(&self) -> Found {
+        Found(Arc::clone(&self.of))
+    }
+
     /// Waits for the end, and says how it was.
     ///
     /// # Errors
     /// Why not all of it came.
     pub async fn end(self) -> Result<GroupReport> {
-        let how = self.0.end().await?;
+        let how = self.reading.end().await?;
         Ok(GroupReport { around: how.around.len(), hedges: how.hedges.asked })
     }
 }

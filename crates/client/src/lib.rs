@@ -51,7 +51,7 @@ pub use error::ClientError;
 pub use explain::ReadCost;
 pub use flight::Hedges;
 pub use get::GetReport;
-pub use group::{GroupPieces, GroupRead, GroupReading, GroupReport};
+pub use group::{Found, GroupPieces, GroupRead, GroupReading, GroupReport};
 pub use health::{Health, Hindrance};
 pub use jobs::{Archival, CatalogChunks, Compaction, Events, JobEvents};
 pub use metadata::Gather;

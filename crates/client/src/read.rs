@@ -133,6 +133,9 @@ impl Client {
             for fault in &faults {
                 self.report(fault).await;
             }
+            if let Some(of) = &ask.of_group {
+                faults.iter().chain(outcome.as_ref().err()).for_each(|fault| of.learn(fault));
+            }
             if received.reached > ask.range.start {
                 attempts.course.advanced();
             }

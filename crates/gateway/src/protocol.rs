@@ -11,6 +11,7 @@
 //!   data      kind 1   offset 8   bytes of each 4   those of the first wanted member, of the second, …
 //!   end       kind 2   bytes of each in all 8   note text
 //!   error     kind 3   code 2   sentence text
+//!   corrupt   kind 4   members: count 2, members 2 each; to requests of version 2, before an end or an error
 //! ```
 //!
 //! To encode is to read members that are parities from replicas of a file that is not erasure-coded yet: these are blocks of any
@@ -66,6 +67,8 @@ pub enum Kind {
     End = 2,
     /// No more comes.
     Error = 3,
+    /// Living members whose helpers have met bytes that differ from their checksums.
+    Corrupt = 4,
 }
 
 /// Why no more comes. The numbers are the protocol's: never reuse one.
@@ -122,6 +125,8 @@ pub struct Request {
     pub traffic: Traffic,
     /// Block tokens of living members.
     pub tokens: BTreeMap<u16, BlockToken>,
+    /// Whoever asks wants to know which members are corrupt.
+    pub hears_of_corrupt: bool,
 }
 
 /// What stands before a request's body.
@@ -179,7 +184,8 @@ pub fn request(body: &[u8], head: Head) -> Result<Request, Refusal> {
     let (offset, length, scheme) = (fields.u64()?, fields.u64()?, fields.text()?);
     let count = fields.u16()?;
     let wanted: Vec<u16> = (0..count).map(|_| fields.u16()).collect::<Result<_, _>>()?;
-    let (living, tokens) = living(&mut fields, traffic == Traffic::Archival, head.version > WITHOUT_TOKENS)?;
+    let is_new = head.version > WITHOUT_TOKENS;
+    let (living, tokens) = living(&mut fields, traffic == Traffic::Archival, is_new)?;
     if !fields.0.is_empty() {
         return Err(invalid("a request with more behind its end"));
     }
@@ -193,7 +199,7 @@ pub fn request(body: &[u8], head: Head) -> Result<Request, Refusal> {
     }
     let (pool, code) = (PoolMark::of(&pool), code_of(&codec, k, m)?);
     let group = BlockGroup { pool, id, generation, code, layout, living };
-    Ok(Request { group, wanted, range: offset..end, scheme, traffic, tokens })
+    Ok(Request { group, wanted, range: offset..end, scheme, traffic, tokens, hears_of_corrupt: is_new })
 }
 
 /// Members that DataNodes have, and the block tokens that came with them.
@@ -246,6 +252,12 @@ pub fn data(offset: u64, members: usize, piece: &[u8], part: Range<usize>) -> Ve
 /// All came.
 pub fn end(bytes_of_each: u64, note: &str) -> Vec<u8> {
     frame(Kind::End, &[&bytes_of_each.to_be_bytes(), &text(note)])
+}
+
+/// Members that are corrupt.
+pub fn corrupt(members: &[u16]) -> Vec<u8> {
+    let numbers: Vec<u8> = members.iter().flat_map(|member| member.to_be_bytes()).collect();
+    frame(Kind::Corrupt, &[&(members.len() as u16).to_be_bytes(), &numbers])
 }
 
 /// No more comes.
@@ -347,7 +359,7 @@ mod tests {
     #[test]
     fn a_request_is_what_java_wrote() {
         let bytes = bytes_of(REQUEST);
-        let Request { group, wanted, range, scheme, traffic, tokens } = parsed(&bytes).unwrap();
+        let Request { group, wanted, range, scheme, traffic, tokens, .. } = parsed(&bytes).unwrap();
         assert_eq!(traffic, Traffic::Client);
         assert_eq!((wanted.as_slice(), range, scheme.as_str()), (&[2, 7][..], 64..1_000, "pipeline"));
         assert_eq!(
@@ -368,7 +380,7 @@ mod tests {
     fn a_request_from_before_block_tokens_is_taken() {
         let now = parsed(&bytes_of(REQUEST)).unwrap();
         let before = parsed(&bytes_of(REQUEST_1)).unwrap();
-        assert_eq!(before, Request { tokens: BTreeMap::new(), ..now });
+        assert_eq!(before, Request { tokens: BTreeMap::new(), hears_of_corrupt: false, ..now });
     }
 
     #[test]
@@ -434,6 +446,7 @@ mod tests {
             (whole[FRAME_HEAD_BYTES + 12..].to_vec(), &part[FRAME_HEAD_BYTES + 12..]),
             (b"bD".to_vec(), &b"bE"[..])
         );
+        assert_eq!(hex(&corrupt(&[1, 8])), "040000010000000608906963000200010008");
         let refusal = Refusal::new(Code::NoPlan, "too few");
         assert_eq!(hex(&error(&refusal)), "030000010000000b02cdf4b000030007746f6f20666577");
         assert_eq!(text(&"ä".repeat(4_000)).len(), 2 + MAX_SENTENCE_BYTES);

@@ -1,10 +1,11 @@
 //! The gateway's port: who may ask, for how much at once, and how an answer is carried.
 
 use crate::protocol::{self, Code, DATA_BYTES, REQUEST_HEAD_BYTES, Refusal, Request};
-use client::{Client, ClientError, GroupPieces, GroupRead};
+use client::{Client, ClientError, GroupPieces, GroupRead, GroupReading};
 use exec::Throttle;
 use model::Cause;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -140,34 +141,55 @@ impl Requestor {
     /// Reads a request, and answers it to its end.
     async fn answer(&self, mut from: tcp::OwnedReadHalf, to: &mut tcp::OwnedWriteHalf) -> Result<(), Ended> {
         let reading = tokio::time::timeout(REQUEST_PATIENCE, request(&mut from)).await;
-        let Request { group, wanted, range, scheme, traffic, tokens } = reading.map_err(|_| None)??;
-        let (members, mut at, end) = (wanted.len(), range.start, range.end);
+        let Request { group, wanted, range, scheme, traffic, tokens, hears_of_corrupt } =
+            reading.map_err(|_| None)??;
+        let members = wanted.len();
         tracing::debug!(group = group.id, ?wanted, ?range, "is asked for");
         let client = self.client().await.map_err(Some)?;
         let read = GroupRead { group, wanted, range: range.clone(), scheme, traffic, patient: false, tokens };
         let (pieces, reading) = client.read_group(read);
-        let mut pieces = pumped(pieces);
-        let mut over = [0];
-        loop {
-            let piece = tokio::select! {
-                piece = pieces.recv() => piece,
-                // Nothing more is to come: whoever asked has gone, or says what nobody asked for. Dropping the reading ends the flow.
-                _ = from.read(&mut over) => return Err(None),
-            };
-            let Some(piece) = piece else { break };
-            let (each, step) = (piece.len() / members.max(1), (DATA_BYTES / members.max(1)).max(1));
-            for from in (0..each).step_by(step) {
-                let part = from..(from + step).min(each);
-                take(to, &protocol::data(at + from as u64, members, &piece, part)).await?;
-            }
-            at += each as u64;
+        let found = reading.found();
+        let carried = carry(pieces, reading, members, range, &mut from, to).await;
+        let corrupt = found.corrupt();
+        if hears_of_corrupt && !corrupt.is_empty() && !matches!(carried, Err(None)) {
+            take(to, &protocol::corrupt(&corrupt)).await?;
         }
-        let report = reading.end().await.map_err(|error| Some(refusal(&error)))?;
-        if at != end {
-            return Err(Some(Refusal::new(Code::Bug, format!("the bytes from {at} to {end} did not come"))));
-        }
-        take(to, &protocol::end(at - range.start, &report.to_string())).await
+        let (bytes, note) = carried?;
+        take(to, &protocol::end(bytes, &note)).await
     }
+}
+
+/// Hands on what comes, to its end; how many bytes of each member it was, and how.
+async fn carry(
+    pieces: GroupPieces,
+    reading: GroupReading,
+    members: usize,
+    range: Range<u64>,
+    from: &mut tcp::OwnedReadHalf,
+    to: &mut tcp::OwnedWriteHalf,
+) -> Result<(u64, String), Ended> {
+    let (mut at, end) = (range.start, range.end);
+    let mut pieces = pumped(pieces);
+    let mut over = [0];
+    loop {
+        let piece = tokio::select! {
+            piece = pieces.recv() => piece,
+            // Nothing more is to come: whoever asked has gone, or says what nobody asked for. Dropping the reading ends the flow.
+            _ = from.read(&mut over) => return Err(None),
+        };
+        let Some(piece) = piece else { break };
+        let (each, step) = (piece.len() / members.max(1), (DATA_BYTES / members.max(1)).max(1));
+        for from in (0..each).step_by(step) {
+            let part = from..(from + step).min(each);
+            take(to, &protocol::data(at + from as u64, members, &piece, part)).await?;
+        }
+        at += each as u64;
+    }
+    let report = reading.end().await.map_err(|error| Some(refusal(&error)))?;
+    if at != end {
+        return Err(Some(Refusal::new(Code::Bug, format!("the bytes from {at} to {end} did not come"))));
+    }
+    Ok((at - range.start, report.to_string()))
 }
 
 /// Hands pieces on, as they come, from where they block.

@@ -208,7 +208,9 @@ impl LocalBlock {
     pub fn corrupt(&self, row: usize, chunk: u64) -> Fault {
         self.store.report_corrupt(self.block, self.generation);
         let offset = self.rows[row].base + chunk * CHUNK;
-        Fault::new(Cause::CorruptBlock, format!("the bytes at {offset} differ from the sidecar"))
+        // Fingerprints that are made of the bytes that were read say nothing of those that are stored.
+        let cause = if self.source.keeps_fingerprints() { Cause::CorruptBlock } else { Cause::CorruptSlice };
+        Fault::new(cause, format!("the bytes at {offset} differ from their fingerprints"))
             .about(self.block)
             .suspecting(self.node, self.node)
     }

@@ -43,6 +43,30 @@ async fn wrong_bytes_absent_blocks_and_wrong_lengths_are_gone_around() {
     assert!(matches!(answer, Answer::Refused(3 | 5, ..)), "{answer:?}");
 }
 
+/// Whether the flow succeeds or not; a block that is absent or short, or whose checksums cannot be read, is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_with_wrong_bytes_are_named_and_no_others() {
+    let rig = rs_6_3(4).await;
+    let wish = rig.all_of(&[0]);
+    assert_eq!(rig.ask_for_all(&wish).await, (rig.expected(&wish), vec![]));
+    fs::remove_file(rig.datanodes[2].block(GROUP + 2)).unwrap();
+    assert_eq!(rig.ask_for_all(&wish).await, (rig.expected(&wish), vec![]));
+    fs::write(rig.datanodes[2].block(GROUP + 2), &rig.blocks[2]).unwrap();
+    fs::write(rig.datanodes[2].meta(GROUP + 2, STAMP), [0, 1, 0, 0, 0, 2, 0]).unwrap();
+    assert_eq!(rig.ask_for_all(&wish).await, (rig.expected(&wish), vec![]));
+    let flip = |member: usize| {
+        let mut bytes = rig.blocks[member].clone();
+        bytes[150_000] ^= 1;
+        fs::write(rig.datanodes[member].block(GROUP + member as i64), &bytes).unwrap();
+    };
+    flip(1);
+    assert_eq!(rig.ask_for_all(&wish).await, (rig.expected(&wish), vec![1]));
+    (3..9).for_each(flip);
+    let (answer, corrupt) = rig.ask_for_all(&wish).await;
+    assert!(matches!(answer, Answer::Refused(3 | 5, ..)), "{answer:?}");
+    assert!(corrupt.contains(&1) && !corrupt.contains(&2) && corrupt.len() > 1, "{corrupt:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_helper_that_ends_in_the_middle_is_gone_around() {
     let mut rig = rs_6_3(64).await;

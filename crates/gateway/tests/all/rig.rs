@@ -177,10 +177,15 @@ impl Rig {
 
     /// Asks as Java does.
     pub async fn ask(&self, wish: &Wish) -> Answer {
+        self.ask_for_all(wish).await.0
+    }
+
+    /// The same, and which members are said to be corrupt.
+    pub async fn ask_for_all(&self, wish: &Wish) -> (Answer, Vec<u16>) {
         let mut stream = TcpStream::connect(self.gateway.addr()).await.unwrap();
         stream.write_all(&self.request(wish)).await.unwrap();
         let come = vec![Vec::new(); wish.wanted.len()];
-        tokio::time::timeout(PATIENCE, answer(stream, come, wish.range.start)).await.unwrap()
+        tokio::time::timeout(PATIENCE, all_of_an_answer(stream, come, wish.range.start)).await.unwrap()
     }
 
     pub fn request(&self, wish: &Wish) -> Vec<u8> {
@@ -216,8 +221,9 @@ impl Rig {
                 body.extend((first + i64::from(*member)).to_be_bytes());
                 body.extend(STAMP.to_be_bytes());
             }
+            body.extend([0; 4]);
         }
-        let mut request = [&b"SLGR"[..], &[0, 1, 0, 0], &(body.len() as u32).to_be_bytes()].concat();
+        let mut request = [&b"SLGR"[..], &[0, 2, 0, 0], &(body.len() as u32).to_be_bytes()].concat();
         request.extend(crc32c(&body).to_be_bytes());
         assert_eq!(request.len(), REQUEST_HEAD_BYTES);
         request.extend(body);
@@ -226,8 +232,12 @@ impl Rig {
 }
 
 /// All frames, to the last, after what has come already.
-pub async fn answer(mut stream: TcpStream, mut come: Vec<Vec<u8>>, start: u64) -> Answer {
-    let members = come.len();
+pub async fn answer(stream: TcpStream, come: Vec<Vec<u8>>, start: u64) -> Answer {
+    all_of_an_answer(stream, come, start).await.0
+}
+
+async fn all_of_an_answer(mut stream: TcpStream, mut come: Vec<Vec<u8>>, start: u64) -> (Answer, Vec<u16>) {
+    let (members, mut corrupt) = (come.len(), Vec::new());
     loop {
         let (kind, payload) = frame(&mut stream).await;
         let number = |range: Range<usize>| payload[range].iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
@@ -240,11 +250,16 @@ pub async fn answer(mut stream: TcpStream, mut come: Vec<Vec<u8>>, start: u64) -
             }
             2 => {
                 assert_eq!(number(0..8), come[0].len() as u64);
-                return Answer::Bytes(come);
+                return (Answer::Bytes(come), corrupt);
             }
             3 => {
                 let sentence = String::from_utf8(payload[4..].to_vec()).unwrap();
-                return Answer::Refused(number(0..2) as u16, sentence, come[0].len());
+                return (Answer::Refused(number(0..2) as u16, sentence, come[0].len()), corrupt);
+            }
+            4 => {
+                assert_eq!(payload.len() as u64, 2 + 2 * number(0..2));
+                corrupt =
+                    payload[2..].chunks(2).map(|member| u16::from_be_bytes([member[0], member[1]])).collect();
             }
             other => panic!("a frame of kind {other}"),
         }

@@ -29,6 +29,7 @@ use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use folders::Folders;
 use model::{BlockId, Cause, Fault, FlowId, hdfs};
 use source::OpenBlock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokens::{Asking, NotPermitted};
 
@@ -73,9 +74,10 @@ impl HdfsError {
     fn fault(&self, block: BlockId) -> Fault {
         let cause = match self {
             HdfsError::Absent { .. } | HdfsError::Length { .. } => Cause::NotFound,
-            HdfsError::Checksum { .. } | HdfsError::Meta(_) => Cause::CorruptBlock,
+            HdfsError::Checksum { .. } => Cause::CorruptBlock,
             HdfsError::Denied(_) => Cause::Denied,
-            HdfsError::Disk(_) => Cause::Disk,
+            // A .meta that cannot be read says nothing of the bytes beside it.
+            HdfsError::Meta(_) | HdfsError::Disk(_) => Cause::Disk,
         };
         Fault::new(cause, self.to_string()).about(block)
     }
@@ -88,13 +90,13 @@ pub struct HdfsStore {
     /// Who says what may be read; `None`: all may be.
     asking: Option<Asking>,
     /// Blocks in which wrong bytes were met.
-    corrupt: AtomicU64,
+    corrupt: Arc<AtomicU64>,
 }
 
 impl HdfsStore {
     /// Of the DataNode with these folders, which `asking` asks before anything is read.
     pub fn new(folders: Folders, asking: Option<Asking>) -> HdfsStore {
-        HdfsStore { folders, asking, corrupt: AtomicU64::new(0) }
+        HdfsStore { folders, asking, corrupt: Arc::default() }
     }
 
     /// How often wrong bytes were met.
@@ -117,7 +119,8 @@ impl HdfsStore {
         if found != expected {
             return Err(HdfsError::Length { found, expected });
         }
-        Ok(OpenBlock::new(copy.block, data, Checksums::open(meta, found)?, found))
+        let checksums = Checksums::open(meta, found)?;
+        Ok(OpenBlock::new(copy.block, data, checksums, found, Arc::clone(&self.corrupt)))
     }
 }
 
@@ -130,11 +133,7 @@ impl BlockStore for HdfsStore {
                     let (_, block) = hdfs::parts(read.copy.block);
                     tracing::warn!(block, %flow, "a block is not read for a flow: {why}");
                 }
-                let fault = error.fault(read.copy.block);
-                if fault.cause == Cause::CorruptBlock {
-                    self.report_corrupt(read.copy.block, read.copy.generation);
-                }
-                Err(fault)
+                Err(error.fault(read.copy.block))
             }
         }
     }
@@ -144,10 +143,9 @@ impl BlockStore for HdfsStore {
         Err(Fault::new(Cause::Invalid, what).about(write.block))
     }
 
-    /// HDFS finds it itself: its own scanner reads the same file against the same checksums.
+    /// The bytes fitted their checksums when they were read: what changed them since is no damage of the block.
     fn report_corrupt(&self, block: BlockId, generation: u64) {
-        self.corrupt.fetch_add(1, Ordering::Relaxed);
         let (_, id) = hdfs::parts(block);
-        tracing::warn!(block = id, stamp = generation, "wrong bytes in a block of the DataNode");
+        tracing::error!(block = id, stamp = generation, "bytes changed in memory after they were checked");
     }
 }

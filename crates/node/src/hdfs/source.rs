@@ -5,9 +5,11 @@ use super::checksums::Checksums;
 use disk::DiskFile;
 use exec::BlockSource;
 use gf::{CHUNK_BYTES, Fingerprint};
-use model::{BlockId, Fault};
+use model::{BlockId, Fault, hdfs};
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 
@@ -16,6 +18,8 @@ pub struct OpenBlock {
     data: Box<dyn DiskFile>,
     checksums: Checksums,
     stored_bytes: u64,
+    /// How often wrong bytes were met in blocks of the DataNode.
+    corrupt: Arc<AtomicU64>,
     /// Of the chunks that were read last: a flow asks for them right after the bytes.
     made: RefCell<Made>,
 }
@@ -29,12 +33,35 @@ struct Made {
 }
 
 impl OpenBlock {
-    pub fn new(block: BlockId, data: Box<dyn DiskFile>, checksums: Checksums, stored_bytes: u64) -> Self {
-        OpenBlock { block, data, checksums, stored_bytes, made: RefCell::default() }
+    pub fn new(
+        block: BlockId,
+        data: Box<dyn DiskFile>,
+        checksums: Checksums,
+        stored_bytes: u64,
+        corrupt: Arc<AtomicU64>,
+    ) -> Self {
+        OpenBlock { block, data, checksums, stored_bytes, corrupt, made: RefCell::default() }
     }
 
-    /// Fills `out` with bytes that fit their checksums.
+    /// Fills `out` with bytes that fit their checksums. Those that do not are read once more: what is told of them has HDFS give
+    /// the block up, and memory errs too.
     fn read_checked(&self, offset: u64, out: &mut [u8], spare: &mut Vec<u8>) -> Result<(), HdfsError> {
+        match self.read_once(offset, out, spare) {
+            Err(HdfsError::Checksum { .. }) => {}
+            other => return other,
+        }
+        let again = self.read_once(offset, out, spare);
+        if let Err(error @ HdfsError::Checksum { .. }) = &again {
+            self.corrupt.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                block = hdfs::parts(self.block).1,
+                "a block of the DataNode has wrong bytes: {error}"
+            );
+        }
+        again
+    }
+
+    fn read_once(&self, offset: u64, out: &mut [u8], spare: &mut Vec<u8>) -> Result<(), HdfsError> {
         let range = offset..offset + out.len() as u64;
         let around = self.checksums.around(range.clone(), self.stored_bytes);
         if around == range {

@@ -6,6 +6,8 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.SortedSet;
+import java.util.TreeSet;
 import java.util.zip.CRC32C;
 
 /**
@@ -22,6 +24,7 @@ public final class Answer implements Closeable {
   private static final int DATA = 1;
   private static final int END = 2;
   private static final int ERROR = 3;
+  private static final int CORRUPT = 4;
 
   /** A data frame has at most 1 MiB of bytes, and others have a sentence. */
   private static final int MAX_FRAME_BYTES = 2 << 20;
@@ -43,6 +46,7 @@ public final class Answer implements Closeable {
   /** The next byte that comes from the socket. */
   private long position;
   private String note = "";
+  private final SortedSet<Integer> corrupt = new TreeSet<>();
 
   Answer(DataInputStream in, Closeable connection, Request request) {
     this.in = in;
@@ -97,6 +101,14 @@ public final class Answer implements Closeable {
     return note;
   }
 
+  /**
+   * Living members whose helpers have met bytes that differ from their checksums. All of them are known once {@link #finish} has
+   * returned, or anything has thrown a {@link GatewayException}.
+   */
+  public SortedSet<Integer> corrupt() {
+    return corrupt;
+  }
+
   @Override
   public void close() throws IOException {
     connection.close();
@@ -121,11 +133,34 @@ public final class Answer implements Closeable {
 
   /** Reads the next frame into {@code payload}; its length. An error is thrown, and a frame of another kind is one. */
   private int frame(int expected) throws IOException {
+    int length = frame();
+    try {
+      while (head[0] == CORRUPT) {
+        ByteBuffer members = ByteBuffer.wrap(payload, 0, length);
+        for (int count = members.getShort(); count > 0; count--) {
+          corrupt.add((int) members.getShort());
+        }
+        length = frame();
+      }
+      if (head[0] == ERROR) {
+        ByteBuffer error = ByteBuffer.wrap(payload, 0, length);
+        throw new GatewayException(error.getShort(), text(error));
+      }
+    } catch (java.nio.BufferUnderflowException brokenOff) {
+      throw new IOException("a frame that breaks off", brokenOff);
+    }
+    if (head[0] != expected) {
+      throw new IOException("a frame of kind " + head[0] + ", expected was one of kind " + expected);
+    }
+    return length;
+  }
+
+  /** Reads any frame; its kind is in {@code head}. */
+  private int frame() throws IOException {
     try {
       in.readFully(head);
       ByteBuffer fields = ByteBuffer.wrap(head);
-      int kind = fields.get();
-      fields.get();
+      fields.getShort();
       int version = fields.getShort();
       int length = fields.getInt();
       int checksum = fields.getInt();
@@ -141,18 +176,9 @@ public final class Answer implements Closeable {
       if ((int) sum.getValue() != checksum) {
         throw new IOException("a frame that differs from its checksum");
       }
-      if (kind == ERROR) {
-        ByteBuffer error = ByteBuffer.wrap(payload, 0, length);
-        throw new GatewayException(error.getShort(), text(error));
-      }
-      if (kind != expected) {
-        throw new IOException("a frame of kind " + kind + ", expected was one of kind " + expected);
-      }
       return length;
     } catch (EOFException gone) {
       throw new IOException("the gateway closed the connection at byte " + position + " of " + end, gone);
-    } catch (java.nio.BufferUnderflowException brokenOff) {
-      throw new IOException("a frame that breaks off", brokenOff);
     }
   }
 

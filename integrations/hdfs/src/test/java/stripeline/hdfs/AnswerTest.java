@@ -18,6 +18,7 @@ class AnswerTest {
 
   private static final String DATA = "01000001000000106609501500000000000000400000000261624344";
   private static final String END = "020000010000001523724f2400000000000003a8000b627920706970656c696e65";
+  private static final String CORRUPT = "040000010000000608906963000200010008";
   private static final String ERROR = "030000010000000b02cdf4b000030007746f6f20666577";
 
   /** Of {@code length} bytes from byte 64 on of two members. */
@@ -46,6 +47,21 @@ class AnswerTest {
     ByteBuffer[] onlyOne = {null, ByteBuffer.allocate(2)};
     answer(2, DATA).read(onlyOne, 2);
     assertArrayEquals("CD".getBytes(), onlyOne[1].array());
+  }
+
+  @Test
+  void corruptMembersAreHeardOfWithTheEndOrAnError() throws IOException {
+    Answer answer = answer(2, DATA, CORRUPT, END);
+    answer.read(two(2), 2);
+    assertTrue(answer.corrupt().isEmpty());
+    answer.finish();
+    assertEquals(List.of(1, 8), List.copyOf(answer.corrupt()));
+    Answer failed = answer(3, DATA, CORRUPT, ERROR);
+    assertThrows(GatewayException.class, () -> failed.read(two(3), 3));
+    assertEquals(List.of(1, 8), List.copyOf(failed.corrupt()));
+    assertThrows(IOException.class, () -> answer(2, DATA, CORRUPT).read(two(3), 3));
+    String broken = "0400000100000002105a07250002";
+    assertThrows(IOException.class, () -> answer(2, broken).read(two(2), 2), "two members are said to be there");
   }
 
   @Test

@@ -369,10 +369,15 @@ final class HdfsCluster implements AutoCloseable {
 
   /** Lines of the DataNodes' logs that have these words, those of dead ones too. */
   List<String> logged(String words) throws IOException {
+    return logged("dn", words);
+  }
+
+  /** The same of all daemons whose names begin so. */
+  List<String> logged(String daemons, String words) throws IOException {
     List<String> found = new ArrayList<>();
     try (Stream<Path> logs = Files.list(folder.resolve("logs"))) {
       for (Path log : logs.sorted().toList()) {
-        if (log.getFileName().toString().startsWith("dn")) {
+        if (log.getFileName().toString().startsWith(daemons)) {
           Files.readAllLines(log).stream().filter(line -> line.contains(words)).forEach(found::add);
         }
       }

@@ -193,8 +193,100 @@ class TokensTest {
     cluster.await("recovery", Losses.RECOVERED_WITHIN, () -> cluster.isWhole(List.of(file)));
   }
 
+  /** Flips a byte of a member's first cell where it is stored; its bytes before. */
+  private static byte[] damage(LocatedStripedBlock group, int member) throws IOException {
+    Path stored = cluster.filesOf(group, member).values().iterator().next();
+    byte[] right = Files.readAllBytes(stored);
+    byte[] wrong = right.clone();
+    wrong[CELL / 2] ^= 1;
+    Files.write(stored, wrong);
+    return right;
+  }
+
+  /** The NameNode has a member made anew, and lets nobody keep the wrong bytes. */
+  private static void awaitReplaced(LocatedStripedBlock group, int member, byte[] right, String file) throws Exception {
+    String block = "blk_" + (group.getBlock().getBlockId() + member);
+    cluster.await(block + " to be made anew", Losses.RECOVERED_WITHIN, () -> {
+      List<Path> stored = List.copyOf(cluster.filesOf(group, member).values());
+      boolean isRight = !stored.isEmpty();
+      for (Path each : stored) {
+        isRight &= Arrays.equals(right, Files.readAllBytes(each));
+      }
+      return isRight && cluster.isWhole(List.of(file));
+    });
+  }
+
+  /** Whether the NameNode is told within a few seconds that a member is corrupt: helpers may have done without it. */
+  private static boolean isToldOf(LocatedStripedBlock group, int member) throws Exception {
+    String block = "blk_" + (group.getBlock().getBlockId() + member) + "_";
+    for (int i = 0; i < 20; i++) {
+      if (cluster.logged("nn", "reportBadBlocks for block").stream().anyMatch(line -> line.contains(block))) {
+        return true;
+      }
+      Thread.sleep(200);
+    }
+    return false;
+  }
+
+  /** Three of the four members that are left are read, so that of four damaged ones about three are met. */
   @Test
   @Order(4)
+  void wrongBytesAtASourceOfAReconstructionAreReplaced() throws Exception {
+    int met = 0;
+    for (int damaged : new int[] {0, 1, 2, 4}) {
+      String file = losses.write(POLICY, DATA_BYTES);
+      cluster.await("a whole file", () -> cluster.isWhole(List.of(file)));
+      LocatedStripedBlock group = cluster.groups(file).get(0);
+      byte[] before = readAll(cluster.fileSystem(), file);
+      byte[] right = damage(group, damaged);
+      Losses.Loss loss = losses.lose(file, new int[] {3});
+      losses.awaitBack(loss);
+      if (isToldOf(group, damaged)) {
+        met++;
+        awaitReplaced(group, damaged, right, file);
+        assertArrayEquals(before, readAll(cluster.fileSystem(), file));
+      }
+    }
+    assertTrue(met > 0);
+    // Not HDFS's own reconstruction, which tells as well.
+    assertEquals(met, cluster.logged("has wrong bytes: the NameNode is told").size());
+    assertEquals(List.of(), cluster.logged(ALONE));
+    assertTrue(cluster.fsck("/").contains("HEALTHY"));
+  }
+
+  @Test
+  @Order(5)
+  void wrongBytesThatAReadMeetsAreReplaced() throws Exception {
+    int met = 0;
+    for (int damaged : new int[] {0, 2, 3, 4}) {
+      String file = losses.write(POLICY, DATA_BYTES);
+      byte[] before = readAll(cluster.fileSystem(), file);
+      cluster.await("a whole file", () -> cluster.isWhole(List.of(file)));
+      LocatedStripedBlock group = cluster.groups(file).get(0);
+      // Nothing is reconstructed meanwhile.
+      cluster.fileSystem().setSafeMode(SafeModeAction.ENTER);
+      losses.lose(file, new int[] {1});
+      byte[] right = damage(group, damaged);
+      byte[] cell = new byte[CELL];
+      try (DistributedFileSystem helped = cluster.readingFileSystem();
+          HdfsDataInputStream in = (HdfsDataInputStream) helped.open(new org.apache.hadoop.fs.Path(file))) {
+        in.readFully(CELL, cell);
+        assertEquals(CELL, in.getReadStatistics().getTotalBytesRead(), "HDFS's own stream, which tells as well, has read nothing");
+      }
+      assertArrayEquals(Arrays.copyOfRange(before, CELL, 2 * CELL), cell);
+      boolean isMet = isToldOf(group, damaged);
+      cluster.fileSystem().setSafeMode(SafeModeAction.LEAVE);
+      if (isMet) {
+        met++;
+        awaitReplaced(group, damaged, right, file);
+        assertArrayEquals(before, readAll(cluster.fileSystem(), file));
+      }
+    }
+    assertTrue(met > 0);
+  }
+
+  @Test
+  @Order(6)
   void aHelperReadsNothingForAnybodyWithoutItsDataNodesPlugin() throws Exception {
     String file = losses.write(POLICY, DATA_BYTES);
     cluster.await("a whole file", () -> cluster.isWhole(List.of(file)));

@@ -4,6 +4,7 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.EnumSet;
+import java.util.Set;
 import org.apache.hadoop.fs.ReadOption;
 import org.apache.hadoop.hdfs.shortcircuit.ClientMmap;
 import org.apache.hadoop.util.DataChecksum;
@@ -29,9 +30,14 @@ final class DecodedBlockReader implements BlockReader {
   private long portionEnd;
   private Answer answer;
 
-  /** A request for so many bytes. */
+  /** What is asked, and heard beside the bytes. */
   interface Asking {
+
+    /** A request for so many bytes. */
     Request forBytes(long offset, long count);
+
+    /** Members with wrong bytes. */
+    void areCorrupt(Set<Integer> members);
   }
 
   DecodedBlockReader(StripelineInputStream stream, Asking asking, long start, long end) {
@@ -57,9 +63,13 @@ final class DecodedBlockReader implements BlockReader {
       position += count;
       if (position == portionEnd) {
         answer.finish();
+        asking.areCorrupt(answer.corrupt());
       }
       return count;
     } catch (IOException trouble) {
+      if (answer != null) {
+        asking.areCorrupt(answer.corrupt());
+      }
       stream.failed(trouble);
       throw trouble;
     }

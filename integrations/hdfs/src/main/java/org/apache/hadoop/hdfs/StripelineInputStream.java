@@ -3,7 +3,9 @@ package org.apache.hadoop.hdfs;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
@@ -142,14 +144,43 @@ class StripelineInputStream extends DFSStripedInputStream {
     if (offsetInBlock >= end) {
       return false;
     }
-    DecodedBlockReader reader =
-        new DecodedBlockReader(this, (from, count) -> request(striped, chunkIndex, from, count), offsetInBlock, end);
+    DecodedBlockReader reader = new DecodedBlockReader(this, new DecodedBlockReader.Asking() {
+      @Override
+      public Request forBytes(long from, long count) {
+        return request(striped, chunkIndex, from, count);
+      }
+
+      @Override
+      public void areCorrupt(Set<Integer> members) {
+        report(striped, members);
+      }
+    }, offsetInBlock, end);
     readerInfos[chunkIndex] = new StripeReader.BlockReaderInfo(reader, StripelineClient.NOBODY, offsetInBlock);
     return true;
   }
 
   Gateway gateway() {
     return gateway;
+  }
+
+  /** Blocks with wrong bytes are told to the NameNode, as HDFS's own stream does. */
+  private void report(LocatedStripedBlock striped, Set<Integer> members) {
+    if (members.isEmpty()) {
+      return;
+    }
+    DFSUtilClient.CorruptedBlocks corrupted = new DFSUtilClient.CorruptedBlocks();
+    DatanodeInfo[] locations = striped.getLocations();
+    Set<Integer> told = new HashSet<>();
+    for (int i = 0; i < locations.length; i++) {
+      int index = striped.getBlockIndices()[i];
+      // Of several DataNodes with a member the first one's helper was named.
+      if (members.contains(index) && uuid(locations[i]) != null && told.add(index)) {
+        corrupted.addCorruptedBlock(StripedBlockUtil.constructInternalBlock(
+            striped.getBlock(), policy.getCellSize(), policy.getNumDataUnits(), index), locations[i]);
+      }
+    }
+    StripelineClient.LOG.warn("members {} of {} have wrong bytes: the NameNode is told", members, striped.getBlock());
+    reportCheckSumFailure(corrupted, locations.length, true);
   }
 
   /** A gateway failed: HDFS decodes, and for a while nobody is asked again. */

@@ -5,8 +5,12 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
 import java.util.UUID;
 import org.apache.hadoop.fs.StorageType;
+import org.apache.hadoop.hdfs.DFSUtilClient.CorruptedBlocks;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
@@ -41,6 +45,9 @@ final class PipelinedReconstruction implements Runnable {
 
   /** Streams that HDFS counts for this and helpers do not need. */
   private final int sparedXmits;
+
+  /** Sources that the gateway was told of, by their members. */
+  private final Map<Integer, DatanodeInfo> named = new TreeMap<>();
 
   /** Whether targets know of this reconstruction. */
   private boolean hasBegun;
@@ -92,32 +99,61 @@ final class PipelinedReconstruction implements Runnable {
   private String reconstruct(StripedWriter writer) throws IOException, ReflectiveOperationException {
     short[] targets = internals.targetIndices(writer);
     try (Answer answer = gateway.ask(request(targets))) {
-      task.initDecoderIfNecessary();
-      learnChecksum();
-      // The first bytes come before any target hears of it.
-      int length = nextLength();
-      ByteBuffer[] first = new ByteBuffer[targets.length];
-      for (int i = 0; i < first.length; i++) {
-        first[i] = ByteBuffer.allocate(length);
+      try {
+        return reconstruct(writer, targets, answer);
+      } finally {
+        report(answer.corrupt());
       }
-      receive(answer, first, length);
-      hasBegun = true;
-      writer.init();
-      ByteBuffer[] buffers = buffers(writer, targets, length);
-      for (int i = 0; i < buffers.length; i++) {
-        if (buffers[i] != null) {
-          buffers[i].put(first[i].flip());
+    }
+  }
+
+  private String reconstruct(StripedWriter writer, short[] targets, Answer answer)
+      throws IOException, ReflectiveOperationException {
+    task.initDecoderIfNecessary();
+    learnChecksum();
+    // The first bytes come before any target hears of it.
+    int length = nextLength();
+    ByteBuffer[] first = new ByteBuffer[targets.length];
+    for (int i = 0; i < first.length; i++) {
+      first[i] = ByteBuffer.allocate(length);
+    }
+    receive(answer, first, length);
+    hasBegun = true;
+    writer.init();
+    ByteBuffer[] buffers = buffers(writer, targets, length);
+    for (int i = 0; i < buffers.length; i++) {
+      if (buffers[i] != null) {
+        buffers[i].put(first[i].flip());
+      }
+    }
+    send(writer, buffers, length);
+    while (task.getPositionInBlock() < task.getMaxTargetLength()) {
+      length = nextLength();
+      buffers = buffers(writer, targets, length);
+      receive(answer, buffers, length);
+      send(writer, buffers, length);
+    }
+    answer.finish();
+    return answer.note();
+  }
+
+  /** Sources with wrong bytes are told to the NameNode, as HDFS's own reconstruction does. */
+  private void report(Set<Integer> members) {
+    if (members.isEmpty()) {
+      return;
+    }
+    try {
+      CorruptedBlocks corrupted = new CorruptedBlocks();
+      for (Map.Entry<Integer, DatanodeInfo> source : named.entrySet()) {
+        if (members.contains(source.getKey())) {
+          ExtendedBlock block = task.getBlock(source.getKey());
+          corrupted.addCorruptedBlock(block, source.getValue());
+          StripelinePlugin.LOG.warn("{} at {} has wrong bytes: the NameNode is told", block, source.getValue());
         }
       }
-      send(writer, buffers, length);
-      while (task.getPositionInBlock() < task.getMaxTargetLength()) {
-        length = nextLength();
-        buffers = buffers(writer, targets, length);
-        receive(answer, buffers, length);
-        send(writer, buffers, length);
-      }
-      answer.finish();
-      return answer.note();
+      datanode().reportCorruptedBlocks(corrupted);
+    } catch (IOException | RuntimeException untold) {
+      StripelinePlugin.LOG.warn("wrong bytes of members {} of {} were not told to the NameNode", members, task.getBlockGroup(), untold);
     }
   }
 
@@ -207,7 +243,7 @@ final class PipelinedReconstruction implements Runnable {
     List<Request.Member> living = new ArrayList<>();
     for (int i = 0; i < live.length; i++) {
       UUID uuid = uuid(sources[i]);
-      if (uuid != null && task.getBlockLen(live[i]) > 0) {
+      if (uuid != null && task.getBlockLen(live[i]) > 0 && named.putIfAbsent((int) live[i], sources[i]) == null) {
         // As HDFS's own reader makes it; empty where tokens are not used.
         Token<BlockTokenIdentifier> token = datanode().getBlockAccessToken(
             task.getBlock(live[i]), EnumSet.of(AccessMode.READ), StorageType.EMPTY_ARRAY, new String[0]);
