@@ -216,11 +216,11 @@ class TokensTest {
     });
   }
 
-  /** Whether the NameNode takes a member of a group for corrupt within a few seconds: helpers may have done without it. */
-  private static boolean isTakenForCorrupt(LocatedStripedBlock group, int member) throws Exception {
+  /** Whether the NameNode is told within a few seconds that a member is corrupt: helpers may have done without it. */
+  private static boolean isToldOf(LocatedStripedBlock group, int member) throws Exception {
     String block = "blk_" + (group.getBlock().getBlockId() + member) + "_";
     for (int i = 0; i < 20; i++) {
-      if (cluster.logged("nn", "addToCorruptReplicasMap").stream().anyMatch(line -> line.contains(block))) {
+      if (cluster.logged("nn", "reportBadBlocks for block").stream().anyMatch(line -> line.contains(block))) {
         return true;
       }
       Thread.sleep(200);
@@ -241,7 +241,7 @@ class TokensTest {
       byte[] right = damage(group, damaged);
       Losses.Loss loss = losses.lose(file, new int[] {3});
       losses.awaitBack(loss);
-      if (isTakenForCorrupt(group, damaged)) {
+      if (isToldOf(group, damaged)) {
         met++;
         awaitReplaced(group, damaged, right, file);
         assertArrayEquals(before, readAll(cluster.fileSystem(), file));
@@ -274,7 +274,7 @@ class TokensTest {
         assertEquals(CELL, in.getReadStatistics().getTotalBytesRead(), "HDFS's own stream, which tells as well, has read nothing");
       }
       assertArrayEquals(Arrays.copyOfRange(before, CELL, 2 * CELL), cell);
-      boolean isMet = isTakenForCorrupt(group, damaged);
+      boolean isMet = isToldOf(group, damaged);
       cluster.fileSystem().setSafeMode(SafeModeAction.LEAVE);
       if (isMet) {
         met++;
