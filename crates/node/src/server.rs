@@ -13,7 +13,12 @@ use crate::suspects::{REREAD, Rereader};
 use disk::Disk;
 use exec::{DataListener, Engine, EngineConfig, Injection, Throttle};
 use model::NodeId;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -256,4 +261,27 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A connection to a process of this machine that runs as `owner`; each read and write is waited for so long. Made at once or not at
+/// all: who has no room for it is as good as away. The error is a sentence.
+pub(crate) fn connect_local(
+    socket: &Path,
+    owner: u32,
+    patience: Duration,
+) -> Result<impl Read + Write + use<>, String> {
+    let told = |error: rustix::io::Errno| error.to_string();
+    let address = SocketAddrUnix::new(socket).map_err(told)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let made = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let descriptor: OwnedFd = made.map_err(told)?;
+    rustix::net::connect(&descriptor, &address).map_err(told)?;
+    let peer = rustix::net::sockopt::socket_peercred(&descriptor).map_err(told)?.uid.as_raw();
+    if peer != owner {
+        return Err(format!("user {peer} listens there, and the data folders are those of user {owner}"));
+    }
+    let stream = UnixStream::from(descriptor);
+    let waits = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(patience)));
+    waits.and_then(|()| stream.set_write_timeout(Some(patience))).map_err(|error| error.to_string())?;
+    Ok(stream)
 }

@@ -9,14 +9,12 @@
 //! All numbers are big-endian; a text is its length (2 bytes) and its UTF-8. Where no DataNode can be asked nothing is read, whatever
 //! the reason: the lack of an answer is no permission.
 
+use crate::server::connect_local;
 use model::FlowId;
 use model::hdfs::Permit;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -107,7 +105,7 @@ impl Asking {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut why = "there is no data folder".to_owned();
         for at in (last..self.sockets.len()).chain(0..last) {
-            match self.connect(&self.sockets[at]) {
+            match connect_local(&self.sockets[at], self.owner, PATIENCE) {
                 Ok(stream) => {
                     *self.last.lock().unwrap_or_else(PoisonError::into_inner) = at;
                     return ask(stream, &question);
@@ -117,30 +115,9 @@ impl Asking {
         }
         Err(NotPermitted::Nobody(why))
     }
-
-    /// At once: a DataNode that has no room for a connection is as good as none.
-    fn connect(&self, socket: &Path) -> Result<UnixStream, String> {
-        let told = |error: rustix::io::Errno| error.to_string();
-        let address = SocketAddrUnix::new(socket).map_err(told)?;
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let made = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let descriptor: OwnedFd = made.map_err(told)?;
-        rustix::net::connect(&descriptor, &address).map_err(told)?;
-        let peer = rustix::net::sockopt::socket_peercred(&descriptor).map_err(told)?.uid.as_raw();
-        if peer != self.owner {
-            return Err(format!(
-                "user {peer} listens there, and the data folders are those of user {}",
-                self.owner
-            ));
-        }
-        let stream = UnixStream::from(descriptor);
-        let waits = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
-        waits.and_then(|()| stream.set_write_timeout(Some(PATIENCE))).map_err(|error| error.to_string())?;
-        Ok(stream)
-    }
 }
 
-fn ask(mut stream: UnixStream, question: &[u8]) -> Result<(), NotPermitted> {
+fn ask(mut stream: impl Read + Write, question: &[u8]) -> Result<(), NotPermitted> {
     let unanswered = |error: std::io::Error| NotPermitted::Nobody(format!("no answer: {error}"));
     stream.write_all(question).map_err(unanswered)?;
     let mut head = [0; 3];
