@@ -62,7 +62,8 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
         thread.setDaemon(true);
         return thread;
       });
-      dealer.scheduleWithFixedDelay(this::deal, DEAL_MS, DEAL_MS, TimeUnit.MILLISECONDS);
+      // At once: HDFS begins to order copies when its own monitor has run next.
+      dealer.scheduleWithFixedDelay(this::deal, 0, DEAL_MS, TimeUnit.MILLISECONDS);
       LOG.info("blocks of groups on {} come from all sources", node);
     }
   }
@@ -124,10 +125,13 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
       if (group == null) {
         // Others of the group are lost too, which HDFS rebuilds first.
         left.remove();
+        haveCopied(block);
       } else if (group.order(busy)) {
         left.remove();
         orders++;
         group.targets().forEach(target -> noteIfBusy(target, busy));
+      } else {
+        holdBack(block);
       }
     }
   }
@@ -138,6 +142,15 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
     return stored == block && !block.isDeleted() && block.isCompleteOrCommitted() && blockManager.getBlockCollection(block) != null
         && blockManager.pendingReconstruction.getNumReplicas(block) == 0
         && blockManager.isNeededReconstruction(block, blockManager.countNodes(block));
+  }
+
+  /** HDFS is not to copy what waits for its reconstruction. Its own monitor enters it again, so that nothing is forgotten. */
+  private void holdBack(BlockInfo block) {
+    if (blockManager.neededReconstruction.contains(block)) {
+      NumberReplicas num = blockManager.countNodes(block);
+      blockManager.neededReconstruction.remove(block, num.liveReplicas(), num.readOnlyReplicas(), num.outOfServiceReplicas(),
+          blockManager.getExpectedRedundancyNum(block));
+    }
   }
 
   /** HDFS's own monitor does so too, when it runs next. */
