@@ -35,6 +35,9 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
   /** What was not ordered, or came to nothing, is looked for again. */
   private static final long RESCAN_MS = 30_000;
 
+  /** When none was ordered for so long, three heartbeats, no DataNode takes any: what waits is HDFS's to copy. */
+  private static final long HELD_BACK_MS = 10_000;
+
   /** Orders and blocks that are looked at while the NameNode's lock is held: a few ten milliseconds. */
   private static final int MAX_ORDERS = 200;
   private static final int MAX_LOOKS = 10_000;
@@ -129,8 +132,9 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
       } else if (group.order(busy)) {
         left.remove();
         orders++;
+        blocks.ordered();
         group.targets().forEach(target -> noteIfBusy(target, busy));
-      } else {
+      } else if (blocks.goOn(HELD_BACK_MS)) {
         holdBack(block);
       }
     }

@@ -21,6 +21,7 @@ final class LeavingBlocks {
   /** Of a copy, that the blocks so far have left over. */
   private double share;
   private long foundMs = Long.MIN_VALUE;
+  private long orderedMs = Long.MIN_VALUE;
 
   /** Those that are to be rebuilt; who has done so takes them out. */
   Collection<BlockInfoStriped> rebuilt() {
@@ -35,6 +36,16 @@ final class LeavingBlocks {
   /** Whether nothing is known, or nothing is left of what was found so long ago. */
   boolean isDue(long afterMs) {
     return foundMs == Long.MIN_VALUE || rebuilt.isEmpty() && Time.monotonicNow() - foundMs >= afterMs;
+  }
+
+  /** One of them was ordered. */
+  void ordered() {
+    orderedMs = Time.monotonicNow();
+  }
+
+  /** Whether any was ordered, or they were found, so lately. */
+  boolean goOn(long withinMs) {
+    return Time.monotonicNow() - Math.max(foundMs, orderedMs) < withinMs;
   }
 
   /** Parts what a DataNode has of groups and needs another copy. */

@@ -54,6 +54,17 @@ class LeavingBlocksTest {
   }
 
   @Test
+  void whatNobodyTakesIsHeldBackNoLonger() throws Exception {
+    LeavingBlocks leaving = new LeavingBlocks();
+    leaving.find(groups(10).iterator(), 9, block -> true);
+    assertTrue(leaving.goOn(60_000), "there was no time to order any");
+    Thread.sleep(50);
+    assertFalse(leaving.goOn(20));
+    leaving.ordered();
+    assertTrue(leaving.goOn(60_000));
+  }
+
+  @Test
   void whatWaitsToBeCopiedIsRebuiltWhenNothingElseIs() {
     LeavingBlocks leaving = new LeavingBlocks();
     leaving.find(groups(60).iterator(), 6, block -> true);
