@@ -132,14 +132,12 @@ impl ClientError {
             "" => status.code().description().to_owned(),
             text => text.to_owned(),
         };
+        // A status that the peer sent has no source; one that the transport made up has, with one code or another.
+        if status.source().is_some() {
+            return ClientError::Unreachable { address: address.to_owned(), reason: root_cause(status) };
+        }
         match status.code() {
             tonic::Code::NotFound => ClientError::NotFound(message),
-            // A status that the peer sent has no source; one that the transport made up has.
-            tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Cancelled
-                if status.source().is_some() =>
-            {
-                ClientError::Unreachable { address: address.to_owned(), reason: root_cause(status) }
-            }
             tonic::Code::Unavailable => ClientError::NotNow(message),
             tonic::Code::Unimplemented => ClientError::Protocol(message),
             _ => ClientError::Refused(message),

@@ -217,11 +217,16 @@ fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result
         let client = Client::connect(coordinator).await?;
         let deadline = Instant::now() + REGISTER_PATIENCE;
         loop {
-            // None while it compares its catalog with what nodes keep of it.
+            // None while it compares its catalog with what nodes keep of it; then another server takes the port over, and
+            // calls to this one may break.
             let status = client.status().await;
             let known = match &status {
                 Ok(status) => status.nodes.as_slice(),
-                Err(ClientError::NotNow(_)) if Instant::now() < deadline => &[],
+                Err(ClientError::NotNow(_) | ClientError::Unreachable { .. })
+                    if Instant::now() < deadline && home.coordinator().running()?.is_some() =>
+                {
+                    &[]
+                }
                 Err(error) => return Err(error.clone().into()),
             };
             let mut missing = None;

@@ -355,6 +355,8 @@ async fn a_node_that_stays_dead_is_recovered_without_being_asked() {
     let settings = Settings { recovery_grace_ms: 1_500, ..Settings::nodes(7) };
     let mut rig = filled(settings).await;
     let dead = fullest(&rig).await;
+    // It makes what survives no further loss without waiting for a recovery.
+    rig.control_task("healer", "pause").await;
     rig.control_task("auto-recovery", "pause").await;
     rig.lose([dead]).await;
     tokio::time::sleep(Duration::from_millis(2_500)).await;
