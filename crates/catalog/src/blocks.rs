@@ -6,7 +6,7 @@ use crate::error::{CatalogError, Result};
 use crate::rows::{
     CandidateRow, DeadKey, DeadRow, HeldKey, HeldRow, LackRow, ObjectRow, PlannedRow, StripeRow,
 };
-use crate::table::{Change, Key, Read, malformed};
+use crate::table::{Change, Key, Read, Row, malformed};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +36,23 @@ impl Catalog {
             let object = object(txn, name)?;
             let blocks = object.blocks.iter().map(|&block| placement(txn, block)).collect::<Result<_>>()?;
             Ok((object, blocks))
+        })
+    }
+
+    /// Names and rows of the objects whose names begin with `prefix`, from `after` (exclusive) on, at most `limit`.
+    pub fn list_objects(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        // The next string after `after` in byte order.
+        let from = after.map_or_else(|| prefix.to_owned(), |name| format!("{name}\0"));
+        self.view(|txn| {
+            let mut names = Vec::new();
+            txn.raw_scan(ObjectRow::TABLE, from.as_bytes(), &mut |key, _| {
+                if names.len() == limit || !key.starts_with(prefix.as_bytes()) {
+                    return Ok(Scan::Stop);
+                }
+                names.push(String::from_utf8_lossy(key).into_owned());
+                Ok(Scan::Next)
+            })?;
+            Ok(names)
         })
     }
 

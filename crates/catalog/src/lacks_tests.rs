@@ -3,6 +3,7 @@
 use crate::backend::Memory;
 use crate::rows::{CATALOG_FORMAT, LackRow, MetaKey, MetaRow, TaskRow};
 use crate::table::{Change, Read};
+use crate::tally_tests::tally_is_right;
 use crate::{
     Catalog, CommittedBlock, FIRST_GENERATION, Lack, NewPut, NewStripe, PlannedBlock, Purpose, PutEnd, Sites,
     Staged,
@@ -48,27 +49,24 @@ impl History {
         rows.into_iter().nth(place)
     }
 
-    /// A put of three replicas, of which two or three came to be. The names are few: some overwrite others.
+    /// A put of one block or two, in three replicas of which two or three came to be. The names are few: some overwrite others.
     fn put(&mut self, name: u8, first: u8, came: u8) {
-        let (put, block, flow) = (PutId(self.id()), BlockId(self.id()), FlowId(self.id()));
+        let put = PutId(self.id());
         let name = format!("object-{}", name % 8);
         let new = NewPut { put, name, block_bytes: BYTES, replicas: 3, lease_until_ms: 100, gathers: None };
         self.catalog.begin_put(&new).unwrap();
-        let nodes: Vec<NodeId> = (0..3).map(|i| node(first.wrapping_add(i))).collect();
-        let sums = Sums::default();
-        let planned = PlannedBlock {
-            block,
-            index: 0,
-            stored_bytes: BYTES,
-            sums,
-            last: true,
-            nodes: nodes.clone(),
-            flow,
+        let (sums, last) = (Sums::default(), u64::from(came / 2 % 2));
+        let block = |index: u64| {
+            let (block, flow) = (BlockId(self.id()), FlowId(self.id()));
+            let nodes: Vec<NodeId> = (0..3).map(|i| node(first.wrapping_add(i + index as u8))).collect();
+            let there = nodes[..2 + usize::from(came % 2)].to_vec();
+            let (stored_bytes, last) = (BYTES, index == last);
+            let planned = PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow };
+            self.catalog.plan_block(put, &planned, 0, 100).unwrap();
+            CommittedBlock { block, stored_bytes, sums, nodes: there, by: BTreeMap::new() }
         };
-        self.catalog.plan_block(put, &planned, 0, 100).unwrap();
-        let nodes = nodes[..2 + usize::from(came % 2)].to_vec();
-        let committed = CommittedBlock { block, stored_bytes: BYTES, sums, nodes, by: BTreeMap::new() };
-        let _ = self.catalog.commit_put(put, &[committed], BYTES, [0; 32], END);
+        let blocks: Vec<CommittedBlock> = (0..=last).map(block).collect();
+        self.catalog.commit_put(put, &blocks, BYTES * (last + 1), [0; 32], END).unwrap();
     }
 
     /// A flow that is committed or given up; it may be refused.
@@ -145,6 +143,26 @@ fn all() -> BTreeSet<NodeId> {
 }
 
 proptest! {
+    #[test]
+    fn the_tally_is_what_a_walk_counts_after_each_step_of_any_history_whoever_lives(
+        history in prop::collection::vec(any::<Happening>(), 1..120),
+    ) {
+        let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+        catalog.begin_term(77, 0).unwrap();
+        let mut there = History { catalog, ids: 0 };
+        for happening in history {
+            there.happens(happening);
+            if happening.3 % 16 == 0 {
+                there.catalog.begin_term(there.ids as u64, 0).unwrap();
+            }
+            // Sometimes several changes are followed at once.
+            if happening.3 % 3 > 0 {
+                tally_is_right(&there.catalog);
+            }
+        }
+        tally_is_right(&there.catalog);
+    }
+
     #[test]
     fn the_index_of_lacks_is_what_the_rows_say_after_each_step_of_any_history(
         history in prop::collection::vec(any::<Happening>(), 1..120),

@@ -39,7 +39,6 @@ mod gathering;
 #[cfg(test)]
 mod gathering_tests;
 mod group;
-mod health;
 mod history;
 mod holders;
 pub mod incarnation;
@@ -70,9 +69,12 @@ mod spread;
 mod staged;
 #[cfg(test)]
 mod states_tests;
-mod status;
 pub mod succession;
+mod survey;
 mod table;
+mod tally;
+#[cfg(test)]
+mod tally_tests;
 mod thinned;
 mod time;
 mod virtuals;
@@ -85,7 +87,6 @@ pub use coded::{CodedBlock, ON_WRITE, stripe_of_put};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
 pub use gathering::{Gathers, Join};
-pub use health::Health;
 pub use incoming::Incoming;
 pub use intent::Intent;
 pub use inventory::Reconciled;
@@ -104,7 +105,7 @@ pub use settings::NodeSettings;
 pub use settling::Settled;
 pub use spread::{IllSpread, Site, Sites, is_misplaced, would_spread};
 pub use staged::{Fate, Staged, StartOfStore};
-pub use status::Counts;
+pub use survey::{Counts, Health, Survey};
 pub use thinned::{Deaths, StripeContents};
 
 use backend::{Backend, Redb, Transaction};
@@ -117,6 +118,7 @@ use rows::{CATALOG_FORMAT, FIRST_FORMAT_WITH_RECORDS, FORMAT_WITHOUT_RECORDS, Me
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Change, Read, Snapshot};
+use tally::Tallies;
 
 /// The open catalog. Calls block.
 #[derive(Debug)]
@@ -129,6 +131,8 @@ pub struct Catalog {
     /// How many changes this process has made.
     changes: AtomicU64,
     codes: Codebook,
+    /// What there is, counted.
+    tally: Tallies,
 }
 
 impl Catalog {
@@ -157,6 +161,7 @@ impl Catalog {
             tail: Mutex::default(),
             changes: AtomicU64::new(0),
             codes: Codebook::default(),
+            tally: Tallies::default(),
         }
     }
 
@@ -184,7 +189,10 @@ impl Catalog {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         txn.commit()?;
         self.changes.fetch_add(records.len() as u64, Ordering::Release);
+        let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
         records.into_iter().for_each(|record| tail.push(record));
+        drop(tail);
+        self.tally.made(self, bytes as u64);
         Ok(())
     }
 

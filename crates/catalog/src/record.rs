@@ -74,7 +74,8 @@ impl Tail {
     }
 
     pub(crate) fn after(&self, position: &Position, max_bytes: usize) -> Option<Vec<Record>> {
-        let first = self.records.iter().position(|record| record.before == position.hash)?;
+        // Whoever asks is mostly not far behind.
+        let first = self.records.iter().rposition(|record| record.before == position.hash)?;
         let mut bytes = 0;
         let is_within = |record: &&Record| {
             let is_first = bytes == 0;

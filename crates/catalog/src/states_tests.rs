@@ -12,7 +12,7 @@ use crate::table::{Read, Snapshot};
 use crate::{
     Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Fate, Findings, FoundBlock, Intent, Join,
     Loss, Made, NewPut, NewStripe, ON_WRITE, Pass, PlannedBlock, Purpose, PutEnd, PutPlace, Recoding,
-    RecoveredAt, Sight, Sites, Staged, lacks_tests,
+    RecoveredAt, Sight, Sites, Staged, lacks_tests, tally_tests,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
@@ -107,6 +107,7 @@ impl Watched {
         let result = call(&self.catalog);
         let after = self.catalog.view(states).unwrap();
         lacks_tests::index_is_right(&self.catalog);
+        tally_tests::tally_is_right(&self.catalog);
         for key in before.keys().chain(after.keys()) {
             let state = |all: &States| all.get(key).copied().unwrap_or("none");
             if state(&before) != state(&after) {

@@ -73,16 +73,6 @@ pub(crate) trait Read {
         })?;
         Ok(rows)
     }
-
-    /// How many rows a table has.
-    fn count<R: Row>(&self) -> Result<u64> {
-        let mut count = 0;
-        self.raw_scan(R::TABLE, &[], &mut |_, _| {
-            count += 1;
-            Ok(Scan::Next)
-        })?;
-        Ok(count)
-    }
 }
 
 /// A consistent view of the catalog as it was when this was made.

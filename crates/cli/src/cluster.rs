@@ -10,7 +10,6 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use model::ClusterId;
 use serde_json::{Value, json};
-use std::time::Duration;
 use wire::proto::{BlockRef, Budgets, ClusterStatus, ForgetNodeReply, LenderInfo, MarginCount, NodeInfo};
 
 /// What to do with the local cluster.
@@ -209,7 +208,7 @@ fn status_json(status: &ClusterStatus) -> Value {
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
     let budgets = status.budgets.as_ref().map(budgets_json);
     fields!(status => objects blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
-        unrecoverable_blocks quarantined safe_mode unknown_copies counted_ms_ago;
+        unrecoverable_blocks quarantined safe_mode unknown_copies;
         "objects_by_margin": margins(&status.objects_by_margin), "stripes_by_margin": margins(&status.stripes_by_margin),
         "lenders": status.lenders.iter().map(lender_json).collect::<Vec<_>>(),
         "cluster": hex(&status.cluster), "nodes": nodes, "throttle": throttle, "budgets": budgets, "waits": waits(status))
@@ -245,10 +244,6 @@ fn status_text(status: &ClusterStatus) -> String {
         status.blocks,
         status.stripes
     )];
-    if status.counted_ms_ago > 0 {
-        let ago = Duration::from_millis(status.counted_ms_ago).as_secs_f64();
-        lines.push(format!("attention: counted {ago:.1} s ago, and something has changed since; 'stripeline health' counts anew"));
-    }
     let margins = [("objects", &status.objects_by_margin), ("stripes", &status.stripes_by_margin)];
     lines.extend(margins.into_iter().filter_map(|(what, counts)| surviving(what, counts)));
     if status.waiting_blocks > 0 {

@@ -47,19 +47,26 @@ async fn measure(disk: Arc<dyn Disk>, blocks: u64, nodes: u32) {
     running.end().await;
     let copies = fill(&disk, blocks, BLOCKS_OF_AN_OBJECT, nodes);
     let mut running = start(&disk, &world, &copies, false, GRACE_MS).await;
+    let (resident, began) = (resident_mib(), Instant::now());
+    running.client.get_status(proto::Empty {}).await.unwrap();
+    println!(
+        "first status, which counts everything: {:.2} s, {} MiB of memory more",
+        began.elapsed().as_secs_f64(),
+        resident_mib().saturating_sub(resident)
+    );
     quiet(&mut running.client.clone()).await;
     control(&mut running.client, "resume").await;
     println!("{} blocks on the node that dies; grace {} s", copies[&VICTIM].len(), GRACE_MS / 1_000);
     let mut client = running.client.clone();
     let whole = timed(&mut client).await;
-    println!("health before: {:.2} s, {} short", whole.0.as_secs_f64(), whole.1.short_blocks);
+    println!("health before: {:.3} s, {} short", whole.0.as_secs_f64(), whole.1.short_blocks);
     let before = world.last_change();
     world.kill(VICTIM);
     running.beats.remove(VICTIM as usize - 1).abort();
     let died = dead(&mut client).await;
     let short = timed(&mut client).await;
     println!(
-        "health after: {:.2} s, {} short, margins {:?}",
+        "health after: {:.3} s, {} short, margins {:?}",
         short.0.as_secs_f64(),
         short.1.short_blocks,
         short.1.objects
@@ -82,6 +89,13 @@ async fn measure(disk: Arc<dyn Disk>, blocks: u64, nodes: u32) {
 async fn control(client: &mut Client, action: &str) {
     let (name, action) = ("healer".to_owned(), action.to_owned());
     client.control_task(proto::TaskControl { name, action, ..Default::default() }).await.unwrap();
+}
+
+/// Of this process.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    resident.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
 }
 
 async fn timed(client: &mut Client) -> (Duration, proto::HealthReply) {

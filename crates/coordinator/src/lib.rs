@@ -48,7 +48,6 @@ mod service;
 mod settings;
 mod settler;
 mod succession;
-mod survey;
 mod under_way;
 
 pub use catalog::restore;

@@ -8,9 +8,8 @@ use crate::error::Result;
 use crate::healer::{Healing, Told};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
-use crate::survey::{Late, Survey, Surveyor};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
-use catalog::{Catalog, FoundBlock, Health, Recovered, SafeMode};
+use catalog::{Catalog, FoundBlock, Health, Recovered, SafeMode, Survey};
 use model::{BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner, World};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +43,8 @@ pub(crate) struct Operator {
     pub planner: Arc<Planner>,
     pub branches: Branches,
     pub healing: Arc<Healing>,
-    surveyor: Surveyor,
+    /// One at a time: the first reads the whole catalog, and who comes meanwhile waits for that without a thread.
+    surveys: tokio::sync::Mutex<()>,
     usual: Arc<UsualTimes>,
     healed: Arc<Healed>,
     settings: Arc<Settings>,
@@ -77,7 +77,7 @@ impl Operator {
             planner,
             branches,
             healing: Arc::default(),
-            surveyor: Surveyor::default(),
+            surveys: tokio::sync::Mutex::default(),
             usual,
             healed: Arc::clone(&with.healed),
             settings,
@@ -92,8 +92,7 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        let (survey, counted_ms_ago) = self.survey(&view, Late::Told).await?;
-        let Survey { counts, health } = &*survey;
+        let Survey { counts, health } = self.survey(&view).await?;
         let (meta, broken, forgotten, gathers) = self
             .records
             .run(|catalog| {
@@ -126,7 +125,6 @@ impl Operator {
         Ok(proto::ClusterStatus {
             cluster: meta.cluster.to_vec(),
             lenders: self.cluster.lenders.all().into_iter().map(lender).collect(),
-            counted_ms_ago,
             objects_by_margin: by_margin(&health.objects),
             stripes_by_margin: by_margin(&health.stripes),
             nodes: view.nodes.iter().filter_map(node).collect(),
@@ -154,8 +152,7 @@ impl Operator {
 
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
-        // It calls things whole: an older look is no ground for that.
-        let (survey, _) = self.survey(&self.cluster.view(), Late::Never).await?;
+        let Survey { health, .. } = self.survey(&self.cluster.view()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let Told { reasons, .. } = self.healing.told();
@@ -173,15 +170,15 @@ impl Operator {
             dead,
             flawed,
             missing,
-            ref unreadable_names,
-            ref objects,
-            ref stripes,
-        } = survey.health;
+            unreadable_names,
+            objects,
+            stripes,
+        } = health;
         Ok(proto::HealthReply {
-            objects: by_margin(objects),
-            stripes: by_margin(stripes),
+            objects: by_margin(&objects),
+            stripes: by_margin(&stripes),
             unreadable_objects: unreadable,
-            unreadable_names: unreadable_names.clone(),
+            unreadable_names,
             broken_stripes,
             short_blocks: short,
             waiting_for_nodes: dead,
@@ -194,8 +191,11 @@ impl Operator {
         })
     }
 
-    async fn survey(&self, view: &World, late: Late) -> Result<(Arc<Survey>, u64)> {
-        self.surveyor.survey(&self.records, &self.planner, &self.cluster.clock, (view.living(), late)).await
+    /// As it is now.
+    async fn survey(&self, view: &World) -> Result<Survey> {
+        let _turn = self.surveys.lock().await;
+        let living = view.living();
+        self.records.run(move |catalog| catalog.survey(&living)).await
     }
 
     /// For people: why nothing is let go; empty if something is.

@@ -141,7 +141,7 @@ fn what_only_the_store_had_is_told_and_stays_listed() {
     assert_eq!(forget(&catalog), Pass::Over);
     let row = forgotten(&catalog);
     assert_eq!((row.dropped, row.short, row.lost, row.lost_objects, row.lost_names), (7, 7, 6, 6, names));
-    let counts = catalog.counts(&REPLICAS.into(), recoverable).unwrap();
+    let counts = catalog.survey(&REPLICAS.into()).unwrap().counts;
     assert_eq!((counts.objects, counts.blocks, counts.unrecoverable), (7, 7, 6));
     assert_eq!(counts.lost_copies, 12, "a node that finds one again brings its block back");
 }

@@ -290,7 +290,7 @@ fn a_block_that_two_archivals_named_is_rebuilt_into_one_stripe() {
     let at = catalog::RecoveredAt { now_ms: 0, created_ms: 0 };
     let findings = catalog::Findings { found: blocks, ..Default::default() };
     catalog.recover(&findings, &catalog::Choices::default(), 3, all, at).unwrap();
-    let counts = catalog.counts(&REPLICAS.into(), all).unwrap();
+    let counts = catalog.survey(&REPLICAS.into()).unwrap().counts;
     assert_eq!((counts.objects, counts.stripes), (1, 1));
     assert_eq!(catalog.placement(data).unwrap().stripe.unwrap().id, StripeId(5));
 }

@@ -7,7 +7,7 @@ use catalog::backend::{Backend, Memory, Redb, Rows, RowsMut, Scan, Transaction, 
 use catalog::rows::ObjectRow;
 use catalog::{
     Catalog, CatalogError, CommittedBlock, Counts, FIRST_GENERATION, NewPut, NewStripe, PlannedBlock,
-    Purpose, PutEnd, Result, Sight, Staged, Waiting, restore,
+    Purpose, PutEnd, Result, Sight, Staged, Survey, Waiting, restore,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
@@ -247,7 +247,7 @@ fn backup(catalog: &Catalog) -> Result<Vec<u8>> {
 /// All that somebody outside can ask for.
 #[derive(PartialEq, Debug)]
 struct Seen {
-    counts: Counts,
+    survey: Survey,
     objects: Vec<ObjectRow>,
     /// Of each block of the objects, its facts and its stripe.
     placements: String,
@@ -257,15 +257,11 @@ struct Seen {
 
 fn seen(catalog: &Catalog) -> Seen {
     let living = BTreeSet::from([REPLICAS[1], REPLICAS[2], PARITY_NODE]);
-    let two_suffice = |_: &str, usable: &[bool]| {
-        let enough = usable.iter().filter(|usable| **usable).count() >= 2;
-        vec![enough; usable.len()]
-    };
     let names = catalog.list_objects("", None, 100).unwrap();
     let found: Vec<_> = names.iter().map(|name| catalog.object(name).unwrap()).collect();
     let (objects, placements): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     Seen {
-        counts: catalog.counts(&living, two_suffice).unwrap(),
+        survey: catalog.survey(&living).unwrap(),
         objects,
         placements: format!("{placements:?}"),
         candidates: candidates(catalog, &REPLICAS).unwrap(),
@@ -291,7 +287,7 @@ fn a_back_end_from_outside_lives_the_same_life() {
         missing: 1,
         ..Counts::default()
     };
-    assert_eq!(journaled.counts, counts);
+    assert_eq!(journaled.survey.counts, counts);
     assert_eq!(journaled, memory);
     assert_eq!(journaled, redb);
 }

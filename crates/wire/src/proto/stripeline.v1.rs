@@ -1768,9 +1768,6 @@ pub struct ClusterStatus {
     /// as operators set them for all nodes; absent if nobody did
     #[prost(message, optional, tag = "21")]
     pub budgets: ::core::option::Option<Budgets>,
-    /// objects, blocks, stripes, copies were counted then, and something has changed since; 0: as of now
-    #[prost(uint64, tag = "22")]
-    pub counted_ms_ago: u64,
     /// that can be read, by rising margin
     #[prost(message, repeated, tag = "23")]
     pub objects_by_margin: ::prost::alloc::vec::Vec<MarginCount>,

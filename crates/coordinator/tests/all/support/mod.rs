@@ -411,17 +411,20 @@ impl Cluster {
         bytes
     }
 
-    /// Every copy on the nodes is one that the catalog lists, and the other way round.
+    /// Every copy on the nodes is one that the catalog lists, and the other way round, once what moves has arrived.
     pub async fn nothing_leaked(&mut self, names: &[&str]) {
-        let mut listed = std::collections::BTreeSet::new();
-        for name in names {
-            for block in self.lookup(name).await.expect("the object").blocks {
-                listed.extend(block.nodes.iter().map(|&node| (node, block.block.clone())));
-                let members = block.stripe.into_iter().flat_map(|s| s.members);
-                listed.extend(members.filter(|m| m.node != 0).map(|m| (m.node, m.block)));
+        let is_so = async |cluster: &mut Cluster| {
+            let mut listed = std::collections::BTreeSet::new();
+            for name in names {
+                for block in cluster.lookup(name).await.expect("the object").blocks {
+                    listed.extend(block.nodes.iter().map(|&node| (node, block.block.clone())));
+                    let members = block.stripe.into_iter().flat_map(|s| s.members);
+                    listed.extend(members.filter(|m| m.node != 0).map(|m| (m.node, m.block)));
+                }
             }
-        }
-        assert_eq!(self.world.copies(), listed.into_iter().collect::<Vec<_>>());
+            cluster.world.copies() == listed.into_iter().collect::<Vec<_>>()
+        };
+        self.until("nodes have what the catalog lists", is_so).await;
     }
 }
 

@@ -1,0 +1,579 @@
+//! The counts of a survey, kept in memory and led along with the records of changes, so that to know them costs what has changed
+//! and not what there is.
+//!
+//! Of each block, stripe and object it is known what it counts for now; when one of them changes, or a node comes or goes, that is
+//! taken off, and what it counts for then is added. The margin of a stripe follows from which of its members live, that of a block
+//! from its copies and its stripe, that of an object from its blocks, of which it is known how many have which margin.
+
+use crate::Catalog;
+use crate::backend::Scan;
+use crate::error::{CatalogError, Result};
+use crate::history::position;
+use crate::record::{Record, follow};
+use crate::rows::{CandidateRow, ObjectRow, PlannedRow, StripeRow};
+use crate::survey::Survey;
+use crate::table::{Key, Read, Row, malformed, typed};
+use codes::Codebook;
+use model::{BlockFacts, BlockId, Flaw, MemberState, NodeId, Position, StripeId};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Unreadable objects that are told by name.
+const NAMED: usize = 16;
+
+/// The tally follows changes of so many bytes at the latest, asked or not: what waits is a small part of the records that are at
+/// hand, and is followed within milliseconds.
+const FOLLOW_BYTES: u64 = 1 << 20;
+
+/// Records that are followed at a time, in bytes.
+const STEP_BYTES: usize = 4 << 20;
+
+/// Whose rows count. Objects first: those that change let go of their blocks before these change.
+const TABLES: [&str; 5] =
+    [ObjectRow::TABLE, BlockFacts::TABLE, StripeRow::TABLE, CandidateRow::TABLE, PlannedRow::TABLE];
+
+/// Further losses that something surely survives; `None`: it cannot be read now.
+type Margin = Option<u32>;
+
+/// The tally of a catalog, once somebody has asked for it.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    tally: Mutex<Option<Tally>>,
+    /// Bytes of records that were made since it was last led along.
+    behind: AtomicU64,
+}
+
+impl Tallies {
+    pub fn survey(&self, catalog: &Catalog, living: &BTreeSet<NodeId>) -> Result<Survey> {
+        let mut slot = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        // What fails halfway is not used again.
+        let mut tally = match slot.take() {
+            Some(tally) => tally,
+            None => Tally::load(catalog, living)?,
+        };
+        self.behind.store(0, Ordering::Relaxed);
+        while !tally.follow(catalog)? {
+            tally = Tally::load(catalog, living)?;
+        }
+        tally.live(living, &catalog.codes)?;
+        Ok(slot.insert(tally).survey())
+    }
+
+    /// Changes have been made.
+    pub fn made(&self, catalog: &Catalog, bytes: u64) {
+        if self.behind.fetch_add(bytes, Ordering::Relaxed) + bytes < FOLLOW_BYTES {
+            return;
+        }
+        // Whoever holds it leads it along.
+        let Ok(mut slot) = self.tally.try_lock() else { return };
+        self.behind.store(0, Ordering::Relaxed);
+        let Some(mut tally) = slot.take() else { return };
+        // What cannot be led along is counted anew when somebody asks, who is told why it cannot be.
+        if tally.follow(catalog).is_ok_and(|has| has) {
+            *slot = Some(tally);
+        }
+    }
+}
+
+/// What a block counts for.
+#[derive(Debug)]
+struct Block {
+    nodes: Box<[NodeId]>,
+    stored_bytes: u64,
+    wanted: u32,
+    damaged: u32,
+    missing: u32,
+    stripe: Option<StripeId>,
+    object: Option<Arc<str>>,
+    margin: Margin,
+}
+
+impl Block {
+    fn new(row: &BlockFacts) -> Block {
+        let flawed = |flaw| row.flawed.iter().filter(|flawed| flawed.flaw == flaw).count() as u32;
+        Block {
+            nodes: row.locations.iter().map(|location| location.node).collect(),
+            stored_bytes: row.stored_bytes,
+            wanted: row.wanted() as u32,
+            damaged: flawed(Flaw::Damaged),
+            missing: flawed(Flaw::Missing),
+            stripe: row.stripe.map(|place| place.stripe),
+            object: None,
+            margin: None,
+        }
+    }
+
+    fn copies(&self, living: &BTreeSet<NodeId>) -> u32 {
+        self.nodes.iter().filter(|node| living.contains(node)).count() as u32
+    }
+
+    fn count(&self, sign: Sign, totals: &mut Survey, living: &BTreeSet<NodeId>) {
+        let Survey { counts, health } = totals;
+        let (missing, damaged) = (u64::from(self.missing), u64::from(self.damaged));
+        sign.of(&mut counts.blocks, 1);
+        sign.of(&mut counts.lost_copies, missing);
+        sign.of(&mut counts.damaged_copies, damaged);
+        sign.of(&mut health.flawed, missing + damaged);
+        sign.of(&mut health.missing, missing);
+        let copies = self.copies(living);
+        // Those of stripes are counted with these.
+        let is_lost = u64::from(copies == 0 && self.stripe.is_none());
+        sign.of(&mut counts.missing, is_lost);
+        sign.of(&mut counts.unrecoverable, is_lost);
+        let needs = u64::from(self.wanted.saturating_sub(copies));
+        let are_noted = self.nodes.len() >= self.wanted as usize;
+        sign.of(&mut health.short, u64::from(needs > 0));
+        sign.of(&mut health.short_bytes, needs * self.stored_bytes);
+        sign.of(&mut health.dead, u64::from(needs > 0 && are_noted));
+    }
+}
+
+#[derive(Debug)]
+struct Stripe {
+    code: Arc<str>,
+    members: Box<[MemberState<BlockId>]>,
+    /// `None`: it is not counted yet.
+    now: Option<Standing>,
+}
+
+/// How a stripe stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Standing {
+    margin: Margin,
+    /// Members that are kept and have no living copy; virtual blocks are missing nowhere, though what stands for them may be.
+    missing: u64,
+    /// Members that cannot be had.
+    lost: u64,
+}
+
+impl Stripe {
+    fn blocks(&self) -> impl Iterator<Item = BlockId> {
+        self.members.iter().filter_map(MemberState::block).copied()
+    }
+
+    /// One whose code is not known cannot be read.
+    fn standing(
+        &self,
+        blocks: &HashMap<BlockId, Block>,
+        living: &BTreeSet<NodeId>,
+        codes: &Codebook,
+    ) -> Result<Standing> {
+        let is_usable = |state: &MemberState<BlockId>| match state.block() {
+            Some(id) => Ok(known(blocks, id)?.copies(living) > 0),
+            None => Ok(true),
+        };
+        let usable = self.members.iter().map(is_usable).collect::<Result<Vec<bool>>>()?;
+        let states = self.members.iter().zip(&usable);
+        let missing = states.filter(|(state, usable)| !state.is_virtual() && !**usable).count() as u64;
+        let lost = match missing {
+            0 => 0,
+            _ => codes.recoverable(&self.code, &usable).iter().filter(|had| !**had).count() as u64,
+        };
+        let margin = match codes.standing(&self.code, &usable) {
+            codes::Standing::Survives(losses) => Some(losses as u32),
+            codes::Standing::Lost | codes::Standing::Unknown => None,
+        };
+        Ok(Standing { margin, missing, lost })
+    }
+}
+
+impl Standing {
+    fn count(&self, sign: Sign, totals: &mut Survey) {
+        let Survey { counts, health } = totals;
+        sign.of(&mut counts.stripes, 1);
+        sign.of(&mut counts.missing, self.missing);
+        sign.of(&mut counts.unrecoverable, self.lost);
+        match self.margin {
+            Some(margin) => sign.of_margin(&mut health.stripes, margin.into()),
+            None => sign.of(&mut health.broken_stripes, 1),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Object {
+    blocks: Box<[BlockId]>,
+    /// How many of its blocks have which margin, by margin.
+    margins: Vec<(Margin, u32)>,
+}
+
+impl Object {
+    /// That of the worst of its blocks.
+    fn margin(&self) -> Option<u64> {
+        match self.margins.first() {
+            Some((margin, _)) => margin.map(u64::from),
+            None => Some(u64::MAX),
+        }
+    }
+
+    fn block_has(&mut self, margin: Margin) {
+        match self.margins.binary_search_by_key(&margin, |(margin, _)| *margin) {
+            Ok(at) => self.margins[at].1 += 1,
+            Err(at) => self.margins.insert(at, (margin, 1)),
+        }
+    }
+
+    fn block_had(&mut self, margin: Margin) {
+        if let Ok(at) = self.margins.binary_search_by_key(&margin, |(margin, _)| *margin) {
+            self.margins[at].1 -= 1;
+            if self.margins[at].1 == 0 {
+                self.margins.remove(at);
+            }
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+struct Tally {
+    position: Position,
+    living: BTreeSet<NodeId>,
+    blocks: HashMap<BlockId, Block>,
+    stripes: HashMap<StripeId, Stripe>,
+    objects: HashMap<Arc<str>, Object>,
+    /// Bytes of each, by its key.
+    candidates: HashMap<Box<[u8]>, u64>,
+    planned: HashSet<Box<[u8]>>,
+    /// Names of codes.
+    codes: BTreeSet<Arc<str>>,
+    unreadable: BTreeSet<Arc<str>>,
+    totals: Survey,
+    stale: Stale,
+}
+
+/// What is to be looked at anew.
+#[derive(Debug, Default)]
+struct Stale {
+    blocks: HashSet<BlockId>,
+    stripes: HashSet<StripeId>,
+    /// Objects whose blocks may be others.
+    objects: HashSet<Arc<str>>,
+}
+
+#[derive(Clone, Copy)]
+enum Sign {
+    Plus,
+    Minus,
+}
+
+impl Sign {
+    fn of(self, total: &mut u64, by: u64) {
+        *total = match self {
+            Sign::Plus => total.saturating_add(by),
+            Sign::Minus => total.saturating_sub(by),
+        };
+    }
+
+    fn of_margin(self, totals: &mut BTreeMap<u64, u64>, margin: u64) {
+        let total = totals.entry(margin).or_default();
+        self.of(total, 1);
+        if *total == 0 {
+            totals.remove(&margin);
+        }
+    }
+}
+
+impl Tally {
+    /// Of the whole catalog, as it was at some time since this was called.
+    fn load(catalog: &Catalog, living: &BTreeSet<NodeId>) -> Result<Tally> {
+        catalog.view(|txn| {
+            let mut tally = Tally {
+                position: position(txn)?,
+                living: living.clone(),
+                blocks: HashMap::new(),
+                stripes: HashMap::new(),
+                objects: HashMap::new(),
+                candidates: HashMap::new(),
+                planned: HashSet::new(),
+                codes: BTreeSet::new(),
+                unreadable: BTreeSet::new(),
+                totals: Survey::default(),
+                stale: Stale::default(),
+            };
+            for table in TABLES {
+                txn.raw_scan(table, &[], &mut |key, value| {
+                    tally.set(table, key, Some(value))?;
+                    Ok(Scan::Next)
+                })?;
+            }
+            tally.settle(&catalog.codes)?;
+            Ok(tally)
+        })
+    }
+
+    /// Takes over what has changed; `false` if that is no longer known.
+    fn follow(&mut self, catalog: &Catalog) -> Result<bool> {
+        loop {
+            let Some(records) = catalog.records_after(&self.position, STEP_BYTES)? else { return Ok(false) };
+            if records.is_empty() {
+                return Ok(true);
+            }
+            self.take(&records, &catalog.codes)?;
+        }
+    }
+
+    /// Only what the rows are after all of these changes counts.
+    fn take(&mut self, records: &[Record], codes: &Codebook) -> Result<()> {
+        let mut changed: HashMap<(&str, &[u8]), Option<&[u8]>> = HashMap::new();
+        for record in records {
+            let (position, entries) = follow(&self.position, &record.bytes)?;
+            self.position = position;
+            let of_ours = entries.into_iter().filter(|entry| TABLES.contains(&entry.table));
+            changed.extend(of_ours.map(|entry| ((entry.table, entry.key), entry.value)));
+        }
+        for table in TABLES {
+            for ((_, key), value) in changed.iter().filter(|((of, _), _)| *of == table) {
+                self.set(table, key, *value)?;
+            }
+        }
+        self.settle(codes)
+    }
+
+    /// Other nodes live.
+    fn live(&mut self, living: &BTreeSet<NodeId>, codes: &Codebook) -> Result<()> {
+        if self.living == *living {
+            return Ok(());
+        }
+        let others: BTreeSet<NodeId> = self.living.symmetric_difference(living).copied().collect();
+        let before = std::mem::replace(&mut self.living, living.clone());
+        for (&id, block) in &self.blocks {
+            if block.nodes.iter().any(|node| others.contains(node)) {
+                block.count(Sign::Minus, &mut self.totals, &before);
+                block.count(Sign::Plus, &mut self.totals, living);
+                self.stale.blocks.insert(id);
+                self.stale.stripes.extend(block.stripe);
+            }
+        }
+        self.settle(codes)
+    }
+
+    fn survey(&self) -> Survey {
+        let mut survey = self.totals.clone();
+        survey.counts.candidates.copies = self.candidates.len() as u64;
+        survey.counts.in_flight = self.planned.len() as u64;
+        let named = self.unreadable.iter().take(NAMED);
+        survey.health.unreadable_names = named.map(|name| name.to_string()).collect();
+        survey
+    }
+
+    /// A row is so now, or there is none. What follows for others is found when all have been set.
+    fn set(&mut self, table: &str, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        match (table, value) {
+            (ObjectRow::TABLE, Some(value)) => {
+                let (name, row) = typed::<ObjectRow>(key, value)?;
+                self.forget_object(&name);
+                let name: Arc<str> = name.into();
+                self.stale.objects.insert(Arc::clone(&name));
+                self.objects.insert(name, Object { blocks: row.blocks.into(), margins: Vec::new() });
+            }
+            (ObjectRow::TABLE, None) => self.forget_object(&key_of::<ObjectRow>(key)?),
+            (BlockFacts::TABLE, value) => {
+                let row = value.map(|value| Ok(typed::<BlockFacts>(key, value)?.1)).transpose()?;
+                self.set_block(key_of::<BlockFacts>(key)?, row.as_ref())?;
+            }
+            (StripeRow::TABLE, value) => {
+                let row = value.map(|value| Ok(typed::<StripeRow>(key, value)?.1)).transpose()?;
+                self.set_stripe(key_of::<StripeRow>(key)?, row);
+            }
+            (CandidateRow::TABLE, value) => {
+                let row = value.map(|value| Ok(typed::<CandidateRow>(key, value)?.1)).transpose()?;
+                let before = match &row {
+                    Some(row) => self.candidates.insert(key.into(), row.stored_bytes),
+                    None => self.candidates.remove(key),
+                };
+                let bytes = &mut self.totals.counts.candidates.bytes;
+                Sign::Minus.of(bytes, before.unwrap_or(0));
+                Sign::Plus.of(bytes, row.map_or(0, |row| row.stored_bytes));
+            }
+            (PlannedRow::TABLE, Some(_)) => _ = self.planned.insert(key.into()),
+            (PlannedRow::TABLE, None) => _ = self.planned.remove(key),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn forget_object(&mut self, name: &str) {
+        let Some((name, object)) = self.objects.remove_entry(name) else { return };
+        for id in &object.blocks {
+            if let Some(block) = self.blocks.get_mut(id)
+                && block.object.as_ref() == Some(&name)
+            {
+                block.object = None;
+            }
+        }
+        self.count_object(Sign::Minus, &name, object.margin());
+    }
+
+    fn set_block(&mut self, id: BlockId, row: Option<&BlockFacts>) -> Result<()> {
+        let before = self.blocks.remove(&id);
+        if let Some(before) = &before {
+            before.count(Sign::Minus, &mut self.totals, &self.living);
+            self.stale.stripes.extend(before.stripe);
+        }
+        let Some(row) = row else {
+            return match before {
+                Some(Block { object: Some(_), .. }) => Err(missing(&id)),
+                _ => Ok(()),
+            };
+        };
+        let (object, margin) = before.map_or((None, None), |before| (before.object, before.margin));
+        let block = Block { object, margin, ..Block::new(row) };
+        block.count(Sign::Plus, &mut self.totals, &self.living);
+        self.stale.blocks.insert(id);
+        self.stale.stripes.extend(block.stripe);
+        self.blocks.insert(id, block);
+        Ok(())
+    }
+
+    fn set_stripe(&mut self, id: StripeId, row: Option<StripeRow>) {
+        if let Some(Stripe { now: Some(standing), .. }) = self.stripes.remove(&id) {
+            standing.count(Sign::Minus, &mut self.totals);
+        }
+        let Some(row) = row else { return };
+        let code = match self.codes.get(row.code.as_str()) {
+            Some(code) => Arc::clone(code),
+            None => row.code.into(),
+        };
+        self.codes.insert(Arc::clone(&code));
+        self.stripes.insert(id, Stripe { code, members: row.members.into(), now: None });
+        self.stale.stripes.insert(id);
+    }
+
+    /// What is stale is looked at anew: stripes, then blocks, then the objects that were set.
+    fn settle(&mut self, codes: &Codebook) -> Result<()> {
+        let Stale { mut blocks, stripes, objects } = std::mem::take(&mut self.stale);
+        for id in stripes {
+            let Some(stripe) = self.stripes.get_mut(&id) else { continue };
+            let standing = stripe.standing(&self.blocks, &self.living, codes)?;
+            let before = stripe.now.replace(standing);
+            if let Some(before) = before {
+                before.count(Sign::Minus, &mut self.totals);
+            }
+            standing.count(Sign::Plus, &mut self.totals);
+            if before.is_none_or(|before| before.margin != standing.margin) {
+                blocks.extend(stripe.blocks());
+            }
+        }
+        for id in blocks {
+            self.settle_block(&id);
+        }
+        for name in objects {
+            // It may have been set, and then have gone.
+            let Some(object) = self.objects.get_mut(&name) else { continue };
+            for id in &object.blocks {
+                let block = self.blocks.get_mut(id).ok_or_else(|| missing(id))?;
+                block.object = Some(Arc::clone(&name));
+            }
+            let margins = object.blocks.iter().map(|id| Ok(known(&self.blocks, id)?.margin));
+            let margins = margins.collect::<Result<Vec<Margin>>>()?;
+            margins.into_iter().for_each(|margin| object.block_has(margin));
+            let margin = object.margin();
+            self.count_object(Sign::Plus, &name, margin);
+        }
+        Ok(())
+    }
+
+    /// A block that can be read as it is can be read though the rest of its stripe cannot.
+    fn settle_block(&mut self, id: &BlockId) {
+        let Some(block) = self.blocks.get_mut(id) else { return };
+        let of_stripe = block.stripe.and_then(|stripe| self.stripes.get(&stripe)?.now?.margin);
+        let margin = of_stripe.max(block.copies(&self.living).checked_sub(1));
+        let before = std::mem::replace(&mut block.margin, margin);
+        let Some(name) = block.object.clone().filter(|_| margin != before) else { return };
+        let Some(object) = self.objects.get_mut(&name) else { return };
+        let of_before = object.margin();
+        object.block_had(before);
+        object.block_has(margin);
+        let of_now = object.margin();
+        if of_before != of_now {
+            self.count_object(Sign::Minus, &name, of_before);
+            self.count_object(Sign::Plus, &name, of_now);
+        }
+    }
+
+    fn count_object(&mut self, sign: Sign, name: &Arc<str>, margin: Option<u64>) {
+        let Survey { counts, health } = &mut self.totals;
+        sign.of(&mut counts.objects, 1);
+        match (margin, sign) {
+            (Some(margin), _) => return sign.of_margin(&mut health.objects, margin),
+            (None, Sign::Plus) => _ = self.unreadable.insert(Arc::clone(name)),
+            (None, Sign::Minus) => _ = self.unreadable.remove(name),
+        }
+        sign.of(&mut health.unreadable, 1);
+    }
+}
+
+fn known<'a>(blocks: &'a HashMap<BlockId, Block>, id: &BlockId) -> Result<&'a Block> {
+    blocks.get(id).ok_or_else(|| missing(id))
+}
+
+fn missing(id: &BlockId) -> CatalogError {
+    malformed(BlockFacts::TABLE, &Key::to_bytes(id), "referred to, but missing")
+}
+
+fn key_of<R: Row>(key: &[u8]) -> Result<R::Key> {
+    R::Key::from_bytes(key).ok_or_else(|| malformed(R::TABLE, key, "the key is none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Memory;
+    use crate::{NewPut, PlannedBlock};
+    use model::{ClusterId, FlowId, PutId, Sums};
+
+    /// Three copies are in flight then.
+    fn plan(catalog: &Catalog, name: &str) {
+        let id = u128::from(catalog.changes()) + 1;
+        let (put, name) = (PutId(id), name.to_owned());
+        let new = NewPut { put, name, block_bytes: 10, replicas: 3, lease_until_ms: 100, gathers: None };
+        catalog.begin_put(&new).unwrap();
+        let (block, flow, sums) = (BlockId(id), FlowId(id), Sums::default());
+        let nodes = (1..=3).map(NodeId).collect();
+        let planned = PlannedBlock { block, index: 0, stored_bytes: 10, sums, last: true, nodes, flow };
+        catalog.plan_block(put, &planned, 0, 100).unwrap();
+    }
+
+    fn in_flight(catalog: &Catalog) -> u64 {
+        catalog.survey(&BTreeSet::new()).unwrap().counts.in_flight
+    }
+
+    fn led_to(catalog: &Catalog) -> Option<Position> {
+        catalog.tally.tally.lock().unwrap().as_ref().map(|tally| tally.position)
+    }
+
+    fn catalog() -> Catalog {
+        let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+        catalog.begin_term(77, 0).unwrap();
+        assert_eq!((led_to(&catalog), in_flight(&catalog)), (None, 0));
+        catalog
+    }
+
+    #[test]
+    fn a_tally_that_nobody_asks_for_is_not_left_far_behind() {
+        let catalog = catalog();
+        let before = led_to(&catalog).unwrap();
+        plan(&catalog, "a");
+        assert_eq!(led_to(&catalog), Some(before), "a few bytes can wait");
+        (0..1_000).for_each(|_| plan(&catalog, &"x".repeat(1_000)));
+        let reached = led_to(&catalog).unwrap();
+        let behind = catalog.records_after(&reached, usize::MAX).unwrap().unwrap();
+        let behind: usize = behind.iter().map(|record| record.bytes.len()).sum();
+        assert!(reached.stamp > before.stamp && behind < 2 * FOLLOW_BYTES as usize, "{behind}");
+        assert_eq!(in_flight(&catalog), 3 * 1_001);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_counted_anew() {
+        let catalog = catalog();
+        let lose_place = || catalog.tally.tally.lock().unwrap().as_mut().unwrap().position.hash = [7; 32];
+        plan(&catalog, "a");
+        lose_place();
+        assert_eq!(in_flight(&catalog), 3);
+        lose_place();
+        catalog.tally.made(&catalog, FOLLOW_BYTES);
+        assert_eq!(led_to(&catalog), None, "nothing is counted from what is not known");
+        assert_eq!(in_flight(&catalog), 3);
+    }
+}
