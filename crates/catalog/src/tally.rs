@@ -47,15 +47,16 @@ pub(crate) struct Tallies {
 impl Tallies {
     pub fn survey(&self, catalog: &Catalog, living: &BTreeSet<NodeId>) -> Result<Survey> {
         let mut slot = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        self.behind.store(0, Ordering::Relaxed);
         // What fails halfway is not used again.
-        let mut tally = match slot.take() {
+        let led_along = match slot.take() {
+            Some(mut tally) => tally.follow(catalog)?.then_some(tally),
+            None => None,
+        };
+        let mut tally = match led_along {
             Some(tally) => tally,
             None => Tally::load(catalog, living)?,
         };
-        self.behind.store(0, Ordering::Relaxed);
-        while !tally.follow(catalog)? {
-            tally = Tally::load(catalog, living)?;
-        }
         tally.live(living, &catalog.codes)?;
         Ok(slot.insert(tally).survey())
     }
@@ -65,7 +66,7 @@ impl Tallies {
         if self.behind.fetch_add(bytes, Ordering::Relaxed) + bytes < FOLLOW_BYTES {
             return;
         }
-        // Whoever holds it leads it along.
+        // Whoever holds it leads it along, or has it led along by the next change.
         let Ok(mut slot) = self.tally.try_lock() else { return };
         self.behind.store(0, Ordering::Relaxed);
         let Some(mut tally) = slot.take() else { return };
