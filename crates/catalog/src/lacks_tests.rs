@@ -1,4 +1,4 @@
-//! The index of what lacks copies is what the rows of the blocks say, after each step of any history.
+//! The index of what lacks copies is what the rows of the blocks say, after each step of any history; so is the tally (`tally_tests.rs`).
 
 use crate::backend::Memory;
 use crate::rows::{CATALOG_FORMAT, LackRow, MetaKey, MetaRow, TaskRow};
@@ -37,6 +37,12 @@ struct History {
 }
 
 impl History {
+    fn begin() -> History {
+        let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+        catalog.begin_term(77, 0).unwrap();
+        History { catalog, ids: 0 }
+    }
+
     fn id(&mut self) -> u128 {
         self.ids += 1;
         self.ids
@@ -147,9 +153,7 @@ proptest! {
     fn the_tally_is_what_a_walk_counts_after_each_step_of_any_history_whoever_lives(
         history in prop::collection::vec(any::<Happening>(), 1..120),
     ) {
-        let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
-        catalog.begin_term(77, 0).unwrap();
-        let mut there = History { catalog, ids: 0 };
+        let mut there = History::begin();
         for happening in history {
             there.happens(happening);
             if happening.3 % 16 == 0 {
@@ -167,9 +171,7 @@ proptest! {
     fn the_index_of_lacks_is_what_the_rows_say_after_each_step_of_any_history(
         history in prop::collection::vec(any::<Happening>(), 1..120),
     ) {
-        let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
-        catalog.begin_term(77, 0).unwrap();
-        let mut there = History { catalog, ids: 0 };
+        let mut there = History::begin();
         for happening in history {
             there.happens(happening);
             index_is_right(&there.catalog);
@@ -179,9 +181,7 @@ proptest! {
 
 #[test]
 fn what_lacks_is_listed_in_pieces() {
-    let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
-    catalog.begin_term(77, 0).unwrap();
-    let mut there = History { catalog, ids: 0 };
+    let mut there = History::begin();
     (0..3).for_each(|name| there.put(name, 0, 0));
     let (first, _) = there.some_block(0).unwrap();
     let copy = BlockCopy { block: first, node: node(0), generation: FIRST_GENERATION };
@@ -193,9 +193,7 @@ fn what_lacks_is_listed_in_pieces() {
 
 #[test]
 fn a_catalog_of_before_there_was_an_index_gets_it_when_it_is_opened() {
-    let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
-    catalog.begin_term(77, 0).unwrap();
-    let mut there = History { catalog, ids: 0 };
+    let mut there = History::begin();
     there.put(0, 0, 0);
     let (lacks, _) = there.catalog.lacks(None).unwrap();
     let of_before = |txn: &Change<'_>| {
