@@ -12,7 +12,7 @@ NEXTEST_VERSION := 0.9.151
 # Another file: make demo FILE=/path/to/file
 demo: toolchain
 	$(CARGO) build --release --locked -p cli
-	target/release/stripeline demo $(if $(FILE),--file "$(FILE)")
+	$(TARGET)/release/stripeline demo $(if $(FILE),--file "$(FILE)")
 
 # All tests. A few need root (a small tmpfs, network namespaces) and say so where they cannot run. No Java.
 test: toolchain tools
@@ -24,7 +24,7 @@ test: toolchain tools
 # CHAOS for further options, such as CHAOS="--keep --verbose" (docs/chaos.md). Partitions and full disks need root.
 chaos: toolchain
 	$(CARGO) build --release --locked -p cli -p chaos
-	target/release/stripeline-chaos $(if $(PLAN),--plan "$(PLAN)",--seeds "$(or $(SEEDS),1..30)") $(CHAOS)
+	$(TARGET)/release/stripeline-chaos $(if $(PLAN),--plan "$(PLAN)",--seeds "$(or $(SEEDS),1..30)") $(CHAOS)
 
 # The jar that an operator adds to Hadoop, tested without daemons: integrations/hdfs/target/stripeline-hdfs-*.jar
 hdfs-jar: java
@@ -104,7 +104,7 @@ bench: dist testbed
 	$(CARGO) bench --locked -p flow
 	$(CARGO) bench --locked -p coordinator
 	$(CARGO) bench --locked -p node --bench chain
-	target/dist/stripeline bench all --quick
+	$(TARGET)/dist/stripeline bench all --quick
 
 # For people: built fast.
 build: toolchain
