@@ -1,6 +1,6 @@
 //! The data port: who dials in says which edge of which flow it brings, and gets it only with the edge's token.
 
-use crate::connection::{Link, Origin};
+use crate::connection::{Abort, Link, Origin};
 use crate::lock;
 use crate::threads::Threads;
 use flow::bound::EdgeEnd;
@@ -30,13 +30,13 @@ const FIRST_HELLO: Duration = Duration::from_secs(5);
 /// A pooled connection may be silent this long before it is closed.
 const NEXT_HELLO: Duration = Duration::from_secs(60);
 
-/// From so many calls on one after another a connection is attended ([`Attendants`]).
+/// From so many calls on one after another a connection is attended ([`Attendants`]); after a flow at once.
 const CALLS_TO_ATTEND: u32 = 2;
 
 /// Connections that are attended at most, by a thread each; the runtime serves the others.
 const MAX_ATTENDED: usize = 64;
 
-/// A connection is attended so long after its last call.
+/// A connection is attended so long after its flow or its last call.
 const ATTENDED_FOR: Duration = Duration::from_secs(1);
 
 /// A call that has begun comes in so many reads at most, each as long as that …
@@ -145,12 +145,27 @@ impl Greeter {
         }
     }
 
-    /// Waits for the next Hello on a connection whose flow has ended well. From any thread.
+    /// Waits for what comes next on a connection whose flow has ended well. From any thread.
     pub fn again(&self, stream: TcpStream) {
-        self.go_on(stream, None);
+        match self.attendants.place() {
+            Some(place) => self.attend(place, stream),
+            None => self.go_on(stream, None),
+        }
     }
 
-    /// The same where a Hello may have come already.
+    fn attend(&self, place: OwnedSemaphorePermit, stream: TcpStream) {
+        let greeter = self.clone();
+        self.attendants.attend(place, stream, move |stream, hello| {
+            let hello_of = |bytes| Hello::decode(bytes).ok().filter(|_| is_silent(&stream));
+            let slot = hello.as_ref().and_then(hello_of).and_then(|hello| greeter.expected.look_up(&hello));
+            match slot {
+                Some(slot) => introduce(stream, slot),
+                None => greeter.go_on(stream, hello),
+            }
+        });
+    }
+
+    /// Waits in the runtime, for what a Hello is for if one has come already.
     fn go_on(&self, stream: TcpStream, hello: Option<[u8; HELLO_BYTES]>) {
         let greeter = self.clone();
         self.runtime.spawn(async move {
@@ -185,9 +200,7 @@ impl Greeter {
                 && let Some(place) = self.attendants.place()
             {
                 if let Ok(stream) = stream.into_std() {
-                    let greeter = self.clone();
-                    let go_on = move |stream, hello| greeter.go_on(stream, hello);
-                    self.attendants.attend(place, stream, go_on);
+                    self.attend(place, stream);
                 }
                 return;
             }
@@ -197,28 +210,14 @@ impl Greeter {
     }
 
     /// Gives the connection to the edge that its Hello names.
-    async fn introduce(&self, mut stream: tokio::net::TcpStream, bytes: &[u8; HELLO_BYTES]) {
-        // Whoever has waited long for an answer has gone, and has said it again by another connection.
-        if !matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock) {
+    async fn introduce(&self, stream: tokio::net::TcpStream, bytes: &[u8; HELLO_BYTES]) {
+        let Ok(stream) = stream.into_std() else { return };
+        if !is_silent(&stream) {
             return;
         }
-        let slot = match Hello::decode(bytes) {
-            Ok(hello) => self.expected.claim(&hello).await,
-            Err(e) => {
-                tracing::debug!("a stranger on the data port: {e}");
-                return;
-            }
-        };
-        let reply = if slot.is_some() { Reply::Accepted } else { Reply::Refused };
-        if stream.write_all(&reply.encode()).await.is_err() {
-            return;
-        }
-        if let Some(slot) = slot
-            && let Ok(stream) = stream.into_std()
-            && stream.set_nonblocking(false).is_ok()
-        {
-            // The stage may have ended meanwhile; then the connection just closes.
-            let _ = slot.deliver.try_send(Link::new(Arc::new(stream), Origin::Accepted));
+        match Hello::decode(bytes) {
+            Ok(hello) => introduce(stream, self.expected.claim(&hello).await),
+            Err(e) => tracing::debug!("a stranger on the data port: {e}"),
         }
     }
 
@@ -234,17 +233,37 @@ impl Greeter {
     }
 }
 
+/// Whether nothing came after a Hello. Whoever has waited long for an answer has gone, and has said it again by another connection.
+fn is_silent(stream: &TcpStream) -> bool {
+    let next = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+    matches!(next, Err(e) if e.kind() == ErrorKind::WouldBlock)
+}
+
+/// Answers a Hello, and gives its connection to the edge that it showed the token of. Never waits.
+fn introduce(mut stream: TcpStream, slot: Option<Slot>) {
+    let reply = if slot.is_some() { Reply::Accepted } else { Reply::Refused };
+    let answered = stream.set_nonblocking(true).and_then(|()| stream.write_all(&reply.encode()));
+    if let Some(slot) = slot
+        && answered.and_then(|()| stream.set_nonblocking(false)).is_ok()
+    {
+        // The stage may have ended meanwhile; then the connection just closes.
+        let _ = slot.deliver.try_send(Link::new(Arc::new(stream), Origin::Accepted));
+    }
+}
+
 /// Answers a call: statistics and frames, or why not. May block on the disk.
 type Answerer = Arc<dyn Fn(&proto::Prepare) -> Result<(proto::StageStats, Vec<u8>), Fault> + Send + Sync>;
 
-/// Connections that bring one call after another have a thread each, for as long as they do: it waits for the next call in
-/// the kernel and answers it there and then. A call that the runtime takes wakes the runtime, a thread that may block, and the
+/// Connections that bring one call or flow after another have a thread each, for as long as they do: it waits for the next in
+/// the kernel, and answers it there and then. A call that the runtime takes wakes the runtime, a thread that may block, and the
 /// runtime again; of a star each of k helpers pays that.
 #[derive(Clone)]
 struct Attendants {
     answerer: Answerer,
     threads: Threads,
     places: Arc<Semaphore>,
+    /// Shuts down what is attended.
+    end: Arc<Abort>,
 }
 
 /// What came after the last call.
@@ -259,7 +278,7 @@ enum Next {
 
 impl Attendants {
     fn new(answerer: Answerer, threads: Threads) -> Attendants {
-        Attendants { answerer, threads, places: Arc::new(Semaphore::new(MAX_ATTENDED)) }
+        Attendants { answerer, threads, places: Arc::new(Semaphore::new(MAX_ATTENDED)), end: Arc::default() }
     }
 
     /// Room for a further one, if there is any.
@@ -274,10 +293,15 @@ impl Attendants {
         stream: TcpStream,
         go_on: impl FnOnce(TcpStream, Option<[u8; HELLO_BYTES]>) + Send + 'static,
     ) {
-        let answerer = Arc::clone(&self.answerer);
+        let (answerer, end, stream) = (Arc::clone(&self.answerer), Arc::clone(&self.end), Arc::new(stream));
         let attend = move || {
+            let watched = end.watch(&stream);
             let next = answer_calls(&answerer, &stream);
             drop(place);
+            if !end.forget(watched) {
+                return;
+            }
+            let Some(stream) = Arc::into_inner(stream) else { return };
             // Flows wait as long as they have to.
             let free = || stream.set_read_timeout(None).and_then(|()| stream.set_write_timeout(None)).is_ok();
             match next {
@@ -355,6 +379,7 @@ fn fill(mut stream: &TcpStream, bytes: &mut [u8], filled: &mut usize, wanted: us
 /// The bound data port of a node. Ends when dropped.
 pub struct DataListener {
     addr: SocketAddr,
+    attended: Arc<Abort>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -362,7 +387,7 @@ impl DataListener {
     /// Binds `addr` and serves it.
     pub async fn bind(addr: SocketAddr, greeter: Greeter) -> std::io::Result<DataListener> {
         let listener = tokio::net::TcpListener::bind(addr).await?;
-        let addr = listener.local_addr()?;
+        let (addr, attended) = (listener.local_addr()?, Arc::clone(&greeter.attendants.end));
         let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
@@ -380,7 +405,7 @@ impl DataListener {
                 }
             }
         });
-        Ok(DataListener { addr, task })
+        Ok(DataListener { addr, attended, task })
     }
 
     /// Where it listens.
@@ -392,6 +417,7 @@ impl DataListener {
 impl Drop for DataListener {
     fn drop(&mut self) {
         self.task.abort();
+        self.attended.fire();
     }
 }
 
@@ -447,6 +473,15 @@ mod tests {
         let (_attendants, caller, told) = attended();
         assert_eq!(call(&caller, 3, 4096), 3);
         assert_eq!(told.recv().unwrap(), None, "it was quiet for a while");
+    }
+
+    #[test]
+    fn who_is_attended_hears_of_the_end_at_once_and_is_nobody_elses_then() {
+        let (attendants, mut caller, told) = attended();
+        assert_eq!(call(&caller, 1, 4096), 1);
+        attendants.end.fire();
+        assert_eq!(caller.read(&mut [0]).unwrap(), 0);
+        assert!(told.recv().is_err(), "nobody takes it up");
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Abort {
         self.fired.load(Ordering::SeqCst)
     }
 
-    fn watch(&self, stream: &Arc<TcpStream>) -> u64 {
+    pub(crate) fn watch(&self, stream: &Arc<TcpStream>) -> u64 {
         let mut watched = lock(&self.streams);
         watched.next += 1;
         let key = watched.next;
@@ -68,7 +68,7 @@ impl Abort {
 
     /// The stream ended well and serves another flow from now on: this one must not shut it down any more. Whether it has
     /// not done so already.
-    fn forget(&self, key: u64) -> bool {
+    pub(crate) fn forget(&self, key: u64) -> bool {
         lock(&self.streams).streams.remove(&key).is_some()
     }
 }
