@@ -51,8 +51,8 @@ const SESSIONS: [(usize, &[(Label, &str)]); 2] = [
     (8, &[(Label::subject(PIPELINE_MANY), "pipeline"), (Label::rival(ORIGINAL_MANY), "original")]),
 ];
 
-/// Data and parity units: Hadoop's own policies.
-const CODES: &[(usize, usize)] = &[(6, 3), (10, 4)];
+/// Data and parity units, the paper's: Hadoop's own policies, and two that are added to them.
+const CODES: &[(usize, usize)] = &[(6, 3), (8, 4), (10, 4), (12, 4)];
 
 /// Hosts beyond the members': the NameNode's, and of each turn's new DataNode.
 const FURTHER: usize = 1 + SESSIONS[0].1.len();
@@ -68,8 +68,9 @@ fn run(bench: &Bench<'_>) -> Result<Results> {
     let size = (bench.sized(8 << 20, 1 << 20), bench.sized(24, 4));
     let codes = bench.sized(CODES, &CODES[..1]);
     let mut results = empty(bench, codes, size);
+    let runs = results.setup.runs;
     for (x, &code) in (0..).map(f64::from).zip(codes) {
-        for session in &SESSIONS {
+        for session in (0..runs).flat_map(|_| &SESSIONS) {
             Testbed::remove(TESTBED)?;
             let measured = measure(bench, (x, code), size, session, &mut results);
             let removed = Testbed::remove(TESTBED);
@@ -86,7 +87,7 @@ fn empty(bench: &Bench<'_>, codes: &[(usize, usize)], (block_bytes, groups): (u6
         block_bytes: Some(block_bytes),
         ..Setup::here(
             "network namespaces joined by veth pairs and a bridge; a NameNode, n DataNodes and a new one",
-            1,
+            bench.rounds(2, 1),
         )
     };
     let axis = Axis::named("(n,k)", codes.iter().map(|(k, m)| format!("({},{k})", k + m)));
