@@ -193,13 +193,12 @@ impl Coding {
     pub fn has_parities<'a>(
         &self,
         data: &[CommittedBlock],
-        mut rows: impl Iterator<Item = &'a PutBlockRow> + Clone,
+        rows: impl Iterator<Item = &'a PutBlockRow>,
     ) -> bool {
         let stripes = data.iter().filter(|block| block.stored_bytes > 0).count().div_ceil(self.code.k());
         let k = self.code.k() as u64;
-        (0..stripes as u64)
-            .all(|stripe| rows.clone().any(|row| PutPlace::of(row.index).in_stripe(k).0 == stripe))
-            && rows.all(|row| PutPlace::of(row.index).in_stripe(k).0 < stripes as u64)
+        let have: BTreeSet<u64> = rows.map(|row| PutPlace::of(row.index).in_stripe(k).0).collect();
+        have.into_iter().eq(0..stripes as u64)
     }
 
     /// Makes the stripes of these data blocks, whose rows are written: every parity that was planned must be durable, and each
@@ -212,12 +211,12 @@ impl Coding {
         parities: &[CommittedBlock],
     ) -> Result<()> {
         let (k, n) = (self.code.k(), self.code.n());
+        let parities: BTreeMap<BlockId, &CommittedBlock> = parities.iter().map(|p| (p.block, p)).collect();
         let mut made: BTreeMap<u64, BTreeMap<u16, &CommittedBlock>> = BTreeMap::new();
         for (key, row) in planned {
             let PutPlace::Parity { stripe, member } = PutPlace::of(row.index) else { continue };
             let wrong = |what| wrong(stripe, &format!("parity {} {what}", key.block));
-            let there = parities.iter().find(|parity| parity.block == key.block);
-            let there = there.filter(|parity| parity.nodes == row.nodes);
+            let there = parities.get(&key.block).copied().filter(|parity| parity.nodes == row.nodes);
             let there = there.ok_or_else(|| wrong("is not durable where it was planned"))?;
             if (there.stored_bytes, &there.sums) != (row.stored_bytes, &row.sums) {
                 return Err(wrong("differs from what was planned"));

@@ -11,7 +11,7 @@ use crate::staged::{Fate, fate};
 use crate::table::{Change, Read};
 use crate::{Catalog, meta};
 use model::{BlockCopy, BlockFacts, BlockId, Location, NodeId, Part, PutId, Stamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a put begins with.
 #[derive(Clone, Debug)]
@@ -175,8 +175,10 @@ pub(crate) fn commit(
         created_ms,
     };
     let mut offset = 0;
+    let plans: BTreeMap<BlockId, &PutBlockRow> = planned.iter().map(|(key, row)| (key.block, row)).collect();
     for (index, block) in blocks.iter().enumerate() {
-        let mut row = committed_row(pending, &planned, block, index, blocks.len(), offset)?;
+        let plan = plans.get(&block.block).copied();
+        let mut row = committed_row(pending, plan, block, index, blocks.len(), offset)?;
         row.stripe = coding.as_ref().and_then(|coding| coding.place(index, block.stored_bytes));
         offset += block.stored_bytes;
         txn.set_block(block.block, &row)?;
@@ -250,17 +252,14 @@ pub(crate) fn end_put(
 /// The row of block `index` of `count`, if it is what was planned.
 fn committed_row(
     pending: &PutRow,
-    planned: &[(PutBlockKey, PutBlockRow)],
+    plan: Option<&PutBlockRow>,
     block: &CommittedBlock,
     index: usize,
     count: usize,
     offset: u64,
 ) -> Result<BlockFacts> {
     let wrong = |what: &str| invalid(format!("block {index} of the put, {}: {what}", block.block));
-    let (_, plan) = planned
-        .iter()
-        .find(|(key, _)| key.block == block.block)
-        .ok_or_else(|| wrong("this put planned no such block"))?;
+    let plan = plan.ok_or_else(|| wrong("this put planned no such block"))?;
     if plan.index != index as u64 {
         return Err(wrong("it was planned at another place of the object"));
     }
