@@ -8,7 +8,7 @@ use crate::{
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{
-    BlockCopy, BlockId, ClusterId, Contents, FlowId, Location, NodeId, Part, PutId, Reason, Stamp, Sums,
+    BlockCopy, BlockId, ClusterId, Contents, FlowId, Location, NodeId, Part, PutId, Reason, Stamp, Sums, Term,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -351,4 +351,20 @@ fn nothing_takes_the_place_of_a_catalog_that_is_kept_aside() {
     disk.create_new(Path::new("catalog.redb.branch-x")).unwrap();
     assert_eq!(aside::asides(shared.as_ref()).unwrap().len(), 1, "what is named otherwise is none");
     assert!(!aside::undo(shared.as_ref()).unwrap(), "the catalog has its name");
+}
+
+#[test]
+fn nothing_goes_from_the_change_on_that_begins_safe_mode() {
+    let (mut world, catalog) = (World::default(), catalog());
+    let (put, block, _) = world.begin(&catalog, "a");
+    catalog.abort_put(put, 9).unwrap();
+    let copies = NODES.map(|node| BlockCopy { block: block.block, node, generation: FIRST_GENERATION });
+    // What the caller saw was before it.
+    let sight = crate::Sight { is_kept: true, compared: NODES.into(), now_ms: 1_000, ..Default::default() };
+    let unknown = Stamp { term: Term { number: 99, word: 1 }, change: 1 };
+    assert!(catalog.hear(NODES[0], unknown, 5).unwrap());
+    let orders = catalog.order(&copies, &sight).unwrap();
+    assert!(orders.go.is_empty() && orders.wait.iter().all(|(_, wait)| *wait == crate::Wait::Halted));
+    catalog.end_safe_mode(0).unwrap();
+    assert_eq!(catalog.order(&copies, &sight).unwrap().go, copies);
 }

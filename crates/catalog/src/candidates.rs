@@ -7,6 +7,7 @@ use crate::blocks::{referenced, stripe};
 use crate::error::Result;
 use crate::letting_go::{Case, Sight, Wait, may_go};
 use crate::rows::{CandidateRow, PlannedRow};
+use crate::safe_mode::safe_mode;
 use crate::table::Read;
 use crate::virtuals::stands_for_all;
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Stamp, StripeId, StripePlace};
@@ -94,9 +95,11 @@ impl Catalog {
     }
 
     /// Decides about each of these copies, and notes those that go as ordered: from then on nothing counts on them, until
-    /// their node has answered.
+    /// their node has answered. Nothing goes in safe mode, from the change on that begins it.
     pub fn order(&self, copies: &[BlockCopy], sight: &Sight) -> Result<Orders> {
         self.change(|txn| {
+            let is_halted = sight.is_halted || safe_mode(txn)?.is_some();
+            let sight = &Sight { is_halted, ..sight.clone() };
             let mut orders = Orders { by: txn.stamp()?, ..Orders::default() };
             let mut given: BTreeMap<StripeId, bool> = BTreeMap::new();
             for &copy in copies {

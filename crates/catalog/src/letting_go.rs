@@ -27,7 +27,7 @@ pub struct Sight {
     pub attested: BTreeSet<BlockCopy>,
     /// Copies that their nodes have read from their disks since they were written, and found whole.
     pub read_back: BTreeSet<BlockCopy>,
-    /// The history may be broken: nothing goes.
+    /// The history may be broken, as the caller knows or the catalog does: nothing goes.
     pub is_halted: bool,
     /// What made the copies superfluous is on enough of the nodes that keep the catalog's records: a catalog that is lost
     /// comes back with it.

@@ -91,9 +91,9 @@ impl Garbage {
         let read_back = witnesses.read.into_keys().filter(|copy| self.was_read(copy)).collect();
         let sites = sites(&view);
         let grace_ms = self.grace_ms;
-        let is_halted = self.records.run(|catalog| catalog.safe_mode()).await?.is_some();
         let is_kept = self.holders.have_soon(reasons).await;
-        let sight = Sight { sites, compared, attested, read_back, is_halted, is_kept, now_ms, grace_ms };
+        let sight =
+            Sight { sites, compared, attested, read_back, is_kept, now_ms, grace_ms, ..Sight::default() };
         let orders = self.records.run(move |catalog| catalog.order(&due, &sight)).await?;
         let cluster = self.records.run(|catalog| catalog.meta()).await?.cluster;
         let mut turn = Turn { orders, doubtful, ..Turn::default() };
