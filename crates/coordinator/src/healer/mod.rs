@@ -197,7 +197,8 @@ impl Healer {
             match hindrance(&placement, &self.scene.1) {
                 Some(why) => sweep.blocked.entry(why).or_insert((0, placement.block)).0 += 1,
                 None => {
-                    let standing = standing(&self.attempts.planner, &placement, &living).unwrap_or_default();
+                    let standing =
+                        standing(&self.attempts.planner, &placement, &living).unwrap_or(Standing::HOPELESS);
                     self.queue.found(placement.block, Why::Lacks, standing, now_ms);
                 }
             }

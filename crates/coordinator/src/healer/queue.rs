@@ -14,11 +14,17 @@ const FIRST_BACK_OFF_MS: u64 = 1_000;
 /// … up to this: most of what keeps a repair from being done is over in minutes, or needs an operator.
 const MAX_BACK_OFF_MS: u64 = 600_000;
 
-/// Losses that a block surely survives, and of how many copies or members that was counted.
+/// Losses that a block surely survives, and of how many copies or members that was counted. Those of which too little is
+/// left, as things are, stand behind all others ([`Standing::HOPELESS`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Standing {
     pub margin: usize,
     pub survivors: usize,
+}
+
+impl Standing {
+    /// It cannot be made now. It is tried all the same, for that is a matter of minutes for some; and gives way to all that can.
+    pub const HOPELESS: Standing = Standing { margin: usize::MAX, survivors: 0 };
 }
 
 /// Why a block is here.
@@ -37,6 +43,8 @@ pub(super) struct Queue {
     ready: BTreeSet<Urgency>,
     /// By the time at which it is tried again.
     later: BTreeSet<(u64, BlockId)>,
+    /// The same ones, by their order.
+    parked: BTreeSet<Urgency>,
     sweep: u64,
 }
 
@@ -85,19 +93,18 @@ impl Queue {
             return;
         }
         // Things have changed for it: it is tried again.
-        entry.standing = standing;
-        let urgency = (before.margin, entry.since_ms, block);
-        self.ready.remove(&urgency);
+        self.take_out(block);
+        if let Some(entry) = self.known.get_mut(&block) {
+            entry.standing = standing;
+        }
         self.make_ready(block);
     }
 
     fn add(&mut self, block: BlockId, why: Why, standing: Standing, now_ms: u64) {
         if self.known.len() >= MAX_KEPT {
-            match self.ready.last().copied() {
-                Some(last) if last.0 > standing.margin => {
-                    self.ready.remove(&last);
-                    self.known.remove(&last.2);
-                }
+            // What waits after a failure gives way as what waits for its turn does.
+            match self.ready.last().max(self.parked.last()).copied() {
+                Some((margin, _, last)) if margin > standing.margin => self.forget(last),
                 _ => return,
             }
         }
@@ -121,8 +128,8 @@ impl Queue {
     /// The most urgent block whose time has come. It runs from now on.
     pub fn next(&mut self, now_ms: u64) -> Option<BlockId> {
         while let Some(&(due_ms, block)) = self.later.first().filter(|(due_ms, _)| *due_ms <= now_ms) {
-            self.later.remove(&(due_ms, block));
             self.make_ready(block);
+            self.later.remove(&(due_ms, block));
         }
         let (_, _, block) = self.ready.pop_first()?;
         if let Some(entry) = self.known.get_mut(&block) {
@@ -165,6 +172,7 @@ impl Queue {
         };
         let due_ms = now_ms + pause_ms;
         (entry.failures, entry.failure, entry.place) = (entry.failures + 1, failure, Place::Later(due_ms));
+        self.parked.insert((entry.standing.margin, entry.since_ms, block));
         self.later.insert((due_ms, block));
     }
 
@@ -194,19 +202,27 @@ impl Queue {
     }
 
     fn make_ready(&mut self, block: BlockId) {
+        self.take_out(block);
         let Some(entry) = self.known.get_mut(&block) else { return };
-        if let Place::Later(due_ms) = entry.place {
-            self.later.remove(&(due_ms, block));
-        }
         entry.place = Place::Ready;
         self.ready.insert((entry.standing.margin, entry.since_ms, block));
     }
 
     fn forget(&mut self, block: BlockId) {
-        let Some(entry) = self.known.remove(&block) else { return };
+        self.take_out(block);
+        self.known.remove(&block);
+    }
+
+    /// Takes it out of the orders.
+    fn take_out(&mut self, block: BlockId) {
+        let Some(entry) = self.known.get(&block) else { return };
+        let urgency = (entry.standing.margin, entry.since_ms, block);
         match entry.place {
-            Place::Ready => _ = self.ready.remove(&(entry.standing.margin, entry.since_ms, block)),
-            Place::Later(due_ms) => _ = self.later.remove(&(due_ms, block)),
+            Place::Ready => _ = self.ready.remove(&urgency),
+            Place::Later(due_ms) => {
+                self.later.remove(&(due_ms, block));
+                self.parked.remove(&urgency);
+            }
             Place::Running => {}
         }
     }
@@ -318,5 +334,25 @@ mod tests {
         queue.end_sweep();
         assert_eq!((queue.len(), queue.next(0)), (MAX_KEPT, Some(BlockId(u128::MAX))));
         assert_eq!(order(&mut queue, 0).len(), MAX_KEPT - 1);
+    }
+
+    #[test]
+    fn what_cannot_be_made_gives_way_to_all_that_can_whether_it_waits_or_not() {
+        let mut queue = Queue::default();
+        queue.begin_sweep();
+        (0..MAX_KEPT as u128)
+            .for_each(|block| queue.found(BlockId(block), Why::Lacks, Standing::HOPELESS, 0));
+        for block in order(&mut queue, 0).into_iter().skip(1) {
+            queue.failed(block, "too few are left".to_owned(), true, 0);
+        }
+        queue.interrupted(BlockId(0));
+        let (new, next) = (BlockId(u128::MAX), BlockId(u128::MAX - 1));
+        queue.found(new, Why::Lacks, margin(3), 1);
+        queue.found(next, Why::Lacks, margin(2), 1);
+        assert_eq!(order(&mut queue, 1), [next, new, BlockId(0)]);
+        assert_eq!((queue.len(), queue.due()), (MAX_KEPT, 3));
+        // It is no worse than it was, and another of its kind has no better right.
+        queue.found(BlockId(u128::MAX - 2), Why::Lacks, Standing::HOPELESS, 1);
+        assert_eq!(queue.standing(BlockId(u128::MAX - 2)), None);
     }
 }
