@@ -47,3 +47,41 @@ async fn an_error_says_how_many_nodes_have_room_and_how_many_are_needed() {
     let error = rig.archive("a", "rs-2+2").await.unwrap_err().to_string();
     assert!(error.contains("of 4 nodes that can take blocks have room"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_block_that_nobody_has_room_for_does_not_keep_shorter_ones_from_being_made() {
+    let mut rig = Rig::with(Settings::nodes(5)).await;
+    let (long, short) = (content(4, BLOCK), content(5, 1_000));
+    rig.put("long", &long).await.unwrap();
+    let victim = rig.client.lookup("long", true).await.unwrap().blocks[0].nodes[0];
+    for number in 0..12 {
+        rig.put(&format!("short {number}"), &short).await.unwrap();
+    }
+    // Each has room for half of the long one, beside what it has.
+    const VAST: u64 = 1 << 40;
+    /// Nobody's last MiB is given away.
+    const SPARE: u64 = 1 << 20;
+    let free = async |node: u32| {
+        let status = rig.status().await.nodes.into_iter().find(|n| n.node == node).and_then(|n| n.status);
+        status.and_then(|status| status.free_bytes)
+    };
+    for node in rig.running() {
+        let disk = &rig.machines[&node].disk;
+        disk.set_capacity(VAST);
+        eventually("it tells", async || {
+            free(node).await.is_some_and(|free| (VAST / 2..VAST).contains(&free))
+        })
+        .await;
+        let used = VAST - free(node).await.unwrap();
+        disk.set_capacity(used + SPARE + BLOCK as u64 / 2);
+        eventually("it tells", async || free(node).await.is_some_and(|free| free < VAST / 2)).await;
+    }
+    rig.lose([victim]).await;
+    let error = rig.repair_node(victim).await.unwrap_err().to_string();
+    assert!(error.starts_with("1 of"), "{error}");
+    for object in rig.client.list("short").await.unwrap() {
+        let blocks = rig.client.lookup(&object.name, true).await.unwrap().blocks;
+        assert_eq!(blocks[0].living_nodes.len(), 3, "{}", object.name);
+    }
+    assert_eq!(rig.get("long").await.unwrap(), long);
+}

@@ -25,6 +25,7 @@ use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
+use crate::under_way::UnderWay;
 use catalog::rows::RecoveryRow;
 use listing::{Piece, Place, lost_on};
 use model::{BlockId, NodeId};
@@ -69,7 +70,7 @@ pub(super) async fn run(
         fresh: 0,
         queue: BTreeSet::new(),
         assigner: Assigner::new(terms(row)?),
-        running: JoinSet::new(),
+        running: UnderWay::default(),
         progress: Progress::default(),
         tried: BTreeSet::new(),
         repaired: 0,
@@ -178,7 +179,7 @@ struct Recovery<'a> {
     /// Not yet assigned, the most urgent first.
     queue: BTreeSet<Lost>,
     assigner: Assigner,
-    running: JoinSet<(Pending, Result<Outcome>)>,
+    running: UnderWay<Pending, Result<Outcome>>,
     progress: Progress,
     /// Copies that were tried and are still there, as far as is known.
     tried: BTreeSet<(Option<NodeId>, BlockId)>,
@@ -216,15 +217,27 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Works until nothing is left. Whether it came to that, and was not stopped.
+    /// Works until nothing is left. Whether it came to that, and was not stopped. What was begun ends before an error is told: broken
+    /// off, its blocks would be noted as being made until the coordinator starts again.
     async fn all(&mut self) -> Result<bool> {
+        match self.work().await {
+            Err(CoordinatorError::ShuttingDown) => Err(CoordinatorError::ShuttingDown),
+            Err(error) => {
+                self.drain().await?;
+                Err(error)
+            }
+            worked => worked,
+        }
+    }
+
+    async fn work(&mut self) -> Result<bool> {
         loop {
             if self.job.task.is_on() {
                 while let Some(next) = self.next().await? {
                     self.start(next);
                 }
                 self.list();
-                if self.running.is_empty() && self.listing.is_empty() {
+                if self.running.len() == 0 && self.listing.is_empty() {
                     return Ok(true);
                 }
             } else {
@@ -237,11 +250,7 @@ impl Recovery<'_> {
                     // Cancelled with the runtime.
                     Err(_) => return Err(CoordinatorError::ShuttingDown),
                 },
-                Some(ended) = self.running.join_next() => match ended {
-                    Ok((pending, outcome)) => self.settle(pending, outcome)?,
-                    // Cancelled with the runtime.
-                    Err(_) => return Err(CoordinatorError::ShuttingDown),
-                },
+                Some((pending, outcome)) = self.running.next() => self.settle(pending, outcome)?,
                 goes_on = self.job.task.may_go_on(), if !self.job.task.is_on() => {
                     if !goes_on {
                         self.drain().await?;
@@ -254,8 +263,7 @@ impl Recovery<'_> {
 
     /// Waits for what was told to stop.
     async fn drain(&mut self) -> Result<()> {
-        while let Some(ended) = self.running.join_next().await {
-            let (pending, outcome) = ended.map_err(|_| CoordinatorError::ShuttingDown)?;
+        while let Some((pending, outcome)) = self.running.next().await {
             self.settle(pending, outcome)?;
         }
         Ok(())
@@ -273,7 +281,13 @@ impl Recovery<'_> {
         self.queue.extend(self.assigner.distrusted(&self.with.cluster.view()));
         if self.assigner.is_empty() && !self.queue.is_empty() {
             let batch: Vec<Lost> = std::iter::from_fn(|| self.queue.pop_first()).take(BATCH).collect();
-            self.assigner.take(self.with, self.reads, batch).await?;
+            match self.assigner.take(self.with, self.reads, batch.clone()).await {
+                // Nobody has room for the longest, say: each repair tells, and the others go on.
+                Err(CoordinatorError::Decide(_)) if self.row.requestors.is_empty() => {
+                    batch.into_iter().rev().for_each(|lost| self.assigner.again(Pending::free(lost)));
+                }
+                taken => taken?,
+            }
         }
         Ok(self.assigner.next(&self.with.cluster))
     }
@@ -291,16 +305,19 @@ impl Recovery<'_> {
             ..RepairOptions::default()
         });
         let (with, job) = (Arc::clone(self.with), Arc::clone(self.job));
-        self.running.spawn(async move {
-            let outcome = with.carry(&job, Wanted::Block(pending.lost.block), &options).await;
-            (pending, outcome)
-        });
+        let block = pending.lost.block;
+        let repair = async move { with.carry(&job, Wanted::Block(block), &options).await };
+        self.running.begin(pending, repair);
     }
 
-    fn settle(&mut self, pending: Pending, outcome: Result<Outcome>) -> Result<()> {
+    fn settle(
+        &mut self,
+        pending: Pending,
+        outcome: std::result::Result<Result<Outcome>, String>,
+    ) -> Result<()> {
         let block = pending.lost.block;
         self.assigner.end(&pending);
-        match outcome {
+        match outcome.unwrap_or_else(|broke_off| Err(CoordinatorError::Bug(broke_off))) {
             Err(CoordinatorError::ShuttingDown) => return Err(CoordinatorError::ShuttingDown),
             Err(CoordinatorError::Paused) => self.assigner.again(pending),
             Ok(outcome) => {
