@@ -65,12 +65,31 @@ impl Membership {
         // An operator may have given it up while it listed what it has.
         let store = row.store;
         self.records.run(move |catalog| catalog.may_register(node, store)).await?;
+        let incarnation = row.incarnation;
         self.cluster.health.registered(node, row, admitted.is_set_back);
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
-        self.comparison.registered(node, Listed { whole: held, halves: unjudged }, &placed).await?;
+        let listed = Listed { whole: held, halves: unjudged };
+        let compared = self.comparison.registered(node, listed, &placed);
+        self.while_it_waits(node, incarnation, compared).await?;
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
+    }
+
+    /// A node that waits for an answer sends no heartbeat, and lives: the call ends with it.
+    async fn while_it_waits<T>(
+        &self,
+        node: NodeId,
+        incarnation: Incarnation,
+        answer: impl Future<Output = T>,
+    ) -> T {
+        let mut answer = std::pin::pin!(answer);
+        loop {
+            match tokio::time::timeout(self.cluster.health.look_every(), &mut answer).await {
+                Ok(answer) => return answer,
+                Err(_) => self.cluster.health.waits(node, incarnation),
+            }
+        }
     }
 
     /// A heartbeat; newly damaged blocks are dealt with.

@@ -3,7 +3,7 @@
 
 use catalog::rows::NodeRow;
 use flow::Proved;
-use model::{BlockId, Cause, Fault, NodeId, Peer, StoreId};
+use model::{BlockId, Cause, Fault, Incarnation, NodeId, Peer, StoreId};
 use plan::decide::{NodeFacts, World, helpers_of};
 use plan::{ByNode, Host, LeastRecent, LinkRates, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -187,6 +187,15 @@ impl Health {
         entry.row = row;
         entry.is_registered = true;
         entry.last_seen = Some(Instant::now());
+    }
+
+    /// A node that has registered waits for an answer, with this start of it: a sign of life. One that is taken for dead has to register anew.
+    pub fn waits(&self, node: NodeId, incarnation: Incarnation) {
+        let mut nodes = self.nodes();
+        let node = nodes.by_id.get_mut(&node).filter(|node| node.row.incarnation == incarnation);
+        if let Some(node) = node.filter(|node| node.is_living(self.dead_after)) {
+            node.last_seen = Some(Instant::now());
+        }
     }
 
     /// A node leaves, by its own word, and from where it registered. Whether it lived until now. `ailment`: what its disk failed with; empty if it did not.

@@ -168,3 +168,33 @@ async fn a_copy_that_did_not_outlive_a_start_before_its_commit_is_made_again() {
         .await;
     cluster.stop().await;
 }
+
+/// A node whose copies take long to compare sends no heartbeat meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_lives_while_its_inventory_is_compared() {
+    let mut cluster = Cluster::new(4, HASTY).await;
+    let long = std::time::Duration::from_millis(2 * HASTY.dead_after_ms);
+    let mut copies = 50_000;
+    loop {
+        cluster.world.kill(4);
+        let named = |number: u64| proto::BlockRef {
+            block: (u128::from(number) << 64 | 1).to_be_bytes().to_vec(),
+            generation: 1,
+            ..proto::BlockRef::default()
+        };
+        let blocks =
+            (0..copies).map(|number: u64| named(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        let inventory = proto::BlockInventory { blocks, complete: true, unjudged: Vec::new() };
+        let (hello, began) = (cluster.world.hello(4), std::time::Instant::now());
+        register(&mut cluster, hello, inventory).await.unwrap();
+        let took = began.elapsed();
+        let request = proto::HeartbeatRequest { status: Some(cluster.world.status(4)) };
+        let reply = cluster.client.heartbeat(request).await.unwrap().into_inner();
+        assert!(!reply.register_again, "after {took:?} for {copies} copies");
+        if took > long {
+            break;
+        }
+        copies *= 2;
+    }
+    cluster.stop().await;
+}
