@@ -10,7 +10,7 @@ use crate::records::Records;
 use crate::settings::{OfNode, Settings};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, FoundBlock, Health, Recovered, SafeMode, Survey};
-use model::{BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
+use model::{BlockCopy, BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -410,8 +410,17 @@ fn wishes(tasks: &[(String, Switch)]) -> Vec<proto::TaskWish> {
     tasks.iter().map(wish).collect()
 }
 
-/// A block whose sidecar makes sense; others are left out, as if they were lost.
-pub(crate) fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<FoundBlock> {
+/// A block whose sidecar makes sense; of others the name.
+pub(crate) fn found_block(
+    node: NodeId,
+    stored: proto::StoredBlock,
+) -> Result<std::result::Result<FoundBlock, BlockCopy>> {
+    let block = BlockId::from_slice(&stored.block)?;
+    let copy = BlockCopy { block, node, generation: stored.generation };
+    Ok(legible(copy, stored).ok_or(copy))
+}
+
+fn legible(copy: BlockCopy, stored: proto::StoredBlock) -> Option<FoundBlock> {
     if stored.damaged || !stored.unjudged.is_empty() {
         return None;
     }
@@ -419,9 +428,10 @@ pub(crate) fn found_block(node: NodeId, stored: proto::StoredBlock) -> Option<Fo
         [] => None,
         note => Some(note::decode(note).ok()?),
     };
+    let BlockCopy { block, node, generation } = copy;
     Some(FoundBlock {
-        block: BlockId::from_slice(&stored.block).ok()?,
-        location: Location { node, generation: stored.generation },
+        block,
+        location: Location { node, generation },
         facts: Contents {
             stored_bytes: stored.stored_bytes,
             sums: wire::codec::block::sums(&stored.digest, &stored.fingerprint)?,

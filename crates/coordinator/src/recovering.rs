@@ -6,7 +6,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::operator::{Operator, being_forgotten, found_block};
 use catalog::rows::SafeModeRow;
 use catalog::{Branch, Catalog, Choices, Findings, FoundBlock, Recovered, RecoveredAt};
-use model::NodeId;
+use model::{BlockCopy, BlockId, NodeId};
 use plan::decide::{DecideError, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,6 +25,16 @@ struct Taken {
     /// Nodes that were not asked.
     away: Vec<u32>,
     branches: Vec<Branch>,
+    /// What cannot be judged, if there is any.
+    unjudged: Option<String>,
+}
+
+/// What living nodes have.
+#[derive(Default)]
+struct Found {
+    blocks: Vec<FoundBlock>,
+    /// Copies of which their nodes can tell no more than the name.
+    illegible: Vec<BlockCopy>,
 }
 
 impl Operator {
@@ -36,20 +46,24 @@ impl Operator {
     /// left out what is asked for. If every node was asked and nothing is left to decide, the history is whole again. Returns
     /// also the nodes that were not asked, and why nothing is let go then, if nothing is.
     pub async fn recover(&self, choices: Choices) -> Result<(Recovered, Vec<u32>, String)> {
-        let Taken { recovered, away, branches } = self.take(choices, false).await?;
+        let Taken { recovered, away, branches, unjudged } = self.take(choices, false).await?;
         let is_settled = away.is_empty() && recovered.incomplete.is_empty() && recovered.newer.is_empty();
-        if is_settled && self.is_complete(&branches).await? {
+        if is_settled && unjudged.is_none() && self.is_complete(&branches).await? {
             self.end_safe_mode().await?;
         }
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
+        let safe_mode = match unjudged.filter(|_| broken.is_some()) {
+            Some(unjudged) => format!("{safe_mode}; {unjudged}"),
+            None => safe_mode,
+        };
         Ok((recovered, away, safe_mode))
     }
 
     /// Takes what catalogs that are kept aside committed, and nothing else. If every node was asked and nothing at all is left to
     /// decide, the history is whole again.
     pub async fn take_from_branches(&self) -> Result<Adopted> {
-        let Taken { recovered, away, branches } = self.take(Choices::default(), true).await?;
+        let Taken { recovered, away, branches, unjudged } = self.take(Choices::default(), true).await?;
         let Recovered { objects, incomplete, newer, removed, others, .. } = recovered;
         for (name, version) in incomplete.iter().chain(&newer) {
             tracing::warn!(
@@ -62,7 +76,10 @@ impl Operator {
             tracing::warn!(name, version, "stands, though the catalog that is kept aside had removed it");
         }
         let left = incomplete.len() + newer.len() + removed.len();
-        let is_over = left == 0 && others == 0 && away.is_empty();
+        if let Some(unjudged) = &unjudged {
+            tracing::warn!("of the catalog that is kept aside, perhaps: {unjudged}");
+        }
+        let is_over = left == 0 && others == 0 && away.is_empty() && unjudged.is_none();
         let is_complete = is_over && self.is_complete(&branches).await?;
         if is_complete {
             tracing::warn!("what the catalog that is kept aside committed is taken: the history is whole");
@@ -80,7 +97,7 @@ impl Operator {
         }
         let gone = self.records.run(being_forgotten).await?;
         let away: Vec<u32> = away(&view, &gone).map(|node| node.0).collect();
-        let found = self.found(&view).await?;
+        let Found { blocks: found, illegible } = self.found(&view).await?;
         let (planner, replicas) = (Arc::clone(&self.planner), self.replicas);
         let at = RecoveredAt { now_ms: self.cluster.clock.now_ms(), created_ms: (self.wall_ms)() };
         // Who is gone for good has nothing any more.
@@ -96,19 +113,45 @@ impl Operator {
         let Recovered { objects, stripes, incomplete, newer, removed, dropped_copies, .. } = &recovered;
         let (incomplete, newer, removed) = (incomplete.len(), newer.len(), removed.len());
         tracing::info!(objects, stripes, incomplete, newer, removed, dropped_copies, "recovered");
-        Ok(Taken { recovered, away, branches })
+        let unjudged = self.unjudged(illegible).await?;
+        Ok(Taken { recovered, away, branches, unjudged })
     }
 
     /// What living nodes have, by their sidecars.
-    async fn found(&self, view: &World) -> Result<Vec<FoundBlock>> {
-        let mut found = Vec::new();
+    async fn found(&self, view: &World) -> Result<Found> {
+        let mut found = Found::default();
         for node in view.living() {
             let listed = self.cluster.fleet.list(view, node, true).await?;
             let total = listed.len();
-            found.extend(listed.into_iter().filter_map(|stored| found_block(node, stored)));
+            for stored in listed {
+                match found_block(node, stored)? {
+                    Ok(block) => found.blocks.push(block),
+                    Err(copy) => found.illegible.push(copy),
+                }
+            }
             tracing::info!(%node, blocks = total, "sidecars read");
         }
         Ok(found)
+    }
+
+    /// Copies of which nobody knows whether a change that is lost stored them: their sidecars cannot be read, and of their blocks nothing is
+    /// known here. For people; `None` if there are none.
+    async fn unjudged(&self, illegible: Vec<BlockCopy>) -> Result<Option<String>> {
+        let unknown = move |catalog: &Catalog| {
+            let strangers = catalog.strangers(&illegible)?;
+            let blocks: Vec<BlockId> = strangers.iter().map(|copy| copy.block).collect();
+            let known = catalog.placements(&blocks)?;
+            let unknown = strangers.into_iter().zip(known).filter(|(_, known)| known.is_none());
+            Ok(unknown.map(|(copy, _)| copy).collect::<Vec<BlockCopy>>())
+        };
+        let unknown = self.records.run(unknown).await?;
+        Ok(unknown.first().map(|BlockCopy { block, node, .. }| {
+            format!(
+                "{} copies of which nothing is known cannot be read, and may be of versions that changes stored that are lost, block {block} \
+                 on {node} among them: 'stripeline catalog end-safe-mode' takes the history as it is",
+                unknown.len()
+            )
+        }))
     }
 
     /// Ends safe mode that a node's word began, if every node has said what it has and no name is uncertain. Else what is waited
@@ -128,7 +171,10 @@ impl Operator {
         if !self.none_keeps_another_history(&view, &[]).await? {
             return Ok(Some("a node keeps records of changes that are not known here".to_owned()));
         }
-        let found = self.found(&view).await?;
+        let Found { blocks: found, illegible } = self.found(&view).await?;
+        if let Some(unjudged) = self.unjudged(illegible).await? {
+            return Ok(Some(unjudged));
+        }
         let planner = Arc::clone(&self.planner);
         let uncertain = move |catalog: &Catalog| {
             catalog.uncertain_versions(&found, |code, usable| planner.codes.recoverable(code, usable))

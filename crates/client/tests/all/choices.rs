@@ -1,5 +1,6 @@
 //! Versions that `catalog recover` leaves out are settled one by one, on an operator's word.
 
+use crate::letting_go::{A_WHILE, flip_versions};
 use crate::rig::{self, BLOCK, Rig, content, eventually};
 use crate::succession::snapshot;
 use client::ClientError;
@@ -210,4 +211,40 @@ async fn safe_mode_stays_while_a_node_is_away() {
     eventually("it says what it waits for", async || detail().await.contains("away")).await;
     assert!(!rig.status().await.safe_mode.is_empty());
     assert!(new.version > 0);
+}
+
+/// Copies whose sidecars have a version that is not known may be all that is left of a version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn safe_mode_stays_while_what_may_be_of_a_lost_version_cannot_be_read() {
+    let settings = rig::Settings { compare_every_ms: Some(500), ..rig::Settings::nodes(5) };
+    let mut rig = Rig::with(settings).await;
+    rig.put("a", b"the old version").await.unwrap();
+    rig.put("b", b"the only version").await.unwrap();
+    rig.stop_coordinator().await;
+    let old = snapshot(&rig);
+    rig.start_coordinator(rig.disk.clone()).await;
+    let new = rig.put("a", b"the new version").await.unwrap();
+    rig.stop_coordinator().await;
+    rig.forget_records().await;
+    let flip = |rig: &Rig| rig.machines.values().for_each(|machine| flip_versions(&machine.disk));
+    flip(&rig);
+    rig.start_coordinator(old).await;
+    let detail = async |rig: &Rig| {
+        let tasks = rig.status().await.tasks;
+        tasks.into_iter().find(|task| task.name == "safe-mode").unwrap().detail
+    };
+    eventually("it says what it waits for", async || detail(&rig).await.contains("cannot be read")).await;
+    // Those of which the catalog knows are no reason.
+    assert!(detail(&rig).await.contains("3 copies of which"), "{}", detail(&rig).await);
+    let found = rig.client.recover_catalog(&[], &[]).await.unwrap();
+    assert!(found.safe_mode.contains("cannot be read"), "{found:?}");
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!rig.status().await.safe_mode.is_empty());
+    flip(&rig);
+    let newer = rig.client.recover_catalog(&[], &[]).await.unwrap().newer;
+    assert_eq!(newer.iter().map(|v| v.version).collect::<Vec<_>>(), [new.version]);
+    rig.client.recover_catalog(&[("a".to_owned(), new.version)], &[]).await.unwrap();
+    assert_eq!(rig.status().await.safe_mode, "");
+    assert_eq!(rig.get("a").await.unwrap(), b"the new version");
+    assert_eq!(rig.get("b").await.unwrap(), b"the only version");
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Long enough that a node tries to register several times, and that garbage would be collected.
-const A_WHILE: Duration = Duration::from_secs(2);
+pub const A_WHILE: Duration = Duration::from_secs(2);
 
 /// What each node has.
 fn stored(rig: &Rig) -> BTreeMap<u32, BTreeSet<BlockId>> {
@@ -114,7 +114,7 @@ fn sidecars(disk: &CrashDisk) -> Vec<PathBuf> {
 }
 
 /// The version's low byte; twice is as before.
-fn flip_versions(disk: &CrashDisk) {
+pub fn flip_versions(disk: &CrashDisk) {
     sidecars(disk).iter().for_each(|path| disk.damage(path, |bytes| bytes[8] ^= 0x40).unwrap());
 }
 
