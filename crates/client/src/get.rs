@@ -51,7 +51,7 @@ impl Client {
         output: impl Write + Send + 'static,
         options: GetOptions,
     ) -> Result<GetReport> {
-        let object = self.lookup(name, true).await?;
+        let object = self.lookup_to_read(name).await?;
         self.get_found(name, object, output, options).await
     }
 
@@ -67,7 +67,7 @@ impl Client {
         // The object may have been replaced since the lookup. As long as nothing went out, the new one will do.
         match (result, output) {
             (Err(Broken { error: ClientError::NotFound(_), written: 0 }), Some(output)) => {
-                let object = self.lookup(name, true).await?;
+                let object = self.lookup_to_read(name).await?;
                 let (result, _) = self.get_version(object, output, &options).await;
                 result.map_err(|broken| broken.into_error(name))
             }
@@ -88,7 +88,7 @@ impl Client {
         let partial = Partial(partial_name(path));
         let file = File::options().read(true).write(true).create_new(true).open(&partial.0);
         let file = file.map_err(|e| failed(e, path))?;
-        let object = self.lookup(name, true).await?;
+        let object = self.lookup_to_read(name).await?;
         let units = units(plan_reads(&object, options.range)?);
         let report = match units.iter().any(Unit::is_together) {
             true => self.get_together(object, units, file, &options).await?,

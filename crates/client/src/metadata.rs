@@ -14,6 +14,9 @@ use wire::proto::{
     RepairRequest, TaskControl, TaskStatus, Throttle,
 };
 
+/// A lookup in parts begins anew so often, if the object is put again in between.
+const MAX_LOOKUPS: usize = 3;
+
 /// How blocks are placed and gathered in stripes (EAR §3).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gather {
@@ -62,8 +65,41 @@ impl From<GatherTerms> for Gather {
 impl Client {
     /// An object, with its blocks if `with_blocks`. [`ClientError::NotFound`] if there is none of that name.
     pub async fn lookup(&self, name: &str, with_blocks: bool) -> Result<ObjectInfo> {
-        let request = LookupRequest { name: name.to_owned(), with_blocks };
-        self.call("the lookup", self.coordinator.clone().lookup(request)).await
+        self.look(LookupRequest { name: name.to_owned(), with_blocks, ..LookupRequest::default() }).await
+    }
+
+    /// An object, with what is to be known of its blocks to read them.
+    pub(crate) async fn lookup_to_read(&self, name: &str) -> Result<ObjectInfo> {
+        let name = name.to_owned();
+        let request =
+            LookupRequest { name, with_blocks: true, without_members: true, ..LookupRequest::default() };
+        self.look(request).await
+    }
+
+    /// Asks until all blocks are there: of a large object they are more than one message holds.
+    async fn look(&self, request: LookupRequest) -> Result<ObjectInfo> {
+        let ask = |first_block| {
+            let request = LookupRequest { first_block, ..request.clone() };
+            async move { self.call("the lookup", self.coordinator.clone().lookup(request)).await }
+        };
+        for _ in 0..MAX_LOOKUPS {
+            let mut object: ObjectInfo = ask(0).await?;
+            while request.with_blocks && (object.blocks.len() as u64) < object.block_count {
+                let first = object.blocks.len() as u64;
+                let more: ObjectInfo = ask(first).await?;
+                if more.version != object.version {
+                    break;
+                }
+                if more.blocks.first().is_none_or(|block| block.index != first) {
+                    return Err(ClientError::Protocol(format!("block {first} of an object is not told of")));
+                }
+                object.blocks.extend(more.blocks);
+            }
+            if !request.with_blocks || object.blocks.len() as u64 == object.block_count {
+                return Ok(object);
+            }
+        }
+        Err(ClientError::Changed(request.name))
     }
 
     /// The objects whose names begin with `prefix`, in the order of their names, without their blocks.
@@ -79,7 +115,7 @@ impl Client {
 
     /// Removes an object. [`ClientError::NotFound`] if there is none of that name.
     pub async fn delete(&self, name: &str) -> Result<()> {
-        let request = LookupRequest { name: name.to_owned(), with_blocks: false };
+        let request = LookupRequest { name: name.to_owned(), ..LookupRequest::default() };
         self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
     }
 

@@ -100,6 +100,10 @@ pub const LOOK_EVERY_MS: u64 = 600_000;
 /// No loop turns faster, whatever graces and leases are set to.
 pub(crate) const MIN_TICK_MS: u64 = 20;
 
+/// Bytes of blocks in an answer to a lookup: a message with as many is half of what may be sent. A block of a wide stripe takes up to
+/// eight thousand with its members.
+pub(crate) const LOOKUP_BYTES: usize = wire::limits::MAX_CONTROL_BYTES / 2;
+
 /// Settings of a coordinator.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -147,6 +151,8 @@ pub struct Config {
     pub open_for_ms: u64,
     /// Milliseconds between two looks for what is old enough to be archived; default [`LOOK_EVERY_MS`].
     pub archive_look_ms: u64,
+    /// Bytes of blocks in an answer to a lookup; default [`LOOKUP_BYTES`].
+    pub lookup_bytes: usize,
     /// Milliseconds since 1970, for what people are told; default the system's clock.
     pub wall_ms: fn() -> u64,
 }
@@ -177,6 +183,7 @@ impl Config {
             compare_every_ms: COMPARE_EVERY_MS,
             open_for_ms: OPEN_FOR_MS,
             archive_look_ms: LOOK_EVERY_MS,
+            lookup_bytes: LOOKUP_BYTES,
             wall_ms: clock::wall_ms,
         }
     }

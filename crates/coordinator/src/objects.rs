@@ -21,7 +21,7 @@ use plan::Draw;
 use plan::decide::{DecideError, Planner, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wire::proto;
+use wire::{Message as _, proto};
 
 /// What clients do with objects.
 #[derive(Debug)]
@@ -277,8 +277,9 @@ impl Objects {
         })
     }
 
-    /// An object as the catalog knows it.
-    pub async fn lookup(&self, name: String, with_blocks: bool) -> Result<proto::ObjectInfo> {
+    /// An object as the catalog knows it, with as many of its blocks as one answer holds, if any are asked for.
+    pub async fn lookup(&self, request: proto::LookupRequest) -> Result<proto::ObjectInfo> {
+        let proto::LookupRequest { name, with_blocks, first_block, without_members } = request;
         let wanted = name.clone();
         let look = move |catalog: &Catalog| {
             let (row, blocks) = catalog.object(&wanted)?;
@@ -299,6 +300,13 @@ impl Objects {
                 status.room_bytes = room?;
             }
         }
+        if without_members {
+            infos
+                .iter_mut()
+                .filter_map(|info| info.stripe.as_mut())
+                .for_each(|stripe| stripe.members.clear());
+        }
+        let infos = page(infos, first_block, self.config.lookup_bytes);
         Ok(proto::ObjectInfo { blocks: infos, ..object_info(name, &row, &blocks) })
     }
 
@@ -479,6 +487,19 @@ fn block_infos(blocks: &[Placement], living: &BTreeSet<NodeId>) -> Vec<proto::Bl
         info
     };
     blocks.iter().enumerate().map(info).collect()
+}
+
+/// Those from `first` on, one at least, that have so many bytes together.
+fn page(infos: Vec<proto::BlockInfo>, first: u64, bytes: usize) -> Vec<proto::BlockInfo> {
+    let mut left = bytes;
+    let wanted = infos.into_iter().skip(usize::try_from(first).unwrap_or(usize::MAX)).enumerate();
+    let fits = |(at, info): &(usize, proto::BlockInfo)| {
+        let bytes = info.encoded_len();
+        let fits = *at == 0 || bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    wanted.take_while(fits).map(|(_, info)| info).collect()
 }
 
 fn waiting_status((stripe, row): (StripeId, GatheringRow)) -> proto::WaitingStatus {

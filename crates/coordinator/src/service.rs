@@ -129,8 +129,7 @@ impl Coordinator for Service {
     }
 
     async fn lookup(&self, request: Request<proto::LookupRequest>) -> Answer<proto::ObjectInfo> {
-        let request = request.into_inner();
-        answer(self.objects.lookup(request.name, request.with_blocks).await)
+        answer(self.objects.lookup(request.into_inner()).await)
     }
 
     async fn list_objects(

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::io::{Cursor, Read};
 use std::sync::mpsc;
 use std::time::Duration;
+use wire::proto::LookupRequest;
+use wire::proto::coordinator_client::CoordinatorClient;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_length_comes_back() {
@@ -285,4 +287,37 @@ async fn too_few_nodes_are_an_error_and_not_a_risk() {
     assert!(matches!(&gone, ClientError::NotNow(text) if text.contains("cannot be recovered now")), "{gone}");
     rig.bring_back([2]).await;
     assert_eq!(rig.get("a").await.unwrap(), b"bytes");
+}
+
+/// Of a large object no message holds all blocks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lookup_that_takes_several_answers_has_all_blocks() {
+    let rig = Rig::with(Settings { lookup_bytes: Some(600), ..Settings::nodes(6) }).await;
+    let bytes = content(6, 9 * BLOCK - 1);
+    rig.put("a", &bytes).await.unwrap();
+    for code in ["rep-3", "rs-3+2"] {
+        if code != "rep-3" {
+            rig.archive("a", code).await.unwrap();
+        }
+        let object = rig.client.lookup("a", true).await.unwrap();
+        assert_eq!((object.block_count, object.code.as_str()), (9, code));
+        let places: Vec<(u64, u64)> = object.blocks.iter().map(|block| (block.index, block.offset)).collect();
+        assert_eq!(places, (0..9).map(|index| (index, index * BLOCK as u64)).collect::<Vec<_>>());
+        let members =
+            |block: &wire::proto::BlockInfo| block.stripe.as_ref().map(|stripe| stripe.members.len());
+        let expected = (code != "rep-3").then_some(5);
+        assert!(object.blocks.iter().all(|block| members(block) == expected));
+        assert_eq!(rig.get("a").await.unwrap(), bytes);
+        assert_eq!(rig.range("a", "640000-").await.unwrap(), bytes[640_000..]);
+    }
+    let mut coordinator = CoordinatorClient::connect(format!("http://{}", rig.address())).await.unwrap();
+    let mut first_block = 0;
+    let mut answers = 0;
+    while first_block < 9 {
+        let request =
+            LookupRequest { name: "a".to_owned(), with_blocks: true, first_block, ..Default::default() };
+        first_block += coordinator.lookup(request).await.unwrap().into_inner().blocks.len() as u64;
+        answers += 1;
+    }
+    assert!((3..=9).contains(&answers), "{answers}");
 }

@@ -32,6 +32,7 @@ const SETTINGS: Settings = Settings {
     cache_bytes: 0,
     waits_for_holders: false,
     compare_every_ms: None,
+    lookup_bytes: None,
 };
 
 /// Puts that a cut interrupted are given up soon where a test waits for it.

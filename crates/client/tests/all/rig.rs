@@ -45,6 +45,8 @@ pub struct Settings {
     pub waits_for_holders: bool,
     /// `None`: as the coordinator has it, an hour.
     pub compare_every_ms: Option<u64>,
+    /// `None`: as the coordinator has it.
+    pub lookup_bytes: Option<usize>,
 }
 
 impl Settings {
@@ -61,6 +63,7 @@ impl Settings {
             cache_bytes: 0,
             waits_for_holders: false,
             compare_every_ms: None,
+            lookup_bytes: None,
         }
     }
 }
@@ -415,6 +418,7 @@ pub async fn start_coordinator(
     config.recovery_grace_ms = settings.recovery_grace_ms;
     config.waits_for_holders = settings.waits_for_holders;
     config.compare_every_ms = settings.compare_every_ms.unwrap_or(config.compare_every_ms);
+    config.lookup_bytes = settings.lookup_bytes.unwrap_or(config.lookup_bytes);
     config.catch_up_ms = CATCH_UP_MS;
     config.founds = founds;
     Daemon::start(coordinator::start(config)).await

@@ -212,7 +212,11 @@ async fn register(client: &mut Client, world: &World, node: u32, own: &[BlockCop
 /// Until a read of some object's first byte is planned.
 async fn first_read(client: &mut Client, began: Instant) -> Duration {
     loop {
-        let request = proto::LookupRequest { name: "object-000000".to_owned(), with_blocks: true };
+        let request = proto::LookupRequest {
+            name: "object-000000".to_owned(),
+            with_blocks: true,
+            ..Default::default()
+        };
         if let Ok(info) = client.lookup(request).await {
             let block = info.into_inner().blocks[0].block.clone();
             let request = proto::PlanReadRequest { block, offset: 0, length: 1, ..Default::default() };

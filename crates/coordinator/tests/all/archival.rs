@@ -415,7 +415,10 @@ async fn objects_that_are_deleted_during_an_archival_do_not_fail_it() {
         let names: Vec<String> = (0..40).filter(|&i| goes(i)).map(|i| objects[i].0.clone()).collect();
         let deletions = tokio::spawn(async move {
             for name in names {
-                client.delete(proto::LookupRequest { name, with_blocks: false }).await.unwrap();
+                client
+                    .delete(proto::LookupRequest { name, with_blocks: false, ..Default::default() })
+                    .await
+                    .unwrap();
             }
         });
         let request = proto::ArchiveRequest { code: "rs-4+2".to_owned(), short: true, ..everything() };

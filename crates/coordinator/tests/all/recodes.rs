@@ -149,7 +149,10 @@ async fn objects_that_are_deleted_during_a_change_do_not_fail_it() {
     let names: Vec<String> = (0..40).filter(|&i| goes(i)).map(|i| objects[i].0.clone()).collect();
     let deletions = tokio::spawn(async move {
         for name in names {
-            client.delete(proto::LookupRequest { name, with_blocks: false }).await.unwrap();
+            client
+                .delete(proto::LookupRequest { name, with_blocks: false, ..Default::default() })
+                .await
+                .unwrap();
         }
     });
     archive(&mut cluster, "b/", "rs-6+2", true).await.unwrap();

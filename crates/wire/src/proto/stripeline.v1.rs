@@ -1373,6 +1373,12 @@ pub struct LookupRequest {
     pub name: ::prost::alloc::string::String,
     #[prost(bool, tag = "2")]
     pub with_blocks: bool,
+    /// the blocks are wanted from this one on
+    #[prost(uint64, tag = "3")]
+    pub first_block: u64,
+    /// of the blocks' stripes: who reads needs none
+    #[prost(bool, tag = "4")]
+    pub without_members: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListObjectsRequest {
@@ -1396,8 +1402,10 @@ pub struct ObjectInfo {
     pub code: ::prost::alloc::string::String,
     #[prost(uint64, tag = "7")]
     pub created_unix_ms: u64,
+    /// from the first that is wanted on, as many as a message holds
     #[prost(message, repeated, tag = "8")]
     pub blocks: ::prost::alloc::vec::Vec<BlockInfo>,
+    /// that the object has
     #[prost(uint64, tag = "9")]
     pub block_count: u64,
 }

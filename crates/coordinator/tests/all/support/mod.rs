@@ -359,12 +359,13 @@ impl Cluster {
     }
 
     pub async fn lookup(&mut self, name: &str) -> Result<proto::ObjectInfo, Status> {
-        let request = proto::LookupRequest { name: name.to_owned(), with_blocks: true };
+        let request = proto::LookupRequest { name: name.to_owned(), with_blocks: true, ..Default::default() };
         Ok(self.client.lookup(request).await?.into_inner())
     }
 
     pub async fn delete(&mut self, name: &str) -> Result<(), Status> {
-        let request = proto::LookupRequest { name: name.to_owned(), with_blocks: false };
+        let request =
+            proto::LookupRequest { name: name.to_owned(), with_blocks: false, ..Default::default() };
         self.client.delete(request).await.map(|_| ())
     }
 
