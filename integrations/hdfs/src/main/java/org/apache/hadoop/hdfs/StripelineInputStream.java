@@ -90,6 +90,8 @@ class StripelineInputStream extends DFSStripedInputStream {
     long position = getPos();
     if (piece == null || position < pieceStart || position >= pieceStart + piece.limit()) {
       byte[] bytes = piece == null ? new byte[PIECE_BYTES] : piece.array();
+      // Its bytes are overwritten, after a failure even later on: HDFS's threads may still be at it.
+      piece = null;
       int count = read(position, bytes, 0, bytes.length);
       if (count <= 0) {
         return -1;

@@ -7,6 +7,8 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.UUID;
+import java.util.function.IntSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.protocol.DatanodeID;
@@ -30,9 +32,9 @@ final class PaperGroup {
 
   private static final String FILE = "/file";
 
-  /** What becomes of a read of a member that is not lost. */
-  interface Trouble {
-    void before(int member) throws IOException;
+  /** What becomes of a read of a member that is not lost, which may do it. */
+  interface Reads {
+    int of(int member, IntSupplier read) throws IOException;
   }
 
   private final ErasureCodingPolicy policy;
@@ -65,7 +67,7 @@ final class PaperGroup {
   }
 
   /** A stream of the file, of a client that asks this gateway. */
-  StripelineInputStream open(String gateway, Trouble trouble) throws IOException {
+  StripelineInputStream open(String gateway, Reads reads) throws IOException {
     Configuration conf = new Configuration();
     conf.set(Settings.GATEWAY_KEY, gateway);
     // Nobody is there, and nobody is asked: all blocks are known.
@@ -78,24 +80,23 @@ final class PaperGroup {
           return super.createBlockReader(block, offsetInBlock, targetBlocks, readerInfos, chunkIndex, readTo);
         }
         readerInfos[chunkIndex] = new StripeReader.BlockReaderInfo(
-            reader(chunkIndex, offsetInBlock, trouble), block.getLocations()[0], offsetInBlock);
+            reader(chunkIndex, offsetInBlock, reads), block.getLocations()[0], offsetInBlock);
         return true;
       }
     };
   }
 
-  private BlockReader reader(int member, long offset, Trouble trouble) {
+  private BlockReader reader(int member, long offset, Reads reads) {
     ByteBuffer from = ByteBuffer.wrap(members[member]).position((int) offset);
     return (BlockReader) Proxy.newProxyInstance(BlockReader.class.getClassLoader(), new Class<?>[] {BlockReader.class},
         (proxy, method, arguments) -> switch (method.getName()) {
-          case "read" -> {
-            trouble.before(member);
+          case "read" -> reads.of(member, () -> {
             ByteBuffer into = (ByteBuffer) arguments[0];
             int count = Math.min(into.remaining(), from.remaining());
             into.put(from.slice().limit(count));
             from.position(from.position() + count);
-            yield count;
-          }
+            return count;
+          });
           case "skip" -> {
             from.position(from.position() + ((Long) arguments[0]).intValue());
             yield arguments[0];
@@ -116,7 +117,7 @@ final class PaperGroup {
     byte[] indices = new byte[all];
     Token<BlockTokenIdentifier>[] tokens = new Token[all];
     for (int member = 0; member < all; member++) {
-      String uuid = "00000000-0000-0000-0000-00000000000" + member;
+      String uuid = new UUID(0, member).toString();
       locations[member] = member == lost ? StripelineClient.NOBODY : new DatanodeInfo.DatanodeInfoBuilder()
           .setNodeID(new DatanodeID("127.0.0.1", "127.0.0.1", uuid, 1 + member, 0, 0, 0)).setNetworkLocation("/r").build();
       storages[member] = "s" + member;

@@ -84,13 +84,54 @@ class StripelineInputStreamTest {
           int length = group.bytes().length - position - 333;
           String what = read.getKey() + " from " + position + ", broken off after " + breaksOffAfter;
           try (PaperGateway gateway = new PaperGateway(group.lostMember(), breaksOffAfter);
-              StripelineInputStream in = group.open(gateway.address(), member -> { })) {
+              StripelineInputStream in = group.open(gateway.address(), (member, rest) -> rest.getAsInt())) {
             byte[] bytes = read.getValue().bytes(in, position, length);
             assertArrayEquals(Arrays.copyOfRange(group.bytes(), position, position + length), bytes, what);
             assertEquals(1, gateway.requests(), what + ": whoever failed is let alone");
           }
         }
       }
+    }
+  }
+
+  @Test
+  void aPieceWhoseReadFailedIsForgotten() throws Exception {
+    int cell = 2 << 20;
+    int piece = StripelineInputStream.PIECE_BYTES;
+    PaperGroup group = new PaperGroup(9, 3, cell, 1, 11);
+    AtomicBoolean fails = new AtomicBoolean();
+    CountDownLatch isWritten = new CountDownLatch(1);
+    // The second piece is of members 2 and 3: one is read, then everybody else is in trouble.
+    PaperGroup.Reads reads = (member, read) -> {
+      if (!fails.get()) {
+        return read.getAsInt();
+      }
+      if (member == 2) {
+        int count = read.getAsInt();
+        isWritten.countDown();
+        return count;
+      }
+      await(isWritten);
+      throw new IOException("member " + member + " is in trouble");
+    };
+    try (StripelineInputStream in = group.open("127.0.0.1:1", reads)) {
+      byte[] first = in.readNBytes(1_000);
+      assertArrayEquals(Arrays.copyOf(group.bytes(), 1_000), first);
+      in.seek(piece);
+      fails.set(true);
+      assertThrows(IOException.class, () -> in.read(new byte[1_000]));
+      assertEquals(0, isWritten.getCount(), "the piece was overwritten in part");
+      fails.set(false);
+      in.seek(0);
+      assertArrayEquals(group.bytes(), in.readAllBytes());
+    }
+  }
+
+  private static void await(CountDownLatch latch) throws IOException {
+    try {
+      latch.await(1, TimeUnit.MINUTES);
+    } catch (InterruptedException ended) {
+      throw new IOException(ended);
     }
   }
 }
