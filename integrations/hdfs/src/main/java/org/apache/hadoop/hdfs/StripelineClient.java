@@ -57,12 +57,15 @@ class StripelineClient extends DFSClient {
     checkOpen();
     try (Reading ours = reading()) {
       LocatedBlocks blocks = getLocatedBlocks(src, 0);
-      ErasureCodingPolicy policy = blocks == null ? null : blocks.getErasureCodingPolicy();
-      if (policy != null) {
-        return new StripelineInputStream(this, src, verifyChecksum, policy, blocks, gateway);
+      if (blocks == null) {
+        throw new IOException("Cannot open filename " + src);
       }
+      ErasureCodingPolicy policy = blocks.getErasureCodingPolicy();
+      // As HDFS's own client makes them of the same answer: the NameNode is not asked twice.
+      return policy == null
+          ? new DFSInputStream(this, src, verifyChecksum, blocks)
+          : new StripelineInputStream(this, src, verifyChecksum, policy, blocks, gateway);
     }
-    return super.open(src, bufferSize, verifyChecksum);
   }
 
   /** While it is open this thread sees {@link #NOBODY}. */

@@ -46,6 +46,9 @@ class StripelineInputStream extends DFSStripedInputStream {
   /** Until when gateways are let alone, on the clock of {@link Time#monotonicNow}. */
   private final AtomicLong letAloneUntil = new AtomicLong(Long.MIN_VALUE);
 
+  /** What this thread reads by position, if it does. */
+  private final ThreadLocal<Attempt> attempts = new ThreadLocal<>();
+
   /** The piece that is read in order, and where it begins in the file; null if there is none. */
   private ByteBuffer piece;
   private long pieceStart;
@@ -56,6 +59,23 @@ class StripelineInputStream extends DFSStripedInputStream {
     this.client = client;
     this.policy = policy;
     this.gateway = gateway;
+  }
+
+  /** A read by position. */
+  private static final class Attempt {
+
+    private final boolean asksGateways;
+
+    /** Some bytes of a lost member came, and the others did not; HDFS's threads say so. */
+    private volatile boolean isBrokenOff;
+
+    private Attempt(boolean asksGateways) {
+      this.asksGateways = asksGateways;
+    }
+  }
+
+  private interface Positional {
+    int read() throws IOException;
   }
 
   private boolean isWide() {
@@ -70,6 +90,8 @@ class StripelineInputStream extends DFSStripedInputStream {
     long position = getPos();
     if (piece == null || position < pieceStart || position >= pieceStart + piece.limit()) {
       byte[] bytes = piece == null ? new byte[PIECE_BYTES] : piece.array();
+      // Its bytes are overwritten, after a failure even later on: HDFS's threads may still be at it.
+      piece = null;
       int count = read(position, bytes, 0, bytes.length);
       if (count <= 0) {
         return -1;
@@ -113,15 +135,38 @@ class StripelineInputStream extends DFSStripedInputStream {
 
   @Override
   public int read(long position, byte[] into, int offset, int length) throws IOException {
-    try (StripelineClient.Reading ours = client.reading()) {
-      return super.read(position, into, offset, length);
-    }
+    return readByPosition(position, () -> super.read(position, into, offset, length), () -> { });
   }
 
   @Override
   public int read(long position, ByteBuffer into) throws IOException {
+    int start = into.position();
+    int limit = into.limit();
+    return readByPosition(position, () -> super.read(position, into), () -> into.limit(limit).position(start));
+  }
+
+  /**
+   * Where a reader has brought some cells of a member and not the next one, HDFS decodes the member and puts its first bytes, and not
+   * those of that cell, into the cell that is missing ({@code StripedBlockUtil.ChunkByteBuffer.copyFrom} goes by what is left to fill).
+   * What it returns then is not to be trusted: all of it is read once more without gateways, into buffers that are as they were.
+   */
+  private int readByPosition(long position, Positional read, Runnable rewind) throws IOException {
+    Attempt first = new Attempt(true);
+    int count = attempt(first, read);
+    if (!first.isBrokenOff) {
+      return count;
+    }
+    StripelineClient.LOG.info("{} is read from {} on once more: a gateway broke off in the middle", getSrc(), position);
+    rewind.run();
+    return attempt(new Attempt(false), read);
+  }
+
+  private int attempt(Attempt attempt, Positional read) throws IOException {
+    attempts.set(attempt);
     try (StripelineClient.Reading ours = client.reading()) {
-      return super.read(position, into);
+      return read.read();
+    } finally {
+      attempts.remove();
     }
   }
 
@@ -132,7 +177,10 @@ class StripelineInputStream extends DFSStripedInputStream {
     if (!isLost && super.createBlockReader(block, offsetInBlock, targetBlocks, readerInfos, chunkIndex, readTo)) {
       return true;
     }
-    if (chunkIndex >= policy.getNumDataUnits() || Time.monotonicNow() < letAloneUntil.get()) {
+    // HDFS makes readers in the thread that reads.
+    Attempt attempt = attempts.get();
+    boolean isAsked = attempt == null || attempt.asksGateways;
+    if (!isAsked || chunkIndex >= policy.getNumDataUnits() || Time.monotonicNow() < letAloneUntil.get()) {
       return false;
     }
     LocatedBlock group = getBlockAt(block.getStartOffset());
@@ -153,6 +201,13 @@ class StripelineInputStream extends DFSStripedInputStream {
       @Override
       public void areCorrupt(Set<Integer> members) {
         report(striped, members);
+      }
+
+      @Override
+      public void brokeOff() {
+        if (attempt != null) {
+          attempt.isBrokenOff = true;
+        }
       }
     }, offsetInBlock, end);
     readerInfos[chunkIndex] = new StripeReader.BlockReaderInfo(reader, StripelineClient.NOBODY, offsetInBlock);
@@ -184,7 +239,7 @@ class StripelineInputStream extends DFSStripedInputStream {
   }
 
   /** A gateway failed: HDFS decodes, and for a while nobody is asked again. */
-  void failed(IOException why) {
+  void failed(Exception why) {
     letAloneUntil.set(Time.monotonicNow() + LET_ALONE_MS);
     StripelineClient.LOG.warn("{} is decoded as HDFS does it for {} ms: {}", getSrc(), LET_ALONE_MS, why.toString());
   }

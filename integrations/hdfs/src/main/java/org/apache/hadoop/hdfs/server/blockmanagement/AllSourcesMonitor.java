@@ -1,14 +1,15 @@
 package org.apache.hadoop.hdfs.server.blockmanagement;
 
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import org.apache.hadoop.net.Node;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import stripeline.hdfs.Versions;
@@ -32,21 +33,24 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
   /** DataNodes ask for orders with their heartbeats, each third second or more often. */
   private static final long DEAL_MS = 1_000;
 
-  /** What was not ordered, or came to nothing, is looked for again. */
+  /**
+   * What was not ordered, or came to nothing, is looked for again; when that finds nothing, at last each five minutes, when HDFS as
+   * shipped takes what is pending for failed.
+   */
   private static final long RESCAN_MS = 30_000;
+  private static final long MAX_RESCAN_MS = 300_000;
 
   /** When none was ordered for so long, three heartbeats, no DataNode takes any: what waits is HDFS's to copy. */
   private static final long HELD_BACK_MS = 10_000;
-
-  /** Orders and blocks that are looked at while the NameNode's lock is held: a few ten milliseconds. */
-  private static final int MAX_ORDERS = 200;
-  private static final int MAX_LOOKS = 10_000;
 
   private static final Logger LOG = LoggerFactory.getLogger(AllSourcesMonitor.class);
 
   /** Guarded by the NameNode's lock, as all of HDFS's own state that is touched here. */
   private final Map<DatanodeDescriptor, LeavingBlocks> leaving = new HashMap<>();
   private ScheduledExecutorService dealer;
+
+  /** How many there were: who begins changes with each. */
+  private int rounds;
 
   AllSourcesMonitor() {}
 
@@ -58,7 +62,7 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
       LOG.warn("{} leaves as HDFS does it: {}", node, Versions.trouble());
       return;
     }
-    leaving.put(node, new LeavingBlocks());
+    track(node);
     if (dealer == null) {
       dealer = Executors.newSingleThreadScheduledExecutor(task -> {
         Thread thread = new Thread(task, "stripeline-decommission");
@@ -71,54 +75,95 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
     }
   }
 
-  private void deal() {
+  void track(DatanodeDescriptor node) {
+    leaving.put(node, new LeavingBlocks());
+  }
+
+  /** One round. The NameNode's lock is held for one DataNode that leaves at once, and for so many blocks. */
+  void deal() {
     if (!namesystem.isRunning()) {
       dealer.shutdown();
       return;
     }
-    namesystem.writeLock();
     try {
-      // Those that have left, or stay after all; HDFS tracks those in maintenance too.
-      leaving.keySet().removeIf(node -> !node.isDecommissionInProgress());
-      if (!leaving.isEmpty() && !namesystem.isInSafeMode() && blockManager.isPopulatingReplQueues()) {
-        Set<Node> busy = new HashSet<>();
-        int inService = 0;
-        for (DatanodeDescriptor node : blockManager.getDatanodeManager().getDatanodes()) {
-          inService += node.isInService() && node.isAlive() ? 1 : 0;
-          noteIfBusy(node, busy);
+      List<DatanodeDescriptor> nodes = locked(this::leaving);
+      OrderRound round = new OrderRound(blockManager.getMaxReplicationStreams());
+      for (int i = 0; i < nodes.size(); i++) {
+        DatanodeDescriptor node = nodes.get(i);
+        int waiting = nodes.size() - i;
+        boolean isParted = false;
+        while (!isParted) {
+          isParted = locked(() -> find(node));
         }
-        for (Map.Entry<DatanodeDescriptor, LeavingBlocks> each : leaving.entrySet()) {
-          deal(each.getKey(), each.getValue(), inService, busy);
-        }
+        locked(() -> {
+          order(node, round, waiting);
+          return null;
+        });
       }
     } catch (RuntimeException trouble) {
       // HDFS copies what nobody rebuilds.
       LOG.warn("no reconstructions are ordered of what leaves", trouble);
+    }
+  }
+
+  /** Does a part of the work with the NameNode's lock, which as shipped is fair: who waits for it has it before the next part. */
+  private <T> T locked(Supplier<T> part) {
+    namesystem.writeLock();
+    try {
+      return part.get();
     } finally {
       namesystem.writeUnlock("AllSourcesMonitor");
     }
   }
 
-  /** A DataNode is given no more at once than HDFS itself gives it. */
-  private void noteIfBusy(DatanodeDescriptor node, Set<Node> busy) {
-    if (node.getNumberOfBlocksToBeErasureCoded() + node.getNumberOfBlocksToBeReplicated() >= blockManager.getMaxReplicationStreams()) {
-      busy.add(node);
-    }
+  /** Those that leave, another one first each time. */
+  private List<DatanodeDescriptor> leaving() {
+    // Those that have left, or stay after all; HDFS tracks those in maintenance too.
+    leaving.keySet().removeIf(node -> !node.isDecommissionInProgress());
+    List<DatanodeDescriptor> nodes = new ArrayList<>(leaving.keySet());
+    Collections.rotate(nodes, rounds++);
+    return nodes;
   }
 
-  private void deal(DatanodeDescriptor node, LeavingBlocks blocks, int inService, Set<Node> busy) {
-    if (blocks.isDue(RESCAN_MS)) {
-      blocks.find(node.getBlockIterator(), inService, this::needs);
-      blocks.copied().forEach(this::haveCopied);
+  /** Null if nothing is to be done of it now; it is asked each time that the lock is taken. */
+  private LeavingBlocks blocksOf(DatanodeDescriptor node) {
+    boolean isAtWork = node.isDecommissionInProgress() && !namesystem.isInSafeMode() && blockManager.isPopulatingReplQueues();
+    return isAtWork ? leaving.get(node) : null;
+  }
+
+  /** Parts some of what a DataNode has, if it is time to; whether nothing is left to be parted. */
+  private boolean find(DatanodeDescriptor node) {
+    LeavingBlocks blocks = blocksOf(node);
+    if (blocks == null) {
+      return true;
+    }
+    boolean isDue = blocks.isDue(RESCAN_MS, MAX_RESCAN_MS);
+    if (isDue) {
+      long inService = blockManager.getDatanodeManager().getDatanodes().stream()
+          .filter(each -> each.isInService() && each.isAlive()).count();
+      blocks.list(node.getBlockIterator(), (int) inService);
+    } else if (blocks.isParted()) {
+      return true;
+    }
+    blocks.part(OrderRound.MAX_LOOKS, this::needs).forEach(this::haveCopied);
+    if (blocks.isParted()) {
       LOG.info("{}: {} blocks of groups are to be rebuilt, {} to be copied", node, blocks.rebuilt().size(), blocks.copied().size());
+    }
+    return blocks.isParted();
+  }
+
+  /** Orders what DataNodes take, and holds back what they do not take yet. */
+  private void order(DatanodeDescriptor node, OrderRound round, int waiting) {
+    LeavingBlocks blocks = blocksOf(node);
+    if (blocks == null) {
+      return;
     }
     if (blocks.rebuilt().isEmpty()) {
       // Few are left, and HDFS is about to copy them.
       blocks.rebuildCopied(blockManager.getReplicationStreamsHardLimit(), block -> blockManager.neededReconstruction.contains(block));
     }
-    int orders = 0;
-    int looks = 0;
-    for (Iterator<BlockInfoStriped> left = blocks.rebuilt().iterator(); left.hasNext() && orders < MAX_ORDERS && looks < MAX_LOOKS; looks++) {
+    round.next(waiting, blockManager.getDatanodeManager().getDatanodes());
+    for (Iterator<BlockInfoStriped> left = blocks.rebuilt().iterator(); left.hasNext() && round.look();) {
       BlockInfoStriped block = left.next();
       if (!needs(block)) {
         left.remove();
@@ -129,11 +174,9 @@ public final class AllSourcesMonitor extends DatanodeAdminDefaultMonitor {
         // Others of the group are lost too, which HDFS rebuilds first.
         left.remove();
         haveCopied(block);
-      } else if (group.order(busy)) {
+      } else if (round.order(group)) {
         left.remove();
-        orders++;
         blocks.ordered();
-        group.targets().forEach(target -> noteIfBusy(target, busy));
       } else if (blocks.goOn(HELD_BACK_MS)) {
         holdBack(block);
       }

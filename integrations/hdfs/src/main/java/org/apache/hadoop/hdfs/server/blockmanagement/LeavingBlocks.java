@@ -1,5 +1,6 @@
 package org.apache.hadoop.hdfs.server.blockmanagement;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Iterator;
@@ -18,6 +19,13 @@ final class LeavingBlocks {
   private final LinkedList<BlockInfoStriped> rebuilt = new LinkedList<>();
   private final List<BlockInfoStriped> copied = new ArrayList<>();
 
+  /** What the DataNode has and is not parted yet, and how many others stay. */
+  private final ArrayDeque<BlockInfoStriped> listed = new ArrayDeque<>();
+  private int others;
+
+  /** How often in a row nothing was to be rebuilt. */
+  private int idle;
+
   /** Of a copy, that the blocks so far have left over. */
   private double share;
   private long foundMs = Long.MIN_VALUE;
@@ -33,9 +41,19 @@ final class LeavingBlocks {
     return copied;
   }
 
-  /** Whether nothing is known, or nothing is left of what was found so long ago. */
-  boolean isDue(long afterMs) {
-    return foundMs == Long.MIN_VALUE || rebuilt.isEmpty() && Time.monotonicNow() - foundMs >= afterMs;
+  /** Whether nothing is known, or nothing is left of what was found long enough ago. */
+  boolean isDue(long firstMs, long mostMs) {
+    boolean isDone = isParted() && rebuilt.isEmpty();
+    return foundMs == Long.MIN_VALUE || isDone && Time.monotonicNow() - foundMs >= pauseMs(firstMs, mostMs);
+  }
+
+  /** Twice as long each time that nothing was to be rebuilt, for all that the DataNode has is looked at. */
+  long pauseMs(long firstMs, long mostMs) {
+    long pauseMs = firstMs;
+    for (int i = 0; i < idle && pauseMs < mostMs; i++) {
+      pauseMs *= 2;
+    }
+    return Math.min(pauseMs, mostMs);
   }
 
   /** One of them was ordered. */
@@ -48,19 +66,41 @@ final class LeavingBlocks {
     return Time.monotonicNow() - Math.max(foundMs, orderedMs) < withinMs;
   }
 
-  /** Parts what a DataNode has of groups and needs another copy. */
-  void find(Iterator<BlockInfo> blocks, int others, Predicate<BlockInfo> needs) {
+  /** Lists what a DataNode has of groups, to be parted. */
+  void list(Iterator<BlockInfo> blocks, int others) {
     foundMs = Time.monotonicNow();
+    this.others = others;
     rebuilt.clear();
     copied.clear();
+    listed.clear();
     while (blocks.hasNext()) {
-      if (blocks.next() instanceof BlockInfoStriped block && needs.test(block)) {
-        part(block, others);
+      if (blocks.next() instanceof BlockInfoStriped block) {
+        listed.add(block);
       }
     }
   }
 
-  private void part(BlockInfoStriped block, int others) {
+  /** Whether all that was listed is parted. */
+  boolean isParted() {
+    return listed.isEmpty();
+  }
+
+  /** Parts those of the next so many that need another copy; of them, those that are to be copied. */
+  List<BlockInfoStriped> part(int most, Predicate<BlockInfo> needs) {
+    int known = copied.size();
+    for (int looks = 0; looks < most && !listed.isEmpty(); looks++) {
+      BlockInfoStriped block = listed.remove();
+      if (needs.test(block)) {
+        part(block);
+      }
+    }
+    if (isParted()) {
+      idle = rebuilt.isEmpty() ? idle + 1 : 0;
+    }
+    return copied.subList(known, copied.size());
+  }
+
+  private void part(BlockInfoStriped block) {
     int k = block.getRealDataBlockNum();
     share += (double) k / (k + others);
     if (share >= 1) {

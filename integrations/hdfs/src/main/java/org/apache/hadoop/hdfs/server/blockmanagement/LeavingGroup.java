@@ -51,6 +51,11 @@ final class LeavingGroup {
     return isWhole && isEnough && !group.leaving.isEmpty() ? group : null;
   }
 
+  /** Whether so many of these as it needs have nothing of the group; racks and room are not looked at. */
+  boolean hasPlaceAmong(Set<Node> free) {
+    return free.size() - all.stream().filter(free::contains).count() >= leaving.size();
+  }
+
   /** Orders a reconstruction of all that leaves; false if no DataNode takes it now. */
   boolean order(Set<Node> busy) {
     DatanodeStorageInfo[] chosen = choose(busy);

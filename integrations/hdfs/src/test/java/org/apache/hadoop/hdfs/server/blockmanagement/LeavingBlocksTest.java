@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
 import org.apache.hadoop.hdfs.protocol.Block;
 import org.apache.hadoop.hdfs.protocol.SystemErasureCodingPolicies;
 import org.junit.jupiter.api.Test;
@@ -25,12 +26,20 @@ class LeavingBlocksTest {
     return groups;
   }
 
+  /** Parts all of them. */
+  private static void find(LeavingBlocks leaving, List<BlockInfo> groups, int others, Predicate<BlockInfo> needs) {
+    leaving.list(groups.iterator(), others);
+    while (!leaving.isParted()) {
+      leaving.part(100, needs);
+    }
+  }
+
   @Test
   void kOfNAndKBlocksAreCopied() {
     for (int others : new int[] {9, 15, 600}) {
       LeavingBlocks leaving = new LeavingBlocks();
       List<BlockInfo> groups = groups(1_010);
-      leaving.find(groups.iterator(), others, block -> true);
+      find(leaving, groups, others, block -> true);
       assertEquals(1_010 * 6 / (6 + others), leaving.copied().size(), 1);
       Set<BlockInfo> all = new HashSet<>(leaving.copied());
       all.addAll(leaving.rebuilt());
@@ -42,21 +51,40 @@ class LeavingBlocksTest {
   @Test
   void onlyGroupsThatNeedAnotherCopyAreFound() {
     LeavingBlocks leaving = new LeavingBlocks();
-    assertTrue(leaving.isDue(60_000));
+    assertTrue(leaving.isDue(60_000, 60_000));
     List<BlockInfo> groups = groups(40);
     groups.add(new BlockInfoContiguous(new Block(7, CELL, 1), (short) 3));
-    leaving.find(groups.iterator(), 9, block -> block.getBlockId() != -16);
+    find(leaving, groups, 9, block -> block.getBlockId() != -16);
     assertEquals(39, leaving.copied().size() + leaving.rebuilt().size());
-    assertFalse(leaving.isDue(0), "some are left");
+    assertFalse(leaving.isDue(0, 0), "some are left");
     leaving.rebuilt().clear();
-    assertFalse(leaving.isDue(60_000), "it was looked just now");
-    assertTrue(leaving.isDue(0));
+    assertFalse(leaving.isDue(60_000, 60_000), "it was looked just now");
+    assertTrue(leaving.isDue(0, 0));
+  }
+
+  @Test
+  void whereNothingIsFoundItIsLookedForLessAndLessOften() {
+    LeavingBlocks leaving = new LeavingBlocks();
+    find(leaving, groups(40), 9, block -> true);
+    assertEquals(30, leaving.pauseMs(30, 300));
+    for (long pauseMs : new long[] {60, 120, 240, 300, 300}) {
+      leaving.list(groups(250).iterator(), 9);
+      leaving.part(100, block -> false);
+      assertFalse(leaving.isParted());
+      assertFalse(leaving.isDue(0, 0), "it is being looked for");
+      leaving.part(100, block -> false);
+      assertEquals(List.of(), leaving.part(100, block -> false));
+      assertTrue(leaving.isParted());
+      assertEquals(pauseMs, leaving.pauseMs(30, 300));
+    }
+    find(leaving, groups(40), 9, block -> block.getBlockId() == -16);
+    assertEquals(30, leaving.pauseMs(30, 300));
   }
 
   @Test
   void whatNobodyTakesIsHeldBackNoLonger() throws Exception {
     LeavingBlocks leaving = new LeavingBlocks();
-    leaving.find(groups(10).iterator(), 9, block -> true);
+    find(leaving, groups(10), 9, block -> true);
     assertTrue(leaving.goOn(60_000), "there was no time to order any");
     Thread.sleep(50);
     assertFalse(leaving.goOn(20));
@@ -67,7 +95,7 @@ class LeavingBlocksTest {
   @Test
   void whatWaitsToBeCopiedIsRebuiltWhenNothingElseIs() {
     LeavingBlocks leaving = new LeavingBlocks();
-    leaving.find(groups(60).iterator(), 6, block -> true);
+    find(leaving, groups(60), 6, block -> true);
     assertEquals(30, leaving.copied().size());
     leaving.rebuilt().clear();
     List<BlockInfoStriped> copied = List.copyOf(leaving.copied());

@@ -26,6 +26,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -33,6 +34,7 @@ import jdk.net.ExtendedSocketOptions;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.datanode.StorageLocation;
+import org.apache.hadoop.util.Time;
 
 /**
  * Where the helper beside this DataNode asks whether it may read a block: a socket in each of the DataNode's data folders, which are the
@@ -62,16 +64,33 @@ final class TokenSockets implements Closeable {
   private static final int MAX_WAITING = 256;
   private static final long IDLE_S = 60;
 
+  /** After a connection could not be taken, for want of descriptors or threads. It still waits, so that without a pause this would spin. */
+  private static final long PAUSE_MS = 100;
+
+  /** What lasts is told so often. */
+  private static final long TELL_MS = 10_000;
+
   private final Function<TokenChecks.Question, String> refusal;
   private final Selector selector;
   private final List<Path> bound = new ArrayList<>();
   private final ThreadPoolExecutor threads;
+  private final Accepting accepting;
 
-  private TokenSockets(Function<TokenChecks.Question, String> refusal) throws IOException {
+  /** What went wrong last; of the thread that takes connections alone. */
+  private Throwable trouble;
+  private long toldMs = Time.monotonicNow() - TELL_MS;
+
+  /** How a connection is taken; null if there is none. */
+  interface Accepting {
+    SocketChannel from(ServerSocketChannel server) throws IOException;
+  }
+
+  private TokenSockets(Function<TokenChecks.Question, String> refusal, ThreadFactory factory, Accepting accepting) throws IOException {
     this.refusal = refusal;
+    this.accepting = accepting;
     selector = Selector.open();
     threads = new ThreadPoolExecutor(
-        MAX_THREADS, MAX_THREADS, IDLE_S, TimeUnit.SECONDS, new ArrayBlockingQueue<>(MAX_WAITING), TokenSockets::thread);
+        MAX_THREADS, MAX_THREADS, IDLE_S, TimeUnit.SECONDS, new ArrayBlockingQueue<>(MAX_WAITING), factory);
     threads.allowCoreThreadTimeOut(true);
   }
 
@@ -103,7 +122,12 @@ final class TokenSockets implements Closeable {
    * @throws IOException if it can at none
    */
   static TokenSockets start(List<Path> places, Function<TokenChecks.Question, String> refusal) throws IOException {
-    TokenSockets sockets = new TokenSockets(refusal);
+    return start(places, refusal, TokenSockets::thread, ServerSocketChannel::accept);
+  }
+
+  static TokenSockets start(
+      List<Path> places, Function<TokenChecks.Question, String> refusal, ThreadFactory factory, Accepting accepting) throws IOException {
+    TokenSockets sockets = new TokenSockets(refusal, factory, accepting);
     IOException none = new IOException("no data folder is known");
     for (Path place : places) {
       try {
@@ -141,28 +165,48 @@ final class TokenSockets implements Closeable {
     return List.copyOf(bound);
   }
 
+  /** Goes on whatever happens, as long as the sockets are open: descriptors, threads and memory come back. */
   private void accept() {
-    try {
-      while (selector.isOpen()) {
+    while (selector.isOpen()) {
+      try {
+        if (trouble != null) {
+          Thread.sleep(PAUSE_MS);
+          tell();
+        }
         selector.select(this::take);
+      } catch (ClosedSelectorException closed) {
+        return;
+      } catch (InterruptedException ended) {
+        StripelinePlugin.LOG.error("helpers cannot ask any more: blocks of this DataNode are not read through helpers", ended);
+        return;
+      } catch (Throwable any) {
+        trouble = any;
       }
-    } catch (ClosedSelectorException closed) {
-      // It ends.
-    } catch (IOException | RuntimeException trouble) {
-      StripelinePlugin.LOG.error("helpers cannot ask any more: blocks of this DataNode are not read through helpers", trouble);
     }
+  }
+
+  private void tell() {
+    if (selector.isOpen() && Time.monotonicNow() - toldMs >= TELL_MS) {
+      toldMs = Time.monotonicNow();
+      StripelinePlugin.LOG.error("a helper that asks what it may read is not heard; it is tried again each {} ms", PAUSE_MS, trouble);
+    }
+    trouble = null;
   }
 
   private void take(SelectionKey key) {
     SocketChannel channel = null;
     try {
-      channel = ((ServerSocketChannel) key.channel()).accept();
+      channel = accepting.from((ServerSocketChannel) key.channel());
       if (channel != null) {
         SocketChannel taken = channel;
         threads.execute(() -> answer(taken, (UserPrincipal) key.attachment()));
       }
-    } catch (IOException | RejectedExecutionException trouble) {
+    } catch (ClosedChannelException | RejectedExecutionException ending) {
+      // It ends, or more are asking than are answered: whoever hears nothing asks again.
       org.apache.hadoop.io.IOUtils.closeStream(channel);
+    } catch (Throwable any) {
+      org.apache.hadoop.io.IOUtils.closeStream(channel);
+      trouble = any;
     }
   }
 

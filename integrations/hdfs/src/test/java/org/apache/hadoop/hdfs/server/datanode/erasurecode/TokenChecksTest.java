@@ -5,23 +5,28 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
@@ -150,7 +155,7 @@ class TokenChecksTest {
 
   @Test
   void aHelpersQuestionIsReadAndAnsweredInAFolderOfTheDataNode(@TempDir Path folder) throws Exception {
-    byte[] question = HexFormat.of().parseHex(Files.readString(SAMPLE).replaceAll("\\s", ""));
+    byte[] question = sample();
     AtomicReference<TokenChecks.Question> asked = new AtomicReference<>();
     Path socket = folder.resolve(TokenSockets.NAME);
     // What a DataNode that was killed has left.
@@ -177,5 +182,54 @@ class TokenChecksTest {
     }
     assertFalse(Files.exists(socket));
     assertThrows(IOException.class, () -> TokenSockets.start(places.subList(0, 1), of -> null));
+  }
+
+  private static byte[] sample() throws IOException {
+    return HexFormat.of().parseHex(Files.readString(SAMPLE).replaceAll("\\s", ""));
+  }
+
+  private static boolean isAnswered(Path socket) {
+    return assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
+      try {
+        return ask(socket, sample()).hasRemaining();
+      } catch (IOException closed) {
+        // Before the question was read.
+        return false;
+      }
+    });
+  }
+
+  @Test
+  void withoutAThreadAQuestionIsNotAnsweredAndLaterOnesAre(@TempDir Path folder) throws Exception {
+    Path socket = folder.resolve(TokenSockets.NAME);
+    AtomicInteger wanted = new AtomicInteger();
+    ThreadFactory factory = task -> {
+      if (wanted.getAndIncrement() < 2) {
+        throw new OutOfMemoryError("unable to create native thread");
+      }
+      return new Thread(task);
+    };
+    try (TokenSockets sockets = TokenSockets.start(List.of(socket), of -> null, factory, ServerSocketChannel::accept)) {
+      for (boolean expected : new boolean[] {false, false, true, true}) {
+        assertEquals(expected, isAnswered(socket));
+      }
+    }
+  }
+
+  @Test
+  void withoutADescriptorItWaitsAWhileAndTriesAgain(@TempDir Path folder) throws Exception {
+    Path socket = folder.resolve(TokenSockets.NAME);
+    AtomicInteger tried = new AtomicInteger();
+    TokenSockets.Accepting none = server -> {
+      if (tried.incrementAndGet() <= 5) {
+        throw new IOException("Too many open files");
+      }
+      return server.accept();
+    };
+    try (TokenSockets sockets = TokenSockets.start(List.of(socket), of -> null, Thread::new, none)) {
+      long start = System.nanoTime();
+      assertTrue(isAnswered(socket));
+      assertTrue(System.nanoTime() - start >= 500_000_000L, "it did not spin");
+    }
   }
 }
