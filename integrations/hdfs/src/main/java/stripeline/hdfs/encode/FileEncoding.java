@@ -12,7 +12,6 @@ import java.util.concurrent.Future;
 import org.apache.hadoop.crypto.CryptoProtocolVersion;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
-import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
@@ -45,7 +44,8 @@ import stripeline.hdfs.encode.NotEncodedException.Reason;
  * </pre>
  *
  * <p>Whatever fails, and wherever the encoder ends, {@code f} is there with all of its bytes, and beside it at most the other file,
- * which the next encoder removes. Files are named by their inodes, so that nothing else is ever replaced, or takes its place.
+ * which the next encoder removes. Files are named by their inodes, so that nothing else is ever replaced, or takes its place; but what
+ * is removed is named by its path, for the inode may be {@code f} by then.
  */
 final class FileEncoding {
 
@@ -98,20 +98,24 @@ final class FileEncoding {
 
   void run() throws IOException {
     HdfsFileStatus made = create();
+    Temporary temporary = new Temporary(encoder.fs().getClient(), temporary(), made.getFileId());
     String path = Original.byInode(made.getFileId());
-    boolean isSwapped = false;
+    boolean isLeft = true;
     try {
       Attributes.copyStoragePolicy(encoder.fs(), original.status(), made);
       List<int[]> parityCrcs = new ArrayList<>();
       ExtendedBlock last = writeGroups(path, made.getFileId(), parityCrcs);
-      complete(path, last, made.getFileId());
+      complete(namenode, path, holder, last, made.getFileId());
       verify(made.getFileId(), parityCrcs);
       Attributes.copy(encoder.fs(), original.status(), made.getFileId());
-      swap(path);
-      isSwapped = true;
+      new Swap(encoder, original, temporary).run();
+      isLeft = false;
+    } catch (NotEncodedException not) {
+      isLeft = not.reason() != Reason.UNKNOWN;
+      throw not;
     } finally {
-      if (!isSwapped) {
-        remove(path);
+      if (isLeft) {
+        remove(temporary);
       }
     }
   }
@@ -127,11 +131,11 @@ final class FileEncoding {
     }
   }
 
-  private void remove(String path) {
+  private void remove(Temporary temporary) {
     try {
-      namenode.delete(path, false);
+      temporary.remove();
     } catch (IOException left) {
-      LOG.warn("{} is left beside {}, for the next encoder to remove: {}", path, original.path(), left.toString());
+      LOG.warn("{} is left beside {}, for the next encoder to remove: {}", temporary.path(), original.path(), left.toString());
     }
   }
 
@@ -302,54 +306,14 @@ final class FileEncoding {
     (outcome.done().byHelpers() ? tally.byHelpers : tally.byCoder).increment();
   }
 
-  /** Closes a file that this encoder writes, when DataNodes have reported its last block. */
-  private void complete(String path, ExtendedBlock last, long inode) throws IOException {
+  /** Closes a file that this holder writes, when DataNodes have reported its last block. */
+  static void complete(ClientProtocol namenode, String path, String holder, ExtendedBlock last, long inode) throws IOException {
     long deadline = Time.monotonicNow() + REPORTED_WITHIN_MS;
     while (!namenode.complete(path, holder, last, inode)) {
       if (Time.monotonicNow() > deadline) {
         throw new IOException("DataNodes have not reported " + last + " within " + REPORTED_WITHIN_MS + " ms");
       }
       Pause.ms(POLL_MS);
-    }
-  }
-
-  /** The encoded file takes the place of the original, if that is what it was. */
-  private void swap(String path) throws IOException {
-    String name = Original.byInode(original.status().getFileId());
-    HdfsFileStatus now;
-    try {
-      now = namenode.append(name, holder, new EnumSetWritable<>(EnumSet.of(CreateFlag.APPEND, CreateFlag.NEW_BLOCK)))
-          .getFileStatus();
-    } catch (RemoteException refused) {
-      IOException cause = refused.unwrapRemoteException();
-      if (cause instanceof AlreadyBeingCreatedException || cause instanceof RecoveryInProgressException
-          || cause instanceof FileNotFoundException) {
-        throw new NotEncodedException(Reason.CHANGED, "it was opened for writing, or deleted, while it was encoded", cause);
-      }
-      throw cause;
-    }
-    boolean isSwapped = false;
-    try {
-      if (!original.is(now)) {
-        throw new NotEncodedException(Reason.CHANGED, "it was changed while it was encoded");
-      }
-      // No one can write it any more, wherever it is; what is replaced is this inode, or nothing.
-      namenode.rename2(path, name, Options.Rename.OVERWRITE);
-      isSwapped = true;
-    } finally {
-      if (!isSwapped) {
-        letGo(name, now);
-      }
-    }
-  }
-
-  /** Closes the original as it was. */
-  private void letGo(String name, HdfsFileStatus was) {
-    try {
-      complete(name, null, was.getFileId());
-      namenode.setTimes(name, was.getModificationTime(), was.getAccessTime());
-    } catch (IOException open) {
-      LOG.warn("{} is left open, and the NameNode closes it in a while: {}", original.path(), open.toString());
     }
   }
 }

@@ -2,7 +2,7 @@ package stripeline.hdfs.encode;
 
 import java.io.IOException;
 
-/** Why a file was not encoded. It is as it was. */
+/** Why a file was not encoded. It is as it was, unless that is not known. */
 public final class NotEncodedException extends IOException {
 
   private static final long serialVersionUID = 1L;
@@ -38,7 +38,9 @@ public final class NotEncodedException extends IOException {
     /** It was written to, moved or deleted meanwhile. */
     CHANGED(false),
     /** What was written differs from it. */
-    DIFFERS(false);
+    DIFFERS(false),
+    /** The NameNode did not say whether the encoded file took its place. */
+    UNKNOWN(false);
 
     private final boolean isFine;
 

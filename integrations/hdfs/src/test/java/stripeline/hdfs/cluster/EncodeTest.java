@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
@@ -23,7 +24,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -32,6 +35,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.permission.AclEntry;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.InterceptedFileSystem;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
@@ -111,9 +115,20 @@ class EncodeTest {
 
   /** What the command printed, with its exit code in the first line. */
   private static String encode(String... arguments) throws Exception {
+    return encode(cluster.clientConf(), arguments);
+  }
+
+  /** The same, with a test between it and the NameNode. */
+  private static String encode(InterceptedFileSystem.Interceptor between, String... arguments) throws Exception {
+    InterceptedFileSystem.use(between);
+    Configuration conf = cluster.clientConf();
+    conf.set("fs.hdfs.impl", InterceptedFileSystem.class.getName());
+    return encode(conf, arguments);
+  }
+
+  private static String encode(Configuration conf, String... arguments) throws Exception {
     ByteArrayOutputStream said = new ByteArrayOutputStream();
     EncodeCommand command = new EncodeCommand(new PrintStream(said, true, StandardCharsets.UTF_8));
-    Configuration conf = cluster.clientConf();
     conf.set(EncodingAwarePlacement.POLICY, POLICY);
     command.setConf(conf);
     int code = command.run(arguments);
@@ -352,8 +367,74 @@ class EncodeTest {
     assertEquals(digest, HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(whole)));
   }
 
+  /** Executed, not executed, refused, late by a little and by a lot, and nobody can say. */
   @Test
   @Order(7)
+  void whereTheAnswerToTheSwapIsLostTheFileIsThereAndWhatIsSaidIsTrue() throws Exception {
+    fs.mkdirs(path("/cold/lost"));
+    String done = assertLost("/cold/lost/executed", true, rename -> rename.call());
+    assertTrue(done.startsWith("0\n") && done.contains("1 files encoded"), done);
+    String never = assertLost("/cold/lost/never", false, rename -> { });
+    assertTrue(never.startsWith("1\n") && never.contains("failed   /cold/lost/never: java.net.SocketTimeoutException"), never);
+    // The NameNode gets to it when the encoder has ended.
+    AtomicReference<Callable<Object>> late = new AtomicReference<>();
+    String ended = assertLost("/cold/lost/late", false, late::set);
+    assertTrue(ended.startsWith("1\n"), ended);
+    IOException nothing = assertThrows(IOException.class, () -> late.get().call());
+    assertTrue(nothing.toString().contains("FileNotFoundException"), nothing.toString());
+    assertNull(fs.getErasureCodingPolicy(path("/cold/lost/late")));
+    // It gets to it when the encoder has asked, and is about to remove what it wrote.
+    String file = "/cold/lost/between";
+    write(file, 3L * BLOCK, BLOCK);
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    String between = encode((method, arguments, toNameNode) -> {
+      if (method.getName().equals("rename2")) {
+        late.set(toNameNode);
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      Callable<Object> waiting = method.getName().equals("delete") ? late.getAndSet(null) : null;
+      if (waiting != null) {
+        waiting.call();
+      }
+      return toNameNode.call();
+    }, file);
+    assertTrue(between.startsWith("0\n"), between);
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+    assertTrue(hidden("/cold/lost").isEmpty());
+    // Somebody has moved what was written, so that a late rename cannot be made to fail.
+    String unknown = assertLost("/cold/lost/unknown", false,
+        rename -> fs.rename(hidden("/cold/lost").get(0).getPath(), path("/cold/lost/moved")));
+    assertTrue(unknown.startsWith("1\n") && unknown.contains("/cold/lost/unknown: UNKNOWN: "), unknown);
+    assertEquals(Demo.digests(cluster, List.of("/cold/lost/unknown")).values().toString(),
+        Demo.digests(cluster, List.of("/cold/lost/moved")).values().toString());
+  }
+
+  private interface WithRename {
+    void accept(Callable<Object> rename) throws Exception;
+  }
+
+  /** Encodes a file whose swap is answered by nobody; what was said. The file has its bytes, and nothing hidden is beside it. */
+  private static String assertLost(String file, boolean isEncoded, WithRename instead) throws Exception {
+    write(file, 3L * BLOCK, BLOCK);
+    FileStatus before = fs.getFileStatus(path(file));
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    String said = encode((method, arguments, toNameNode) -> {
+      if (method.getName().equals("rename2")) {
+        instead.accept(toNameNode);
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      return toNameNode.call();
+    }, file);
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file), said);
+    assertEquals(isEncoded, fs.getErasureCodingPolicy(path(file)) != null, said);
+    assertEquals(before.getModificationTime(), fs.getFileStatus(path(file)).getModificationTime());
+    assertTrue(hidden("/cold/lost").isEmpty(), said);
+    return said;
+  }
+
+  @Test
+  @Order(9)
   void aMachineIsLostAndItsBlocksAreReadAndMadeAnew() throws Exception {
     write("/cold/last", 30L * BLOCK, BLOCK);
     List<String> files = List.of(
