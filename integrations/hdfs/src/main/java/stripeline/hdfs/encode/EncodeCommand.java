@@ -171,7 +171,7 @@ public final class EncodeCommand extends Configured implements Tool {
       out.println("encoded  " + path);
     } catch (NotEncodedException not) {
       (not.reason().isFine() ? counts.fine : counts.failed).incrementAndGet();
-      out.println((not.reason().isFine() ? "left     " : "failed   ") + path + ": " + not.reason() + ": " + not.getMessage());
+      say(path, not);
     } catch (IOException | RuntimeException trouble) {
       counts.failed.incrementAndGet();
       // What a daemon says comes with its stack.
@@ -180,9 +180,21 @@ public final class EncodeCommand extends Configured implements Tool {
     }
   }
 
+  private void say(String path, NotEncodedException not) {
+    out.println((not.reason().isFine() ? "left     " : "failed   ") + path + ": " + not.reason() + ": " + not.getMessage());
+  }
+
   /** Hands on every file of a tree. */
   private void walk(DistributedFileSystem fs, Path path, Counts counts, java.util.function.Consumer<String> each)
       throws IOException {
+    try {
+      // Nothing is looked for there either: what an encoder has left would be removed.
+      Original.checkPath(path.toUri().getPath());
+    } catch (NotEncodedException not) {
+      counts.failed.incrementAndGet();
+      say(path.toUri().getPath(), not);
+      return;
+    }
     FileStatus status;
     try {
       status = fs.getFileStatus(path);

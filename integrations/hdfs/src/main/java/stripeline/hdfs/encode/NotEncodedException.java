@@ -21,6 +21,8 @@ public final class NotEncodedException extends IOException {
     SNAPSHOT(false),
     /** It is in an encryption zone. */
     ENCRYPTED(false),
+    /** It is named by a path below {@code /.reserved}. */
+    RESERVED(false),
     /** Its blocks are of another size than the cells of the policy. */
     BLOCK_SIZE(false),
     /** A block before its last one is short. */

@@ -249,14 +249,15 @@ class EncodeTest {
       open.write(new byte[2 * BLOCK]);
       open.hsync();
       String said = encode("/cold/other-blocks", "/cold/small", "/cold/appended", "/cold/snapshots", "/cold/open", "/cold/none",
-          "hdfs://other:1/f");
+          "hdfs://other:1/f", "/.reserved/raw/cold/snapshots", "/.reserved/.inodes/16385");
       assertTrue(said.startsWith("1\n"), said);
       for (String reason : List.of("/cold/other-blocks: BLOCK_SIZE: it has blocks of 2097152 bytes", "/cold/small: LARGER: ",
           "/cold/appended: SHORT_BLOCK: ", "/cold/snapshots/file: SNAPSHOT: ", "/cold/open: OPEN: ",
-          "/cold/none: there is no such file", "other:1/f: there is no such file")) {
+          "/cold/none: there is no such file", "other:1/f: there is no such file",
+          "failed   /.reserved/raw/cold/snapshots: RESERVED: ", "failed   /.reserved/.inodes/16385: RESERVED: ")) {
         assertTrue(said.contains(reason), reason + " in " + said);
       }
-      assertTrue(said.contains("1 files encoded, 1 left as they are, 6 failed"), said);
+      assertTrue(said.contains("1 files encoded, 1 left as they are, 8 failed"), said);
     }
     assertNull(fs.getErasureCodingPolicy(path("/cold/snapshots/file")));
     assertTrue(encode("-policy", "RS-10-4-1024k", "/cold").contains("RS-10-4-1024k is not enabled"));
