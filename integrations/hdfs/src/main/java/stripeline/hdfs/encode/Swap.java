@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.util.EnumSet;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.Options;
-import org.apache.hadoop.hdfs.DFSClient;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException;
 import org.apache.hadoop.hdfs.protocol.ClientProtocol;
 import org.apache.hadoop.hdfs.protocol.HdfsFileStatus;
@@ -29,7 +29,7 @@ final class Swap {
   private static final long SETTLED_WITHIN_MS = 60_000;
   private static final long POLL_MS = 500;
 
-  private final DFSClient client;
+  private final DistributedFileSystem fs;
   private final ClientProtocol namenode;
   private final String holder;
   private final Original original;
@@ -39,8 +39,8 @@ final class Swap {
   private final String name;
 
   Swap(Encoder encoder, Original original, Temporary made) {
-    client = encoder.fs().getClient();
-    namenode = client.getNamenode();
+    fs = encoder.fs();
+    namenode = fs.getClient().getNamenode();
     holder = encoder.holder();
     this.original = original;
     this.made = made;
@@ -54,6 +54,11 @@ final class Swap {
     try {
       if (!original.is(now)) {
         throw new NotEncodedException(Reason.CHANGED, "it was changed while it was encoded");
+      }
+      // The lease keeps writers away, and nobody else.
+      if (!Attributes.areSame(fs, now.getFileId(), made.inode())) {
+        throw new NotEncodedException(Reason.CHANGED,
+            "its permissions, ACL, extended attributes, storage policy or time were changed while it was encoded");
       }
       isOurs = !rename();
     } catch (NotEncodedException not) {

@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
@@ -434,8 +435,62 @@ class EncodeTest {
     return said;
   }
 
+  /** What a lease keeps nobody from. */
   @Test
-  @Order(9)
+  @Order(8)
+  void whatIsChangedBesideTheBytesMeanwhileIsNotUndone() throws Exception {
+    fs.mkdirs(path("/cold/beside"));
+    Map<String, Change> changes = Map.of(
+        "acl", file -> fs.modifyAclEntries(file, AclEntry.parseAclSpec("user:banned:---", true)),
+        "acl-of-some", file -> fs.modifyAclEntries(file, AclEntry.parseAclSpec("user:first:---", true)),
+        "added", file -> fs.setXAttr(file, "user.secret", new byte[] {1}),
+        "replaced", file -> fs.setXAttr(file, "user.kind", new byte[] {9}),
+        "removed", file -> fs.removeXAttr(file, "user.kind"),
+        "policy", file -> fs.setStoragePolicy(file, "HOT"),
+        "owner", file -> fs.setOwner(file, "another", null),
+        "permission", file -> fs.setPermission(file, new FsPermission((short) 0600)));
+    for (Map.Entry<String, Change> change : changes.entrySet()) {
+      String file = "/cold/beside/" + change.getKey();
+      write(file, 3L * BLOCK, BLOCK);
+      fs.setXAttr(path(file), "user.kind", new byte[] {1});
+      fs.modifyAclEntries(path(file), AclEntry.parseAclSpec("user:first:r--", true));
+      String digest = Demo.digests(cluster, List.of(file)).get(file);
+      AtomicReference<String> changed = new AtomicReference<>();
+      String said = encode((method, arguments, toNameNode) -> {
+        if (method.getName().equals("append")) {
+          change.getValue().to(path(file));
+          changed.set(beside(file));
+        }
+        return toNameNode.call();
+      }, file);
+      assertTrue(said.startsWith("1\n") && said.contains(file + ": CHANGED: "), said);
+      assertEquals(changed.get(), beside(file));
+      assertNull(fs.getErasureCodingPolicy(path(file)));
+      assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+      assertTrue(hidden("/cold/beside").isEmpty() && fs.isFileClosed(path(file)));
+      // It is encoded as it is now.
+      String again = encode(file);
+      assertTrue(again.startsWith("0\n") && again.contains("1 files encoded"), again);
+      assertEquals(changed.get(), beside(file));
+      assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    }
+  }
+
+  private interface Change {
+    void to(org.apache.hadoop.fs.Path file) throws IOException;
+  }
+
+  /** All that a file has beside its bytes. */
+  private static String beside(String file) throws IOException {
+    FileStatus status = fs.getFileStatus(path(file));
+    Map<String, String> extended = new TreeMap<>();
+    fs.getXAttrs(path(file)).forEach((name, value) -> extended.put(name, Arrays.toString(value)));
+    return status.getOwner() + " " + status.getGroup() + " " + status.getPermission() + " " + status.getModificationTime() + " "
+        + fs.getAclStatus(path(file)).getEntries() + " " + fs.getClient().getFileInfo(file).getStoragePolicy() + " " + extended;
+  }
+
+  @Test
+  @Order(11)
   void aMachineIsLostAndItsBlocksAreReadAndMadeAnew() throws Exception {
     write("/cold/last", 30L * BLOCK, BLOCK);
     List<String> files = List.of(
