@@ -64,11 +64,14 @@ final class FileEncoding {
   private final String holder;
   private final Original original;
   private final Tally tally;
+  private final boolean byHelpers;
 
-  FileEncoding(Encoder encoder, Original original, Tally tally) {
+  /** One whose parities helpers make, if they can and may. */
+  FileEncoding(Encoder encoder, Original original, Tally tally, boolean byHelpers) {
     this.encoder = encoder;
     this.original = original;
     this.tally = tally;
+    this.byHelpers = byHelpers;
     namenode = encoder.fs().getClient().getNamenode();
     holder = encoder.holder();
   }
@@ -229,15 +232,14 @@ final class FileEncoding {
     for (int parity = 0; parity < encoder.policy().getNumParityUnits(); parity++) {
       parities.add(targets.member(encoder.policy().getNumDataUnits() + parity, data.get(0).getBlockSize()));
     }
-    Work work = new Work(encoder.policy(), dataBytes, sources, parities);
+    Work work = new Work(encoder.policy(), dataBytes, sources, parities, byHelpers);
     Future<Workplaces.Outcome> coded = encoder.submit(work, requestor);
     IOException trouble = null;
     for (int member = 0; member < data.size(); member++) {
       try {
         count(data.get(member), targets.member(member, 0).getLocations()[0], await(copies.get(member)));
       } catch (IOException failed) {
-        encoder.avoid(List.of(targets.member(member, 0).getLocations()[0]));
-        trouble = failed;
+        trouble = blame(failed, List.of(targets.member(member, 0).getLocations()[0]));
       }
     }
     try {
@@ -249,10 +251,19 @@ final class FileEncoding {
     } catch (IOException failed) {
       // Where it could not be asked for, or one of those that it writes to.
       boolean isAsked = failed instanceof RemoteException;
-      encoder.avoid(isAsked ? parities.stream().map(each -> each.getLocations()[0]).toList() : List.of(requestor));
-      trouble = failed;
+      List<DatanodeInfo> written = parities.stream().map(each -> (DatanodeInfo) each.getLocations()[0]).toList();
+      trouble = blame(failed, isAsked ? written : List.of(requestor));
     }
     throw trouble;
+  }
+
+  /** A work failed: at one of these, if it was not for what it reads. */
+  private IOException blame(IOException failed, List<DatanodeInfo> machines) {
+    IOException what = SourceException.unwrap(failed);
+    if (!(what instanceof SourceException)) {
+      encoder.avoid(machines);
+    }
+    return what;
   }
 
   private static LocatedBlock withLocations(LocatedBlock block, DatanodeInfo[] locations) {

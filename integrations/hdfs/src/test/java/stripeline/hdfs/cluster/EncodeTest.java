@@ -11,6 +11,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -19,6 +20,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -487,6 +489,38 @@ class EncodeTest {
     fs.getXAttrs(path(file)).forEach((name, value) -> extended.put(name, Arrays.toString(value)));
     return status.getOwner() + " " + status.getGroup() + " " + status.getPermission() + " " + status.getModificationTime() + " "
         + fs.getAclStatus(path(file)).getEntries() + " " + fs.getClient().getFileInfo(file).getStoragePolicy() + " " + extended;
+  }
+
+  /** Helpers read one replica of each block, and this one's first bytes are right. */
+  @Test
+  @Order(9)
+  void aReplicaWithWrongBytesIsGoneAround() throws Exception {
+    String file = "/cold/wrong";
+    write(file, 3L * BLOCK, BLOCK);
+    cluster.await("all replicas", WITHIN, () -> replicas(file).stream().allMatch(block -> block.size() == 3));
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    List<LocatedBlock> blocks = fs.getClient().getLocatedBlocks(file, 0, 3L * BLOCK).getLocatedBlocks();
+    // The core rack, where parities are made, has all of them.
+    Set<String> racks = new HashSet<>(racks(blocks.get(0)));
+    blocks.forEach(block -> racks.retainAll(racks(block)));
+    LocatedBlock second = blocks.get(1);
+    DatanodeInfo read = Arrays.stream(second.getLocations()).filter(each -> racks.contains(each.getNetworkLocation())).findFirst().get();
+    Path replica = cluster.filesOf(second.getBlock().getBlockPoolId(), second.getBlock().getBlockId())
+        .get(cluster.machineOf(read).number());
+    try (RandomAccessFile bytes = new RandomAccessFile(replica.toFile(), "rw")) {
+      bytes.seek(BLOCK / 2);
+      int was = bytes.read();
+      bytes.seek(BLOCK / 2);
+      bytes.write(was ^ 0x55);
+    }
+    String said = encode("-verify", "all", file);
+    assertTrue(said.startsWith("0\n") && said.contains("parities of 0 groups by helpers, of 1 by HDFS's coder"), said);
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+  }
+
+  private static List<String> racks(LocatedBlock block) {
+    return Arrays.stream(block.getLocations()).map(DatanodeInfo::getNetworkLocation).toList();
   }
 
   @Test
