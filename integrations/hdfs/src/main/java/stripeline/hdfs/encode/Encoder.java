@@ -138,8 +138,8 @@ final class Encoder implements Closeable {
     return fs;
   }
 
-  String holder() {
-    return lease.holder();
+  Lease lease() {
+    return lease;
   }
 
   ErasureCodingPolicy policy() {

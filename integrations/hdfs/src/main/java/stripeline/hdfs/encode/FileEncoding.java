@@ -73,7 +73,7 @@ final class FileEncoding {
     this.tally = tally;
     this.byHelpers = byHelpers;
     namenode = encoder.fs().getClient().getNamenode();
-    holder = encoder.holder();
+    holder = encoder.lease().holder();
   }
 
   /** Whether a file is what an encoder writes until it takes the place of an original. */

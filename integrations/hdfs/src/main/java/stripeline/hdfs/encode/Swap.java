@@ -29,9 +29,12 @@ final class Swap {
   private static final long SETTLED_WITHIN_MS = 60_000;
   private static final long POLL_MS = 500;
 
+  /** A time that is not to be set. */
+  private static final long KEPT = -1;
+
   private final DistributedFileSystem fs;
   private final ClientProtocol namenode;
-  private final String holder;
+  private final Lease lease;
   private final Original original;
   private final Temporary made;
 
@@ -41,7 +44,7 @@ final class Swap {
   Swap(Encoder encoder, Original original, Temporary made) {
     fs = encoder.fs();
     namenode = fs.getClient().getNamenode();
-    holder = encoder.holder();
+    lease = encoder.lease();
     this.original = original;
     this.made = made;
     name = Original.byInode(original.status().getFileId());
@@ -49,31 +52,26 @@ final class Swap {
 
   /** Returns when it is done. After an exception it is not, but where the reason is {@link Reason#UNKNOWN}. */
   void run() throws IOException {
-    HdfsFileStatus now = take();
-    boolean isOurs = true;
-    try {
-      if (!original.is(now)) {
-        throw new NotEncodedException(Reason.CHANGED, "it was changed while it was encoded");
-      }
-      // The lease keeps writers away, and nobody else.
-      if (!Attributes.areSame(fs, now.getFileId(), made.inode())) {
-        throw new NotEncodedException(Reason.CHANGED,
-            "its permissions, ACL, extended attributes, storage policy or time were changed while it was encoded");
-      }
-      isOurs = !rename();
-    } catch (NotEncodedException not) {
-      // A rename that is done yet must not meet what others have written since.
-      isOurs = not.reason() != Reason.UNKNOWN;
-      throw not;
-    } finally {
-      if (isOurs) {
-        letGo(now);
+    try (Lease.Own own = lease.own()) {
+      HdfsFileStatus now = take(own.holder());
+      boolean isOurs = true;
+      try {
+        checkUnchanged(now);
+        isOurs = !rename();
+      } catch (NotEncodedException not) {
+        // A rename that is done yet must not meet what others have written since.
+        isOurs = not.reason() != Reason.UNKNOWN;
+        throw not;
+      } finally {
+        if (isOurs) {
+          letGo(own.holder());
+        }
       }
     }
   }
 
   /** Nobody else can write the original any more. */
-  private HdfsFileStatus take() throws IOException {
+  private HdfsFileStatus take(String holder) throws IOException {
     try {
       return namenode.append(name, holder, new EnumSetWritable<>(EnumSet.of(CreateFlag.APPEND, CreateFlag.NEW_BLOCK)))
           .getFileStatus();
@@ -84,6 +82,21 @@ final class Swap {
         throw new NotEncodedException(Reason.CHANGED, "it was opened for writing, or deleted, while it was encoded", cause);
       }
       throw cause;
+    } catch (IOException lost) {
+      // It may be open all the same.
+      letGo(holder);
+      throw lost;
+    }
+  }
+
+  private void checkUnchanged(HdfsFileStatus now) throws IOException {
+    if (!original.is(now)) {
+      throw new NotEncodedException(Reason.CHANGED, "it was changed while it was encoded");
+    }
+    // The lease keeps writers away, and nobody else.
+    if (!Attributes.areSame(fs, now.getFileId(), made.inode())) {
+      throw new NotEncodedException(Reason.CHANGED,
+          "its permissions, ACL, extended attributes, storage policy or time were changed while it was encoded");
     }
   }
 
@@ -127,13 +140,18 @@ final class Swap {
         + ", took its place; nothing was deleted, and either file has all of its bytes", trouble);
   }
 
-  /** Closes the original as it was. */
-  private void letGo(HdfsFileStatus was) {
+  /** Closes the original as it was, if this holder has it. */
+  private void letGo(String holder) {
     try {
+      // Taking it has changed nothing, and closing it changes the time.
+      HdfsFileStatus was = fs.getClient().getFileInfo(name);
       FileEncoding.complete(namenode, name, holder, null, was.getFileId());
-      namenode.setTimes(name, was.getModificationTime(), was.getAccessTime());
+      HdfsFileStatus closed = fs.getClient().getFileInfo(name);
+      if (closed.getFileId() == was.getFileId() && closed.getLen() == was.getLen()) {
+        namenode.setTimes(name, was.getModificationTime(), KEPT);
+      }
     } catch (IOException open) {
-      LOG.warn("{} is left open, and the NameNode closes it in a while: {}", original.path(), open.toString());
+      LOG.warn("{} was not closed by the encoder; if it is open the NameNode closes it in a while: {}", original.path(), open.toString());
     }
   }
 }

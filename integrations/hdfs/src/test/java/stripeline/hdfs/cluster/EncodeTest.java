@@ -524,7 +524,59 @@ class EncodeTest {
   }
 
   @Test
-  @Order(11)
+  @Order(10)
+  void theOriginalIsClosedWhereItsOpeningIsNotAnsweredAndItsTimeIsThatOfItsLastWriter() throws Exception {
+    String opened = "/cold/opened";
+    write(opened, 3L * BLOCK, BLOCK);
+    fs.setTimes(path(opened), 1_600_000_000_000L, -1);
+    String digest = Demo.digests(cluster, List.of(opened)).get(opened);
+    Set<String> holders = new HashSet<>();
+    String said = encode((method, arguments, toNameNode) -> {
+      Object answer = toNameNode.call();
+      if (method.getName().equals("create")) {
+        holders.add((String) arguments[2]);
+      }
+      if (method.getName().equals("append")) {
+        // The encoder's own name is renewed for as long as it works, whatever becomes of this file.
+        assertTrue(holders.add((String) arguments[1]));
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      return answer;
+    }, opened);
+    assertTrue(said.startsWith("1\n") && said.contains("SocketTimeoutException"), said);
+    // One for the files that it writes, and one for each of its attempts.
+    assertEquals(3, holders.size());
+    assertTrue(fs.isFileClosed(path(opened)) && hidden("/cold").isEmpty());
+    assertEquals(1_600_000_000_000L, fs.getFileStatus(path(opened)).getModificationTime());
+    assertEquals(digest, Demo.digests(cluster, List.of(opened)).get(opened));
+    // Somebody else writes it as soon as it is closed.
+    String file = "/cold/written";
+    write(file, 3L * BLOCK, BLOCK);
+    fs.setTimes(path(file), 1_600_000_000_000L, -1);
+    String own = "/.reserved/.inodes/" + fs.getClient().getFileInfo(file).getFileId();
+    AtomicReference<FileStatus> written = new AtomicReference<>();
+    String again = encode((method, arguments, toNameNode) -> {
+      if (method.getName().equals("rename2")) {
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      Object answer = toNameNode.call();
+      if (method.getName().equals("complete") && arguments[0].equals(own) && written.get() == null) {
+        try (FSDataOutputStream out = fs.append(path(file))) {
+          out.write(new byte[] {1, 2, 3});
+        }
+        written.set(fs.getFileStatus(path(file)));
+      }
+      return answer;
+    }, file);
+    assertTrue(again.startsWith("1\n"), again);
+    assertNotEquals(1_600_000_000_000L, written.get().getModificationTime());
+    assertEquals(written.get().getModificationTime(), fs.getFileStatus(path(file)).getModificationTime());
+    assertEquals(3L * BLOCK + 3, fs.getFileStatus(path(file)).getLen());
+    assertTrue(fs.isFileClosed(path(file)) && hidden("/cold").isEmpty());
+  }
+
+  @Test
+  @Order(12)
   void aMachineIsLostAndItsBlocksAreReadAndMadeAnew() throws Exception {
     write("/cold/last", 30L * BLOCK, BLOCK);
     List<String> files = List.of(
