@@ -47,6 +47,7 @@ final class Encoder implements Closeable {
   private final Peers peers;
   private final Workplaces workplaces;
   private final Verification verification;
+  private final Leftovers leftovers = new Leftovers();
   private final Random random = new Random();
   private final ExecutorService works = Executors.newFixedThreadPool(MAX_WORKS, task -> {
     Thread thread = new Thread(task, "stripeline-work");
@@ -140,6 +141,10 @@ final class Encoder implements Closeable {
 
   Lease lease() {
     return lease;
+  }
+
+  Leftovers leftovers() {
+    return leftovers;
   }
 
   ErasureCodingPolicy policy() {

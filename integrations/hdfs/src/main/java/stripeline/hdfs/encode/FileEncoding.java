@@ -108,8 +108,14 @@ final class FileEncoding {
       Attributes.copyStoragePolicy(encoder.fs(), original.status(), made);
       List<int[]> parityCrcs = new ArrayList<>();
       ExtendedBlock last = writeGroups(path, made.getFileId(), parityCrcs);
-      complete(namenode, path, holder, last, made.getFileId());
-      verify(made.getFileId(), parityCrcs);
+      // Closed it has no lease that would keep other encoders from it; its last time is the original's.
+      Lease.Sign lives = encoder.lease().sign(Leftovers.signs(temporary));
+      try {
+        complete(namenode, path, holder, last, made.getFileId());
+        verify(made.getFileId(), parityCrcs);
+      } finally {
+        lives.close();
+      }
       Attributes.copy(encoder.fs(), original.status(), made.getFileId());
       new Swap(encoder, original, temporary).run();
       isLeft = false;
@@ -151,13 +157,27 @@ final class FileEncoding {
   private HdfsFileStatus create() throws IOException {
     try {
       return createNew();
-    } catch (FileAlreadyExistsException | RecoveryInProgressException left) {
-      // It is closed, or its writer has lost the lease: whoever wrote it has ended, or is about to find that it is gone. HDFS cannot
-      // close a group of fewer than k blocks, and would try for ever.
-      LOG.info("{} was left by an encoder that ended, and is removed", temporary());
+    } catch (RecoveryInProgressException left) {
+      // Its writer has lost the lease: he has ended, or is about to find that the file is gone. HDFS cannot close a group of fewer
+      // than k blocks, and would try for ever.
       namenode.delete(temporary(), false);
-      return createNew();
+    } catch (FileAlreadyExistsException closed) {
+      removeAbandoned(closed);
     }
+    LOG.info("{} was left by an encoder that ended, and is removed", temporary());
+    return createNew();
+  }
+
+  /** It is closed, so no lease says whether its encoder verifies it, or has ended. */
+  private void removeAbandoned(FileAlreadyExistsException closed) throws IOException {
+    HdfsFileStatus there = namenode.getFileInfo(temporary());
+    if (there == null) {
+      return;
+    }
+    if (!encoder.leftovers().isAbandoned(there)) {
+      throw new SecondLookException(closed);
+    }
+    new Temporary(encoder.fs().getClient(), temporary(), there.getFileId()).remove();
   }
 
   private HdfsFileStatus createNew() throws IOException {

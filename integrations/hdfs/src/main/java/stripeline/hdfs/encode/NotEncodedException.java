@@ -3,7 +3,7 @@ package stripeline.hdfs.encode;
 import java.io.IOException;
 
 /** Why a file was not encoded. It is as it was, unless that is not known. */
-public final class NotEncodedException extends IOException {
+public class NotEncodedException extends IOException {
 
   private static final long serialVersionUID = 1L;
 

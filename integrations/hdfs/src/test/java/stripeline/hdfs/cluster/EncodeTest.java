@@ -7,46 +7,34 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
-import java.io.PrintStream;
 import java.io.RandomAccessFile;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.Collectors;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.permission.AclEntry;
 import org.apache.hadoop.fs.permission.FsPermission;
-import org.apache.hadoop.hdfs.DistributedFileSystem;
-import org.apache.hadoop.hdfs.InterceptedFileSystem;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
-import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
-import org.apache.hadoop.hdfs.server.blockmanagement.EncodingAwarePlacement;
 import org.apache.hadoop.io.erasurecode.ECSchema;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Tag;
@@ -54,121 +42,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import stripeline.hdfs.encode.EncodeCommand;
 
-/** Unmodified HDFS, whose replicated files become erasure-coded ones. Five racks of two machines, block tokens, service authorization. */
+/** Replicated files become erasure-coded ones. */
 @Tag("cluster")
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
-class EncodeTest {
-
-  private static final int DATANODES = 10;
-  private static final int BLOCK = 1 << 20;
-  private static final int K = 3;
-  private static final int M = 2;
-  private static final String POLICY = "RS-3-2-1024k";
-  private static final Duration WITHIN = Duration.ofMinutes(1);
-
-  private static Path folder;
-  private static HdfsCluster cluster;
-  private static DistributedFileSystem fs;
-  private static final Random RANDOM = new Random(5);
-
-  @BeforeAll
-  static void start() throws Exception {
-    folder = Path.of(System.getProperty("hdfs.folder"));
-    HdfsCluster.remove(folder);
-    Files.createDirectories(folder);
-    Map<String, String> settings = new HashMap<>(Map.of(
-        "net.topology.node.switch.mapping.impl", MachineRacks.class.getName(),
-        MachineRacks.PER_RACK, "2",
-        "dfs.block.replicator.classname", EncodingAwarePlacement.class.getName(),
-        EncodingAwarePlacement.PATHS, "/cold",
-        EncodingAwarePlacement.POLICY, POLICY,
-        "dfs.block.access.token.enable", "true",
-        "hadoop.security.authorization", "true",
-        "dfs.permissions.enabled", "true"));
-    settings.put("dfs.namenode.ec.policies.max.cellsize", "134217728");
-    cluster = new HdfsCluster(folder, Path.of(System.getProperty("stripeline")), DATANODES, settings, List.of(),
-        HdfsCluster.Hosts.LOOPBACK);
-    fs = cluster.fileSystem();
-    fs.enableErasureCodingPolicy(POLICY);
-  }
-
-  @AfterAll
-  static void end() throws IOException {
-    if (cluster != null) {
-      cluster.close();
-    }
-    if (!Boolean.getBoolean("keep")) {
-      HdfsCluster.remove(folder);
-    }
-  }
-
-  private static org.apache.hadoop.fs.Path path(String file) {
-    return new org.apache.hadoop.fs.Path(file);
-  }
-
-  private static void write(String file, long length, int blockBytes) throws IOException {
-    byte[] bytes = new byte[BLOCK];
-    try (FSDataOutputStream out = fs.create(path(file), true, 1 << 16, (short) 3, blockBytes)) {
-      for (long left = length; left > 0; left -= bytes.length) {
-        RANDOM.nextBytes(bytes);
-        out.write(bytes, 0, (int) Math.min(left, bytes.length));
-      }
-    }
-  }
-
-  /** What the command printed, with its exit code in the first line. */
-  private static String encode(String... arguments) throws Exception {
-    return encode(cluster.clientConf(), arguments);
-  }
-
-  /** The same, with a test between it and the NameNode. */
-  private static String encode(InterceptedFileSystem.Interceptor between, String... arguments) throws Exception {
-    InterceptedFileSystem.use(between);
-    Configuration conf = cluster.clientConf();
-    conf.set("fs.hdfs.impl", InterceptedFileSystem.class.getName());
-    return encode(conf, arguments);
-  }
-
-  private static String encode(Configuration conf, String... arguments) throws Exception {
-    ByteArrayOutputStream said = new ByteArrayOutputStream();
-    EncodeCommand command = new EncodeCommand(new PrintStream(said, true, StandardCharsets.UTF_8));
-    conf.set(EncodingAwarePlacement.POLICY, POLICY);
-    command.setConf(conf);
-    int code = command.run(arguments);
-    return code + "\n" + said.toString(StandardCharsets.UTF_8);
-  }
-
-  /** The machines that have each block of a replicated file. */
-  private static List<Set<String>> replicas(String file) throws IOException {
-    List<Set<String>> all = new ArrayList<>();
-    long length = fs.getFileStatus(path(file)).getLen();
-    for (LocatedBlock block : fs.getClient().getLocatedBlocks(file, 0, length).getLocatedBlocks()) {
-      all.add(Arrays.stream(block.getLocations()).map(DatanodeInfo::getDatanodeUuid).collect(Collectors.toSet()));
-    }
-    return all;
-  }
-
-  /** Each data block where a replica of it was, and no two blocks of a group in a rack. */
-  private static void assertLies(String file, List<Set<String>> before) throws IOException {
-    int block = 0;
-    for (LocatedStripedBlock group : cluster.groups(file)) {
-      int data = (int) ((group.getBlockSize() - 1) / BLOCK + 1);
-      assertEquals(data + M, group.getLocations().length, group.toString());
-      assertEquals(data + M, Arrays.stream(group.getLocations()).map(DatanodeInfo::getNetworkLocation).distinct().count());
-      for (int i = 0; i < group.getLocations().length; i++) {
-        int member = group.getBlockIndices()[i];
-        if (member < K) {
-          assertTrue(before.get(block + member).contains(group.getLocations()[i].getDatanodeUuid()), file + " " + member);
-        }
-      }
-      block += data;
-    }
-    assertEquals(before.size(), block);
-  }
-
-  private static List<FileStatus> hidden(String folder) throws IOException {
-    return Arrays.stream(fs.listStatus(path(folder))).filter(each -> each.getPath().getName().startsWith("._")).toList();
-  }
+class EncodeTest extends EncodingCluster {
 
   @Test
   @Order(1)
@@ -482,15 +359,6 @@ class EncodeTest {
     void to(org.apache.hadoop.fs.Path file) throws IOException;
   }
 
-  /** All that a file has beside its bytes. */
-  private static String beside(String file) throws IOException {
-    FileStatus status = fs.getFileStatus(path(file));
-    Map<String, String> extended = new TreeMap<>();
-    fs.getXAttrs(path(file)).forEach((name, value) -> extended.put(name, Arrays.toString(value)));
-    return status.getOwner() + " " + status.getGroup() + " " + status.getPermission() + " " + status.getModificationTime() + " "
-        + fs.getAclStatus(path(file)).getEntries() + " " + fs.getClient().getFileInfo(file).getStoragePolicy() + " " + extended;
-  }
-
   /** Helpers read one replica of each block, and this one's first bytes are right. */
   @Test
   @Order(9)
@@ -517,10 +385,6 @@ class EncodeTest {
     assertTrue(said.startsWith("0\n") && said.contains("parities of 0 groups by helpers, of 1 by HDFS's coder"), said);
     assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
     assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
-  }
-
-  private static List<String> racks(LocatedBlock block) {
-    return Arrays.stream(block.getLocations()).map(DatanodeInfo::getNetworkLocation).toList();
   }
 
   @Test
@@ -573,6 +437,53 @@ class EncodeTest {
     assertEquals(written.get().getModificationTime(), fs.getFileStatus(path(file)).getModificationTime());
     assertEquals(3L * BLOCK + 3, fs.getFileStatus(path(file)).getLen());
     assertTrue(fs.isFileClosed(path(file)) && hidden("/cold").isEmpty());
+  }
+
+  /** Neither file has a lease: one encoder verifies, and the other has ended. */
+  @Test
+  @Order(11)
+  void whatAnEncoderVerifiesIsLeftToItAndWhatOneHasLeftIsRemoved() throws Exception {
+    fs.mkdirs(path("/cold/two"));
+    String living = "/cold/two/living";
+    String ended = "/cold/two/ended";
+    write(living, 3L * BLOCK, BLOCK);
+    write(ended, 3L * BLOCK, BLOCK);
+    Map<String, String> digests = Demo.digests(cluster, List.of(living, ended));
+    write("/cold/two/._stripeline_" + fs.getClient().getFileInfo(ended).getFileId() + ".encoding", BLOCK, BLOCK);
+    String original = "/.reserved/.inodes/" + fs.getClient().getFileInfo(living).getFileId();
+    CountDownLatch isVerifying = new CountDownLatch(1);
+    CountDownLatch goOn = new CountDownLatch(1);
+    CompletableFuture<String> first = CompletableFuture.supplyAsync(() -> {
+      try {
+        return encode((method, arguments, toNameNode) -> {
+          // Nothing asks for blocks by an inode but the verification.
+          if (method.getName().equals("getBlockLocations") && arguments[0].toString().startsWith("/.reserved/.inodes/")
+              && !arguments[0].equals(original)) {
+            isVerifying.countDown();
+            goOn.await();
+          }
+          return toNameNode.call();
+        }, living);
+      } catch (Exception failed) {
+        throw new IllegalStateException(failed);
+      }
+    });
+    try {
+      assertTrue(isVerifying.await(WITHIN.toSeconds(), TimeUnit.SECONDS));
+      String second = encode("/cold/two");
+      assertTrue(second.startsWith("1\n") && second.contains("waiting a minute: 2 files"), second);
+      assertTrue(second.contains("failed   " + living + ": IN_PROGRESS: ") && second.contains("encoded  " + ended), second);
+      assertTrue(second.contains("1 files encoded, 0 left as they are, 1 failed"), second);
+    } finally {
+      goOn.countDown();
+    }
+    String said = first.get();
+    assertTrue(said.startsWith("0\n") && said.contains("1 files encoded"), said);
+    assertEquals(digests, Demo.digests(cluster, List.of(living, ended)));
+    for (String file : List.of(living, ended)) {
+      assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+    }
+    assertTrue(hidden("/cold/two").isEmpty());
   }
 
   @Test
