@@ -1,6 +1,7 @@
 package stripeline.hdfs.encode;
 
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.AclUtil;
@@ -44,7 +45,7 @@ final class Attributes {
       fs.setXAttr(new Path(copy), attribute.getKey(), attribute.getValue());
     }
     namenode.setTimes(copy, from.getModificationTime(), from.getAccessTime());
-    check(fs, from, namenode.getFileInfo(copy));
+    check(from, namenode.getFileInfo(copy));
   }
 
   private static Map<String, byte[]> extended(DistributedFileSystem fs, Path of) throws IOException {
@@ -60,13 +61,36 @@ final class Attributes {
     }
   }
 
-  private static void check(DistributedFileSystem fs, HdfsFileStatus from, HdfsFileStatus made) throws IOException {
-    boolean isSame = made.getOwner().equals(from.getOwner()) && made.getGroup().equals(from.getGroup())
-        && made.getPermission().toShort() == from.getPermission().toShort() && made.hasAcl() == from.hasAcl()
-        && made.getModificationTime() == from.getModificationTime() && made.getStoragePolicy() == from.getStoragePolicy()
-        && made.getLen() == from.getLen();
-    if (!isSame) {
+  private static void check(HdfsFileStatus from, HdfsFileStatus made) throws IOException {
+    if (!areSame(from, made)) {
       throw new NotEncodedException(Reason.DIFFERS, "what was written has other attributes: " + made + ", not " + from);
     }
+  }
+
+  private static boolean areSame(HdfsFileStatus one, HdfsFileStatus other) {
+    return other.getOwner().equals(one.getOwner()) && other.getGroup().equals(one.getGroup())
+        && other.getPermission().toShort() == one.getPermission().toShort() && other.hasAcl() == one.hasAcl()
+        && other.getModificationTime() == one.getModificationTime() && other.getStoragePolicy() == one.getStoragePolicy()
+        && other.getLen() == one.getLen();
+  }
+
+  /**
+   * Whether two inodes have the same, as of now: length, modification time, owner, group, permissions, storage policy, entries of
+   * the ACL, extended attributes. Not the access time: whoever reads changes it.
+   */
+  static boolean areSame(DistributedFileSystem fs, long one, long other) throws IOException {
+    Path first = new Path(Original.byInode(one));
+    Path second = new Path(Original.byInode(other));
+    // What append says of a file lacks its storage policy.
+    HdfsFileStatus status = fs.getClient().getFileInfo(Original.byInode(one));
+    HdfsFileStatus made = fs.getClient().getFileInfo(Original.byInode(other));
+    return status != null && made != null && areSame(status, made)
+        && (!status.hasAcl() || fs.getAclStatus(first).getEntries().equals(fs.getAclStatus(second).getEntries()))
+        && areSame(extended(fs, first), extended(fs, second));
+  }
+
+  private static boolean areSame(Map<String, byte[]> one, Map<String, byte[]> other) {
+    return one.keySet().equals(other.keySet())
+        && one.entrySet().stream().allMatch(each -> Arrays.equals(each.getValue(), other.get(each.getKey())));
   }
 }

@@ -27,7 +27,7 @@ import org.apache.hadoop.util.DataChecksum;
 
 /**
  * Writes a block of a group to its DataNode as HDFS's own clients do, with its token and its checksums. The DataNode checks each
- * packet, and says so; the block is there when {@link #finish} returns, and not before. Not for several threads.
+ * packet, and says so; the block is there, on the disk, when {@link #finish} returns, and not before. Not for several threads.
  */
 final class BlockOutput implements Closeable {
 
@@ -120,7 +120,9 @@ final class BlockOutput implements Closeable {
     if (data.position() > 0) {
       send();
     }
-    new DFSPacket(packet, 0, offset, sent, checksum.getChecksumSize(), true).writeTo(out);
+    // The replicas go when this block is acknowledged: so it is on the disk by then, its checksums and its folder too.
+    boolean onDisk = true;
+    new PacketHeader(Integer.BYTES, offset, sent, true, 0, onDisk).write(out);
     sent++;
     out.flush();
     while (acknowledged < sent) {

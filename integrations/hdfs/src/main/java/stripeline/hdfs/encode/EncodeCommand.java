@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
@@ -135,19 +137,20 @@ public final class EncodeCommand extends Configured implements Tool {
     Semaphore room = new Semaphore(call.files());
     Counts counts = new Counts();
     Tally tally = new Tally();
+    Queue<String> later = new ArrayBlockingQueue<>(Leftovers.MAX);
     try {
       for (String name : call.paths()) {
-        walk(encoder.fs(), new Path(name), counts, path -> {
-          // No more files wait than are encoded.
-          room.acquireUninterruptibly();
-          threads.execute(() -> {
-            try {
-              one(encoder, path, counts, tally);
-            } finally {
-              room.release();
-            }
-          });
-        });
+        walk(encoder.fs(), new Path(name), counts,
+            path -> start(threads, room, () -> one(encoder, path, counts, tally, later)));
+      }
+      room.acquire(call.files());
+      room.release(call.files());
+      if (!later.isEmpty()) {
+        out.println("waiting a minute: " + later.size() + " files were encoded by others, who have ended if they give no sign of life");
+        Pause.ms(Leftovers.SILENT_MS);
+      }
+      for (String path : later) {
+        start(threads, room, () -> one(encoder, path, counts, tally, null));
       }
     } finally {
       threads.shutdown();
@@ -157,22 +160,39 @@ public final class EncodeCommand extends Configured implements Tool {
     return counts.failed.get() > 0 ? 1 : 0;
   }
 
+  /** No more files wait than are encoded. */
+  private static void start(ExecutorService threads, Semaphore room, Runnable one) {
+    room.acquireUninterruptibly();
+    threads.execute(() -> {
+      try {
+        one.run();
+      } finally {
+        room.release();
+      }
+    });
+  }
+
   private static final class Counts {
     private final AtomicInteger encoded = new AtomicInteger();
     private final AtomicInteger fine = new AtomicInteger();
     private final AtomicInteger failed = new AtomicInteger();
   }
 
-  /** Encodes a file, and says what became of it. */
-  private void one(Encoder encoder, String path, Counts counts, Tally tally) {
+  /** Encodes a file, and says what became of it; or keeps it for later, if a second look may show more and there is room. */
+  private void one(Encoder encoder, String path, Counts counts, Tally tally, Queue<String> later) {
     try {
       encoder.encode(path, tally);
       counts.encoded.incrementAndGet();
       out.println("encoded  " + path);
+    } catch (SecondLookException look) {
+      if (later == null || !later.offer(path)) {
+        counts.failed.incrementAndGet();
+        say(path, look);
+      }
     } catch (NotEncodedException not) {
       (not.reason().isFine() ? counts.fine : counts.failed).incrementAndGet();
-      out.println((not.reason().isFine() ? "left     " : "failed   ") + path + ": " + not.reason() + ": " + not.getMessage());
-    } catch (IOException | RuntimeException trouble) {
+      say(path, not);
+    } catch (IOException | RuntimeException | Error trouble) {
       counts.failed.incrementAndGet();
       // What a daemon says comes with its stack.
       out.println("failed   " + path + ": " + trouble.toString().lines().findFirst().orElse("") + "; the log says more");
@@ -180,9 +200,21 @@ public final class EncodeCommand extends Configured implements Tool {
     }
   }
 
+  private void say(String path, NotEncodedException not) {
+    out.println((not.reason().isFine() ? "left     " : "failed   ") + path + ": " + not.reason() + ": " + not.getMessage());
+  }
+
   /** Hands on every file of a tree. */
   private void walk(DistributedFileSystem fs, Path path, Counts counts, java.util.function.Consumer<String> each)
       throws IOException {
+    try {
+      // Nothing is looked for there either: what an encoder has left would be removed.
+      Original.checkPath(path.toUri().getPath());
+    } catch (NotEncodedException not) {
+      counts.failed.incrementAndGet();
+      say(path.toUri().getPath(), not);
+      return;
+    }
     FileStatus status;
     try {
       status = fs.getFileStatus(path);

@@ -47,6 +47,7 @@ final class Encoder implements Closeable {
   private final Peers peers;
   private final Workplaces workplaces;
   private final Verification verification;
+  private final Leftovers leftovers = new Leftovers();
   private final Random random = new Random();
   private final ExecutorService works = Executors.newFixedThreadPool(MAX_WORKS, task -> {
     Thread thread = new Thread(task, "stripeline-work");
@@ -93,9 +94,10 @@ final class Encoder implements Closeable {
   /** Encodes a file, or says why not. */
   void encode(String path, Tally tally) throws IOException {
     long start = Time.monotonicNow();
+    boolean byHelpers = true;
     for (int attempt = 1; ; attempt++) {
       try {
-        new FileEncoding(this, Original.of(fs, path, policy, evenIfLarger), tally).run();
+        new FileEncoding(this, Original.of(fs, path, policy, evenIfLarger), tally, byHelpers).run();
         LOG.info("encoded {} in {} ms", path, Time.monotonicNow() - start);
         return;
       } catch (NotEncodedException not) {
@@ -104,6 +106,8 @@ final class Encoder implements Closeable {
         if (attempt == ATTEMPTS) {
           throw broken;
         }
+        // A replica with wrong bytes would be read again: helpers read one of each block, and HDFS's coder gets all to choose from.
+        byHelpers = !(broken instanceof SourceException);
         LOG.warn("the encoding of {} broke off, and begins anew", path, broken);
       }
     }
@@ -135,8 +139,12 @@ final class Encoder implements Closeable {
     return fs;
   }
 
-  String holder() {
-    return lease.holder();
+  Lease lease() {
+    return lease;
+  }
+
+  Leftovers leftovers() {
+    return leftovers;
   }
 
   ErasureCodingPolicy policy() {

@@ -12,7 +12,6 @@ import java.util.concurrent.Future;
 import org.apache.hadoop.crypto.CryptoProtocolVersion;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
-import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
@@ -45,7 +44,8 @@ import stripeline.hdfs.encode.NotEncodedException.Reason;
  * </pre>
  *
  * <p>Whatever fails, and wherever the encoder ends, {@code f} is there with all of its bytes, and beside it at most the other file,
- * which the next encoder removes. Files are named by their inodes, so that nothing else is ever replaced, or takes its place.
+ * which the next encoder removes. Files are named by their inodes, so that nothing else is ever replaced, or takes its place; but what
+ * is removed is named by its path, for the inode may be {@code f} by then.
  */
 final class FileEncoding {
 
@@ -64,13 +64,16 @@ final class FileEncoding {
   private final String holder;
   private final Original original;
   private final Tally tally;
+  private final boolean byHelpers;
 
-  FileEncoding(Encoder encoder, Original original, Tally tally) {
+  /** One whose parities helpers make, if they can and may. */
+  FileEncoding(Encoder encoder, Original original, Tally tally, boolean byHelpers) {
     this.encoder = encoder;
     this.original = original;
     this.tally = tally;
+    this.byHelpers = byHelpers;
     namenode = encoder.fs().getClient().getNamenode();
-    holder = encoder.holder();
+    holder = encoder.lease().holder();
   }
 
   /** Whether a file is what an encoder writes until it takes the place of an original. */
@@ -98,20 +101,30 @@ final class FileEncoding {
 
   void run() throws IOException {
     HdfsFileStatus made = create();
+    Temporary temporary = new Temporary(encoder.fs().getClient(), temporary(), made.getFileId());
     String path = Original.byInode(made.getFileId());
-    boolean isSwapped = false;
+    boolean isLeft = true;
     try {
       Attributes.copyStoragePolicy(encoder.fs(), original.status(), made);
       List<int[]> parityCrcs = new ArrayList<>();
       ExtendedBlock last = writeGroups(path, made.getFileId(), parityCrcs);
-      complete(path, last, made.getFileId());
-      verify(made.getFileId(), parityCrcs);
+      // Closed it has no lease that would keep other encoders from it; its last time is the original's.
+      Lease.Sign lives = encoder.lease().sign(Leftovers.signs(temporary));
+      try {
+        complete(namenode, path, holder, last, made.getFileId());
+        verify(made.getFileId(), parityCrcs);
+      } finally {
+        lives.close();
+      }
       Attributes.copy(encoder.fs(), original.status(), made.getFileId());
-      swap(path);
-      isSwapped = true;
+      new Swap(encoder, original, temporary).run();
+      isLeft = false;
+    } catch (NotEncodedException not) {
+      isLeft = not.reason() != Reason.UNKNOWN;
+      throw not;
     } finally {
-      if (!isSwapped) {
-        remove(path);
+      if (isLeft) {
+        remove(temporary);
       }
     }
   }
@@ -127,11 +140,11 @@ final class FileEncoding {
     }
   }
 
-  private void remove(String path) {
+  private void remove(Temporary temporary) {
     try {
-      namenode.delete(path, false);
+      temporary.remove();
     } catch (IOException left) {
-      LOG.warn("{} is left beside {}, for the next encoder to remove: {}", path, original.path(), left.toString());
+      LOG.warn("{} is left beside {}, for the next encoder to remove: {}", temporary.path(), original.path(), left.toString());
     }
   }
 
@@ -144,13 +157,27 @@ final class FileEncoding {
   private HdfsFileStatus create() throws IOException {
     try {
       return createNew();
-    } catch (FileAlreadyExistsException | RecoveryInProgressException left) {
-      // It is closed, or its writer has lost the lease: whoever wrote it has ended, or is about to find that it is gone. HDFS cannot
-      // close a group of fewer than k blocks, and would try for ever.
-      LOG.info("{} was left by an encoder that ended, and is removed", temporary());
+    } catch (RecoveryInProgressException left) {
+      // Its writer has lost the lease: he has ended, or is about to find that the file is gone. HDFS cannot close a group of fewer
+      // than k blocks, and would try for ever.
       namenode.delete(temporary(), false);
-      return createNew();
+    } catch (FileAlreadyExistsException closed) {
+      removeAbandoned(closed);
     }
+    LOG.info("{} was left by an encoder that ended, and is removed", temporary());
+    return createNew();
+  }
+
+  /** It is closed, so no lease says whether its encoder verifies it, or has ended. */
+  private void removeAbandoned(FileAlreadyExistsException closed) throws IOException {
+    HdfsFileStatus there = namenode.getFileInfo(temporary());
+    if (there == null) {
+      return;
+    }
+    if (!encoder.leftovers().isAbandoned(there)) {
+      throw new SecondLookException(closed);
+    }
+    new Temporary(encoder.fs().getClient(), temporary(), there.getFileId()).remove();
   }
 
   private HdfsFileStatus createNew() throws IOException {
@@ -225,15 +252,14 @@ final class FileEncoding {
     for (int parity = 0; parity < encoder.policy().getNumParityUnits(); parity++) {
       parities.add(targets.member(encoder.policy().getNumDataUnits() + parity, data.get(0).getBlockSize()));
     }
-    Work work = new Work(encoder.policy(), dataBytes, sources, parities);
+    Work work = new Work(encoder.policy(), dataBytes, sources, parities, byHelpers);
     Future<Workplaces.Outcome> coded = encoder.submit(work, requestor);
     IOException trouble = null;
     for (int member = 0; member < data.size(); member++) {
       try {
         count(data.get(member), targets.member(member, 0).getLocations()[0], await(copies.get(member)));
       } catch (IOException failed) {
-        encoder.avoid(List.of(targets.member(member, 0).getLocations()[0]));
-        trouble = failed;
+        trouble = blame(failed, List.of(targets.member(member, 0).getLocations()[0]));
       }
     }
     try {
@@ -245,10 +271,19 @@ final class FileEncoding {
     } catch (IOException failed) {
       // Where it could not be asked for, or one of those that it writes to.
       boolean isAsked = failed instanceof RemoteException;
-      encoder.avoid(isAsked ? parities.stream().map(each -> each.getLocations()[0]).toList() : List.of(requestor));
-      trouble = failed;
+      List<DatanodeInfo> written = parities.stream().map(each -> (DatanodeInfo) each.getLocations()[0]).toList();
+      trouble = blame(failed, isAsked ? written : List.of(requestor));
     }
     throw trouble;
+  }
+
+  /** A work failed: at one of these, if it was not for what it reads. */
+  private IOException blame(IOException failed, List<DatanodeInfo> machines) {
+    IOException what = SourceException.unwrap(failed);
+    if (!(what instanceof SourceException)) {
+      encoder.avoid(machines);
+    }
+    return what;
   }
 
   private static LocatedBlock withLocations(LocatedBlock block, DatanodeInfo[] locations) {
@@ -302,54 +337,14 @@ final class FileEncoding {
     (outcome.done().byHelpers() ? tally.byHelpers : tally.byCoder).increment();
   }
 
-  /** Closes a file that this encoder writes, when DataNodes have reported its last block. */
-  private void complete(String path, ExtendedBlock last, long inode) throws IOException {
+  /** Closes a file that this holder writes, when DataNodes have reported its last block. */
+  static void complete(ClientProtocol namenode, String path, String holder, ExtendedBlock last, long inode) throws IOException {
     long deadline = Time.monotonicNow() + REPORTED_WITHIN_MS;
     while (!namenode.complete(path, holder, last, inode)) {
       if (Time.monotonicNow() > deadline) {
         throw new IOException("DataNodes have not reported " + last + " within " + REPORTED_WITHIN_MS + " ms");
       }
       Pause.ms(POLL_MS);
-    }
-  }
-
-  /** The encoded file takes the place of the original, if that is what it was. */
-  private void swap(String path) throws IOException {
-    String name = Original.byInode(original.status().getFileId());
-    HdfsFileStatus now;
-    try {
-      now = namenode.append(name, holder, new EnumSetWritable<>(EnumSet.of(CreateFlag.APPEND, CreateFlag.NEW_BLOCK)))
-          .getFileStatus();
-    } catch (RemoteException refused) {
-      IOException cause = refused.unwrapRemoteException();
-      if (cause instanceof AlreadyBeingCreatedException || cause instanceof RecoveryInProgressException
-          || cause instanceof FileNotFoundException) {
-        throw new NotEncodedException(Reason.CHANGED, "it was opened for writing, or deleted, while it was encoded", cause);
-      }
-      throw cause;
-    }
-    boolean isSwapped = false;
-    try {
-      if (!original.is(now)) {
-        throw new NotEncodedException(Reason.CHANGED, "it was changed while it was encoded");
-      }
-      // No one can write it any more, wherever it is; what is replaced is this inode, or nothing.
-      namenode.rename2(path, name, Options.Rename.OVERWRITE);
-      isSwapped = true;
-    } finally {
-      if (!isSwapped) {
-        letGo(name, now);
-      }
-    }
-  }
-
-  /** Closes the original as it was. */
-  private void letGo(String name, HdfsFileStatus was) {
-    try {
-      complete(name, null, was.getFileId());
-      namenode.setTimes(name, was.getModificationTime(), was.getAccessTime());
-    } catch (IOException open) {
-      LOG.warn("{} is left open, and the NameNode closes it in a while: {}", original.path(), open.toString());
     }
   }
 }

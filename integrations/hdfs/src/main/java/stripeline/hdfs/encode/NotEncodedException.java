@@ -2,8 +2,8 @@ package stripeline.hdfs.encode;
 
 import java.io.IOException;
 
-/** Why a file was not encoded. It is as it was. */
-public final class NotEncodedException extends IOException {
+/** Why a file was not encoded. It is as it was, unless that is not known. */
+public class NotEncodedException extends IOException {
 
   private static final long serialVersionUID = 1L;
 
@@ -21,6 +21,8 @@ public final class NotEncodedException extends IOException {
     SNAPSHOT(false),
     /** It is in an encryption zone. */
     ENCRYPTED(false),
+    /** It is named by a path below {@code /.reserved}. */
+    RESERVED(false),
     /** Its blocks are of another size than the cells of the policy. */
     BLOCK_SIZE(false),
     /** A block before its last one is short. */
@@ -38,7 +40,9 @@ public final class NotEncodedException extends IOException {
     /** It was written to, moved or deleted meanwhile. */
     CHANGED(false),
     /** What was written differs from it. */
-    DIFFERS(false);
+    DIFFERS(false),
+    /** The NameNode did not say whether the encoded file took its place. */
+    UNKNOWN(false);
 
     private final boolean isFine;
 

@@ -25,6 +25,7 @@ record Original(String path, HdfsFileStatus status, List<LocatedBlock> blocks) {
   /** Looks at a file, and refuses what cannot be encoded with this policy. */
   static Original of(DistributedFileSystem fs, String path, ErasureCodingPolicy policy, boolean evenIfLarger)
       throws IOException {
+    checkPath(path);
     HdfsFileStatus status = fs.getClient().getFileInfo(path);
     if (status == null || !status.isFile()) {
       throw new FileNotFoundException(path + " is no file");
@@ -32,9 +33,7 @@ record Original(String path, HdfsFileStatus status, List<LocatedBlock> blocks) {
     if (status.getErasureCodingPolicy() != null) {
       throw new NotEncodedException(Reason.ENCODED, "it has the policy " + status.getErasureCodingPolicy().getName() + " already");
     }
-    if (status.getFileEncryptionInfo() != null) {
-      throw new NotEncodedException(Reason.ENCRYPTED, "it is in an encryption zone, whose files only their users can write");
-    }
+    checkNotEncrypted(status);
     if (status.getLen() == 0) {
       throw new NotEncodedException(Reason.EMPTY, "it has no bytes");
     }
@@ -47,6 +46,20 @@ record Original(String path, HdfsFileStatus status, List<LocatedBlock> blocks) {
     original.checkRoom(policy, evenIfLarger);
     original.checkSnapshots(fs);
     return original;
+  }
+
+  /** Below that are files by other names: by some of them HDFS hides that they are encrypted, and their folders are no folders. */
+  static void checkPath(String path) throws NotEncodedException {
+    String reserved = Path.SEPARATOR + HdfsConstants.DOT_RESERVED_STRING;
+    if (path.equals(reserved) || path.startsWith(reserved + Path.SEPARATOR)) {
+      throw new NotEncodedException(Reason.RESERVED, "files below " + reserved + " are encoded by the names that users give to them");
+    }
+  }
+
+  static void checkNotEncrypted(HdfsFileStatus status) throws NotEncodedException {
+    if (status.getFileEncryptionInfo() != null || status.isEncrypted()) {
+      throw new NotEncodedException(Reason.ENCRYPTED, "it is in an encryption zone, whose files only their users can write");
+    }
   }
 
   private void checkBlocks(ErasureCodingPolicy policy) throws NotEncodedException {

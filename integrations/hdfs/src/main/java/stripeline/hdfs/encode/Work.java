@@ -15,11 +15,12 @@ import org.apache.hadoop.hdfs.protocol.LocatedBlocks;
  *
  * @param policy how parities are made; null for a copy
  * @param dataBytes bytes of data in the group; of a copy those of its block
+ * @param byHelpers whether helpers may make parities: they read the first DataNode of each source, and no other
  */
-record Work(ErasureCodingPolicy policy, long dataBytes, List<LocatedBlock> sources, List<LocatedBlock> targets) {
+record Work(ErasureCodingPolicy policy, long dataBytes, List<LocatedBlock> sources, List<LocatedBlock> targets, boolean byHelpers) {
 
   static Work copy(LocatedBlock source, LocatedBlock target) {
-    return new Work(null, source.getBlockSize(), List.of(source), List.of(target));
+    return new Work(null, source.getBlockSize(), List.of(source), List.of(target), false);
   }
 
   boolean isCopy() {
@@ -31,11 +32,11 @@ record Work(ErasureCodingPolicy policy, long dataBytes, List<LocatedBlock> sourc
     return isCopy() ? dataBytes : Math.min(dataBytes, policy.getCellSize());
   }
 
-  /** As a message of HDFS's own carries it. */
+  /** As a message of HDFS's own carries it. No file of such blocks is being written, so that flag says who makes parities. */
   LocatedBlocks toMessage() {
     List<LocatedBlock> all = new ArrayList<>(sources);
     all.addAll(targets);
-    return new LocatedBlocks(dataBytes, false, all, null, true, null, policy);
+    return new LocatedBlocks(dataBytes, !byHelpers, all, null, true, null, policy);
   }
 
   /**
@@ -56,7 +57,8 @@ record Work(ErasureCodingPolicy policy, long dataBytes, List<LocatedBlock> sourc
       targets = policy.getNumParityUnits();
     }
     check(all.size() == sources + targets, "a group of " + dataBytes + " bytes with " + all.size() + " blocks");
-    Work work = new Work(policy, dataBytes, List.copyOf(all.subList(0, sources)), List.copyOf(all.subList(sources, all.size())));
+    Work work = new Work(policy, dataBytes, List.copyOf(all.subList(0, sources)), List.copyOf(all.subList(sources, all.size())),
+        !message.isUnderConstruction());
     for (int i = 0; i < sources; i++) {
       check(all.get(i).getLocations().length > 0, "a block that no DataNode has");
       check(all.get(i).getBlockSize() == work.sourceBytes(i), "a data block of " + all.get(i).getBlockSize() + " bytes");

@@ -48,10 +48,10 @@ final class Worker {
   private WorkDone copy(Work work) throws IOException {
     byte[] piece = new byte[PIECE_BYTES];
     try (BlockInput from = open(work.sources().get(0));
-        BlockOutput to = new BlockOutput(peers, work.targets().get(0), from.checksum(), name)) {
+        BlockOutput to = new BlockOutput(peers, work.targets().get(0), checksum(from), name)) {
       for (long left = work.dataBytes(); left > 0; ) {
         int length = (int) Math.min(piece.length, left);
-        from.readFully(piece, length);
+        read(from, piece, length);
         to.write(ByteBuffer.wrap(piece, 0, length));
         left -= length;
       }
@@ -59,7 +59,26 @@ final class Worker {
     }
   }
 
+  private static DataChecksum checksum(BlockInput from) throws SourceException {
+    try {
+      return from.checksum();
+    } catch (IOException nowhere) {
+      throw new SourceException(nowhere);
+    }
+  }
+
+  private static void read(BlockInput from, byte[] piece, int length) throws SourceException {
+    try {
+      from.readFully(piece, length);
+    } catch (IOException broken) {
+      throw new SourceException(broken);
+    }
+  }
+
   private WorkDone parities(Work work) throws IOException {
+    if (!work.byHelpers()) {
+      return coded(work, "helpers were not to be asked");
+    }
     String why;
     try (Parities piped = new PipedParities(gateway, work)) {
       // The first bytes are there before any DataNode hears of it.
@@ -68,6 +87,10 @@ final class Worker {
       why = nothing.getMessage();
       LOG.warn("parities of {} are made from blocks that are read here: {}", work.targets().get(0).getBlock(), why);
     }
+    return coded(work, why);
+  }
+
+  private WorkDone coded(Work work, String why) throws IOException {
     List<BlockInput> sources = work.sources().stream().map(this::open).toList();
     try (Parities coded = new CodedParities(work, sources, conf)) {
       return new WorkDone(write(work, coded), false, why);
@@ -95,13 +118,13 @@ final class Worker {
         for (ByteBuffer piece : pieces) {
           piece.clear();
         }
-        from.next(pieces, length);
+        next(from, pieces, length);
         for (int i = 0; i < pieces.length; i++) {
           outputs.get(i).write(pieces[i].flip());
         }
         left -= length;
       }
-      from.end();
+      end(from);
       int[] crcs = new int[outputs.size()];
       for (int i = 0; i < crcs.length; i++) {
         crcs[i] = outputs.get(i).finish();
@@ -109,6 +132,22 @@ final class Worker {
       return crcs;
     } finally {
       outputs.forEach(BlockOutput::close);
+    }
+  }
+
+  private static void next(Parities from, ByteBuffer[] into, int length) throws SourceException {
+    try {
+      from.next(into, length);
+    } catch (IOException broken) {
+      throw new SourceException(broken);
+    }
+  }
+
+  private static void end(Parities from) throws SourceException {
+    try {
+      from.end();
+    } catch (IOException wrong) {
+      throw new SourceException(wrong);
     }
   }
 }

@@ -4,42 +4,37 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
+import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
-import java.util.stream.Collectors;
-import org.apache.hadoop.conf.Configuration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.permission.AclEntry;
 import org.apache.hadoop.fs.permission.FsPermission;
-import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
-import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
-import org.apache.hadoop.hdfs.server.blockmanagement.EncodingAwarePlacement;
 import org.apache.hadoop.io.erasurecode.ECSchema;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Tag;
@@ -47,110 +42,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import stripeline.hdfs.encode.EncodeCommand;
 
-/** Unmodified HDFS, whose replicated files become erasure-coded ones. Five racks of two machines, block tokens, service authorization. */
+/** Replicated files become erasure-coded ones. */
 @Tag("cluster")
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
-class EncodeTest {
-
-  private static final int DATANODES = 10;
-  private static final int BLOCK = 1 << 20;
-  private static final int K = 3;
-  private static final int M = 2;
-  private static final String POLICY = "RS-3-2-1024k";
-  private static final Duration WITHIN = Duration.ofMinutes(1);
-
-  private static Path folder;
-  private static HdfsCluster cluster;
-  private static DistributedFileSystem fs;
-  private static final Random RANDOM = new Random(5);
-
-  @BeforeAll
-  static void start() throws Exception {
-    folder = Path.of(System.getProperty("hdfs.folder"));
-    HdfsCluster.remove(folder);
-    Files.createDirectories(folder);
-    Map<String, String> settings = new HashMap<>(Map.of(
-        "net.topology.node.switch.mapping.impl", MachineRacks.class.getName(),
-        MachineRacks.PER_RACK, "2",
-        "dfs.block.replicator.classname", EncodingAwarePlacement.class.getName(),
-        EncodingAwarePlacement.PATHS, "/cold",
-        EncodingAwarePlacement.POLICY, POLICY,
-        "dfs.block.access.token.enable", "true",
-        "hadoop.security.authorization", "true",
-        "dfs.permissions.enabled", "true"));
-    settings.put("dfs.namenode.ec.policies.max.cellsize", "134217728");
-    cluster = new HdfsCluster(folder, Path.of(System.getProperty("stripeline")), DATANODES, settings, List.of(),
-        HdfsCluster.Hosts.LOOPBACK);
-    fs = cluster.fileSystem();
-    fs.enableErasureCodingPolicy(POLICY);
-  }
-
-  @AfterAll
-  static void end() throws IOException {
-    if (cluster != null) {
-      cluster.close();
-    }
-    if (!Boolean.getBoolean("keep")) {
-      HdfsCluster.remove(folder);
-    }
-  }
-
-  private static org.apache.hadoop.fs.Path path(String file) {
-    return new org.apache.hadoop.fs.Path(file);
-  }
-
-  private static void write(String file, long length, int blockBytes) throws IOException {
-    byte[] bytes = new byte[BLOCK];
-    try (FSDataOutputStream out = fs.create(path(file), true, 1 << 16, (short) 3, blockBytes)) {
-      for (long left = length; left > 0; left -= bytes.length) {
-        RANDOM.nextBytes(bytes);
-        out.write(bytes, 0, (int) Math.min(left, bytes.length));
-      }
-    }
-  }
-
-  /** What the command printed, with its exit code in the first line. */
-  private static String encode(String... arguments) throws Exception {
-    ByteArrayOutputStream said = new ByteArrayOutputStream();
-    EncodeCommand command = new EncodeCommand(new PrintStream(said, true, StandardCharsets.UTF_8));
-    Configuration conf = cluster.clientConf();
-    conf.set(EncodingAwarePlacement.POLICY, POLICY);
-    command.setConf(conf);
-    int code = command.run(arguments);
-    return code + "\n" + said.toString(StandardCharsets.UTF_8);
-  }
-
-  /** The machines that have each block of a replicated file. */
-  private static List<Set<String>> replicas(String file) throws IOException {
-    List<Set<String>> all = new ArrayList<>();
-    long length = fs.getFileStatus(path(file)).getLen();
-    for (LocatedBlock block : fs.getClient().getLocatedBlocks(file, 0, length).getLocatedBlocks()) {
-      all.add(Arrays.stream(block.getLocations()).map(DatanodeInfo::getDatanodeUuid).collect(Collectors.toSet()));
-    }
-    return all;
-  }
-
-  /** Each data block where a replica of it was, and no two blocks of a group in a rack. */
-  private static void assertLies(String file, List<Set<String>> before) throws IOException {
-    int block = 0;
-    for (LocatedStripedBlock group : cluster.groups(file)) {
-      int data = (int) ((group.getBlockSize() - 1) / BLOCK + 1);
-      assertEquals(data + M, group.getLocations().length, group.toString());
-      assertEquals(data + M, Arrays.stream(group.getLocations()).map(DatanodeInfo::getNetworkLocation).distinct().count());
-      for (int i = 0; i < group.getLocations().length; i++) {
-        int member = group.getBlockIndices()[i];
-        if (member < K) {
-          assertTrue(before.get(block + member).contains(group.getLocations()[i].getDatanodeUuid()), file + " " + member);
-        }
-      }
-      block += data;
-    }
-    assertEquals(before.size(), block);
-  }
-
-  private static List<FileStatus> hidden(String folder) throws IOException {
-    return Arrays.stream(fs.listStatus(path(folder))).filter(each -> each.getPath().getName().startsWith("._")).toList();
-  }
+class EncodeTest extends EncodingCluster {
 
   @Test
   @Order(1)
@@ -234,14 +129,15 @@ class EncodeTest {
       open.write(new byte[2 * BLOCK]);
       open.hsync();
       String said = encode("/cold/other-blocks", "/cold/small", "/cold/appended", "/cold/snapshots", "/cold/open", "/cold/none",
-          "hdfs://other:1/f");
+          "hdfs://other:1/f", "/.reserved/raw/cold/snapshots", "/.reserved/.inodes/16385");
       assertTrue(said.startsWith("1\n"), said);
       for (String reason : List.of("/cold/other-blocks: BLOCK_SIZE: it has blocks of 2097152 bytes", "/cold/small: LARGER: ",
           "/cold/appended: SHORT_BLOCK: ", "/cold/snapshots/file: SNAPSHOT: ", "/cold/open: OPEN: ",
-          "/cold/none: there is no such file", "other:1/f: there is no such file")) {
+          "/cold/none: there is no such file", "other:1/f: there is no such file",
+          "failed   /.reserved/raw/cold/snapshots: RESERVED: ", "failed   /.reserved/.inodes/16385: RESERVED: ")) {
         assertTrue(said.contains(reason), reason + " in " + said);
       }
-      assertTrue(said.contains("1 files encoded, 1 left as they are, 6 failed"), said);
+      assertTrue(said.contains("1 files encoded, 1 left as they are, 8 failed"), said);
     }
     assertNull(fs.getErasureCodingPolicy(path("/cold/snapshots/file")));
     assertTrue(encode("-policy", "RS-10-4-1024k", "/cold").contains("RS-10-4-1024k is not enabled"));
@@ -352,8 +248,246 @@ class EncodeTest {
     assertEquals(digest, HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(whole)));
   }
 
+  /** Executed, not executed, refused, late by a little and by a lot, and nobody can say. */
   @Test
   @Order(7)
+  void whereTheAnswerToTheSwapIsLostTheFileIsThereAndWhatIsSaidIsTrue() throws Exception {
+    fs.mkdirs(path("/cold/lost"));
+    String done = assertLost("/cold/lost/executed", true, rename -> rename.call());
+    assertTrue(done.startsWith("0\n") && done.contains("1 files encoded"), done);
+    String never = assertLost("/cold/lost/never", false, rename -> { });
+    assertTrue(never.startsWith("1\n") && never.contains("failed   /cold/lost/never: java.net.SocketTimeoutException"), never);
+    // The NameNode gets to it when the encoder has ended.
+    AtomicReference<Callable<Object>> late = new AtomicReference<>();
+    String ended = assertLost("/cold/lost/late", false, late::set);
+    assertTrue(ended.startsWith("1\n"), ended);
+    IOException nothing = assertThrows(IOException.class, () -> late.get().call());
+    assertTrue(nothing.toString().contains("FileNotFoundException"), nothing.toString());
+    assertNull(fs.getErasureCodingPolicy(path("/cold/lost/late")));
+    // It gets to it when the encoder has asked, and is about to remove what it wrote.
+    String file = "/cold/lost/between";
+    write(file, 3L * BLOCK, BLOCK);
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    String between = encode((method, arguments, toNameNode) -> {
+      if (method.getName().equals("rename2")) {
+        late.set(toNameNode);
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      Callable<Object> waiting = method.getName().equals("delete") ? late.getAndSet(null) : null;
+      if (waiting != null) {
+        waiting.call();
+      }
+      return toNameNode.call();
+    }, file);
+    assertTrue(between.startsWith("0\n"), between);
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+    assertTrue(hidden("/cold/lost").isEmpty());
+    // Somebody has moved what was written, so that a late rename cannot be made to fail.
+    String unknown = assertLost("/cold/lost/unknown", false,
+        rename -> fs.rename(hidden("/cold/lost").get(0).getPath(), path("/cold/lost/moved")));
+    assertTrue(unknown.startsWith("1\n") && unknown.contains("/cold/lost/unknown: UNKNOWN: "), unknown);
+    assertEquals(Demo.digests(cluster, List.of("/cold/lost/unknown")).values().toString(),
+        Demo.digests(cluster, List.of("/cold/lost/moved")).values().toString());
+  }
+
+  private interface WithRename {
+    void accept(Callable<Object> rename) throws Exception;
+  }
+
+  /** Encodes a file whose swap is answered by nobody; what was said. The file has its bytes, and nothing hidden is beside it. */
+  private static String assertLost(String file, boolean isEncoded, WithRename instead) throws Exception {
+    write(file, 3L * BLOCK, BLOCK);
+    FileStatus before = fs.getFileStatus(path(file));
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    String said = encode((method, arguments, toNameNode) -> {
+      if (method.getName().equals("rename2")) {
+        instead.accept(toNameNode);
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      return toNameNode.call();
+    }, file);
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file), said);
+    assertEquals(isEncoded, fs.getErasureCodingPolicy(path(file)) != null, said);
+    assertEquals(before.getModificationTime(), fs.getFileStatus(path(file)).getModificationTime());
+    assertTrue(hidden("/cold/lost").isEmpty(), said);
+    return said;
+  }
+
+  /** What a lease keeps nobody from. */
+  @Test
+  @Order(8)
+  void whatIsChangedBesideTheBytesMeanwhileIsNotUndone() throws Exception {
+    fs.mkdirs(path("/cold/beside"));
+    Map<String, Change> changes = Map.of(
+        "acl", file -> fs.modifyAclEntries(file, AclEntry.parseAclSpec("user:banned:---", true)),
+        "acl-of-some", file -> fs.modifyAclEntries(file, AclEntry.parseAclSpec("user:first:---", true)),
+        "added", file -> fs.setXAttr(file, "user.secret", new byte[] {1}),
+        "replaced", file -> fs.setXAttr(file, "user.kind", new byte[] {9}),
+        "removed", file -> fs.removeXAttr(file, "user.kind"),
+        "policy", file -> fs.setStoragePolicy(file, "HOT"),
+        "owner", file -> fs.setOwner(file, "another", null),
+        "permission", file -> fs.setPermission(file, new FsPermission((short) 0600)));
+    for (Map.Entry<String, Change> change : changes.entrySet()) {
+      String file = "/cold/beside/" + change.getKey();
+      write(file, 3L * BLOCK, BLOCK);
+      fs.setXAttr(path(file), "user.kind", new byte[] {1});
+      fs.modifyAclEntries(path(file), AclEntry.parseAclSpec("user:first:r--", true));
+      String digest = Demo.digests(cluster, List.of(file)).get(file);
+      AtomicReference<String> changed = new AtomicReference<>();
+      String said = encode((method, arguments, toNameNode) -> {
+        if (method.getName().equals("append")) {
+          change.getValue().to(path(file));
+          changed.set(beside(file));
+        }
+        return toNameNode.call();
+      }, file);
+      assertTrue(said.startsWith("1\n") && said.contains(file + ": CHANGED: "), said);
+      assertEquals(changed.get(), beside(file));
+      assertNull(fs.getErasureCodingPolicy(path(file)));
+      assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+      assertTrue(hidden("/cold/beside").isEmpty() && fs.isFileClosed(path(file)));
+      // It is encoded as it is now.
+      String again = encode(file);
+      assertTrue(again.startsWith("0\n") && again.contains("1 files encoded"), again);
+      assertEquals(changed.get(), beside(file));
+      assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    }
+  }
+
+  private interface Change {
+    void to(org.apache.hadoop.fs.Path file) throws IOException;
+  }
+
+  /** Helpers read one replica of each block, and this one's first bytes are right. */
+  @Test
+  @Order(9)
+  void aReplicaWithWrongBytesIsGoneAround() throws Exception {
+    String file = "/cold/wrong";
+    write(file, 3L * BLOCK, BLOCK);
+    cluster.await("all replicas", WITHIN, () -> replicas(file).stream().allMatch(block -> block.size() == 3));
+    String digest = Demo.digests(cluster, List.of(file)).get(file);
+    List<LocatedBlock> blocks = fs.getClient().getLocatedBlocks(file, 0, 3L * BLOCK).getLocatedBlocks();
+    // The core rack, where parities are made, has all of them.
+    Set<String> racks = new HashSet<>(racks(blocks.get(0)));
+    blocks.forEach(block -> racks.retainAll(racks(block)));
+    LocatedBlock second = blocks.get(1);
+    DatanodeInfo read = Arrays.stream(second.getLocations()).filter(each -> racks.contains(each.getNetworkLocation())).findFirst().get();
+    Path replica = cluster.filesOf(second.getBlock().getBlockPoolId(), second.getBlock().getBlockId())
+        .get(cluster.machineOf(read).number());
+    try (RandomAccessFile bytes = new RandomAccessFile(replica.toFile(), "rw")) {
+      bytes.seek(BLOCK / 2);
+      int was = bytes.read();
+      bytes.seek(BLOCK / 2);
+      bytes.write(was ^ 0x55);
+    }
+    String said = encode("-verify", "all", file);
+    assertTrue(said.startsWith("0\n") && said.contains("parities of 0 groups by helpers, of 1 by HDFS's coder"), said);
+    assertEquals(digest, Demo.digests(cluster, List.of(file)).get(file));
+    assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+  }
+
+  @Test
+  @Order(10)
+  void theOriginalIsClosedWhereItsOpeningIsNotAnsweredAndItsTimeIsThatOfItsLastWriter() throws Exception {
+    String opened = "/cold/opened";
+    write(opened, 3L * BLOCK, BLOCK);
+    fs.setTimes(path(opened), 1_600_000_000_000L, -1);
+    String digest = Demo.digests(cluster, List.of(opened)).get(opened);
+    Set<String> holders = new HashSet<>();
+    String said = encode((method, arguments, toNameNode) -> {
+      Object answer = toNameNode.call();
+      if (method.getName().equals("create")) {
+        holders.add((String) arguments[2]);
+      }
+      if (method.getName().equals("append")) {
+        // The encoder's own name is renewed for as long as it works, whatever becomes of this file.
+        assertTrue(holders.add((String) arguments[1]));
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      return answer;
+    }, opened);
+    assertTrue(said.startsWith("1\n") && said.contains("SocketTimeoutException"), said);
+    // One for the files that it writes, and one for each of its attempts.
+    assertEquals(3, holders.size());
+    assertTrue(fs.isFileClosed(path(opened)) && hidden("/cold").isEmpty());
+    assertEquals(1_600_000_000_000L, fs.getFileStatus(path(opened)).getModificationTime());
+    assertEquals(digest, Demo.digests(cluster, List.of(opened)).get(opened));
+    // Somebody else writes it as soon as it is closed.
+    String file = "/cold/written";
+    write(file, 3L * BLOCK, BLOCK);
+    fs.setTimes(path(file), 1_600_000_000_000L, -1);
+    String own = "/.reserved/.inodes/" + fs.getClient().getFileInfo(file).getFileId();
+    AtomicReference<FileStatus> written = new AtomicReference<>();
+    String again = encode((method, arguments, toNameNode) -> {
+      if (method.getName().equals("rename2")) {
+        throw new java.net.SocketTimeoutException("lost");
+      }
+      Object answer = toNameNode.call();
+      if (method.getName().equals("complete") && arguments[0].equals(own) && written.get() == null) {
+        try (FSDataOutputStream out = fs.append(path(file))) {
+          out.write(new byte[] {1, 2, 3});
+        }
+        written.set(fs.getFileStatus(path(file)));
+      }
+      return answer;
+    }, file);
+    assertTrue(again.startsWith("1\n"), again);
+    assertNotEquals(1_600_000_000_000L, written.get().getModificationTime());
+    assertEquals(written.get().getModificationTime(), fs.getFileStatus(path(file)).getModificationTime());
+    assertEquals(3L * BLOCK + 3, fs.getFileStatus(path(file)).getLen());
+    assertTrue(fs.isFileClosed(path(file)) && hidden("/cold").isEmpty());
+  }
+
+  /** Neither file has a lease: one encoder verifies, and the other has ended. */
+  @Test
+  @Order(11)
+  void whatAnEncoderVerifiesIsLeftToItAndWhatOneHasLeftIsRemoved() throws Exception {
+    fs.mkdirs(path("/cold/two"));
+    String living = "/cold/two/living";
+    String ended = "/cold/two/ended";
+    write(living, 3L * BLOCK, BLOCK);
+    write(ended, 3L * BLOCK, BLOCK);
+    Map<String, String> digests = Demo.digests(cluster, List.of(living, ended));
+    write("/cold/two/._stripeline_" + fs.getClient().getFileInfo(ended).getFileId() + ".encoding", BLOCK, BLOCK);
+    String original = "/.reserved/.inodes/" + fs.getClient().getFileInfo(living).getFileId();
+    CountDownLatch isVerifying = new CountDownLatch(1);
+    CountDownLatch goOn = new CountDownLatch(1);
+    CompletableFuture<String> first = CompletableFuture.supplyAsync(() -> {
+      try {
+        return encode((method, arguments, toNameNode) -> {
+          // Nothing asks for blocks by an inode but the verification.
+          if (method.getName().equals("getBlockLocations") && arguments[0].toString().startsWith("/.reserved/.inodes/")
+              && !arguments[0].equals(original)) {
+            isVerifying.countDown();
+            goOn.await();
+          }
+          return toNameNode.call();
+        }, living);
+      } catch (Exception failed) {
+        throw new IllegalStateException(failed);
+      }
+    });
+    try {
+      assertTrue(isVerifying.await(WITHIN.toSeconds(), TimeUnit.SECONDS));
+      String second = encode("/cold/two");
+      assertTrue(second.startsWith("1\n") && second.contains("waiting a minute: 2 files"), second);
+      assertTrue(second.contains("failed   " + living + ": IN_PROGRESS: ") && second.contains("encoded  " + ended), second);
+      assertTrue(second.contains("1 files encoded, 0 left as they are, 1 failed"), second);
+    } finally {
+      goOn.countDown();
+    }
+    String said = first.get();
+    assertTrue(said.startsWith("0\n") && said.contains("1 files encoded"), said);
+    assertEquals(digests, Demo.digests(cluster, List.of(living, ended)));
+    for (String file : List.of(living, ended)) {
+      assertEquals(POLICY, fs.getErasureCodingPolicy(path(file)).getName());
+    }
+    assertTrue(hidden("/cold/two").isEmpty());
+  }
+
+  @Test
+  @Order(12)
   void aMachineIsLostAndItsBlocksAreReadAndMadeAnew() throws Exception {
     write("/cold/last", 30L * BLOCK, BLOCK);
     List<String> files = List.of(

@@ -267,10 +267,14 @@ final class HdfsCluster implements AutoCloseable {
 
   /** The files of a member of a group that machines have, by their numbers. */
   Map<Integer, Path> filesOf(LocatedStripedBlock group, int member) {
-    long id = group.getBlock().getBlockId() + member;
+    return filesOf(group.getBlock().getBlockPoolId(), group.getBlock().getBlockId() + member);
+  }
+
+  /** The files of a block that machines have, by their numbers. */
+  Map<Integer, Path> filesOf(String pool, long id) {
     Map<Integer, Path> files = new TreeMap<>();
     for (int number : machines.keySet()) {
-      Path finalized = dataOf(number).resolve("current").resolve(group.getBlock().getBlockPoolId())
+      Path finalized = dataOf(number).resolve("current").resolve(pool)
           .resolve("current/finalized/subdir" + (id >> 16 & 31) + "/subdir" + (id >> 8 & 31));
       Path file = finalized.resolve("blk_" + id);
       if (Files.exists(file)) {

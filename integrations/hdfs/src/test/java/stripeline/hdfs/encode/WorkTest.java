@@ -2,6 +2,8 @@ package stripeline.hdfs.encode;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -19,6 +21,7 @@ import org.apache.hadoop.hdfs.protocolPB.ClientDatanodeProtocolPB;
 import org.apache.hadoop.hdfs.protocolPB.PBHelperClient;
 import org.apache.hadoop.ipc.ProtobufRpcEngine2;
 import org.apache.hadoop.ipc.RPC;
+import org.apache.hadoop.ipc.RemoteException;
 import org.junit.jupiter.api.Test;
 
 class WorkTest {
@@ -37,7 +40,7 @@ class WorkTest {
     for (long left = dataBytes; left > 0; left -= BLOCK) {
       sources.add(GroupLayoutTest.block(sources.size(), Math.min(left, BLOCK), machine));
     }
-    return new Work(GroupLayoutTest.POLICY, dataBytes, sources, List.of(target(8), target(9)));
+    return new Work(GroupLayoutTest.POLICY, dataBytes, sources, List.of(target(8), target(9)), true);
   }
 
   private static LocatedBlocks sent(LocatedBlocks message) {
@@ -53,6 +56,8 @@ class WorkTest {
       assertEquals(List.of(8L + 1_000, 9L + 1_000), back.targets().stream().map(each -> each.getBlock().getBlockId()).toList());
       assertEquals(Math.min(BLOCK, dataBytes), back.targetBytes());
       assertEquals(GroupLayoutTest.POLICY.getSchema(), back.policy().getSchema());
+      assertTrue(back.byHelpers());
+      assertFalse(Work.of(sent(new Work(work.policy(), dataBytes, work.sources(), work.targets(), false).toMessage())).byHelpers());
     }
     Work copy = Work.of(sent(Work.copy(GroupLayoutTest.block(3, 77, machine), target(1)).toMessage()));
     assertTrue(copy.isCopy() && copy.targetBytes() == 77);
@@ -68,17 +73,26 @@ class WorkTest {
     LocatedBlock nowhere = GroupLayoutTest.block(1, BLOCK);
     LocatedBlock shortOne = GroupLayoutTest.block(1, BLOCK - 1, machine);
     for (Work wrong : List.of(
-        new Work(work.policy(), 0, work.sources(), work.targets()),
-        new Work(work.policy(), 4L * BLOCK, work.sources(), work.targets()),
-        new Work(work.policy(), 3L * BLOCK, work.sources(), work.targets()),
-        new Work(work.policy(), 2L * BLOCK, work.sources(), List.of(target(8))),
-        new Work(work.policy(), 2L * BLOCK, List.of(all.get(0), nowhere), work.targets()),
-        new Work(work.policy(), 2L * BLOCK, List.of(all.get(0), shortOne), work.targets()),
-        new Work(work.policy(), 2L * BLOCK, work.sources(), List.of(target(8), nowhere)),
-        new Work(null, BLOCK, work.sources(), List.of(target(8))))) {
+        new Work(work.policy(), 0, work.sources(), work.targets(), true),
+        new Work(work.policy(), 4L * BLOCK, work.sources(), work.targets(), true),
+        new Work(work.policy(), 3L * BLOCK, work.sources(), work.targets(), true),
+        new Work(work.policy(), 2L * BLOCK, work.sources(), List.of(target(8)), true),
+        new Work(work.policy(), 2L * BLOCK, List.of(all.get(0), nowhere), work.targets(), true),
+        new Work(work.policy(), 2L * BLOCK, List.of(all.get(0), shortOne), work.targets(), true),
+        new Work(work.policy(), 2L * BLOCK, work.sources(), List.of(target(8), nowhere), true),
+        new Work(null, BLOCK, work.sources(), List.of(target(8)), true))) {
       IllegalArgumentException refused = assertThrows(IllegalArgumentException.class, () -> Work.of(sent(wrong.toMessage())));
       assertTrue(refused.getMessage().startsWith("a "), refused.getMessage());
     }
+  }
+
+  /** Nobody is to blame for what another DataNode did not send. */
+  @Test
+  void whatFailedByItsSourcesSaysSoFromADataNodeToo() {
+    IOException source = SourceException.unwrap(new RemoteException(SourceException.class.getName(), "wrong bytes"));
+    assertTrue(source instanceof SourceException && source.getMessage().equals("wrong bytes"), source.toString());
+    RemoteException other = new RemoteException(IOException.class.getName(), "full");
+    assertSame(other, SourceException.unwrap(other));
   }
 
   /** A DataNode's calls without ours. */
@@ -101,8 +115,8 @@ class WorkTest {
       Workplaces workplaces = new Workplaces(conf, new Worker(here, conf, "test", null));
       Work work = Work.copy(GroupLayoutTest.block(3, 77, machine), target(1));
       for (int round = 0; round < 2; round++) {
-        IOException done = assertThrows(IOException.class, () -> workplaces.run(work, without));
-        assertEquals("here", done.getCause().getMessage());
+        IOException done = assertThrows(SourceException.class, () -> workplaces.run(work, without));
+        assertEquals("here", done.getCause().getCause().getMessage());
       }
     } finally {
       server.stop();
