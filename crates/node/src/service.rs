@@ -443,11 +443,12 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
     let reader = flows.store.reader(block, generation);
     let is_another = !wanted.digest.is_empty()
         && reader.as_ref().is_ok_and(|reader| wanted.digest != reader.meta().digest);
-    if is_another || matches!(verdict, Some((true, _))) {
+    let is_found = is_another || matches!(verdict, Some((true, _)));
+    if is_found {
         tracing::warn!(%copy, "damaged, as a check found");
         flows.suspects.condemn(copy);
     }
-    let damaged = flows.suspects.corrupt().contains(&copy);
+    let damaged = is_found || flows.suspects.is_corrupt(copy);
     let is_sound = verdict.is_none_or(|(_, verdict)| matches!(verdict, Ok(Verdict::Whole)));
     let sound = reader.ok().filter(|_| is_sound && flows.suspects.is_clear(copy));
     Ok(match sound {
