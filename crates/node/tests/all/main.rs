@@ -11,6 +11,7 @@ mod mending;
 mod orders;
 mod repair;
 mod rig;
+mod scrub;
 mod sessions;
 mod slow;
 mod table;
