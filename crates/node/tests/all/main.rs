@@ -7,6 +7,7 @@ mod datanode;
 mod faults;
 mod hdfs;
 mod holding;
+mod membership;
 mod mending;
 mod orders;
 mod repair;
