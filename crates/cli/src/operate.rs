@@ -195,7 +195,7 @@ async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Resu
             let ScrubEvent { done: blocks, unread, problem: why, .. } = event;
             if unread > 0 {
                 context.out.event(&json!({"done": blocks, "total": blocks + unread, "node": node.node,
-                    "unread": unread, "problem": why}))?;
+                    "unread": unread, "why": why}))?;
                 let what = format!("{unread} blocks or folders could not be read, the first because: {why}");
                 context.out.say(format!("node-{}: {what}", node.node))?;
             }

@@ -219,7 +219,7 @@ async fn an_archived_object_is_recovered_by_nodes_that_no_socket_leads_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_stands_still_holds_up_nothing_that_two_others_keep() {
     let (world, stuck) = (World::unserved(3), Arc::new(AtomicU32::new(0)));
-    let fleet = Arc::new(InProcess(Arc::clone(&world), Arc::clone(&stuck)));
+    let fleet: Arc<dyn Fleet> = Arc::new(InProcess(Arc::clone(&world), Arc::clone(&stuck)));
     let set = |config: &mut Config| (config.fleet, config.waits_for_holders) = (fleet, true);
     let mut cluster = Cluster::set(world, Settings::default(), set).await;
     cluster.put("first", b"bytes").await.unwrap();
