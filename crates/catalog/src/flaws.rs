@@ -30,6 +30,25 @@ impl Catalog {
         })
     }
 
+    /// Those of the copies that are counted on; and those that are known and are not, for they are flawed or candidates. Of the
+    /// others nothing is known: they may be committed yet.
+    pub fn counted_and_known(&self, copies: &[BlockCopy]) -> Result<(Vec<BlockCopy>, Vec<BlockCopy>)> {
+        self.view(|txn| {
+            let (mut counted, mut known) = (Vec::new(), Vec::new());
+            for &copy in copies {
+                let (row, location) = (txn.get::<BlockFacts>(&copy.block)?, copy.location());
+                if row.as_ref().is_some_and(|row| row.locations.contains(&location)) {
+                    counted.push(copy);
+                } else if row.is_some_and(|row| row.flaw_of(location).is_some())
+                    || txn.get::<CandidateRow>(&copy)?.is_some()
+                {
+                    known.push(copy);
+                }
+            }
+            Ok((counted, known))
+        })
+    }
+
     /// A copy that its node has just read, and found whole, is counted on again if its block still needs it. In a
     /// stripe it takes the place of those on dead nodes. `digest` is what its sidecar says; `is_fenced`: its node obeys no
     /// earlier order to delete it. Whether it did.

@@ -5,7 +5,8 @@ use crate::entry::{Entry, Split, split};
 use crate::rows::{NodeRow, PutRow, TermRow};
 use crate::table::Read;
 use crate::{
-    Catalog, CatalogError, CommittedBlock, FIRST_GENERATION, Incoming, NewPut, PlannedBlock, PutEnd, Settled,
+    Catalog, CatalogError, CommittedBlock, CommittedPut, FIRST_GENERATION, Incoming, NewPut, PlannedBlock,
+    PutEnd, Settled,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums};
@@ -248,9 +249,25 @@ fn a_pending_put_that_came_with_a_brought_catalog_is_settled_by_what_nodes_have(
     let (object, blocks) = brought.object("object-1").unwrap();
     assert_eq!((object.object_bytes, object.digest), (10, None));
     assert_eq!(blocks[0].facts.locations.iter().map(|l| l.node.0).collect::<Vec<_>>(), [1, 3]);
+    a_settled_put_is_confirmed_to_its_client(&brought);
     assert_eq!(settle(&brought, 2, &[2], &[1, 2, 3]), Settled::Pending);
     assert_eq!(brought.expired_puts(501).unwrap(), [PutId(2)], "its lease ends like any other");
     assert_eq!(brought.unsettled_puts().unwrap(), []);
+}
+
+/// Its client asks again, for it never had an answer, and is the one who knows the digest of put 1.
+fn a_settled_put_is_confirmed_to_its_client(brought: &Catalog) {
+    let commit = |object_bytes, digest| {
+        let end = PutEnd { now_ms: 6, created_ms: 7, remembered_until_ms: 8 };
+        brought.commit_put(PutId(1), &[], object_bytes, digest, end)
+    };
+    let is_refused = |asked: Result<CommittedPut, _>| matches!(asked, Err(CatalogError::NoSuchPut));
+    assert!(is_refused(commit(11, [9; 32])), "of another length");
+    let told = commit(10, [9; 32]).unwrap();
+    assert_eq!((told.name.as_str(), told.object_bytes, told.created_ms), ("object-1", 10, 6));
+    assert_eq!(brought.object("object-1").unwrap().0.digest, Some([9; 32]));
+    assert_eq!(commit(10, [9; 32]).unwrap(), told, "and once more");
+    assert!(is_refused(commit(10, [8; 32])), "by then it is known");
 }
 
 #[test]

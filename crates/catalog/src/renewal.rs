@@ -9,6 +9,9 @@ use crate::table::{Change, Read};
 use model::{NodeId, PutId};
 use std::collections::BTreeSet;
 
+/// In place of the digest of a put whose commit nobody asked for. No bytes are known to have it.
+const UNKNOWN_DIGEST: [u8; 32] = [0; 32];
+
 /// When a put ends.
 #[derive(Clone, Copy, Debug)]
 pub struct PutEnd {
@@ -80,7 +83,7 @@ pub(crate) fn remember(
         name: name.to_owned(),
         version: object.version,
         object_bytes: object.object_bytes,
-        digest: object.digest.unwrap_or_default(),
+        digest: object.digest.unwrap_or(UNKNOWN_DIGEST),
         block_bytes: object.block_bytes,
         block_count: object.blocks.len() as u64,
         created_ms: object.created_ms,
@@ -90,7 +93,8 @@ pub(crate) fn remember(
     Ok(row.into())
 }
 
-/// What was answered when the put was committed; an error if it never was, or not with these bytes.
+/// What was answered when the put was committed; an error if it never was, or not with these bytes. A put that was settled counts
+/// as committed with a digest that nobody knew: its client does, and from then on the object has it.
 pub(crate) fn repeated(
     txn: &Change,
     put: PutId,
@@ -98,10 +102,18 @@ pub(crate) fn repeated(
     digest: &[u8; 32],
 ) -> Result<CommittedPut> {
     let row = txn.get::<EndedPutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
-    match (row.object_bytes, &row.digest) == (object_bytes, digest) {
-        true => Ok(row.into()),
-        false => Err(CatalogError::NoSuchPut),
+    let is_unknown = row.digest == UNKNOWN_DIGEST;
+    if row.object_bytes != object_bytes || !(is_unknown || row.digest == *digest) {
+        return Err(CatalogError::NoSuchPut);
     }
+    if is_unknown && *digest != UNKNOWN_DIGEST {
+        txn.put(&put, &EndedPutRow { digest: *digest, ..row.clone() })?;
+        let object = txn.get::<ObjectRow>(&row.name)?;
+        if let Some(object) = object.filter(|o| o.version == row.version && o.digest.is_none()) {
+            txn.put(&row.name, &ObjectRow { digest: Some(*digest), ..object })?;
+        }
+    }
+    Ok(row.into())
 }
 
 impl From<EndedPutRow> for CommittedPut {

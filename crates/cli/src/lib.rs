@@ -104,7 +104,7 @@ enum Command {
     /// Show what something would do, without doing it
     #[command(subcommand)]
     Explain(repair::ExplainCommand),
-    /// Read everything that nodes store, check it, and tell which copies are not there
+    /// Read everything that nodes store, check it, and tell which copies are not there or could not be read
     Scrub {
         /// Only this node
         #[arg(long, value_name = "N")]

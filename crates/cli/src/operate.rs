@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use client::Client;
 use serde_json::{Value, json};
-use wire::proto::{BudgetChange, Budgets, NodeInfo, TaskControl, TaskStatus};
+use wire::proto::{BudgetChange, Budgets, NodeInfo, ScrubEvent, TaskControl, TaskStatus};
 
 /// What to do with background tasks.
 #[derive(Subcommand, Debug)]
@@ -121,23 +121,45 @@ pub fn budgets_text(budgets: &Budgets) -> String {
     format!("clients {clients}, healing {healing}, archival {archival}, in each direction")
 }
 
-/// Reads everything on one node or on all living ones; fails if anything is unsound, or not there.
+/// What scrubs found.
+#[derive(Default)]
+struct Scrubbed {
+    /// Blocks that were read.
+    blocks: u64,
+    /// Those of them that are unsound.
+    problems: u64,
+    /// Copies, and folders, that could not be read.
+    unread: u64,
+    /// Copies that are not there.
+    missing: u64,
+}
+
+/// Reads everything on one node or on all living ones; fails if anything is unsound, or not there, or was not read.
 pub fn scrub(context: &Context, node: Option<u32>) -> Result<()> {
-    let (blocks, problems, missing) = context.with_client(async |client| {
-        let mut totals = (0, 0, 0);
+    let Scrubbed { blocks, problems, unread, missing } = context.with_client(async |client| {
+        let mut totals = Scrubbed::default();
         for node in nodes_to_scrub(&client, node).await? {
-            let (blocks, problems) = scrub_node(context, &client, &node).await?;
-            let missing = missing_on(context, &client, &node, blocks).await?;
-            totals = (totals.0 + blocks, totals.1 + problems, totals.2 + missing);
+            let of_node = scrub_node(context, &client, &node).await?;
+            totals.blocks += of_node.blocks;
+            totals.problems += of_node.problems;
+            totals.unread += of_node.unread;
+            totals.missing += missing_on(context, &client, &node, of_node.blocks).await?;
         }
         Ok(totals)
     })?;
     let restored = "'stripeline repair block' restores them";
-    match (problems, missing) {
-        (0, 0) => context.out.say(format!("{blocks} blocks read, all sound")),
-        (_, 0) => bail!("{problems} of {blocks} blocks are unsound; {restored}"),
-        (0, _) => bail!("{missing} copies are missing, all {blocks} that are there are sound; {restored}"),
-        _ => bail!("{problems} of {blocks} blocks are unsound, {missing} more are missing; {restored}"),
+    let found = match (problems, missing) {
+        (0, 0) => format!("{blocks} blocks read, all sound"),
+        (_, 0) => format!("{problems} of {blocks} blocks are unsound; {restored}"),
+        (0, _) => {
+            format!("{missing} copies are missing, all {blocks} that were read are sound; {restored}")
+        }
+        _ => format!("{problems} of {blocks} blocks are unsound, {missing} more are missing; {restored}"),
+    };
+    match unread {
+        0 if problems + missing == 0 => context.out.say(found),
+        0 => bail!(found),
+        _ => bail!("{unread} blocks or folders could not be read, so nothing is known of them; {found}"),
     }
 }
 
@@ -163,12 +185,22 @@ async fn nodes_to_scrub(client: &Client, node: Option<u32>) -> Result<Vec<NodeIn
     }
 }
 
-async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Result<(u64, u64)> {
+async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Result<Scrubbed> {
     let bar = count_bar(context.out, &format!("scrub node-{}", node.node));
     let mut events = client.scrub(node).await?;
-    let (mut blocks, mut problems) = (0, 0);
+    let mut problems = 0;
     while let Some(event) = events.next().await? {
-        blocks = event.done;
+        if event.complete {
+            bar.finish_and_clear();
+            let ScrubEvent { done: blocks, unread, problem: why, .. } = event;
+            if unread > 0 {
+                context.out.event(&json!({"done": blocks, "total": blocks + unread, "node": node.node,
+                    "unread": unread, "why": why}))?;
+                let what = format!("{unread} blocks or folders could not be read, the first because: {why}");
+                context.out.say(format!("node-{}: {what}", node.node))?;
+            }
+            return Ok(Scrubbed { blocks, problems, unread, missing: 0 });
+        }
         bar.set_length(event.total);
         bar.set_position(event.done);
         let problem = (!event.problem.is_empty()).then_some(&event.problem);
@@ -181,6 +213,5 @@ async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Resu
             })?;
         }
     }
-    bar.finish_and_clear();
-    Ok((blocks, problems))
+    bail!("node-{} did not say that it has read all of its blocks; nothing is known of the others", node.node)
 }

@@ -2,6 +2,7 @@
 //! it: that is the collector's business, when others stand in for the copy.
 
 use crate::records::Records;
+use catalog::Catalog;
 use model::{BlockCopy, Flaw};
 
 /// What is done about damaged copies.
@@ -16,14 +17,33 @@ impl Damaged {
         Damaged { records }
     }
 
-    /// A node says that its copy is damaged: it is counted on no more.
-    pub async fn found(&self, copy: BlockCopy) {
-        let BlockCopy { block, node, generation } = copy;
-        match self.records.run(move |catalog| catalog.note_flaws(&[copy], Flaw::Damaged)).await {
-            // One that did not count.
-            Ok(noted) if noted.is_empty() => {}
-            Ok(_) => tracing::warn!(%block, %node, generation, "damage found: its node says so"),
-            Err(error) => tracing::warn!(%block, %node, %error, "a damaged copy could not be noted"),
+    /// Nodes say that their copies are damaged: they are counted on no more. Returns those of which the catalog knows it now;
+    /// what is not committed yet, or was never heard of, is to be told again.
+    pub async fn found(&self, copies: Vec<BlockCopy>) -> Vec<BlockCopy> {
+        if copies.is_empty() {
+            return copies;
+        }
+        let note = move |catalog: &Catalog| {
+            let (counted, mut known) = catalog.counted_and_known(&copies)?;
+            // Of most that are told again nothing is known yet: then nothing is written.
+            let noted = match counted.is_empty() {
+                true => Vec::new(),
+                false => catalog.note_flaws(&counted, Flaw::Damaged)?,
+            };
+            known.extend(&noted);
+            Ok((known, noted))
+        };
+        match self.records.run(note).await {
+            Ok((known, noted)) => {
+                for BlockCopy { block, node, generation } in &noted {
+                    tracing::warn!(%block, %node, generation, "damage found: its node says so");
+                }
+                known
+            }
+            Err(error) => {
+                tracing::warn!(%error, "damaged copies could not be noted; they are when their node tells of them again");
+                Vec::new()
+            }
         }
     }
 }

@@ -15,11 +15,11 @@ use catalog::succession::HOLDERS_NEEDED;
 use catalog::{Catalog, SafeMode};
 use model::{NodeId, Position, Stamp};
 use plan::decide::World;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use wire::codec::records::{Begin, Carried};
 use worker::{Step, Task, Worker};
 
@@ -44,7 +44,7 @@ const PIECES_AHEAD: usize = 4;
 /// A node begins anew when its records exceed half of its snapshot, and this: small catalogs change much for their size.
 const MIN_RECORD_BYTES: u64 = 4 << 20;
 
-/// A group is on its way for less than this, on disks and links that are well.
+/// A group is on its way for less than this, on disks and links that are well; then it is looked anew who can take it.
 const GROUP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whoever waits for a change to be kept is answered after this long in any case: the change is made, its catalog has it. A node
@@ -70,9 +70,32 @@ const SHUN: Duration = Duration::from_secs(60);
 /// When nothing has changed they are looked after this often.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// Nodes to which is sent what they lack, each by a task of its own. One that stands still is waited for by nobody: rounds begin
+/// and end meanwhile.
+#[derive(Default)]
+struct Feeding {
+    tasks: JoinSet<Result<Held>>,
+    nodes: BTreeMap<Id, NodeId>,
+    /// What came of those that have ended and that no round has looked at.
+    ended: VecDeque<Fed>,
+}
+
+/// What came of bringing a node up to date.
+type Fed = (NodeId, Result<Held>);
+
+/// What a round waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Enough of the nodes have what there was when it began.
+    Enough,
+    /// All of them have.
+    All,
+}
+
 /// Sends them.
 pub(crate) struct Keeper {
     holders: Arc<Holders>,
+    feeding: Feeding,
     /// Nodes that failed, and when.
     shunned: BTreeMap<NodeId, Began>,
     /// What was so in the last round, and when that was.
@@ -87,7 +110,43 @@ struct Round {
 
 impl Keeper {
     pub fn new(holders: Arc<Holders>) -> Keeper {
-        Keeper { holders, shunned: BTreeMap::new(), last: None }
+        Keeper { holders, feeding: Feeding::default(), shunned: BTreeMap::new(), last: None }
+    }
+}
+
+impl Feeding {
+    fn is_busy(&self, node: NodeId) -> bool {
+        self.nodes.values().any(|busy| *busy == node)
+    }
+
+    fn begin(&mut self, node: NodeId, feed: impl Future<Output = Result<Held>> + Send + 'static) {
+        let id = self.tasks.spawn(feed).id();
+        self.nodes.insert(id, node);
+    }
+
+    /// What came of the next one that ends; `None` if none is under way.
+    async fn next(&mut self) -> Option<Fed> {
+        if !self.has_ended() {
+            let ended = self.tasks.join_next_with_id().await?;
+            self.take(ended);
+        }
+        self.ended.pop_front()
+    }
+
+    /// Whether any has ended since a round looked.
+    fn has_ended(&mut self) -> bool {
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            self.take(ended);
+        }
+        !self.ended.is_empty()
+    }
+
+    fn take(&mut self, ended: std::result::Result<(Id, Result<Held>), JoinError>) {
+        let (id, fed) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Err(CoordinatorError::Bug(error.to_string()))),
+        };
+        self.ended.extend(self.nodes.remove(&id).map(|node| (node, fed)));
     }
 }
 
@@ -114,7 +173,7 @@ impl Holders {
 
     /// Those that keep the records get what they lack now.
     pub async fn catch_up(self: &Arc<Self>) -> Result<()> {
-        match self.round(&BTreeSet::new()).await?.failures.pop() {
+        match self.round(&mut Feeding::default(), &BTreeSet::new(), Until::All).await?.failures.pop() {
             Some((_, error)) => Err(error),
             None => Ok(()),
         }
@@ -141,34 +200,44 @@ impl Holders {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings each of them up to date, and notes who they are.
-    async fn round(self: &Arc<Self>, shunned: &BTreeSet<NodeId>) -> Result<Round> {
-        let noted = self.records.run(Catalog::holders).await?;
+    /// Begins to bring each of them up to date that is not being brought so already, and notes who they are.
+    async fn round(
+        self: &Arc<Self>,
+        feeding: &mut Feeding,
+        shunned: &BTreeSet<NodeId>,
+        until: Until,
+    ) -> Result<Round> {
+        let of_now = |catalog: &Catalog| Ok((catalog.holders()?, catalog.last_change()?));
+        let (noted, last) = self.records.run(of_now).await?;
         let view = self.cluster.view();
+        let mut failures = Vec::new();
+        // Those that have ended since the last round are free again.
+        feeding.has_ended();
+        for ended in feeding.ended.drain(..) {
+            failures.extend(self.fed(ended, &view, &noted));
+        }
         let mut may_live = self.cluster.perhaps_living(&view);
-        if may_live.difference(shunned).count() >= HOLDERS_NEEDED {
-            may_live.retain(|node| !shunned.contains(node));
+        let is_shunned = |node: &NodeId| shunned.contains(node) || failures.iter().any(|(of, _)| of == node);
+        if may_live.iter().filter(|node| !is_shunned(node)).count() >= HOLDERS_NEEDED {
+            may_live.retain(|node| !is_shunned(node));
         }
         let chosen = choose(&view, &may_live, &noted);
         let living = view.living();
-        let mut feeding = JoinSet::new();
         for &node in chosen.iter().filter(|node| living.contains(node)) {
-            let (holders, view) = (Arc::clone(self), view.clone());
-            feeding.spawn(async move { (node, holders.feed(&view, node).await) });
-        }
-        let mut failures = Vec::new();
-        while let Some(Ok((node, fed))) = feeding.join_next().await {
-            match fed {
-                // At once: who is slow is not waited for by those who wait for two.
-                Ok(now) => {
-                    self.lock().insert(node, now);
-                    self.look(&view, &noted);
-                }
-                Err(error) => {
-                    self.lock().remove(&node);
-                    failures.push((node, error));
-                }
+            let has_all = self.lock().get(&node).is_some_and(|held| held.last.stamp >= last);
+            if !has_all && !feeding.is_busy(node) {
+                let (holders, view) = (Arc::clone(self), view.clone());
+                feeding.begin(node, async move { holders.feed(&view, node, last).await });
             }
+        }
+        let began = Began::now();
+        while until == Until::All || *self.kept.borrow() < last {
+            let patience = match until {
+                Until::All => Duration::MAX,
+                Until::Enough => GROUP_PATIENCE.saturating_sub(began.elapsed()),
+            };
+            let Some(Some(ended)) = clock::within(patience, feeding.next()).await else { break };
+            failures.extend(self.fed(ended, &view, &noted));
         }
         let has_records = |node: &NodeId| noted.contains(node) || self.lock().contains_key(node);
         let mut holders: Vec<NodeId> = chosen.into_iter().filter(has_records).collect();
@@ -176,14 +245,32 @@ impl Holders {
         let away: Vec<NodeId> = noted.iter().copied().filter(|node| !holders.contains(node)).collect();
         holders.extend(away.into_iter().take(HOLDERS.saturating_sub(holders.len())));
         holders.sort();
+        // Whoever asks enough of those that are noted is to hear of everything that counts as kept.
+        let have_kept = self.far(&view, &holders).unwrap_or_default() >= *self.kept.borrow();
         // While it is in doubt whether they have something later, those that were noted are waited for.
-        if !self.is_in_doubt(&view, &noted).await? && holders != noted {
+        if !self.is_in_doubt(&view, &noted).await? && holders != noted && have_kept {
             tracing::info!("the catalog's records are kept by {}", names(&holders));
             let row = holders.clone();
             self.records.run(move |catalog| catalog.set_holders(&row)).await?;
         }
-        self.look(&view, &holders);
+        self.look(&view, if have_kept { &holders } else { &noted });
         Ok(Round { holders, failures })
+    }
+
+    /// Notes what came of bringing a node up to date. Returns why it failed, if it did.
+    fn fed(&self, (node, fed): Fed, view: &World, noted: &[NodeId]) -> Option<(NodeId, CoordinatorError)> {
+        match fed {
+            // At once: who is slow is not waited for by those who wait for two.
+            Ok(now) => {
+                self.lock().insert(node, now);
+                self.look(view, noted);
+                None
+            }
+            Err(error) => {
+                self.lock().remove(&node);
+                Some((node, error))
+            }
+        }
     }
 
     /// Whether too few had answered when this coordinator began, and still have. Who has nothing that is not known here agrees.
@@ -217,16 +304,9 @@ impl Holders {
         Ok(false)
     }
 
-    /// How far enough of them are.
+    /// Notes how far enough of them are.
     fn look(&self, view: &World, holders: &[NodeId]) {
-        let stays = view.nodes.iter().filter(|(_, node)| !node.is_leaving).count();
-        // Of fewer nodes than there should be holders, all that live.
-        let needed = if stays < HOLDERS { view.living().len().min(stays).max(1) } else { HOLDERS_NEEDED };
-        let held = self.lock();
-        let mut far: Vec<Stamp> =
-            holders.iter().filter_map(|node| held.get(node)).map(|held| held.last.stamp).collect();
-        far.sort_by(|a, b| b.cmp(a));
-        if let Some(&kept) = far.get(needed - 1) {
+        if let Some(kept) = self.far(view, holders) {
             self.kept.send_if_modified(|last| {
                 let is_further = kept > *last;
                 *last = kept.max(*last);
@@ -235,8 +315,20 @@ impl Holders {
         }
     }
 
-    /// Sends a node what it lacks.
-    async fn feed(&self, view: &World, node: NodeId) -> Result<Held> {
+    /// How far enough of them are; `None` if so many have said nothing.
+    fn far(&self, view: &World, holders: &[NodeId]) -> Option<Stamp> {
+        let stays = view.nodes.iter().filter(|(_, node)| !node.is_leaving).count();
+        // Of fewer nodes than there should be holders, all that live.
+        let needed = if stays < HOLDERS { view.living().len().min(stays).max(1) } else { HOLDERS_NEEDED };
+        let held = self.lock();
+        let mut far: Vec<Stamp> =
+            holders.iter().filter_map(|node| held.get(node)).map(|held| held.last.stamp).collect();
+        far.sort_by(|a, b| b.cmp(a));
+        far.get(needed - 1).copied()
+    }
+
+    /// Sends a node what it lacks of the changes until `last`: what comes meanwhile is the next round's, or none would end.
+    async fn feed(&self, view: &World, node: NodeId, last: Stamp) -> Result<Held> {
         let known = self.lock().get(&node).copied();
         let mut held = match known {
             Some(held) => held,
@@ -260,11 +352,13 @@ impl Holders {
             let from = held.last;
             let after = self.records.run(move |catalog| catalog.records_after(&from, GROUP_BYTES)).await?;
             let Some(records) = after else { return self.send_snapshot(view, node).await };
-            let Some(last) = records.last() else { break };
-            let at = last.at;
+            let Some(at) = records.last().map(|record| record.at) else { break };
             held = self.send_records(view, node, from, records).await?;
             if held.last != at {
                 return self.send_snapshot(view, node).await;
+            }
+            if at.stamp >= last {
+                break;
             }
         }
         if held.record_bytes > MIN_RECORD_BYTES.max(held.snapshot_bytes / 2) {
@@ -389,11 +483,13 @@ impl Worker for Keeper {
         let is_same = |(changes, living, at): &(u64, BTreeSet<NodeId>, Began)| {
             (*changes, living) == (now.0, &now.1) && at.elapsed() < IDLE
         };
-        if self.last.as_ref().is_some_and(is_same) {
+        if !self.feeding.has_ended() && self.last.as_ref().is_some_and(is_same) {
             return Ok(Step::Wait(self.pause()));
         }
         self.shunned.retain(|_, since| since.elapsed() < SHUN);
-        let Round { holders, failures } = self.holders.round(&self.shunned.keys().copied().collect()).await?;
+        let shunned = self.shunned.keys().copied().collect();
+        let round = self.holders.round(&mut self.feeding, &shunned, Until::Enough).await?;
+        let Round { holders, failures } = round;
         self.last = failures.is_empty().then(|| (now.0, now.1, Began::now()));
         task.note(|report| {
             report.errors += failures.len() as u64;
@@ -404,5 +500,9 @@ impl Worker for Keeper {
         });
         self.shunned.extend(failures.into_iter().map(|(node, _)| (node, Began::now())));
         Ok(Step::Wait(self.pause()))
+    }
+
+    fn stopped(&mut self, _: &Task) {
+        self.feeding = Feeding::default();
     }
 }

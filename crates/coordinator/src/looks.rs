@@ -136,7 +136,7 @@ impl Looks {
             }
             Looked::Damaged => {
                 self.cluster.health.agrees(node);
-                self.damaged.found(copy).await;
+                self.damaged.found(vec![copy]).await;
             }
             Looked::Unread => self.comparison.seek(node, block),
         }

@@ -100,10 +100,8 @@ impl Membership {
             return Ok(proto::HeartbeatReply { register_again: true, ..Default::default() });
         };
         self.comparison.scrubbed(node, scrub_rounds);
-        for copy in damaged {
-            let (block, generation) = (BlockId::from_slice(&copy.block)?, copy.generation);
-            self.damaged.found(BlockCopy { block, node, generation }).await;
-        }
+        let noted = self.damaged.found(damaged).await;
+        self.cluster.health.dealt_with(&noted);
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         Ok(proto::HeartbeatReply { register_again: false, settings, now })

@@ -31,6 +31,10 @@ const NOTE_HEARD: Duration = Duration::from_secs(10);
 /// A heartbeat that takes longer counts as failed.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// TCP and HTTP/2 signs of life: a registration takes as long as it takes to compare what the node has, and one with a coordinator
+/// whose machine is dead ends by this.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
 /// A coordinator that lives answers within milliseconds.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -111,7 +115,11 @@ pub async fn run(member: Member) -> Refusal {
 
 async fn connect(coordinator: &str) -> Result<CoordinatorClient<Channel>, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{coordinator}"))?;
-    let endpoint = endpoint.connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS));
+    let endpoint = endpoint
+        .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
+        .tcp_keepalive(Some(KEEP_ALIVE))
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE);
     Ok(CoordinatorClient::new(endpoint.connect().await?))
 }
 

@@ -33,8 +33,20 @@ pub struct Round {
     left: std::vec::IntoIter<CopyId>,
     done: u64,
     total: u64,
-    corrupt: u64,
-    unread: u64,
+    seen: Seen,
+}
+
+/// What a round has seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Copies that were read.
+    pub read: u64,
+    /// Those of them that are corrupt.
+    pub corrupt: u64,
+    /// Copies, and folders, that could not be read: that says nothing about them.
+    pub unread: u64,
+    /// Why the first of them could not.
+    pub why: String,
 }
 
 /// A copy that was read.
@@ -55,7 +67,7 @@ impl Round {
         let total = store.store.usage().blocks;
         task.note(|report| (report.done, report.total) = (0, total));
         let (folders, left) = (0..=u8::MAX, Vec::new().into_iter());
-        Round { store, rate, ending, folders, left, done: 0, total, corrupt: 0, unread: 0 }
+        Round { store, rate, ending, folders, left, done: 0, total, seen: Seen::default() }
     }
 
     /// Reads until there is something to say of a copy; `None` after the last.
@@ -71,7 +83,7 @@ impl Round {
             let problem = match checked {
                 Ok(Verdict::Whole) => None,
                 Ok(Verdict::Damaged(damage)) => {
-                    self.corrupt += 1;
+                    self.seen.corrupt += 1;
                     Some(damage.to_string())
                 }
                 // Deleted meanwhile.
@@ -82,6 +94,7 @@ impl Round {
                     continue;
                 }
             };
+            self.seen.read += 1;
             if let Some(problem) = &problem {
                 task.note(|report| report.errors += 1);
                 tracing::warn!("scrub: block {copy}: {problem}");
@@ -107,14 +120,22 @@ impl Round {
     }
 
     fn missed(&mut self, task: &Task, error: &StoreError) {
-        self.unread += 1;
+        if self.seen.unread == 0 {
+            self.seen.why = error.to_string();
+        }
+        self.seen.unread += 1;
         task.note(|report| report.errors += 1);
         tracing::warn!("scrub: {error}");
     }
 
+    /// What it has seen: after the last copy, all that there is.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
     /// What came of it, be it whole or not.
     pub fn end(&self, task: &Task) {
-        let Round { total, corrupt, unread, .. } = self;
+        let Round { total, seen: Seen { corrupt, unread, .. }, .. } = self;
         task.note(|report| {
             report.total = 0;
             report.detail =

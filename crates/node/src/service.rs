@@ -4,7 +4,7 @@ use crate::ending::Ending;
 use crate::flows::{FlowStore, listed_block, stored_block};
 use crate::holding;
 use crate::parts::{self, Parts};
-use crate::scrub::{Read, Round, SCRUB};
+use crate::scrub::{Read, Round, SCRUB, Seen};
 use crate::sessions;
 use crate::store::{CopyId, Listing, Store, StoreError, Unjudged, Verdict};
 use exec::{DriverIo, Engine};
@@ -19,6 +19,7 @@ use wire::codec::records::Carried;
 use wire::names::folder_digest;
 pub use wire::proto::node_server::{Node as ControlCalls, NodeServer as ControlServer};
 use wire::{limits, proto};
+use worker::Task;
 
 /// Messages to one peer that may wait.
 const MAX_MESSAGES: usize = 256;
@@ -286,16 +287,9 @@ impl ControlCalls for NodeService {
         let (events, outgoing) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(async move {
             let mut round = Round::begin(flows, 0, ending.clone(), &task);
-            while !ending.is_asked() && task.may_go_on().await {
-                let Ok(Some(Read { copy, problem, done, total })) = round.next(&task).await else { return };
-                let problem = problem.unwrap_or_default();
-                let CopyId { block, generation } = copy;
-                let event = proto::ScrubEvent { block: block.to_vec(), generation, problem, done, total };
-                if events.send(Ok(event)).await.is_err() {
-                    break;
-                }
-            }
+            let last = scrub_all(&mut round, (&task, &ending), &events).await;
             round.end(&task);
+            let _ = events.send(last).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
@@ -314,6 +308,38 @@ impl ControlCalls for NodeService {
     async fn read_records(&self, _: Request<proto::Empty>) -> Answer<Self::ReadRecordsStream> {
         let outgoing = ReceiverStream::new(holding::read(self.parts.flows.store.clone()));
         Ok(Response::new(Box::pin(outgoing.map(|carried| carried.map(Into::into)))))
+    }
+}
+
+/// Reads everything, and tells of each copy that was read. Returns what ends the stream: that this was all, or why it was not.
+async fn scrub_all(
+    round: &mut Round,
+    (task, ending): (&Task, &Ending),
+    events: &mpsc::Sender<Result<proto::ScrubEvent, Status>>,
+) -> Result<proto::ScrubEvent, Status> {
+    loop {
+        if ending.is_asked() {
+            return Err(Status::unavailable("the node ends, and has not read all of its blocks"));
+        }
+        if !task.may_go_on().await {
+            let why = "the node's task 'scrub' was stopped, so not all of its blocks were read; 'stripeline tasks resume' lets it go on";
+            return Err(Status::failed_precondition(why));
+        }
+        let read = round.next(task).await.map_err(|error| Status::internal(error.to_string()))?;
+        let Some(Read { copy: CopyId { block, generation }, problem, done, total }) = read else {
+            let Seen { read, unread, why, .. } = round.seen().clone();
+            return Ok(proto::ScrubEvent {
+                problem: why,
+                done: read,
+                total: read + unread,
+                complete: true,
+                unread,
+                ..Default::default()
+            });
+        };
+        let (block, problem) = (block.to_vec(), problem.unwrap_or_default());
+        let event = proto::ScrubEvent { block, generation, problem, done, total, ..Default::default() };
+        events.send(Ok(event)).await.map_err(|_| Status::cancelled("nobody listens any more"))?;
     }
 }
 
@@ -443,11 +469,12 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
     let reader = flows.store.reader(block, generation);
     let is_another = !wanted.digest.is_empty()
         && reader.as_ref().is_ok_and(|reader| wanted.digest != reader.meta().digest);
-    if is_another || matches!(verdict, Some((true, _))) {
+    let is_found = is_another || matches!(verdict, Some((true, _)));
+    if is_found {
         tracing::warn!(%copy, "damaged, as a check found");
         flows.suspects.condemn(copy);
     }
-    let damaged = flows.suspects.corrupt().contains(&copy);
+    let damaged = is_found || flows.suspects.is_corrupt(copy);
     let is_sound = verdict.is_none_or(|(_, verdict)| matches!(verdict, Ok(Verdict::Whole)));
     let sound = reader.ok().filter(|_| is_sound && flows.suspects.is_clear(copy));
     Ok(match sound {

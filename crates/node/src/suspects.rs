@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use worker::{Step, Task, Worker};
 
-/// Corrupt copies remembered for the coordinator; one that is told of so many has other worries.
-const MAX_CORRUPT: usize = 4096;
+/// Corrupt copies of which one heartbeat tells; the others are told of when these are gone.
+const MAX_TOLD: usize = 4096;
+
+/// Corrupt copies that are remembered, in about ten megabytes. A store with more of them vouches for nothing.
+const MAX_CORRUPT: usize = 1 << 18;
 
 /// Copies that wait to be read again. What does not fit is met again by the next flow or scrub.
 const MAX_SUSPECTS: usize = 4096;
@@ -32,6 +35,8 @@ struct State {
     /// With the number of vain attempts to read it.
     suspected: BTreeMap<CopyId, u32>,
     corrupt: BTreeSet<CopyId>,
+    /// There was no room for one of them, so any copy may be it, until the next start of the node finds them anew.
+    has_lost_count: bool,
 }
 
 impl Suspects {
@@ -51,8 +56,10 @@ impl Suspects {
     pub fn condemn(&self, copy: CopyId) {
         let mut state = self.lock();
         state.suspected.remove(&copy);
-        if state.corrupt.len() < MAX_CORRUPT {
+        if state.corrupt.len() < MAX_CORRUPT || state.corrupt.contains(&copy) {
             state.corrupt.insert(copy);
+        } else if !std::mem::replace(&mut state.has_lost_count, true) {
+            tracing::error!(%copy, "more than {MAX_CORRUPT} copies are corrupt: this node vouches for none any more");
         }
     }
 
@@ -63,15 +70,20 @@ impl Suspects {
         state.corrupt.remove(&copy);
     }
 
-    /// Found corrupt and still here.
+    /// Found corrupt and still here: as many as are told of at once.
     pub fn corrupt(&self) -> Vec<CopyId> {
-        self.lock().corrupt.iter().copied().collect()
+        self.lock().corrupt.iter().take(MAX_TOLD).copied().collect()
+    }
+
+    /// Whether it was found corrupt.
+    pub fn is_corrupt(&self, copy: CopyId) -> bool {
+        self.lock().corrupt.contains(&copy)
     }
 
     /// Whether nothing is held against it.
     pub fn is_clear(&self, copy: CopyId) -> bool {
         let state = self.lock();
-        !state.corrupt.contains(&copy) && !state.suspected.contains_key(&copy)
+        !state.has_lost_count && !state.corrupt.contains(&copy) && !state.suspected.contains_key(&copy)
     }
 
     /// The one that was tried least often.
@@ -211,6 +223,27 @@ mod tests {
         suspects.suspect(COPY);
         assert!(suspects.judge_next(&store));
         assert_eq!(suspects.corrupt(), [COPY]);
+    }
+
+    #[test]
+    fn what_is_corrupt_is_never_vouched_for_however_much_else_is() {
+        let suspects = Suspects::default();
+        let copy = |generation| CopyId { generation, ..COPY };
+        let all = 0..=MAX_TOLD as u64;
+        all.clone().for_each(|generation| suspects.condemn(copy(generation)));
+        assert!(all.clone().all(|generation| !suspects.is_clear(copy(generation))));
+        let last = copy(MAX_TOLD as u64);
+        assert!(suspects.corrupt().len() == MAX_TOLD && !suspects.corrupt().contains(&last));
+        suspects.forget(copy(0));
+        assert!(suspects.corrupt().contains(&last), "it is told of when there is room");
+
+        (0..MAX_CORRUPT as u64).for_each(|generation| suspects.condemn(copy(generation)));
+        let never_seen = copy(u64::MAX);
+        assert!(suspects.is_clear(never_seen), "as many as can be remembered");
+        suspects.condemn(copy(0));
+        assert!(suspects.is_clear(never_seen), "and one of them again");
+        suspects.condemn(copy(MAX_CORRUPT as u64));
+        assert!(!suspects.is_clear(never_seen) && !suspects.is_clear(copy(MAX_CORRUPT as u64)));
     }
 
     #[test]

@@ -7,9 +7,10 @@ use model::{BlockCopy, BlockId, Cause, ClusterId, Fault, NodeId, Position, Stamp
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -28,8 +29,12 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 /// Reading a block of the largest size at 40 MB/s.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A snapshot of a million blocks has some hundred megabytes, and is synced.
-const HOLD_TIMEOUT: Duration = Duration::from_secs(300);
+/// A node that keeps records takes the next piece, or syncs the last one, within milliseconds; one that takes so long stands still …
+const HOLD_SILENCE: Duration = Duration::from_secs(10);
+
+/// … unless the disk has yet to write what was sent: a snapshot of a million blocks has some hundred megabytes. A disk that turns
+/// and is busy writes so much.
+const HOLD_BYTES_PER_S: u64 = 4 << 20;
 
 /// Parts of what a node keeps that wait to be written.
 const PARTS_AHEAD: usize = 16;
@@ -402,9 +407,15 @@ impl Fleet for Grpc {
     }
 
     async fn hold(&self, view: &World, node: NodeId, carried: mpsc::Receiver<Carried>) -> Result<Held> {
-        let messages = ReceiverStream::new(carried).map(proto::RecordsMessage::from);
         let mut client = self.client(view, node)?;
-        let held = answered_within(HOLD_TIMEOUT, node, client.hold_records(messages)).await?;
+        let sent = Arc::new(watch::Sender::new(0));
+        let taken = Arc::clone(&sent);
+        let messages = ReceiverStream::new(carried).map(move |part| {
+            let bytes = if let Carried::Piece(piece) = &part { piece.len() as u64 } else { 0 };
+            taken.send_modify(|sent| *sent += bytes);
+            proto::RecordsMessage::from(part)
+        });
+        let held = answered_while_taking(HOLD_SILENCE, &sent, node, client.hold_records(messages)).await?;
         let last = held.last.map(Position::from).unwrap_or_default();
         Ok(Held { last, snapshot_bytes: held.snapshot_bytes, record_bytes: held.record_bytes })
     }
@@ -477,6 +488,25 @@ async fn answered_within<T>(
     }
 }
 
+/// The answer to a call that sends much: `sent` tells how many bytes the node has taken so far, and changes with each piece.
+async fn answered_while_taking<T>(
+    silence: Duration,
+    sent: &watch::Sender<u64>,
+    node: NodeId,
+    call: impl Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
+) -> Result<T> {
+    let mut taken = sent.subscribe();
+    let mut call = pin!(call);
+    loop {
+        let bytes = *taken.borrow_and_update();
+        let patience = silence + Duration::from_secs(bytes / HOLD_BYTES_PER_S);
+        tokio::select! {
+            answer = answered_within(patience, node, &mut call) => return answer,
+            _ = taken.changed() => {}
+        }
+    }
+}
+
 /// All that a list names, to its end: one that breaks off is none.
 async fn listed(
     node: NodeId,
@@ -517,4 +547,42 @@ pub(crate) fn reference(copy: &BlockCopy) -> proto::BlockRef {
 
 fn failed(node: NodeId, why: &str) -> CoordinatorError {
     CoordinatorError::Node { node, why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::{Response, Status};
+
+    /// Longer than a busy machine lets a thread wait for its turn.
+    const SILENCE: Duration = Duration::from_secs(2);
+
+    type Answer = std::result::Result<Response<()>, Status>;
+
+    async fn asked(bytes: u64, call: impl Future<Output = Answer>) -> Result<()> {
+        answered_while_taking(SILENCE, &watch::Sender::new(bytes), NodeId(1), call).await
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_of_a_snapshot_is_given_up_and_who_takes_it_slowly_is_not() {
+        let sent = watch::Sender::new(0);
+        let pieces = async {
+            for _ in 0..15 {
+                tokio::time::sleep(SILENCE / 10).await;
+                sent.send_modify(|bytes| *bytes += 1);
+            }
+            Answer::Ok(Response::new(()))
+        };
+        let slow = answered_while_taking(SILENCE, &sent, NodeId(1), pieces);
+        let syncing = asked(3 * HOLD_BYTES_PER_S, async {
+            tokio::time::sleep(SILENCE * 3 / 2).await;
+            Ok(Response::new(()))
+        });
+        let stuck = asked(HOLD_BYTES_PER_S / 2, std::future::pending());
+        let stuck = tokio::time::timeout(3 * SILENCE, stuck);
+        let (slow, syncing, stuck) = tokio::join!(slow, syncing, stuck);
+        slow.unwrap();
+        syncing.unwrap();
+        stuck.expect("it is given up").unwrap_err();
+    }
 }

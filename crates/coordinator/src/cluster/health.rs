@@ -3,7 +3,7 @@
 
 use catalog::rows::NodeRow;
 use flow::Proved;
-use model::{BlockId, Cause, Fault, Incarnation, NodeId, Peer, StoreId};
+use model::{BlockCopy, BlockId, Cause, Fault, Incarnation, NodeId, Peer, StoreId};
 use plan::decide::{NodeFacts, World, helpers_of};
 use plan::{ByNode, Host, LeastRecent, LinkRates, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,6 +34,9 @@ const LOOKS: u32 = 8;
 
 /// It does not look more often: timers are late by some milliseconds on a busy machine.
 const MIN_LOOK: Duration = Duration::from_millis(20);
+
+/// Damaged copies that a heartbeat offers again because nothing came of them: each costs a look into the catalog.
+const MAX_OFFERED_AGAIN: usize = 64;
 
 /// Suspected edges that are remembered of a node: more add nothing.
 const MAX_SUSPECTED_EDGES: usize = 16;
@@ -90,8 +93,11 @@ struct Node {
     /// Copies that it named, of blocks of which nothing is known.
     /// By the folder that they lie in.
     unknown_copies: BTreeMap<u8, u64>,
-    /// Damaged copies that it reported and that were dealt with: block and generation.
-    handled: BTreeSet<(Vec<u8>, u64)>,
+    /// Copies that it reported damaged in its last heartbeat, and whether the catalog has that noted: a copy may be damaged
+    /// before it is committed.
+    damaged: BTreeMap<BlockCopy, bool>,
+    /// The last of them that was offered again.
+    offered: Option<BlockCopy>,
 }
 
 /// Who says that something is wrong.
@@ -282,9 +288,10 @@ impl Health {
         others.find(|(_, other)| other.lives(self.dead_after)).map(|(id, _)| *id)
     }
 
-    /// Takes a heartbeat. Returns the damaged copies that are reported for the first time, or `None` if the node must
-    /// register (again). That of another start than the accepted one keeps no node alive.
-    pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<proto::BlockRef>> {
+    /// Takes a heartbeat. Returns the damaged copies that are reported for the first time, and some of those of which nothing
+    /// came so far ([`dealt_with`](Self::dealt_with)); or `None` if the node must register (again). That of another start than
+    /// the accepted one keeps no node alive.
+    pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<BlockCopy>> {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&NodeId(status.node))?;
         let is_of_it =
@@ -299,12 +306,20 @@ impl Health {
             return None;
         }
         node.last_seen = Some(Instant::now());
-        let told = status.corrupt_blocks.iter().map(|copy| (copy.block.clone(), copy.generation)).collect();
-        let before = std::mem::replace(&mut node.handled, told);
-        let is_fresh = |copy: &&proto::BlockRef| !before.contains(&(copy.block.clone(), copy.generation));
-        let fresh = status.corrupt_blocks.iter().filter(is_fresh).cloned().collect();
+        let offered = node.damaged_now(&status);
         node.status = Some(status);
-        Some(fresh)
+        Some(offered)
+    }
+
+    /// The catalog has these damaged copies noted: they are not offered again while their node reports them.
+    pub fn dealt_with(&self, copies: &[BlockCopy]) {
+        let mut nodes = self.nodes();
+        for copy in copies {
+            let damaged = nodes.by_id.get_mut(&copy.node).and_then(|node| node.damaged.get_mut(copy));
+            if let Some(is_noted) = damaged {
+                *is_noted = true;
+            }
+        }
     }
 
     /// Notes whom a fault suspects. Only wrong bytes count: a node that dies is not suspicious, it is dead. Returns the nodes
@@ -465,8 +480,35 @@ impl Node {
             is_leaving: false,
             is_set_back: false,
             unknown_copies: BTreeMap::new(),
-            handled: BTreeSet::new(),
+            damaged: BTreeMap::new(),
+            offered: None,
         }
+    }
+
+    /// Takes what it says to be damaged. Returns what is new of it, and the next ones of which nothing came.
+    fn damaged_now(&mut self, status: &proto::NodeStatus) -> Vec<BlockCopy> {
+        let copy = |copy: &proto::BlockRef| {
+            let block = BlockId::from_slice(&copy.block).ok()?;
+            Some(BlockCopy { block, node: NodeId(status.node), generation: copy.generation })
+        };
+        let told: BTreeSet<BlockCopy> = status.corrupt_blocks.iter().filter_map(copy).collect();
+        self.damaged.retain(|copy, _| told.contains(copy));
+        // In turn: the first of many are not to keep the others from being noted.
+        let (until, after): (Vec<_>, Vec<_>) = self
+            .damaged
+            .iter()
+            .filter(|(_, is_noted)| !**is_noted)
+            .map(|(copy, _)| *copy)
+            .partition(|copy| Some(*copy) <= self.offered);
+        let mut offered: Vec<BlockCopy> = after.into_iter().chain(until).take(MAX_OFFERED_AGAIN).collect();
+        self.offered = offered.last().copied();
+        for copy in told {
+            self.damaged.entry(copy).or_insert_with(|| {
+                offered.push(copy);
+                false
+            });
+        }
+        offered
     }
 
     fn facts(&self, rack: u32, dead_after: Duration) -> NodeFacts {

@@ -60,6 +60,42 @@ async fn what_was_short_when_it_was_put_gets_its_copies_unasked() {
     assert_eq!(cluster.get("short").await.unwrap().0, b"bytes");
 }
 
+/// Its node tells of the damage while the catalog knows nothing of the copy: that is not the last word on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_damaged_before_its_put_was_committed_is_noted_afterwards() {
+    let mut cluster = Cluster::new(5, Settings::default()).await;
+    cluster.control("healer", "pause").await.unwrap();
+    let begin = proto::BeginPutRequest {
+        name: "object".to_owned(),
+        block_bytes: BLOCK_BYTES,
+        replicas: 3,
+        gathers: None,
+    };
+    let put = cluster.client.begin_put(begin).await.unwrap().into_inner().put;
+    let planned =
+        cluster.client.plan_write(write_request(&put, 0, b"bytes", true)).await.unwrap().into_inner();
+    let staged = cluster.world.run(planned.plan.as_ref().unwrap(), b"bytes", 0).unwrap().staged;
+    let bad = staged[1].node;
+    cluster.world.corrupt(bad, &staged[1].block);
+    let is_told = async |c: &mut Cluster| {
+        let mut nodes = c.status().await.nodes.into_iter();
+        let status = nodes.find(|node| node.node == bad).unwrap().status;
+        status.is_some_and(|status| !status.corrupt_blocks.is_empty())
+    };
+    cluster.until("the damage is told", is_told).await;
+    let commit = proto::CommitPutRequest {
+        put,
+        blocks: vec![written(&staged)],
+        object_bytes: 5,
+        digest: blake3::hash(b"bytes").as_bytes().to_vec(),
+        parities: Vec::new(),
+    };
+    cluster.client.commit_put(commit).await.unwrap();
+    cluster.until("it is noted", async |c| health(c).await.damaged_copies == 1).await;
+    let nodes = &cluster.lookup("object").await.unwrap().blocks[0].nodes;
+    assert!(nodes.len() == 2 && !nodes.contains(&bad), "nobody counts on it: {nodes:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn helpers_are_assigned_to_many_blocks_as_the_operator_wants_it() {
     const MANY: usize = 40;

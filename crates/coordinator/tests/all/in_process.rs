@@ -3,13 +3,15 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, CoordinatorError, Fleet, Held, Listed, Looked, Order, Seen};
+use coordinator::{Check, Config, CoordinatorError, Fleet, Held, Listed, Looked, Order, Seen};
 use flow::FlowPlan;
 use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Position, Stamp};
 use plan::decide::World as View;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status};
@@ -21,8 +23,8 @@ use wire::proto::node_server::Node;
 
 type Result<T> = std::result::Result<T, CoordinatorError>;
 
-/// The nodes of a world, called by their functions.
-struct InProcess(Arc<World>);
+/// The nodes of a world, called by their functions. The one of this number (0: none) takes nothing to keep, and says nothing.
+struct InProcess(Arc<World>, Arc<AtomicU32>);
 
 impl fmt::Debug for InProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,6 +134,9 @@ impl Fleet for InProcess {
         while let Some(part) = carried.recv().await {
             messages.push(part.into());
         }
+        while self.1.load(Ordering::Relaxed) == node.0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         let held = self.0.keep(node.0, messages).expect("nothing breaks off here");
         Ok(Held { last: held.last.map(Position::from).unwrap_or_default(), ..Held::default() })
     }
@@ -188,7 +193,7 @@ impl Fleet for InProcess {
 async fn an_archived_object_is_recovered_by_nodes_that_no_socket_leads_to() {
     let world = World::unserved(8);
     let hasty = Settings { dead_after_ms: 1_200, garbage_grace_ms: 50, put_lease_ms: 60_000 };
-    let fleet = Arc::new(InProcess(Arc::clone(&world)));
+    let fleet = Arc::new(InProcess(Arc::clone(&world), Arc::default()));
     let mut cluster = Cluster::over(fleet, world, hasty).await.unwrap();
     let object = bytes(9, 4 * BLOCK_BYTES as usize);
     cluster.put("object", &object).await.unwrap();
@@ -208,5 +213,29 @@ async fn an_archived_object_is_recovered_by_nodes_that_no_socket_leads_to() {
     assert_eq!(cluster.status().await.missing_blocks, 0);
     // Every byte is where it is said to be: nothing is decoded.
     assert_eq!(cluster.get("object").await.unwrap(), (object, 0));
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stands_still_holds_up_nothing_that_two_others_keep() {
+    let (world, stuck) = (World::unserved(3), Arc::new(AtomicU32::new(0)));
+    let fleet: Arc<dyn Fleet> = Arc::new(InProcess(Arc::clone(&world), Arc::clone(&stuck)));
+    let set = |config: &mut Config| (config.fleet, config.waits_for_holders) = (fleet, true);
+    let mut cluster = Cluster::set(world, Settings::default(), set).await;
+    cluster.put("first", b"bytes").await.unwrap();
+    let detail = async |c: &mut Cluster| c.control("records", "status").await.unwrap().detail;
+    cluster.until("all keep them", async |c| detail(c).await == "kept by node-1, node-2, node-3").await;
+
+    stuck.store(3, Ordering::Relaxed);
+    let began = Instant::now();
+    for object in 0..5 {
+        cluster.put(&format!("{object}"), b"bytes").await.unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+
+    // Once it goes on, it gets what it missed.
+    stuck.store(0, Ordering::Relaxed);
+    let kept = |world: &World, node| world.status(node).held.and_then(|held| held.last);
+    cluster.until("it has all", async |c| kept(&c.world, 3) == kept(&c.world, 1)).await;
     cluster.stop().await;
 }

@@ -929,19 +929,28 @@ pub struct NodeStatus {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubRequest {}
+/// Of a copy that was read; the last one, which is of none, says that everything that is here was looked at. A stream that ends
+/// without it says nothing of what it did not name.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubEvent {
     #[prost(bytes = "vec", tag = "1")]
     pub block: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint64, tag = "5")]
     pub generation: u64,
-    /// empty: sound
+    /// empty: sound; in the last one why something could not be read
     #[prost(string, tag = "2")]
     pub problem: ::prost::alloc::string::String,
+    /// copies that were dealt with; in the last one those that were read
     #[prost(uint64, tag = "3")]
     pub done: u64,
     #[prost(uint64, tag = "4")]
     pub total: u64,
+    /// it is the last one
+    #[prost(bool, tag = "6")]
+    pub complete: bool,
+    /// copies, and folders, that could not be read: nothing is known of them
+    #[prost(uint64, tag = "7")]
+    pub unread: u64,
 }
 /// Who lends blocks of a DataNode.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -57,6 +57,36 @@ fn damaged_blocks_are_found_read_around_and_made_again() {
 }
 
 #[test]
+fn a_scrub_calls_nothing_sound_that_it_did_not_read() {
+    let rig = Rig::up(3);
+    rig.file("f", 300_000, 1);
+    rig.put("f", "a");
+    let fails = |arguments: &[&str]| {
+        let scrubbed = rig.run(arguments);
+        assert_eq!(scrubbed.status.code(), Some(1), "{arguments:?}");
+        one_sentence(&scrubbed.stderr)
+    };
+    // A sidecar that a later version wrote.
+    let meta = sidecar(&rig.block_file(&rig.blocks("a")[0]));
+    flip(&meta, 8);
+    let sentence = fails(&["scrub"]);
+    assert!(sentence.contains("1 blocks or folders could not be read"), "{sentence}");
+    flip(&meta, 8);
+    assert!(rig.ok(&["scrub"]).contains("all sound"));
+
+    rig.ok(&["tasks", "stop", "scrub", "--node", "2"]);
+    rig.until("it is stopped", || {
+        let tasks = rig.json(&["tasks", "list"]);
+        let mut tasks = tasks.as_array().unwrap().iter();
+        tasks.any(|t| t["name"] == "scrub" && t["node"] == 2 && t["state"] == "stopped")
+    });
+    let sentence = fails(&["scrub", "--node", "2"]);
+    assert!(sentence.contains("task 'scrub' was stopped"), "{sentence}");
+    rig.ok(&["tasks", "resume", "scrub", "--node", "2"]);
+    rig.until("it goes on", || rig.run(&["scrub", "--node", "2"]).status.success());
+}
+
+#[test]
 fn health_says_what_is_so_and_ends_with_a_code_for_it() {
     let rig = Rig::up(3);
     rig.file("f", 300_000, 1);

@@ -176,13 +176,34 @@ fn who_holds_up_several_repairs_helps_only_in_need() {
 }
 
 #[test]
-fn a_damaged_copy_is_reported_once_until_the_node_no_longer_lists_it() {
+fn a_damaged_copy_is_offered_until_it_is_noted_or_the_node_no_longer_lists_it() {
     let health = health(60_000);
-    let bad = proto::NodeStatus { corrupt_blocks: vec![copy(1)], ..status(2) };
-    assert_eq!(health.heartbeat(bad.clone()), Some(vec![copy(1)]));
-    assert_eq!(health.heartbeat(bad.clone()), Some(vec![]));
-    let both = proto::NodeStatus { corrupt_blocks: vec![copy(1), copy(2)], ..status(2) };
-    assert_eq!(health.heartbeat(both), Some(vec![copy(2)]), "another copy of it");
-    assert_eq!(health.heartbeat(status(2)), Some(vec![]));
-    assert_eq!(health.heartbeat(bad), Some(vec![copy(1)]));
+    let of =
+        |generation| BlockCopy { block: BlockId::from_slice(&[7; 16]).unwrap(), node: NodeId(2), generation };
+    let lists = |copies: &[u64]| {
+        let corrupt_blocks = copies.iter().map(|generation| copy(*generation)).collect();
+        health.heartbeat(proto::NodeStatus { corrupt_blocks, ..status(2) })
+    };
+    assert_eq!(lists(&[1]), Some(vec![of(1)]));
+    assert_eq!(lists(&[1]), Some(vec![of(1)]), "nothing came of it: it may not be committed yet");
+    health.dealt_with(&[of(1)]);
+    assert_eq!(lists(&[1]), Some(vec![]));
+    assert_eq!(lists(&[1, 2]), Some(vec![of(2)]), "another copy of it");
+    assert_eq!(lists(&[]), Some(vec![]));
+    assert_eq!(lists(&[1]), Some(vec![of(1)]));
+}
+
+#[test]
+fn of_many_damaged_copies_of_which_nothing_comes_each_is_offered_in_turn() {
+    let health = health(60_000);
+    let count = 2 * MAX_OFFERED_AGAIN as u64 + 1;
+    let all: Vec<proto::BlockRef> = (0..count).map(copy).collect();
+    let offered = || {
+        let told = proto::NodeStatus { corrupt_blocks: all.clone(), ..status(2) };
+        health.heartbeat(told).unwrap().into_iter().map(|copy| copy.generation).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(), (0..count).collect::<Vec<_>>(), "what is new is offered at once");
+    let turns = [offered(), offered(), offered()];
+    assert!(turns.iter().all(|turn| turn.len() == MAX_OFFERED_AGAIN));
+    assert_eq!(turns.concat().into_iter().collect::<BTreeSet<_>>(), (0..count).collect());
 }
