@@ -29,7 +29,6 @@ final class DecodedBlockReader implements BlockReader {
   private long position;
   private long portionEnd;
   private Answer answer;
-  private boolean hasHandedOut;
 
   /** What is asked, and heard beside the bytes. */
   interface Asking {
@@ -39,9 +38,6 @@ final class DecodedBlockReader implements BlockReader {
 
     /** Members with wrong bytes. */
     void areCorrupt(Set<Integer> members);
-
-    /** Some bytes were handed out, and no others will be. */
-    void brokeOff();
   }
 
   DecodedBlockReader(StripelineInputStream stream, Asking asking, long start, long end) {
@@ -65,16 +61,12 @@ final class DecodedBlockReader implements BlockReader {
       into[0] = buffer;
       answer.read(into, count);
       position += count;
-      hasHandedOut = true;
       if (position == portionEnd) {
         answer.finish();
         asking.areCorrupt(answer.corrupt());
       }
       return count;
     } catch (IOException | RuntimeException trouble) {
-      if (hasHandedOut) {
-        asking.brokeOff();
-      }
       if (answer != null) {
         asking.areCorrupt(answer.corrupt());
       }

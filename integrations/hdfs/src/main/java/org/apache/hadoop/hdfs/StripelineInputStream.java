@@ -7,6 +7,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
@@ -46,8 +47,8 @@ class StripelineInputStream extends DFSStripedInputStream {
   /** Until when gateways are let alone, on the clock of {@link Time#monotonicNow}. */
   private final AtomicLong letAloneUntil = new AtomicLong(Long.MIN_VALUE);
 
-  /** What this thread reads by position, if it does. */
-  private final ThreadLocal<Attempt> attempts = new ThreadLocal<>();
+  /** Whose readers broke off in the read by position that this thread does, if it does one: members' blocks. HDFS's threads say so. */
+  private final ThreadLocal<Set<Long>> brokenOff = new ThreadLocal<>();
 
   /** The piece that is read in order, and where it begins in the file; null if there is none. */
   private ByteBuffer piece;
@@ -59,19 +60,6 @@ class StripelineInputStream extends DFSStripedInputStream {
     this.client = client;
     this.policy = policy;
     this.gateway = gateway;
-  }
-
-  /** A read by position. */
-  private static final class Attempt {
-
-    private final boolean asksGateways;
-
-    /** Some bytes of a lost member came, and the others did not; HDFS's threads say so. */
-    private volatile boolean isBrokenOff;
-
-    private Attempt(boolean asksGateways) {
-      this.asksGateways = asksGateways;
-    }
   }
 
   private interface Positional {
@@ -148,39 +136,60 @@ class StripelineInputStream extends DFSStripedInputStream {
   /**
    * Where a reader has brought some cells of a member and not the next one, HDFS decodes the member and puts its first bytes, and not
    * those of that cell, into the cell that is missing ({@code StripedBlockUtil.ChunkByteBuffer.copyFrom} goes by what is left to fill).
-   * What it returns then is not to be trusted: all of it is read once more without gateways, into buffers that are as they were.
+   * What it returns then is not to be trusted: all of it is read once more, into buffers that are as they were, and without that
+   * member: HDFS would ask for it again, and a DataNode whose block has a wrong byte would answer again, as far as to that byte.
    */
   private int readByPosition(long position, Positional read, Runnable rewind) throws IOException {
-    Attempt first = new Attempt(true);
-    int count = attempt(first, read);
-    if (!first.isBrokenOff) {
-      return count;
+    // Each time, a group in which a reader broke off has one member less, and HDFS reads none without more than its parities.
+    int mostRereads = policy.getNumParityUnits();
+    Set<Long> broken = ConcurrentHashMap.newKeySet();
+    for (int rereads = 0; rereads <= mostRereads; rereads++) {
+      int before = broken.size();
+      int count = attempt(broken, read);
+      if (broken.size() == before) {
+        return count;
+      }
+      StripelineClient.LOG.info("{} from {} on: readers of blocks {} broke off in the middle", getSrc(), position, broken);
+      rewind.run();
     }
-    StripelineClient.LOG.info("{} is read from {} on once more: a gateway broke off in the middle", getSrc(), position);
-    rewind.run();
-    return attempt(new Attempt(false), read);
+    throw new IOException(getSrc() + " from " + position + " on: readers broke off in the middle, however often it was read");
   }
 
-  private int attempt(Attempt attempt, Positional read) throws IOException {
-    attempts.set(attempt);
+  private int attempt(Set<Long> broken, Positional read) throws IOException {
+    brokenOff.set(broken);
     try (StripelineClient.Reading ours = client.reading()) {
       return read.read();
     } finally {
-      attempts.remove();
+      brokenOff.remove();
     }
   }
 
   @Override
   boolean createBlockReader(LocatedBlock block, long offsetInBlock, LocatedBlock[] targetBlocks,
       StripeReader.BlockReaderInfo[] readerInfos, int chunkIndex, long readTo) throws IOException {
+    // HDFS makes readers in the thread that reads. Those of a read in order are not watched: they fill one cell of a member at a time.
+    Set<Long> broken = brokenOff.get();
+    long id = block.getBlock().getBlockId();
+    if (broken != null && broken.contains(id)
+        || !createAnyReader(block, offsetInBlock, targetBlocks, readerInfos, chunkIndex, readTo)) {
+      return false;
+    }
+    if (broken != null) {
+      StripeReader.BlockReaderInfo made = readerInfos[chunkIndex];
+      readerInfos[chunkIndex] = new StripeReader.BlockReaderInfo(
+          new WatchedBlockReader(made.reader, () -> broken.add(id)), made.datanode, made.blockReaderOffset);
+    }
+    return true;
+  }
+
+  /** One of a DataNode, or else of a gateway. */
+  private boolean createAnyReader(LocatedBlock block, long offsetInBlock, LocatedBlock[] targetBlocks,
+      StripeReader.BlockReaderInfo[] readerInfos, int chunkIndex, long readTo) throws IOException {
     boolean isLost = block.getLocations().length > 0 && StripelineClient.isNobody(block.getLocations()[0]);
     if (!isLost && super.createBlockReader(block, offsetInBlock, targetBlocks, readerInfos, chunkIndex, readTo)) {
       return true;
     }
-    // HDFS makes readers in the thread that reads.
-    Attempt attempt = attempts.get();
-    boolean isAsked = attempt == null || attempt.asksGateways;
-    if (!isAsked || chunkIndex >= policy.getNumDataUnits() || Time.monotonicNow() < letAloneUntil.get()) {
+    if (chunkIndex >= policy.getNumDataUnits() || Time.monotonicNow() < letAloneUntil.get()) {
       return false;
     }
     LocatedBlock group = getBlockAt(block.getStartOffset());
@@ -201,13 +210,6 @@ class StripelineInputStream extends DFSStripedInputStream {
       @Override
       public void areCorrupt(Set<Integer> members) {
         report(striped, members);
-      }
-
-      @Override
-      public void brokeOff() {
-        if (attempt != null) {
-          attempt.isBrokenOff = true;
-        }
       }
     }, offsetInBlock, end);
     readerInfos[chunkIndex] = new StripeReader.BlockReaderInfo(reader, StripelineClient.NOBODY, offsetInBlock);

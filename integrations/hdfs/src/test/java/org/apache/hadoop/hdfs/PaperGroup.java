@@ -2,6 +2,7 @@ package org.apache.hadoop.hdfs;
 
 import java.io.IOException;
 import java.lang.reflect.Proxy;
+import java.net.InetSocketAddress;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
@@ -19,6 +20,7 @@ import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.hdfs.protocol.LocatedBlocks;
 import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
 import org.apache.hadoop.hdfs.security.token.block.BlockTokenIdentifier;
+import org.apache.hadoop.hdfs.util.StripedBlockUtil;
 import org.apache.hadoop.io.erasurecode.CodecUtil;
 import org.apache.hadoop.io.erasurecode.ECSchema;
 import org.apache.hadoop.io.erasurecode.ErasureCoderOptions;
@@ -27,14 +29,25 @@ import org.apache.hadoop.security.token.Token;
 import stripeline.hdfs.Gateway;
 import stripeline.hdfs.Settings;
 
-/** A file of one group of whole stripes, whose members are in memory: one is lost, a gateway has it, the others are read as DataNodes' are. */
+/**
+ * A file of one group of whole stripes, whose members are in memory: one is lost, if any is, and a gateway has it; the others are read as
+ * DataNodes' are.
+ */
 final class PaperGroup {
+
+  /** No member is lost. */
+  static final int NONE = -1;
 
   private static final String FILE = "/file";
 
   /** What becomes of a read of a member that is not lost, which may do it. */
   interface Reads {
     int of(int member, IntSupplier read) throws IOException;
+  }
+
+  /** A reader of a member that is not lost, from a byte of it on. */
+  interface Readers {
+    BlockReader of(int member, int offset);
   }
 
   private final ErasureCodingPolicy policy;
@@ -68,26 +81,32 @@ final class PaperGroup {
 
   /** A stream of the file, of a client that asks this gateway. */
   StripelineInputStream open(String gateway, Reads reads) throws IOException {
+    return openWith(gateway, (member, offset) -> reader(member, offset, reads));
+  }
+
+  /** The same, with others' readers in the place of DataNodes'. */
+  StripelineInputStream openWith(String gateway, Readers readers) throws IOException {
     Configuration conf = new Configuration();
     conf.set(Settings.GATEWAY_KEY, gateway);
     // Nobody is there, and nobody is asked: all blocks are known.
-    StripelineClient client = new StripelineClient(URI.create("hdfs://127.0.0.1:1"), conf, null);
+    StripelineClient client = new StripelineClient(URI.create("hdfs://127.0.0.1:1"), conf, null) {
+      @Override
+      public void reportChecksumFailure(String file, LocatedBlock[] blocks) {
+        // Without a NameNode nobody is told.
+      }
+    };
     return new StripelineInputStream(client, FILE, true, policy, located(), new Gateway(Settings.of(conf))) {
       @Override
-      boolean createBlockReader(LocatedBlock block, long offsetInBlock, LocatedBlock[] targetBlocks,
-          StripeReader.BlockReaderInfo[] readerInfos, int chunkIndex, long readTo) throws IOException {
-        if (chunkIndex == lost) {
-          return super.createBlockReader(block, offsetInBlock, targetBlocks, readerInfos, chunkIndex, readTo);
-        }
-        readerInfos[chunkIndex] = new StripeReader.BlockReaderInfo(
-            reader(chunkIndex, offsetInBlock, reads), block.getLocations()[0], offsetInBlock);
-        return true;
+      protected BlockReader getBlockReader(LocatedBlock block, long offsetInBlock, long length, InetSocketAddress address,
+          StorageType type, DatanodeInfo node) {
+        return readers.of(StripedBlockUtil.getBlockIndex(block.getBlock().getLocalBlock()), (int) offsetInBlock);
       }
     };
   }
 
-  private BlockReader reader(int member, long offset, Reads reads) {
-    ByteBuffer from = ByteBuffer.wrap(members[member]).position((int) offset);
+  /** Reads a member from a byte of it on. */
+  BlockReader reader(int member, int offset, Reads reads) {
+    ByteBuffer from = ByteBuffer.wrap(members[member]).position(offset);
     return (BlockReader) Proxy.newProxyInstance(BlockReader.class.getClassLoader(), new Class<?>[] {BlockReader.class},
         (proxy, method, arguments) -> switch (method.getName()) {
           case "read" -> reads.of(member, () -> {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -13,6 +14,9 @@ import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+import org.apache.hadoop.fs.ChecksumException;
 import org.apache.hadoop.fs.FileRange;
 import org.junit.jupiter.api.Test;
 
@@ -90,6 +94,116 @@ class StripelineInputStreamTest {
             assertEquals(1, gateway.requests(), what + ": whoever failed is let alone");
           }
         }
+      }
+    }
+  }
+
+  /** How a DataNode's reader ends too soon. */
+  private enum Ending {
+    GONE, WRONG_BYTES, SHORT, BROKEN;
+
+    int end(long at) throws IOException {
+      return switch (this) {
+        case GONE -> throw new IOException("gone at " + at);
+        case WRONG_BYTES -> throw new ChecksumException("wrong bytes", at);
+        case SHORT -> -1;
+        case BROKEN -> throw new IllegalStateException("broken at " + at);
+      };
+    }
+  }
+
+  /** The reader, which has come to a byte of its member, and breaks off at another one. */
+  private static BlockReader breaking(BlockReader reader, int offset, int breaksOffAt, Ending ending) {
+    AtomicInteger at = new AtomicInteger(offset);
+    return (BlockReader) Proxy.newProxyInstance(BlockReader.class.getClassLoader(), new Class<?>[] {BlockReader.class},
+        (proxy, method, arguments) -> {
+          switch (method.getName()) {
+            case "read":
+              if (at.get() >= breaksOffAt) {
+                return ending.end(at.get());
+              }
+              ByteBuffer into = (ByteBuffer) arguments[0];
+              int limit = into.limit();
+              into.limit(into.position() + Math.min(into.remaining(), breaksOffAt - at.get()));
+              int count = reader.read(into);
+              into.limit(limit);
+              at.addAndGet(count);
+              return count;
+            case "skip":
+              at.addAndGet(((Long) arguments[0]).intValue());
+              return reader.skip((Long) arguments[0]);
+            default:
+              return method.invoke(reader, arguments);
+          }
+        });
+  }
+
+  /** Whatever way of reading, and wherever it begins: the bytes are right though these members' DataNodes break off at these bytes. */
+  private static void assertRight(PaperGroup group, Map<Integer, Integer> breaksOffAt, Ending ending) throws Exception {
+    PaperGroup.Readers readers = (member, offset) -> {
+      BlockReader reader = group.reader(member, offset, (any, rest) -> rest.getAsInt());
+      Integer at = breaksOffAt.get(member);
+      return at == null ? reader : breaking(reader, offset, at, ending);
+    };
+    for (Map.Entry<String, Read> read : reads().entrySet()) {
+      for (int position : new int[] {0, CELL + 1_000}) {
+        int length = group.bytes().length - position - 333;
+        try (StripelineInputStream in = group.openWith("127.0.0.1:1", readers)) {
+          byte[] bytes = read.getValue().bytes(in, position, length);
+          String what = read.getKey() + " from " + position + ", of members broken off at " + breaksOffAt + ", " + ending;
+          assertArrayEquals(Arrays.copyOfRange(group.bytes(), position, position + length), bytes, what);
+        }
+      }
+    }
+  }
+
+  @Test
+  void allBytesAreRightWhereverADataNodeBreaksOff() throws Exception {
+    PaperGroup group = new PaperGroup(3, 2, CELL, 5, PaperGroup.NONE);
+    for (Ending ending : Ending.values()) {
+      for (int at : new int[] {0, CELL / 2, CELL, CELL + CELL / 2, 2 * CELL, 3 * CELL + 1}) {
+        assertRight(group, Map.of(ending.ordinal() % 3, at), ending);
+      }
+    }
+  }
+
+  @Test
+  void allBytesAreRightWhereverTwoDataNodesBreakOff() throws Exception {
+    PaperGroup group = new PaperGroup(3, 2, CELL, 5, PaperGroup.NONE);
+    for (Ending ending : List.of(Ending.GONE, Ending.WRONG_BYTES, Ending.SHORT)) {
+      assertRight(group, Map.of(0, CELL, 2, 3 * CELL + 1), ending);
+      assertRight(group, Map.of(1, 2 * CELL, 2, 2 * CELL), ending);
+      // A parity, which is read when the other one is known to be missing.
+      assertRight(group, Map.of(0, CELL + CELL / 2, 3, 2 * CELL), ending);
+    }
+    PaperGroup withoutOne = new PaperGroup(3, 2, CELL, 5, 1);
+    assertRight(withoutOne, Map.of(0, 2 * CELL), Ending.GONE);
+    assertRight(withoutOne, Map.of(3, 2 * CELL), Ending.GONE);
+  }
+
+  @Test
+  void whatBreaksOffIsReadOnceMoreUntilAGroupHasTooFewMembers() throws Exception {
+    PaperGroup group = new PaperGroup(3, 2, CELL, 5, PaperGroup.NONE);
+    for (int breaking = 0; breaking <= 3; breaking++) {
+      int broken = breaking;
+      AtomicIntegerArray opened = new AtomicIntegerArray(5);
+      // In each reading of the whole another one breaks off.
+      PaperGroup.Readers readers = (member, offset) -> {
+        BlockReader reader = group.reader(member, offset, (any, rest) -> rest.getAsInt());
+        boolean breaksOff = opened.incrementAndGet(member) == member + 1 && member < broken;
+        return breaksOff ? breaking(reader, offset, CELL + 1, Ending.GONE) : reader;
+      };
+      byte[] bytes = new byte[group.bytes().length];
+      try (StripelineInputStream in = group.openWith("127.0.0.1:1", readers)) {
+        if (broken <= 2) {
+          assertEquals(bytes.length, in.read(0, bytes, 0, bytes.length));
+          assertArrayEquals(group.bytes(), bytes);
+        } else {
+          assertThrows(IOException.class, () -> in.read(0, bytes, 0, bytes.length));
+        }
+      }
+      for (int member = 0; member < 3; member++) {
+        assertEquals(Math.min(Math.min(broken, 2), member) + 1, opened.get(member), "readers of member " + member + " of " + broken);
       }
     }
   }
