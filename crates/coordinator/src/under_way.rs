@@ -1,5 +1,6 @@
 //! What is being done at once, each thing known by a key: who does it may break off, and what it was about is known still.
 
+use crate::error::CoordinatorError;
 use std::collections::HashMap;
 use tokio::task::{Id, JoinSet};
 
@@ -8,6 +9,24 @@ use tokio::task::{Id, JoinSet};
 pub(crate) struct UnderWay<K, T> {
     tasks: JoinSet<T>,
     keys: HashMap<Id, K>,
+}
+
+/// Why something came to no end of its own.
+#[derive(Debug)]
+pub(crate) enum BrokeOff {
+    /// The runtime ended it, and ends whoever hears of it: it is no failure, and goes on after a restart.
+    WithTheRuntime,
+    /// A mistake of the program: what it said.
+    ByMistake(String),
+}
+
+impl From<BrokeOff> for CoordinatorError {
+    fn from(broke_off: BrokeOff) -> CoordinatorError {
+        match broke_off {
+            BrokeOff::WithTheRuntime => CoordinatorError::ShuttingDown,
+            BrokeOff::ByMistake(what) => CoordinatorError::Bug(what),
+        }
+    }
 }
 
 impl<K, T> Default for UnderWay<K, T> {
@@ -28,12 +47,13 @@ impl<K, T: Send + 'static> UnderWay<K, T> {
         self.keys.len()
     }
 
-    /// What ends next; `None` if nothing is under way. The error says how it broke off, by a mistake of the program or with the runtime.
-    pub async fn next(&mut self) -> Option<(K, Result<T, String>)> {
+    /// What ends next; `None` if nothing is under way.
+    pub async fn next(&mut self) -> Option<(K, Result<T, BrokeOff>)> {
         let ended = self.tasks.join_next_with_id().await?;
         let (id, outcome) = match ended {
             Ok((id, outcome)) => (id, Ok(outcome)),
-            Err(error) => (error.id(), Err(error.to_string())),
+            Err(error) if error.is_cancelled() => (error.id(), Err(BrokeOff::WithTheRuntime)),
+            Err(error) => (error.id(), Err(BrokeOff::ByMistake(error.to_string()))),
         };
         Some((self.keys.remove(&id)?, outcome))
     }
@@ -59,5 +79,17 @@ mod tests {
         }
         ended.sort_unstable();
         assert_eq!((ended, under_way.len()), (vec![(0, Some(0)), (1, None), (2, Some(20))], 0));
+    }
+    #[tokio::test]
+    async fn what_is_cancelled_has_not_failed() {
+        let mut under_way = UnderWay::default();
+        under_way.begin(1, std::future::pending::<()>());
+        under_way.begin(2, async { panic!("a mistake") });
+        let mut ended = Vec::new();
+        while let Some((key, outcome)) = under_way.next().await {
+            ended.push((key, CoordinatorError::from(outcome.unwrap_err())));
+            under_way.tasks.abort_all();
+        }
+        assert!(matches!(ended[..], [(2, CoordinatorError::Bug(_)), (1, CoordinatorError::ShuttingDown)]));
     }
 }

@@ -459,7 +459,7 @@ impl Worker for Healer {
         }
         let mut patience = if is_sweeping { Duration::ZERO } else { LOOK };
         while let Some(((pending, why), outcome)) = within(patience, self.running.next()).await.flatten() {
-            let outcome = outcome.unwrap_or_else(|broke_off| Err(CoordinatorError::Bug(broke_off)));
+            let outcome = outcome.unwrap_or_else(|broke_off| Err(broke_off.into()));
             self.settle(pending, why, outcome);
             patience = Duration::ZERO;
         }

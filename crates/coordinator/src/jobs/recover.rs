@@ -25,7 +25,7 @@ use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
-use crate::under_way::UnderWay;
+use crate::under_way::{BrokeOff, UnderWay};
 use catalog::rows::RecoveryRow;
 use listing::{Piece, Place, lost_on};
 use model::{BlockId, NodeId};
@@ -313,11 +313,11 @@ impl Recovery<'_> {
     fn settle(
         &mut self,
         pending: Pending,
-        outcome: std::result::Result<Result<Outcome>, String>,
+        outcome: std::result::Result<Result<Outcome>, BrokeOff>,
     ) -> Result<()> {
         let block = pending.lost.block;
         self.assigner.end(&pending);
-        match outcome.unwrap_or_else(|broke_off| Err(CoordinatorError::Bug(broke_off))) {
+        match outcome.unwrap_or_else(|broke_off| Err(broke_off.into())) {
             Err(CoordinatorError::ShuttingDown) => return Err(CoordinatorError::ShuttingDown),
             Err(CoordinatorError::Paused) => self.assigner.again(pending),
             Ok(outcome) => {
