@@ -9,7 +9,8 @@ use client::ClientError;
 use disk::{CrashDisk, PowerSwitch, SyncPoint};
 use model::BlockId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wire::proto::ObjectInfo;
 
@@ -425,22 +426,31 @@ async fn nothing_is_left(rig: &Rig) -> Result<(), String> {
     }
 }
 
-/// Several trials at a time; all that went wrong.
-fn try_all(trials: Vec<Trial>, configure: impl Fn(&PowerSwitch, usize) + Sync) -> Vec<String> {
-    let trials = Mutex::new(trials.into_iter().enumerate());
-    let wrong = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some((number, trial)) = { trials.lock().unwrap().next() } {
-                    if let Err(error) = trial.run_here(|power| configure(power, number)) {
-                        wrong.lock().unwrap().push(error);
-                    }
-                }
-            });
+/// Runs several trials at a time: what each said, in their order.
+pub fn outcomes(
+    trials: &[Trial],
+    configure: impl Fn(&PowerSwitch, usize) + Sync,
+) -> Vec<Result<u64, String>> {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut outcomes = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(trial) = trials.get(number) else { return outcomes };
+            outcomes.push((number, trial.run_here(|power| configure(power, number))));
         }
+    };
+    let mut outcomes: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    wrong.into_inner().unwrap()
+    outcomes.sort_by_key(|(number, _)| *number);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// All that went wrong.
+fn try_all(trials: Vec<Trial>, configure: impl Fn(&PowerSwitch, usize) + Sync) -> Vec<String> {
+    outcomes(&trials, configure).into_iter().filter_map(Result::err).collect()
 }
 
 /// Durable calls of all steps. Another run may make some more or fewer: threads race, and the garbage has times of its own.

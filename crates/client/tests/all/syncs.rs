@@ -1,6 +1,6 @@
 //! No sync is superfluous: a cluster whose disks lie about one of them loses something that a client was promised.
 
-use crate::power_cut::{STEPS, Step, Trial, When};
+use crate::power_cut::{STEPS, Step, Trial, When, outcomes};
 use crate::rig::{BLOCK, Rig, Settings, content, eventually};
 use disk::{CrashDisk, PowerSwitch, SyncPoint};
 use std::collections::BTreeSet;
@@ -40,17 +40,17 @@ fn points(place: Shows) -> impl Iterator<Item = SyncPoint> {
     SyncPoint::ALL.into_iter().filter(move |&point| shows(point) == place)
 }
 
-fn lost(trial: Trial, configure: impl Fn(&PowerSwitch)) -> Option<String> {
-    trial.run_here(configure).err()
-}
-
 #[test]
 fn without_a_sync_something_acknowledged_is_lost() {
-    let first_put = Trial::new(When::Steps(1));
-    assert_eq!(lost(first_put, |_| {}), None, "with all syncs");
-    for point in points(Shows::AfterAStep) {
-        let missed = lost(first_put, |power| power.ignore(point));
-        assert!(missed.is_some(), "{point:?}: nobody misses it");
+    let points: Vec<SyncPoint> = points(Shows::AfterAStep).collect();
+    let first_puts = vec![Trial::new(When::Steps(1)); 1 + points.len()];
+    let ignored = |number: usize| number.checked_sub(1).map(|index| points[index]);
+    let lie = |power: &PowerSwitch, number| ignored(number).into_iter().for_each(|point| power.ignore(point));
+    for (number, outcome) in outcomes(&first_puts, lie).into_iter().enumerate() {
+        match ignored(number) {
+            None => assert_eq!(outcome.err(), None, "with all syncs"),
+            Some(point) => assert!(outcome.is_err(), "{point:?}: nobody misses it"),
+        }
     }
 }
 
@@ -58,6 +58,7 @@ fn without_a_sync_something_acknowledged_is_lost() {
 #[test]
 fn every_operation_needs_its_own_syncs() {
     use SyncPoint::{BlockData, BlockFolder, BlockSidecar, Catalog};
+    let mut trials = Vec::new();
     for (index, step) in STEPS.into_iter().enumerate() {
         let points = match step {
             // Of a block without bytes there is nothing to sync but what the sidecar says of it.
@@ -69,10 +70,13 @@ fn every_operation_needs_its_own_syncs() {
             Step::Lose(_) => &[],
         };
         let trial = Trial::new(When::Steps(index + 1));
-        assert_eq!(lost(trial, |_| {}), None, "{step:?} with all syncs");
-        for &point in points {
-            let missed = lost(Trial { lie: Some((step, point)), ..trial }, |_| {});
-            assert!(missed.is_some(), "{step:?} without {point:?}: nobody misses it");
+        trials.push(trial);
+        trials.extend(points.iter().map(|&point| Trial { lie: Some((step, point)), ..trial }));
+    }
+    for (trial, outcome) in trials.iter().zip(outcomes(&trials, |_, _| {})) {
+        match trial.lie {
+            None => assert_eq!(outcome.err(), None, "{trial:?} with all syncs"),
+            Some(lie) => assert!(outcome.is_err(), "{lie:?}: nobody misses it"),
         }
     }
 }

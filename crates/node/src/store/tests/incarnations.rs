@@ -66,9 +66,11 @@ fn calls() -> u64 {
 #[test]
 fn a_power_cut_at_any_step_of_a_start_leaves_a_store_that_is_welcome_again() {
     let calls = calls();
-    assert!(calls > 8, "{calls}");
-    for first in 0..=calls {
-        for second in 0..=calls {
+    assert!(calls > 256 + 8, "{calls}");
+    // A start syncs 256 folders, one after the other, and changes nothing meanwhile: a few cuts stand for all within.
+    let cuts = || (0..=calls).filter(|cut| !(4..250).contains(cut) || cut % 64 == 0);
+    for first in cuts() {
+        for second in cuts() {
             starts(&[first, second], |_| {})
                 .unwrap_or_else(|why| panic!("cut after {first}, {second}: {why}"));
         }
