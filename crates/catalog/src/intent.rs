@@ -147,6 +147,12 @@ impl Catalog {
         })
     }
 
+    /// Whoever drove the flow is no more, whichever attempt it was at: what it writes are candidates. No error if nothing of it
+    /// is noted.
+    pub fn give_up_flow(&self, flow: FlowId, now_ms: u64) -> Result<()> {
+        self.change(|txn| txn.give_up(flow, now_ms))
+    }
+
     /// After a restart nobody waits for the flows of before: what they write are candidates, and their jobs begin anew.
     pub fn give_up_flows(&self, now_ms: u64) -> Result<()> {
         self.change(|txn| {

@@ -145,12 +145,13 @@ pub(crate) fn decide(case: &Case<'_>, sight: &Sight, on: Conditions) -> Result<(
     Ok(())
 }
 
-/// Whether as many others as are wanted were seen, and lie as they are to.
+/// Whether as many others as are wanted, or as there are nodes for, were seen, and lie as they are to: hosts that are fewer than
+/// copies make none of these superfluous.
 fn has_replicas(copy: BlockCopy, block: &BlockFacts, sight: &Sight) -> bool {
     let others = block.locations.iter().map(|l| l.copy_of(copy.block)).filter(|other| *other != copy);
     let seen: Vec<NodeId> =
         others.filter(|other| sight.attested.contains(other)).map(|other| other.node).collect();
-    are_spread(&seen, block.wanted(), &sight.sites)
+    seen.len() >= block.wanted().min(sight.sites.len()) && are_spread(&seen, block.wanted(), &sight.sites)
 }
 
 fn has_members(case: &Case<'_>, seen: &BTreeSet<BlockCopy>) -> bool {

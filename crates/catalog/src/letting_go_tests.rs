@@ -201,6 +201,15 @@ fn replicas_wait_for_as_many_others_as_there_are_nodes_for_and_for_two_racks() {
     let site = |node: u32| (NodeId(node), Site { rack: node % 2, host: node.max(2) });
     scene.sight.sites = (1..=5).map(site).collect();
     assert_eq!(scene.decided(Conditions::ALL), Err(Wait::Replicas), "two of the others share a host");
+    let mut scene = surplus();
+    scene.sight.sites = (1..=5).map(|node| (NodeId(node), Site { rack: 0, host: 0 })).collect();
+    assert_eq!(scene.decided(Conditions::ALL), Ok(()), "on the one host that there is, three of three");
+    scene.sight.attested.remove(&copy(7, 3));
+    assert_eq!(
+        scene.decided(Conditions::ALL),
+        Err(Wait::Replicas),
+        "two of three, on the one host that there is"
+    );
 }
 
 #[test]

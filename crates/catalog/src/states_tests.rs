@@ -283,6 +283,14 @@ fn repairs(w: &mut Watched) {
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
     w.repair(block);
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
+    // Whoever drove it knows of the first attempt at most.
+    let intent = w.repair(block);
+    w.act("mend", |c| c.mend(&intent)).unwrap();
+    w.act("give_up_flow", |c| c.give_up_flow(intent.flow, NOW)).unwrap();
+    w.act("give_up_flow", |c| c.give_up_flow(intent.flow, NOW)).unwrap();
+    let (another, purpose) = (FlowId(77), intent.purpose.clone());
+    let intent = w.act("begin", |c| c.begin(another, 1, &purpose, &[(block, FREE)], NOW)).unwrap();
+    w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
     flaws(w);
 }
 

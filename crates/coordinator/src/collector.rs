@@ -34,6 +34,7 @@ pub(crate) struct Collector {
 struct Waiting {
     copies: Arc<BTreeSet<BlockCopy>>,
     why: BTreeMap<Wait, u64>,
+    refused: usize,
     /// Since when, on the cluster's clock, and for how long.
     tried: Option<(u64, Duration)>,
     among: BTreeSet<NodeId>,
@@ -63,10 +64,18 @@ impl Waiting {
         }
     }
 
+    /// What its node does not delete holds up nothing else there.
+    fn put_off(&mut self, refused: Vec<BlockCopy>) {
+        let copies = Arc::make_mut(&mut self.copies);
+        self.refused += refused.into_iter().filter(|copy| copies.insert(*copy)).count();
+    }
+
     /// For people: how many wait for what.
     fn text(&self) -> String {
         let why = |(why, count): (&Wait, &u64)| format!("{count} copies wait: {why}");
-        self.why.iter().map(why).collect::<Vec<_>>().join("; ")
+        let refused = (self.refused > 0)
+            .then(|| format!("{} copies wait: their nodes do not delete them", self.refused));
+        self.why.iter().map(why).chain(refused).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -90,10 +99,12 @@ impl Worker for Collector {
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let Cluster { clock, .. } = &*self.garbage.cluster;
         self.waiting.look(&self.garbage.cluster.view().living(), clock.now_ms(), self.pause());
-        let Turn { deleted, orders, doubtful, failure } = self.garbage.turn(&self.waiting.copies).await?;
+        let Turn { deleted, orders, refused, doubtful, failure } =
+            self.garbage.turn(&self.waiting.copies).await?;
         // Their nodes read them.
         self.looks.not_vouched_for(doubtful);
         self.waiting.add(&orders.wait);
+        self.waiting.put_off(refused);
         let is_over = deleted == 0 && orders.wait.is_empty();
         self.garbage.take_back(orders.wait.into_iter().map(|(copy, _)| copy).collect()).await;
         task.note(|report| {

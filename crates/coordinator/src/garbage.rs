@@ -47,6 +47,8 @@ pub(crate) struct Garbage {
 pub(crate) struct Turn {
     pub deleted: u64,
     pub orders: Orders,
+    /// What nodes did not delete when they were told to.
+    pub refused: Vec<BlockCopy>,
     /// Others that these rest on, and whose nodes live and do not vouch for them.
     pub doubtful: Vec<BlockCopy>,
     /// The first node's that failed; the others' copies did not wait for it.
@@ -106,6 +108,7 @@ impl Garbage {
                             format!("{} copies are not deleted; block {}: {why}", refused.len(), copy.block);
                         turn.failure.get_or_insert(CoordinatorError::Node { node, why });
                     }
+                    turn.refused.extend(refused.iter().map(|(copy, _)| *copy));
                     turn.deleted += self.answered(copies, refused).await?;
                 }
                 // They may be gone, or go yet: they stay ordered, and are ordered again.
@@ -181,10 +184,13 @@ impl Garbage {
             });
         }
         let mut doubtful = Vec::new();
-        for (copy, found) in reading.join_all().await.into_iter().flatten() {
-            match found {
-                Looked::Whole => self.note_read(copy),
-                Looked::Damaged | Looked::Unread => doubtful.push(copy),
+        while let Some(looked) = reading.join_next().await {
+            // Of one that broke off nothing was read.
+            for (copy, found) in looked.unwrap_or_default() {
+                match found {
+                    Looked::Whole => self.note_read(copy),
+                    Looked::Damaged | Looked::Unread => doubtful.push(copy),
+                }
             }
         }
         doubtful

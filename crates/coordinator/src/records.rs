@@ -1,6 +1,7 @@
 //! The catalog, off the runtime's threads: its calls block.
 
 use crate::error::{CoordinatorError, Result};
+use crate::under_way::BrokeOff;
 use catalog::{Catalog, CatalogError};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -56,7 +57,7 @@ impl Records {
     ) -> Result<T> {
         let catalog = Arc::clone(&self.catalog);
         let joined = tokio::task::spawn_blocking(move || call(&catalog)).await;
-        self.looked_at(joined.map_err(|_| CoordinatorError::ShuttingDown).flatten())
+        self.looked_at(joined.map_err(|error| BrokeOff::from(error).into()).flatten())
     }
 
     /// Waits for running calls and closes it. Later calls fail.
@@ -67,5 +68,19 @@ impl Records {
                 Ok(())
             })
             .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_mistake_in_a_call_is_told_and_is_no_shutdown() {
+        let disk: Arc<dyn disk::Disk> = Arc::new(disk::CrashDisk::new(&disk::PowerSwitch::new()));
+        let records = Records::of(Catalog::open(&disk, model::ClusterId(1)).unwrap());
+        let failed = records.run::<()>(|_| panic!("a mistake")).await.unwrap_err();
+        assert!(matches!(&failed, CoordinatorError::Bug(what) if what.contains("a mistake")), "{failed}");
+        records.run(|catalog| catalog.meta()).await.expect("it goes on");
     }
 }

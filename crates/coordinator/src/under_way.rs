@@ -2,7 +2,7 @@
 
 use crate::error::CoordinatorError;
 use std::collections::HashMap;
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 
 /// See the module. Dropped, all of it ends.
 #[derive(Debug)]
@@ -29,6 +29,12 @@ impl From<BrokeOff> for CoordinatorError {
     }
 }
 
+impl From<JoinError> for BrokeOff {
+    fn from(error: JoinError) -> BrokeOff {
+        if error.is_cancelled() { BrokeOff::WithTheRuntime } else { BrokeOff::ByMistake(error.to_string()) }
+    }
+}
+
 impl<K, T> Default for UnderWay<K, T> {
     fn default() -> Self {
         UnderWay { tasks: JoinSet::new(), keys: HashMap::new() }
@@ -52,8 +58,7 @@ impl<K, T: Send + 'static> UnderWay<K, T> {
         let ended = self.tasks.join_next_with_id().await?;
         let (id, outcome) = match ended {
             Ok((id, outcome)) => (id, Ok(outcome)),
-            Err(error) if error.is_cancelled() => (error.id(), Err(BrokeOff::WithTheRuntime)),
-            Err(error) => (error.id(), Err(BrokeOff::ByMistake(error.to_string()))),
+            Err(error) => (error.id(), Err(BrokeOff::from(error))),
         };
         Some((self.keys.remove(&id)?, outcome))
     }

@@ -4,15 +4,17 @@
 //! ```text
 //!   switch: go ─▶ step ─▶ Again ────────────────────▶ step …
 //!             ▲         ─▶ Wait(so long) ─ woken or over ─▶
-//!             │         ─▶ Err: counted, told, tried again after a pause that grows to a bound
+//!             │         ─▶ Err, a panic too: counted, told, tried again after a pause that grows to a bound
 //!             └ pause, stop: no step begins; what a step has begun it ends
 //! ```
 //!
 //! Absent: what the work is. Internal: the daemons are its users.
 
+mod caught;
 mod group;
 mod task;
 
+pub use caught::caught;
 pub use group::Group;
 pub use model::Switch;
 pub use task::{Report, Task, Tasks, UnknownTask};
@@ -62,7 +64,7 @@ pub async fn run(mut worker: impl Worker, task: Arc<Task>) {
             task.until_on().await;
         }
         task.note(|report| report.is_busy = true);
-        let step = worker.step(&task).await;
+        let step = caught(worker.step(&task)).await.and_then(|step| step.map_err(|error| error.to_string()));
         (wait, failures) = match &step {
             Ok(Step::Again) => (Duration::ZERO, 0),
             Ok(Step::Wait(time)) => (*time, 0),
@@ -72,7 +74,7 @@ pub async fn run(mut worker: impl Worker, task: Arc<Task>) {
             report.is_busy = matches!(step, Ok(Step::Again));
             if let Err(error) = &step {
                 report.errors += 1;
-                report.detail = error.to_string();
+                report.detail.clone_from(error);
             }
         });
     }

@@ -125,9 +125,10 @@ impl Attempts {
         let (flow, course) = (FlowId(rand::random()), Course::new(bounds, options.patient));
         let mut attempt = Attempt { with: self, job, wanted, options, flow, noted: 0, course };
         loop {
-            let error = match attempt.once().await {
-                Ok(outcome) => return Ok(outcome),
-                Err(error) => error,
+            let error = match worker::caught(attempt.once()).await {
+                Ok(Ok(outcome)) => return Ok(outcome),
+                Ok(Err(error)) => error,
+                Err(mistake) => attempt.broke_off(mistake).await?,
             };
             let Some(pause) = self.after(&error, &mut attempt.course).await else { return Err(error) };
             let noted = attempt.noted;
@@ -246,6 +247,13 @@ impl Attempt<'_> {
         let begin = move |c: &catalog::Catalog| c.begin(flow, attempt, &purpose, &writes, now);
         let intent = self.with.records.run(begin).await?;
         Ok(Noted { order, intent, _receiving })
+    }
+
+    /// After a panic nothing is left of what was noted, or the blocks would be "being made" until a restart.
+    async fn broke_off(&self, mistake: String) -> Result<CoordinatorError> {
+        let (flow, now_ms) = (self.flow, self.with.cluster.clock.now_ms());
+        self.with.records.run(move |catalog| catalog.give_up_flow(flow, now_ms)).await?;
+        Ok(CoordinatorError::Bug(mistake))
     }
 
     async fn abort(&self, intent: &Intent) -> Result<()> {

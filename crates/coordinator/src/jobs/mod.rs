@@ -155,29 +155,16 @@ impl Jobs {
     fn run(self: &Arc<Self>, job: Job, wish: Wish) {
         let jobs = Arc::clone(self);
         self.group.spawn(async move {
-            let with = &jobs.attempts;
             let job = Arc::new(job);
             job.task.note(|report| report.is_busy = true);
-            let outcome = match &wish {
-                Wish::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
-                    let row = of_before(name, code, *slice_bytes);
-                    archive::run(with, &jobs.gathering, &job, &row).await
-                }
-                Wish::Lasting(JobRow::Encode(row)) => archive::run(with, &jobs.gathering, &job, row).await,
-                Wish::Lasting(JobRow::Compact(row)) => compact::run(with, &job, row).await,
-                Wish::Lasting(JobRow::RecoverNodes(row)) => recover::run(with, &jobs.reads, &job, row, false).await,
-                Wish::Measured(row) => recover::run(with, &jobs.reads, &job, row, true).await,
-                Wish::Rehearsed(row) => recover::rehearse(with, &jobs.reads, &job, row).await,
-                Wish::Repair(block, options) => repair::run(with, &job, *block, options).await,
-                Wish::Stripes(blocks, members, options) => {
-                    repair::run_stripes(with, &job, blocks, members, options).await
-                }
-            };
+            // Its end is told and noted, whatever it is: while it counts as running others keep out of its way.
+            let outcome = worker::caught(jobs.carry_out(&job, &wish)).await;
+            let outcome = outcome.unwrap_or_else(|mistake| Err(CoordinatorError::Bug(mistake)));
             if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
                 return;
             }
             let (id, task) = (job.id, job.task.name().to_owned());
-            if let Err(error) = with.records.run(move |catalog| catalog.end_job(id, &task)).await {
+            if let Err(error) = jobs.attempts.records.run(move |catalog| catalog.end_job(id, &task)).await {
                 tracing::warn!(id, %error, "the end of a job cannot be noted; it will run again after a restart");
             }
             jobs.lock().remove(&id);
@@ -189,6 +176,26 @@ impl Jobs {
             };
             job.end(outcome);
         });
+    }
+
+    async fn carry_out(&self, job: &Arc<Job>, wish: &Wish) -> Result<String> {
+        let with = &self.attempts;
+        match wish {
+            Wish::Lasting(JobRow::Archive { name, code, slice_bytes }) => {
+                archive::run(with, &self.gathering, job, &of_before(name, code, *slice_bytes)).await
+            }
+            Wish::Lasting(JobRow::Encode(row)) => archive::run(with, &self.gathering, job, row).await,
+            Wish::Lasting(JobRow::Compact(row)) => compact::run(with, job, row).await,
+            Wish::Lasting(JobRow::RecoverNodes(row)) => {
+                recover::run(with, &self.reads, job, row, false).await
+            }
+            Wish::Measured(row) => recover::run(with, &self.reads, job, row, true).await,
+            Wish::Rehearsed(row) => recover::rehearse(with, &self.reads, job, row).await,
+            Wish::Repair(block, options) => repair::run(with, job, *block, options).await,
+            Wish::Stripes(blocks, members, options) => {
+                repair::run_stripes(with, job, blocks, members, options).await
+            }
+        }
     }
 
     /// Whether a job runs that moves blocks.

@@ -247,8 +247,7 @@ impl Recovery<'_> {
             tokio::select! {
                 Some(piece) = self.listing.join_next() => match piece {
                     Ok(piece) => self.listed(piece?)?,
-                    // Cancelled with the runtime.
-                    Err(_) => return Err(CoordinatorError::ShuttingDown),
+                    Err(error) => return Err(BrokeOff::from(error).into()),
                 },
                 Some((pending, outcome)) = self.running.next() => self.settle(pending, outcome)?,
                 goes_on = self.job.task.may_go_on(), if !self.job.task.is_on() => {
