@@ -1,7 +1,7 @@
 //! What a reader waits while a node is dead: degraded reads of small and large ranges, beside healthy ones.
 //!
 //! One client reads all the time, as a gateway would: neither the start of a process nor a first connection counts. Kinds
-//! of reads take turns.
+//! of reads take turns, and none comes after the same other one each time: what that one leaves behind would be its burden.
 
 use super::stand::{PROCESSOR_SHARE, SLICE_BYTES, Stand, StandSpec, Stripe};
 use super::{Bench, Experiment, degraded};
@@ -21,7 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Latency of degraded reads over the size of the read",
     paper: "none: operators ask, the papers leave it out.",
     must_show: "what auto chooses is never more than a tenth slower (median) than the better of star and chain, and at 4 KiB \
-                at most twice a healthy read; the bound beside it: one round trip per hop, and the busiest link's bytes at the links' rate.",
+                at most one and a half times a healthy read; the bound beside it: one round trip per hop, and the busiest link's bytes at the links' rate.",
     run,
     compare,
 };
@@ -34,8 +34,14 @@ const AUTO: &str = "auto";
 const KINDS: [Label; 4] =
     [Label::rival(HEALTHY), Label::rival(STAR), Label::rival(CHAIN), Label::subject(AUTO)];
 
+/// In four rounds each kind comes right after each other one (Williams, Aust. J. Sci. Res. A 2, 1949).
+const TURNS: [usize; 4] = [0, 1, 3, 2];
+
 /// The size for which operators ask first.
 const SMALL_READ: f64 = 4096.0;
+
+/// What a degraded read of that size may take, in healthy ones.
+const SMALL_READ_TARGET: f64 = 1.5;
 
 /// Round trips measured, of which the median counts.
 const PINGS: usize = 200;
@@ -90,7 +96,7 @@ fn measure(stand: &Stand<'_>, reads: &[(u64, usize)], results: &mut Results) -> 
         let taken = stand.cluster.with_client(client_host, async |client| {
             let mut taken = Vec::new();
             for round in 0..count + WARM_UPS {
-                for label in KINDS {
+                for label in TURNS.map(|turn| KINDS[(turn + round) % KINDS.len()]) {
                     let seconds = read(&client, stripe, label.name, bytes).await?;
                     taken.extend((round >= WARM_UPS).then_some((label, seconds)));
                 }
@@ -177,7 +183,7 @@ fn compare(results: &Results) -> Vec<Comparison> {
         let what = format!("auto at {size} against the better of star and chain");
         let choice = Comparison::times(what, results.median(AUTO, x).map(|auto| auto / seconds)).at_most(1.1);
         let what = format!("auto at {size} against a healthy read");
-        let target = if x == SMALL_READ { Target::AtMost(2.0) } else { Target::None };
+        let target = if x == SMALL_READ { Target::AtMost(SMALL_READ_TARGET) } else { Target::None };
         [
             choice.why(format!(
                 "{better} is the better one there; p99 {p99_better:.2} ms, of auto {p99_auto:.2} ms"
