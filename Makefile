@@ -43,10 +43,11 @@ hdfs-demo: toolchain hdfs-classes
 		stripeline.hdfs.cluster.Demo "$(TARGET)/release/stripeline" target/demo
 
 # The same HDFS with 12 DataNodes and small blocks: which losses come back, and what happens when something else is away too.
+# Two such clusters at a time: they wait more than they compute.
 # With a program that was built before: make hdfs-test STRIPELINE=/path/to/stripeline
 hdfs-test: toolchain java
 	$(if $(STRIPELINE),,$(CARGO) build --release --locked -p cli)
-	cd integrations/hdfs && timeout 900 $(MVN) test -Dexcluded= -Dgroups=cluster \
+	cd integrations/hdfs && timeout 900 $(MVN) test -Dexcluded= -Dgroups=cluster -Dforks=2 \
 		"-Dstripeline=$(abspath $(or $(STRIPELINE),$(TARGET)/release/stripeline))"
 
 # Fetches Hadoop and all else that the tests of HDFS need: fails where that cannot be had.

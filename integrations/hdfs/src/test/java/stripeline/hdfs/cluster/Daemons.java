@@ -14,8 +14,9 @@ import java.util.concurrent.TimeUnit;
 /** Processes that this one has started, and ends: each by its own handle. Their output is in a file each. */
 final class Daemons implements AutoCloseable {
 
-  /** Below the ports that systems give to whoever connects. */
-  private static final int FIRST_PORT = 20_000;
+  /** Below the ports that systems give to whoever connects; tests that run beside each other have ranges of their own. */
+  private static final int FIRST_PORT =
+      Integer.getInteger("first.port", 23_000 + (int) (ProcessHandle.current().pid() % 800) * 10);
   private static final int LAST_PORT = 32_000;
 
   /** A daemon that is asked to end does so within seconds. */
@@ -23,7 +24,7 @@ final class Daemons implements AutoCloseable {
 
   private final Path logs;
   private final Deque<Daemon> running = new ArrayDeque<>();
-  private int nextPort = FIRST_PORT + (int) (ProcessHandle.current().pid() % 1_000) * 10;
+  private int nextPort = FIRST_PORT;
 
   /** A process, and its name. */
   record Daemon(String name, Process process, Path log) {
