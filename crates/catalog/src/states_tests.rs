@@ -283,7 +283,9 @@ fn repairs(w: &mut Watched) {
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
     w.repair(block);
     w.act("give_up_flows", |c| c.give_up_flows(NOW)).unwrap();
-    // Whoever drove it knows of the first attempt at most.
+    // Whoever drove it broke off by a mistake, and nobody knows at which attempt.
+    let intent = w.repair(block);
+    w.act("give_up_flow", |c| c.give_up_flow(intent.flow, NOW)).unwrap();
     let intent = w.repair(block);
     w.act("mend", |c| c.mend(&intent)).unwrap();
     w.act("give_up_flow", |c| c.give_up_flow(intent.flow, NOW)).unwrap();
