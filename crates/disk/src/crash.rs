@@ -1,10 +1,12 @@
 //! A disk in memory that forgets what was not synced.
 
 mod content;
+mod faults;
 mod media;
 
 use crate::power::Verdict;
 use crate::{Disk, DiskError, DiskFile, Entry, LockGuard, PowerSwitch, Result, SyncPoint, check_relative};
+pub use faults::KeptPages;
 use media::{Media, NodeId};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

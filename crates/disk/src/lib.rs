@@ -26,7 +26,7 @@ mod real;
 mod redb;
 mod sync_point;
 
-pub use crash::CrashDisk;
+pub use crash::{CrashDisk, KeptPages};
 pub use error::{DiskError, Result};
 pub use power::PowerSwitch;
 pub use real::RealDisk;

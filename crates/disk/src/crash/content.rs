@@ -1,10 +1,11 @@
 //! The bytes of a simulated file: as they are, and as they would be after a power cut.
 
+use super::faults::LostWrites;
 use super::media::Chance;
 use std::ops::Range;
 
 /// A page is written whole or not at all; what spans pages can be torn. The page size of the operating system.
-const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 
 /// A file's bytes.
 #[derive(Debug, Default)]
@@ -15,6 +16,7 @@ pub(super) struct Content {
     floor: usize,
     /// Written since the last sync. May reach past the end if the file was cut since.
     dirty: Vec<Range<usize>>,
+    pub(super) lost: Option<LostWrites>,
 }
 
 impl Content {
@@ -35,11 +37,31 @@ impl Content {
         if self.live.len() < range.end {
             self.live.resize(range.end, 0);
         }
-        self.live[range.clone()].copy_from_slice(bytes);
+        self.store(range.clone(), bytes);
         match self.dirty.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => self.dirty.push(range),
         }
+    }
+
+    /// Copies what is not lost of a write.
+    fn store(&mut self, range: Range<usize>, bytes: &[u8]) {
+        let Some(lost) = &mut self.lost else {
+            self.live[range].copy_from_slice(bytes);
+            return;
+        };
+        let mut from = range.start;
+        while from < range.end {
+            let to = range.end.min((from / PAGE_BYTES + 1) * PAGE_BYTES);
+            if !lost.takes_next() {
+                self.live[from..to].copy_from_slice(&bytes[from - range.start..to - range.start]);
+            }
+            from = to;
+        }
+    }
+
+    pub(super) fn live(&self) -> &[u8] {
+        &self.live
     }
 
     pub(super) fn set_len(&mut self, bytes: u64) {
@@ -80,6 +102,18 @@ impl Content {
                 if chance.flip() {
                     self.durable[from..to].copy_from_slice(&self.live[from..to]);
                 }
+            }
+        }
+    }
+
+    /// Changes up to `bytes` bytes at `offset`, the present and the durable ones; `change` is not called where there
+    /// are none.
+    pub(super) fn rot(&mut self, offset: u64, bytes: usize, change: impl Fn(&mut [u8])) {
+        let Ok(from) = usize::try_from(offset) else { return };
+        for content in [&mut self.live, &mut self.durable] {
+            let to = content.len().min(from.saturating_add(bytes));
+            if from < to {
+                change(&mut content[from..to]);
             }
         }
     }

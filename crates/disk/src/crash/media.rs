@@ -42,11 +42,24 @@ pub(super) struct Media {
 pub(super) struct Chance(u64);
 
 impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        Chance(seed)
+    }
+
     pub(super) fn flip(&mut self) -> bool {
+        self.next() & 1 == 1
+    }
+
+    /// A number below `end`. The bias is far below what a test could see.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) & 1 == 1
+        mixed ^ (mixed >> 31)
     }
 }
 

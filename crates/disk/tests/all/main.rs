@@ -2,4 +2,5 @@
 
 mod catalog;
 mod contract;
+mod faults;
 mod power_cut;
