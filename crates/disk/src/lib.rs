@@ -16,11 +16,12 @@
 //! - a rename over an existing name leaves the old file or the new one, never none;
 //! - a rename within a folder leaves the file under its old name, its new one or both, never under none.
 //!
-//! Absent: what the files mean. Internal: only the block store and the catalog write through it, and it may change with
-//! them.
+//! Absent: what the files mean, except that [`walk_pages`] knows redb's pages. Internal: only the block store and the
+//! catalog write through it, and it may change with them.
 
 mod crash;
 mod error;
+mod pages;
 mod power;
 mod real;
 mod redb;
@@ -28,9 +29,10 @@ mod sync_point;
 
 pub use crash::{CrashDisk, KeptPages};
 pub use error::{DiskError, Result};
+pub use pages::{PageDamage, PageReport, PageVisitor, walk_pages};
 pub use power::PowerSwitch;
 pub use real::RealDisk;
-pub use redb::{RedbBackend, open_database};
+pub use redb::{LastCommit, Opened, RedbBackend, open_database, open_database_noting};
 pub use sync_point::SyncPoint;
 
 use std::any::Any;
