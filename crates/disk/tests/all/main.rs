@@ -3,4 +3,5 @@
 mod catalog;
 mod contract;
 mod faults;
+mod opening;
 mod power_cut;
