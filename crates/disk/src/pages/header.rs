@@ -19,7 +19,7 @@ const TWO_PHASE: u8 = 4;
 /// A header that is read while it is written can be torn. Writing it takes microseconds, so several torn reads in a
 /// row are damage.
 const READS: u32 = 5;
-const REREAD_AFTER: Duration = Duration::from_millis(2);
+const REREAD_AFTER: Duration = Duration::from_millis(1);
 
 /// The root of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +84,11 @@ impl Header {
         }
     }
 
-    fn read_once(file: &dyn DiskFile) -> Result<Header> {
+    /// Reads the header once, torn or not.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(super) fn read_once(file: &dyn DiskFile) -> Result<Header> {
         let mut page = [0; PAGE_BYTES as usize];
         let got = match file.read_at(0, &mut page) {
             Ok(got) => got,

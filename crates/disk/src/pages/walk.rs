@@ -296,7 +296,8 @@ impl<'a> Walk<'a> {
             return Ok(ControlFlow::Continue(()));
         }
         if reference.tree.is_system {
-            if Header::read(self.file)?.transaction() != self.header.transaction() {
+            // One read: a torn header means that a commit is being written, and costs another try.
+            if Header::read_once(self.file)?.transaction() != self.header.transaction() {
                 return Ok(ControlFlow::Break(End::Replaced));
             }
             if !self.told.insert(place.offset) {

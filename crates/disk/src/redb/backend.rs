@@ -64,6 +64,9 @@ impl StorageBackend for RedbBackend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if offset >= HEADER_BYTES as u64 {
+            return Ok(self.file.read_exact_at(offset, out)?);
+        }
         let header = self.header();
         self.file.read_exact_at(offset, out)?;
         let held = header.as_deref().and_then(|header| header.get(usize::try_from(offset).ok()?..));

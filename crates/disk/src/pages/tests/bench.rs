@@ -10,6 +10,7 @@ use crate::{CrashDisk, PageDamage, PageVisitor};
 use redb::Database;
 use std::ops::Range;
 use std::path::Path;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Seeded numbers (SplitMix64).
 pub(super) struct Dice(pub(super) u64);
@@ -94,6 +95,57 @@ pub(super) fn remove_some(db: &Database, rows: u64) {
     }
 }
 
+/// Adds four large objects, in one commit.
+pub(super) fn put_large(db: &Database, first: u64, bytes: usize) {
+    let tx = db.begin_write().unwrap();
+    for row in first..first + 4 {
+        tx.open_table(OBJECTS).unwrap().insert(key(row).as_slice(), vec![7; bytes].as_slice()).unwrap();
+    }
+    tx.commit().unwrap();
+}
+
+/// Removes what [`put_large`] added.
+pub(super) fn remove_large(db: &Database, first: u64) {
+    let tx = db.begin_write().unwrap();
+    for row in first..first + 4 {
+        tx.open_table(OBJECTS).unwrap().remove(key(row).as_slice()).unwrap();
+    }
+    tx.commit().unwrap();
+}
+
+/// The bytes of the file.
+pub(super) fn bytes(disk: &CrashDisk) -> Vec<u8> {
+    let kept = disk.keep_pages(Path::new(PATH)).unwrap();
+    (0..kept.pages()).flat_map(|page| kept.page(page).to_vec()).collect()
+}
+
+/// Makes the checksums of both slots right again, so that the walk follows what they say.
+pub(super) fn seal_slots(file: &mut [u8]) {
+    for at in [64, 192] {
+        let checksum = xxh3_128(&file[at..at + 112]).to_le_bytes();
+        file[at + 112..at + 128].copy_from_slice(&checksum);
+    }
+}
+
+/// Changes what a checksum covers, and makes all checksums up to the header right again.
+pub(super) fn forge(file: &mut [u8], parts: &[Part], at: usize, change: &dyn Fn(&mut [u8])) {
+    let part = parts.iter().find(|part| part.covered.contains(&(at as u64))).unwrap();
+    if part.page == Place::HEADER {
+        change(file);
+        return seal_slots(file);
+    }
+    let covered = part.covered.start as usize..part.covered.end as usize;
+    let old = xxh3_128(&file[covered.clone()]).to_le_bytes();
+    change(file);
+    let new = xxh3_128(&file[covered]).to_le_bytes();
+    let is_parents = |at: &usize| file[*at..at + 16] == old;
+    let holds = |at: usize| parts.iter().any(|part| part.covered.contains(&(at as u64)));
+    let places: Vec<_> = (0..file.len() - 16).filter(is_parents).filter(|at| holds(*at)).collect();
+    for at in places {
+        forge(file, parts, at, &|file| file[at..at + 16].copy_from_slice(&new));
+    }
+}
+
 /// Changes some rows in one commit.
 pub(super) fn change_some(db: &Database, rows: u64, version: u64, step: usize) {
     let tx = db.begin_write().unwrap();
@@ -116,9 +168,7 @@ pub(super) struct Part {
 
 /// Everything of the newest commit that a checksum covers: a recursive reader that trusts the file.
 pub(super) fn parts(disk: &CrashDisk) -> Vec<Part> {
-    let mut file = Vec::new();
-    let kept = disk.keep_pages(Path::new(PATH)).unwrap();
-    (0..kept.pages()).for_each(|page| file.extend_from_slice(kept.page(page)));
+    let file = bytes(disk);
     let header = Header::decode(&file, file.len() as u64);
     assert!(header.faults.is_empty(), "{:?}", header.faults);
     let slot = header.newest().unwrap();

@@ -4,6 +4,7 @@ use super::bench;
 use super::{PATH, walk};
 use crate::{CrashDisk, Disk, PowerSwitch, RealDisk, open_database_noting};
 use redb::{Database, ReadableDatabase};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +18,11 @@ fn write_until(db: &Database, stop: &AtomicBool, commits: &AtomicU64) {
             return;
         }
         bench::change_some(db, ROWS, version, if version % 10 == 0 { 1 } else { 50 });
+        match version % 20 {
+            5 => bench::put_large(db, 100, 300_000),
+            15 => bench::remove_large(db, 100),
+            _ => {}
+        }
         commits.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -29,6 +35,7 @@ fn no_false_damage(disk: Arc<dyn Disk>, walks: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| write_until(db, &stop, &commits));
         let mut incomplete = 0;
+        let mut lengths = BTreeSet::new();
         let mut walked = 0;
         while walked < walks || commits.load(Ordering::Relaxed) < walks {
             let due = opened.last_commit.transaction();
@@ -42,11 +49,13 @@ fn no_false_damage(disk: Arc<dyn Disk>, walks: u64) {
                 stop.store(true, Ordering::Relaxed);
                 panic!("walk {walked}: {:?} {report:?}, due {due}", heard.damage);
             }
+            lengths.insert(disk.len(Path::new(PATH)).unwrap());
             incomplete += u64::from(!report.is_complete);
             walked += 1;
         }
         stop.store(true, Ordering::Relaxed);
         assert!(incomplete <= walked / 20, "{incomplete} of {walked}");
+        assert!(lengths.len() > 1, "the file neither grew nor shrank: {lengths:?}");
     });
 }
 

@@ -1,13 +1,11 @@
 //! No bytes can make the walk panic, loop or allocate without bound.
 
-use super::bench::{self, Damage, Dice};
-use super::{PATH, open};
+use super::bench::{self, Damage, Dice, seal_slots};
+use super::open;
 use crate::pages::PageReport;
 use crate::pages::walk::Walk;
 use crate::{CrashDisk, DiskFile, PowerSwitch, Result, SyncPoint};
 use std::ops::Range;
-use std::path::Path;
-use xxhash_rust::xxh3::xxh3_128;
 
 #[derive(Debug)]
 struct Bytes(Vec<u8>);
@@ -54,17 +52,7 @@ fn small() -> (Bytes, Vec<bench::Part>) {
     let db = open(&disk);
     bench::fill(&db, 600);
     drop(db);
-    let kept = disk.keep_pages(Path::new(PATH)).unwrap();
-    let file = (0..kept.pages()).flat_map(|page| kept.page(page).to_vec()).collect();
-    (Bytes(file), bench::parts(&disk))
-}
-
-/// Makes the checksums of both slots right again, so that the walk follows what they say.
-fn seal_slots(file: &mut [u8]) {
-    for at in [64, 192] {
-        let checksum = xxh3_128(&file[at..at + 112]).to_le_bytes();
-        file[at + 112..at + 128].copy_from_slice(&checksum);
-    }
+    (Bytes(bench::bytes(&disk)), bench::parts(&disk))
 }
 
 #[test]
@@ -135,7 +123,7 @@ fn random_bytes_are_damage_and_no_more() {
     let (whole, _) = small();
     let mut dice = Dice(6);
     for case in 0..300 {
-        let bytes = 4096 * (1 + dice.below(40));
+        let bytes = 4096 * (1 + dice.below(25));
         let mut file: Vec<u8> = (0..bytes).map(|_| dice.below(256) as u8).collect();
         if case % 2 == 0 {
             file[..4096].copy_from_slice(&whole.0[..4096]);
@@ -145,5 +133,86 @@ fn random_bytes_are_damage_and_no_more() {
         }
         let (_, damaged) = walk(&Bytes(file));
         assert!(damaged > 0);
+    }
+}
+
+/// Bytes that pass their checksums and are wrong all the same.
+#[test]
+fn forged_pages_are_followed_as_far_as_they_make_sense() {
+    let find = |file: &[u8], bytes: &[u8]| {
+        file.windows(bytes.len())
+            .enumerate()
+            .filter(|(_, window)| *window == bytes)
+            .map(|(at, _)| at)
+            .collect::<Vec<_>>()
+    };
+    let forged = |needle: &[u8], replacement: &[u8]| {
+        let (mut file, parts) = small();
+        let holds = |at: &usize| parts.iter().any(|part| part.covered.contains(&(*at as u64)));
+        let at = find(&file.0, needle).into_iter().find(holds).unwrap();
+        bench::forge(&mut file.0, &parts, at, &|file| {
+            file[at..at + replacement.len()].copy_from_slice(replacement);
+        });
+        let mut damage = Damage::default();
+        let report = Walk::new(&file, &mut damage).run().unwrap();
+        (damage.0, report)
+    };
+    let whys = |damage: &[crate::PageDamage]| damage.iter().map(|d| d.why).collect::<Vec<_>>();
+
+    let (key, later) = (bench::key(7), bench::key(900));
+    let (damage, report) = forged(&key, &later);
+    assert_eq!((whys(&damage), report.is_complete), (vec!["the keys of the page do not rise"], true));
+
+    // The keys of the tables, and the first definition.
+    let (damage, _) = forged(b"objects\x03", b"objects\x09");
+    assert_eq!(whys(&damage), ["the definition of a table is not one"]);
+    let (damage, _) = forged(b"objects\x03", b"\xffbjects\x03");
+    assert_eq!(whys(&damage), ["the name of a table is not text"]);
+}
+
+/// A medium that does not return some pages.
+#[derive(Debug)]
+struct Unreadable(Bytes, Range<u64>);
+
+impl DiskFile for Unreadable {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        if offset < self.1.end && offset + out.len() as u64 > self.1.start {
+            let source = std::io::Error::from_raw_os_error(5);
+            return Err(crate::DiskError::Io { path: "f".into(), source });
+        }
+        self.0.read_at(offset, out)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_at(offset, bytes)
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+
+    fn sync(&self, point: SyncPoint) -> Result<()> {
+        self.0.sync(point)
+    }
+
+    fn advise_willneed(&self, _: Range<u64>) {}
+
+    fn advise_dontneed(&self, _: Range<u64>) {}
+}
+
+#[test]
+fn unreadable_pages_are_damage() {
+    let (file, parts) = small();
+    let mut dice = Dice(7);
+    for _ in 0..50 {
+        let part = &parts[dice.below(parts.len())];
+        let file = Unreadable(Bytes(file.0.clone()), part.covered.start..part.covered.start + 1);
+        let mut damage = Damage::default();
+        Walk::new(&file, &mut damage).run().unwrap();
+        assert_eq!(damage.0.first().map(|d| d.offset), Some(part.page.offset));
     }
 }
