@@ -9,6 +9,7 @@ pub use self::memory::Memory;
 pub use self::redb::Redb;
 
 use crate::error::Result;
+use disk::{PageReport, PageVisitor};
 use std::fmt::Debug;
 
 /// Whether a scan goes on.
@@ -72,6 +73,22 @@ pub trait Backend: Debug + Send + Sync {
     /// Whether each change is run twice, and must do the same both times: it depends on the rows and on nothing else. For tests.
     fn runs_twice(&self) -> bool {
         false
+    }
+
+    /// Waits for running calls, closes the file, has another one take its name by `exchange`, and opens what then has the name.
+    ///
+    /// # Errors
+    /// Of `exchange`, and of the opening: then later calls fail with [`CatalogError::Closed`](crate::CatalogError::Closed).
+    fn replace(&self, exchange: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let _ = exchange;
+        Err(crate::CatalogError::Bug("this back end has no file".to_owned()))
+    }
+
+    /// Looks at the file as it is on the disk, below all that the database keeps in memory. To be called within a view, so that
+    /// no page of it is written anew meanwhile. `None`: there is no file.
+    fn look_at_pages(&self, visit: &mut dyn PageVisitor) -> Result<Option<PageReport>> {
+        let _ = visit;
+        Ok(None)
     }
 
     /// Waits for running calls and lets go of all files. Later calls fail with

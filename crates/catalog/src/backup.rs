@@ -16,7 +16,9 @@ use crate::rows::{
     CandidateRow, DoubtRow, EndedPutRow, GatheredRow, GatheringRow, HoldersRow, IntentRow, MetaKey, MetaRow,
     PlannedRow, PutBlockRow, PutRow, TABLES,
 };
-use crate::table::{Change, Key, Read, Row, Snapshot, malformed};
+use crate::soundness::Condition;
+use crate::soundness::checksum::{protected, verified};
+use crate::table::{Change, Key, Read, Row, Snapshot, damaged_row, malformed};
 use crate::{Catalog, meta, renewed};
 use disk::Disk;
 use model::{BlockCopy, BlockFacts, Position};
@@ -28,9 +30,12 @@ pub(crate) struct Kind {
     version: u32,
 }
 
-const BACKUP: Kind = Kind { magic: b"STRPLCAT", version: 6 };
+const BACKUP: Kind = Kind { magic: b"STRPLCAT", version: 8 };
 
-/// The version before knew no buckets.
+/// The version before, of catalogs of formats 6 and 7, had rows without checksums.
+const BACKUP_6: Kind = Kind { version: 6, ..BACKUP };
+
+/// The version before that knew no buckets.
 const BACKUP_5: Kind = Kind { version: 5, ..BACKUP };
 
 /// The one before that had nodes without hosts.
@@ -39,7 +44,10 @@ const BACKUP_4: Kind = Kind { version: 4, ..BACKUP };
 /// The first that is still read had [`HistoryRow`](crate::rows::HistoryRow) for [`PositionRow`](crate::rows::PositionRow).
 const BACKUP_3: Kind = Kind { version: 3, ..BACKUP };
 
-pub(crate) const SNAPSHOT: Kind = Kind { magic: b"STRPLSNP", version: 1 };
+pub(crate) const SNAPSHOT: Kind = Kind { magic: b"STRPLSNP", version: 2 };
+
+/// The version before had rows without checksums.
+pub(crate) const SNAPSHOT_1: Kind = Kind { version: 1, ..SNAPSHOT };
 
 pub(crate) const END: u8 = 0xff;
 pub(crate) const HASH_BYTES: usize = 32;
@@ -57,17 +65,30 @@ const TERM_LEAP: u64 = 1 << 12;
 
 impl Catalog {
     /// Streams a backup in pieces of about `piece_bytes`; `send` says whether anyone still listens.
+    ///
+    /// # Errors
+    /// [`CatalogError::DamagedRow`] for a row that fails its check: what was sent is no backup then. [`CatalogError::ChangesWait`] if
+    /// the catalog's file is damaged elsewhere.
     pub fn backup(&self, piece_bytes: usize, mut send: impl FnMut(Vec<u8>) -> bool) -> Result<()> {
+        self.soundness.may_change()?;
         self.view(|txn| stream(txn, &BACKUP, &is_of_a_backup, piece_bytes, &mut send))
     }
 
-    /// Streams a snapshot in the same way, after `begin` was told how far the catalog has come with it.
+    /// Streams a snapshot in the same way, after `begin` was told how far the catalog has come with it. It takes the place of what a
+    /// node keeps: so none is made before all of the file was checked.
+    ///
+    /// # Errors
+    /// As for [`backup`](Self::backup); [`CatalogError::Unchecked`].
     pub fn snapshot(
         &self,
         piece_bytes: usize,
         begin: impl FnOnce(Position) -> bool,
         mut send: impl FnMut(Vec<u8>) -> bool,
     ) -> Result<()> {
+        self.soundness.may_change()?;
+        if self.condition() == Condition::Unchecked {
+            return Err(CatalogError::Unchecked);
+        }
         self.view(|txn| {
             if begin(position(txn)?) {
                 stream(txn, &SNAPSHOT, &|_, _, _| Ok(true), piece_bytes, &mut send)?;
@@ -92,6 +113,7 @@ fn stream(
     let mut listening = true;
     for table in TABLES {
         txn.raw_scan(table, &[], &mut |key, value| {
+            verified(table, key, value)?;
             if !takes(txn, table, key)? {
                 return Ok(Scan::Next);
             }
@@ -122,13 +144,14 @@ fn stream(
 /// [`CatalogError::Exists`] if the disk's catalog is in use by a cluster.
 pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
     let entries = parse(backup)?;
-    let catalog = Catalog::of(Box::new(Redb::open(disk)?));
+    let catalog = Catalog::of(Box::new(Redb::open(disk)?), true);
     let restored = catalog.change(|txn| {
         if txn.get::<MetaRow>(&MetaKey)?.is_some_and(|meta| !meta.unnamed) {
             return Err(CatalogError::Exists);
         }
         for Entry { table, key, value } in &entries {
-            txn.raw_put(table, key, value.unwrap_or_default())?;
+            let row = protected(table, key, value.unwrap_or_default());
+            txn.raw_put(table, key, &row.map_err(|error| malformed("backup", &error.to_string()))?)?;
         }
         leap(txn)
     });
@@ -160,7 +183,7 @@ fn is_of_a_backup(txn: &Snapshot<'_>, table: &str, key: &[u8]) -> Result<bool> {
         HoldersRow::TABLE | DoubtRow::TABLE => false,
         CandidateRow::TABLE => match BlockCopy::from_bytes(key) {
             Some(copy) => txn.get::<BlockFacts>(&copy.block)?.is_none(),
-            None => return Err(malformed(CandidateRow::TABLE, key, "the key is none")),
+            None => return Err(damaged_row(CandidateRow::TABLE, key, "the key is none")),
         },
         _ => true,
     })
@@ -173,7 +196,9 @@ fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
     let Some((head, mut rest)) = body.split_at_checked(HEAD_BYTES) else {
         return Err(damaged(0, "too short"));
     };
-    if ![BACKUP.head(), BACKUP_5.head(), BACKUP_4.head(), BACKUP_3.head()].contains(&head.to_vec()) {
+    if ![BACKUP.head(), BACKUP_6.head(), BACKUP_5.head(), BACKUP_4.head(), BACKUP_3.head()]
+        .contains(&head.to_vec())
+    {
         return Err(damaged(0, "no backup of a catalog, or of another version"));
     }
     if blake3::hash(body).as_bytes() != hash {
@@ -196,5 +221,5 @@ fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
 }
 
 fn damaged(at: usize, why: &str) -> CatalogError {
-    CatalogError::Malformed { table: "backup", key: format!("byte {at}"), why: why.to_owned() }
+    CatalogError::Malformed { what: "backup", why: format!("at byte {at}: {why}; nothing was changed") }
 }

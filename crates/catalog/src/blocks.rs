@@ -6,12 +6,16 @@ use crate::error::{CatalogError, Result};
 use crate::rows::{
     CandidateRow, DeadKey, DeadRow, HeldKey, HeldRow, LackRow, ObjectRow, PlannedRow, StripeRow,
 };
-use crate::table::{Change, Key, Read, Row, malformed};
-use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement};
+use crate::soundness::checksum::verified;
+use crate::table::{Change, Key, Read, Row, damaged_row};
+use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement, Sums};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks of a node that are listed at a time.
 const HELD_AT_ONCE: usize = 1_024;
+
+/// Of a row: what that says of the catalog's file.
+pub(crate) const MISSING: &str = "other rows name it, and it is missing";
 
 impl Catalog {
     /// Everything about a block.
@@ -32,11 +36,22 @@ impl Catalog {
 
     /// Everything about all blocks of an object, in order.
     pub fn object(&self, name: &str) -> Result<(ObjectRow, Vec<Placement>)> {
-        self.view(|txn| {
+        let found = self.view(|txn| {
             let object = object(txn, name)?;
             let blocks = object.blocks.iter().map(|&block| placement(txn, block)).collect::<Result<_>>()?;
             Ok((object, blocks))
-        })
+        });
+        self.unless_damaged(found)
+    }
+
+    /// In a damaged file a missing row is no proof that there is no such object.
+    fn unless_damaged<T>(&self, found: Result<T>) -> Result<T> {
+        match found {
+            Err(CatalogError::NoSuchObject(name)) if self.soundness.may_change().is_err() => {
+                Err(CatalogError::NotKnown(name))
+            }
+            found => found,
+        }
     }
 
     /// Names and rows of the objects whose names begin with `prefix`, from `after` (exclusive) on, at most `limit`.
@@ -45,7 +60,11 @@ impl Catalog {
         let from = after.map_or_else(|| prefix.to_owned(), |name| format!("{name}\0"));
         self.view(|txn| {
             let mut names = Vec::new();
-            txn.raw_scan(ObjectRow::TABLE, from.as_bytes(), &mut |key, _| {
+            txn.raw_scan(ObjectRow::TABLE, from.as_bytes(), &mut |key, value| {
+                // A name that is damaged is nobody's.
+                if let Err(error) = verified(ObjectRow::TABLE, key, value) {
+                    return txn.skip(error).map(|()| Scan::Next);
+                }
                 if names.len() == limit || !key.starts_with(prefix.as_bytes()) {
                     return Ok(Scan::Stop);
                 }
@@ -58,7 +77,7 @@ impl Catalog {
 
     /// Block `index` of an object.
     pub fn object_block(&self, name: &str, index: u64) -> Result<BlockId> {
-        let object = self.view(|txn| object(txn, name))?;
+        let object = self.unless_damaged(self.view(|txn| object(txn, name)))?;
         let found = usize::try_from(index).ok().and_then(|i| object.blocks.get(i));
         found.copied().ok_or_else(|| {
             let count = object.blocks.len();
@@ -130,21 +149,33 @@ pub(crate) fn object(txn: &impl Read, name: &str) -> Result<ObjectRow> {
 
 /// A block that something in the catalog refers to.
 pub(crate) fn referenced(txn: &impl Read, block: BlockId) -> Result<BlockFacts> {
-    txn.get::<BlockFacts>(&block)?
-        .ok_or_else(|| malformed("blocks", &block.to_bytes(), "referred to, but missing"))
+    txn.get::<BlockFacts>(&block)?.ok_or_else(|| damaged_row(BlockFacts::TABLE, &block.to_bytes(), MISSING))
+}
+
+/// A member of a stripe whose other members are asked for. One whose row is damaged lies nowhere, and may be as long as any: the others
+/// can be read, and decoded without it.
+fn perhaps_unreadable(txn: &impl Read, block: BlockId, block_bytes: u64) -> Result<BlockFacts> {
+    match referenced(txn, block) {
+        Err(error) if error.is_damage() => {
+            txn.skip(error)?;
+            Ok(BlockFacts::new(block_bytes, Sums::default(), Vec::new()))
+        }
+        found => found,
+    }
 }
 
 /// A stripe that a block refers to.
 pub(crate) fn stripe(txn: &impl Read, stripe: StripeId) -> Result<StripeRow> {
-    txn.get::<StripeRow>(&stripe)?
-        .ok_or_else(|| malformed("stripes", &stripe.to_bytes(), "referred to, but missing"))
+    txn.get::<StripeRow>(&stripe)?.ok_or_else(|| damaged_row(StripeRow::TABLE, &stripe.to_bytes(), MISSING))
 }
 
 pub(crate) fn placement(txn: &impl Read, block: BlockId) -> Result<Placement> {
     let facts = txn.get::<BlockFacts>(&block)?.ok_or(CatalogError::NoSuchBlock(block))?;
     let Some(place) = facts.stripe else { return Ok(Placement { block, facts, stripe: None }) };
     let row = stripe(txn, place.stripe)?;
-    let member = |&block: &BlockId| Ok((block, referenced(txn, block)?));
+    let member = |&id: &BlockId| {
+        Ok((id, if id == block { facts.clone() } else { perhaps_unreadable(txn, id, row.block_bytes)? }))
+    };
     let members = row.members.iter().map(|state| state.try_map(member)).collect::<Result<_>>()?;
     let holders = holders(txn, place.stripe)?;
     let StripeRow { code, block_bytes, .. } = row;
@@ -163,14 +194,15 @@ pub(crate) fn holders(txn: &impl Read, stripe: StripeId) -> Result<BTreeSet<Node
     let mut holders = BTreeSet::new();
     let Some(row) = txn.get::<StripeRow>(&stripe)? else { return Ok(holders) };
     for block in row.blocks() {
-        holders.extend(referenced(txn, block)?.locations.iter().map(|l| l.node));
+        let facts = perhaps_unreadable(txn, block, row.block_bytes)?;
+        holders.extend(facts.locations.iter().map(|l| l.node));
         holders.extend(writers(txn, block)?);
     }
     Ok(holders)
 }
 
 /// Where a block is listed that no object names any more.
-fn dead_key(block: BlockId, row: &BlockFacts) -> Option<DeadKey> {
+pub(crate) fn dead_key(block: BlockId, row: &BlockFacts) -> Option<DeadKey> {
     let place = row.stripe.filter(|_| row.dead)?;
     Some(DeadKey { stripe: place.stripe, block })
 }
@@ -213,7 +245,18 @@ impl Change<'_> {
         self.remove::<BlockFacts>(&block)?;
         let flawed = row.flawed.iter().map(|flawed| &flawed.location);
         let mut copies = row.locations.iter().chain(flawed).map(|l| l.copy_of(block));
-        copies.try_for_each(|copy| self.to_candidate(copy, Reason::Deleted, row.stored_bytes, now_ms))
+        copies.try_for_each(|copy| self.to_candidate(copy, Reason::Deleted, row.stored_bytes, now_ms))?;
+        self.candidates_are_gone(block)
+    }
+
+    /// Candidates of a block that is removed go by this change's word: no row says any more what took their place.
+    fn candidates_are_gone(&self, block: BlockId) -> Result<()> {
+        for (copy, row) in self.all::<CandidateRow>(&Key::to_bytes(&block))? {
+            if !row.reason.is_word() {
+                self.put(&copy, &CandidateRow { reason: Reason::Deleted, ..row })?;
+            }
+        }
+        Ok(())
     }
 
     fn forget_indexed(&self, block: BlockId) -> Result<()> {
@@ -253,11 +296,15 @@ impl Change<'_> {
         self.put(&copy, &CandidateRow { since_ms: now_ms, reason, stored_bytes, is_ordered: false })
     }
 
-    /// A copy that is still planned will count no more.
+    /// A copy that is still planned will count no more. If its block is there, that one's row says whether it goes.
     pub(crate) fn give_up_copy(&self, copy: BlockCopy, stored_bytes: u64, now_ms: u64) -> Result<()> {
-        match self.get::<PlannedRow>(&copy)? {
-            Some(_) => self.to_candidate(copy, Reason::GivenUp, stored_bytes, now_ms),
-            None => Ok(()),
+        if self.get::<PlannedRow>(&copy)?.is_none() {
+            return Ok(());
         }
+        let reason = match self.get_block(copy)? {
+            Some(_) => Reason::Unfinished,
+            None => Reason::GivenUp,
+        };
+        self.to_candidate(copy, reason, stored_bytes, now_ms)
     }
 }

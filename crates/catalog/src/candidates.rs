@@ -5,12 +5,13 @@ use crate::Catalog;
 use crate::backend::Scan;
 use crate::blocks::{referenced, stripe};
 use crate::error::Result;
+use crate::inventory::is_unknown;
 use crate::letting_go::{Case, Sight, Wait, may_go};
 use crate::rows::{CandidateRow, PlannedRow};
 use crate::safe_mode::safe_mode;
 use crate::table::Read;
 use crate::virtuals::stands_for_all;
-use model::{BlockCopy, BlockFacts, BlockId, NodeId, Stamp, StripeId, StripePlace};
+use model::{BlockCopy, BlockFacts, BlockId, NodeId, Reason, Stamp, StripeId, StripePlace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was decided about candidates.
@@ -44,6 +45,20 @@ pub struct Witnesses {
 }
 
 impl Catalog {
+    /// An operator names copies that no row names: those that are still so are candidates from now on. Returns these.
+    pub fn let_unknown_go(&self, copies: &[BlockCopy], now_ms: u64) -> Result<Vec<BlockCopy>> {
+        self.change(|txn| {
+            let mut gone = Vec::new();
+            for &copy in copies {
+                if is_unknown(txn, &copy)? {
+                    txn.to_candidate(copy, Reason::Operator, 0, now_ms)?;
+                    gone.push(copy);
+                }
+            }
+            Ok(gone)
+        })
+    }
+
     /// Candidates on these nodes whose grace is over, at most `limit` for each node, those left out that `skip` names: what
     /// waits does not hold up what comes after it.
     pub fn due_candidates(
@@ -95,11 +110,13 @@ impl Catalog {
     }
 
     /// Decides about each of these copies, and notes those that go as ordered: from then on nothing counts on them, until
-    /// their node has answered. Nothing goes in safe mode, from the change on that begins it.
+    /// their node has answered. Nothing goes in safe mode, from the change on that begins it, and nothing from a file that was not
+    /// checked.
     pub fn order(&self, copies: &[BlockCopy], sight: &Sight) -> Result<Orders> {
         self.change(|txn| {
             let is_halted = sight.is_halted || safe_mode(txn)?.is_some();
-            let sight = &Sight { is_halted, ..sight.clone() };
+            let is_sound = self.soundness.is_sound();
+            let sight = &Sight { is_halted, is_sound, ..sight.clone() };
             let mut orders = Orders { by: txn.stamp()?, ..Orders::default() };
             let mut given: BTreeMap<StripeId, bool> = BTreeMap::new();
             for &copy in copies {
@@ -112,7 +129,7 @@ impl Catalog {
                 let is_given = self.is_given(txn, place, &mut given)?;
                 let case = Case {
                     copy,
-                    since_ms: Some(row.since_ms),
+                    candidate: Some((row.since_ms, row.reason)),
                     is_planned: txn.get::<PlannedRow>(&copy)?.is_some(),
                     block: block.as_ref(),
                     members: &members,

@@ -9,6 +9,7 @@
 use crate::backend::RowsMut;
 use crate::error::Result;
 use crate::rows::TABLES;
+use crate::soundness::checksum::protected;
 
 /// A row's table, its key, and its value; without one it is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,10 +43,13 @@ impl Entry<'_> {
         bytes.extend(self.value.unwrap_or_default());
     }
 
-    /// Makes it so.
+    /// Makes it so. A row of before checksums gets one: what carries it has its own.
+    ///
+    /// # Errors
+    /// [`CatalogError::DamagedRow`](crate::CatalogError::DamagedRow) for a row whose checksum fails.
     pub(crate) fn apply(&self, rows: &dyn RowsMut) -> Result<()> {
         match self.value {
-            Some(value) => rows.put(self.table, self.key, value),
+            Some(value) => rows.put(self.table, self.key, &protected(self.table, self.key, value)?),
             None => rows.remove(self.table, self.key).map(|_| ()),
         }
     }

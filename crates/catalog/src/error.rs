@@ -19,16 +19,43 @@ pub enum CatalogError {
         /// What this program reads and writes.
         known: u32,
     },
-    /// A row, or a backup, that no version of ours wrote.
+    /// A row of the catalog's own file that is not as it was written, or that is missing though others name it. It is evidence
+    /// against that row only.
     #[error(
-        "the catalog is damaged at {table} {key}: {why}; move the folder away, and start with an empty one: nodes keep a copy"
+        "the catalog's file is damaged at row {table} {key}: {why}; 'stripeline health' says what follows"
     )]
-    Malformed {
-        /// The table, or `backup`.
+    DamagedRow {
+        /// The table.
         table: &'static str,
-        /// The row's key, hexadecimal, or a place in the backup.
+        /// The row's key, hexadecimal.
         key: String,
         /// What does not fit.
+        why: String,
+    },
+    /// The catalog's own file is not as it was written, at a place that is no row's.
+    #[error("the catalog's file is damaged: {0}; 'stripeline health' says what follows")]
+    DamagedFile(String),
+    /// A change that is not made because the catalog's own file is damaged.
+    #[error(
+        "the catalog's file is damaged ({0}): changes wait until it is made anew from what nodes keep of it, reads go on; 'stripeline \
+         health' says what is waited for"
+    )]
+    ChangesWait(String),
+    /// What may only be done with a catalog all of whose file was checked.
+    #[error("the catalog's file is being checked since its start: this waits until that has ended")]
+    Unchecked,
+    /// Nobody knows whether there is such an object.
+    #[error(
+        "whether there is an object {0:?} is not known: the catalog's file is damaged, and is made anew from what nodes keep of it; \
+         'stripeline health' says what is waited for"
+    )]
+    NotKnown(String),
+    /// A backup, a snapshot, or a record that is not as it was written.
+    #[error("the {what} is damaged: {why}")]
+    Malformed {
+        /// Which of them.
+        what: &'static str,
+        /// What does not fit, and where.
         why: String,
     },
     /// The database below the catalog failed.
@@ -121,4 +148,11 @@ pub enum CatalogError {
     /// A defect of ours.
     #[error("internal error: {0}")]
     Bug(String),
+}
+
+impl CatalogError {
+    /// Whether it tells that the catalog's own file is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, CatalogError::DamagedRow { .. } | CatalogError::DamagedFile(_))
+    }
 }

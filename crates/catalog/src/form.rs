@@ -214,5 +214,5 @@ listed! {
     Assign [Balanced, LeastRecent, MPpr, LowestIndex]
     Switch [Go, Pause, Stop]
     Flaw [Missing, Damaged]
-    Reason [Deleted, GivenUp, Surplus, Archived, Found, LetGo]
+    Reason [Deleted, GivenUp, Surplus, Archived, Found, LetGo, Unfinished, Operator]
 }

@@ -1,16 +1,17 @@
 //! The bytes that catalogs and backups are made of stay as they are.
 
-use crate::backend::Scan;
+use crate::backend::{Backend, Redb, RowsMut, Scan};
 use crate::error::Result;
 use crate::rows::{
-    AuditRow, BucketRow, BudgetsRow, CandidateRow, ClockRow, CompactionRow, DeadKey, DeadRow, Difference,
-    DisksRow, Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow, GatherTerms, GatheredBlock,
-    GatheredRow, GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow,
-    LackRow, LeavingRow, LinksRow, MetaKey, MetaRow, NewStripe, NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow,
-    PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow, PutRow, Recoding, RecoveryRow, ReturnsRow,
-    SafeModeRow, SettledRow, StripeRow, TABLES, TaskRow, TermRow, ThrottleRow,
+    AuditRow, BucketRow, BudgetsRow, CATALOG_FORMAT, CandidateRow, ClockRow, CompactionRow, DamageRow,
+    DeadKey, DeadRow, Difference, DisksRow, Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow,
+    GatherTerms, GatheredBlock, GatheredRow, GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow,
+    HoldersRow, IntentRow, JobRow, LackRow, LeavingRow, LinksRow, MarkRow, MetaKey, MetaRow, NewStripe,
+    NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow,
+    PutRow, Recoding, RecoveryRow, ReturnsRow, SafeModeRow, SettledRow, StripeRow, TABLES, TaskRow, TermRow,
+    ThrottleRow,
 };
-use crate::table::{Change, Read};
+use crate::table::{Change, Read, decode_of_before};
 use crate::{Catalog, restore};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
@@ -21,12 +22,18 @@ use model::{
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A row on each line: its table, key and value. Written by format 7. A difference means that catalogs
+/// A row on each line: its table, key and value. Written by format 8. A difference means that catalogs
 /// of before cannot be read any more: make a new version of the row, and let this line stay readable.
-const ROWS: &str = include_str!("../golden/rows-v7.txt");
+const ROWS: &str = include_str!("../golden/rows-v8.txt");
 
-/// A backup of the rows that outlive their flows. Written by version 7.
-const BACKUP: &str = include_str!("../golden/backup-v7.hex");
+/// The same rows of the format before, which had no checksums.
+const ROWS_7: &str = include_str!("../golden/rows-v7.txt");
+
+/// A backup of the rows that outlive their flows. Written by version 8.
+const BACKUP: &str = include_str!("../golden/backup-v8.hex");
+
+/// The same of catalogs of format 7.
+const BACKUP_7: &str = include_str!("../golden/backup-v7.hex");
 
 /// A backup of the version before, which had no index of what lacks copies.
 const BACKUP_6: &str = include_str!("../golden/backup-v6.hex");
@@ -353,10 +360,14 @@ fn rows_are_stable() {
         put_in_flight(txn)?;
         put_since(txn)?;
         put_gathering(txn)?;
-        put_latest(txn)
+        put_latest(txn)?;
+        txn.put(
+            &MetaKey,
+            &DamageRow { findings: vec!["row blocks 00: its checksum fails".to_owned()], count: 300 },
+        )
     });
     let now = lines(&catalog);
-    renew("rows-v7.txt", &now);
+    renew("rows-v8.txt", &now);
     for (now, then) in now.lines().zip(ROWS.lines()) {
         assert_eq!(now, then, "a row's bytes have changed: that is a new version of the row");
     }
@@ -365,6 +376,71 @@ fn rows_are_stable() {
         let shown = ROWS.lines().any(|line| line.starts_with(&format!("{table} ")));
         assert!(shown, "no row of {table} in the golden file");
     }
+}
+
+/// A catalog of format 7, as a program of then left it.
+fn catalog_of_format_7() -> (CrashDisk, Arc<dyn Disk>) {
+    let crash_disk = CrashDisk::new(&PowerSwitch::new());
+    let disk: Arc<dyn Disk> = Arc::new(crash_disk.clone());
+    let rows = Redb::open(&disk).unwrap();
+    let write = |txn: &dyn RowsMut| {
+        ROWS_7.lines().try_for_each(|line| {
+            let (table, row) = line.split_once(' ').unwrap();
+            let (key, value) = row.split_once(' ').unwrap();
+            let table = TABLES.into_iter().find(|known| *known == table).unwrap();
+            txn.put(table, &from_hex(key), &from_hex(value))
+        })
+    };
+    rows.change(&mut |txn| write(txn)).unwrap();
+    rows.close();
+    (crash_disk, disk)
+}
+
+#[test]
+fn a_catalog_of_format_7_is_rewritten_once_and_every_row_gets_a_checksum() {
+    let (_, disk) = catalog_of_format_7();
+    let catalog = Catalog::open(&disk, ClusterId(1)).unwrap();
+    let taken_over = lines(&catalog);
+    // The candidate of that time whose block is there stays, and so does every other row; the position is that of one more change.
+    let changes = |line: &&str| {
+        !["position ", "meta ", "about ", "damage ", "candidates "]
+            .iter()
+            .any(|table| line.starts_with(table))
+    };
+    let (now, ours): (Vec<&str>, Vec<&str>) =
+        (taken_over.lines().filter(changes).collect(), ROWS.lines().filter(changes).collect());
+    assert_eq!(now, ours);
+    assert_eq!(catalog.meta().unwrap().next_version, 301);
+    let position = catalog.position().unwrap();
+    catalog.close();
+    let again = Catalog::open(&disk, ClusterId(1)).unwrap();
+    assert_eq!(again.position().unwrap(), position, "once");
+}
+
+#[test]
+fn a_damaged_catalog_of_format_7_is_not_rewritten() {
+    let (crash_disk, disk) = catalog_of_format_7();
+    let path = std::path::Path::new("catalog.redb");
+    // A byte of an object's name, of which the file may have several copies of before.
+    let name = "höhe/x".as_bytes();
+    crash_disk
+        .damage(path, |bytes| {
+            let places: Vec<usize> =
+                (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+            places.iter().for_each(|at| bytes[*at] ^= 1);
+        })
+        .unwrap();
+    let refused = Catalog::open(&disk, ClusterId(1)).unwrap_err();
+    assert!(refused.is_damage(), "{refused}");
+}
+
+/// What a program of before reads first: it knows the row, and refuses the format by its number.
+#[test]
+fn programs_of_before_find_the_format_where_they_look_for_it() {
+    let catalog = catalog(|_| Ok(()));
+    let stored = catalog.view(|txn| txn.rows().get("meta", b"catalog")).unwrap().unwrap();
+    let mark = decode_of_before::<MarkRow>(b"catalog", &stored).unwrap();
+    assert_eq!(mark.format, CATALOG_FORMAT);
 }
 
 #[test]
@@ -380,12 +456,17 @@ fn backups_are_stable_and_can_be_restored() {
             true
         })
         .unwrap();
-    renew("backup-v7.hex", &hex(&backup));
+    renew("backup-v8.hex", &hex(&backup));
     assert_eq!(hex(&backup), BACKUP.trim(), "a backup's bytes have changed: that is a new version of it");
 
-    for (backup, host) in
-        [(BACKUP, "höst"), (BACKUP_6, "höst"), (BACKUP_5, "höst"), (BACKUP_4, ""), (BACKUP_3, "")]
-    {
+    for (backup, host) in [
+        (BACKUP, "höst"),
+        (BACKUP_7, "höst"),
+        (BACKUP_6, "höst"),
+        (BACKUP_5, "höst"),
+        (BACKUP_4, ""),
+        (BACKUP_3, ""),
+    ] {
         restores(&from_hex(backup), host);
     }
 }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::put::NewPut;
 use crate::put_block::{CommittedBlock, FIRST_GENERATION, PlannedBlock};
 use crate::rows::{BucketRow, GatherTerms, GatheredBlock, GatheredRow, GatheringRow, PutRow, SettledRow};
-use crate::table::{Read, Row, decode};
+use crate::table::{Read, Row, decode_of_before};
 use crate::{Catalog, CatalogError, Gathers, Join, NewStripe, Purpose, PutEnd, Staged};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, MemberState, NodeId, PutId, StripeId, Sums};
 use std::collections::BTreeMap;
@@ -235,9 +235,9 @@ fn puts_of_the_format_before_gather_nothing() {
         .chunks(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
         .collect();
-    let row = decode::<PutRow>(&[0], &bytes).unwrap();
+    let row = decode_of_before::<PutRow>(&[0], &bytes).unwrap();
     assert_eq!((row.name.as_str(), row.version, row.replicas, row.gathers), ("höhe/x", 300, 3, None));
-    assert!(decode::<PutRow>(&[0], &[&bytes[..], &[0]].concat()).is_err());
+    assert!(decode_of_before::<PutRow>(&[0], &[&bytes[..], &[0]].concat()).is_err());
 }
 
 #[test]

@@ -91,9 +91,15 @@ impl Group {
         what();
     }
 
+    /// Transactions can be made again after one failed: the file has been made anew.
+    pub fn is_renewed(&self) {
+        self.ends().failed = None;
+    }
+
     /// The number of the transaction that is open now.
     fn begin(&self, state: &mut State, catalog: &Catalog) -> Result<u64> {
         if state.open.is_none() {
+            catalog.soundness.may_change()?;
             self.ends().outcome(u64::MAX)?;
             let txn = catalog.backend.begin()?;
             state.open = Some(Open { txn, changes: 0, records: Vec::new(), broken: None });
@@ -189,7 +195,7 @@ impl Open {
                 Ok(())
             }
             // The database itself failed: what is in the transaction is anybody's guess.
-            Ok(Err(error @ CatalogError::Failed(_))) => Err(error.clone()),
+            Ok(Err(error @ (CatalogError::Failed(_) | CatalogError::DamagedFile(_)))) => Err(error.clone()),
             _ => rows.undo(),
         };
         self.broken = self.broken.take().or(undone.err());

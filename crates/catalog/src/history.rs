@@ -5,7 +5,7 @@ use crate::Catalog;
 use crate::error::{CatalogError, Result};
 use crate::record::Record;
 use crate::rows::{HistoryRow, MetaKey, MetaRow, PositionRow, TermRow};
-use crate::table::{Change, Read};
+use crate::table::{Change, Key, Read, Row, damaged_row};
 use crate::{meta, put_block};
 use model::{Position, RecordHead, Stamp, Term};
 use std::sync::PoisonError;
@@ -39,7 +39,7 @@ impl Catalog {
 
     /// The last change.
     pub fn last_change(&self) -> Result<Stamp> {
-        self.view(|txn| Ok(position(txn)?.stamp))
+        Ok(self.position()?.stamp)
     }
 
     /// Whether a change with that stamp was made here, or in a life of this catalog before: what it wrote is known, or was
@@ -50,11 +50,6 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// How far it has come.
-    pub fn position(&self) -> Result<Position> {
-        self.view(|txn| position(txn))
-    }
-
     /// The records that come after a position, one at least if there is one, else of `max_bytes` at most. `None`: they are
     /// not at hand, or it is no position of this catalog; a snapshot goes on from there.
     pub fn records_after(&self, position: &Position, max_bytes: usize) -> Result<Option<Vec<Record>>> {
@@ -75,6 +70,13 @@ const TERM_BITS: u32 = 40;
 /// The first version, or generation, of a term. The first term begins at 1, as everything does.
 pub(crate) fn first_of(term: u64) -> u64 {
     (term.saturating_sub(1) << TERM_BITS) + put_block::FIRST_GENERATION
+}
+
+/// The same where the row must be there: every change writes it, so without it the file is damaged.
+pub(crate) fn position_row(txn: &impl Read) -> Result<Position> {
+    let row = txn.get::<PositionRow>(&MetaKey)?;
+    let row = row.ok_or_else(|| damaged_row(PositionRow::TABLE, &MetaKey.to_bytes(), "it is missing"))?;
+    Ok(Position { stamp: row.stamp, hash: row.hash })
 }
 
 pub(crate) fn position(txn: &impl Read) -> Result<Position> {

@@ -2,20 +2,17 @@
 //! one that is there, and takes its place whole, or not at all.
 
 use crate::backend::{Backend, Redb};
-use crate::backup::{END, HASH_BYTES, HEAD_BYTES, SNAPSHOT};
+use crate::backup::{END, HASH_BYTES, HEAD_BYTES, SNAPSHOT, SNAPSHOT_1};
 use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
 use crate::record::follow;
 use crate::rows::{CATALOG_FORMAT, FIRST_FORMAT_WITH_RECORDS, MetaKey, PositionRow, PutRow};
 use crate::table::{Change, Read, Snapshot, malformed};
-use crate::{aside, history, meta};
+use crate::{aside, history, meta_of_any};
 use disk::{Disk, DiskError, SyncPoint};
 use model::{ClusterId, Position, Stamp};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Where it is made.
-const FILE: &str = "catalog.redb.coming";
 
 /// What is written in one transaction.
 const BATCH_BYTES: usize = 4 << 20;
@@ -42,16 +39,19 @@ enum Part {
 }
 
 impl Incoming {
+    /// Where it is made.
+    pub(crate) const FILE: &str = "catalog.redb.coming";
+
     /// Begins with a snapshot.
     ///
     /// # Errors
     /// [`CatalogError::Failed`], [`CatalogError::InUse`].
     pub fn begin(disk: &Arc<dyn Disk>) -> Result<Incoming> {
-        match disk.remove(Path::new(FILE)) {
+        match disk.remove(Path::new(Incoming::FILE)) {
             Ok(()) | Err(DiskError::NotFound { .. }) => {}
             Err(error) => return Err(CatalogError::Failed(error.to_string())),
         }
-        let rows = Redb::open_at(disk, Path::new(FILE))?;
+        let rows = Redb::open_at(disk, Path::new(Incoming::FILE))?;
         let part = Part::Snapshot(Box::default());
         Ok(Incoming { disk: Arc::clone(disk), rows, bytes: Vec::new(), part })
     }
@@ -83,8 +83,8 @@ impl Incoming {
         }
         let mut found = None;
         self.rows.view(&mut |rows| {
-            let snapshot = Snapshot(rows);
-            found = Some((history::position(&snapshot)?, meta(&snapshot)?));
+            let snapshot = Snapshot::strict(rows);
+            found = Some((history::position(&snapshot)?, meta_of_any(&snapshot)?));
             Ok(())
         })?;
         let Some((position, meta)) = found else { return Err(bad("it cannot be read")) };
@@ -106,7 +106,7 @@ impl Incoming {
         let Part::Records(position) = self.part else { return Err(bad("the snapshot is cut off")) };
         let mut found = false;
         self.rows.view(&mut |rows| {
-            found = history::remembers(&Snapshot(rows), stamp)?;
+            found = history::remembers(&Snapshot::strict(rows), stamp)?;
             Ok(())
         })?;
         Ok((found, position.stamp))
@@ -116,7 +116,7 @@ impl Incoming {
     pub fn cluster(&self) -> Result<ClusterId> {
         let mut cluster = None;
         self.rows.view(&mut |rows| {
-            cluster = Some(meta(&Snapshot(rows))?.cluster);
+            cluster = Some(meta_of_any(&Snapshot::strict(rows))?.cluster);
             Ok(())
         })?;
         cluster.ok_or_else(|| bad("it cannot be read"))
@@ -125,11 +125,7 @@ impl Incoming {
     /// All of it came. The new catalog takes the place of the one that is there, which must be closed, and is kept aside if this
     /// is said to be its last change (`aside.rs`). Returns how far the new one has come.
     pub fn finish(mut self, aside: Option<Stamp>) -> Result<Position> {
-        self.write_records()?;
-        let Part::Records(position) = self.part else { return Err(bad("the snapshot is cut off")) };
-        if !self.bytes.is_empty() {
-            return Err(bad("a record is cut off"));
-        }
+        let position = self.end()?;
         // No change of the history: who keeps the records has what was written, and does the same with it.
         self.rows.change(&mut |rows| {
             let txn = Change::new(rows);
@@ -145,9 +141,21 @@ impl Incoming {
             aside::put_aside(self.disk.as_ref(), last)?;
         }
         let failed = |error: DiskError| CatalogError::Failed(error.to_string());
-        self.disk.rename(Path::new(FILE), Path::new(Redb::FILE)).map_err(failed)?;
+        self.disk.rename(Path::new(Incoming::FILE), Path::new(Redb::FILE)).map_err(failed)?;
         self.disk.sync_folder(Path::new(""), SyncPoint::CatalogFolder).map_err(failed)?;
         Ok(position)
+    }
+
+    /// All of it came, and is to take the place of a file with the same last change.
+    pub(crate) fn into_rows(mut self) -> Result<(Arc<dyn Disk>, Redb, Position)> {
+        let position = self.end()?;
+        Ok((self.disk, self.rows, position))
+    }
+
+    fn end(&mut self) -> Result<Position> {
+        self.write_records()?;
+        let Part::Records(position) = self.part else { return Err(bad("the snapshot is cut off")) };
+        if self.bytes.is_empty() { Ok(position) } else { Err(bad("a record is cut off")) }
     }
 
     /// Writes the whole entries of a snapshot that are there.
@@ -156,7 +164,7 @@ impl Incoming {
         let mut rest = self.bytes.as_slice();
         if hash.count() == 0 {
             let Some((head, after)) = rest.split_at_checked(HEAD_BYTES) else { return Ok(()) };
-            if head != SNAPSHOT.head() {
+            if ![SNAPSHOT.head(), SNAPSHOT_1.head()].iter().any(|known| known == head) {
                 return Err(bad("none of a catalog, or of another version"));
             }
             hash.update(head);
@@ -174,7 +182,9 @@ impl Incoming {
             return Err(bad("an entry that is none"));
         }
         hash.update(&before[..before.len() - rest.len()]);
-        self.rows.change(&mut |rows| entries.iter().try_for_each(|entry| entry.apply(rows)))?;
+        self.rows
+            .change(&mut |rows| entries.iter().try_for_each(|entry| entry.apply(rows)))
+            .map_err(theirs)?;
         let left = self.bytes.len() - rest.len();
         self.bytes.drain(..left);
         Ok(())
@@ -187,7 +197,7 @@ impl Incoming {
         while let Some((length, after)) = rest.split_first_chunk() {
             let length = u64::from_le_bytes(*length);
             if length > MAX_RECORD_BYTES {
-                return Err(malformed("record", &[], "it is too long"));
+                return Err(malformed("record", "it is too long"));
             }
             let Some((record, after)) = after.split_at_checked(length as usize) else { break };
             let (at, entries) = follow(&position, record)?;
@@ -195,10 +205,11 @@ impl Incoming {
             (position, rest) = (at, after);
         }
         let Position { stamp, hash } = position;
-        self.rows.change(&mut |rows| {
+        let written = self.rows.change(&mut |rows| {
             changes.iter().try_for_each(|entry| entry.apply(rows))?;
             Change::new(rows).put(&MetaKey, &PositionRow { stamp, hash })
-        })?;
+        });
+        written.map_err(theirs)?;
         let left = self.bytes.len() - rest.len();
         self.bytes.drain(..left);
         self.part = Part::Records(position);
@@ -207,5 +218,15 @@ impl Incoming {
 }
 
 fn bad(why: &str) -> CatalogError {
-    malformed("snapshot", &[], why)
+    malformed("snapshot", why)
+}
+
+/// A row that fails its check came with what a node keeps: it says nothing of the catalog that is there.
+fn theirs(error: CatalogError) -> CatalogError {
+    match error {
+        CatalogError::DamagedRow { table, key, why } => {
+            CatalogError::Malformed { what: "snapshot", why: format!("row {table} {key}: {why}") }
+        }
+        other => other,
+    }
 }

@@ -3,11 +3,10 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::Result;
-use crate::history::remembers;
 use crate::rows::{CandidateRow, HeldKey, HeldRow, PlannedRow};
 use crate::table::{Key, Read};
 use crate::virtuals::is_in_need;
-use model::{BlockCopy, BlockFacts, Flaw, NodeId, Reason, Stamp};
+use model::{BlockCopy, BlockFacts, Flaw, NodeId, Reason};
 use std::collections::BTreeSet;
 
 /// What came of a list of copies.
@@ -15,7 +14,7 @@ use std::collections::BTreeSet;
 pub struct Reconciled {
     /// Copies of known blocks at another place than the catalog says: they are candidates from now on.
     pub surplus: u64,
-    /// Copies of blocks that the catalog does not know. They stay as they are, unless their births say that they were let go.
+    /// Copies that no row names, of blocks that have no row: they stay as they are. A missing row is no proof that they were let go.
     pub unknown: Vec<BlockCopy>,
     /// Candidates, old and new, and flawed copies, whose blocks are in need of them.
     pub needed: Vec<BlockCopy>,
@@ -36,7 +35,7 @@ enum Known {
 
 impl Catalog {
     /// Compares copies that a node has with the catalog. One that it does not know in any state is a candidate that its block
-    /// may need, if that is known; else it was let go, or is of another history, which only its birth tells.
+    /// may need, if that is known; else it is unknown, and stays until an operator names it.
     pub fn reconcile(
         &self,
         copies: &[BlockCopy],
@@ -81,22 +80,6 @@ impl Catalog {
         Ok(result)
     }
 
-    /// Of copies of which nothing is known those that were born in this catalog's history: they were let go, and came back.
-    /// They are candidates from now on; returns how many. All others are of another history and stay as they are.
-    pub fn let_go_again(&self, born: &[(BlockCopy, Stamp)], now_ms: u64) -> Result<u64> {
-        self.change(|txn| {
-            let mut count = 0;
-            for &(copy, birth) in born {
-                let row = txn.get::<BlockFacts>(&copy.block)?;
-                if known(txn, &copy, row.as_ref())? == Known::Unknown && remembers(txn, birth)? {
-                    txn.to_candidate(copy, Reason::LetGo, 0, now_ms)?;
-                    count += 1;
-                }
-            }
-            Ok(count)
-        })
-    }
-
     /// Of these copies those that are neither counted on, nor being written, nor candidates.
     pub fn strangers(&self, copies: &[BlockCopy]) -> Result<Vec<BlockCopy>> {
         self.view(|txn| {
@@ -109,6 +92,19 @@ impl Catalog {
                 }
             }
             Ok(strangers)
+        })
+    }
+
+    /// Of these copies those that no row names.
+    pub fn unknown_of(&self, copies: &[BlockCopy]) -> Result<Vec<BlockCopy>> {
+        self.view(|txn| {
+            let mut unknown = Vec::new();
+            for copy in copies {
+                if is_unknown(txn, copy)? {
+                    unknown.push(*copy);
+                }
+            }
+            Ok(unknown)
         })
     }
 
@@ -165,6 +161,12 @@ impl Catalog {
             Ok(held.into_iter().map(copy).collect())
         })
     }
+}
+
+/// Whether no row names the copy, and its block has none.
+pub(crate) fn is_unknown(txn: &impl Read, copy: &BlockCopy) -> Result<bool> {
+    let row = txn.get::<BlockFacts>(&copy.block)?;
+    Ok(known(txn, copy, row.as_ref())? == Known::Unknown)
 }
 
 fn known(txn: &impl Read, copy: &BlockCopy, row: Option<&BlockFacts>) -> Result<Known> {

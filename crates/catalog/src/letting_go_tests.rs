@@ -2,7 +2,7 @@
 
 use crate::letting_go::{Case, Conditions, Sight, Wait, decide};
 use crate::spread::Site;
-use model::{BlockCopy, BlockFacts, BlockId, Location, NodeId, StripeId, StripePlace, Sums};
+use model::{BlockCopy, BlockFacts, BlockId, Location, NodeId, Reason, StripeId, StripePlace, Sums};
 use std::collections::BTreeSet;
 
 const GRACE_MS: u64 = 1_000;
@@ -20,7 +20,7 @@ fn row(nodes: &[u32]) -> BlockFacts {
 /// What the catalog knows, what nodes said, and how it really is when the order is obeyed.
 struct Scene {
     copy: BlockCopy,
-    since_ms: Option<u64>,
+    candidate: Option<(u64, Reason)>,
     is_planned: bool,
     block: Option<BlockFacts>,
     members: Vec<(BlockId, BlockFacts)>,
@@ -40,7 +40,7 @@ fn surplus() -> Scene {
     let others = [1, 2, 3].map(|node| copy(7, node));
     Scene {
         copy: copy(7, 4),
-        since_ms: Some(NOW_MS - GRACE_MS),
+        candidate: Some((NOW_MS - GRACE_MS, Reason::Surplus)),
         is_planned: false,
         block: Some(row(&[1, 2, 3])),
         members: Vec::new(),
@@ -50,6 +50,7 @@ fn surplus() -> Scene {
             attested: others.into(),
             read_back: BTreeSet::new(),
             is_halted: false,
+            is_sound: true,
             is_kept: true,
             now_ms: NOW_MS,
             grace_ms: GRACE_MS,
@@ -59,6 +60,12 @@ fn surplus() -> Scene {
         is_used: false,
         is_given: true,
     }
+}
+
+/// A copy of a block that has no row.
+fn gone(reason: Reason) -> Scene {
+    let candidate = Some((NOW_MS - GRACE_MS, reason));
+    Scene { candidate, block: None, there: [copy(7, 4)].into(), ..surplus() }
 }
 
 /// A block of a stripe of two that any one member gives, kept on node 1 beside a parity on node 2; node 4 has a replica left.
@@ -92,7 +99,7 @@ impl Scene {
     fn decided(&self, on: Conditions) -> Result<(), Wait> {
         let case = Case {
             copy: self.copy,
-            since_ms: self.since_ms,
+            candidate: self.candidate,
             is_planned: self.is_planned,
             block: self.block.as_ref(),
             members: &self.members,
@@ -115,7 +122,7 @@ fn what_is_superfluous_goes() {
         assert_eq!(scene.decided(Conditions::ALL), Ok(()));
         assert!(!scene.loses());
     }
-    let deleted = Scene { block: None, is_needed: false, there: [copy(7, 4)].into(), ..surplus() };
+    let deleted = Scene { is_needed: false, ..gone(Reason::Deleted) };
     assert_eq!(deleted.decided(Conditions::ALL), Ok(()));
     assert!(!deleted.loses());
 }
@@ -127,16 +134,19 @@ const ALL: Conditions = Conditions::ALL;
 
 /// Conditions on the copy itself.
 fn of_the_copy() -> Vec<Trial> {
-    let alone: BTreeSet<BlockCopy> = [copy(7, 4)].into();
-    // A copy that another history wrote, of a block that nothing is known of here.
-    let stranger = Scene { since_ms: None, block: None, there: alone, ..surplus() };
+    // A copy that another history wrote, and is about to count on, of a block that is known here too.
+    let stranger = Scene { candidate: None, is_used: true, ..surplus() };
     // A reader whose plan is older than the change that made it superfluous.
-    let read = Scene { since_ms: Some(NOW_MS - GRACE_MS + 1), is_used: true, ..surplus() };
+    let read =
+        Scene { candidate: Some((NOW_MS - GRACE_MS + 1, Reason::Surplus)), is_used: true, ..surplus() };
     // Once its flow has ended well it is counted on.
     let planned = Scene { is_planned: true, is_used: true, ..surplus() };
     let counted = BlockFacts { replicas: 3, ..row(&[1, 2, 3, 4]) };
     let counted = Scene { block: Some(counted), is_used: true, ..surplus() };
+    // One bit of the key of its block's row flipped: the row is not found, and the candidate is of another matter.
+    let no_word = gone(Reason::Surplus);
     vec![
+        ("word", Conditions { word: false, ..ALL }, Wait::NoWord, no_word),
         ("reason", Conditions { reason: false, ..ALL }, Wait::NoReason, stranger),
         ("grace", Conditions { grace: false, ..ALL }, Wait::Grace, read),
         ("not_planned", Conditions { not_planned: false, ..ALL }, Wait::Planned, planned),
@@ -150,10 +160,13 @@ fn of_the_cluster() -> Vec<Trial> {
     let unseen = || Sight { attested: BTreeSet::new(), ..surplus().sight };
     // The catalog was set back: it forgot a block that was acknowledged since.
     let sight = Sight { is_halted: true, ..surplus().sight };
-    let halted = Scene { block: None, sight, there: alone.clone(), ..surplus() };
+    let halted = Scene { sight, ..gone(Reason::Deleted) };
+    // A page of its file holds what it held before: the block was taken back from the deletion that it tells of.
+    let sight = Sight { is_sound: false, ..surplus().sight };
+    let not_sound = Scene { sight, ..gone(Reason::Deleted) };
     // The coordinator's disk is lost, and who kept its records brings back the block that was deleted.
     let sight = Sight { is_kept: false, ..surplus().sight };
-    let not_kept = Scene { block: None, sight, there: alone.clone(), ..surplus() };
+    let not_kept = Scene { sight, ..gone(Reason::Deleted) };
     // Its node is away and obeys when it is back: by then the others are gone.
     let sight = Sight { compared: [1, 2, 3].map(NodeId).into(), ..surplus().sight };
     let away = Scene { sight, there: alone.clone(), ..surplus() };
@@ -166,6 +179,7 @@ fn of_the_cluster() -> Vec<Trial> {
     // They are there, and another block is what they give.
     let foreign = Scene { is_given: false, there: alone, ..converted() };
     vec![
+        ("sound", Conditions { sound: false, ..ALL }, Wait::NotSound, not_sound),
         ("not_halted", Conditions { not_halted: false, ..ALL }, Wait::Halted, halted),
         ("kept", Conditions { kept: false, ..ALL }, Wait::NotKept, not_kept),
         ("compared", Conditions { compared: false, ..ALL }, Wait::NotCompared, away),
@@ -182,6 +196,18 @@ fn with_any_condition_off_something_is_lost() {
         assert_eq!(scene.decided(ALL), Err(wait), "{name} on: it waits");
         assert_eq!(scene.decided(off), Ok(()), "{name} off: it goes");
         assert!(scene.loses(), "{name} off: and something is lost");
+    }
+}
+
+/// Absence is not proof: without its block's row a copy goes only if its own row says that it was let go with the block, or never counted.
+#[test]
+fn a_missing_row_is_no_word() {
+    use Reason::{Archived, Deleted, Found, GivenUp, LetGo, Operator, Surplus, Unfinished};
+    for reason in [Surplus, Archived, Found, LetGo, Unfinished] {
+        assert_eq!(gone(reason).decided(Conditions::ALL), Err(Wait::NoWord), "{reason}");
+    }
+    for reason in [Deleted, GivenUp, Operator] {
+        assert_eq!(gone(reason).decided(Conditions::ALL), Ok(()), "{reason}");
     }
 }
 

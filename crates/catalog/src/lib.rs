@@ -65,6 +65,7 @@ pub mod rows;
 mod safe_mode;
 mod settings;
 mod settling;
+mod soundness;
 mod spread;
 mod staged;
 #[cfg(test)]
@@ -103,6 +104,7 @@ pub use rows::{CandidateRow, NewStripe, Purpose, Recoding};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
 pub use settling::Settled;
+pub use soundness::{Checked, Condition, Damage, Progress, Salvaged, damaged_files, restore_name, salvage};
 pub use spread::{IllSpread, Site, Sites, is_misplaced, would_spread};
 pub use staged::{Fate, Staged, StartOfStore};
 pub use survey::{Counts, Health, Survey};
@@ -112,12 +114,16 @@ use backend::{Backend, Redb, Transaction};
 use codes::Codebook;
 use disk::Disk;
 use group::Group;
-use model::ClusterId;
+use model::{ClusterId, Position};
 use record::Tail;
-use rows::{CATALOG_FORMAT, FIRST_FORMAT_WITH_RECORDS, FORMAT_WITHOUT_RECORDS, MetaKey, MetaRow};
+use rows::{
+    CATALOG_FORMAT, DamageRow, FIRST_FORMAT_WITH_LACKS, FIRST_FORMAT_WITH_RECORDS, FORMAT_WITHOUT_RECORDS,
+    MarkRow, MetaKey, MetaRow,
+};
+use soundness::Soundness;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use table::{Change, Read, Snapshot};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use table::{Change, Key, Read, Row, Snapshot};
 use tally::Tallies;
 
 /// The open catalog. Calls block.
@@ -133,28 +139,58 @@ pub struct Catalog {
     codes: Codebook,
     /// What there is, counted.
     tally: Tallies,
+    /// Whether the file is as it was written.
+    soundness: Soundness,
+    /// What must be known though the rows that say it may be damaged.
+    remembered: Mutex<Remembered>,
+}
+
+/// Of the rows that a damaged catalog cannot do without, as they were read or written last.
+#[derive(Debug, Default)]
+struct Remembered {
+    meta: Option<MetaRow>,
+    position: Option<Position>,
 }
 
 impl Catalog {
-    /// Opens the catalog on a disk, or makes an empty one of the cluster `new`.
+    /// Opens the catalog on a disk, or makes an empty one of the cluster `new`. One of an older format is made one of this format.
     ///
     /// # Errors
-    /// [`CatalogError::InUse`], [`CatalogError::Format`], [`CatalogError::Malformed`], [`CatalogError::Failed`].
+    /// [`CatalogError::InUse`], [`CatalogError::Format`], [`CatalogError::Failed`]; [`CatalogError::DamagedRow`] and
+    /// [`CatalogError::DamagedFile`] if what it cannot do without is damaged: `salvage` keeps the rest.
     pub fn open(disk: &Arc<dyn Disk>, new: ClusterId) -> Result<Catalog> {
         Catalog::over(Box::new(Redb::open(disk)?), new)
     }
 
     /// The same over any back end.
     pub fn over(backend: Box<dyn Backend>, new: ClusterId) -> Result<Catalog> {
-        let catalog = Catalog::of(backend);
-        catalog.change(|txn| match txn.get::<MetaRow>(&MetaKey)? {
-            None => txn.put(&MetaKey, &MetaRow::new(new)),
-            Some(_) => renewed(txn),
-        })?;
+        let is_new = is_empty(&*backend)?;
+        let catalog = Catalog::of(backend, is_new);
+        match is_new {
+            true => catalog.change(|txn| {
+                txn.put(&MetaKey, &MarkRow::OURS)?;
+                txn.put(&MetaKey, &MetaRow::new(new))
+            })?,
+            false if catalog.is_noted_as_damaged()? => {}
+            false => catalog.take_over()?,
+        }
+        match catalog.remember() {
+            Err(error) if error.is_damage() && catalog.soundness.may_change().is_err() => {}
+            remembered => remembered?,
+        }
         Ok(catalog)
     }
 
-    fn of(backend: Box<dyn Backend>) -> Catalog {
+    /// Whether it is what was saved of a damaged file.
+    fn is_noted_as_damaged(&self) -> Result<bool> {
+        let Some(DamageRow { findings, .. }) = self.view(|txn| txn.get::<DamageRow>(&MetaKey))? else {
+            return Ok(false);
+        };
+        findings.into_iter().for_each(|finding| self.soundness.found(finding));
+        Ok(true)
+    }
+
+    fn of(backend: Box<dyn Backend>, is_new: bool) -> Catalog {
         Catalog {
             backend,
             group: Group::default(),
@@ -162,6 +198,8 @@ impl Catalog {
             changes: AtomicU64::new(0),
             codes: Codebook::default(),
             tally: Tallies::default(),
+            soundness: Soundness::new(is_new),
+            remembered: Mutex::default(),
         }
     }
 
@@ -175,13 +213,24 @@ impl Catalog {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// How its file stands.
+    pub fn condition(&self) -> Condition {
+        self.soundness.condition()
+    }
+
+    /// The living stores were compared with a file that took the place of a damaged one. Whether that was waited for.
+    pub fn compared_since_renewal(&self) -> bool {
+        self.soundness.compared()
+    }
+
     fn change<T>(&self, change: impl Fn(&Change) -> Result<T>) -> Result<T> {
-        self.group.run(self, |rows| {
+        let changed = self.group.run(self, |rows| {
             let txn = Change::new(rows);
             let result = change(&txn)?;
             let record = if txn.has_written() { Some(txn.count_itself()?) } else { None };
             Ok((result, record))
-        })
+        });
+        self.noting(changed)
     }
 
     /// Makes a transaction durable, in which these changes were made.
@@ -190,6 +239,9 @@ impl Catalog {
         txn.commit()?;
         self.changes.fetch_add(records.len() as u64, Ordering::Release);
         let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
+        if let Some(last) = records.last() {
+            self.remembered().position = Some(last.at);
+        }
         records.into_iter().for_each(|record| tail.push(record));
         drop(tail);
         self.tally.made(self, bytes as u64);
@@ -198,18 +250,69 @@ impl Catalog {
 
     fn view<T>(&self, view: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
         let (mut view, mut result) = (Some(view), None);
-        self.backend.view(&mut |txn| {
+        let viewed = self.backend.view(&mut |txn| {
             if let Some(view) = view.take() {
-                result = Some(view(&Snapshot(txn))?);
+                result = Some(view(&Snapshot::lenient(txn, &self.soundness))?);
             }
             Ok(())
-        })?;
+        });
+        self.noting(viewed)?;
         result.ok_or_else(|| CatalogError::Bug("a back end ran no view".to_owned()))
     }
 
-    /// The row about the catalog itself.
+    /// Damage that a call met is damage of the file.
+    fn noting<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            self.soundness.note(error);
+        }
+        result
+    }
+
+    /// The row about the catalog itself; what it said last, if it is damaged by now.
     pub fn meta(&self) -> Result<MetaRow> {
-        self.view(|txn| meta(txn))
+        match self.view(|txn| meta(txn)) {
+            Ok(meta) => {
+                self.remembered().meta = Some(meta.clone());
+                Ok(meta)
+            }
+            Err(error) if error.is_damage() => self.remembered().meta.clone().ok_or(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How far it has come.
+    pub fn position(&self) -> Result<Position> {
+        if let Some(position) = self.remembered().position {
+            return Ok(position);
+        }
+        self.view(|txn| history::position(txn))
+    }
+
+    /// Reads what a damaged catalog cannot do without.
+    fn remember(&self) -> Result<()> {
+        let (meta, position) = self.view(|txn| Ok((meta(txn), history::position_row(txn))))?;
+        *self.remembered() = Remembered { meta: meta.clone().ok(), position: position.clone().ok() };
+        meta.and(position).map(|_| ())
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a catalog of an older format one of this format, once and for all.
+    fn take_over(&self) -> Result<()> {
+        let Some(format) = self.format_of_before()? else { return Ok(()) };
+        if !(FORMAT_WITHOUT_RECORDS..CATALOG_FORMAT).contains(&format) {
+            return Err(CatalogError::Format { found: format, known: CATALOG_FORMAT });
+        }
+        self.protect_rows()?;
+        self.change(renewed)
+    }
+
+    /// The format of a catalog that is of another one than this program's.
+    fn format_of_before(&self) -> Result<Option<u32>> {
+        let meta = self.view(|txn| meta_of_any(txn))?;
+        Ok((meta.format != CATALOG_FORMAT).then_some(meta.format))
     }
 }
 
@@ -221,18 +324,57 @@ impl MetaRow {
 
 /// Makes a catalog of an older version one of this version; refuses those that are not known.
 fn renewed(txn: &Change) -> Result<()> {
-    let meta = meta(txn)?;
+    let meta = meta_of_any(txn)?;
     match meta.format {
         CATALOG_FORMAT => return Ok(()),
         FORMAT_WITHOUT_RECORDS => txn.begin_records()?,
         FIRST_FORMAT_WITH_RECORDS..CATALOG_FORMAT => {}
         found => return Err(CatalogError::Format { found, known: CATALOG_FORMAT }),
     }
-    txn.index_blocks()?;
-    txn.take_over_switches()?;
+    if meta.format < FIRST_FORMAT_WITH_LACKS {
+        txn.index_blocks()?;
+        txn.take_over_switches()?;
+    }
+    txn.settle_candidates()?;
+    txn.put(&MetaKey, &MarkRow::OURS)?;
     txn.put(&MetaKey, &MetaRow { format: CATALOG_FORMAT, ..meta })
 }
 
 fn meta(txn: &impl Read) -> Result<MetaRow> {
-    txn.get::<MetaRow>(&MetaKey)?.ok_or_else(|| table::malformed("meta", b"catalog", "the row is missing"))
+    txn.get::<MetaRow>(&MetaKey)?.ok_or_else(missing_meta)
+}
+
+/// The same of a catalog of any format.
+fn meta_of_any(txn: &impl Read) -> Result<MetaRow> {
+    let ours = txn.get::<MetaRow>(&MetaKey);
+    if let Ok(Some(meta)) = ours {
+        return Ok(meta);
+    }
+    let key = MetaKey.to_bytes();
+    let stored = txn.rows().get(MarkRow::TABLE, &key)?.ok_or_else(missing_meta)?;
+    let mark = table::decode_of_before::<MarkRow>(&key, &stored)?;
+    match mark.format {
+        // Only a catalog of this format has the row that is missing.
+        CATALOG_FORMAT => ours?.ok_or_else(missing_meta),
+        _ => Ok(mark.meta()),
+    }
+}
+
+fn missing_meta() -> CatalogError {
+    table::damaged_row(MetaRow::TABLE, &MetaKey.to_bytes(), "it is missing")
+}
+
+/// Whether a file was just made: it has no row at all. A missing row is no proof of that.
+fn is_empty(backend: &dyn Backend) -> Result<bool> {
+    let mut is_empty = true;
+    backend.view(&mut |rows| {
+        for table in rows::TABLES {
+            rows.scan(table, &[], &mut |_, _| {
+                is_empty = false;
+                Ok(backend::Scan::Stop)
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(is_empty)
 }

@@ -40,7 +40,7 @@ impl Record {
 
 /// The rows of a record that follows `position`, and where a catalog is with them.
 pub(crate) fn follow<'a>(position: &Position, record: &'a [u8]) -> Result<(Position, Vec<Entry<'a>>)> {
-    let bad = |why| malformed("record", &[], why);
+    let bad = |why| malformed("record", why);
     let (head, mut rest) = RecordHead::of(record).ok_or_else(|| bad("it is none, or of another version"))?;
     if head.before != position.hash || head.stamp <= position.stamp {
         return Err(bad("it does not follow the one before"));

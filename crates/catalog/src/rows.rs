@@ -25,17 +25,23 @@ pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
 pub(crate) use time::EndedPutRow;
 pub use time::{ClockRow, HeardRow, ReturnsRow};
 
+use crate::error::Result;
 use crate::form::{self, Stored, as_they_are};
-use crate::table::{Key, Row};
+use crate::soundness::{Findings, Pace, check_rows};
+use crate::table::{Key, Row, Snapshot};
 use model::{
     BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, Reason,
     Stamp, StoreId, StripeId, Term,
 };
 use serde::{Deserialize, Serialize};
 
-/// Version of the whole catalog: which tables there are and what they mean. Version 6 had no index of what lacks copies, 5 knew
-/// no stripes before they were encoded, in 4 nodes shared no hosts: such a catalog is made one of this version when it is opened.
-pub(crate) const CATALOG_FORMAT: u32 = 7;
+/// Version of the whole catalog: which tables there are and what they mean. Rows of version 7 had no checksums, version 6 had no
+/// index of what lacks copies, 5 knew no stripes before they were encoded, in 4 nodes shared no hosts: such a catalog is made one of
+/// this version when it is opened.
+pub(crate) const CATALOG_FORMAT: u32 = 8;
+
+/// The first version with the index of what lacks copies.
+pub(crate) const FIRST_FORMAT_WITH_LACKS: u32 = 7;
 
 /// The first version that kept records, and so the first that can be brought from other nodes.
 pub(crate) const FIRST_FORMAT_WITH_RECORDS: u32 = 4;
@@ -44,8 +50,8 @@ pub(crate) const FIRST_FORMAT_WITH_RECORDS: u32 = 4;
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 35] = [
-    MetaRow::TABLE,
+pub(crate) const TABLES: [&str; 37] = [
+    MarkRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
     BlockFacts::TABLE,
@@ -80,7 +86,53 @@ pub(crate) const TABLES: [&str; 35] = [
     LackRow::TABLE,
     BudgetsRow::TABLE,
     ReturnsRow::TABLE,
+    DamageRow::TABLE,
+    MetaRow::TABLE,
 ];
+
+/// Checks the rows of every table.
+pub(crate) fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<()> {
+    let checks = [
+        check_rows::<MarkRow>,
+        check_rows::<NodeRow>,
+        check_rows::<ObjectRow>,
+        check_rows::<BlockFacts>,
+        check_rows::<HeldRow>,
+        check_rows::<StripeRow>,
+        check_rows::<PutRow>,
+        check_rows::<PutBlockRow>,
+        check_rows::<PlannedRow>,
+        check_rows::<IntentRow>,
+        check_rows::<JobRow>,
+        check_rows::<CandidateRow>,
+        check_rows::<LinksRow>,
+        check_rows::<AuditRow>,
+        check_rows::<LeavingRow>,
+        check_rows::<TaskRow>,
+        check_rows::<HistoryRow>,
+        check_rows::<TermRow>,
+        check_rows::<SafeModeRow>,
+        check_rows::<ThrottleRow>,
+        check_rows::<NodeTaskRow>,
+        check_rows::<ClockRow>,
+        check_rows::<EndedPutRow>,
+        check_rows::<PositionRow>,
+        check_rows::<HoldersRow>,
+        check_rows::<DoubtRow>,
+        check_rows::<ForgottenRow>,
+        check_rows::<GatheringRow>,
+        check_rows::<GatheredRow>,
+        check_rows::<BucketRow>,
+        check_rows::<DeadRow>,
+        check_rows::<DisksRow>,
+        check_rows::<LackRow>,
+        check_rows::<BudgetsRow>,
+        check_rows::<ReturnsRow>,
+        check_rows::<DamageRow>,
+        check_rows::<MetaRow>,
+    ];
+    checks.into_iter().try_for_each(|check| check(txn, pace, findings))
+}
 
 /// The one row about the catalog itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -96,6 +148,35 @@ pub struct MetaRow {
     pub next_version: u64,
     /// Number of the next job.
     pub next_job: u64,
+}
+
+/// What catalogs up to format 7 had for [`MetaRow`]. It stays where programs of then look for it, says nothing but the format, and is
+/// the one row without a checksum, which these do not understand: so they refuse the catalog by the name of its format.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct MarkRow {
+    pub format: u32,
+    #[serde(with = "form")]
+    pub cluster: ClusterId,
+    pub unnamed: bool,
+    pub next_version: u64,
+    pub next_job: u64,
+}
+
+impl MarkRow {
+    /// That of this format.
+    pub(crate) const OURS: MarkRow = MarkRow {
+        format: CATALOG_FORMAT,
+        cluster: ClusterId(0),
+        unnamed: false,
+        next_version: 0,
+        next_job: 0,
+    };
+
+    /// The row that it took the place of, in a catalog of before.
+    pub(crate) fn meta(self) -> MetaRow {
+        let MarkRow { format, cluster, unnamed, next_version, next_job } = self;
+        MetaRow { format, cluster, unnamed, next_version, next_job }
+    }
 }
 
 /// A node that has registered.
@@ -304,6 +385,15 @@ pub struct SafeModeRow {
     pub heard: Stamp,
 }
 
+/// This is what was saved of a damaged file: one row, in a file in which nothing is changed.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct DamageRow {
+    /// The first findings.
+    pub findings: Vec<String>,
+    /// How many there were.
+    pub count: u64,
+}
+
 /// Key of the one meta row.
 pub(crate) struct MetaKey;
 
@@ -330,7 +420,8 @@ macro_rules! tables {
 }
 
 tables! {
-    MetaRow, "meta", MetaKey;
+    MarkRow, "meta", MetaKey;
+    MetaRow, "about", MetaKey;
     ObjectRow, "objects", String;
     BlockFacts, "blocks", BlockId;
     HeldRow, "held", HeldKey;
@@ -362,13 +453,14 @@ tables! {
     LackRow, "lacks", BlockId;
     BudgetsRow, "budgets", MetaKey;
     ReturnsRow, "returns", NodeId;
+    DamageRow, "damage", MetaKey;
 }
 
 as_they_are! {
-    MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
+    MarkRow MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
     PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow DeadRow
-    DisksRow LackRow BudgetsRow ReturnsRow
+    DisksRow LackRow BudgetsRow ReturnsRow DamageRow
 }
 
 impl Key for MetaKey {

@@ -7,6 +7,7 @@ use crate::Catalog;
 use crate::error::Result;
 use crate::history::remembers;
 use crate::rows::{Doubt, DoubtRow, MetaKey, PutRow, SafeModeRow};
+use crate::soundness::{Condition, Damage};
 use crate::table::Read;
 use model::{NodeId, PutId, Stamp};
 
@@ -17,6 +18,10 @@ pub enum SafeMode {
     Heard(SafeModeRow),
     /// Nobody has, but it is not known that nobody could.
     Doubt(DoubtRow),
+    /// The catalog's own file is damaged.
+    Damaged(Damage),
+    /// It was damaged and made anew, and the living stores are being compared with it.
+    Renewed,
 }
 
 impl Catalog {
@@ -69,7 +74,12 @@ impl Catalog {
 
     /// Why nothing is let go; `None`: the history is whole as far as is known.
     pub fn safe_mode(&self) -> Result<Option<SafeMode>> {
-        self.view(|txn| safe_mode(txn))
+        let found = self.view(|txn| safe_mode(txn));
+        match (self.condition(), found) {
+            (Condition::Damaged(damage), _) => Ok(Some(SafeMode::Damaged(damage))),
+            (Condition::Renewed, Ok(None)) => Ok(Some(SafeMode::Renewed)),
+            (_, found) => found,
+        }
     }
 
     /// Whether it was not made anew: then it knows every node that has copies of its blocks.

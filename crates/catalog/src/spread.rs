@@ -189,7 +189,7 @@ mod tests {
         let copy = BlockCopy { block: BLOCK, node: NodeId(node), generation: 1 };
         let case = Case {
             copy,
-            since_ms: Some(0),
+            candidate: Some((0, Reason::Surplus)),
             is_planned: false,
             block: Some(row),
             members: &[],
@@ -200,6 +200,7 @@ mod tests {
             compared: sites.keys().copied().collect(),
             attested: row.locations.iter().map(|l| l.copy_of(BLOCK)).collect(),
             is_kept: true,
+            is_sound: true,
             now_ms: NOW_MS,
             ..Sight::default()
         };

@@ -1,11 +1,13 @@
 //! Rows and keys as bytes, and typed access to them within a transaction.
 //!
-//! A stored row is one version byte and the postcard encoding of a struct. A key is written so that its byte order
-//! is the order wanted of a scan: numbers big-endian, names as they are.
+//! A stored row is one version byte, the postcard encoding of a struct, and a checksum (`soundness/checksum.rs`). A key is written so
+//! that its byte order is the order wanted of a scan: numbers big-endian, names as they are.
 
 use crate::backend::{Rows, RowsMut, Scan, Visit};
 use crate::error::{CatalogError, Result};
 use crate::form::Stored;
+use crate::soundness::Soundness;
+use crate::soundness::checksum::{self, HAS_CHECKSUM};
 use std::cell::{Cell, RefCell};
 
 /// A kind of row: its table, key and version.
@@ -35,6 +37,11 @@ pub(crate) trait Key: Sized {
 pub(crate) trait Read {
     fn rows(&self) -> &dyn Rows;
 
+    /// A scan met a row that does not pass its check: it goes on without that row, or ends with this error.
+    fn skip(&self, error: CatalogError) -> Result<()> {
+        Err(error)
+    }
+
     /// Visits rows as they are stored, from key `from` on, in the order of their keys.
     fn raw_scan(&self, table: &'static str, from: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         self.rows().scan(table, from, visit)
@@ -48,19 +55,20 @@ pub(crate) trait Read {
     /// Visits the rows whose keys begin with `prefix`.
     fn scan<R: Row>(&self, prefix: &[u8], mut visit: impl FnMut(R::Key, R) -> Result<Scan>) -> Result<()> {
         self.raw_scan(R::TABLE, prefix, &mut |key, value| {
-            if !key.starts_with(prefix) {
-                return Ok(Scan::Stop);
+            match typed::<R>(key, value) {
+                Ok(_) if !key.starts_with(prefix) => Ok(Scan::Stop),
+                Ok((key, row)) => visit(key, row),
+                // Its key may be wrong: others with the prefix may follow.
+                Err(error) => self.skip(error).map(|()| Scan::Next),
             }
-            let (key, row) = typed::<R>(key, value)?;
-            visit(key, row)
         })
     }
 
     /// Visits the rows from a key on.
     fn scan_from<R: Row>(&self, from: &[u8], mut visit: impl FnMut(R::Key, R) -> Result<Scan>) -> Result<()> {
-        self.raw_scan(R::TABLE, from, &mut |key, value| {
-            let (key, row) = typed::<R>(key, value)?;
-            visit(key, row)
+        self.raw_scan(R::TABLE, from, &mut |key, value| match typed::<R>(key, value) {
+            Ok((key, row)) => visit(key, row),
+            Err(error) => self.skip(error).map(|()| Scan::Next),
         })
     }
 
@@ -76,7 +84,23 @@ pub(crate) trait Read {
 }
 
 /// A consistent view of the catalog as it was when this was made.
-pub(crate) struct Snapshot<'a>(pub &'a dyn Rows);
+pub(crate) struct Snapshot<'a> {
+    rows: &'a dyn Rows,
+    /// Scans pass over damaged rows, and note them here. `None`: they end with an error.
+    noting: Option<&'a Soundness>,
+}
+
+impl<'a> Snapshot<'a> {
+    /// Scans end with the first row that does not pass its check.
+    pub(crate) fn strict(rows: &'a dyn Rows) -> Snapshot<'a> {
+        Snapshot { rows, noting: None }
+    }
+
+    /// Scans see what passes its check, and note the rest.
+    pub(crate) fn lenient(rows: &'a dyn Rows, soundness: &'a Soundness) -> Snapshot<'a> {
+        Snapshot { rows, noting: Some(soundness) }
+    }
+}
 
 /// A row that was put, or removed.
 pub(crate) struct Written {
@@ -96,7 +120,17 @@ pub(crate) struct Change<'a> {
 
 impl Read for Snapshot<'_> {
     fn rows(&self) -> &dyn Rows {
-        self.0
+        self.rows
+    }
+
+    fn skip(&self, error: CatalogError) -> Result<()> {
+        match self.noting {
+            Some(soundness) if error.is_damage() => {
+                soundness.note(&error);
+                Ok(())
+            }
+            _ => Err(error),
+        }
     }
 }
 
@@ -118,10 +152,13 @@ impl<'a> Change<'a> {
 
     pub(crate) fn put<R: Row>(&self, key: &R::Key, row: &R) -> Result<()> {
         let value = postcard::to_extend(&row.form(), vec![R::VERSION]);
-        let value = value.map_err(|e| CatalogError::Bug(e.to_string()))?;
-        self.raw_put(R::TABLE, &key.to_bytes(), &value)
+        let mut value = value.map_err(|e| CatalogError::Bug(e.to_string()))?;
+        let key = key.to_bytes();
+        checksum::protect(R::TABLE, &key, &mut value);
+        self.raw_put(R::TABLE, &key, &value)
     }
 
+    /// Writes a row as it is stored, with its checksum.
     pub(crate) fn raw_put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
         self.wrote.set(true);
         self.note(table, key, Some(value));
@@ -152,27 +189,48 @@ impl<'a> Change<'a> {
 
 /// A key and its row, of what is stored.
 pub(crate) fn typed<R: Row>(key: &[u8], value: &[u8]) -> Result<(R::Key, R)> {
-    let typed = R::Key::from_bytes(key).ok_or_else(|| malformed(R::TABLE, key, "the key is none"))?;
-    Ok((typed, decode::<R>(key, value)?))
+    let row = decode::<R>(key, value)?;
+    let typed = R::Key::from_bytes(key).ok_or_else(|| damaged_row(R::TABLE, key, "the key is none"))?;
+    Ok((typed, row))
 }
 
-/// Reads a stored row; every byte of it must be used.
+/// Reads a stored row: its checksum must hold, and every byte of it must be used.
 pub(crate) fn decode<R: Row>(key: &[u8], value: &[u8]) -> Result<R> {
-    let bad = |why: &str| malformed(R::TABLE, key, why);
+    let row = checksum::verified(R::TABLE, key, value)?;
+    match row.split_first() {
+        Some((version, row)) => parse::<R>(key, version & !HAS_CHECKSUM, row),
+        None => Err(damaged_row(R::TABLE, key, "an empty row")),
+    }
+}
+
+/// Reads a row of a catalog in which rows had no checksums.
+pub(crate) fn decode_of_before<R: Row>(key: &[u8], value: &[u8]) -> Result<R> {
     match value.split_first() {
-        Some((&version, rest)) if version == R::VERSION => match postcard::take_from_bytes::<R::Form>(rest) {
+        Some((version, row)) => parse::<R>(key, *version, row),
+        None => Err(damaged_row(R::TABLE, key, "an empty row")),
+    }
+}
+
+fn parse<R: Row>(key: &[u8], version: u8, row: &[u8]) -> Result<R> {
+    let bad = |why: &str| damaged_row(R::TABLE, key, why);
+    match version {
+        version if version == R::VERSION => match postcard::take_from_bytes::<R::Form>(row) {
             Ok((form, [])) => R::of(form).ok_or_else(|| bad("a value that is none")),
             Ok(_) => Err(bad("bytes are left over")),
             Err(error) => Err(bad(&error.to_string())),
         },
-        Some((&version, rest)) => {
-            R::of_older(version, rest).ok_or_else(|| bad(&format!("row version {version}")))
-        }
-        None => Err(bad("an empty row")),
+        version => R::of_older(version, row).ok_or_else(|| bad(&format!("row version {version}"))),
     }
 }
 
-pub(crate) fn malformed(table: &'static str, key: &[u8], why: &str) -> CatalogError {
-    let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    CatalogError::Malformed { table, key, why: why.to_owned() }
+pub(crate) fn damaged_row(table: &'static str, key: &[u8], why: &str) -> CatalogError {
+    CatalogError::DamagedRow { table, key: hex(key), why: why.to_owned() }
+}
+
+pub(crate) fn malformed(what: &'static str, why: &str) -> CatalogError {
+    CatalogError::Malformed { what, why: why.to_owned() }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

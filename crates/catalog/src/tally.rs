@@ -7,12 +7,12 @@
 
 use crate::Catalog;
 use crate::backend::Scan;
-use crate::error::{CatalogError, Result};
+use crate::error::Result;
 use crate::history::position;
 use crate::record::{Record, follow};
 use crate::rows::{CandidateRow, ObjectRow, PlannedRow, StripeRow};
 use crate::survey::Survey;
-use crate::table::{Key, Read, Row, malformed, typed};
+use crate::table::{Key, Read, Row, damaged_row, typed};
 use codes::Codebook;
 use model::{BlockFacts, BlockId, Flaw, MemberState, NodeId, Position, StripeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -57,8 +57,13 @@ impl Tallies {
             Some(tally) => tally,
             None => Tally::load(catalog, living)?,
         };
-        tally.live(living, &catalog.codes)?;
+        tally.live(living, &catalog.codes);
         Ok(slot.insert(tally).survey())
+    }
+
+    /// The next survey reads the whole catalog.
+    pub fn forget(&self) {
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Changes have been made.
@@ -159,12 +164,13 @@ impl Stripe {
         blocks: &HashMap<BlockId, Block>,
         living: &BTreeSet<NodeId>,
         codes: &Codebook,
-    ) -> Result<Standing> {
+    ) -> Standing {
         let is_usable = |state: &MemberState<BlockId>| match state.block() {
-            Some(id) => Ok(known(blocks, id)?.copies(living) > 0),
-            None => Ok(true),
+            // One whose row is missing, or damaged, is a member that cannot be had.
+            Some(id) => blocks.get(id).is_some_and(|block| block.copies(living) > 0),
+            None => true,
         };
-        let usable = self.members.iter().map(is_usable).collect::<Result<Vec<bool>>>()?;
+        let usable: Vec<bool> = self.members.iter().map(is_usable).collect();
         let states = self.members.iter().zip(&usable);
         let missing = states.filter(|(state, usable)| !state.is_virtual() && !**usable).count() as u64;
         let lost = match missing {
@@ -175,7 +181,7 @@ impl Stripe {
             codes::Standing::Survives(losses) => Some(losses as u32),
             codes::Standing::Lost | codes::Standing::Unknown => None,
         };
-        Ok(Standing { margin, missing, lost })
+        Standing { margin, missing, lost }
     }
 }
 
@@ -293,12 +299,13 @@ impl Tally {
                 stale: Stale::default(),
             };
             for table in TABLES {
-                txn.raw_scan(table, &[], &mut |key, value| {
-                    tally.set(table, key, Some(value))?;
-                    Ok(Scan::Next)
+                txn.raw_scan(table, &[], &mut |key, value| match tally.set(table, key, Some(value)) {
+                    // What passes its check is counted; what rests on the rest cannot be read.
+                    Err(error) => txn.skip(error).map(|()| Scan::Next),
+                    Ok(()) => Ok(Scan::Next),
                 })?;
             }
-            tally.settle(&catalog.codes)?;
+            tally.settle(&catalog.codes);
             Ok(tally)
         })
     }
@@ -328,13 +335,14 @@ impl Tally {
                 self.set(table, key, *value)?;
             }
         }
-        self.settle(codes)
+        self.settle(codes);
+        Ok(())
     }
 
     /// Other nodes live.
-    fn live(&mut self, living: &BTreeSet<NodeId>, codes: &Codebook) -> Result<()> {
+    fn live(&mut self, living: &BTreeSet<NodeId>, codes: &Codebook) {
         if self.living == *living {
-            return Ok(());
+            return;
         }
         let others: BTreeSet<NodeId> = self.living.symmetric_difference(living).copied().collect();
         let before = std::mem::replace(&mut self.living, living.clone());
@@ -371,7 +379,7 @@ impl Tally {
             (ObjectRow::TABLE, None) => self.forget_object(&key_of::<ObjectRow>(key)?),
             (BlockFacts::TABLE, value) => {
                 let row = value.map(|value| Ok(typed::<BlockFacts>(key, value)?.1)).transpose()?;
-                self.set_block(key_of::<BlockFacts>(key)?, row.as_ref())?;
+                self.set_block(key_of::<BlockFacts>(key)?, row.as_ref());
             }
             (StripeRow::TABLE, value) => {
                 let row = value.map(|value| Ok(typed::<StripeRow>(key, value)?.1)).transpose()?;
@@ -406,25 +414,19 @@ impl Tally {
         self.count_object(Sign::Minus, &name, object.margin());
     }
 
-    fn set_block(&mut self, id: BlockId, row: Option<&BlockFacts>) -> Result<()> {
+    fn set_block(&mut self, id: BlockId, row: Option<&BlockFacts>) {
         let before = self.blocks.remove(&id);
         if let Some(before) = &before {
             before.count(Sign::Minus, &mut self.totals, &self.living);
             self.stale.stripes.extend(before.stripe);
         }
-        let Some(row) = row else {
-            return match before {
-                Some(Block { object: Some(_), .. }) => Err(missing(&id)),
-                _ => Ok(()),
-            };
-        };
+        let Some(row) = row else { return };
         let (object, margin) = before.map_or((None, None), |before| (before.object, before.margin));
         let block = Block { object, margin, ..Block::new(row) };
         block.count(Sign::Plus, &mut self.totals, &self.living);
         self.stale.blocks.insert(id);
         self.stale.stripes.extend(block.stripe);
         self.blocks.insert(id, block);
-        Ok(())
     }
 
     fn set_stripe(&mut self, id: StripeId, row: Option<StripeRow>) {
@@ -442,11 +444,11 @@ impl Tally {
     }
 
     /// What is stale is looked at anew: stripes, then blocks, then the objects that were set.
-    fn settle(&mut self, codes: &Codebook) -> Result<()> {
+    fn settle(&mut self, codes: &Codebook) {
         let Stale { mut blocks, stripes, objects } = std::mem::take(&mut self.stale);
         for id in stripes {
             let Some(stripe) = self.stripes.get_mut(&id) else { continue };
-            let standing = stripe.standing(&self.blocks, &self.living, codes)?;
+            let standing = stripe.standing(&self.blocks, &self.living, codes);
             let before = stripe.now.replace(standing);
             if let Some(before) = before {
                 before.count(Sign::Minus, &mut self.totals);
@@ -459,20 +461,22 @@ impl Tally {
         for id in blocks {
             self.settle_block(&id);
         }
+        let mut object_margins: Vec<Margin> = Vec::new();
         for name in objects {
             // It may have been set, and then have gone.
             let Some(object) = self.objects.get_mut(&name) else { continue };
             for id in &object.blocks {
-                let block = self.blocks.get_mut(id).ok_or_else(|| missing(id))?;
-                block.object = Some(Arc::clone(&name));
+                // Without the row of a block nobody can read it.
+                let block = self.blocks.get_mut(id);
+                object_margins.push(block.as_ref().and_then(|block| block.margin));
+                if let Some(block) = block {
+                    block.object = Some(Arc::clone(&name));
+                }
             }
-            let margins = object.blocks.iter().map(|id| Ok(known(&self.blocks, id)?.margin));
-            let margins = margins.collect::<Result<Vec<Margin>>>()?;
-            margins.into_iter().for_each(|margin| object.block_has(margin));
+            object_margins.drain(..).for_each(|margin| object.block_has(margin));
             let margin = object.margin();
             self.count_object(Sign::Plus, &name, margin);
         }
-        Ok(())
     }
 
     /// A block that can be read as it is can be read though the rest of its stripe cannot.
@@ -505,16 +509,8 @@ impl Tally {
     }
 }
 
-fn known<'a>(blocks: &'a HashMap<BlockId, Block>, id: &BlockId) -> Result<&'a Block> {
-    blocks.get(id).ok_or_else(|| missing(id))
-}
-
-fn missing(id: &BlockId) -> CatalogError {
-    malformed(BlockFacts::TABLE, &Key::to_bytes(id), "referred to, but missing")
-}
-
 fn key_of<R: Row>(key: &[u8]) -> Result<R::Key> {
-    R::Key::from_bytes(key).ok_or_else(|| malformed(R::TABLE, key, "the key is none"))
+    R::Key::from_bytes(key).ok_or_else(|| damaged_row(R::TABLE, key, "the key is none"))
 }
 
 #[cfg(test)]

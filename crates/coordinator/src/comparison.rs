@@ -259,17 +259,10 @@ impl Comparison {
             }
         }
         let mut counts: BTreeMap<u8, u64> = folders.map(|folder| (folder, 0)).collect();
-        let mut by_folder: BTreeMap<u8, Vec<BlockCopy>> = BTreeMap::new();
         for copy in unknown {
-            let folder = folder_of(copy.block);
-            *counts.entry(folder).or_default() += 1;
-            by_folder.entry(folder).or_default().push(copy);
+            *counts.entry(folder_of(copy.block)).or_default() += 1;
         }
         self.cluster.health.found_unknown(node, &counts);
-        if !by_folder.is_empty() {
-            let comparison = Arc::clone(self);
-            self.group.spawn(async move { comparison.ask_births(node, by_folder).await });
-        }
         if !needed.is_empty() {
             let garbage = Arc::clone(&self.garbage);
             self.group.spawn(async move { garbage.take_back(needed).await });
@@ -286,31 +279,6 @@ impl Comparison {
             tracing::warn!(%node, surplus, unknown, "copies that the catalog does not know; unknown ones are kept");
         }
         Ok(result)
-    }
-
-    /// Copies of which nothing is known: those that were born in this catalog's history were let go, and go again.
-    async fn ask_births(&self, node: NodeId, unknown: BTreeMap<u8, Vec<BlockCopy>>) {
-        let view = self.cluster.view();
-        for (folder, copies) in unknown {
-            let mut left = copies.len() as u64;
-            for batch in copies.chunks(RECONCILE_BATCH) {
-                let born = match self.cluster.fleet.births(&view, node, batch).await {
-                    Ok(born) => born,
-                    Err(error) => {
-                        tracing::info!(%node, %error, "it cannot say when its unknown copies were born: they are kept");
-                        return;
-                    }
-                };
-                let now_ms = self.cluster.clock.now_ms();
-                match self.records.run(move |catalog| catalog.let_go_again(&born, now_ms)).await {
-                    Ok(count) => left -= count.min(left),
-                    Err(error) => {
-                        tracing::warn!(%node, %error, "unknown copies could not be noted: they are kept")
-                    }
-                }
-            }
-            self.cluster.health.found_unknown(node, &BTreeMap::from([(folder, left)]));
-        }
     }
 
     /// Two complete lists lacked these copies; returns those that were counted on until now. Their blocks lack them then.

@@ -261,8 +261,9 @@ fn code_of(error: &CatalogError) -> tonic::Code {
         // Of what a node is told when it registers, this alone is for good.
         Forgotten { .. } => tonic::Code::PermissionDenied,
         Overtaken(_) => tonic::Code::Aborted,
-        Malformed { .. } => tonic::Code::DataLoss,
-        Closed => tonic::Code::Unavailable,
+        Malformed { .. } | DamagedRow { .. } | DamagedFile(_) => tonic::Code::DataLoss,
+        // They are over once the file is made anew, or checked: who asks again is served.
+        Closed | ChangesWait(_) | NotKnown(_) | Unchecked => tonic::Code::Unavailable,
         Failed(_) | Bug(_) => tonic::Code::Internal,
     }
 }

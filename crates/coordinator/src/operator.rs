@@ -465,6 +465,12 @@ fn why_broken(why: &SafeMode) -> String {
             ),
             Doubt::Made => "no node kept the catalog: it is made of what nodes have".to_owned(),
         },
+        SafeMode::Damaged(damage) => format!(
+            "the catalog's file is damaged ({damage}): nothing is changed or deleted until it is made anew from what nodes keep of it"
+        ),
+        SafeMode::Renewed => "the catalog's file was damaged and is made anew: nothing is deleted until the nodes that live were compared \
+                              with it"
+            .to_owned(),
     }
 }
 

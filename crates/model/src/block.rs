@@ -63,7 +63,7 @@ pub struct Flawed {
 pub enum Reason {
     /// Its object was deleted or overwritten, or its stripe dropped.
     Deleted,
-    /// A put or an order ended without it.
+    /// A put or an order ended without it, and its block never was.
     GivenUp,
     /// Another copy has taken its place.
     Surplus,
@@ -71,8 +71,23 @@ pub enum Reason {
     Archived,
     /// It came from somewhere, and its block is placed elsewhere.
     Found,
-    /// It was let go before, and came back.
+    /// A catalog of before took it for one that was let go and came back.
     LetGo,
+    /// An order that was to write it ended without it.
+    Unfinished,
+    /// An operator named it: no row did.
+    Operator,
+}
+
+impl Reason {
+    /// Whether it alone says that the copy may go: whoever noted it knew that no block rests on the copy. For every other one the row of
+    /// the copy's block must say what takes its place.
+    pub fn is_word(self) -> bool {
+        match self {
+            Reason::Deleted | Reason::GivenUp | Reason::Operator => true,
+            Reason::Surplus | Reason::Archived | Reason::Found | Reason::LetGo | Reason::Unfinished => false,
+        }
+    }
 }
 
 impl fmt::Display for Reason {
@@ -84,6 +99,8 @@ impl fmt::Display for Reason {
             Reason::Archived => "its block was archived",
             Reason::Found => "its block is placed elsewhere",
             Reason::LetGo => "it was let go before, and came back",
+            Reason::Unfinished => "an order that was to write it ended without it",
+            Reason::Operator => "an operator named it",
         })
     }
 }

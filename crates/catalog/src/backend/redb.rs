@@ -2,19 +2,29 @@
 
 use super::{Backend, Rows, RowsMut, Scan, Transaction, Visit};
 use crate::error::{CatalogError, Result};
-use disk::Disk;
+use disk::{Disk, LastCommit, Opened, PageDamage, PageReport, PageVisitor};
 use redb::{
     Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     WriteTransaction,
 };
-use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Letters of a panic's text that are told.
+const MAX_TOLD: usize = 200;
 
 /// A database in one file.
 #[derive(Debug)]
 pub struct Redb {
     /// `None` once closed, so that the lock goes at a known moment and not with the last stray handle.
     database: RwLock<Option<Database>>,
+    /// What the file's header must tell at least: one that tells less is of before, for a write of it was lost.
+    last_commit: Mutex<LastCommit>,
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
 }
 
 impl Redb {
@@ -24,35 +34,82 @@ impl Redb {
     /// Opens the file, or makes an empty one.
     ///
     /// # Errors
-    /// [`CatalogError::InUse`] if another process has it, [`CatalogError::Failed`].
+    /// [`CatalogError::InUse`] if another process has it, [`CatalogError::DamagedFile`], [`CatalogError::Failed`].
     pub fn open(disk: &Arc<dyn Disk>) -> Result<Redb> {
         Redb::open_at(disk, Path::new(Redb::FILE))
     }
 
     /// The same at another name.
     pub(crate) fn open_at(disk: &Arc<dyn Disk>, path: &Path) -> Result<Redb> {
-        let database = disk::open_database(disk, path).map_err(|error| match error {
+        let Opened { database, last_commit, .. } = open(disk, path)?;
+        let (database, last_commit) = (RwLock::new(Some(database)), Mutex::new(last_commit));
+        Ok(Redb { database, last_commit, disk: Arc::clone(disk), path: path.to_owned() })
+    }
+}
+
+fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Opened> {
+    guarded(|| {
+        disk::open_database_noting(disk, path).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => CatalogError::InUse,
             other => failed(other),
-        })?;
-        Ok(Redb { database: RwLock::new(Some(database)) })
-    }
+        })
+    })
 }
 
 impl Backend for Redb {
     fn view(&self, view: &mut dyn FnMut(&dyn Rows) -> Result<()>) -> Result<()> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        let txn = database.as_ref().ok_or(CatalogError::Closed)?.begin_read().map_err(failed)?;
-        view(&txn)
+        let database = database.as_ref().ok_or(CatalogError::Closed)?;
+        let txn = guarded(|| database.begin_read().map_err(failed))?;
+        let viewed = view(&txn);
+        guarded(|| {
+            drop(txn);
+            viewed
+        })
     }
 
     fn begin(&self) -> Result<Box<dyn Transaction>> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(Box::new(database.as_ref().ok_or(CatalogError::Closed)?.begin_write().map_err(failed)?))
+        let database = database.as_ref().ok_or(CatalogError::Closed)?;
+        Ok(Box::new(Writing(Some(guarded(|| database.begin_write().map_err(failed))?))))
     }
 
     fn close(&self) {
-        self.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        let database = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        let _ = guarded(|| {
+            drop(database);
+            Ok(())
+        });
+    }
+
+    fn replace(&self, exchange: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let database = slot.take();
+        guarded(|| {
+            drop(database);
+            Ok(())
+        })
+        .ok();
+        let exchanged = exchange();
+        // Without the file nothing is made in its place.
+        if !self.disk.exists(&self.path).is_ok_and(|exists| exists) {
+            return exchanged.and(Err(CatalogError::Failed("the catalog's file is gone".to_owned())));
+        }
+        let Opened { database, last_commit, .. } = open(&self.disk, &self.path)?;
+        *self.last_commit.lock().unwrap_or_else(PoisonError::into_inner) = last_commit;
+        *slot = Some(database);
+        exchanged
+    }
+
+    fn look_at_pages(&self, visit: &mut dyn PageVisitor) -> Result<Option<PageReport>> {
+        let due = self.last_commit.lock().unwrap_or_else(PoisonError::into_inner).transaction();
+        let walked = disk::walk_pages(self.disk.as_ref(), &self.path, visit);
+        let report = walked.map_err(|error| CatalogError::Failed(error.to_string()))?;
+        if report.is_complete && report.transaction < due {
+            let why = "it tells of an older commit than the last one: a write was lost";
+            visit.damage(PageDamage { offset: 0, bytes: 0, tree: "header".to_owned(), why });
+        }
+        Ok(Some(report))
     }
 }
 
@@ -64,48 +121,86 @@ fn raw(table: &'static str) -> Raw {
 
 impl Rows for ReadTransaction {
     fn get(&self, table: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.open_table(raw(table)) {
+        guarded(|| match self.open_table(raw(table)) {
             Ok(table) => get(&table, key),
             Err(TableError::TableDoesNotExist(_)) => Ok(None),
             Err(error) => Err(failed(error)),
-        }
+        })
     }
 
     fn scan(&self, table: &'static str, from: &[u8], visit: &mut Visit<'_>) -> Result<()> {
-        match self.open_table(raw(table)) {
+        scan_guarded(visit, |visit| match self.open_table(raw(table)) {
             Ok(table) => scan(&table, from, visit),
             Err(TableError::TableDoesNotExist(_)) => Ok(()),
             Err(error) => Err(failed(error)),
-        }
+        })
     }
 }
 
-impl Rows for WriteTransaction {
+/// A transaction of the database. What is dropped in a damaged file may break off, too.
+struct Writing(Option<WriteTransaction>);
+
+impl Writing {
+    fn txn(&self) -> Result<&WriteTransaction> {
+        self.0.as_ref().ok_or_else(|| CatalogError::Bug("a transaction that has ended".to_owned()))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let txn = self.0.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(txn)));
+    }
+}
+
+impl Rows for Writing {
     fn get(&self, table: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        get(&self.open_table(raw(table)).map_err(failed)?, key)
+        guarded(|| get(&self.txn()?.open_table(raw(table)).map_err(failed)?, key))
     }
 
     fn scan(&self, table: &'static str, from: &[u8], visit: &mut Visit<'_>) -> Result<()> {
-        scan(&self.open_table(raw(table)).map_err(failed)?, from, visit)
+        scan_guarded(visit, |visit| scan(&self.txn()?.open_table(raw(table)).map_err(failed)?, from, visit))
     }
 }
 
-impl RowsMut for WriteTransaction {
+impl RowsMut for Writing {
     fn put(&self, table: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut table = self.open_table(raw(table)).map_err(failed)?;
-        table.insert(key, value).map(|_| ()).map_err(failed)
+        guarded(|| {
+            let mut table = self.txn()?.open_table(raw(table)).map_err(failed)?;
+            table.insert(key, value).map(|_| ()).map_err(failed)
+        })
     }
 
     fn remove(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        let mut table = self.open_table(raw(table)).map_err(failed)?;
-        let removed = table.remove(key).map_err(failed)?;
-        Ok(removed.is_some())
+        guarded(|| {
+            let mut table = self.txn()?.open_table(raw(table)).map_err(failed)?;
+            let removed = table.remove(key).map_err(failed)?;
+            Ok(removed.is_some())
+        })
     }
 }
 
-impl Transaction for WriteTransaction {
-    fn commit(self: Box<Self>) -> Result<()> {
-        WriteTransaction::commit(*self).map_err(failed)
+impl Transaction for Writing {
+    fn commit(mut self: Box<Self>) -> Result<()> {
+        let txn =
+            self.0.take().ok_or_else(|| CatalogError::Bug("a transaction that has ended".to_owned()))?;
+        guarded(|| txn.commit().map_err(failed))
+    }
+}
+
+/// A scan in which a panic of the visitor stays one: it is a mistake of ours, and no damage.
+fn scan_guarded(visit: &mut Visit<'_>, scan: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<()> {
+    let is_visiting = Cell::new(false);
+    let mut noting = |key: &[u8], value: &[u8]| {
+        is_visiting.set(true);
+        let went = visit(key, value);
+        is_visiting.set(false);
+        went
+    };
+    match catch_unwind(AssertUnwindSafe(|| scan(&mut noting))) {
+        Ok(scanned) => scanned,
+        Err(panic) if is_visiting.get() => resume_unwind(panic),
+        Err(panic) => Err(CatalogError::DamagedFile(told(&*panic))),
     }
 }
 
@@ -128,5 +223,19 @@ fn scan(
 }
 
 fn failed(error: impl Into<redb::Error>) -> CatalogError {
-    CatalogError::Failed(error.into().to_string())
+    match error.into() {
+        redb::Error::Corrupted(why) => CatalogError::DamagedFile(why),
+        other => CatalogError::Failed(other.to_string()),
+    }
+}
+
+/// A panic of the database tells that its file is damaged: it reads pages without checking them.
+fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(CatalogError::DamagedFile(told(&*panic))))
+}
+
+fn told(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text");
+    format!("the database broke off ({})", text.chars().take(MAX_TOLD).collect::<String>())
 }

@@ -1,0 +1,188 @@
+//! A check of all of the catalog: every page of its file as it is on the disk, every row, and every reference both ways. It runs over
+//! one read transaction, so that nobody waits for it.
+
+use super::Soundness;
+use super::references;
+use crate::Catalog;
+use crate::backend::Scan;
+use crate::error::{CatalogError, Result};
+use crate::rows;
+use crate::table::{Read, Row, Snapshot, damaged_row, typed};
+use disk::{PageDamage, PageVisitor};
+use std::cell::Cell;
+
+/// Between two looks whether it goes on: some milliseconds.
+const ROWS_AT_ONCE: u64 = 1_024;
+
+/// How far a check is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Pages of the file.
+    pub pages: u64,
+    /// Rows; those of blocks and objects count once more for their references.
+    pub rows: u64,
+}
+
+/// What a check came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Checked {
+    /// What was looked at.
+    pub seen: Progress,
+    /// Bytes of the pages.
+    pub page_bytes: u64,
+    /// How many findings there are; [`Catalog::condition`] tells them.
+    pub findings: u64,
+    /// It was not ended early.
+    pub is_complete: bool,
+}
+
+/// Says how far a check is, and hears whether it goes on.
+pub(crate) struct Pace<'a> {
+    goes_on: &'a dyn Fn(&Progress) -> bool,
+    seen: Cell<Progress>,
+    is_ended: Cell<bool>,
+}
+
+impl Pace<'_> {
+    /// A row was looked at. Whether to go on.
+    pub fn row(&self) -> Scan {
+        let mut seen = self.seen.get();
+        seen.rows += 1;
+        self.seen.set(seen);
+        if seen.rows.is_multiple_of(ROWS_AT_ONCE) {
+            self.ask();
+        }
+        if self.is_ended.get() { Scan::Stop } else { Scan::Next }
+    }
+
+    fn ask(&self) {
+        self.is_ended.set(self.is_ended.get() || !(self.goes_on)(&self.seen.get()));
+    }
+}
+
+/// What a check finds, told at once.
+pub(crate) struct Findings<'a> {
+    soundness: &'a Soundness,
+    count: Cell<u64>,
+}
+
+impl Findings<'_> {
+    /// # Errors
+    /// An error that is no damage.
+    pub fn add(&self, error: CatalogError) -> Result<()> {
+        if !error.is_damage() {
+            return Err(error);
+        }
+        self.count.set(self.count.get() + 1);
+        self.soundness.note(&error);
+        Ok(())
+    }
+
+    /// A row that does not fit the others.
+    pub fn row<R: Row>(&self, key: &R::Key, why: &str) -> Result<()> {
+        use crate::table::Key;
+        self.add(damaged_row(R::TABLE, &key.to_bytes(), why))
+    }
+}
+
+impl Catalog {
+    /// Looks at all of it. What it finds begins safe mode at once; if it finds nothing, copies may be let go. `goes_on` hears how far
+    /// it is, and ends it early with `false`.
+    ///
+    /// # Errors
+    /// [`CatalogError::Failed`], [`CatalogError::Closed`]: nothing is known then. Damage is no error.
+    pub fn check(&self, goes_on: &dyn Fn(&Progress) -> bool) -> Result<Checked> {
+        let checked = self.check_into(&self.soundness, goes_on)?;
+        if checked.is_complete && checked.findings == 0 {
+            self.soundness.passed();
+        }
+        Ok(checked)
+    }
+
+    /// The same, with findings noted there.
+    pub(crate) fn check_into(
+        &self,
+        soundness: &Soundness,
+        goes_on: &dyn Fn(&Progress) -> bool,
+    ) -> Result<Checked> {
+        let pace = Pace { goes_on, seen: Cell::default(), is_ended: Cell::new(false) };
+        let findings = Findings { soundness, count: Cell::new(0) };
+        let mut pages = PagesSeen { bytes: 0, are_all: false };
+        let viewed = self.backend.view(&mut |rows| {
+            pages = self.check_pages(&pace, &findings)?;
+            let snapshot = Snapshot::strict(rows);
+            rows::check_all(&snapshot, &pace, &findings)?;
+            references::check(&snapshot, &pace, &findings)
+        });
+        match viewed {
+            // The database itself broke off.
+            Err(error) if error.is_damage() => findings.add(error)?,
+            viewed => viewed?,
+        }
+        let is_complete = pages.are_all && !pace.is_ended.get();
+        let (seen, findings) = (pace.seen.get(), findings.count.get());
+        Ok(Checked { seen, page_bytes: pages.bytes, findings, is_complete })
+    }
+
+    fn check_pages(&self, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<PagesSeen> {
+        let mut pages = Pages { pace, findings, failed: None };
+        let report = self.backend.look_at_pages(&mut pages)?;
+        pages.failed.map_or(Ok(()), Err)?;
+        let Some(report) = report else { return Ok(PagesSeen { bytes: 0, are_all: true }) };
+        pace.seen.set(Progress { pages: report.pages, ..pace.seen.get() });
+        Ok(PagesSeen { bytes: report.bytes, are_all: report.is_complete })
+    }
+}
+
+struct PagesSeen {
+    bytes: u64,
+    are_all: bool,
+}
+
+struct Pages<'a> {
+    pace: &'a Pace<'a>,
+    findings: &'a Findings<'a>,
+    failed: Option<CatalogError>,
+}
+
+impl PageVisitor for Pages<'_> {
+    /// Rows are read through the database, which also finds them.
+    fn row(&mut self, _: &str, _: &[u8], _: &[u8], _: bool) {}
+
+    fn damage(&mut self, damage: PageDamage) {
+        let added = self.findings.add(CatalogError::DamagedFile(told(&damage)));
+        self.failed = self.failed.take().or(added.err());
+    }
+
+    fn goes_on(&mut self) -> bool {
+        let seen = self.pace.seen.get();
+        self.pace.seen.set(Progress { pages: seen.pages + 1, ..seen });
+        self.pace.ask();
+        !self.pace.is_ended.get()
+    }
+}
+
+/// A damaged page, for people.
+pub(crate) fn told(damage: &PageDamage) -> String {
+    let PageDamage { offset, bytes, tree, why } = damage;
+    format!("{tree}, {bytes} bytes at byte {offset}: {why}")
+}
+
+/// Checks the rows of a table: that they stand in order, that their checksums hold, and that they are what the table has.
+pub(crate) fn check_rows<R: Row>(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<()> {
+    let mut last: Option<Vec<u8>> = None;
+    let scanned = txn.raw_scan(R::TABLE, &[], &mut |key, value| {
+        if let Err(error) = typed::<R>(key, value) {
+            findings.add(error)?;
+        }
+        if last.as_deref().is_some_and(|last| last >= key) {
+            findings.add(damaged_row(R::TABLE, key, "it does not stand in order"))?;
+        }
+        last = Some(key.to_vec());
+        Ok(pace.row())
+    });
+    match scanned {
+        Err(error) if error.is_damage() => findings.add(error),
+        scanned => scanned,
+    }
+}

@@ -1,0 +1,167 @@
+//! Whether the catalog's own file is as it was written (HEALING.md, "The catalog's own file").
+//!
+//! ```text
+//!   opened ──▶ unchecked ──a check that finds nothing──▶ sound
+//!                  │ ▲                                     │ ▲
+//!       damage met │ │                                     │ │ the living stores were compared
+//!                  ▼ │                                     ▼ │
+//!               damaged ──made anew from what nodes keep──▶ renewed
+//! ```
+//!
+//! Nothing is let go but from a sound catalog. While it is damaged nothing is changed at all, and what passes its checks is read.
+//! A damaged row is evidence against that row only.
+
+mod check;
+pub(crate) mod checksum;
+mod references;
+mod renew;
+mod salvage;
+mod upgrade;
+
+pub use check::{Checked, Progress};
+pub(crate) use check::{Findings, Pace, check_rows};
+pub use renew::{damaged_files, restore_name};
+pub use salvage::{Salvaged, salvage};
+
+use crate::error::{CatalogError, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Findings that are told one by one; the others are counted.
+pub const MAX_TOLD: usize = 64;
+
+/// How the catalog's file stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// Nobody has looked at all of it since it was opened.
+    Unchecked,
+    /// A check of all of it found nothing, and nothing was met since.
+    Sound,
+    /// It is not as it was written.
+    Damaged(Damage),
+    /// It was damaged and made anew, and the living stores were not compared with it yet.
+    Renewed,
+}
+
+/// What is wrong with the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Damage {
+    /// The first findings, [`MAX_TOLD`] at most.
+    pub findings: Vec<String>,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// Keeps a file's condition.
+#[derive(Debug)]
+pub(crate) struct Soundness {
+    condition: Mutex<Condition>,
+    /// The same as the condition, to be asked before each change.
+    is_damaged: AtomicBool,
+}
+
+impl Soundness {
+    /// Of a file that was just made, or of one that was found.
+    pub fn new(is_new: bool) -> Soundness {
+        let condition = if is_new { Condition::Sound } else { Condition::Unchecked };
+        Soundness { condition: Mutex::new(condition), is_damaged: AtomicBool::new(false) }
+    }
+
+    pub fn condition(&self) -> Condition {
+        self.lock().clone()
+    }
+
+    /// Damage was met.
+    pub fn note(&self, error: &CatalogError) {
+        if error.is_damage() {
+            self.found(error.damage());
+        }
+    }
+
+    pub fn found(&self, finding: String) {
+        let mut condition = self.lock();
+        self.is_damaged.store(true, Ordering::Release);
+        let damage = match &mut *condition {
+            Condition::Damaged(damage) => damage,
+            other => {
+                *other = Condition::Damaged(Damage::default());
+                let Condition::Damaged(damage) = other else { return };
+                damage
+            }
+        };
+        // What is met again and again is one finding.
+        if damage.findings.contains(&finding) {
+            return;
+        }
+        damage.count += 1;
+        if damage.findings.len() < MAX_TOLD {
+            damage.findings.push(finding);
+        }
+    }
+
+    /// A check of all of the file found nothing. Damage that was met before stays.
+    pub fn passed(&self) {
+        let mut condition = self.lock();
+        if *condition == Condition::Unchecked {
+            *condition = Condition::Sound;
+        }
+    }
+
+    /// Another file has taken its place, all of which was checked.
+    pub fn renewed(&self) {
+        *self.lock() = Condition::Renewed;
+        self.is_damaged.store(false, Ordering::Release);
+    }
+
+    /// The living stores were compared with the file that took the place of the damaged one. Whether that was waited for.
+    pub fn compared(&self) -> bool {
+        let mut condition = self.lock();
+        let was_waited_for = *condition == Condition::Renewed;
+        if was_waited_for {
+            *condition = Condition::Sound;
+        }
+        was_waited_for
+    }
+
+    /// Whether copies may be let go, as far as the file is concerned.
+    pub fn is_sound(&self) -> bool {
+        *self.lock() == Condition::Sound
+    }
+
+    /// # Errors
+    /// [`CatalogError::ChangesWait`] while the file is damaged.
+    pub fn may_change(&self) -> Result<()> {
+        if !self.is_damaged.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match &*self.lock() {
+            Condition::Damaged(damage) => Err(CatalogError::ChangesWait(damage.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Condition> {
+        self.condition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.findings.first().map_or("no finding", String::as_str))?;
+        match self.count.saturating_sub(1) {
+            0 => Ok(()),
+            others => write!(f, ", and {others} more"),
+        }
+    }
+}
+
+impl CatalogError {
+    /// The finding, without what follows from it.
+    fn damage(&self) -> String {
+        match self {
+            CatalogError::DamagedRow { table, key, why } => format!("row {table} {key}: {why}"),
+            CatalogError::DamagedFile(why) => why.clone(),
+            other => other.to_string(),
+        }
+    }
+}

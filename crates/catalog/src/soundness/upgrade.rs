@@ -1,0 +1,94 @@
+//! Catalogs of formats before 8, whose rows had no checksums: every page is checked, and every row gets one, once and for all. It goes
+//! piece by piece: the row that tells the format is written last, so that a start that breaks off is followed by one that goes on.
+
+use super::check::told;
+use super::checksum::{is_of_before, protected};
+use crate::Catalog;
+use crate::backend::Scan;
+use crate::error::{CatalogError, Result};
+use crate::rows::{CandidateRow, TABLES};
+use crate::table::{Change, Read};
+use disk::{PageDamage, PageVisitor};
+use model::{BlockFacts, BlockId, Reason};
+use std::collections::BTreeSet;
+
+/// Rows that get their checksums in one transaction.
+const ROWS_AT_ONCE: usize = 16_384;
+
+impl Catalog {
+    /// Gives every row a checksum.
+    ///
+    /// # Errors
+    /// [`CatalogError::DamagedFile`] if a page is damaged: nothing is written then.
+    pub(crate) fn protect_rows(&self) -> Result<()> {
+        let mut pages = FirstDamage(None);
+        self.backend.view(&mut |_| self.backend.look_at_pages(&mut pages).map(|_| ()))?;
+        pages.0.map_or(Ok(()), |damage| Err(CatalogError::DamagedFile(damage)))?;
+        for table in TABLES {
+            let mut from = Some(Vec::new());
+            while let Some(key) = from {
+                from = self.protect_some(table, &key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of a table from a key on; returns where to go on.
+    fn protect_some(&self, table: &'static str, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (mut rows, mut next) = (Vec::new(), None);
+        self.backend.view(&mut |txn| {
+            txn.scan(table, from, &mut |key, value| {
+                if rows.len() == ROWS_AT_ONCE {
+                    next = Some(key.to_vec());
+                    return Ok(Scan::Stop);
+                }
+                rows.push((key.to_vec(), value.to_vec()));
+                Ok(Scan::Next)
+            })
+        })?;
+        self.backend.change(&mut |txn| {
+            for (key, value) in rows.iter().filter(|(_, value)| is_of_before(value)) {
+                txn.put(table, key, &protected(table, key, value)?)?;
+            }
+            Ok(())
+        })?;
+        Ok(next)
+    }
+}
+
+impl Change<'_> {
+    /// Candidates of a catalog of before, which took a missing row for a word. Those of blocks that were deleted go by that word; those
+    /// of which nothing says it are unknown copies from now on, and stay.
+    pub(crate) fn settle_candidates(&self) -> Result<()> {
+        let candidates = self.all::<CandidateRow>(&[])?;
+        let deleted: BTreeSet<BlockId> = candidates
+            .iter()
+            .filter(|(_, row)| row.reason == Reason::Deleted)
+            .map(|(copy, _)| copy.block)
+            .collect();
+        for (copy, row) in candidates {
+            if row.reason.is_word() || self.get::<BlockFacts>(&copy.block)?.is_some() {
+                continue;
+            }
+            match deleted.contains(&copy.block) && row.reason != Reason::LetGo {
+                true => self.put(&copy, &CandidateRow { reason: Reason::Deleted, ..row })?,
+                false => _ = self.remove::<CandidateRow>(&copy)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+struct FirstDamage(Option<String>);
+
+impl PageVisitor for FirstDamage {
+    fn row(&mut self, _: &str, _: &[u8], _: &[u8], _: bool) {}
+
+    fn damage(&mut self, damage: PageDamage) {
+        self.0.get_or_insert_with(|| told(&damage));
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.0.is_none()
+    }
+}
