@@ -2,6 +2,9 @@
 //! that found something replays, and can be cut down by hand.
 
 mod draw;
+mod fault;
+
+pub use fault::{Fault, Files};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -158,77 +161,6 @@ pub enum Work {
     List,
 }
 
-/// Which files of blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Files {
-    /// Data and sidecar.
-    Pairs,
-    /// Data alone.
-    Data,
-    /// Sidecars alone.
-    Sidecars,
-}
-
-/// What happens to the cluster. Node 0 is the coordinator. `draw` picks files, among those that are there when it happens.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "fault", rename_all = "kebab-case")]
-#[allow(missing_docs)] // `node`, `for_ms` and `draw` mean the same everywhere
-pub enum Fault {
-    /// kill −9, and started again later.
-    Kill { node: u32, for_ms: u64 },
-    /// Two nodes at once.
-    KillTwo { nodes: [u32; 2], for_ms: u64 },
-    /// SIGTERM, and started again at once.
-    Restart { node: u32 },
-    /// SIGSTOP, and SIGCONT later.
-    Stop { node: u32, for_ms: u64 },
-    /// Every connection of it is reset.
-    CutConnections { node: u32 },
-    /// Nothing passes to or from it.
-    Partition { node: u32, for_ms: u64 },
-    /// Nothing passes between these two.
-    CutPair { nodes: [u32; 2], for_ms: u64 },
-    /// Files of blocks lie elsewhere for one start of the node.
-    Hide { node: u32, files: Files, permille: u32, for_ms: u64, draw: u64 },
-    /// Bytes of files of blocks change, for good.
-    Flip { node: u32, files: Files, count: usize, draw: u64 },
-    /// Files of blocks are cut, for good.
-    Truncate { node: u32, files: Files, count: usize, draw: u64 },
-    /// Sidecars are of a version from the future for one start.
-    FutureVersion { node: u32, count: usize, for_ms: u64, draw: u64 },
-    /// The folder of all blocks is elsewhere while the node runs, as after a failed mount or a lost permission.
-    FolderAway { node: u32, for_ms: u64 },
-    /// The process may open so many more files than it has open. With `restart_coordinator` the coordinator restarts meanwhile.
-    FewDescriptors { node: u32, free: u64, for_ms: u64, restart_coordinator: bool },
-    /// The disk is full but for so many bytes.
-    FullDisk { node: u32, left_bytes: u64, for_ms: u64 },
-    /// A copy of the node's folder runs beside it, with its number.
-    Clone { node: u32, for_ms: u64 },
-    /// The node's folder becomes what it was so long before.
-    SetBackNode { node: u32, by_ms: u64 },
-    /// The coordinator's folder becomes what it was so long before.
-    SetBackCoordinator { by_ms: u64 },
-    /// Every folder becomes what it was so long before.
-    SetBackCluster { by_ms: u64 },
-    /// Two nodes run with each other's folders for a while.
-    Swap { nodes: [u32; 2], for_ms: u64 },
-    /// Another coordinator runs over a copy of the catalog, with some of the nodes, for a while.
-    SecondCoordinator { nodes: Vec<u32>, by_ms: u64, for_ms: u64 },
-    /// The catalog is gone, and is recovered from the nodes.
-    LoseCatalog,
-    /// The wall's clock of a daemon is wrong by so much, and then right again. The monotonic one goes on.
-    ClockJump { node: u32, by_ms: i64, for_ms: u64 },
-    /// The disk cannot return files of some blocks (EIO).
-    ReadErrors { node: u32, files: Files, permille: u32, for_ms: u64, draw: u64 },
-    /// The disk takes nothing for some files (EIO).
-    WriteErrors { node: u32, permille: u32, for_ms: u64, draw: u64 },
-    /// Nothing of blocks may be opened (EACCES).
-    NoPermission { node: u32, for_ms: u64 },
-    /// All data of blocks are gone, whatever that costs. No seed draws it: it is how the harness is tried out.
-    Vandalize,
-}
-
 impl Work {
     /// Its name in tables.
     pub fn kind(&self) -> &'static str {
@@ -272,93 +204,6 @@ impl Work {
             | Work::Compact
             | Work::Scrub
             | Work::List => None,
-        }
-    }
-}
-
-impl Fault {
-    /// Its name in tables and switches.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Fault::Kill { node: 0, .. } => "kill coordinator",
-            Fault::Kill { .. } => "kill node",
-            Fault::KillTwo { .. } => "kill two nodes",
-            Fault::Restart { node: 0 } => "restart coordinator",
-            Fault::Restart { .. } => "restart node",
-            Fault::Stop { node: 0, .. } => "stop coordinator",
-            Fault::Stop { .. } => "stop node",
-            Fault::CutConnections { .. } => "cut connections",
-            Fault::Partition { .. } => "partition",
-            Fault::CutPair { .. } => "cut pair",
-            Fault::Hide { files: Files::Pairs, .. } => "hide pairs",
-            Fault::Hide { files: Files::Data, .. } => "hide data",
-            Fault::Hide { files: Files::Sidecars, .. } => "hide sidecars",
-            Fault::Flip { files: Files::Sidecars, .. } => "flip sidecar",
-            Fault::Flip { .. } => "flip data",
-            Fault::Truncate { files: Files::Sidecars, .. } => "truncate sidecar",
-            Fault::Truncate { .. } => "truncate data",
-            Fault::FutureVersion { .. } => "future version",
-            Fault::FolderAway { .. } => "folder away",
-            Fault::FewDescriptors { node: 0, .. } => "few descriptors, coordinator",
-            Fault::FewDescriptors { restart_coordinator: true, .. } => "few descriptors over a restart",
-            Fault::FewDescriptors { .. } => "few descriptors",
-            Fault::FullDisk { .. } => "full disk",
-            Fault::Clone { .. } => "clone node",
-            Fault::SetBackNode { .. } => "set back node",
-            Fault::SetBackCoordinator { .. } => "set back coordinator",
-            Fault::SetBackCluster { .. } => "set back cluster",
-            Fault::Swap { .. } => "swap folders",
-            Fault::SecondCoordinator { .. } => "second coordinator",
-            Fault::LoseCatalog => "lose catalog",
-            Fault::ClockJump { node: 0, .. } => "clock jump, coordinator",
-            Fault::ClockJump { .. } => "clock jump",
-            Fault::ReadErrors { .. } => "read errors",
-            Fault::WriteErrors { .. } => "write errors",
-            Fault::NoPermission { .. } => "no permission",
-            Fault::Vandalize => "vandalize",
-        }
-    }
-
-    /// Whether the library does it that daemons are started with.
-    pub fn is_by_shim(&self) -> bool {
-        matches!(
-            self,
-            Fault::ClockJump { .. }
-                | Fault::ReadErrors { .. }
-                | Fault::WriteErrors { .. }
-                | Fault::NoPermission { .. }
-        )
-    }
-
-    /// The daemons that it has for itself, 0 being the coordinator. `None`: all of them, and no client works.
-    pub fn has(&self) -> Option<Vec<u32>> {
-        match self {
-            Fault::SetBackCluster { .. } | Fault::LoseCatalog | Fault::Vandalize => None,
-            Fault::KillTwo { nodes, .. } | Fault::CutPair { nodes, .. } | Fault::Swap { nodes, .. } => {
-                Some(nodes.to_vec())
-            }
-            Fault::SetBackCoordinator { .. } => Some(vec![0]),
-            // They last whatever becomes of the process.
-            Fault::ClockJump { .. }
-            | Fault::ReadErrors { .. }
-            | Fault::WriteErrors { .. }
-            | Fault::NoPermission { .. } => Some(Vec::new()),
-            Fault::SecondCoordinator { nodes, .. } => Some([&[0], &nodes[..]].concat()),
-            Fault::FewDescriptors { node, restart_coordinator: true, .. } => Some(vec![0, *node]),
-            Fault::Kill { node, .. }
-            | Fault::Restart { node }
-            | Fault::Stop { node, .. }
-            | Fault::CutConnections { node }
-            | Fault::Partition { node, .. }
-            | Fault::Hide { node, .. }
-            | Fault::Flip { node, .. }
-            | Fault::Truncate { node, .. }
-            | Fault::FutureVersion { node, .. }
-            | Fault::FolderAway { node, .. }
-            | Fault::FewDescriptors { node, .. }
-            | Fault::FullDisk { node, .. }
-            | Fault::Clone { node, .. }
-            | Fault::SetBackNode { node, .. } => Some(vec![*node]),
         }
     }
 }
