@@ -15,6 +15,8 @@ pub struct View {
     pub places: BTreeSet<Place>,
     /// The nodes of each block that is in no stripe.
     pub replicas: BTreeMap<String, Vec<u32>>,
+    /// How many copies those are to have.
+    pub wanted: BTreeMap<String, usize>,
     /// Length of each block that has one.
     pub lengths: BTreeMap<String, u64>,
     /// Blocks that no living node has, as far as `stat` says.
@@ -52,6 +54,8 @@ impl View {
                     self.short +=
                         u64::from(block["wanted"].as_u64().is_none_or(|wanted| wanted > living as u64));
                     self.missing += u64::from(living == 0);
+                    let wanted = block["wanted"].as_u64().unwrap_or(0);
+                    self.wanted.insert(id.to_owned(), wanted as usize);
                     self.replicas.insert(id.to_owned(), nodes);
                 }
                 stripe => self.add_stripe(id, stripe),
@@ -107,6 +111,39 @@ impl View {
     }
 }
 
+/// Blocks whose copies were counted on and whole, and are gone though nothing could make them superfluous: while no client
+/// works. `after` is what the catalog says now, if it can say so of everything: a block that came into a stripe, or left one, may
+/// have lost copies rightly, and so may one whose object was replaced by a put that had been under way.
+pub fn vanished(
+    before: &View,
+    whole_before: &BTreeSet<Place>,
+    whole_now: &BTreeSet<Place>,
+    after: Option<&View>,
+) -> Vec<String> {
+    let count = |block: &str, whole: &BTreeSet<Place>, counted: Option<&BTreeSet<Place>>| {
+        let from = (block.to_owned(), 0);
+        let places = whole.range(from..).take_while(|place| place.0 == block);
+        places.filter(|place| counted.is_none_or(|counted| counted.contains(place))).count()
+    };
+    let mut vanished = Vec::new();
+    for block in before.lengths.keys() {
+        let had = count(block, whole_before, Some(&before.places));
+        let needed = had.min(before.wanted.get(block).copied().unwrap_or(1));
+        let has = count(block, whole_now, None);
+        let is_excused = after.is_some_and(|after| {
+            let has_all_objects = before.objects.is_subset(&after.objects);
+            match after.lengths.contains_key(block) {
+                true => before.stripe_of.get(block) != after.stripe_of.get(block),
+                false => has_all_objects,
+            }
+        });
+        if has < needed && !is_excused {
+            vanished.push(format!("{block} had {had} copies, {needed} of them needed, and has {has}"));
+        }
+    }
+    vanished
+}
+
 /// k of a code's name, such as `rs-4+2`.
 fn k_of(code: &str) -> usize {
     let digits = code.split(['-', '+']).nth(1);
@@ -146,5 +183,44 @@ mod tests {
             {"code": "rapidraid-1+1", "stripe": "t", "members": [stands("d"), member("u", 1, 5), member("v", 2, 5)]}}]}));
         assert_eq!((view.margin("d", all), view.missing), (1, 1));
         assert_eq!(view.margin("d", |place| place.0 != "u"), 0);
+    }
+
+    #[test]
+    fn copies_that_are_needed_and_gone_are_found() {
+        let replica = |block: &str, nodes: [u32; 3]| {
+            json!({"block": block, "stored_bytes": 5, "nodes": nodes,
+            "living_nodes": nodes, "wanted": 2, "stripe": null})
+        };
+        let member =
+            |block: &str, node: u32| json!({"block": block, "node": node, "living": true, "stored_bytes": 5});
+        let coded = |block: &str| {
+            json!({"block": block, "stored_bytes": 5, "nodes": [1], "living_nodes": [1], "stripe":
+            {"code": "rs-1+1", "stripe": "s", "members": [member(block, 1), member("p", 2)]}})
+        };
+        let view = |blocks: Value| {
+            let mut view = View::default();
+            view.add(&json!({"name": "x", "blocks": blocks}));
+            view
+        };
+        let before = view(json!([replica("a", [1, 2, 3]), coded("b")]));
+        let whole = |places: &[(&str, u32)]| -> BTreeSet<Place> {
+            places.iter().map(|(block, node)| ((*block).to_owned(), *node)).collect()
+        };
+        let all = whole(&[("a", 1), ("a", 2), ("a", 3), ("b", 1), ("p", 2)]);
+        let count =
+            |now: &[(&str, u32)], after: Option<&View>| vanished(&before, &all, &whole(now), after).len();
+        // A surplus copy may go, and others may move.
+        assert_eq!(count(&[("a", 1), ("a", 2), ("b", 1), ("p", 2)], None), 0);
+        assert_eq!(count(&[("a", 4), ("a", 5), ("b", 3), ("p", 4)], None), 0);
+        assert_eq!(count(&[("a", 1), ("b", 1), ("p", 2)], Some(&before)), 1);
+        assert_eq!(count(&[("a", 1), ("a", 2)], Some(&before)), 2);
+        // What the catalog made of them since may explain it, and an object that it lost does not.
+        let archived = view(json!([coded("a"), coded("b")]));
+        assert_eq!(count(&[("a", 1), ("b", 1), ("p", 2)], Some(&archived)), 0);
+        let replaced = view(json!([replica("c", [1, 2, 3])]));
+        assert_eq!(count(&[], Some(&replaced)), 0);
+        assert_eq!(count(&[], Some(&View::default())), 3);
+        // What was hurt or missing before is nobody's fault now.
+        assert_eq!(vanished(&before, &whole(&[("a", 1)]), &whole(&[("a", 1)]), None).len(), 0);
     }
 }

@@ -24,7 +24,7 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Each node is compared with the catalog this often: several times in the time in which a cluster becomes quiet.
-const COMPARE_EVERY_MS: u64 = 2_000;
+pub const COMPARE_EVERY_MS: u64 = 2_000;
 
 /// A coordinator that starts waits so long for nodes that keep its catalog: those that run answer at once.
 const CATCH_UP_MS: u64 = 3_000;
@@ -103,6 +103,21 @@ impl Daemon {
     /// What it stores.
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
+    }
+
+    /// What it keeps of the catalog.
+    pub fn records(&self) -> PathBuf {
+        self.data().join("records")
+    }
+
+    /// Whether its process has no other node.
+    pub fn is_alone(&self) -> bool {
+        self.host.len() == 1
+    }
+
+    /// How its process ended, unless it runs or a signal ended it.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.child().as_mut().and_then(|child| child.try_wait().ok().flatten()?.code())
     }
 
     /// All that it said.
@@ -262,7 +277,8 @@ impl Cluster {
                 return Started::Ended(last_words(&log()));
             }
             if daemon.host.len() > 1 && log().matches(&failed).count() > before {
-                return Started::Ended(format!("{failed}it is tried again"));
+                let why = log().lines().rev().find(|line| line.contains(&failed)).map(str::to_owned);
+                return Started::Ended(why.unwrap_or(failed));
             }
             std::thread::sleep(POLL);
         }
@@ -406,6 +422,23 @@ impl Drop for Cluster {
             let _ = rustix::mount::unmount(mount, rustix::mount::UnmountFlags::DETACH);
         }
     }
+}
+
+/// Snapshots and records of the catalog that a node keeps, and their lengths. What vanishes meanwhile is not found.
+pub fn records_of(daemon: &Daemon) -> Result<Vec<(PathBuf, u64)>> {
+    let Ok(entries) = fs::read_dir(daemon.records()) else { return Ok(Vec::new()) };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let is_one = path.extension().is_some_and(|suffix| suffix == "snapshot" || suffix == "records");
+        if let Ok(metadata) = fs::symlink_metadata(&path)
+            && is_one
+        {
+            files.push((path, metadata.len()));
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
 }
 
 fn arguments<const N: usize>(what: &str, options: [(&str, String); N]) -> Vec<String> {

@@ -1,13 +1,15 @@
 //! What happens to the cluster: each fault is applied, lasts, and is undone, in a thread of its own. What destroys bytes looks
 //! first at what the redundancy of that moment allows, and leaves out what it does not.
 
+mod catalog;
 mod files;
 pub mod folders;
 mod lives;
+mod records;
 mod shims;
 
 use crate::plan::{Fault, Step};
-use crate::world::World;
+use crate::world::{World, locked};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -40,6 +42,8 @@ pub fn happen(world: &World, Step { at_ms, does }: &Step<Fault>) -> Result<()> {
 }
 
 fn apply(world: &World, fault: &Fault) -> Outcome {
+    // Taken before any daemon is held, and held until what was hurt had time to become whole.
+    let _alone = fault.hurts_history().then(|| locked(&world.history));
     // Folders are photographed long before they are set back: those faults hold the daemon twice.
     match fault {
         Fault::SetBackNode { node, by_ms } => return folders::set_back_node(world, *node, *by_ms),
@@ -47,6 +51,12 @@ fn apply(world: &World, fault: &Fault) -> Outcome {
         Fault::SetBackCluster { by_ms } => return folders::set_back_cluster(world, *by_ms),
         Fault::SecondCoordinator { nodes, by_ms, for_ms } => {
             return folders::second_coordinator(world, nodes, *by_ms, *for_ms);
+        }
+        Fault::HurtCatalog { damage, is_killed, is_watched, draw } => {
+            return catalog::hurt(world, *damage, *is_killed, *is_watched, *draw);
+        }
+        Fault::HurtRecords { nodes, count, damage, for_ms, draw } => {
+            return records::hurt(world, nodes, *count, *damage, *for_ms, *draw);
         }
         _ => {}
     }
@@ -84,11 +94,14 @@ fn apply(world: &World, fault: &Fault) -> Outcome {
             shims::write_errors(world, node, permille, for_ms, draw)
         }
         Fault::NoPermission { node, for_ms } => shims::no_permission(world, node, for_ms),
+        Fault::HurtIdentity { node, for_ms, draw } => records::hurt_identity(world, node, for_ms, draw),
         Fault::Vandalize => files::vandalize(world),
         Fault::SetBackNode { .. }
         | Fault::SetBackCoordinator { .. }
         | Fault::SetBackCluster { .. }
-        | Fault::SecondCoordinator { .. } => Ok(NOTHING),
+        | Fault::SecondCoordinator { .. }
+        | Fault::HurtCatalog { .. }
+        | Fault::HurtRecords { .. } => Ok(NOTHING),
     }
 }
 

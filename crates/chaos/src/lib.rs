@@ -14,6 +14,7 @@
 mod catalog;
 mod cluster;
 mod command;
+mod damage;
 mod disks;
 mod faults;
 mod network;

@@ -4,7 +4,7 @@
 mod draw;
 mod fault;
 
-pub use fault::{Fault, Files};
+pub use fault::{CatalogDamage, Fault, Files, RecordsDamage};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -311,7 +311,7 @@ mod tests {
             faults.extend(plan.faults.iter().map(|step| step.does.kind()));
             work.extend(plan.clients.iter().flatten().map(|step| step.does.kind()));
         }
-        assert_eq!((faults.len(), work.len()), (35, 17), "{faults:?} {work:?}");
+        assert_eq!((faults.len(), work.len()), (43, 17), "{faults:?} {work:?}");
     }
 
     #[test]
@@ -336,11 +336,12 @@ mod tests {
 
     #[test]
     fn what_the_shim_does_and_hosts_are_drawn_beside_the_rest() {
-        let (mut with, mut hosts, mut puts, mut piped_ones) = (0, 0, 0, 0);
+        let (mut with, mut hosts, mut puts, mut piped_ones, mut beside_blocks) = (0, 0, 0, 0, 0);
         for seed in 0..200 {
             let mut plan = Plan::of(seed);
             with += u32::from(plan.needs_shim());
-            plan.faults.retain(|step| !step.does.is_by_shim());
+            beside_blocks += u32::from(plan.faults.iter().any(|step| step.does.is_beside_blocks()));
+            plan.faults.retain(|step| !step.does.is_by_shim() && !step.does.is_beside_blocks());
             hosts += u32::from(plan.shape.host.len() == 2);
             plan.shape.host.clear();
             for steps in &mut plan.clients {
@@ -356,8 +357,39 @@ mod tests {
             assert_eq!(plan, draw::without_shim(seed), "{plan}");
         }
         assert!((50..150).contains(&with) && (10..80).contains(&hosts), "{with} and {hosts} of 200");
+        assert!((50..150).contains(&beside_blocks), "{beside_blocks} of 200");
         assert!((1_000..3_000).contains(&puts), "{puts}");
         assert!((300..3_000).contains(&piped_ones), "{piped_ones}");
+    }
+
+    /// Two of the three nodes that keep records suffice to make the catalog of; with only one left there must be its file.
+    #[test]
+    fn the_catalog_is_hurt_only_as_far_as_it_can_be_made_again() {
+        let (mut killed, mut two_nodes) = (0, 0);
+        for seed in 0..2_000 {
+            let plan = Plan::of(seed);
+            let has = |is: fn(&Fault) -> bool| plan.faults.iter().filter(|step| is(&step.does)).count();
+            let records = has(|fault| matches!(fault, Fault::HurtRecords { .. }));
+            let catalogs = has(|fault| matches!(fault, Fault::HurtCatalog { .. }));
+            let branches = has(|fault| matches!(fault, Fault::SecondCoordinator { .. }));
+            assert!(catalogs == 0 || branches == 0, "{plan}");
+            for step in &plan.faults {
+                match &step.does {
+                    Fault::HurtRecords { nodes, count, .. } => {
+                        let different: BTreeSet<&u32> = nodes.iter().collect();
+                        assert_eq!(different.len(), plan.shape.nodes as usize, "{plan}");
+                        two_nodes += usize::from(*count == 2);
+                        assert!(*count == 1 || *count == 2 && has(Fault::hurts_history) == 1, "{plan}");
+                    }
+                    Fault::HurtCatalog { is_killed: true, .. } => {
+                        killed += 1;
+                        assert_eq!(records, 0, "{plan}");
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(killed > 50 && two_nodes > 50, "{killed} {two_nodes}");
     }
 
     #[test]

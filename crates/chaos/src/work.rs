@@ -65,6 +65,16 @@ fn work(world: &World, work: &Work) -> Result<()> {
     Ok(())
 }
 
+/// A command that fails ends by itself, with a sentence on standard error and a code of failure.
+fn typed(exit_code: Option<i32>, stderr: &str) -> Result<(), Kind> {
+    let says_why = stderr.lines().any(|line| line.strip_prefix("error: ").is_some_and(|why| !why.is_empty()));
+    match exit_code {
+        _ if stderr.contains("panicked") => Err(Kind::Panic),
+        Some(code) if code != 0 && says_why => Ok(()),
+        _ => Err(Kind::UntrueStatus),
+    }
+}
+
 /// How a command ended, in a few words.
 fn said(ran: &Ran) -> String {
     match ran.is_ok() {
@@ -161,6 +171,9 @@ pub fn get(world: &World, object: usize, range: Option<(u64, u64)>) -> Result<&'
         (false, true) => Read::Absent,
         (false, false) => {
             world.tell(format!("{arguments:?}: {}", said(&ran)));
+            if let Err(kind) = typed(ran.status.and_then(|status| status.code()), &ran.stderr) {
+                world.violated(kind, format!("{arguments:?} fails without saying why: {}", said(&ran)));
+            }
             return Ok("failed");
         }
     };
@@ -182,5 +195,19 @@ pub fn get(world: &World, object: usize, range: Option<(u64, u64)>) -> Result<&'
             world.violated(kind, format!("{object_name}{part} {what}"));
             Ok("violation")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_a_sentence_and_a_code() {
+        assert_eq!(typed(Some(1), "a warning\nerror: the catalog's file is damaged\n"), Ok(()));
+        assert_eq!(typed(Some(1), ""), Err(Kind::UntrueStatus));
+        assert_eq!(typed(Some(1), "error: \n"), Err(Kind::UntrueStatus));
+        assert_eq!(typed(None, "error: cut off"), Err(Kind::UntrueStatus));
+        assert_eq!(typed(Some(101), "thread 'main' panicked\nerror: x"), Err(Kind::Panic));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Settings;
 use crate::catalog::{Place, View};
-use crate::cluster::{Cluster, Daemon, Started};
+use crate::cluster::{Cluster, Daemon, Started, records_of};
 use crate::command::{PATIENCE, Ran};
 use crate::disks::{self, Hurt};
 use crate::oracle::{Name, Names};
@@ -45,6 +45,8 @@ pub struct World {
     held: Vec<Mutex<()>>,
     /// Held while something is destroyed: margins are looked at one after another.
     pub destroying: Mutex<()>,
+    /// Held while what the catalog could be made of again is hurt (`Fault::hurts_history`).
+    pub history: Mutex<()>,
     /// Milliseconds of the schedule are counted from here.
     started: Mutex<Instant>,
     files: AtomicU64,
@@ -70,6 +72,7 @@ impl World {
             hurt: Hurt::default(),
             working: RwLock::default(),
             destroying: Mutex::default(),
+            history: Mutex::default(),
             started: Mutex::new(Instant::now()),
             files: AtomicU64::new(0),
             violations: Mutex::default(),
@@ -212,6 +215,12 @@ impl World {
             );
         }
         Ok(whole)
+    }
+
+    /// What nodes keep of the catalog: files and their lengths.
+    pub fn kept_records(&self) -> Result<Vec<(PathBuf, u64)>> {
+        let kept: Result<Vec<_>> = self.cluster.nodes().iter().map(records_of).collect();
+        Ok(kept?.concat())
     }
 
     /// Starts a daemon; whatever keeps it from starting is told. Whether it listens.

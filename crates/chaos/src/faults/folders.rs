@@ -98,7 +98,7 @@ pub(super) fn set_back_cluster(world: &World, by_ms: u64) -> Outcome {
     Ok(DONE)
 }
 
-fn start_all(world: &World) -> Result<()> {
+pub(super) fn start_all(world: &World) -> Result<()> {
     for daemon in world.cluster.daemons() {
         if !daemon.runs() {
             world.start(daemon, false)?;

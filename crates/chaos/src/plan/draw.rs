@@ -1,6 +1,6 @@
 //! Drawing a plan of a seed.
 
-use super::{FORMAT, Fault, Files, Plan, Shape, Step, Work};
+use super::{CatalogDamage, FORMAT, Fault, Files, Plan, RecordsDamage, Shape, Step, Work};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
@@ -50,6 +50,12 @@ const CODED_ONE_IN: u32 = 4;
 /// One plan in two has some.
 const SHIM_ONE_IN: u32 = 2;
 
+/// Damage to the catalog's file, to what nodes keep of the catalog, and to identities.
+const CATALOG_STREAM: u64 = 0x63_6174_616c_6f67;
+
+/// One plan in two has some.
+const CATALOG_ONE_IN: u32 = 2;
+
 /// Clocks are wrong by thirty of these at most, before or after.
 const DAY_MS: i64 = 86_400_000;
 
@@ -59,6 +65,12 @@ pub(super) fn plan(seed: u64) -> Plan {
     if random.random_ratio(1, SHIM_ONE_IN) {
         let by_shim = shim(&mut random, &plan.shape, plan.ends_ms);
         plan.faults.extend(by_shim);
+        plan.faults.sort_by_key(|step| step.at_ms);
+    }
+    let mut random = StdRng::seed_from_u64(seed ^ CATALOG_STREAM);
+    if random.random_ratio(1, CATALOG_ONE_IN) {
+        let beside_blocks = beside_blocks(&mut random, &plan);
+        plan.faults.extend(beside_blocks);
         plan.faults.sort_by_key(|step| step.at_ms);
     }
     plan.shape.host = host(seed, &plan.shape);
@@ -135,6 +147,66 @@ fn shim(random: &mut StdRng, shape: &Shape, ends_ms: u64) -> Vec<Step<Fault>> {
         faults.push(Step { at_ms, does });
     }
     faults
+}
+
+/// One or two faults of the catalog's file, of records and of identities, as what else happens allows.
+fn beside_blocks(random: &mut StdRng, plan: &Plan) -> Vec<Step<Fault>> {
+    let mut faults: Vec<Step<Fault>> = Vec::new();
+    for _ in 0..random.random_range(1..=2) {
+        let at_ms = random.random_range(500..plan.ends_ms - 500);
+        let does = match random.random_range(0..10) {
+            0..6 => hurt_catalog(random),
+            6..9 => hurt_records(random, &plan.shape),
+            _ => Fault::HurtIdentity {
+                node: random.random_range(1..=plan.shape.nodes),
+                for_ms: random.random_range(100..1_500),
+                draw: random.random(),
+            },
+        };
+        faults.push(Step { at_ms, does });
+    }
+    // Two lives of a coordinator may leave something that is for people to decide: a file is not hurt besides.
+    if plan.faults.iter().any(|step| matches!(step.does, Fault::SecondCoordinator { .. })) {
+        faults.retain(|step| !matches!(step.does, Fault::HurtCatalog { .. }));
+    }
+    let hurts_records = faults.iter().any(|step| matches!(step.does, Fault::HurtRecords { .. }));
+    let of_history = plan.faults.iter().chain(&faults).filter(|step| step.does.hurts_history()).count();
+    for step in &mut faults {
+        match &mut step.does {
+            // After a kill nobody has asked the nodes whether they have all that they kept.
+            Fault::HurtCatalog { is_killed, .. } if hurts_records => *is_killed = false,
+            // With only one node left that has all records, the file must be there.
+            Fault::HurtRecords { count, .. } if of_history > 1 => *count = 1,
+            _ => {}
+        }
+    }
+    faults
+}
+
+fn hurt_catalog(random: &mut StdRng) -> Fault {
+    let damage = match random.random_range(0..4) {
+        0 => CatalogDamage::Bits { count: random.random_range(1..=4) },
+        1 => CatalogDamage::RowBits { count: random.random_range(1..=4) },
+        2 => CatalogDamage::Pages { count: 1, by_ms: random.random_range(300..2_000) },
+        _ => {
+            let (count, by_ms) = (random.random_range(2..=6), random.random_range(300..2_000));
+            CatalogDamage::Pages { count, by_ms }
+        }
+    };
+    let (is_killed, is_watched) = (random.random_ratio(1, 3), random.random_ratio(1, 2));
+    Fault::HurtCatalog { damage, is_killed, is_watched, draw: random.random() }
+}
+
+fn hurt_records(random: &mut StdRng, shape: &Shape) -> Fault {
+    let mut nodes: Vec<u32> = (1..=shape.nodes).collect();
+    nodes.shuffle(random);
+    let damage = match random.random_range(0..3) {
+        0 => RecordsDamage::Bit,
+        1 => RecordsDamage::Tail,
+        _ => RecordsDamage::Back { by_ms: random.random_range(300..2_000) },
+    };
+    let (count, for_ms) = (random.random_range(1..=2), random.random_range(0..1_500));
+    Fault::HurtRecords { nodes, count, damage, for_ms, draw: random.random() }
 }
 
 pub(super) fn without_shim(seed: u64) -> Plan {

@@ -14,6 +14,44 @@ pub enum Files {
     Sidecars,
 }
 
+/// What becomes of the catalog's file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CatalogDamage {
+    /// Bits of pages that are not all zero are flipped.
+    Bits {
+        /// How many.
+        count: usize,
+    },
+    /// Bits near the id of a block or the name of an object are flipped: mostly those of a row.
+    RowBits {
+        /// How many.
+        count: usize,
+    },
+    /// Pages become what they were at a clean stop before, as if the disk had lost writes.
+    Pages {
+        /// How many.
+        count: usize,
+        /// Between the two stops at least.
+        by_ms: u64,
+    },
+}
+
+/// What becomes of a file of records or a snapshot of the catalog that a node keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordsDamage {
+    /// A bit of one file is flipped.
+    Bit,
+    /// One file loses its end.
+    Tail,
+    /// All files become what they were so long before.
+    Back {
+        /// How long.
+        by_ms: u64,
+    },
+}
+
 /// What happens to the cluster. Node 0 is the coordinator. `draw` picks files, among those that are there when it happens.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
@@ -69,6 +107,13 @@ pub enum Fault {
     WriteErrors { node: u32, permille: u32, for_ms: u64, draw: u64 },
     /// Nothing of blocks may be opened (EACCES).
     NoPermission { node: u32, for_ms: u64 },
+    /// The coordinator ends, its catalog's file is damaged for good, and it starts again. It is killed only while nothing is under
+    /// way. With `is_watched` nothing else happens for some seconds: every object is read, and no copy may go.
+    HurtCatalog { damage: CatalogDamage, is_killed: bool, is_watched: bool, draw: u64 },
+    /// What the first `count` of these nodes that keep records of the catalog have of it is damaged for good, while they are down.
+    HurtRecords { nodes: Vec<u32>, count: usize, damage: RecordsDamage, for_ms: u64, draw: u64 },
+    /// A bit of the identity is flipped for one start, which must be refused.
+    HurtIdentity { node: u32, for_ms: u64, draw: u64 },
     /// All data of blocks are gone, whatever that costs. No seed draws it: it is how the harness is tried out.
     Vandalize,
 }
@@ -112,6 +157,16 @@ impl Fault {
             Fault::ReadErrors { .. } => "read errors",
             Fault::WriteErrors { .. } => "write errors",
             Fault::NoPermission { .. } => "no permission",
+            Fault::HurtCatalog { damage: CatalogDamage::Bits { .. }, .. } => "flip catalog",
+            Fault::HurtCatalog { damage: CatalogDamage::RowBits { .. }, .. } => "flip catalog row",
+            Fault::HurtCatalog { damage: CatalogDamage::Pages { count: 1, .. }, .. } => {
+                "set back catalog page"
+            }
+            Fault::HurtCatalog { damage: CatalogDamage::Pages { .. }, .. } => "set back catalog pages",
+            Fault::HurtRecords { damage: RecordsDamage::Bit, .. } => "flip records",
+            Fault::HurtRecords { damage: RecordsDamage::Tail, .. } => "truncate records",
+            Fault::HurtRecords { damage: RecordsDamage::Back { .. }, .. } => "set back records",
+            Fault::HurtIdentity { .. } => "flip identity",
             Fault::Vandalize => "vandalize",
         }
     }
@@ -127,10 +182,37 @@ impl Fault {
         )
     }
 
+    /// Whether it is drawn beside the rest, as damage to what is not a block's is.
+    pub fn is_beside_blocks(&self) -> bool {
+        matches!(self, Fault::HurtCatalog { .. } | Fault::HurtRecords { .. } | Fault::HurtIdentity { .. })
+    }
+
+    /// Whether it takes away, or sets back, what the catalog could be made of again: one of these at a time, so that the
+    /// catalog's file and what two nodes keep of it never go together.
+    pub fn hurts_history(&self) -> bool {
+        matches!(
+            self,
+            Fault::HurtCatalog { .. }
+                | Fault::HurtRecords { .. }
+                | Fault::Clone { .. }
+                | Fault::SetBackNode { .. }
+                | Fault::SetBackCoordinator { .. }
+                | Fault::SetBackCluster { .. }
+                | Fault::Swap { .. }
+                | Fault::SecondCoordinator { .. }
+                | Fault::LoseCatalog
+        )
+    }
+
     /// The daemons that it has for itself, 0 being the coordinator. `None`: all of them, and no client works.
     pub fn has(&self) -> Option<Vec<u32>> {
         match self {
-            Fault::SetBackCluster { .. } | Fault::LoseCatalog | Fault::Vandalize => None,
+            Fault::SetBackCluster { .. }
+            | Fault::HurtCatalog { .. }
+            | Fault::LoseCatalog
+            | Fault::Vandalize => None,
+            // Which of them keep records is seen when it happens.
+            Fault::HurtRecords { nodes, .. } => Some(nodes.clone()),
             Fault::KillTwo { nodes, .. } | Fault::CutPair { nodes, .. } | Fault::Swap { nodes, .. } => {
                 Some(nodes.to_vec())
             }
@@ -155,7 +237,8 @@ impl Fault {
             | Fault::FewDescriptors { node, .. }
             | Fault::FullDisk { node, .. }
             | Fault::Clone { node, .. }
-            | Fault::SetBackNode { node, .. } => Some(vec![*node]),
+            | Fault::SetBackNode { node, .. }
+            | Fault::HurtIdentity { node, .. } => Some(vec![*node]),
         }
     }
 }
