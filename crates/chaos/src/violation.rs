@@ -19,7 +19,7 @@ pub enum Kind {
     Hang,
     /// A process panicked.
     Panic,
-    /// `cluster status` or `scrub` says something else than what is the case.
+    /// `cluster status` or `scrub` says something else than what is the case, or what fails does not say why.
     UntrueStatus,
     /// Something that should end by itself did not: a job, a flow, a deletion, a node's return.
     NotEnded,

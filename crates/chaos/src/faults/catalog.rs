@@ -50,6 +50,9 @@ const MENDED_PATIENCE: Duration = Duration::from_secs(15);
 /// Safe mode that does not come back in this time is over: a check that has not begun yet does not say so.
 const MENDED_FOR: Duration = Duration::from_secs(1);
 
+/// Before something is hurt, safe mode may take so long to end.
+const BELIEVED_PATIENCE: Duration = Duration::from_secs(4);
+
 const POLL: Duration = Duration::from_millis(200);
 
 pub(super) fn hurt(
@@ -66,8 +69,10 @@ pub(super) fn hurt(
         last(by_ms);
     }
     let outcome = {
-        let _silence = world.working.write().unwrap_or_else(PoisonError::into_inner);
+        // Clients go on while other faults come to their end. What takes these two the other way round is none of those that
+        // happen beside this one (`Fault::hurts_history`).
         let _held = world.hold(None);
+        let _silence = world.working.write().unwrap_or_else(PoisonError::into_inner);
         hurt_alone(world, &file, damage, &before, (is_killed, is_watched), draw)?
     };
     if outcome == DONE {
@@ -100,7 +105,7 @@ fn hurt_alone(
     if !all_live(world)? {
         return Ok(NOTHING);
     }
-    if !is_believed(world)? {
+    if !is_soon_believed(world)? {
         return Ok(NO_MARGIN);
     }
     let known = if is_watched { world.view()?.map(|view| (view, world.whole_copies())) } else { None };
@@ -200,8 +205,19 @@ fn watch(world: &World, view: &View, whole: &BTreeSet<(String, u32)>) -> Result<
     Ok(())
 }
 
-/// Whether the coordinator answers, and does not doubt its catalog.
-pub(super) fn is_believed(world: &World) -> Result<bool> {
+/// Whether the coordinator answers, and does not doubt its catalog, within a moment: one that has just started may need it.
+pub(super) fn is_soon_believed(world: &World) -> Result<bool> {
+    let deadline = Instant::now() + BELIEVED_PATIENCE;
+    while !is_believed(world)? {
+        if Instant::now() > deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(true)
+}
+
+fn is_believed(world: &World) -> Result<bool> {
     let status = world.ask_json(&["cluster", "status"])?;
     Ok(status.is_some_and(|status| status["safe_mode"].as_str().is_none_or(str::is_empty)))
 }

@@ -1,6 +1,6 @@
 //! What nodes keep of the catalog, and who they are: damaged while they are down.
 
-use super::catalog::is_believed;
+use super::catalog::is_soon_believed;
 use super::{DONE, NO_MARGIN, NOTHING, Outcome, last};
 use crate::cluster::{Daemon, Started, records_of};
 use crate::damage;
@@ -37,7 +37,7 @@ pub(super) fn hurt(
     draw: u64,
 ) -> Outcome {
     // From a catalog that is in doubt nothing that is lost here could be sent again.
-    if !is_believed(world)? {
+    if !is_soon_believed(world)? {
         return Ok(NO_MARGIN);
     }
     let keeps = |node: &&u32| records_of(world.cluster.daemon(**node)).is_ok_and(|files| !files.is_empty());

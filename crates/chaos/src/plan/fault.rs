@@ -188,7 +188,7 @@ impl Fault {
     }
 
     /// Whether it takes away, or sets back, what the catalog could be made of again: one of these at a time, so that the
-    /// catalog's file and what two nodes keep of it never go together.
+    /// catalog's file and what two nodes keep of it never go together. All that need every daemon and silence are among them.
     pub fn hurts_history(&self) -> bool {
         matches!(
             self,
@@ -201,6 +201,7 @@ impl Fault {
                 | Fault::Swap { .. }
                 | Fault::SecondCoordinator { .. }
                 | Fault::LoseCatalog
+                | Fault::Vandalize
         )
     }
 
