@@ -44,6 +44,20 @@ pub fn flip_near(bytes: &mut [u8], keys: &[Vec<u8>], count: usize, random: &mut 
     places
 }
 
+/// Flips a bit at the same distance from each place where one key stands, of those of `keys` that are there: whichever of them is
+/// the row that counts, and not what an older page still holds, it is hit. Returns the places in bytes.
+pub fn flip_near_all(bytes: &mut [u8], keys: &[Vec<u8>], random: &mut StdRng) -> Vec<usize> {
+    let mut keys: Vec<&Vec<u8>> = keys.iter().collect();
+    keys.shuffle(random);
+    let mut found = keys.iter().map(|key| (key.len(), occurrences(bytes, key)));
+    let Some((length, found)) = found.find(|(_, at)| !at.is_empty()) else { return Vec::new() };
+    let (shift, bit) = (random.random_range(0..length + 2 * NEAR_BYTES), 1 << random.random_range(0..8));
+    let places = found.iter().filter_map(|at| (at + shift).checked_sub(NEAR_BYTES));
+    let places: Vec<usize> = places.filter(|at| *at < bytes.len()).collect();
+    places.iter().for_each(|at| bytes[*at] ^= bit);
+    places
+}
+
 /// Makes pages what they are in `before`, drawn from those that differ and are whole in both. Returns their numbers.
 pub fn put_back_pages(now: &mut [u8], before: &[u8], count: usize, random: &mut StdRng) -> Vec<usize> {
     let pairs = now.chunks_exact(PAGE_BYTES).zip(before.chunks_exact(PAGE_BYTES)).enumerate();
@@ -139,6 +153,26 @@ mod tests {
             assert!(different_bits(&bytes, &whole) <= 2);
         }
         assert!(flip_near(&mut whole, &keys[2..], 2, &mut random(1)).is_empty());
+    }
+
+    #[test]
+    fn bits_are_flipped_near_a_key_wherever_it_stands() {
+        let mut whole = vec![0; 2 * PAGE_BYTES];
+        let at = [1000, 1003, 5000, 8189];
+        at.iter().for_each(|at| whole[*at..at + 3].copy_from_slice(b"key"));
+        let keys = [b"absent".to_vec(), b"key".to_vec()];
+        let mut distances = std::collections::BTreeSet::new();
+        for seed in 0..100 {
+            let mut bytes = whole.clone();
+            let places = flip_near_all(&mut bytes, &keys, &mut random(seed));
+            assert!(places.len() == 4 || places.len() == 3, "near the last place the file ends");
+            let is_at_one_distance = |(place, key)| place + at[0] == places[0] + key;
+            assert!(places.iter().copied().zip(at).all(is_at_one_distance), "{places:?}");
+            assert_eq!(different_bits(&bytes, &whole) as usize, places.len());
+            distances.insert(places[0].abs_diff(at[0]));
+        }
+        assert!(distances.len() > 30 && *distances.last().unwrap() <= NEAR_BYTES + 3);
+        assert!(flip_near_all(&mut whole, &keys[..1], &mut random(1)).is_empty());
     }
 
     #[test]

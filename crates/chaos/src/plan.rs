@@ -311,7 +311,7 @@ mod tests {
             faults.extend(plan.faults.iter().map(|step| step.does.kind()));
             work.extend(plan.clients.iter().flatten().map(|step| step.does.kind()));
         }
-        assert_eq!((faults.len(), work.len()), (43, 17), "{faults:?} {work:?}");
+        assert_eq!((faults.len(), work.len()), (44, 17), "{faults:?} {work:?}");
     }
 
     #[test]

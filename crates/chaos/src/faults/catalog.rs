@@ -157,6 +157,9 @@ fn write_damage(world: &World, file: &Path, damage: CatalogDamage, before: &[u8]
         CatalogDamage::RowBits { count } => {
             ("bits near keys at", damage::flip_near(&mut bytes, &keys(world)?, count, &mut random))
         }
+        CatalogDamage::RowEverywhere => {
+            ("a bit near each place of a key:", damage::flip_near_all(&mut bytes, &keys(world)?, &mut random))
+        }
         CatalogDamage::Pages { count, .. } => {
             ("pages set back:", damage::put_back_pages(&mut bytes, before, count, &mut random))
         }

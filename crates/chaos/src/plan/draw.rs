@@ -184,10 +184,11 @@ fn beside_blocks(random: &mut StdRng, plan: &Plan) -> Vec<Step<Fault>> {
 }
 
 fn hurt_catalog(random: &mut StdRng) -> Fault {
-    let damage = match random.random_range(0..4) {
+    let damage = match random.random_range(0..5) {
         0 => CatalogDamage::Bits { count: random.random_range(1..=4) },
         1 => CatalogDamage::RowBits { count: random.random_range(1..=4) },
-        2 => CatalogDamage::Pages { count: 1, by_ms: random.random_range(300..2_000) },
+        2 => CatalogDamage::RowEverywhere,
+        3 => CatalogDamage::Pages { count: 1, by_ms: random.random_range(300..2_000) },
         _ => {
             let (count, by_ms) = (random.random_range(2..=6), random.random_range(300..2_000));
             CatalogDamage::Pages { count, by_ms }

@@ -28,6 +28,8 @@ pub enum CatalogDamage {
         /// How many.
         count: usize,
     },
+    /// The same near one of them, wherever it stands in the file: the row that counts is among these places.
+    RowEverywhere,
     /// Pages become what they were at a clean stop before, as if the disk had lost writes.
     Pages {
         /// How many.
@@ -159,6 +161,7 @@ impl Fault {
             Fault::NoPermission { .. } => "no permission",
             Fault::HurtCatalog { damage: CatalogDamage::Bits { .. }, .. } => "flip catalog",
             Fault::HurtCatalog { damage: CatalogDamage::RowBits { .. }, .. } => "flip catalog row",
+            Fault::HurtCatalog { damage: CatalogDamage::RowEverywhere, .. } => "flip catalog rows",
             Fault::HurtCatalog { damage: CatalogDamage::Pages { count: 1, .. }, .. } => {
                 "set back catalog page"
             }
