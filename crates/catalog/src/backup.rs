@@ -12,9 +12,10 @@ use crate::backend::{Redb, Scan};
 use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
 use crate::history::position;
+use crate::incarnation::NO_START;
 use crate::rows::{
-    CandidateRow, DoubtRow, EndedPutRow, GatheredRow, GatheringRow, HoldersRow, IntentRow, MetaKey, MetaRow,
-    PlannedRow, PutBlockRow, PutRow, TABLES,
+    CandidateRow, Doubt, DoubtRow, EndedPutRow, GatheredRow, GatheringRow, HoldersRow, IntentRow, MetaKey,
+    MetaRow, NodeRow, PlannedRow, PutBlockRow, PutRow, TABLES,
 };
 use crate::soundness::Condition;
 use crate::soundness::checksum::{protected, verified};
@@ -159,7 +160,8 @@ pub fn restore(disk: &Arc<dyn Disk>, backup: &[u8]) -> Result<()> {
     restored
 }
 
-/// Checks the restored rows by reading them, and ends their term: from here on this is another history.
+/// Checks the restored rows by reading them, and ends their term: from here on this is another history, until what nodes keep of the
+/// backup's own is brought over it.
 fn leap(txn: &Change) -> Result<()> {
     renewed(txn)?;
     let mut row = meta(txn)?;
@@ -168,6 +170,11 @@ fn leap(txn: &Change) -> Result<()> {
     for (block, row) in txn.all::<BlockFacts>(&[])? {
         txn.set_block(block, &row)?;
     }
+    for (node, row) in txn.all::<NodeRow>(&[])? {
+        txn.put(&node, &NodeRow { incarnation: NO_START, ..row })?;
+    }
+    let why = Doubt::Restored { at: position(txn)?.stamp };
+    txn.put(&MetaKey, &DoubtRow { since_ms: 0, why })?;
     txn.leap(TERM_LEAP)
 }
 

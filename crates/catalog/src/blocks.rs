@@ -20,7 +20,7 @@ pub(crate) const MISSING: &str = "other rows name it, and it is missing";
 impl Catalog {
     /// Everything about a block.
     pub fn placement(&self, block: BlockId) -> Result<Placement> {
-        self.view(|txn| placement(txn, block))
+        self.unless_damaged(self.view(|txn| placement(txn, block)))
     }
 
     /// Everything about these blocks, in their order; `None` for one that is gone.
@@ -38,17 +38,24 @@ impl Catalog {
     pub fn object(&self, name: &str) -> Result<(ObjectRow, Vec<Placement>)> {
         let found = self.view(|txn| {
             let object = object(txn, name)?;
-            let blocks = object.blocks.iter().map(|&block| placement(txn, block)).collect::<Result<_>>()?;
+            let placed = |&block: &BlockId| match placement(txn, block) {
+                Err(CatalogError::NoSuchBlock(block)) => Err(missing_block(block)),
+                placed => placed,
+            };
+            let blocks = object.blocks.iter().map(placed).collect::<Result<_>>()?;
             Ok((object, blocks))
         });
         self.unless_damaged(found)
     }
 
-    /// In a damaged file a missing row is no proof that there is no such object.
-    fn unless_damaged<T>(&self, found: Result<T>) -> Result<T> {
+    /// In a file that is damaged, or that was not checked yet, a missing row is no proof that there is no such object or block.
+    pub(crate) fn unless_damaged<T>(&self, found: Result<T>) -> Result<T> {
         match found {
-            Err(CatalogError::NoSuchObject(name)) if self.soundness.may_change().is_err() => {
-                Err(CatalogError::NotKnown(name))
+            Err(CatalogError::NoSuchObject(name)) if !self.soundness.is_sound() => {
+                Err(CatalogError::NotKnown(format!("an object {name:?}")))
+            }
+            Err(CatalogError::NoSuchBlock(block)) if !self.soundness.is_sound() => {
+                Err(CatalogError::NotKnown(format!("a block {block}")))
             }
             found => found,
         }
@@ -149,12 +156,16 @@ pub(crate) fn object(txn: &impl Read, name: &str) -> Result<ObjectRow> {
 
 /// A block that something in the catalog refers to.
 pub(crate) fn referenced(txn: &impl Read, block: BlockId) -> Result<BlockFacts> {
-    txn.get::<BlockFacts>(&block)?.ok_or_else(|| damaged_row(BlockFacts::TABLE, &block.to_bytes(), MISSING))
+    txn.get::<BlockFacts>(&block)?.ok_or_else(|| missing_block(block))
+}
+
+fn missing_block(block: BlockId) -> CatalogError {
+    damaged_row(BlockFacts::TABLE, &block.to_bytes(), MISSING)
 }
 
 /// A member of a stripe whose other members are asked for. One whose row is damaged lies nowhere, and may be as long as any: the others
 /// can be read, and decoded without it.
-fn perhaps_unreadable(txn: &impl Read, block: BlockId, block_bytes: u64) -> Result<BlockFacts> {
+pub(crate) fn perhaps_unreadable(txn: &impl Read, block: BlockId, block_bytes: u64) -> Result<BlockFacts> {
     match referenced(txn, block) {
         Err(error) if error.is_damage() => {
             txn.skip(error)?;

@@ -14,7 +14,7 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::NoSuchObject`] if nothing of that name was or may have been there.
     pub fn delete(&self, name: &str, now_ms: u64) -> Result<()> {
-        self.change(|txn| {
+        let deleted = self.change(|txn| {
             let had_unsettled = txn.end_unsettled(name, now_ms)?;
             let row = match object(txn, name) {
                 Err(CatalogError::NoSuchObject(_)) if had_unsettled => return Ok(()),
@@ -22,7 +22,8 @@ impl Catalog {
             };
             txn.remove::<ObjectRow>(&name.to_owned())?;
             row.blocks.iter().try_for_each(|&block| txn.retire_block(block, now_ms))
-        })
+        });
+        self.unless_damaged(deleted)
     }
 }
 

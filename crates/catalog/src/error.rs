@@ -44,10 +44,10 @@ pub enum CatalogError {
     /// What may only be done with a catalog all of whose file was checked.
     #[error("the catalog's file is being checked since its start: this waits until that has ended")]
     Unchecked,
-    /// Nobody knows whether there is such an object.
+    /// Nobody knows whether there is such a thing.
     #[error(
-        "whether there is an object {0:?} is not known: the catalog's file is damaged, and is made anew from what nodes keep of it; \
-         'stripeline health' says what is waited for"
+        "whether there is {0} is not known: the catalog's file is damaged, or not yet checked since the start; 'stripeline \
+         health' says what is waited for"
     )]
     NotKnown(String),
     /// A backup, a snapshot, or a record that is not as it was written.
@@ -151,6 +151,11 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
+    /// Whether a change failed because the catalog's own file is damaged, as was known before or was found then.
+    pub fn waits_for_mending(&self) -> bool {
+        self.is_damage() || matches!(self, CatalogError::ChangesWait(_))
+    }
+
     /// Whether it tells that the catalog's own file is damaged.
     pub fn is_damage(&self) -> bool {
         matches!(self, CatalogError::DamagedRow { .. } | CatalogError::DamagedFile(_))

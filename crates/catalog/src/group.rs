@@ -91,11 +91,6 @@ impl Group {
         what();
     }
 
-    /// Transactions can be made again after one failed: the file has been made anew.
-    pub fn is_renewed(&self) {
-        self.ends().failed = None;
-    }
-
     /// The number of the transaction that is open now.
     fn begin(&self, state: &mut State, catalog: &Catalog) -> Result<u64> {
         if state.open.is_none() {

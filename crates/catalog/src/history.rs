@@ -4,7 +4,7 @@
 use crate::Catalog;
 use crate::error::{CatalogError, Result};
 use crate::record::Record;
-use crate::rows::{HistoryRow, MetaKey, MetaRow, PositionRow, TermRow};
+use crate::rows::{Doubt, DoubtRow, HistoryRow, MetaKey, MetaRow, PositionRow, TermRow};
 use crate::table::{Change, Key, Read, Row, damaged_row};
 use crate::{meta, put_block};
 use model::{Position, RecordHead, Stamp, Term};
@@ -37,6 +37,16 @@ impl Catalog {
         })
     }
 
+    /// The last change of the backup that it was restored from, as long as nothing has happened since.
+    pub fn restored_at(&self) -> Result<Option<Stamp>> {
+        let untouched = self.position()?.stamp.term.word == RESTORED_WORD;
+        let doubt = self.view(|txn| txn.get_if_sound::<DoubtRow>(&MetaKey))?;
+        match doubt.map(|row| row.why) {
+            Some(Doubt::Restored { at }) if untouched => Ok(Some(at)),
+            _ => Ok(None),
+        }
+    }
+
     /// The last change.
     pub fn last_change(&self) -> Result<Stamp> {
         Ok(self.position()?.stamp)
@@ -63,6 +73,9 @@ impl Catalog {
 
 /// Terms: versions and generations leave 40 bits to the changes of each.
 const MAX_TERM: u64 = 1 << 24;
+
+/// The word of the term in which a backup is restored: no life of a coordinator draws it, and the first that serves ends the term.
+const RESTORED_WORD: u64 = 0;
 
 /// Bits of a version or generation below its term.
 const TERM_BITS: u32 = 40;
@@ -102,7 +115,7 @@ impl Change<'_> {
         for (number, _) in self.all::<TermRow>(&[])? {
             self.remove::<TermRow>(&number)?;
         }
-        let stamp = Stamp { term: Term { number: number + terms, word: 0 }, change: 0 };
+        let stamp = Stamp { term: Term { number: number + terms, word: RESTORED_WORD }, change: 0 };
         self.put(&MetaKey, &PositionRow { stamp, hash: [0; 32] })
     }
 

@@ -9,7 +9,7 @@ use model::NodeId;
 impl Catalog {
     /// Who keeps the records.
     pub fn holders(&self) -> Result<Vec<NodeId>> {
-        self.view(|txn| Ok(txn.get::<HoldersRow>(&MetaKey)?.unwrap_or_default().nodes))
+        self.view(|txn| Ok(txn.get_if_sound::<HoldersRow>(&MetaKey)?.unwrap_or_default().nodes))
     }
 
     /// From now on these keep them. Each must have a snapshot, or records of this history: a start asks them.

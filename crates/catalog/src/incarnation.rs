@@ -11,6 +11,9 @@
 use crate::rows::NodeRow;
 use model::{Incarnation, StoreId};
 
+/// In place of the start that was accepted last, in a catalog that was restored from a backup: there were others since.
+pub(crate) const NO_START: Incarnation = Incarnation(0);
+
 /// What the catalog knows of the node's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
@@ -63,6 +66,8 @@ pub fn judge(known: Option<&Known>, start: &Start, is_forgotten: bool) -> Verdic
     match known.word {
         // The same process registers again.
         word if is_same_store && word == start.new => Verdict::Welcome,
+        // A catalog that was restored from a backup knows no start: none of its nodes was set back for that.
+        word if is_same_store && word == NO_START => Verdict::Welcome,
         _ if known.answers => Verdict::Clone,
         _ if !is_same_store && known.copies > 0 => Verdict::OtherStore,
         // A number that holds nothing is free.
@@ -107,6 +112,7 @@ mod tests {
         let tried = Start { accepted: Some(OLDER), tried: vec![OLDER, C], ..start() };
         let only_tried = Start { accepted: None, tried: vec![C], ..start() };
         let same = Start { new: C, accepted: Some(OLDER), ..start() };
+        let restored = Known { word: NO_START, ..known() };
         let set_back = Start { accepted: Some(OLDER), tried: vec![Incarnation(98)], ..start() };
         let never = Start { accepted: None, ..start() };
         let other = Start { store: OTHER, ..start() };
@@ -124,6 +130,8 @@ mod tests {
             ("silent; c was tried at the first start of all", Some(known()), &only_tried, Welcome),
             ("the same process registers again", Some(known()), &same, Welcome),
             ("the same process registers again, and answers", Some(living), &same, Welcome),
+            ("of a catalog that was restored", Some(restored), &set_back, Welcome),
+            ("of a catalog that was restored, another id", Some(restored), &other, OtherStore),
             ("silent; another c", Some(known()), &set_back, SetBack),
             ("silent; it knows no c at all", Some(known()), &never, SetBack),
             ("silent; another c, no copies", Some(empty), &set_back, SetBack),

@@ -31,6 +31,14 @@ enum Known {
     Stray,
     /// Nothing is known of it.
     Unknown,
+    /// A row that may name it is damaged: it stays as it is.
+    Unreadable,
+}
+
+impl Known {
+    fn is_spare(self) -> bool {
+        matches!(self, Known::Spare | Known::Stray)
+    }
 }
 
 impl Catalog {
@@ -45,14 +53,13 @@ impl Catalog {
         let (mut result, strays) = self.view(|txn| {
             let (mut result, mut strays) = (Reconciled::default(), Vec::new());
             for copy in copies {
-                let row = txn.get::<BlockFacts>(&copy.block)?;
-                let known = known(txn, copy, row.as_ref())?;
+                let (row, known) = looked_up(txn, copy)?;
                 let is_needed = match &row {
-                    Some(row) if known != Known::Counted => is_in_need(txn, &self.codes, row, living)?,
+                    Some(row) if known.is_spare() => is_in_need(txn, &self.codes, row, living)?,
                     _ => false,
                 };
                 match known {
-                    Known::Counted => {}
+                    Known::Counted | Known::Unreadable => {}
                     Known::Unknown => result.unknown.push(*copy),
                     Known::Stray | Known::Spare => {
                         result.needed.extend(is_needed.then_some(*copy));
@@ -68,8 +75,8 @@ impl Catalog {
             self.change(|txn| {
                 for &copy in &strays {
                     // What became a location meanwhile is none.
-                    let row = txn.get::<BlockFacts>(&copy.block)?;
-                    if known(txn, &copy, row.as_ref())? == Known::Stray {
+                    let (row, known) = looked_up(txn, &copy)?;
+                    if known == Known::Stray {
                         let stored_bytes = row.map_or(0, |row| row.stored_bytes);
                         txn.to_candidate(copy, Reason::Found, stored_bytes, now_ms)?;
                     }
@@ -85,9 +92,9 @@ impl Catalog {
         self.view(|txn| {
             let mut strangers = Vec::new();
             for copy in copies {
-                let row = txn.get::<BlockFacts>(&copy.block)?;
-                let is_counted = known(txn, copy, row.as_ref())? == Known::Counted;
-                if !is_counted && txn.get::<CandidateRow>(copy)?.is_none() {
+                let (_, known) = looked_up(txn, copy)?;
+                let is_known = matches!(known, Known::Counted | Known::Unreadable);
+                if !is_known && txn.get::<CandidateRow>(copy)?.is_none() {
                     strangers.push(*copy);
                 }
             }
@@ -165,8 +172,19 @@ impl Catalog {
 
 /// Whether no row names the copy, and its block has none.
 pub(crate) fn is_unknown(txn: &impl Read, copy: &BlockCopy) -> Result<bool> {
-    let row = txn.get::<BlockFacts>(&copy.block)?;
-    Ok(known(txn, copy, row.as_ref())? == Known::Unknown)
+    Ok(looked_up(txn, copy)?.1 == Known::Unknown)
+}
+
+/// The row of the copy's block, and how the copy is known.
+fn looked_up(txn: &impl Read, copy: &BlockCopy) -> Result<(Option<BlockFacts>, Known)> {
+    let looked_up = txn.get::<BlockFacts>(&copy.block).and_then(|row| {
+        let known = known(txn, copy, row.as_ref())?;
+        Ok((row, known))
+    });
+    match looked_up {
+        Err(error) if error.is_damage() => txn.skip(error).map(|()| (None, Known::Unreadable)),
+        looked_up => looked_up,
+    }
 }
 
 fn known(txn: &impl Read, copy: &BlockCopy, row: Option<&BlockFacts>) -> Result<Known> {

@@ -218,11 +218,6 @@ impl Catalog {
         self.soundness.condition()
     }
 
-    /// The living stores were compared with a file that took the place of a damaged one. Whether that was waited for.
-    pub fn compared_since_renewal(&self) -> bool {
-        self.soundness.compared()
-    }
-
     fn change<T>(&self, change: impl Fn(&Change) -> Result<T>) -> Result<T> {
         let changed = self.group.run(self, |rows| {
             let txn = Change::new(rows);

@@ -23,6 +23,17 @@ impl Catalog {
         cluster: Option<ClusterId>,
         seen: Option<(StoreId, Incarnation)>,
     ) -> Result<ClusterId> {
+        // A node that is known as it is needs no change: it registers with a damaged catalog, too.
+        let known = self.view(|txn| {
+            may_register(txn, node, row.store)?;
+            Ok((txn.get::<NodeRow>(&node)?.as_ref() == Some(row)).then_some(meta(txn)?))
+        });
+        if let Ok(Some(meta)) = known
+            && !meta.unnamed
+            && cluster == Some(meta.cluster)
+        {
+            return Ok(meta.cluster);
+        }
         self.change(|txn| {
             may_register(txn, node, row.store)?;
             let known = txn.get::<NodeRow>(&node)?;
@@ -61,8 +72,8 @@ impl Catalog {
     /// What the operator knows of the links, and of the disks; empty if nobody said anything.
     pub fn links(&self) -> Result<(LinksRow, DisksRow)> {
         self.view(|txn| {
-            let links = txn.get::<LinksRow>(&MetaKey)?.unwrap_or_default();
-            Ok((links, txn.get::<DisksRow>(&MetaKey)?.unwrap_or_default()))
+            let links = txn.get_if_sound::<LinksRow>(&MetaKey)?.unwrap_or_default();
+            Ok((links, txn.get_if_sound::<DisksRow>(&MetaKey)?.unwrap_or_default()))
         })
     }
 

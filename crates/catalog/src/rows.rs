@@ -353,8 +353,14 @@ pub enum Doubt {
         /// So many must.
         wanted: u32,
     },
-    /// It was made of what nodes say of their copies, or of a backup.
+    /// It was made of what nodes say of their copies.
     Made,
+    /// It was made of a backup, and knows nothing of what came after it.
+    Restored {
+        /// The backup's last change.
+        #[serde(with = "form")]
+        at: Stamp,
+    },
 }
 
 /// In catalogs that kept no records, what [`PositionRow`] is now: one row.

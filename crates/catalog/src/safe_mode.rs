@@ -20,8 +20,6 @@ pub enum SafeMode {
     Doubt(DoubtRow),
     /// The catalog's own file is damaged.
     Damaged(Damage),
-    /// It was damaged and made anew, and the living stores are being compared with it.
-    Renewed,
 }
 
 impl Catalog {
@@ -75,16 +73,16 @@ impl Catalog {
     /// Why nothing is let go; `None`: the history is whole as far as is known.
     pub fn safe_mode(&self) -> Result<Option<SafeMode>> {
         let found = self.view(|txn| safe_mode(txn));
-        match (self.condition(), found) {
-            (Condition::Damaged(damage), _) => Ok(Some(SafeMode::Damaged(damage))),
-            (Condition::Renewed, Ok(None)) => Ok(Some(SafeMode::Renewed)),
-            (_, found) => found,
+        match self.condition() {
+            Condition::Damaged(damage) => Ok(Some(SafeMode::Damaged(damage))),
+            Condition::Unchecked | Condition::Sound => found,
         }
     }
 
     /// Whether it was not made anew: then it knows every node that has copies of its blocks.
     pub fn knows_its_nodes(&self) -> Result<bool> {
-        self.view(|txn| Ok(!txn.get::<DoubtRow>(&MetaKey)?.is_some_and(|row| row.why == Doubt::Made)))
+        let is_made = |row: DoubtRow| matches!(row.why, Doubt::Made | Doubt::Restored { .. });
+        self.view(|txn| Ok(!txn.get::<DoubtRow>(&MetaKey)?.is_some_and(is_made)))
     }
 
     /// The history is taken as it is, and puts that may have been committed by a change that is lost are not waited for.
@@ -100,10 +98,10 @@ impl Catalog {
 }
 
 pub(crate) fn safe_mode(txn: &impl Read) -> Result<Option<SafeMode>> {
-    if let Some(row) = txn.get::<SafeModeRow>(&MetaKey)? {
+    if let Some(row) = txn.get_if_sound::<SafeModeRow>(&MetaKey)? {
         return Ok(Some(SafeMode::Heard(row)));
     }
-    Ok(txn.get::<DoubtRow>(&MetaKey)?.map(SafeMode::Doubt))
+    Ok(txn.get_if_sound::<DoubtRow>(&MetaKey)?.map(SafeMode::Doubt))
 }
 
 /// Puts that were pending in a catalog that came from those that keep its records.

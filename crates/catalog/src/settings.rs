@@ -22,8 +22,8 @@ impl Catalog {
     /// What operators want of nodes.
     pub fn node_settings(&self) -> Result<NodeSettings> {
         self.view(|txn| {
-            let throttle = txn.get::<ThrottleRow>(&MetaKey)?;
-            let budgets = txn.get::<BudgetsRow>(&MetaKey)?;
+            let throttle = txn.get_if_sound::<ThrottleRow>(&MetaKey)?;
+            let budgets = txn.get_if_sound::<BudgetsRow>(&MetaKey)?;
             let tasks = txn.all::<NodeTaskRow>(&[])?;
             let tasks = tasks.into_iter().map(|(key, row)| ((key.node, key.task), row.switch)).collect();
             Ok(NodeSettings { throttle, budgets, tasks })

@@ -52,6 +52,14 @@ pub(crate) trait Read {
         self.rows().get(R::TABLE, &key)?.map(|value| decode::<R>(&key, &value)).transpose()
     }
 
+    /// The same of a row without which a damaged catalog is still read: if it is damaged, that is noted, and it is as if there were none.
+    fn get_if_sound<R: Row>(&self, key: &R::Key) -> Result<Option<R>> {
+        match self.get::<R>(key) {
+            Err(error) if error.is_damage() => self.skip(error).map(|()| None),
+            found => found,
+        }
+    }
+
     /// Visits the rows whose keys begin with `prefix`.
     fn scan<R: Row>(&self, prefix: &[u8], mut visit: impl FnMut(R::Key, R) -> Result<Scan>) -> Result<()> {
         self.raw_scan(R::TABLE, prefix, &mut |key, value| {

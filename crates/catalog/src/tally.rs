@@ -61,11 +61,6 @@ impl Tallies {
         Ok(slot.insert(tally).survey())
     }
 
-    /// The next survey reads the whole catalog.
-    pub fn forget(&self) {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     /// Changes have been made.
     pub fn made(&self, catalog: &Catalog, bytes: u64) {
         if self.behind.fetch_add(bytes, Ordering::Relaxed) + bytes < FOLLOW_BYTES {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 impl Catalog {
     /// The clock as it was noted last; `None` if it never was.
     pub fn clock(&self) -> Result<Option<ClockRow>> {
-        self.view(|txn| txn.get::<ClockRow>(&MetaKey))
+        self.view(|txn| txn.get_if_sound::<ClockRow>(&MetaKey))
     }
 
     /// Notes it.

@@ -2,7 +2,7 @@
 //! the code gives the ones from the others; their replicas of before are candidates, which come back if it does not.
 
 use crate::Catalog;
-use crate::blocks::{referenced, stripe};
+use crate::blocks::{perhaps_unreadable, referenced, stripe};
 use crate::error::Result;
 use crate::rows::StripeRow;
 use crate::table::Read;
@@ -34,7 +34,7 @@ pub(crate) fn is_in_need(
     }
     let row = stripe(txn, place.stripe)?;
     let lives = |state: &MemberState<BlockId>| match state.block() {
-        Some(&block) => Ok(referenced(txn, block)?.lives(living)),
+        Some(&block) => Ok(perhaps_unreadable(txn, block, row.block_bytes)?.lives(living)),
         None => Ok(true),
     };
     let usable = row.members.iter().map(lives).collect::<Result<Vec<bool>>>()?;

@@ -45,7 +45,10 @@ impl Clock {
             Some(row) => row,
             None => {
                 let row = ClockRow { now_ms: wall_ms(), heard: Vec::new() };
-                catalog.note_clock(&row)?;
+                match catalog.note_clock(&row) {
+                    Err(error) if error.waits_for_mending() => {}
+                    noted => noted?,
+                }
                 row
             }
         };

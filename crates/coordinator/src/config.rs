@@ -33,6 +33,10 @@ pub const CATCH_UP_MS: u64 = 10_000;
 /// vanished is missed by no one who does not read it.
 pub const COMPARE_EVERY_MS: u64 = 3_600_000;
 
+/// All of the catalog's file is checked this often, besides at each start: a disk's latent errors are few a year, and reading the file
+/// costs it seconds.
+pub const CHECK_EVERY_MS: u64 = 7 * 24 * 3_600_000;
+
 /// Replicas of a block before it is archived.
 pub const REPLICAS: u32 = 3;
 
@@ -147,6 +151,8 @@ pub struct Config {
     pub waits_for_holders: bool,
     /// Milliseconds between two comparisons of a node with the catalog; default [`COMPARE_EVERY_MS`].
     pub compare_every_ms: u64,
+    /// Milliseconds between two checks of the catalog's file; default [`CHECK_EVERY_MS`].
+    pub check_every_ms: u64,
     /// Milliseconds for which a stripe takes blocks; default [`OPEN_FOR_MS`].
     pub open_for_ms: u64,
     /// Milliseconds between two looks for what is old enough to be archived; default [`LOOK_EVERY_MS`].
@@ -181,6 +187,7 @@ impl Config {
             founds: true,
             waits_for_holders: false,
             compare_every_ms: COMPARE_EVERY_MS,
+            check_every_ms: CHECK_EVERY_MS,
             open_for_ms: OPEN_FOR_MS,
             archive_look_ms: LOOK_EVERY_MS,
             lookup_bytes: LOOKUP_BYTES,

@@ -20,6 +20,7 @@ mod attempt;
 mod audit;
 mod background;
 mod branches;
+mod checker;
 mod clock;
 mod cluster;
 mod coded;
@@ -38,6 +39,7 @@ mod job;
 mod jobs;
 mod looks;
 mod membership;
+mod mender;
 mod objects;
 mod operator;
 mod rate;
@@ -58,6 +60,7 @@ pub use error::CoordinatorError;
 use attempt::{Attempts, UsualTimes};
 use audit::Audit;
 use background::PutReaper;
+use checker::Checker;
 use clock::Clock;
 use cluster::Cluster;
 use coded::Coded;
@@ -72,6 +75,7 @@ use holders::{Holders, Keeper};
 use jobs::{AgedArchivals, Balancer, Compactor, Jobs, Recoverer};
 use looks::{Looker, Looks};
 use membership::Membership;
+use mender::Mender;
 use objects::Objects;
 use operator::Operator;
 use plan::decide::Planner;
@@ -82,7 +86,7 @@ use service::{Away, Service};
 use settings::Settings;
 use settler::Settler;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use succession::{Found, Round, Succession};
 use tokio::net::TcpListener;
@@ -102,11 +106,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub struct Coordinator {
     local_addr: SocketAddr,
     /// `None` while the catalog is compared.
-    serving: Arc<Mutex<Option<Serving>>>,
-    comparing: Option<JoinHandle<()>>,
+    serving: Slot,
+    lives: JoinHandle<()>,
     /// Why it cannot go on.
     end: mpsc::Receiver<CoordinatorError>,
 }
+
+/// Who serves now.
+type Slot = Arc<Mutex<Option<Serving>>>;
 
 #[derive(Debug)]
 struct Serving {
@@ -130,60 +137,116 @@ struct Serving {
 pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     check(&config)?;
     let addr = config.listen;
-    let succession = Succession::new(config);
+    let succession = Succession::new(config.clone());
     let first = succession.round().await?;
     let listen = |source| CoordinatorError::Listen { addr, source };
     let listener = TcpListener::bind(addr).await.map_err(listen)?;
     let local_addr = listener.local_addr().map_err(listen)?;
-    let (ends, end) = mpsc::channel(1);
-    let (serving, mut comparing) = (Arc::new(Mutex::new(None)), None);
-    match first {
+    let listener = listener.into_std().map_err(listen)?;
+    let ((ends, end), (renewed, renewals)) = (mpsc::channel(1), mpsc::channel(1));
+    let serving: Slot = Arc::default();
+    let mut lives = Lives {
+        config,
+        listener,
+        serving: Arc::clone(&serving),
+        ends: Ends { failed: ends, renewed },
+        renewals,
+    };
+    let waits = match first {
         Round::Over(found) => {
-            let served = serve(succession.config().clone(), *found, listener, ends).await?;
-            *serving.lock().unwrap_or_else(PoisonError::into_inner) = Some(served);
+            lives.serve(*found).await?;
+            None
         }
         Round::Wait(why) => {
             tracing::info!(%local_addr, "{why}");
-            let (slot, again) = (Arc::clone(&serving), listener.into_std().map_err(listen)?);
-            comparing = Some(tokio::spawn(async move {
-                match compare(succession, why, again, &ends).await {
-                    Ok(served) => *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(served),
-                    Err(error) => _ = ends.send(error).await,
-                }
-            }));
+            Some((succession, why))
         }
-    }
-    Ok(Coordinator { local_addr, serving, comparing, end })
+    };
+    let lives = tokio::spawn(async move {
+        if let Err(error) = lives.run(waits).await {
+            let _ = lives.ends.failed.send(error).await;
+        }
+    });
+    Ok(Coordinator { local_addr, serving, lives, end })
 }
 
-/// Answers that the catalog is compared, until it is; then serves.
-async fn compare(
-    succession: Succession,
-    why: String,
+/// Who hears when a coordinator's life ends.
+#[derive(Clone)]
+struct Ends {
+    /// It cannot go on.
+    failed: mpsc::Sender<CoordinatorError>,
+    /// Its catalog was made anew, and it begins anew over that.
+    renewed: mpsc::Sender<()>,
+}
+
+/// The lives of a coordinator in one process: the next one begins when a damaged catalog was made anew.
+struct Lives {
+    config: Config,
+    /// It stays open, so that callers wait rather than fail in between.
     listener: std::net::TcpListener,
-    ends: &mpsc::Sender<CoordinatorError>,
-) -> Result<Serving, CoordinatorError> {
-    let addr = succession.config().listen;
-    let listen = |source| CoordinatorError::Listen { addr, source };
-    let until_then = TcpListener::from_std(listener.try_clone().map_err(listen)?).map_err(listen)?;
-    let succession = Arc::new(succession);
-    let away = Away::new(Arc::clone(&succession));
-    away.say(why);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tonic::transport::Server::builder()
-        .tcp_nodelay(true)
-        .add_service(away.clone().server())
-        .serve_with_incoming_shutdown(TcpIncoming::from(until_then).with_nodelay(Some(true)), async {
-            let _ = stopped.await;
-        });
-    let mut server = tokio::spawn(serving);
-    let found = succession.run(|why| away.say(why)).await;
-    let _ = stop.send(());
-    if tokio::time::timeout(SHUTDOWN_PATIENCE, &mut server).await.is_err() {
-        server.abort();
+    serving: Slot,
+    ends: Ends,
+    renewals: mpsc::Receiver<()>,
+}
+
+impl Lives {
+    async fn run(&mut self, mut waits: Option<(Succession, String)>) -> Result<(), CoordinatorError> {
+        loop {
+            if let Some((succession, why)) = waits.take() {
+                let found = self.compare(succession, why).await?;
+                self.serve(found).await?;
+            }
+            if self.renewals.recv().await.is_none() {
+                return Ok(());
+            }
+            let serving = self.slot().take();
+            if let Some(serving) = serving {
+                serving.shut_down().await;
+            }
+            let succession = Succession::new(self.config.clone());
+            match succession.round().await? {
+                Round::Over(found) => self.serve(*found).await?,
+                Round::Wait(why) => waits = Some((succession, why)),
+            }
+        }
     }
-    let listener = TcpListener::from_std(listener).map_err(listen)?;
-    serve(succession.config().clone(), found?, listener, ends.clone()).await
+
+    /// Answers that the catalog is compared, until it is.
+    async fn compare(&self, succession: Succession, why: String) -> Result<Found, CoordinatorError> {
+        let until_then = self.listener()?;
+        let succession = Arc::new(succession);
+        let away = Away::new(Arc::clone(&succession));
+        away.say(why);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tonic::transport::Server::builder()
+            .tcp_nodelay(true)
+            .add_service(away.clone().server())
+            .serve_with_incoming_shutdown(TcpIncoming::from(until_then).with_nodelay(Some(true)), async {
+                let _ = stopped.await;
+            });
+        let mut server = tokio::spawn(serving);
+        let found = succession.run(|why| away.say(why)).await;
+        let _ = stop.send(());
+        if tokio::time::timeout(SHUTDOWN_PATIENCE, &mut server).await.is_err() {
+            server.abort();
+        }
+        found
+    }
+
+    async fn serve(&self, found: Found) -> Result<(), CoordinatorError> {
+        let served = serve(self.config.clone(), found, self.listener()?, self.ends.clone()).await?;
+        *self.slot() = Some(served);
+        Ok(())
+    }
+
+    fn listener(&self) -> Result<TcpListener, CoordinatorError> {
+        let again = self.listener.try_clone().and_then(TcpListener::from_std);
+        again.map_err(|source| CoordinatorError::Listen { addr: self.config.listen, source })
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Serving>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A new term begins, and whoever calls is served from this catalog.
@@ -191,28 +254,27 @@ async fn serve(
     config: Config,
     found: Found,
     listener: TcpListener,
-    ends: mpsc::Sender<CoordinatorError>,
+    ends: Ends,
 ) -> Result<Serving, CoordinatorError> {
     let (wall_ms, addr) = (config.wall_ms, config.listen);
     let opened = tokio::task::spawn_blocking(move || {
-        let Found { catalog, heard, holes, doubt } = found;
-        let term = catalog.begin_term(rand::random(), heard)?;
-        let clock = Clock::of(&catalog, wall_ms)?;
-        for (node, stamp) in holes {
-            catalog.hear(node, stamp, clock.now_ms())?;
+        let clock = Clock::of(&found.catalog, wall_ms)?;
+        match begin_life(&found, clock.now_ms()) {
+            // It reads, in the term of the life before, and changes nothing until the file is made anew.
+            Err(error) if error.waits_for_mending() => {
+                tracing::error!(%error, "the catalog's file is damaged: reads are served, changes wait");
+            }
+            begun => begun?,
         }
-        if let Some(why) = doubt {
-            catalog.doubt(why, clock.now_ms())?;
-        }
-        catalog.give_up_flows(clock.now_ms())?;
-        Ok::<_, CoordinatorError>((catalog, clock, term))
+        let term = found.catalog.position()?.stamp.term;
+        Ok::<_, CoordinatorError>((found.catalog, clock, term))
     });
     let (catalog, clock, term) = opened.await.map_err(|_| CoordinatorError::ShuttingDown)??;
     let records = Records::of(catalog);
     let (service, cluster, group) = build(config, &records, clock, &ends).await?;
     let (holders, failing) = (Arc::clone(&service.holders), records.clone());
     group.spawn(async move {
-        let _ = ends.send(failing.failed().await).await;
+        let _ = ends.failed.send(failing.failed().await).await;
     });
     let (stop, stopped) = oneshot::channel();
     let serving = tonic::transport::Server::builder()
@@ -231,12 +293,25 @@ async fn serve(
     Ok(Serving { records, cluster, holders, group, stop: Some(stop), server })
 }
 
+/// A new term, and what the start has found out.
+fn begin_life(found: &Found, now_ms: u64) -> catalog::Result<()> {
+    let Found { catalog, heard, holes, doubt } = found;
+    catalog.begin_term(rand::random(), *heard)?;
+    for &(node, stamp) in holes {
+        catalog.hear(node, stamp, now_ms)?;
+    }
+    if let Some(why) = doubt {
+        catalog.doubt(*why, now_ms)?;
+    }
+    catalog.give_up_flows(now_ms)
+}
+
 /// Puts the parts together, and starts what runs in the background.
 async fn build(
     config: Config,
     records: &Records,
     clock: Clock,
-    ends: &mpsc::Sender<CoordinatorError>,
+    ends: &Ends,
 ) -> Result<(Service, Arc<Cluster>, Arc<Group>), CoordinatorError> {
     let (config, group) = (Arc::new(config), Arc::new(Group::default()));
     let (tasks, cluster, settings, next_audit) = remembered(&config, records, clock).await?;
@@ -269,7 +344,10 @@ async fn build(
         operator: Arc::clone(&operator),
     };
     work.begin(&config, &group, &tasks, records, &cluster);
-    group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.clone()));
+    group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.failed.clone()));
+    let (disk, renewed) = (Arc::clone(&config.disk), ends.renewed.clone());
+    begin(&group, &tasks, Checker::new(records.clone(), Arc::clone(&cluster), config.check_every_ms));
+    begin(&group, &tasks, Mender::new(records.clone(), Arc::clone(&cluster), disk, renewed));
 
     let membership = Arc::new(Membership {
         records: records.clone(),
@@ -446,10 +524,8 @@ impl Coordinator {
 
     /// Ends all work and closes the catalog, so that another coordinator can open it. Jobs go on when one does.
     pub async fn shutdown(mut self) {
-        if let Some(comparing) = self.comparing.take() {
-            comparing.abort();
-            let _ = comparing.await;
-        }
+        self.lives.abort();
+        let _ = (&mut self.lives).await;
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(serving) = serving {
             serving.shut_down().await;
@@ -484,9 +560,7 @@ impl Serving {
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        if let Some(comparing) = &self.comparing {
-            comparing.abort();
-        }
+        self.lives.abort();
     }
 }
 

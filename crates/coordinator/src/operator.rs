@@ -9,7 +9,7 @@ use crate::healer::{Healing, Told};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
-use catalog::{Catalog, FoundBlock, Health, Recovered, SafeMode, Survey};
+use catalog::{Catalog, Condition, FoundBlock, Health, Recovered, SafeMode, Survey};
 use model::{BlockCopy, BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner, World};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,10 @@ const BACKUP_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Pieces of a backup that wait for a slow receiver.
 const BACKUP_PIECES: usize = 4;
+
+/// Who asks for the health waits so long for the check of the catalog's file that each start begins with: a million blocks take some
+/// ten seconds.
+const CHECK_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Names of tasks are words.
 const MAX_TASK_NAME_BYTES: usize = 64;
@@ -152,9 +156,16 @@ impl Operator {
 
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
+        self.records.wait_for_check(CHECK_PATIENCE).await;
         let Survey { health, .. } = self.survey(&self.cluster.view()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
-        let safe_mode = self.why_safe(broken.as_ref()).await?;
+        let mut safe_mode = self.why_safe(broken.as_ref()).await?;
+        if self.records.condition() == Condition::Unchecked {
+            let unchecked = "the catalog's file is being checked since the start ('stripeline tasks': catalog-check): nothing is known to \
+                             be whole before that has ended, and nothing is deleted";
+            safe_mode =
+                if safe_mode.is_empty() { unchecked.to_owned() } else { format!("{safe_mode}; {unchecked}") };
+        }
         let Told { reasons, .. } = self.healing.told();
         let hindrance = |(why, blocks, block): (String, u64, BlockId)| proto::Hindrance {
             why,
@@ -201,7 +212,11 @@ impl Operator {
     /// For people: why nothing is let go; empty if something is.
     pub async fn why_safe(&self, broken: Option<&SafeMode>) -> Result<String> {
         let Some(broken) = broken else { return Ok(String::new()) };
-        let whys = [why_broken(broken), self.branches.text().await.unwrap_or_default()];
+        let mending = match broken {
+            SafeMode::Damaged(_) => self.records.mending(),
+            SafeMode::Heard(_) | SafeMode::Doubt(_) => String::new(),
+        };
+        let whys = [why_broken(broken), mending, self.branches.text().await.unwrap_or_default()];
         Ok(whys.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; "))
     }
 
@@ -464,13 +479,15 @@ fn why_broken(why: &SafeMode) -> String {
                  nothing is missing here"
             ),
             Doubt::Made => "no node kept the catalog: it is made of what nodes have".to_owned(),
+            Doubt::Restored { at } => format!(
+                "the catalog is that of a backup, with changes up to {at}, and no node that keeps later ones answered when it was started: \
+                 start it from the backup again once one does; or 'stripeline catalog recover' takes what nodes have, and 'stripeline \
+                 catalog end-safe-mode' the rest as it is"
+            ),
         },
         SafeMode::Damaged(damage) => format!(
             "the catalog's file is damaged ({damage}): nothing is changed or deleted until it is made anew from what nodes keep of it"
         ),
-        SafeMode::Renewed => "the catalog's file was damaged and is made anew: nothing is deleted until the nodes that live were compared \
-                              with it"
-            .to_owned(),
     }
 }
 

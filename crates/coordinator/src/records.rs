@@ -1,9 +1,11 @@
 //! The catalog, off the runtime's threads: its calls block.
 
+use crate::clock;
 use crate::error::{CoordinatorError, Result};
 use crate::under_way::BrokeOff;
-use catalog::{Catalog, CatalogError};
-use std::sync::Arc;
+use catalog::{Catalog, CatalogError, Condition};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// An open catalog.
@@ -12,11 +14,44 @@ pub(crate) struct Records {
     catalog: Arc<Catalog>,
     /// Why it can be used no more: after a commit that failed nobody knows what is durable.
     failed: watch::Sender<Option<String>>,
+    /// A check of all of the file has ended since the start.
+    checked: watch::Sender<bool>,
+    /// While the file is damaged: what is waited for.
+    mending: Arc<Mutex<String>>,
 }
 
 impl Records {
     pub fn of(catalog: Catalog) -> Records {
-        Records { catalog: Arc::new(catalog), failed: watch::Sender::new(None) }
+        let (failed, checked) = (watch::Sender::new(None), watch::Sender::new(false));
+        Records { catalog: Arc::new(catalog), failed, checked, mending: Arc::default() }
+    }
+
+    /// How the catalog's file stands.
+    pub fn condition(&self) -> Condition {
+        self.catalog.condition()
+    }
+
+    /// All of the file was looked at.
+    pub fn check_has_ended(&self) {
+        self.checked.send_replace(true);
+    }
+
+    /// Waits until all of the file was looked at since the start, or damage was met, but no longer than `patience`.
+    pub async fn wait_for_check(&self, patience: Duration) {
+        if self.condition() == Condition::Unchecked {
+            let mut checked = self.checked.subscribe();
+            let _ = clock::within(patience, checked.wait_for(|checked| *checked)).await;
+        }
+    }
+
+    /// What is waited for while the file is damaged.
+    pub fn say_mending(&self, waits: String) {
+        *self.mending.lock().unwrap_or_else(PoisonError::into_inner) = waits;
+    }
+
+    /// See [`say_mending`](Self::say_mending).
+    pub fn mending(&self) -> String {
+        self.mending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many changes were made since the start.

@@ -15,7 +15,7 @@ use crate::membership::MAX_ADDRESS_BYTES;
 use catalog::aside::{self, MAX_ASIDE};
 use catalog::rows::Doubt;
 use catalog::succession::{Answer, Sight, Verdict, judge};
-use catalog::{Catalog, Incoming};
+use catalog::{Catalog, Condition, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,12 +71,19 @@ pub(crate) struct Succession {
     brought: OnceLock<Began>,
     /// What a node keeps was found not to have the changes of the catalog that is there.
     is_branched: AtomicBool,
+    /// What nodes keep was found not to have the changes of the backup that the catalog was restored from.
+    is_backup_kept: AtomicBool,
 }
 
 /// What a catalog says of itself.
 struct Own {
     is_new: bool,
-    cluster: ClusterId,
+    /// `None`: the row that says it is damaged.
+    cluster: Option<ClusterId>,
+    /// It is what was saved of a damaged file.
+    is_damaged: bool,
+    /// It was restored from a backup with this last change, and nothing has happened since.
+    restored: Option<Stamp>,
     /// The last changes of those that are kept aside, and not settled.
     branches: Vec<Stamp>,
     /// How many are kept aside.
@@ -94,11 +101,8 @@ impl Succession {
             callers: Arc::default(),
             brought: OnceLock::new(),
             is_branched: AtomicBool::new(false),
+            is_backup_kept: AtomicBool::new(false),
         }
-    }
-
-    pub fn config(&self) -> &Config {
-        &self.config
     }
 
     /// A node wants to register.
@@ -134,12 +138,7 @@ impl Succession {
         loop {
             let disk = Arc::clone(&self.config.disk);
             let (catalog, own) = blocking(move || {
-                if aside::undo(disk.as_ref())? {
-                    tracing::warn!(
-                        "the catalog was being kept aside when the last start ended: it has its name again"
-                    );
-                }
-                let catalog = Catalog::open(&disk, ClusterId(rand::random()))?;
+                let catalog = opened(&disk)?;
                 let own = Own::of(&catalog, disk.as_ref())?;
                 Ok((catalog, own))
             })
@@ -170,6 +169,15 @@ impl Succession {
         own: &Own,
         answers: &BTreeMap<NodeId, Answer>,
     ) -> Result<(Catalog, Verdict)> {
+        if let (Some(at), false) = (own.restored, self.is_backup_kept.load(Ordering::Relaxed)) {
+            return Ok((catalog, over_a_backup(at, answers)));
+        }
+        let whole = match own.is_damaged {
+            true => {
+                answers.iter().find(|(_, answer)| answer.held == Some(own.position)).map(|(node, _)| *node)
+            }
+            false => None,
+        };
         let sight = Sight {
             own: own.position,
             holders: if self.brought.get().is_some() { own.nodes.len() } else { own.holders.len() },
@@ -178,7 +186,11 @@ impl Succession {
         };
         blocking(move || {
             let known = |stamp: Stamp| catalog.remembers(stamp).unwrap_or(false);
-            let verdict = judge(&sight, known);
+            let verdict = match (judge(&sight, known), whole) {
+                // Nothing is later, but what nodes keep is whole.
+                (Verdict::Serve | Verdict::Unsure { .. }, Some(node)) => Verdict::Bring(node),
+                (verdict, _) => verdict,
+            };
             Ok((catalog, verdict))
         })
         .await
@@ -220,6 +232,13 @@ impl Succession {
                 "the folder is empty: waiting for nodes that keep the catalog; start the coordinator with --found if this is a \
                  new cluster"
                     .to_owned(),
+            ),
+            _ if own.is_damaged && !is_late => Some(format!(
+                "the catalog's file is damaged: waiting for a node that keeps all changes up to {}",
+                own.position.stamp
+            )),
+            _ if own.restored.is_some() && !is_late => Some(
+                "the catalog was restored from a backup: waiting for nodes that keep later changes".to_owned(),
             ),
             Verdict::Unsure { answered, wanted } if !is_late => Some(format!(
                 "the catalog is compared with what nodes keep of it: {answered} of {wanted} have answered"
@@ -281,6 +300,31 @@ impl Succession {
         answers
     }
 
+    fn addr_of(&self, node: NodeId, own: &Own) -> String {
+        let known = own.nodes.iter().find(|(id, _)| *id == node).map(|(_, addr)| addr.clone());
+        let called = self.callers().get(&node).map(|(addr, _)| addr.clone());
+        called.or(known).unwrap_or_default()
+    }
+
+    /// Takes what the node keeps in place of a catalog that was restored from a backup, if that is an earlier state of it. `Some`: not
+    /// yet, and why.
+    async fn bring_over_backup(&self, node: NodeId, own: &Own) -> Result<Option<String>> {
+        let mut parts = self.config.fleet.held(node, &self.addr_of(node, own)).await?;
+        let (disk, before) = (Arc::clone(&self.config.disk), own.restored.zip(own.cluster));
+        match blocking(move || received(&disk, &mut parts, node, before, false)).await {
+            Ok((at, _)) => {
+                self.brought.get_or_init(Began::now);
+                tracing::warn!(%node, at = %at.stamp, "what this node keeps of the catalog is later than the backup, and was brought over it");
+                Ok(None)
+            }
+            Err(CoordinatorError::Branched { .. }) => {
+                self.is_backup_kept.store(true, Ordering::Relaxed);
+                Ok(Some(format!("what {node} keeps of the catalog does not have the backup's changes")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Takes what the node keeps in place of the catalog that is there. If that one is no earlier state of it, it is kept aside. `Some`:
     /// not yet, and why.
     async fn bring(
@@ -303,11 +347,12 @@ impl Succession {
         if self.is_branched.load(Ordering::Relaxed) && !may_branch {
             return Ok(Some(waits()));
         }
-        let known = own.nodes.iter().find(|(id, _)| *id == node).map(|(_, addr)| addr.clone());
-        let called = self.callers().get(&node).map(|(addr, _)| addr.clone());
-        let addr = called.or(known).unwrap_or_default();
+        if own.restored.is_some() {
+            return self.bring_over_backup(node, own).await;
+        }
+        let addr = self.addr_of(node, own);
         let mut parts = self.config.fleet.held(node, &addr).await?;
-        let (disk, before) = (Arc::clone(&self.config.disk), (!own.is_new).then_some(own.known()));
+        let (disk, before) = (Arc::clone(&self.config.disk), own.known());
         let has_room = own.asides < MAX_ASIDE;
         let received = blocking(move || received(&disk, &mut parts, node, before, may_branch && has_room));
         let (at, is_aside) = match received.await {
@@ -333,6 +378,34 @@ impl Succession {
     }
 }
 
+/// The catalog of this folder. One that the database does not open, or without whose rows it cannot be read, is kept aside, and what
+/// passes its checks takes its place.
+fn opened(disk: &Arc<dyn disk::Disk>) -> Result<Catalog> {
+    if catalog::restore_name(disk.as_ref())? || aside::undo(disk.as_ref())? {
+        tracing::warn!("the catalog was being kept aside when the last start ended: it has its name again");
+    }
+    let damage = match Catalog::open(disk, ClusterId(rand::random())) {
+        Err(error) if error.is_damage() => error,
+        opened => return Ok(opened?),
+    };
+    let (file, salvaged) = catalog::salvage(disk, &damage)?;
+    tracing::error!(
+        %damage, kept_aside = file, rows = salvaged.rows, findings = salvaged.damage.count,
+        "the catalog's file is damaged: it is kept aside, and what passes its checks is read until it is made anew"
+    );
+    Ok(Catalog::open(disk, ClusterId(rand::random()))?)
+}
+
+/// What follows for a catalog that was restored from a backup, in which nothing has happened since: what nodes keep of later changes is
+/// brought over it, as over an empty folder.
+fn over_a_backup(at: Stamp, answers: &BTreeMap<NodeId, Answer>) -> Verdict {
+    let held = |(node, answer): (&NodeId, &Answer)| Some((answer.held?.stamp, *node));
+    match answers.iter().filter_map(held).max() {
+        Some((held, node)) if held >= at => Verdict::Bring(node),
+        _ => Verdict::Unsure { answered: 0, wanted: 1 },
+    }
+}
+
 /// How far it has come now, and whether the catalog that was there is kept aside. `before`: its last change, and whose it is.
 fn received(
     disk: &Arc<dyn disk::Disk>,
@@ -341,19 +414,8 @@ fn received(
     before: Option<(Stamp, ClusterId)>,
     may_branch: bool,
 ) -> Result<(Position, bool)> {
-    let none = |why: &str| CoordinatorError::Node { node, why: why.to_owned() };
     let mut incoming = Incoming::begin(disk)?;
-    let mut snapshot = None;
-    while let Some(part) = parts.blocking_recv() {
-        match part? {
-            Carried::Begin(Begin { at, snapshot: true, .. }) => snapshot = Some(at),
-            Carried::Begin(_) => {
-                let at = snapshot.take().ok_or_else(|| none("it keeps records that follow no snapshot"))?;
-                incoming.end_snapshot(at)?;
-            }
-            Carried::Piece(bytes) => incoming.take(&bytes)?,
-        }
-    }
+    receive(&mut incoming, parts, node)?;
     let mut aside = None;
     if let Some((own, cluster)) = before {
         let (is_earlier, theirs) = incoming.remembers(own)?;
@@ -365,17 +427,49 @@ fn received(
     Ok((incoming.finish(aside)?, aside.is_some()))
 }
 
+/// Takes all that a node keeps: its snapshot, then the records that follow.
+pub(crate) fn receive(
+    incoming: &mut Incoming,
+    parts: &mut mpsc::Receiver<Result<Carried>>,
+    node: NodeId,
+) -> Result<()> {
+    let none = |why: &str| CoordinatorError::Node { node, why: why.to_owned() };
+    let mut snapshot = None;
+    while let Some(part) = parts.blocking_recv() {
+        match part? {
+            Carried::Begin(Begin { at, snapshot: true, .. }) => snapshot = Some(at),
+            Carried::Begin(_) => {
+                let at = snapshot.take().ok_or_else(|| none("it keeps records that follow no snapshot"))?;
+                incoming.end_snapshot(at)?;
+            }
+            Carried::Piece(bytes) => incoming.take(&bytes)?,
+        }
+    }
+    Ok(())
+}
+
 impl Own {
     fn of(catalog: &Catalog, disk: &dyn disk::Disk) -> Result<Own> {
         let nodes = catalog.nodes()?.into_iter().map(|(node, row)| (node, row.control_addr)).collect();
-        let (meta, asides) = (catalog.meta()?, aside::asides(disk)?);
+        let is_damaged = matches!(catalog.condition(), Condition::Damaged(_));
+        // What is saved of a damaged file may lack either.
+        let meta = match catalog.meta() {
+            Err(error) if error.is_damage() && is_damaged => None,
+            meta => Some(meta?),
+        };
+        let asides = aside::asides(disk)?;
         let open = asides.iter().filter(|aside| !aside.is_settled);
         Ok(Own {
-            is_new: meta.unnamed,
-            cluster: meta.cluster,
+            is_new: meta.as_ref().is_some_and(|meta| meta.unnamed) && !is_damaged,
+            cluster: meta.map(|meta| meta.cluster),
+            is_damaged,
+            restored: if is_damaged { None } else { catalog.restored_at()? },
             branches: open.map(|aside| aside.last).collect(),
             asides: asides.len(),
-            position: catalog.position()?,
+            position: match catalog.position() {
+                Err(error) if error.is_damage() && is_damaged => Position::default(),
+                position => position?,
+            },
             holders: catalog.holders()?,
             nodes,
         })
@@ -391,9 +485,10 @@ impl Own {
         }
     }
 
-    /// What a catalog that is brought must know.
-    fn known(&self) -> (Stamp, ClusterId) {
-        (self.position.stamp, self.cluster)
+    /// What a catalog that is brought must know; `None`: nothing is known here.
+    fn known(&self) -> Option<(Stamp, ClusterId)> {
+        let is_known = !self.is_new && self.position.stamp.term.number > 0;
+        self.cluster.filter(|_| is_known).map(|cluster| (self.position.stamp, cluster))
     }
 }
 

@@ -2,10 +2,7 @@
 //!
 //! ```text
 //!   opened ──▶ unchecked ──a check that finds nothing──▶ sound
-//!                  │ ▲                                     │ ▲
-//!       damage met │ │                                     │ │ the living stores were compared
-//!                  ▼ │                                     ▼ │
-//!               damaged ──made anew from what nodes keep──▶ renewed
+//!                  └──────────── damage is met ────────────┴──▶ damaged ──made anew from what nodes keep──▶ opened again
 //! ```
 //!
 //! Nothing is let go but from a sound catalog. While it is damaged nothing is changed at all, and what passes its checks is read.
@@ -39,8 +36,6 @@ pub enum Condition {
     Sound,
     /// It is not as it was written.
     Damaged(Damage),
-    /// It was damaged and made anew, and the living stores were not compared with it yet.
-    Renewed,
 }
 
 /// What is wrong with the file.
@@ -105,22 +100,6 @@ impl Soundness {
         if *condition == Condition::Unchecked {
             *condition = Condition::Sound;
         }
-    }
-
-    /// Another file has taken its place, all of which was checked.
-    pub fn renewed(&self) {
-        *self.lock() = Condition::Renewed;
-        self.is_damaged.store(false, Ordering::Release);
-    }
-
-    /// The living stores were compared with the file that took the place of the damaged one. Whether that was waited for.
-    pub fn compared(&self) -> bool {
-        let mut condition = self.lock();
-        let was_waited_for = *condition == Condition::Renewed;
-        if was_waited_for {
-            *condition = Condition::Sound;
-        }
-        was_waited_for
     }
 
     /// Whether copies may be let go, as far as the file is concerned.

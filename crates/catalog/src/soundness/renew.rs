@@ -23,7 +23,8 @@ const DAMAGED: &str = "damaged-";
 const MAX_KEPT: usize = 8;
 
 impl Catalog {
-    /// Puts what nodes keep in the place of this catalog's file, which is kept aside. Returns the name that it has there.
+    /// Puts what nodes keep in the place of this catalog's file, which is kept aside. Returns the name that it has there. Nothing is
+    /// changed until the catalog is opened anew: what was read of the damaged file is still in memory.
     ///
     /// # Errors
     /// [`CatalogError::Invalid`] if what came does not end with this catalog's last change; [`CatalogError::Malformed`] if it is
@@ -56,10 +57,6 @@ impl Catalog {
             });
         });
         replaced?;
-        self.group.is_renewed();
-        self.tally.forget();
-        self.soundness.renewed();
-        self.remember()?;
         Ok(kept)
     }
 }

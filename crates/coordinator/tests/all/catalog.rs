@@ -56,6 +56,8 @@ async fn a_backup_comes_back_and_a_spoilt_one_does_not() {
     cluster.put("new", &new).await.unwrap();
     let copies = cluster.world.copies();
     cluster.stop().await;
+    // What nodes keep of the catalog would be brought over the backup.
+    cluster.world.forget_records();
 
     let power = PowerSwitch::new();
     let disk = CrashDisk::new(&power);
@@ -82,6 +84,40 @@ async fn a_backup_comes_back_and_a_spoilt_one_does_not() {
     assert_eq!(cluster.world.copies(), copies);
     assert_eq!(cluster.control("orphans", "resume").await.unwrap_err().code(), Code::NotFound);
     assert!(cluster.put("old", b"newer").await.unwrap().version > 1_000);
+}
+
+/// A restored backup is never worse than an empty folder: acknowledged puts are there, what was removed stays so, and nobody is accused.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nodes_keep_is_brought_over_a_restored_backup() {
+    let mut cluster = Cluster::new(7, HASTY).await;
+    cluster.put("old", b"old").await.unwrap();
+    cluster.put("removed", b"removed").await.unwrap();
+    let backup = cluster.backup().await;
+    cluster.put("old", b"overwritten").await.unwrap();
+    cluster.put("new", b"new").await.unwrap();
+    cluster
+        .client
+        .delete(proto::LookupRequest { name: "removed".to_owned(), ..Default::default() })
+        .await
+        .unwrap();
+    cluster.stop().await;
+    // Each node has been started since the backup.
+    for node in cluster.world.living() {
+        let word = cluster.world.word(node);
+        cluster.world.restart(node, vec![word]);
+    }
+
+    let power = PowerSwitch::new();
+    let disk = CrashDisk::new(&power);
+    restore(&dyn_disk(&disk), &backup).unwrap();
+    let mut cluster = Cluster::on(power, disk, Arc::clone(&cluster.world), HASTY).await.unwrap();
+    assert_eq!(cluster.get("old").await.unwrap().0, b"overwritten");
+    assert_eq!(cluster.get("new").await.unwrap().0, b"new");
+    let is_gone = async |c: &mut Cluster| c.get("removed").await.is_err_and(|e| e.code() == Code::NotFound);
+    cluster.until("what was removed stays so", is_gone).await;
+    let health = cluster.client.get_health(proto::Empty {}).await.unwrap().into_inner();
+    assert_eq!(health.safe_mode, "");
+    assert!(cluster.status().await.nodes.iter().all(|node| node.living && !node.set_back));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ mod archival;
 mod balance;
 mod catalog;
 mod comparison;
+mod damage;
 mod healing;
 mod in_process;
 mod incarnations;

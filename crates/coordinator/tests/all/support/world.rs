@@ -27,7 +27,7 @@ pub struct Stored {
 /// Node, block, generation.
 type Key = (u32, Vec<u8>, u64);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     blocks: BTreeMap<Key, Stored>,
     dead: BTreeSet<u32>,
@@ -64,6 +64,9 @@ impl State {
         self.blocks.range(copies).next_back().map(|(key, _)| key.clone())
     }
 }
+
+/// How all nodes stood at some time.
+pub struct Saved(State);
 
 /// All nodes together.
 pub struct World {
@@ -127,6 +130,16 @@ impl World {
     /// No node has joined a cluster.
     pub fn is_new(&self) -> bool {
         self.state().cluster.is_empty()
+    }
+
+    /// How they stand now.
+    pub fn save(&self) -> Saved {
+        Saved(self.state().clone())
+    }
+
+    /// They stand as they did then.
+    pub fn restore(&self, saved: &Saved) {
+        *self.state() = saved.0.clone();
     }
 
     /// The nodes lose what they keep of the catalog.

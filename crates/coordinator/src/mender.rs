@@ -1,0 +1,143 @@
+//! A damaged catalog is made anew, unasked, from what nodes keep of it (HEALING.md, "The catalog's own file").
+//!
+//! ```text
+//!   damaged ─▶ nodes asked ─▶ one keeps all up to the last change ─▶ fetched beside the file, checked ─▶ takes its place
+//!                 ▲   └─ none does: reads go on, what is waited for is told                               │
+//!                 └─────────────────────────────────── the coordinator begins anew over it ◀──────────────┘
+//! ```
+//! No acknowledged change is dropped for the sake of a sound file: one is taken only if it ends with this catalog's last change, and no
+//! node that answers has heard of a later one.
+
+use crate::cluster::Cluster;
+use crate::error::{CoordinatorError, Result};
+use crate::records::Records;
+use crate::succession::receive;
+use catalog::succession::Answer;
+use catalog::{Catalog, Condition, Incoming};
+use disk::Disk;
+use model::{NodeId, Position};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use worker::{Step, Task, Worker};
+
+/// So often it is looked whether the file is damaged, and whether a node keeps all of it by now: those that keep the records get
+/// changes within milliseconds.
+const TICK: Duration = Duration::from_millis(500);
+
+/// See the module.
+pub(crate) struct Mender {
+    records: Records,
+    cluster: Arc<Cluster>,
+    disk: Arc<dyn Disk>,
+    /// The coordinator begins anew: what it has read of the damaged file is in its memory.
+    renewed: mpsc::Sender<()>,
+    is_told: bool,
+}
+
+impl Mender {
+    pub fn new(
+        records: Records,
+        cluster: Arc<Cluster>,
+        disk: Arc<dyn Disk>,
+        renewed: mpsc::Sender<()>,
+    ) -> Mender {
+        Mender { records, cluster, disk, renewed, is_told: false }
+    }
+
+    /// What all nodes keep and have heard, that answer.
+    async fn ask(&self) -> BTreeMap<NodeId, Answer> {
+        let mut asking = JoinSet::new();
+        for (node, facts) in self.cluster.view().nodes.iter() {
+            let (fleet, addr) = (Arc::clone(&self.cluster.fleet), facts.control_addr.clone());
+            asking.spawn(async move { (node, fleet.ask(node, &addr).await) });
+        }
+        let mut answers = BTreeMap::new();
+        while let Some(Ok((node, answer))) = asking.join_next().await {
+            answers.extend(answer.map(|answer| (node, answer)));
+        }
+        answers
+    }
+
+    /// Makes the file anew if that can be done now; else what is waited for.
+    async fn mend(&self) -> Result<Option<String>> {
+        let own = self.records.run(|catalog| catalog.position()).await?;
+        let answers = self.ask().await;
+        let later = answers.iter().find(|(_, answer)| answer.heard > own.stamp);
+        if let Some((node, answer)) = later {
+            return Ok(Some(format!(
+                "{node} has heard of change {}, which is later than the last one of the damaged file, {}: waiting for a node that keeps it",
+                answer.heard, own.stamp
+            )));
+        }
+        let Some(node) = answers.iter().find(|(_, answer)| answer.held == Some(own)).map(|(node, _)| *node)
+        else {
+            return Ok(Some(waits(&own, &answers)));
+        };
+        let addr = self.cluster.view().node(node)?.control_addr.clone();
+        let mut parts = self.cluster.fleet.held(node, &addr).await?;
+        let disk = Arc::clone(&self.disk);
+        let kept = self
+            .records
+            .decide(move |catalog: &Catalog| {
+                let mut incoming = Incoming::begin(&disk)?;
+                receive(&mut incoming, &mut parts, node)?;
+                Ok(catalog.renew(incoming)?)
+            })
+            .await?;
+        tracing::warn!(
+            %node, at = %own.stamp, kept_aside = kept,
+            "the catalog's file was damaged, and is made anew from what this node keeps: no change is lost"
+        );
+        let _ = self.renewed.send(()).await;
+        Ok(None)
+    }
+}
+
+/// What is waited for while no node that answers keeps all changes.
+fn waits(own: &Position, answers: &BTreeMap<NodeId, Answer>) -> String {
+    let held = |(node, answer): (&NodeId, &Answer)| Some(format!("{node} up to {}", answer.held?.stamp));
+    let held: Vec<String> = answers.iter().filter_map(held).collect();
+    let who = match held.as_slice() {
+        [] => "none that answers keeps any".to_owned(),
+        held => format!("those that answer keep them {}", held.join(", ")),
+    };
+    format!(
+        "waiting for a node that keeps all changes up to {}: {who}. If no such node comes back, move the coordinator's folder away and start \
+         with an empty one: what nodes keep is taken, and later changes are given up",
+        own.stamp
+    )
+}
+
+impl Worker for Mender {
+    type Error = CoordinatorError;
+
+    fn name(&self) -> &'static str {
+        "catalog-mend"
+    }
+
+    fn pause(&self) -> Duration {
+        TICK
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step> {
+        let Condition::Damaged(damage) = self.records.condition() else { return Ok(Step::Wait(TICK)) };
+        if !std::mem::replace(&mut self.is_told, true) {
+            for finding in &damage.findings {
+                tracing::error!(finding, "the catalog's file is damaged");
+            }
+        }
+        let waits = match self.mend().await {
+            Ok(waits) => waits,
+            Err(error) => Some(format!("it could not be made anew, and this is tried again: {error}")),
+        };
+        self.records.say_mending(waits.clone().unwrap_or_default());
+        task.note(|report| {
+            report.done += u64::from(waits.is_none());
+            report.detail = waits.unwrap_or_else(|| "the file was made anew".to_owned());
+        });
+        Ok(Step::Wait(TICK))
+    }
+}
