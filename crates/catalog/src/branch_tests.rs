@@ -45,7 +45,7 @@ fn bring(disk: &Arc<dyn Disk>, of: &Catalog, aside: Option<Stamp>) -> crate::Res
     of.snapshot(1 << 20, |position| at.replace(position).is_none(), send).unwrap();
     pieces.iter().try_for_each(|piece| incoming.take(piece))?;
     incoming.end_snapshot(at.unwrap())?;
-    incoming.finish(aside).map(|_| ())
+    incoming.finish(aside.map_or(crate::Former::Earlier, crate::Former::Branch)).map(|_| ())
 }
 
 /// What nodes have: every copy that was ever written.

@@ -7,6 +7,7 @@ use crate::entry::{Entry, Split, split};
 use crate::error::{CatalogError, Result};
 use crate::record::follow;
 use crate::rows::{CATALOG_FORMAT, FIRST_FORMAT_WITH_RECORDS, MetaKey, PositionRow, PutRow};
+use crate::soundness::exchange;
 use crate::table::{Change, Read, Snapshot, malformed};
 use crate::{aside, history, meta_of_any};
 use disk::{Disk, DiskError, SyncPoint};
@@ -30,6 +31,17 @@ pub struct Incoming {
     /// What came and is not yet written.
     bytes: Vec<u8>,
     part: Part,
+}
+
+/// What becomes of the catalog whose place is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Former {
+    /// It is an earlier state of the new one, and goes.
+    Earlier,
+    /// It has this last change, which the new one does not know, and is kept aside (`aside.rs`).
+    Branch(Stamp),
+    /// It is damaged, and is kept aside (`soundness/renew.rs`).
+    Damaged,
 }
 
 enum Part {
@@ -122,9 +134,9 @@ impl Incoming {
         cluster.ok_or_else(|| bad("it cannot be read"))
     }
 
-    /// All of it came. The new catalog takes the place of the one that is there, which must be closed, and is kept aside if this
-    /// is said to be its last change (`aside.rs`). Returns how far the new one has come.
-    pub fn finish(mut self, aside: Option<Stamp>) -> Result<Position> {
+    /// All of it came. The new catalog takes the place of the one that is there, which must be closed. Returns how far the new one has
+    /// come.
+    pub fn finish(mut self, former: Former) -> Result<Position> {
         let position = self.end()?;
         // No change of the history: who keeps the records has what was written, and does the same with it.
         self.rows.change(&mut |rows| {
@@ -135,9 +147,13 @@ impl Incoming {
             Ok(())
         })?;
         self.rows.close();
+        if former == Former::Damaged {
+            exchange(self.disk.as_ref(), Incoming::FILE)?;
+            return Ok(position);
+        }
         // Nobody opens it meanwhile.
         let _lock = aside::lock(self.disk.as_ref())?;
-        if let Some(last) = aside {
+        if let Former::Branch(last) = former {
             aside::put_aside(self.disk.as_ref(), last)?;
         }
         let failed = |error: DiskError| CatalogError::Failed(error.to_string());

@@ -88,7 +88,7 @@ pub use coded::{CodedBlock, ON_WRITE, stripe_of_put};
 pub use error::{CatalogError, Result};
 pub use forgetting::{Loss, Pass};
 pub use gathering::{Gathers, Join};
-pub use incoming::Incoming;
+pub use incoming::{Former, Incoming};
 pub use intent::Intent;
 pub use inventory::Reconciled;
 pub use lacks::Lack;

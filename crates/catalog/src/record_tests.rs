@@ -5,8 +5,8 @@ use crate::entry::{Entry, Split, split};
 use crate::rows::{NodeRow, PutRow, TermRow};
 use crate::table::Read;
 use crate::{
-    Catalog, CatalogError, CommittedBlock, CommittedPut, FIRST_GENERATION, Incoming, NewPut, PlannedBlock,
-    PutEnd, Settled,
+    Catalog, CatalogError, CommittedBlock, CommittedPut, FIRST_GENERATION, Former, Incoming, NewPut,
+    PlannedBlock, PutEnd, Settled,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::{BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums};
@@ -67,7 +67,7 @@ fn bring(disk: &Arc<dyn Disk>, at: Position, snapshot: &[u8], records: &[u8]) ->
     snapshot.chunks(7).try_for_each(|piece| incoming.take(piece))?;
     incoming.end_snapshot(at)?;
     records.chunks(7).try_for_each(|piece| incoming.take(piece))?;
-    incoming.finish(None)
+    incoming.finish(Former::Earlier)
 }
 
 fn rows(catalog: &Catalog) -> Vec<u8> {

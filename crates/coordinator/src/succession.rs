@@ -15,7 +15,7 @@ use crate::membership::MAX_ADDRESS_BYTES;
 use catalog::aside::{self, MAX_ASIDE};
 use catalog::rows::Doubt;
 use catalog::succession::{Answer, Sight, Verdict, judge};
-use catalog::{Catalog, Condition, Incoming};
+use catalog::{Catalog, Condition, Former, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -310,7 +310,7 @@ impl Succession {
     /// yet, and why.
     async fn bring_over_backup(&self, node: NodeId, own: &Own) -> Result<Option<String>> {
         let mut parts = self.config.fleet.held(node, &self.addr_of(node, own)).await?;
-        let (disk, before) = (Arc::clone(&self.config.disk), own.restored.zip(own.cluster));
+        let (disk, before) = (Arc::clone(&self.config.disk), (own.restored.zip(own.cluster), false));
         match blocking(move || received(&disk, &mut parts, node, before, false)).await {
             Ok((at, _)) => {
                 self.brought.get_or_init(Began::now);
@@ -352,7 +352,7 @@ impl Succession {
         }
         let addr = self.addr_of(node, own);
         let mut parts = self.config.fleet.held(node, &addr).await?;
-        let (disk, before) = (Arc::clone(&self.config.disk), own.known());
+        let (disk, before) = (Arc::clone(&self.config.disk), (own.known(), own.is_damaged));
         let has_room = own.asides < MAX_ASIDE;
         let received = blocking(move || received(&disk, &mut parts, node, before, may_branch && has_room));
         let (at, is_aside) = match received.await {
@@ -406,12 +406,13 @@ fn over_a_backup(at: Stamp, answers: &BTreeMap<NodeId, Answer>) -> Verdict {
     }
 }
 
-/// How far it has come now, and whether the catalog that was there is kept aside. `before`: its last change, and whose it is.
+/// How far it has come now, and whether the catalog that was there is kept aside. `before`: its last change, and whose it
+/// is, if that is known, and whether it is damaged.
 fn received(
     disk: &Arc<dyn disk::Disk>,
     parts: &mut mpsc::Receiver<Result<Carried>>,
     node: NodeId,
-    before: Option<(Stamp, ClusterId)>,
+    (before, is_damaged): (Option<(Stamp, ClusterId)>, bool),
     may_branch: bool,
 ) -> Result<(Position, bool)> {
     let mut incoming = Incoming::begin(disk)?;
@@ -424,7 +425,12 @@ fn received(
         }
         aside = (!is_earlier).then_some(own);
     }
-    Ok((incoming.finish(aside)?, aside.is_some()))
+    let former = match aside {
+        Some(last) => Former::Branch(last),
+        None if is_damaged => Former::Damaged,
+        None => Former::Earlier,
+    };
+    Ok((incoming.finish(former)?, aside.is_some()))
 }
 
 /// Takes all that a node keeps: its snapshot, then the records that follow.

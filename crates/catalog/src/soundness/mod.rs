@@ -17,6 +17,7 @@ mod upgrade;
 
 pub use check::{Checked, Progress};
 pub(crate) use check::{Findings, Pace, check_rows};
+pub(crate) use renew::exchange;
 pub use renew::{damaged_files, restore_name};
 pub use salvage::{Salvaged, salvage};
 

@@ -62,7 +62,7 @@ impl Catalog {
 }
 
 /// The file, which is closed, is kept aside, and another one takes its name. Returns the name that it has then.
-pub(super) fn exchange(disk: &dyn Disk, other: &str) -> Result<String> {
+pub(crate) fn exchange(disk: &dyn Disk, other: &str) -> Result<String> {
     // Nobody opens it meanwhile.
     let _lock = aside::lock(disk)?;
     let kept = damaged_files(disk)?;

@@ -256,10 +256,16 @@ async fn a_damaged_file_deletes_nothing_and_is_made_anew() {
             trial if trial % 2 == 0 => any_bit(&scene.file, &mut seed),
             _ => bit_of_row(&scene.file, &rows, &mut seed),
         };
-        let is_in_use = !seen(&file).damage.is_empty();
-        let is_renewed = scene.try_with(&file, &format!("trial {trial}, {what}")).await;
-        assert!(is_renewed || !is_in_use, "trial {trial}, {what}: the damage was not noticed");
-        in_use += usize::from(is_in_use);
+        let damage = seen(&file).damage;
+        let what = format!(
+            "trial {trial}, {what}, in {:?}",
+            damage.iter().map(|damage| &damage.tree).collect::<Vec<_>>()
+        );
+        let is_renewed = scene.try_with(&file, &what).await;
+        // A page that only the database needs for its next commit may be written anew by that, before it is looked at.
+        let is_of_rows = damage.iter().any(|damage| damage.tree.starts_with("table "));
+        assert!(is_renewed || !is_of_rows, "{what}: the damage was not noticed");
+        in_use += usize::from(!damage.is_empty());
         renewed += usize::from(is_renewed);
     }
     println!("{bits} bits, {pages} pages: {in_use} damaged pages in use, {renewed} files made anew");

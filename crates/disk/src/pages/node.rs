@@ -124,6 +124,21 @@ impl Branch<'_> {
         })
     }
 
+    /// Key `n`, which is at or above every key below child `n`, and below every key below child `n + 1`.
+    pub(super) fn key(&self, n: usize) -> Option<&[u8]> {
+        let children_end = BRANCH_HEAD + 24 * (self.keys + 1);
+        let keys_start = children_end + if self.key_width.is_none() { 4 * self.keys } else { 0 };
+        let end = |n: usize| match self.key_width {
+            Some(width) => width.checked_mul(n + 1)?.checked_add(keys_start),
+            None => Some(u32_at(self.page, children_end + 4 * n)? as usize),
+        };
+        if n >= self.keys {
+            return None;
+        }
+        let start = if n == 0 { keys_start } else { end(n - 1)? };
+        self.page.get(start..end(n)?)
+    }
+
     fn end(&self) -> Option<usize> {
         let children_end = BRANCH_HEAD + 24 * (self.keys + 1);
         let end = match self.key_width {

@@ -1,7 +1,7 @@
 //! The trees of a file, and the references that lead into them.
 
 use super::header::Root;
-use super::node::Widths;
+use super::node::{Branch, Widths};
 use std::rc::Rc;
 
 /// What the leaves of a tree hold.
@@ -40,6 +40,30 @@ impl Tree {
     }
 }
 
+/// Between which keys those of a page lie, by the branch pages above it: a wrong one leads searches to the wrong page, though the page
+/// above passed its checksum, as it does once damage was copied into a later commit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bounds {
+    /// They are above this one.
+    pub(super) above: Option<Rc<[u8]>>,
+    /// They are at most this one.
+    pub(super) up_to: Option<Rc<[u8]>>,
+}
+
+impl Bounds {
+    pub(super) fn hold(&self, key: &[u8]) -> bool {
+        self.above.as_deref().is_none_or(|above| above < key)
+            && self.up_to.as_deref().is_none_or(|up_to| key <= up_to)
+    }
+
+    /// Those of child `n` of a branch page within these.
+    pub(super) fn of_child(&self, branch: &Branch<'_>, n: usize) -> Bounds {
+        let above = n.checked_sub(1).and_then(|before| branch.key(before)).map(Rc::from);
+        let up_to = branch.key(n).map(Rc::from);
+        Bounds { above: above.or_else(|| self.above.clone()), up_to: up_to.or_else(|| self.up_to.clone()) }
+    }
+}
+
 /// A reference to a page that is still to be read.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
@@ -51,4 +75,6 @@ pub(super) struct Reference {
     pub(super) is_trusted: bool,
     /// Offset of the page that holds the reference.
     pub(super) from: u64,
+    /// Between which keys those of the page lie; nothing if keys are not ordered as their bytes are.
+    pub(super) bounds: Bounds,
 }

@@ -4,7 +4,7 @@ use super::header::{Header, Root, Slot};
 use super::node::{Branch, Leaf, Node};
 use super::place::{Place, Seen};
 use super::table::Definition;
-use super::tree::{Holds, Reference, Tree};
+use super::tree::{Bounds, Holds, Reference, Tree};
 use super::{PageDamage, PageReport, PageVisitor};
 use crate::{DiskFile, Result};
 use std::collections::BTreeSet;
@@ -125,6 +125,7 @@ impl<'a> Walk<'a> {
             depth: 0,
             is_trusted: true,
             from,
+            bounds: Bounds::default(),
         }));
     }
 
@@ -204,10 +205,14 @@ impl<'a> Walk<'a> {
     }
 
     fn branch(&mut self, reference: &Reference, place: Place, branch: &Branch<'_>, is_intact: bool) {
-        for to in branch.children().rev() {
+        for (n, to) in branch.children().collect::<Vec<_>>().into_iter().enumerate().rev() {
             let depth = reference.depth + 1;
             let tree = Rc::clone(&reference.tree);
-            self.wait(Reference { tree, to, depth, is_trusted: is_intact, from: place.offset });
+            let bounds = match tree.is_bytewise {
+                true => reference.bounds.of_child(branch, n),
+                false => Bounds::default(),
+            };
+            self.wait(Reference { tree, to, depth, is_trusted: is_intact, from: place.offset, bounds });
         }
     }
 
@@ -241,6 +246,9 @@ impl<'a> Walk<'a> {
             };
             if tree.is_bytewise && last.is_some_and(|last| last >= key) {
                 why = why.or(Some("the keys of the page do not rise"));
+            }
+            if !reference.bounds.hold(key) {
+                why = why.or(Some("a key is not between those of the page above"));
             }
             last = Some(key);
             match &tree.holds {
@@ -280,7 +288,8 @@ impl<'a> Walk<'a> {
         let Some(to) = root else { return Ok(()) };
         let holds = Holds::Rows(name.to_owned());
         let tree = Rc::new(Tree { holds, is_system: tables.is_system, widths, is_bytewise });
-        self.wait(Reference { tree, to, depth: 0, is_trusted: is_intact, from: place.offset });
+        let bounds = Bounds::default();
+        self.wait(Reference { tree, to, depth: 0, is_trusted: is_intact, from: place.offset, bounds });
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Flipped bits, stale pages, lost writes: all of them are found.
 
+use super::super::node::{Node, Widths};
 use super::bench::{self, Damage, Dice};
 use super::{PATH, filled, open, rows_of, walk, walk_pages};
 use crate::{CrashDisk, Disk, PageDamage, PowerSwitch, open_database_noting};
@@ -141,4 +142,32 @@ fn rows_below_a_damaged_branch_are_handed_on_as_doubtful() {
     let mut all = heard.intact;
     all.extend(heard.doubtful);
     assert!(all == expected);
+}
+
+/// Damage that was copied into a later commit lies under right checksums: a wrong routing key leads searches to the wrong page.
+#[test]
+fn a_wrong_routing_key_under_right_checksums_is_found() {
+    let disk = filled();
+    let (parts, original) = (bench::parts(&disk), bench::bytes(&disk));
+    let widths = Widths { key: None, value: None };
+    let mut tried = 0;
+    for part in &parts {
+        let page = &original[part.page.offset as usize..(part.page.offset + part.page.bytes) as usize];
+        // Pages of other widths are no branches in these, or have no such key.
+        let Ok(Node::Branch(branch)) = Node::decode(page, widths) else { continue };
+        let Some(key) = branch.key(0).filter(|key| !key.is_empty()) else { continue };
+        let at = part.page.offset as usize + (key.as_ptr() as usize - page.as_ptr() as usize);
+        if !part.covered.contains(&(at as u64)) {
+            continue;
+        }
+        let mut file = original.clone();
+        bench::forge(&mut file, &parts, at, &|file| file[at] ^= 0x80);
+        disk.damage(Path::new(PATH), |bytes| bytes.clone_from(&file)).unwrap();
+        let found = damage(&disk);
+        tried += usize::from(
+            found.iter().any(|found| found.why == "a key is not between those of the page above"),
+        );
+        disk.damage(Path::new(PATH), |bytes| bytes.clone_from(&original)).unwrap();
+    }
+    assert!(tried > 0, "no branch page of a table was tried");
 }
