@@ -1,5 +1,5 @@
-//! The check of the catalog's own file: at each start, and once a week (HEALING.md, "The catalog's own file"). Nothing is let go
-//! before that of the start has ended; puts and reads do not wait for it. What is checked: `catalog::Catalog::check`.
+//! The task that checks the catalog's own file, at each start and once a week (HEALING.md, "The catalog's own file"). Nothing is let
+//! go before the check of the start has ended; puts and reads do not wait for it. What is checked: `catalog::Catalog::check`.
 
 use crate::cluster::Cluster;
 use crate::error::{CoordinatorError, Result};
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use worker::{Step, Task, Worker};
 
-/// So often it is looked whether a check is due, and whether an operator pauses the one that runs.
+/// Interval at which the task looks whether a check is due, and whether an operator paused the running one.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A check that an operator paused, or that could not be ended, begins again after this time at the earliest.
+/// Wait before a check that did not get to its end, for instance because an operator paused it, begins again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// Checks the catalog's file. See the module.
 pub(crate) struct Checker {
     records: Records,
     cluster: Arc<Cluster>,
@@ -31,7 +31,7 @@ impl Checker {
         Checker { records, cluster, every_ms, due_ms }
     }
 
-    /// Checks all of it, unless an operator pauses or stops the task meanwhile.
+    /// Runs one check, and ends it early if an operator pauses or stops the task.
     async fn check(&self, task: &Task) -> Result<Checked> {
         let (goes_on, seen) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(Progress::default())));
         let (going, seeing) = (Arc::clone(&goes_on), Arc::clone(&seen));
@@ -69,7 +69,7 @@ impl Worker for Checker {
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let now_ms = self.cluster.clock.now_ms();
-        // A damaged file is made anew by another task; what is found of it besides changes nothing.
+        // `mender.rs` renews a damaged file; further findings would change nothing.
         let is_damaged = matches!(self.records.condition(), Condition::Damaged(_));
         if now_ms < self.due_ms || is_damaged {
             return Ok(Step::Wait(TICK));

@@ -1,5 +1,5 @@
 //! A check of all of the catalog: every page of its file as it is on the disk, every row, and every reference both ways. It runs over
-//! one read transaction, so that nobody waits for it.
+//! one read transaction, so changes and reads do not wait for it.
 
 use super::Soundness;
 use super::references;
@@ -11,32 +11,32 @@ use crate::table::{Read, Row, Snapshot, damaged_row, typed};
 use disk::{PageDamage, PageVisitor};
 use std::cell::Cell;
 
-/// Between two looks whether it goes on: some milliseconds.
+/// Rows between two calls of `goes_on`: some milliseconds.
 const ROWS_AT_ONCE: u64 = 1_024;
 
-/// How far a check is.
+/// How far a check has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// Pages of the file.
+    /// Pages that were read.
     pub pages: u64,
-    /// Rows; those of blocks and objects count once more for their references.
+    /// Rows that were read; a row counts again when its references are checked.
     pub rows: u64,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// What was looked at.
     pub seen: Progress,
     /// Bytes of the pages.
     pub page_bytes: u64,
-    /// How many findings there are; [`Catalog::condition`] tells them.
+    /// How many findings there are; [`Catalog::condition`] has the first of them.
     pub findings: u64,
-    /// It was not ended early.
+    /// Whether it went over everything: it was not ended early, and no page was left out.
     pub is_complete: bool,
 }
 
-/// Says how far a check is, and hears whether it goes on.
+/// Reports how far a check has come, and ends it if the caller says so.
 pub(crate) struct Pace<'a> {
     goes_on: &'a dyn Fn(&Progress) -> bool,
     seen: Cell<Progress>,
@@ -44,7 +44,7 @@ pub(crate) struct Pace<'a> {
 }
 
 impl Pace<'_> {
-    /// A row was looked at. Whether to go on.
+    /// Counts a row. Returns whether to go on.
     pub fn row(&self) -> Scan {
         let mut seen = self.seen.get();
         seen.rows += 1;
@@ -60,15 +60,17 @@ impl Pace<'_> {
     }
 }
 
-/// What a check finds, told at once.
+/// Notes each finding at once, before the check has ended.
 pub(crate) struct Findings<'a> {
     soundness: &'a Soundness,
     count: Cell<u64>,
 }
 
 impl Findings<'_> {
+    /// Notes damage.
+    ///
     /// # Errors
-    /// An error that is no damage.
+    /// Returns the error if it is no damage.
     pub fn add(&self, error: CatalogError) -> Result<()> {
         if !error.is_damage() {
             return Err(error);
@@ -78,7 +80,7 @@ impl Findings<'_> {
         Ok(())
     }
 
-    /// A row that does not fit the others.
+    /// Notes a row that is missing or does not fit the others.
     pub fn row<R: Row>(&self, key: &R::Key, why: &str) -> Result<()> {
         use crate::table::Key;
         self.add(damaged_row(R::TABLE, &key.to_bytes(), why))
@@ -86,8 +88,8 @@ impl Findings<'_> {
 }
 
 impl Catalog {
-    /// Looks at all of it. What it finds begins safe mode at once; if it finds nothing, copies may be let go. `goes_on` hears how far
-    /// it is, and ends it early with `false`.
+    /// Checks all of the catalog. The first finding begins safe mode; if a complete check finds nothing, copies may be let go. `goes_on`
+    /// is called with the progress, and ends the check early by returning `false`.
     ///
     /// # Errors
     /// [`CatalogError::Failed`], [`CatalogError::Closed`]: nothing is known then. Damage is no error.
@@ -99,7 +101,7 @@ impl Catalog {
         Ok(checked)
     }
 
-    /// The same, with findings noted there.
+    /// The same, but findings are noted in `soundness`.
     pub(crate) fn check_into(
         &self,
         soundness: &Soundness,
@@ -115,7 +117,7 @@ impl Catalog {
             references::check(&snapshot, &pace, &findings)
         });
         match viewed {
-            // The database itself broke off.
+            // The database itself failed over a damaged page.
             Err(error) if error.is_damage() => findings.add(error)?,
             viewed => viewed?,
         }
@@ -146,7 +148,7 @@ struct Pages<'a> {
 }
 
 impl PageVisitor for Pages<'_> {
-    /// Rows are read through the database, which also finds them.
+    /// Nothing: rows are checked as the database returns them (`rows::check_all`).
     fn row(&mut self, _: &str, _: &[u8], _: &[u8], _: bool) {}
 
     fn damage(&mut self, damage: PageDamage) {
@@ -162,13 +164,13 @@ impl PageVisitor for Pages<'_> {
     }
 }
 
-/// A damaged page, for people.
+/// Describes a damaged page to people.
 pub(crate) fn told(damage: &PageDamage) -> String {
     let PageDamage { offset, bytes, tree, why } = damage;
     format!("{tree}, {bytes} bytes at byte {offset}: {why}")
 }
 
-/// Checks the rows of a table: that they stand in order, that their checksums hold, and that they are what the table has.
+/// Checks the rows of a table: their keys rise, their checksums hold, and each is a row of this table's kind.
 pub(crate) fn check_rows<R: Row>(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<()> {
     let mut last: Option<Vec<u8>> = None;
     let scanned = txn.raw_scan(R::TABLE, &[], &mut |key, value| {

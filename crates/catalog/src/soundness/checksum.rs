@@ -5,10 +5,10 @@
 //!   0x80 | row version (1) │ postcard of the row … │ XXH3-64 of table, key and all of this row before it (8, little-endian)
 //! ```
 //!
-//! Catalogs up to format 7 had rows without it, whose first byte is below 0x80. They are accepted only where whole rows are taken
-//! over from something that has a checksum of its own: a backup, a snapshot, a record, or a catalog of that format at its first start.
+//! Catalogs up to format 7 had rows without it, whose first byte is below 0x80. Such rows are accepted only from something that has
+//! a checksum of its own: a backup, a snapshot, a record, or the pages of a catalog of that format (first start, salvage).
 //!
-//! One row has none in this format either: the mark of the format, which is the same in every catalog.
+//! One row has no checksum in this format either: the mark of the format, whose bytes are the same in every catalog.
 
 use crate::error::Result;
 use crate::rows::MarkRow;
@@ -22,7 +22,7 @@ pub(crate) const HAS_CHECKSUM: u8 = 0x80;
 
 const CHECKSUM_BYTES: usize = 8;
 
-/// Ends a row, which begins with its version, with its checksum.
+/// Appends the checksum to a row, which begins with its version byte, and marks that byte.
 pub(crate) fn protect(table: &str, key: &[u8], row: &mut Vec<u8>) {
     if table == MarkRow::TABLE {
         return;
@@ -34,7 +34,7 @@ pub(crate) fn protect(table: &str, key: &[u8], row: &mut Vec<u8>) {
     row.extend(checksum.to_le_bytes());
 }
 
-/// A stored row without its checksum: the version byte as it is stored, then the row.
+/// Verifies a stored row and returns it without its checksum: the version byte as it is stored, then the row.
 ///
 /// # Errors
 /// [`CatalogError::DamagedRow`](crate::CatalogError::DamagedRow) if the checksum fails, or if there is none.
@@ -56,12 +56,12 @@ pub(crate) fn verified<'a>(table: &'static str, key: &[u8], stored: &'a [u8]) ->
     Ok(row)
 }
 
-/// Whether a stored row is of a format in which rows had no checksums.
+/// Whether a stored row is of a format before 8, in which rows had no checksums.
 pub(crate) fn is_of_before(stored: &[u8]) -> bool {
     stored.first().is_some_and(|version| version & HAS_CHECKSUM == 0)
 }
 
-/// A row with its checksum: as it is, if that holds, or of a format of before, with one added.
+/// Returns the row with its checksum: unchanged if it has one that holds, with one added if it is of a format before 8.
 ///
 /// # Errors
 /// As [`verified`].

@@ -5,8 +5,8 @@
 //!                  └──────────── damage is met ────────────┴──▶ damaged ──made anew from what nodes keep──▶ opened again
 //! ```
 //!
-//! Nothing is let go but from a sound catalog. While it is damaged nothing is changed at all, and what passes its checks is read.
-//! A damaged row is evidence against that row only.
+//! Copies are let go only while the file is sound. While it is damaged nothing is changed, and reads see the rows that pass their
+//! checks. A damaged row is evidence against that row only.
 
 mod check;
 pub(crate) mod checksum;
@@ -25,15 +25,15 @@ use crate::error::{CatalogError, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Findings that are told one by one; the others are counted.
+/// How many findings are kept with their text; further ones are only counted.
 pub const MAX_TOLD: usize = 64;
 
-/// How the catalog's file stands.
+/// The condition of the catalog's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// Nobody has looked at all of it since it was opened.
+    /// No check of all of it has ended since it was opened.
     Unchecked,
-    /// A check of all of it found nothing, and nothing was met since.
+    /// A check of all of it found nothing, and no damage was met since.
     Sound,
     /// It is not as it was written.
     Damaged(Damage),
@@ -44,7 +44,7 @@ pub enum Condition {
 pub struct Damage {
     /// The first findings, [`MAX_TOLD`] at most.
     pub findings: Vec<String>,
-    /// How many there are.
+    /// How many findings there are, kept ones among them.
     pub count: u64,
 }
 
@@ -52,12 +52,12 @@ pub struct Damage {
 #[derive(Debug)]
 pub(crate) struct Soundness {
     condition: Mutex<Condition>,
-    /// The same as the condition, to be asked before each change.
+    /// Whether the condition is [`Condition::Damaged`]: asked before each change, without the lock.
     is_damaged: AtomicBool,
 }
 
 impl Soundness {
-    /// Of a file that was just made, or of one that was found.
+    /// A new file is sound; one that was there is unchecked.
     pub fn new(is_new: bool) -> Soundness {
         let condition = if is_new { Condition::Sound } else { Condition::Unchecked };
         Soundness { condition: Mutex::new(condition), is_damaged: AtomicBool::new(false) }
@@ -67,13 +67,14 @@ impl Soundness {
         self.lock().clone()
     }
 
-    /// Damage was met.
+    /// Notes the error if it tells of damage.
     pub fn note(&self, error: &CatalogError) {
         if error.is_damage() {
             self.found(error.damage());
         }
     }
 
+    /// Notes a finding: the file is damaged from now on.
     pub fn found(&self, finding: String) {
         let mut condition = self.lock();
         self.is_damaged.store(true, Ordering::Release);
@@ -85,7 +86,7 @@ impl Soundness {
                 damage
             }
         };
-        // What is met again and again is one finding.
+        // The same finding, met again, counts once.
         if damage.findings.contains(&finding) {
             return;
         }
@@ -108,6 +109,8 @@ impl Soundness {
         *self.lock() == Condition::Sound
     }
 
+    /// Whether changes may be made.
+    ///
     /// # Errors
     /// [`CatalogError::ChangesWait`] while the file is damaged.
     pub fn may_change(&self) -> Result<()> {
@@ -136,7 +139,7 @@ impl std::fmt::Display for Damage {
 }
 
 impl CatalogError {
-    /// The finding, without what follows from it.
+    /// The finding alone, without the advice of the error's sentence.
     fn damage(&self) -> String {
         match self {
             CatalogError::DamagedRow { table, key, why } => format!("row {table} {key}: {why}"),

@@ -1,5 +1,5 @@
-//! References between rows, both ways: what a row names must be there and name it back. Counts show that nothing else is there, and
-//! only where they differ it is looked for.
+//! References between rows, both ways: a row that another names must be there and name it back. In the other direction counts are
+//! compared, and only if they differ are the rows that nothing names searched for.
 
 use super::check::{Findings, Pace};
 use crate::blocks::{MISSING, dead_key};
@@ -20,7 +20,7 @@ struct Check<'a> {
     findings: &'a Findings<'a>,
 }
 
-/// How many rows name others.
+/// How many references were seen, by kind. Those of a pair must be equal.
 #[derive(Default)]
 struct Named {
     /// Blocks that objects list.
@@ -51,7 +51,7 @@ pub(super) fn check(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>
 }
 
 impl Check<'_> {
-    /// Visits rows that pass their checks: the others were found already.
+    /// Visits the rows that pass their checks; the others were noted by `check_rows`.
     fn each<R: Row>(&self, mut visit: impl FnMut(R::Key, R) -> Result<()>) -> Result<()> {
         let scanned = self.txn.raw_scan(R::TABLE, &[], &mut |key, value| {
             if let Ok((key, row)) = typed::<R>(key, value) {
@@ -69,7 +69,7 @@ impl Check<'_> {
         }
     }
 
-    /// A row that others name. `Err` of damage: it is there, and was found to be damaged.
+    /// Returns a row that others name, and notes it if it is missing. `None` too if it is damaged, which was noted before.
     fn named<R: Row>(&self, key: &R::Key) -> Result<Option<R>> {
         match self.txn.get::<R>(key) {
             Ok(None) => {
@@ -90,7 +90,7 @@ impl Check<'_> {
         Ok(count)
     }
 
-    /// Rows that every catalog has.
+    /// Checks the rows that every catalog has once.
     fn alone(&self) -> Result<()> {
         let meta = self.named::<MetaRow>(&MetaKey)?;
         self.named::<PositionRow>(&MetaKey)?;
@@ -184,7 +184,7 @@ impl Check<'_> {
         })
     }
 
-    /// Where the counts are equal, every row of an index is named by the one it is about.
+    /// Looks for rows of an index that no row is named by. If the counts are equal there are none.
     fn indexes(&self, named: &Named) -> Result<()> {
         if self.count::<HeldRow>()? != named.locations {
             self.each::<HeldRow>(|key, _| {
@@ -244,7 +244,7 @@ impl Check<'_> {
         })
     }
 
-    /// Stripes before they are encoded.
+    /// Checks stripes that are not encoded yet.
     fn gathered(&self) -> Result<()> {
         let mut blocks = 0;
         self.each::<GatheringRow>(|stripe, row| {
@@ -268,7 +268,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Copies that may yet appear are those of puts and orders.
+    /// Every planned copy belongs to a put or to an order.
     fn in_flight(&self) -> Result<()> {
         let mut planned: BTreeSet<BlockCopy> = BTreeSet::new();
         self.each::<PutBlockRow>(|key: PutBlockKey, row| {
@@ -286,7 +286,7 @@ impl Check<'_> {
         })
     }
 
-    /// A candidate whose block is gone was let go with it, or never counted.
+    /// A candidate without its block's row must give a reason that suffices alone: it was let go with its block, or never counted.
     fn candidates(&self) -> Result<()> {
         self.each::<CandidateRow>(|copy, row| {
             if row.reason.is_word() {

@@ -1,10 +1,10 @@
-//! A damaged file is made anew from what nodes keep of the catalog: another file with the same last change takes its place, and it is
-//! kept aside. No change that the damaged one acknowledged is dropped for that: what nodes keep must reach it.
+//! A damaged file is renewed: a file made of what a node keeps of the catalog takes its place, and the damaged one is kept under
+//! another name. Both must have the same last change, so that no acknowledged change is dropped.
 //!
 //! ```text
 //!   catalog.redb              the one that counts
 //!   catalog.redb.coming       made of a snapshot and the records that follow it (`incoming.rs`)
-//!   catalog.redb.damaged-<n>  was damaged, and is kept for whoever wants to look at it; the latest of them have the highest numbers
+//!   catalog.redb.damaged-<n>  was damaged, and is kept to find out why; the latest has the highest number
 //! ```
 //!
 //! A power cut between the two renames leaves no catalog: the next start gives the damaged one its name back, and begins anew.
@@ -18,13 +18,13 @@ use std::path::Path;
 
 const DAMAGED: &str = "damaged-";
 
-/// Damaged files that are kept. They are of no use but to find out what damaged them, and a disk that goes on damaging is not to be
-/// filled with them.
+/// Damaged files that are kept. They only serve to find out what damaged them, and must not fill a disk that damages one after
+/// another.
 const MAX_KEPT: usize = 8;
 
 impl Catalog {
-    /// Puts what nodes keep in the place of this catalog's file, which is kept aside. Returns the name that it has there. Nothing is
-    /// changed until the catalog is opened anew: what was read of the damaged file is still in memory.
+    /// Puts what came from a node in the place of this catalog's file. Returns the name under which the damaged file is kept. The
+    /// catalog stays damaged, so nothing is changed, until it is opened again: what was read of the damaged file is still in memory.
     ///
     /// # Errors
     /// [`CatalogError::Invalid`] if what came does not end with this catalog's last change; [`CatalogError::Malformed`] if it is
@@ -61,9 +61,9 @@ impl Catalog {
     }
 }
 
-/// The file, which is closed, is kept aside, and another one takes its name. Returns the name that it has then.
+/// Gives the catalog's file, which is closed, the next `damaged` name, and its own name to `other`. Returns the former.
 pub(crate) fn exchange(disk: &dyn Disk, other: &str) -> Result<String> {
-    // Nobody opens it meanwhile.
+    // No other process may open it between the two renames.
     let _lock = aside::lock(disk)?;
     let kept = damaged_files(disk)?;
     let number = kept.last().and_then(|name| number(name)).map_or(1, |last| last + 1);
@@ -80,7 +80,7 @@ pub(crate) fn exchange(disk: &dyn Disk, other: &str) -> Result<String> {
     Ok(name)
 }
 
-/// Files that are kept because they were damaged, the latest last.
+/// Lists the damaged files that are kept, the latest last.
 pub fn damaged_files(disk: &dyn Disk) -> Result<Vec<String>> {
     let entries = disk.list(Path::new("")).map_err(failed)?;
     let names = entries.into_iter().filter(|entry| !entry.is_folder).map(|entry| entry.name);
@@ -89,7 +89,8 @@ pub fn damaged_files(disk: &dyn Disk) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// To be called before the catalog is opened: a power cut may have left it without its name. Whether that was so.
+/// Gives the latest damaged file its name back if a power cut came between the two renames of `exchange`. Returns whether that was
+/// so. To be called before the catalog is opened.
 ///
 /// # Errors
 /// [`CatalogError::InUse`], [`CatalogError::Failed`].
@@ -107,7 +108,7 @@ pub fn restore_name(disk: &dyn Disk) -> Result<bool> {
 
 fn number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(Redb::FILE)?.strip_prefix('.')?.strip_prefix(DAMAGED)?;
-    // Whatever else begins so (a lock) is none.
+    // A lock's name begins in the same way, and ends with no number.
     number.parse().ok()
 }
 

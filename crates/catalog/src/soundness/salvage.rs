@@ -1,6 +1,6 @@
-//! What can be read of a file that the database does not open, or without which it cannot do: the rows that stand in its pages and pass
-//! their checks, in a file of their own that takes its place. That one says that it is damaged, so nothing is changed in it; reads go
-//! on from it until it is made anew.
+//! Saves what can be read of a catalog that cannot be opened: because redb refuses the file, or because a row is damaged that the
+//! catalog needs. The rows that pass their checks are copied from the file's pages into a new file, which takes its place. A row in
+//! it says that it is damaged, so nothing is changed in it; it serves reads until the catalog is renewed.
 
 use super::check::told;
 use super::checksum::{is_of_before, protected};
@@ -19,17 +19,17 @@ const FILE: &str = "catalog.redb.salvaged";
 /// Rows that are written in one transaction.
 const ROWS_AT_ONCE: usize = 16_384;
 
-/// What was found in a file.
+/// What came of a damaged file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Salvaged {
     /// Rows that passed their checks.
     pub rows: u64,
-    /// What did not.
+    /// What did not pass.
     pub damage: Damage,
 }
 
-/// Takes what passes its checks out of the catalog of this disk, which is closed. The damaged file is kept aside; returns its name,
-/// and what is in the one that took its place.
+/// Salvages the catalog of this disk, which is closed; `why` says what kept it from being opened. Returns the name under which the
+/// damaged file is kept, and what was saved.
 ///
 /// # Errors
 /// [`CatalogError::InUse`], [`CatalogError::Failed`].
@@ -38,7 +38,7 @@ pub fn salvage(disk: &Arc<dyn Disk>, why: &CatalogError) -> Result<(String, Salv
     Ok((exchange(disk.as_ref(), FILE)?, salvaged))
 }
 
-/// The same into a file of another disk, which is named; the damaged one is only read.
+/// Salvages the file `path` of the disk `from`, which is only read, into the catalog of the disk `to`.
 pub(crate) fn salvage_to(from: &dyn Disk, path: &Path, to: &Arc<dyn Disk>) -> Result<Salvaged> {
     let salvaged = copy(from, path, to, None)?;
     to.rename(Path::new(FILE), Path::new(Redb::FILE)).map_err(failed)?;
@@ -86,7 +86,7 @@ impl Taking<'_> {
         let waiting = std::mem::take(&mut self.waiting);
         let written = self.rows.change(&mut |txn| {
             for (table, key, row, is_intact) in &waiting {
-                // Of two rows with one key the one that may be of before counts less.
+                // A row from below a damaged page may be an older one: it does not replace another.
                 if *is_intact || txn.get(table, key)?.is_none() {
                     txn.put(table, key, row)?;
                 }
@@ -100,7 +100,7 @@ impl Taking<'_> {
 impl PageVisitor for Taking<'_> {
     fn row(&mut self, table: &str, key: &[u8], value: &[u8], is_intact: bool) {
         let Some(table) = TABLES.into_iter().find(|known| *known == table) else { return };
-        // Without a checksum only its page speaks for a row.
+        // A row without a checksum is covered by its page's alone.
         let row = match is_of_before(value) && !is_intact {
             true => return self.found(format!("row {table} {}: it has no checksum", crate::table::hex(key))),
             false => protected(table, key, value),

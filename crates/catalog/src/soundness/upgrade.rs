@@ -1,5 +1,5 @@
-//! Catalogs of formats before 8, whose rows had no checksums: every page is checked, and every row gets one, once and for all. It goes
-//! piece by piece: the row that tells the format is written last, so that a start that breaks off is followed by one that goes on.
+//! The first start over a catalog of a format before 8: every page is checked, and every row gets a checksum. Each transaction takes
+//! some of the rows, and the mark of the new format is written last, so the next start goes on if this one breaks off.
 
 use super::check::told;
 use super::checksum::{is_of_before, protected};
@@ -33,7 +33,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Rows of a table from a key on; returns where to go on.
+    /// Protects rows of a table from a key on. Returns the key to go on from, if there are more.
     fn protect_some(&self, table: &'static str, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let (mut rows, mut next) = (Vec::new(), None);
         self.backend.view(&mut |txn| {
@@ -57,8 +57,9 @@ impl Catalog {
 }
 
 impl Change<'_> {
-    /// Candidates of a catalog of before, which took a missing row for a word. Those of blocks that were deleted go by that word; those
-    /// of which nothing says it are unknown copies from now on, and stay.
+    /// Settles the candidates of an older catalog, which let a copy go because its block's row was missing. If another candidate of
+    /// the block says that the block was deleted, this one says so from now on. Else its row is removed: it is an unknown copy, and
+    /// stays.
     pub(crate) fn settle_candidates(&self) -> Result<()> {
         let candidates = self.all::<CandidateRow>(&[])?;
         let deleted: BTreeSet<BlockId> = candidates
@@ -79,6 +80,7 @@ impl Change<'_> {
     }
 }
 
+/// Keeps the first damage of a walk, and ends the walk there.
 struct FirstDamage(Option<String>);
 
 impl PageVisitor for FirstDamage {

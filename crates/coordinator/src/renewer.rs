@@ -1,12 +1,12 @@
-//! A damaged catalog is made anew, unasked, from what nodes keep of it (HEALING.md, "The catalog's own file").
+//! The task that renews a damaged catalog from what nodes keep of it, without an operator (HEALING.md, "The catalog's own file").
 //!
 //! ```text
 //!   damaged ─▶ nodes asked ─▶ one keeps all up to the last change ─▶ fetched beside the file, checked ─▶ takes its place
 //!                 ▲   └─ none does: reads go on, what is waited for is told                               │
 //!                 └─────────────────────────────────── the coordinator begins anew over it ◀──────────────┘
 //! ```
-//! No acknowledged change is dropped for the sake of a sound file: one is taken only if it ends with this catalog's last change, and no
-//! node that answers has heard of a later one.
+//! No acknowledged change is dropped: what a node keeps is taken only if it ends with this catalog's last change, and only if no node
+//! that answers has heard of a later one.
 
 use crate::cluster::Cluster;
 use crate::error::{CoordinatorError, Result};
@@ -23,16 +23,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use worker::{Step, Task, Worker};
 
-/// So often it is looked whether the file is damaged, and whether a node keeps all of it by now: those that keep the records get
-/// changes within milliseconds.
+/// Interval at which the task looks whether the file is damaged and, if so, whether a node keeps all changes by now. Holders get
+/// changes within about 100 ms.
 const TICK: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// Renews a damaged catalog. See the module.
 pub(crate) struct Mender {
     records: Records,
     cluster: Arc<Cluster>,
     disk: Arc<dyn Disk>,
-    /// The coordinator begins anew: what it has read of the damaged file is in its memory.
+    /// Tells the coordinator to begin anew over the renewed file: its memory still has what it read of the damaged one.
     renewed: mpsc::Sender<()>,
     is_told: bool,
 }
@@ -47,7 +47,7 @@ impl Mender {
         Mender { records, cluster, disk, renewed, is_told: false }
     }
 
-    /// What all nodes keep and have heard, that answer.
+    /// Asks all nodes what they keep and have heard. Nodes that do not answer are left out.
     async fn ask(&self) -> BTreeMap<NodeId, Answer> {
         let mut asking = JoinSet::new();
         for (node, facts) in self.cluster.view().nodes.iter() {
@@ -61,7 +61,7 @@ impl Mender {
         answers
     }
 
-    /// Makes the file anew if that can be done now; else what is waited for.
+    /// Renews the file if a node keeps all changes. Else returns what is waited for.
     async fn mend(&self) -> Result<Option<String>> {
         let own = self.records.run(|catalog| catalog.position()).await?;
         let answers = self.ask().await;
@@ -96,7 +96,7 @@ impl Mender {
     }
 }
 
-/// What is waited for while no node that answers keeps all changes.
+/// Says what is waited for while no node that answers keeps all changes.
 fn waits(own: &Position, answers: &BTreeMap<NodeId, Answer>) -> String {
     let held = |(node, answer): (&NodeId, &Answer)| Some(format!("{node} up to {}", answer.held?.stamp));
     let held: Vec<String> = answers.iter().filter_map(held).collect();
