@@ -2,15 +2,18 @@
 //!
 //! To add one, implement [`Backend`]; nothing else in the catalog knows what is below.
 
+mod guard;
 mod memory;
 mod redb;
 
+pub use self::guard::quiet_panics;
 pub use self::memory::Memory;
 pub use self::redb::Redb;
 
 use crate::error::Result;
-use disk::{PageReport, PageVisitor};
+use disk::{Disk, PageReport, PageVisitor};
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Whether a scan goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +92,11 @@ pub trait Backend: Debug + Send + Sync {
     fn look_at_pages(&self, visit: &mut dyn PageVisitor) -> Result<Option<PageReport>> {
         let _ = visit;
         Ok(None)
+    }
+
+    /// The disk that the file is on; `None`: there is no file.
+    fn disk(&self) -> Option<&Arc<dyn Disk>> {
+        None
     }
 
     /// Waits for running calls and lets go of all files. Later calls fail with

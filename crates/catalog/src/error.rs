@@ -41,6 +41,16 @@ pub enum CatalogError {
          health' says what is waited for"
     )]
     ChangesWait(String),
+    /// A change that is not begun because the disk of the catalog is full.
+    #[error(
+        "the coordinator's disk has {free_bytes} bytes free, and a change needs {least_bytes}: changes wait, reads go on; make room on it"
+    )]
+    NoRoom {
+        /// What is free.
+        free_bytes: u64,
+        /// What must be.
+        least_bytes: u64,
+    },
     /// What may only be done with a catalog all of whose file was checked.
     #[error("the catalog's file is being checked since its start: this waits until that has ended")]
     Unchecked,
@@ -152,7 +162,7 @@ pub enum CatalogError {
 
 impl CatalogError {
     /// Whether a change failed because the catalog's own file is damaged, as was known before or was found then.
-    pub fn waits_for_mending(&self) -> bool {
+    pub fn waits_for_renewal(&self) -> bool {
         self.is_damage() || matches!(self, CatalogError::ChangesWait(_))
     }
 

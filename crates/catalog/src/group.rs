@@ -95,6 +95,7 @@ impl Group {
     fn begin(&self, state: &mut State, catalog: &Catalog) -> Result<u64> {
         if state.open.is_none() {
             catalog.soundness.may_change()?;
+            catalog.has_room()?;
             self.ends().outcome(u64::MAX)?;
             let txn = catalog.backend.begin()?;
             state.open = Some(Open { txn, changes: 0, records: Vec::new(), broken: None });

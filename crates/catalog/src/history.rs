@@ -18,6 +18,10 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::Invalid`] after 2^24 terms.
     pub fn begin_term(&self, word: u64, heard: u64) -> Result<Term> {
+        self.with_reserve(|| self.begin_term_at(word, heard))
+    }
+
+    fn begin_term_at(&self, word: u64, heard: u64) -> Result<Term> {
         self.change(|txn| {
             let Position { stamp: Stamp { term: last, change }, hash } = position(txn)?;
             if last.number > 0 {

@@ -61,6 +61,7 @@ mod record;
 mod record_tests;
 mod recover;
 mod renewal;
+mod room;
 pub mod rows;
 mod safe_mode;
 mod settings;
@@ -100,6 +101,7 @@ pub use put_block::{
 pub use record::Record;
 pub use recover::{Choices, Findings, FoundBlock, Recovered, RecoveredAt};
 pub use renewal::{CommittedPut, PutEnd};
+pub use room::{LEAST_BYTES, RESERVE_BYTES, reserve};
 pub use rows::{CandidateRow, NewStripe, Purpose, Recoding};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;

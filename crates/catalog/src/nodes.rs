@@ -34,6 +34,16 @@ impl Catalog {
         {
             return Ok(meta.cluster);
         }
+        self.with_reserve(|| self.note_node(node, row, cluster, seen))
+    }
+
+    fn note_node(
+        &self,
+        node: NodeId,
+        row: &NodeRow,
+        cluster: Option<ClusterId>,
+        seen: Option<(StoreId, Incarnation)>,
+    ) -> Result<ClusterId> {
         self.change(|txn| {
             may_register(txn, node, row.store)?;
             let known = txn.get::<NodeRow>(&node)?;

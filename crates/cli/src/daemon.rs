@@ -122,6 +122,7 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
     let (dir, disk) = open(context.dir.clone().or(file.dir))?;
     log_to_stderr();
     allow_many_descriptors();
+    coordinator::quiet_panics();
     run(async move {
         let mut config =
             coordinator::Config::new(args.listen.or(file.listen).unwrap_or(DEFAULT_LISTEN), disk);
@@ -140,6 +141,7 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         if let Some(seconds) = args.open_for.or(file.open_for) {
             config.open_for_ms = seconds.saturating_mul(1_000);
         }
+        config.reserve_bytes = coordinator::RESERVE_BYTES;
         config.founds = args.found || file.found;
         config.waits_for_holders = args.catalog_sync.or(file.catalog_sync) == Some(CatalogSync::Holders);
         args.hasty.apply(&mut config);

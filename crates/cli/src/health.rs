@@ -41,7 +41,7 @@ fn verdict(health: &Health) -> Option<Verdict> {
         }
         _ if !health.is_whole() => (LACKING, format!("{} on living nodes", lack(health.short_blocks))),
         _ if !health.safe_mode.is_empty() => {
-            (LACKING, format!("the catalog's history is in doubt: {}", health.safe_mode))
+            (LACKING, format!("nothing is deleted, and all may not be known: {}", health.safe_mode))
         }
         _ => return None,
     };
@@ -121,7 +121,7 @@ fn text(health: &Health) -> String {
         lines.push(format!("attention: {blocks}, {} for one: {}", told.block, told.why));
     }
     if !health.safe_mode.is_empty() {
-        lines.push(format!("attention: the catalog's history is in doubt: {}", health.safe_mode));
+        lines.push(format!("attention: nothing is deleted, and all may not be known: {}", health.safe_mode));
     }
     if health.is_whole() {
         lines.push("everything has all of its copies noted, on nodes that live".to_owned());

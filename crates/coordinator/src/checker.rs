@@ -69,7 +69,7 @@ impl Worker for Checker {
 
     async fn step(&mut self, task: &Task) -> Result<Step> {
         let now_ms = self.cluster.clock.now_ms();
-        // `mender.rs` renews a damaged file; further findings would change nothing.
+        // `renewer.rs` renews a damaged file; further findings would change nothing.
         let is_damaged = matches!(self.records.condition(), Condition::Damaged(_));
         if now_ms < self.due_ms || is_damaged {
             return Ok(Step::Wait(TICK));

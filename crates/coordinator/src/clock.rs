@@ -46,7 +46,7 @@ impl Clock {
             None => {
                 let row = ClockRow { now_ms: wall_ms(), heard: Vec::new() };
                 match catalog.note_clock(&row) {
-                    Err(error) if error.waits_for_mending() => {}
+                    Err(error) if error.waits_for_renewal() => {}
                     noted => noted?,
                 }
                 row

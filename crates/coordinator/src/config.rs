@@ -153,6 +153,8 @@ pub struct Config {
     pub compare_every_ms: u64,
     /// Milliseconds between two checks of the catalog's file; default [`CHECK_EVERY_MS`].
     pub check_every_ms: u64,
+    /// Bytes that a file keeps free for a start on a full disk; default 0. The program sets [`catalog::RESERVE_BYTES`].
+    pub reserve_bytes: u64,
     /// Milliseconds for which a stripe takes blocks; default [`OPEN_FOR_MS`].
     pub open_for_ms: u64,
     /// Milliseconds between two looks for what is old enough to be archived; default [`LOOK_EVERY_MS`].
@@ -188,6 +190,7 @@ impl Config {
             waits_for_holders: false,
             compare_every_ms: COMPARE_EVERY_MS,
             check_every_ms: CHECK_EVERY_MS,
+            reserve_bytes: 0,
             open_for_ms: OPEN_FOR_MS,
             archive_look_ms: LOOK_EVERY_MS,
             lookup_bytes: LOOKUP_BYTES,

@@ -261,6 +261,7 @@ fn code_of(error: &CatalogError) -> tonic::Code {
         // Of what a node is told when it registers, this alone is for good.
         Forgotten { .. } => tonic::Code::PermissionDenied,
         Overtaken(_) => tonic::Code::Aborted,
+        NoRoom { .. } => tonic::Code::ResourceExhausted,
         Malformed { .. } | DamagedRow { .. } | DamagedFile(_) => tonic::Code::DataLoss,
         // They are over once the file is made anew, or checked: who asks again is served.
         Closed | ChangesWait(_) | NotKnown(_) | Unchecked => tonic::Code::Unavailable,

@@ -39,20 +39,21 @@ mod job;
 mod jobs;
 mod looks;
 mod membership;
-mod mender;
 mod objects;
 mod operator;
 mod rate;
 mod reads;
 mod records;
 mod recovering;
+mod renewer;
 mod service;
 mod settings;
 mod settler;
 mod succession;
 mod under_way;
 
-pub use catalog::restore;
+pub use catalog::backend::quiet_panics;
+pub use catalog::{RESERVE_BYTES, restore};
 pub use cluster::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
@@ -75,13 +76,13 @@ use holders::{Holders, Keeper};
 use jobs::{AgedArchivals, Balancer, Compactor, Jobs, Recoverer};
 use looks::{Looker, Looks};
 use membership::Membership;
-use mender::Mender;
 use objects::Objects;
 use operator::Operator;
 use plan::decide::Planner;
 use reads::Reads;
 use records::Records;
 use recovering::Adopter;
+use renewer::Renewer;
 use service::{Away, Service};
 use settings::Settings;
 use settler::Settler;
@@ -257,11 +258,18 @@ async fn serve(
     ends: Ends,
 ) -> Result<Serving, CoordinatorError> {
     let (wall_ms, addr) = (config.wall_ms, config.listen);
+    let reserve = (Arc::clone(&config.disk), config.reserve_bytes);
     let opened = tokio::task::spawn_blocking(move || {
         let clock = Clock::of(&found.catalog, wall_ms)?;
+        if let Err(error) = catalog::reserve(reserve.0.as_ref(), reserve.1) {
+            tracing::warn!(%error, "no room could be kept for starts on a full disk");
+        }
         match begin_life(&found, clock.now_ms()) {
+            Err(error @ catalog::CatalogError::NoRoom { .. }) => {
+                tracing::error!(%error, "the coordinator's disk is full: reads are served");
+            }
             // It reads, in the term of the life before, and changes nothing until the file is made anew.
-            Err(error) if error.waits_for_mending() => {
+            Err(error) if error.waits_for_renewal() => {
                 tracing::error!(%error, "the catalog's file is damaged: reads are served, changes wait");
             }
             begun => begun?,
@@ -347,7 +355,7 @@ async fn build(
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.failed.clone()));
     let (disk, renewed) = (Arc::clone(&config.disk), ends.renewed.clone());
     begin(&group, &tasks, Checker::new(records.clone(), Arc::clone(&cluster), config.check_every_ms));
-    begin(&group, &tasks, Mender::new(records.clone(), Arc::clone(&cluster), disk, renewed));
+    begin(&group, &tasks, Renewer::new(records.clone(), Arc::clone(&cluster), disk, renewed));
 
     let membership = Arc::new(Membership {
         records: records.clone(),

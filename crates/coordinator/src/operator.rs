@@ -212,11 +212,11 @@ impl Operator {
     /// For people: why nothing is let go; empty if something is.
     pub async fn why_safe(&self, broken: Option<&SafeMode>) -> Result<String> {
         let Some(broken) = broken else { return Ok(String::new()) };
-        let mending = match broken {
-            SafeMode::Damaged(_) => self.records.mending(),
+        let waits = match broken {
+            SafeMode::Damaged(_) => self.records.renewal_waits(),
             SafeMode::Heard(_) | SafeMode::Doubt(_) => String::new(),
         };
-        let whys = [why_broken(broken), mending, self.branches.text().await.unwrap_or_default()];
+        let whys = [why_broken(broken), waits, self.branches.text().await.unwrap_or_default()];
         Ok(whys.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; "))
     }
 

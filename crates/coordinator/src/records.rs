@@ -17,13 +17,13 @@ pub(crate) struct Records {
     /// A check of all of the file has ended since the start.
     checked: watch::Sender<bool>,
     /// While the file is damaged: what is waited for.
-    mending: Arc<Mutex<String>>,
+    renewal_waits: Arc<Mutex<String>>,
 }
 
 impl Records {
     pub fn of(catalog: Catalog) -> Records {
         let (failed, checked) = (watch::Sender::new(None), watch::Sender::new(false));
-        Records { catalog: Arc::new(catalog), failed, checked, mending: Arc::default() }
+        Records { catalog: Arc::new(catalog), failed, checked, renewal_waits: Arc::default() }
     }
 
     /// How the catalog's file stands.
@@ -45,13 +45,13 @@ impl Records {
     }
 
     /// What is waited for while the file is damaged.
-    pub fn say_mending(&self, waits: String) {
-        *self.mending.lock().unwrap_or_else(PoisonError::into_inner) = waits;
+    pub fn say_renewal_waits(&self, waits: String) {
+        *self.renewal_waits.lock().unwrap_or_else(PoisonError::into_inner) = waits;
     }
 
-    /// See [`say_mending`](Self::say_mending).
-    pub fn mending(&self) -> String {
-        self.mending.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// See [`say_renewal_waits`](Self::say_renewal_waits).
+    pub fn renewal_waits(&self) -> String {
+        self.renewal_waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many changes were made since the start.

@@ -28,7 +28,7 @@ use worker::{Step, Task, Worker};
 const TICK: Duration = Duration::from_millis(500);
 
 /// Renews a damaged catalog. See the module.
-pub(crate) struct Mender {
+pub(crate) struct Renewer {
     records: Records,
     cluster: Arc<Cluster>,
     disk: Arc<dyn Disk>,
@@ -37,14 +37,14 @@ pub(crate) struct Mender {
     is_told: bool,
 }
 
-impl Mender {
+impl Renewer {
     pub fn new(
         records: Records,
         cluster: Arc<Cluster>,
         disk: Arc<dyn Disk>,
         renewed: mpsc::Sender<()>,
-    ) -> Mender {
-        Mender { records, cluster, disk, renewed, is_told: false }
+    ) -> Renewer {
+        Renewer { records, cluster, disk, renewed, is_told: false }
     }
 
     /// Asks all nodes what they keep and have heard. Nodes that do not answer are left out.
@@ -62,7 +62,7 @@ impl Mender {
     }
 
     /// Renews the file if a node keeps all changes. Else returns what is waited for.
-    async fn mend(&self) -> Result<Option<String>> {
+    async fn renew(&self) -> Result<Option<String>> {
         let own = self.records.run(|catalog| catalog.position()).await?;
         let answers = self.ask().await;
         let later = answers.iter().find(|(_, answer)| answer.heard > own.stamp);
@@ -111,11 +111,11 @@ fn waits(own: &Position, answers: &BTreeMap<NodeId, Answer>) -> String {
     )
 }
 
-impl Worker for Mender {
+impl Worker for Renewer {
     type Error = CoordinatorError;
 
     fn name(&self) -> &'static str {
-        "catalog-mend"
+        "catalog-renew"
     }
 
     fn pause(&self) -> Duration {
@@ -129,11 +129,11 @@ impl Worker for Mender {
                 tracing::error!(finding, "the catalog's file is damaged");
             }
         }
-        let waits = match self.mend().await {
+        let waits = match self.renew().await {
             Ok(waits) => waits,
             Err(error) => Some(format!("it could not be made anew, and this is tried again: {error}")),
         };
-        self.records.say_mending(waits.clone().unwrap_or_default());
+        self.records.say_renewal_waits(waits.clone().unwrap_or_default());
         task.note(|report| {
             report.done += u64::from(waits.is_none());
             report.detail = waits.unwrap_or_else(|| "the file was made anew".to_owned());

@@ -1,5 +1,6 @@
 //! The back end of daemons: one `redb` file on a [`Disk`].
 
+use super::guard::{guarded, scan_guarded};
 use super::{Backend, Rows, RowsMut, Scan, Transaction, Visit};
 use crate::error::{CatalogError, Result};
 use disk::{Disk, LastCommit, Opened, PageDamage, PageReport, PageVisitor};
@@ -7,14 +8,8 @@ use redb::{
     Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     WriteTransaction,
 };
-use std::any::Any;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-
-/// Letters of a panic's text that are told.
-const MAX_TOLD: usize = 200;
 
 /// A database in one file.
 #[derive(Debug)]
@@ -101,6 +96,10 @@ impl Backend for Redb {
         exchanged
     }
 
+    fn disk(&self) -> Option<&Arc<dyn Disk>> {
+        Some(&self.disk)
+    }
+
     fn look_at_pages(&self, visit: &mut dyn PageVisitor) -> Result<Option<PageReport>> {
         let due = self.last_commit.lock().unwrap_or_else(PoisonError::into_inner).transaction();
         let walked = disk::walk_pages(self.disk.as_ref(), &self.path, visit);
@@ -149,7 +148,10 @@ impl Writing {
 impl Drop for Writing {
     fn drop(&mut self) {
         let txn = self.0.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(txn)));
+        let _ = guarded(|| {
+            drop(txn);
+            Ok(())
+        });
     }
 }
 
@@ -188,22 +190,6 @@ impl Transaction for Writing {
     }
 }
 
-/// A scan in which a panic of the visitor stays one: it is a mistake of ours, and no damage.
-fn scan_guarded(visit: &mut Visit<'_>, scan: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<()> {
-    let is_visiting = Cell::new(false);
-    let mut noting = |key: &[u8], value: &[u8]| {
-        is_visiting.set(true);
-        let went = visit(key, value);
-        is_visiting.set(false);
-        went
-    };
-    match catch_unwind(AssertUnwindSafe(|| scan(&mut noting))) {
-        Ok(scanned) => scanned,
-        Err(panic) if is_visiting.get() => resume_unwind(panic),
-        Err(panic) => Err(CatalogError::DamagedFile(told(&*panic))),
-    }
-}
-
 fn get(table: &impl ReadableTable<&'static [u8], &'static [u8]>, key: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(table.get(key).map_err(failed)?.map(|guard| guard.value().to_vec()))
 }
@@ -227,15 +213,4 @@ fn failed(error: impl Into<redb::Error>) -> CatalogError {
         redb::Error::Corrupted(why) => CatalogError::DamagedFile(why),
         other => CatalogError::Failed(other.to_string()),
     }
-}
-
-/// A panic of the database tells that its file is damaged: it reads pages without checking them.
-fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(CatalogError::DamagedFile(told(&*panic))))
-}
-
-fn told(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text");
-    format!("the database broke off ({})", text.chars().take(MAX_TOLD).collect::<String>())
 }

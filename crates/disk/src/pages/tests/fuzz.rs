@@ -161,7 +161,10 @@ fn forged_pages_are_followed_as_far_as_they_make_sense() {
 
     let (key, later) = (bench::key(7), bench::key(900));
     let (damage, report) = forged(&key, &later);
-    assert_eq!((whys(&damage), report.is_complete), (vec!["a key is not between those of the page above"], true));
+    assert_eq!(
+        (whys(&damage), report.is_complete),
+        (vec!["a key is not between those of the page above"], true)
+    );
 
     // The keys of the tables, and the first definition.
     let (damage, _) = forged(b"objects\x03", b"objects\x09");
