@@ -223,7 +223,9 @@ fn brought_with_two_pending_puts() -> Catalog {
     let (_, disk) = new_disk();
     let disk: Arc<dyn Disk> = Arc::new(disk);
     bring(&disk, catalog.position().unwrap(), &rows(&catalog), &[]).unwrap();
-    Catalog::open(&disk, ClusterId(1)).unwrap()
+    let brought = Catalog::open(&disk, ClusterId(1)).unwrap();
+    assert_eq!(brought.check(&|_| true).unwrap().findings, 0);
+    brought
 }
 
 /// The copies of that put on these nodes.

@@ -104,7 +104,7 @@ pub fn get(context: &Context, args: GetArgs) -> Result<()> {
 }
 
 pub fn ls(context: &Context, prefix: &str) -> Result<()> {
-    let objects = context.with_client(async |client| Ok(client.list(prefix).await?))?;
+    let (objects, error) = context.with_client(async |client| Ok(client.list_readable(prefix).await?))?;
     let document: Vec<Value> = objects.iter().map(object_json).collect();
     context.out.answer(&document, || {
         let mut table = table(["SIZE", "BLOCKS", "CODE", "NAME"]);
@@ -113,7 +113,8 @@ pub fn ls(context: &Context, prefix: &str) -> Result<()> {
             table.add_row([size, o.block_count.to_string(), o.code.clone(), o.name.clone()]);
         }
         table.to_string()
-    })
+    })?;
+    error.map_or(Ok(()), |error| Err(error.into()))
 }
 
 pub fn stat(context: &Context, name: &str, node_of: Option<u64>) -> Result<()> {

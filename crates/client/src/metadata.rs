@@ -104,13 +104,22 @@ impl Client {
 
     /// The objects whose names begin with `prefix`, in the order of their names, without their blocks.
     pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>> {
+        let (objects, error) = self.list_readable(prefix).await?;
+        error.map_or(Ok(objects), Err)
+    }
+
+    /// The same, with what can be listed if the listing breaks off, and why it does: a damaged catalog lists what it can first.
+    pub async fn list_readable(&self, prefix: &str) -> Result<(Vec<ObjectInfo>, Option<ClientError>)> {
         let request = ListObjectsRequest { prefix: prefix.to_owned() };
         let mut stream = self.call("the listing", self.coordinator.clone().list_objects(request)).await?;
         let mut objects = Vec::new();
         while let Some(object) = stream.next().await {
-            objects.push(object.map_err(|s| ClientError::from_status(&s, &self.address))?);
+            match object {
+                Ok(object) => objects.push(object),
+                Err(status) => return Ok((objects, Some(ClientError::from_status(&status, &self.address)))),
+            }
         }
-        Ok(objects)
+        Ok((objects, None))
     }
 
     /// Removes an object. [`ClientError::NotFound`] if there is none of that name.

@@ -36,6 +36,18 @@ pub(crate) struct Objects {
     pub config: Arc<Config>,
 }
 
+/// Some objects, in the order of their names.
+#[derive(Default)]
+pub(crate) struct Page {
+    pub infos: Vec<proto::ObjectInfo>,
+    /// The last name that was looked at; `None`: there are no more.
+    pub last: Option<String>,
+    /// Names of which the catalog's file, which is damaged, does not tell the rest.
+    pub unlisted: u64,
+    /// Why the first of these is not listed.
+    pub first_error: Option<CatalogError>,
+}
+
 impl Objects {
     /// Begins a put.
     pub async fn begin_put(&self, request: proto::BeginPutRequest) -> Result<proto::BeginPutReply> {
@@ -312,25 +324,24 @@ impl Objects {
 
     /// Objects whose names begin with `prefix`, at most `limit` from `after` on, without their blocks; and after which name there
     /// may be more.
-    pub async fn page(
-        &self,
-        prefix: String,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<(Vec<proto::ObjectInfo>, Option<String>)> {
+    pub async fn page(&self, prefix: String, after: Option<String>, limit: usize) -> Result<Page> {
         let look = move |catalog: &Catalog| {
             let names = catalog.list_objects(&prefix, after.as_deref(), limit)?;
-            let last = names.last().cloned();
-            let mut infos = Vec::with_capacity(names.len());
+            let mut page = Page { last: names.last().cloned(), ..Page::default() };
             for name in names {
                 match catalog.object(&name) {
-                    Ok((row, blocks)) => infos.push(object_info(name, &row, &blocks)),
+                    Ok((row, blocks)) => page.infos.push(object_info(name, &row, &blocks)),
                     // Deleted meanwhile.
                     Err(CatalogError::NoSuchObject(_)) => {}
+                    // The others are listed all the same.
+                    Err(error) if error.is_damage() || matches!(error, CatalogError::NotKnown(_)) => {
+                        page.unlisted += 1;
+                        page.first_error.get_or_insert(error);
+                    }
                     Err(error) => return Err(error),
                 }
             }
-            Ok((infos, last))
+            Ok(page)
         };
         self.records.run(look).await
     }

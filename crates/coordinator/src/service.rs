@@ -10,7 +10,7 @@ use crate::forgetting::Forgetting;
 use crate::holders::Holders;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
-use crate::objects::Objects;
+use crate::objects::{Objects, Page};
 use crate::operator::{self, Operator};
 use crate::succession::Succession;
 use catalog::Choices;
@@ -475,21 +475,29 @@ async fn list(
     prefix: String,
     listed: mpsc::Sender<std::result::Result<proto::ObjectInfo, Status>>,
 ) {
-    let mut after: Option<String> = None;
+    let (mut after, mut unlisted, mut first_error) = (None, 0, None);
     loop {
-        let (infos, last) = match objects.page(prefix.clone(), after, LIST_BATCH).await {
-            Ok(page) => page,
-            Err(error) => {
-                let _ = listed.send(Err(error.into())).await;
-                return;
-            }
-        };
+        let Page { infos, last, unlisted: more, first_error: first } =
+            match objects.page(prefix.clone(), after, LIST_BATCH).await {
+                Ok(page) => page,
+                Err(error) => {
+                    let _ = listed.send(Err(error.into())).await;
+                    return;
+                }
+            };
         for info in infos {
             if listed.send(Ok(info)).await.is_err() {
                 return;
             }
         }
+        unlisted += more;
+        first_error = first_error.or(first);
         if last.is_none() {
+            // Last, so that whoever listens has seen all that can be listed.
+            if let Some(error) = first_error {
+                let text = format!("{unlisted} objects cannot be listed: {error}");
+                let _ = listed.send(Err(Status::data_loss(text))).await;
+            }
             return;
         }
         after = last;

@@ -29,18 +29,20 @@ pub fn quiet_panics() {
     });
 }
 
-struct Within;
+/// A call of the database; dropped, the thread is where it was before.
+struct Within {
+    before: u32,
+}
 
 impl Within {
     fn begin() -> Within {
-        WITHIN.set(WITHIN.get() + 1);
-        Within
+        Within { before: WITHIN.replace(WITHIN.get() + 1) }
     }
 }
 
 impl Drop for Within {
     fn drop(&mut self) {
-        WITHIN.set(WITHIN.get() - 1);
+        WITHIN.set(self.before);
     }
 }
 
@@ -69,16 +71,12 @@ pub(super) fn scan_guarded(
         WITHIN.set(within);
         went
     };
-    let outside = WITHIN.get();
     let within = Within::begin();
     let scanned = catch_unwind(AssertUnwindSafe(|| scan(&mut noting)));
     drop(within);
     match scanned {
         Ok(scanned) => scanned,
-        Err(panic) if is_visiting.get() => {
-            WITHIN.set(outside);
-            resume_unwind(panic)
-        }
+        Err(panic) if is_visiting.get() => resume_unwind(panic),
         Err(panic) => Err(damaged(&*panic)),
     }
 }
