@@ -77,8 +77,6 @@ pub struct Seen {
     pub copy: BlockCopy,
     /// BLAKE3 of its block.
     pub digest: Vec<u8>,
-    /// The change that noted it.
-    pub birth: Stamp,
 }
 
 /// What a node finds that looks at a copy, every byte of it.
@@ -183,14 +181,6 @@ pub trait Fleet: Send + Sync + fmt::Debug {
 
     /// What these folders hold, in that start of its store; or an error: a part is none.
     async fn list_folders(&self, view: &World, node: NodeId, folders: &BTreeSet<u8>) -> Result<Listed>;
-
-    /// When those of these copies were noted of which the node has the sidecar, alone or with its data.
-    async fn births(
-        &self,
-        view: &World,
-        node: NodeId,
-        copies: &[BlockCopy],
-    ) -> Result<Vec<(BlockCopy, Stamp)>>;
 
     /// Tells a node what operators want of it.
     async fn tell(&self, view: &World, node: NodeId, wanted: proto::NodeSettings) -> Result<()>;
@@ -312,11 +302,8 @@ impl Fleet for Grpc {
             return Err(failed(node, "it checked other blocks than it was asked to"));
         }
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
-        let seen = |(copy, checked): (&BlockCopy, proto::CheckedBlock)| Seen {
-            copy: *copy,
-            digest: checked.digest,
-            birth: checked.birth.map(Stamp::from).unwrap_or_default(),
-        };
+        let seen =
+            |(copy, checked): (&BlockCopy, proto::CheckedBlock)| Seen { copy: *copy, digest: checked.digest };
         Ok(there.map(seen).collect())
     }
 
@@ -388,22 +375,6 @@ impl Fleet for Grpc {
             copies.insert(BlockCopy { block, node, generation: listed.generation });
         }
         Ok(names)
-    }
-
-    async fn births(
-        &self,
-        view: &World,
-        node: NodeId,
-        copies: &[BlockCopy],
-    ) -> Result<Vec<(BlockCopy, Stamp)>> {
-        let mut client = self.client(view, node)?;
-        let request = checking(view, node, copies)?;
-        let checked = answered(node, client.check_blocks(request)).await?.blocks;
-        if checked.len() != copies.len() {
-            return Err(failed(node, "it checked other blocks than it was asked to"));
-        }
-        let known = copies.iter().zip(checked).filter(|(_, checked)| checked.there || checked.half);
-        Ok(known.filter_map(|(copy, checked)| Some((*copy, checked.birth?.into()))).collect())
     }
 
     async fn hold(&self, view: &World, node: NodeId, carried: mpsc::Receiver<Carried>) -> Result<Held> {

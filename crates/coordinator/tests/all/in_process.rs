@@ -5,7 +5,7 @@ use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
 use coordinator::{Check, Config, CoordinatorError, Fleet, Held, Listed, Looked, Order, Seen};
 use flow::FlowPlan;
-use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Position, Stamp};
+use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Position};
 use plan::decide::World as View;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -98,11 +98,8 @@ impl Fleet for InProcess {
         let request = proto::CheckBlocksRequest { blocks, verify, fence, ..Default::default() };
         let checked = answer(node, self.node(node).check_blocks(Request::new(request)).await)?.blocks;
         let there = copies.iter().zip(checked).filter(|(_, checked)| checked.there);
-        let seen = |(copy, checked): (&BlockCopy, proto::CheckedBlock)| Seen {
-            copy: *copy,
-            digest: checked.digest,
-            birth: checked.birth.map(Stamp::from).unwrap_or_default(),
-        };
+        let seen =
+            |(copy, checked): (&BlockCopy, proto::CheckedBlock)| Seen { copy: *copy, digest: checked.digest };
         Ok(there.map(seen).collect())
     }
 
@@ -163,16 +160,6 @@ impl Fleet for InProcess {
         };
         let whole = listed.map(|block| copy(block.expect("the double lists all"))).collect().await;
         Ok(Listed { whole, halves: BTreeSet::new() })
-    }
-
-    async fn births(
-        &self,
-        view: &View,
-        node: NodeId,
-        copies: &[BlockCopy],
-    ) -> Result<Vec<(BlockCopy, Stamp)>> {
-        let seen = self.check(view, node, copies, Check::default()).await?;
-        Ok(seen.into_iter().map(|seen| (seen.copy, seen.birth)).collect())
     }
 
     async fn tell(&self, _: &View, node: NodeId, wanted: proto::NodeSettings) -> Result<()> {
