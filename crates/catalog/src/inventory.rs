@@ -102,13 +102,14 @@ impl Catalog {
         })
     }
 
-    /// Of these copies those that no row names.
+    /// Returns those of these copies that no row names. A row that fails its check is there, and its copies are not unknown.
     pub fn unknown_of(&self, copies: &[BlockCopy]) -> Result<Vec<BlockCopy>> {
         self.view(|txn| {
             let mut unknown = Vec::new();
             for copy in copies {
-                if is_unknown(txn, copy)? {
-                    unknown.push(*copy);
+                match is_unknown(txn, copy) {
+                    Err(error) => txn.skip(error)?,
+                    Ok(is_unknown) => unknown.extend(is_unknown.then_some(*copy)),
                 }
             }
             Ok(unknown)

@@ -6,6 +6,7 @@ use crate::local::{DaemonDir, Home, Running, UpArgs, bring_up, start_node, stop_
 use crate::operate::{budgets_json, budgets_text};
 use crate::output::{fields, hex, table};
 use crate::repair::{self, Spread};
+use crate::unknown::{self, UnknownArgs};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use model::ClusterId;
@@ -19,6 +20,8 @@ pub enum ClusterCommand {
     Up(UpArgs),
     /// Show the nodes, and what needs attention
     Status,
+    /// List copies that nodes have and of which the catalog knows nothing. They are kept until you name them with --delete
+    Unknown(UnknownArgs),
     /// End the daemons that 'cluster up' started; their data stay
     Down,
 }
@@ -75,6 +78,7 @@ pub fn run(context: &Context, command: ClusterCommand) -> Result<()> {
     match command {
         ClusterCommand::Up(args) => up(context, &args),
         ClusterCommand::Status => status(context),
+        ClusterCommand::Unknown(args) => unknown::run(context, &args),
         ClusterCommand::Down => down(context),
     }
 }
@@ -355,7 +359,10 @@ fn wrong_with_copies(status: &ClusterStatus) -> impl Iterator<Item = String> {
         )
     });
     let unknown = (status.unknown_copies > 0).then(|| {
-        format!("nodes have {} copies of which nothing is known; they are kept", status.unknown_copies)
+        format!(
+            "nodes have {} copies of which nothing is known; they are kept: 'stripeline cluster unknown' lists them",
+            status.unknown_copies
+        )
     });
     let flawed = (lost_copies + damaged_copies > 0).then(|| {
         format!("{lost_copies} copies are missing and {damaged_copies} damaged: nothing counts on them")

@@ -31,6 +31,7 @@ pub mod programs;
 mod progress;
 mod repair;
 mod traffic;
+mod unknown;
 
 use clap::{Args, Parser, Subcommand};
 use context::Context;

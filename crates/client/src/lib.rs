@@ -44,6 +44,7 @@ mod range;
 mod read;
 mod scatter;
 mod together;
+mod unknown;
 mod writer;
 
 pub use connect::Client;

@@ -128,6 +128,11 @@ impl Comparison {
     /// These nodes were started since they wrote what was just committed. Nothing was placed there yet when they registered, so
     /// their lists then do not show whether it outlived the start. If the coordinator ends first, they register anew.
     pub fn confirm(&self, nodes: &BTreeSet<NodeId>) {
+        self.again(nodes);
+    }
+
+    /// Compares these nodes soon: what is known of their copies has changed.
+    pub fn again(&self, nodes: &BTreeSet<NodeId>) {
         let mut waiting = self.waiting();
         nodes.iter().for_each(|&node| waiting.add(Asked::Node(node)));
     }

@@ -4,9 +4,15 @@ use crate::error::{CoordinatorError, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use wire::proto;
-use worker::Task;
+use worker::{Group, Task};
+
+/// Events that wait for a slow receiver.
+const MAX_AHEAD: usize = 64;
 
 /// What a job tells, to whoever listens.
 pub(crate) type Events = broadcast::Receiver<proto::JobEvent>;
@@ -166,4 +172,27 @@ impl fmt::Display for Estimate {
             _ => Ok(()),
         }
     }
+}
+
+/// Passes a job's events on until its end. A receiver that goes away does not end the job.
+pub(crate) fn forward(
+    group: &Group,
+    mut events: Events,
+) -> ReceiverStream<std::result::Result<proto::JobEvent, Status>> {
+    let (sender, receiver) = mpsc::channel(MAX_AHEAD);
+    group.spawn(async move {
+        loop {
+            match events.recv().await {
+                Ok(event) => {
+                    if sender.send(Ok(event)).await.is_err() {
+                        return;
+                    }
+                }
+                // It missed some; the counts in the next one are right again.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    });
+    ReceiverStream::new(receiver)
 }

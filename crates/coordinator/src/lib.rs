@@ -51,6 +51,7 @@ mod settings;
 mod settler;
 mod succession;
 mod under_way;
+mod unknown;
 
 pub use catalog::backend::quiet_panics;
 pub use catalog::{RESERVE_BYTES, restore};

@@ -8,6 +8,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::explain;
 use crate::forgetting::Forgetting;
 use crate::holders::Holders;
+use crate::job;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
 use crate::objects::{Objects, Page};
@@ -19,15 +20,15 @@ use model::{BlockId, NodeId, PutId};
 use plan::decide::DecideError;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use wire::codec::unknown;
 use wire::proto::coordinator_server::{Coordinator, CoordinatorServer};
 use wire::{limits, proto};
 use worker::Group;
 
-/// Events or objects that wait for a slow receiver.
+/// Objects that wait for a slow receiver.
 const MAX_AHEAD: usize = 64;
 
 /// Objects that are read from the catalog at a time, so that a long listing is no long transaction.
@@ -94,6 +95,26 @@ impl Coordinator for Service {
         let (missing, unknown_copies) = self.comparison.report(NodeId(request.into_inner().node)).await?;
         let missing = missing.iter().map(reference).collect();
         answer(Ok(proto::CompareNodeReply { missing, unknown_copies }))
+    }
+
+    async fn list_unknown(
+        &self,
+        request: Request<proto::ListUnknownRequest>,
+    ) -> Answer<proto::ListUnknownReply> {
+        let node = request.into_inner().node;
+        answer(self.operator.unknown((node != 0).then_some(NodeId(node))).await.map(Into::into))
+    }
+
+    async fn let_unknown_go(
+        &self,
+        request: Request<proto::LetUnknownGoRequest>,
+    ) -> Answer<proto::LetUnknownGoReply> {
+        let named = unknown::copies(request.into_inner().copies).map_err(CoordinatorError::from)?;
+        let nodes = named.iter().map(|copy| copy.node).collect();
+        let gone = self.operator.let_unknown_go(named).await?;
+        self.holders.acknowledge().await?;
+        self.comparison.again(&nodes);
+        answer(Ok(gone.into()))
     }
 
     async fn begin_put(&self, request: Request<proto::BeginPutRequest>) -> Answer<proto::BeginPutReply> {
@@ -165,19 +186,19 @@ impl Coordinator for Service {
         let row = self.encoding_wish(request.into_inner()).await?;
         let row = JobRow::Encode(row);
         let events = self.jobs.start(Wish::Lasting(row)).await?;
-        answer(Ok(forward(&self.group, events)))
+        answer(Ok(job::forward(&self.group, events)))
     }
 
     async fn compact(&self, request: Request<proto::CompactRequest>) -> Answer<Self::CompactStream> {
         let row = self.compaction_wish(request.into_inner())?;
         let events = self.jobs.start(Wish::Lasting(JobRow::Compact(row))).await?;
-        answer(Ok(forward(&self.group, events)))
+        answer(Ok(job::forward(&self.group, events)))
     }
 
     async fn repair(&self, request: Request<proto::RepairRequest>) -> Answer<Self::RepairStream> {
         let wish = self.repair_wish(request.into_inner()).await?;
         let events = self.jobs.start(wish).await?;
-        answer(Ok(forward(&self.group, events)))
+        answer(Ok(job::forward(&self.group, events)))
     }
 
     async fn set_bucket(&self, request: Request<proto::Bucket>) -> Answer<proto::Empty> {
@@ -450,26 +471,6 @@ impl Service {
     }
 }
 
-/// Passes a job's events on until its end. A receiver that goes away does not end the job.
-fn forward(group: &Group, mut events: broadcast::Receiver<proto::JobEvent>) -> Stream<proto::JobEvent> {
-    let (sender, receiver) = mpsc::channel(MAX_AHEAD);
-    group.spawn(async move {
-        loop {
-            match events.recv().await {
-                Ok(event) => {
-                    if sender.send(Ok(event)).await.is_err() {
-                        return;
-                    }
-                }
-                // It missed some; the counts in the next one are right again.
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return,
-            }
-        }
-    });
-    ReceiverStream::new(receiver)
-}
-
 async fn list(
     objects: Arc<Objects>,
     prefix: String,
@@ -589,6 +590,8 @@ away! {
     get_health(proto::Empty) -> proto::HealthReply;
     control_task(proto::TaskControl) -> proto::TaskStatus;
     compare_node(proto::CompareNodeRequest) -> proto::CompareNodeReply;
+    list_unknown(proto::ListUnknownRequest) -> proto::ListUnknownReply;
+    let_unknown_go(proto::LetUnknownGoRequest) -> proto::LetUnknownGoReply;
     set_throttle(proto::Throttle) -> proto::Empty;
     set_budgets(proto::BudgetChange) -> proto::Budgets;
     get_audit(proto::AuditRequest) -> proto::AuditReply;

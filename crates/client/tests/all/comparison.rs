@@ -2,7 +2,7 @@
 
 use crate::rig::{BLOCK, Rig, content, eventually};
 use disk::Disk;
-use model::BlockId;
+use model::{BlockCopy, BlockId};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -118,7 +118,7 @@ async fn sidecars_that_come_back_after_their_blocks_were_archived_go_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sidecars_that_come_back_after_their_data_were_let_go_go_too() {
+async fn halves_that_come_back_after_their_block_was_deleted_stay_until_an_operator_names_them() {
     let rig = Rig::new(4).await;
     rig.put("a", &content(5, BLOCK)).await.unwrap();
     let (block, node) = placed(&rig, "a").await;
@@ -128,15 +128,27 @@ async fn sidecars_that_come_back_after_their_data_were_let_go_go_too() {
     rig.client.delete("a").await.unwrap();
     rig.no_garbage().await;
     disk.rename(&aside, &sidecar).unwrap();
-    rig.client.compare_node(node).await.unwrap();
-    eventually("it goes too", async || !disk.exists(&sidecar).unwrap()).await;
-    eventually("nothing is unknown", async || rig.status().await.unknown_copies == 0).await;
-    // Of data alone nobody can tell whose they were: they are told, and kept.
     let stray = files(BlockId(7), 1)[0].clone();
     disk.create_new(&stray).unwrap();
     for _ in 0..2 {
         rig.client.compare_node(node).await.unwrap();
-        eventually("they are told", async || rig.status().await.unknown_copies == 1).await;
+        eventually("they are told", async || rig.status().await.unknown_copies == 2).await;
     }
-    assert!(disk.exists(&stray).unwrap());
+    rig.no_garbage().await;
+    assert!(
+        disk.exists(&sidecar).unwrap() && disk.exists(&stray).unwrap(),
+        "no row says that they were let go"
+    );
+    // Of halves only the name is known, and which half it is.
+    let told = rig.client.unknown_copies(None).await.unwrap();
+    let why =
+        |block| told.copies.iter().find(|told| told.copy.block == block).unwrap().unread.clone().unwrap();
+    assert_eq!((told.copies.len(), told.others, told.unasked.len()), (2, 0, 0), "{told:?}");
+    assert!(why(block).contains("its data are not there"), "{}", why(block));
+    assert!(why(BlockId(7)).contains("its sidecar is not there"), "{}", why(BlockId(7)));
+    let copies: Vec<BlockCopy> = told.copies.iter().map(|told| told.copy).collect();
+    assert_eq!(rig.client.let_unknown_go(&copies).await.unwrap().noted, 2);
+    eventually("they go", async || !disk.exists(&sidecar).unwrap() && !disk.exists(&stray).unwrap()).await;
+    eventually("nothing is unknown", async || rig.status().await.unknown_copies == 0).await;
+    rig.no_garbage().await;
 }

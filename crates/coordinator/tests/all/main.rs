@@ -18,3 +18,4 @@ mod recodes;
 mod schemes;
 mod support;
 mod time;
+mod unknown;

@@ -9,6 +9,7 @@ pub mod part;
 pub mod plan;
 pub mod records;
 mod stage;
+pub mod unknown;
 
 use model::{Cause, Fault};
 

@@ -1847,6 +1847,77 @@ pub struct CompareNodeReply {
     #[prost(uint64, tag = "2")]
     pub unknown_copies: u64,
 }
+/// One file of a block, or two: what is on a node under one name.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CopyName {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// 16 bytes
+    #[prost(bytes = "vec", tag = "2")]
+    pub block: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub generation: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListUnknownRequest {
+    /// only this one; 0: all nodes
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+}
+/// No row names the copy, and its block has no row.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnknownCopy {
+    #[prost(message, optional, tag = "1")]
+    pub copy: ::core::option::Option<CopyName>,
+    /// 0: not known
+    #[prost(uint64, tag = "2")]
+    pub stored_bytes: u64,
+    /// absent if the sidecar cannot be read, or names none
+    #[prost(message, optional, tag = "3")]
+    pub object: ::core::option::Option<ObjectPart>,
+    /// why its node cannot tell more than the name: half of it is missing, it is damaged; else empty
+    #[prost(string, tag = "4")]
+    pub unread: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListUnknownReply {
+    /// the first of them
+    #[prost(message, repeated, tag = "1")]
+    pub copies: ::prost::alloc::vec::Vec<UnknownCopy>,
+    /// so many more there are
+    #[prost(uint64, tag = "2")]
+    pub others: u64,
+    #[prost(message, repeated, tag = "3")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedNode>,
+    /// why nothing is deleted now, whoever asks for it; else empty
+    #[prost(string, tag = "4")]
+    pub kept_because: ::prost::alloc::string::String,
+}
+/// What this node has is not known.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnaskedNode {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LetUnknownGoRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub copies: ::prost::alloc::vec::Vec<CopyName>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LetUnknownGoReply {
+    /// deleted once the grace is over
+    #[prost(uint64, tag = "1")]
+    pub noted: u64,
+    /// these are not unknown, or not any more: nothing changes for them
+    #[prost(message, repeated, tag = "2")]
+    pub refused: ::prost::alloc::vec::Vec<CopyName>,
+    /// as above
+    #[prost(string, tag = "3")]
+    pub kept_because: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditRequest {
     /// repairs; 0: as many as are told at once
@@ -4108,6 +4179,56 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("stripeline.v1.Coordinator", "CompareNode"));
             self.inner.unary(req, path, codec).await
         }
+        /// Lists copies that nodes have and of which the catalog knows nothing. Nothing is changed.
+        pub async fn list_unknown(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListUnknownRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListUnknownReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/ListUnknown",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "ListUnknown"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// An operator names unknown copies that are to go. They are deleted as everything superfluous is, after the grace.
+        pub async fn let_unknown_go(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LetUnknownGoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LetUnknownGoReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Coordinator/LetUnknownGo",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Coordinator", "LetUnknownGo"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -4333,6 +4454,22 @@ pub mod coordinator_server {
             request: tonic::Request<super::CompareNodeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::CompareNodeReply>,
+            tonic::Status,
+        >;
+        /// Lists copies that nodes have and of which the catalog knows nothing. Nothing is changed.
+        async fn list_unknown(
+            &self,
+            request: tonic::Request<super::ListUnknownRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListUnknownReply>,
+            tonic::Status,
+        >;
+        /// An operator names unknown copies that are to go. They are deleted as everything superfluous is, after the grace.
+        async fn let_unknown_go(
+            &self,
+            request: tonic::Request<super::LetUnknownGoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LetUnknownGoReply>,
             tonic::Status,
         >;
     }
@@ -6043,6 +6180,96 @@ pub mod coordinator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CompareNodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/ListUnknown" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListUnknownSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::ListUnknownRequest>
+                    for ListUnknownSvc<T> {
+                        type Response = super::ListUnknownReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListUnknownRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::list_unknown(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListUnknownSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Coordinator/LetUnknownGo" => {
+                    #[allow(non_camel_case_types)]
+                    struct LetUnknownGoSvc<T: Coordinator>(pub Arc<T>);
+                    impl<
+                        T: Coordinator,
+                    > tonic::server::UnaryService<super::LetUnknownGoRequest>
+                    for LetUnknownGoSvc<T> {
+                        type Response = super::LetUnknownGoReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LetUnknownGoRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coordinator>::let_unknown_go(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LetUnknownGoSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
