@@ -3,15 +3,13 @@
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
 use model::{BlockCopy, Fault, NodeId};
-use wire::codec::unknown::{LetGo, Unknown};
-use wire::proto::{LetUnknownGoRequest, ListUnknownRequest};
+use wire::codec::unknown::{LetGo, Unknown, go_request, list_request};
 
 impl Client {
     /// Lists unknown copies on a node, or on all. Nothing is changed. Takes as long as nodes take to list what they have, and where
     /// there are any, to read all of their sidecars.
     pub async fn unknown_copies(&self, node: Option<NodeId>) -> Result<Unknown> {
-        let request = ListUnknownRequest { node: node.map_or(0, |node| node.0) };
-        let reply = self.coordinator.clone().list_unknown(request).await;
+        let reply = self.coordinator.clone().list_unknown(list_request(node)).await;
         let reply = reply.map_err(|status| ClientError::from_status(&status, &self.address))?.into_inner();
         reply.try_into().map_err(protocol)
     }
@@ -21,8 +19,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] if one is on a node that there is not, or if the catalog takes no changes; then nothing is changed.
     pub async fn let_unknown_go(&self, copies: &[BlockCopy]) -> Result<LetGo> {
-        let request = LetUnknownGoRequest { copies: copies.iter().map(|copy| (*copy).into()).collect() };
-        let reply = self.coordinator.clone().let_unknown_go(request).await;
+        let reply = self.coordinator.clone().let_unknown_go(go_request(copies)).await;
         let reply = reply.map_err(|status| ClientError::from_status(&status, &self.address))?.into_inner();
         reply.try_into().map_err(protocol)
     }

@@ -58,6 +58,16 @@ impl TryFrom<proto::CopyName> for BlockCopy {
     }
 }
 
+/// Asks for the unknown copies on a node, or on all.
+pub fn list_request(node: Option<NodeId>) -> proto::ListUnknownRequest {
+    proto::ListUnknownRequest { node: node.map_or(0, |node| node.0) }
+}
+
+/// Asks for these copies to go.
+pub fn go_request(copies: &[BlockCopy]) -> proto::LetUnknownGoRequest {
+    proto::LetUnknownGoRequest { copies: copies.iter().map(|copy| (*copy).into()).collect() }
+}
+
 /// Names of copies, from messages.
 ///
 /// # Errors
