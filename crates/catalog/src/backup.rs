@@ -45,6 +45,15 @@ const BACKUP_4: Kind = Kind { version: 4, ..BACKUP };
 /// The first that is still read had [`HistoryRow`](crate::rows::HistoryRow) for [`PositionRow`](crate::rows::PositionRow).
 const BACKUP_3: Kind = Kind { version: 3, ..BACKUP };
 
+/// What a backup begins with.
+pub(crate) const MAGIC: &[u8; 8] = BACKUP.magic;
+
+/// The first version of backups whose rows end with checksums.
+pub(crate) const FIRST_WITH_CHECKSUMS: u32 = 8;
+
+/// How an error says that a restore did nothing.
+pub(crate) const NOTHING_CHANGED: &str = "; nothing was changed";
+
 pub(crate) const SNAPSHOT: Kind = Kind { magic: b"STRPLSNP", version: 2 };
 
 /// The version before had rows without checksums.
@@ -196,7 +205,24 @@ fn is_of_a_backup(txn: &Snapshot<'_>, table: &str, key: &[u8]) -> Result<bool> {
     })
 }
 
-fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
+/// The version that a backup names; `None` if it is cut off before that.
+pub(crate) fn version(backup: &[u8]) -> Option<u32> {
+    let version = backup.get(MAGIC.len()..)?.first_chunk::<4>()?;
+    Some(u32::from_le_bytes(*version))
+}
+
+/// Whether this program reads backups of that version.
+pub(crate) fn is_known(version: u32) -> bool {
+    [BACKUP, BACKUP_6, BACKUP_5, BACKUP_4, BACKUP_3].iter().any(|kind| kind.version == version)
+}
+
+/// Whether it is all there and as it was written, whatever its version.
+pub(crate) fn is_whole(backup: &[u8]) -> bool {
+    let whole = |(body, hash): (&[u8], &[u8; HASH_BYTES])| blake3::hash(body).as_bytes() == hash;
+    backup.split_last_chunk::<HASH_BYTES>().is_some_and(whole)
+}
+
+pub(crate) fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
     let Some((body, hash)) = backup.split_last_chunk::<HASH_BYTES>() else {
         return Err(damaged(0, "too short"));
     };
@@ -228,5 +254,5 @@ fn parse(backup: &[u8]) -> Result<Vec<Entry<'_>>> {
 }
 
 fn damaged(at: usize, why: &str) -> CatalogError {
-    CatalogError::Malformed { what: "backup", why: format!("at byte {at}: {why}; nothing was changed") }
+    CatalogError::Malformed { what: "backup", why: format!("at byte {at}: {why}{NOTHING_CHANGED}") }
 }

@@ -106,7 +106,10 @@ pub use rows::{CandidateRow, NewStripe, Purpose, Recoding};
 pub use safe_mode::SafeMode;
 pub use settings::NodeSettings;
 pub use settling::Settled;
-pub use soundness::{Checked, Condition, Damage, Progress, Salvaged, damaged_files, restore_name, salvage};
+pub use soundness::{
+    Checked, Condition, Damage, Examined, FileKind, Progress, Salvaged, Touched, damaged_files, examine,
+    restore_name, salvage,
+};
 pub use spread::{IllSpread, Site, Sites, is_misplaced, would_spread};
 pub use staged::{Fate, Staged, StartOfStore};
 pub use survey::{Counts, Health, Survey};

@@ -1,4 +1,6 @@
-//! `stripeline catalog`: backing up the coordinator's memory, and getting it back.
+//! `stripeline catalog`: backing up the coordinator's memory, checking it, and getting it back.
+
+mod check;
 
 use crate::amount::Size;
 use crate::context::Context;
@@ -35,6 +37,12 @@ pub enum CatalogCommand {
         #[arg(long, value_name = "NAME@VERSION", value_parser = version)]
         drop: Vec<Version>,
     },
+    /// Check a catalog's file, or a backup of it, offline: each page, row and reference. The file is only read. Ends with 0 if it is
+    /// sound, 3 if something is damaged, and says which objects that touches
+    Check {
+        /// A catalog's file, a backup, or the folder of a coordinator or of a local cluster
+        path: PathBuf,
+    },
     /// Take the catalog's history as it is, though a node has heard of changes that it does not know: what became superfluous
     /// may go again. Copies of which nothing is known stay
     EndSafeMode,
@@ -45,6 +53,7 @@ pub fn run(context: &Context, command: CatalogCommand) -> Result<()> {
         CatalogCommand::Backup { file } => backup(context, &file),
         CatalogCommand::Recover { file: Some(file), .. } => restore(context, &file),
         CatalogCommand::Recover { file: None, take, drop } => recover(context, &take, &drop),
+        CatalogCommand::Check { path } => check::run(context, &path),
         CatalogCommand::EndSafeMode => {
             context.with_client(async |client| Ok(client.end_safe_mode().await?))?;
             context

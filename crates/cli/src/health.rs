@@ -24,6 +24,13 @@ pub struct Verdict {
     pub code: u8,
 }
 
+impl Verdict {
+    /// Of another command that judges.
+    pub fn new(text: String, code: u8) -> Verdict {
+        Verdict { text, code }
+    }
+}
+
 pub fn run(context: &Context) -> Result<()> {
     let health = context.with_client(async |client| Ok(client.health().await?))?;
     context.out.answer(&document(&health), || text(&health))?;

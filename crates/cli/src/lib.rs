@@ -124,7 +124,7 @@ enum Command {
     Links(links::LinksCommand),
     /// Show the last repairs: what each was to move and what it moved
     Audit(audit::AuditArgs),
-    /// Back up the catalog, recover it
+    /// Back up the catalog, check it, recover it
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
     /// Compute with erasure codes, offline

@@ -54,7 +54,7 @@ mod under_way;
 mod unknown;
 
 pub use catalog::backend::quiet_panics;
-pub use catalog::{RESERVE_BYTES, restore};
+pub use catalog::{Examined, FileKind, RESERVE_BYTES, Touched, examine, restore};
 pub use cluster::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;

@@ -10,16 +10,20 @@
 
 mod check;
 pub(crate) mod checksum;
+mod offline;
 mod references;
 mod renew;
 mod salvage;
+mod touched;
 mod upgrade;
 
 pub use check::{Checked, Progress};
 pub(crate) use check::{Findings, Pace, check_rows};
+pub use offline::{Examined, FileKind, examine};
 pub(crate) use renew::exchange;
 pub use renew::{damaged_files, restore_name};
 pub use salvage::{Salvaged, salvage};
+pub use touched::Touched;
 
 use crate::error::{CatalogError, Result};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,6 +5,7 @@
 mod coded;
 mod forgetting;
 mod laws;
+mod offline;
 mod other_back_end;
 mod recodes;
 mod sharing;

@@ -16,3 +16,4 @@ mod journey;
 mod kill;
 mod noise;
 mod rig;
+mod unknown;
