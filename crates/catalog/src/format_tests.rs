@@ -12,7 +12,7 @@ use crate::rows::{
     ThrottleRow,
 };
 use crate::table::{Change, Read, decode_of_before};
-use crate::{Catalog, restore};
+use crate::{Catalog, examine, restore};
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::Fingerprint;
 use model::{
@@ -432,6 +432,29 @@ fn a_damaged_catalog_of_format_7_is_not_rewritten() {
         .unwrap();
     let refused = Catalog::open(&disk, ClusterId(1)).unwrap_err();
     assert!(refused.is_damage(), "{refused}");
+}
+
+#[test]
+fn a_catalog_of_format_7_is_checked_page_by_page_and_stays_as_it_is() {
+    let (crash_disk, disk) = catalog_of_format_7();
+    let path = std::path::Path::new("catalog.redb");
+    let scratch = || Arc::new(CrashDisk::new(&PowerSwitch::new())) as Arc<dyn Disk>;
+    let page = |finding: &String| finding.contains("bytes at byte");
+    let examined = examine(disk.as_ref(), path, &scratch()).unwrap();
+    assert_eq!((examined.format, examined.has_checksums), (Some(7), false));
+    assert_eq!(examined.rows, ROWS_7.lines().count() as u64);
+    assert!(!examined.damage.findings.iter().any(page), "{examined:?}");
+    crash_disk
+        .damage(path, |bytes| {
+            let name = "höhe/x".as_bytes();
+            let places: Vec<usize> =
+                (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+            places.iter().for_each(|at| bytes[*at] ^= 1);
+        })
+        .unwrap();
+    let damaged = examine(disk.as_ref(), path, &scratch()).unwrap();
+    assert!(damaged.damage.findings.iter().any(page), "{damaged:?}");
+    assert!(damaged.rows < examined.rows, "without a checksum only its page speaks for a row");
 }
 
 /// What a program of before reads first: it knows the row, and refuses the format by its number.

@@ -253,3 +253,48 @@ fn what_is_no_catalog_is_not_called_damaged() {
     let refused = examine(&new_disk(), Path::new(FILE), &scratch).unwrap_err();
     assert!(matches!(refused, CatalogError::Failed(_)), "{refused}");
 }
+
+#[test]
+fn a_scratch_disk_that_is_full_is_an_error_and_no_damage() {
+    let (disk, ..) = made();
+    let bytes = content(&disk, FILE).len() as u64;
+    let mut refused = 0;
+    for capacity in (0..20).map(|eighths| bytes * eighths / 8) {
+        let scratch = new_disk();
+        scratch.set_capacity(capacity);
+        match examine(&disk, Path::new(FILE), &(Arc::new(scratch) as Arc<dyn Disk>)) {
+            Ok(examined) => assert!(examined.is_sound(), "{capacity} bytes: {examined:?}"),
+            Err(error) => {
+                assert!(!error.is_damage(), "{capacity} bytes: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn a_backup_is_refused_for_a_row_that_fails_its_check_and_names_it() {
+    let (disk, blocks, _) = made();
+    let (sound, key) = (content(&disk, FILE), blocks[1].to_bytes());
+    let mut named = 0;
+    for at in (0..sound.len() - 32).filter(|at| sound[*at..].starts_with(&key)) {
+        let disk = new_disk();
+        let file = disk.create_new(Path::new(FILE)).unwrap();
+        let mut bytes = sound.clone();
+        // The key itself: the row is named by the key that it has now.
+        bytes[at + 3] ^= 4;
+        let now = BlockId::from_slice(&bytes[at..at + key.len()]).unwrap();
+        file.write_at(0, &bytes).unwrap();
+        let catalog = Catalog::open(&(Arc::new(disk) as Arc<dyn Disk>), ClusterId(1)).unwrap();
+        match catalog.backup(100, |_| true) {
+            Err(CatalogError::DamagedRow { table: "blocks", key, .. }) if key == now.to_string() => {
+                named += 1;
+            }
+            Err(error) => assert!(error.is_damage(), "{error}"),
+            Ok(()) => {}
+        }
+        catalog.close();
+    }
+    assert!(named > 0);
+}
