@@ -1,6 +1,6 @@
 //! How many puts a second the catalog takes from many callers, and in how many transactions, beside files of 4 KiB written and
-//! synced bare on the same disk: `cargo bench -p catalog --bench puts [-- MS]` (`TMPDIR` says which disk). MS is added to each sync, of the
-//! files too, where the disk of a virtual machine syncs faster than any real one.
+//! synced bare on the same disk: `cargo bench -p catalog --bench puts [-- MS [CALLERS]]` (`TMPDIR` says which disk). MS is added to each
+//! sync, of the files too, where the disk of a virtual machine syncs faster than any real one; with CALLERS only so many are tried.
 //!
 //! A put is what the coordinator does for one block of three replicas: begun, planned, committed; three changes. Nothing of a
 //! block is moved. A caller writes a file, syncs it, and goes on to the next.
@@ -30,13 +30,15 @@ const ROUNDS: usize = 3;
 static SYNC_MS: AtomicU64 = AtomicU64::new(0);
 
 fn main() {
-    let extra_ms = std::env::args().find_map(|argument| argument.parse::<u64>().ok()).unwrap_or(0);
+    let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let extra_ms = numbers.first().copied().unwrap_or(0);
+    let only = numbers.get(1).map(|callers| u128::from(*callers));
     SYNC_MS.store(extra_ms, Ordering::Relaxed);
     println!("each sync takes {extra_ms} ms more than on this disk");
     let folder = std::env::temp_dir().join(format!("stripeline-puts-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     println!("callers    puts/s  transactions a put    synced files/s  puts over files");
-    for callers in CALLERS {
+    for callers in CALLERS.into_iter().filter(|callers| only.is_none_or(|only| only == *callers)) {
         let best = |measure: &dyn Fn(usize) -> (f64, f64)| {
             (0..ROUNDS).map(measure).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
         };

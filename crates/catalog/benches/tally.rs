@@ -1,13 +1,17 @@
-//! What it costs to count all of the catalog, and to keep the counts as it changes: `cargo bench -p catalog --bench tally
+//! What it costs to open a catalog, to check all of its file, to count all of it, and to keep the counts as it changes, beside a
+//! bare read of the file: `cargo bench -p catalog --bench tally
 //! [-- BLOCKS BLOCKS_OF_AN_OBJECT]`, by default a million blocks of three replicas on five nodes, a hundred to an object (`TMPDIR` says on which disk).
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot run should stop")]
 
+use catalog::rows::NodeRow;
 use catalog::{Catalog, CommittedBlock, NewPut, PlannedBlock, PutEnd};
 use disk::{Disk, RealDisk};
-use model::{BlockId, ClusterId, FlowId, NodeId, PutId, Sums};
+use model::{BlockId, ClusterId, FlowId, Incarnation, NodeId, PutId, StoreId, Sums};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,13 +33,19 @@ const COUNT: &str = "count";
 fn main() {
     let mut arguments = std::env::args();
     if arguments.any(|argument| argument == COUNT) {
-        return measure(&open(PathBuf::from(arguments.next().unwrap())));
+        let folder = PathBuf::from(arguments.next().unwrap());
+        let began = Instant::now();
+        let catalog = open(folder.clone());
+        println!("opened: {:.3} s", began.elapsed().as_secs_f64());
+        measure(&catalog);
+        return check(&catalog, &folder);
     }
     let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let (blocks, each) = (*numbers.first().unwrap_or(&1_000_000), *numbers.get(1).unwrap_or(&100));
     let folder = std::env::temp_dir().join(format!("stripeline-tally-{}", std::process::id()));
     let catalog = open(folder.clone());
     catalog.begin_term(1, 0).unwrap();
+    (1..=NODES).for_each(|node| register(&catalog, node));
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {
             let (catalog, objects) = (&catalog, (caller..blocks / each).step_by(CALLERS as usize));
@@ -51,6 +61,38 @@ fn main() {
 fn open(folder: PathBuf) -> Catalog {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::create(folder).unwrap());
     Catalog::open(&disk, ClusterId(1)).unwrap()
+}
+
+fn register(catalog: &Catalog, node: u64) {
+    let addr = || format!("10.0.0.{node}:7000");
+    let row = NodeRow {
+        control_addr: addr(),
+        data_addr: addr(),
+        rack: format!("r{node}"),
+        store: StoreId(node.into()),
+        incarnation: Incarnation(node),
+        host: String::new(),
+    };
+    catalog.register_node(NodeId(node as u32), &row, None, None).unwrap();
+}
+
+/// Twice: the second time nothing comes from the disk.
+fn check(catalog: &Catalog, folder: &Path) {
+    for round in ["checked", "checked again"] {
+        let began = Instant::now();
+        let checked = catalog.check(&|_| true).unwrap();
+        let seconds = began.elapsed().as_secs_f64();
+        assert_eq!(checked.findings, 0);
+        let (pages, rows, bytes) = (checked.seen.pages, checked.seen.rows, checked.page_bytes);
+        println!("{round}: {seconds:.2} s, {pages} pages ({} MiB), {rows} rows", bytes >> 20);
+    }
+    let began = Instant::now();
+    let mut file = File::open(folder.join("catalog.redb")).unwrap();
+    let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
+    while let read @ 1.. = file.read(&mut buffer).unwrap() {
+        bytes += read;
+    }
+    println!("the file read bare: {:.2} s, {} MiB", began.elapsed().as_secs_f64(), bytes >> 20);
 }
 
 fn measure(catalog: &Catalog) {
