@@ -94,6 +94,12 @@ pub trait Backend: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Whether the database went back to an older commit when it was opened: by a power cut in the middle of the last one, which nobody
+    /// was told of, or because that one is damaged.
+    fn was_rolled_back(&self) -> bool {
+        false
+    }
+
     /// The disk that the file is on; `None`: there is no file.
     fn disk(&self) -> Option<&Arc<dyn Disk>> {
         None

@@ -223,6 +223,11 @@ impl Catalog {
         self.soundness.condition()
     }
 
+    /// Whether the database went back to an older commit when the catalog was opened: what it forgot may have been acknowledged.
+    pub fn was_rolled_back(&self) -> bool {
+        self.backend.was_rolled_back()
+    }
+
     fn change<T>(&self, change: impl Fn(&Change) -> Result<T>) -> Result<T> {
         let changed = self.group.run(self, |rows| {
             let txn = Change::new(rows);

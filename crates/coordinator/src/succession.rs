@@ -14,7 +14,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::membership::MAX_ADDRESS_BYTES;
 use catalog::aside::{self, MAX_ASIDE};
 use catalog::rows::Doubt;
-use catalog::succession::{Answer, Sight, Verdict, judge};
+use catalog::succession::{Answer, HOLDERS_NEEDED, Sight, Verdict, judge};
 use catalog::{Catalog, Condition, Former, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
@@ -262,6 +262,13 @@ impl Succession {
             _ if own.is_new => Some(Doubt::Made),
             Verdict::Unsure { answered, wanted } => {
                 Some(Doubt::FewHolders { answered: answered as u32, wanted: wanted as u32 })
+            }
+            // Those that keep the records are asked again, and say whether what it forgot was acknowledged.
+            _ if catalog.was_rolled_back() && !own.holders.is_empty() => {
+                tracing::warn!(
+                    "the catalog's database went back to an older commit: nothing is deleted before holders have answered"
+                );
+                Some(Doubt::FewHolders { answered: 0, wanted: HOLDERS_NEEDED.min(own.holders.len()) as u32 })
             }
             _ => None,
         };

@@ -20,6 +20,7 @@ pub struct Redb {
     last_commit: Mutex<LastCommit>,
     disk: Arc<dyn Disk>,
     path: PathBuf,
+    was_rolled_back: bool,
 }
 
 impl Redb {
@@ -36,9 +37,10 @@ impl Redb {
 
     /// The same at another name.
     pub(crate) fn open_at(disk: &Arc<dyn Disk>, path: &Path) -> Result<Redb> {
-        let Opened { database, last_commit, .. } = open(disk, path)?;
+        let Opened { database, last_commit, rolled_back } = open(disk, path)?;
         let (database, last_commit) = (RwLock::new(Some(database)), Mutex::new(last_commit));
-        Ok(Redb { database, last_commit, disk: Arc::clone(disk), path: path.to_owned() })
+        let (disk, path) = (Arc::clone(disk), path.to_owned());
+        Ok(Redb { database, last_commit, disk, path, was_rolled_back: rolled_back })
     }
 }
 
@@ -94,6 +96,10 @@ impl Backend for Redb {
         *self.last_commit.lock().unwrap_or_else(PoisonError::into_inner) = last_commit;
         *slot = Some(database);
         exchanged
+    }
+
+    fn was_rolled_back(&self) -> bool {
+        self.was_rolled_back
     }
 
     fn disk(&self) -> Option<&Arc<dyn Disk>> {

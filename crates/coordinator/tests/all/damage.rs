@@ -159,10 +159,13 @@ fn is_well(health: &proto::HealthReply) -> bool {
     health.safe_mode.is_empty() && health.unreadable_objects == 0
 }
 
+/// Keys and rows of a table, as they are stored.
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What stands in a file, and what of it is damaged.
 #[derive(Default)]
 struct Seen {
-    rows: BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>,
+    rows: BTreeMap<String, Rows>,
     damage: Vec<PageDamage>,
 }
 

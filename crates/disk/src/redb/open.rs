@@ -100,7 +100,7 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<Header, DatabaseError> {
 fn caught<T>(call: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     // Nothing that the call touched is used after a panic: it owns the database and the backend.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let why = format!("redb panicked over the file: {}", message(panic.as_ref()));
+        let why = format!("redb broke off over the file: {}", message(panic.as_ref()));
         Err(DatabaseError::Storage(StorageError::Corrupted(why)))
     })
 }
