@@ -10,6 +10,7 @@
 
 use crate::backend::{Redb, Scan};
 use crate::entry::{Entry, Split, split};
+use crate::error::damaged_row;
 use crate::error::{CatalogError, Result};
 use crate::history::position;
 use crate::incarnation::NO_START;
@@ -19,7 +20,7 @@ use crate::rows::{
 };
 use crate::soundness::Condition;
 use crate::soundness::checksum::{protected, verified};
-use crate::table::{Change, Key, Read, Row, Snapshot, damaged_row, malformed};
+use crate::table::{Change, Key, Read, Row, Snapshot, malformed};
 use crate::{Catalog, meta, renewed};
 use disk::Disk;
 use model::{BlockCopy, BlockFacts, Position};

@@ -2,12 +2,13 @@
 
 use crate::Catalog;
 use crate::backend::Scan;
+use crate::error::damaged_row;
 use crate::error::{CatalogError, Result};
 use crate::rows::{
     CandidateRow, DeadKey, DeadRow, HeldKey, HeldRow, LackRow, ObjectRow, PlannedRow, StripeRow,
 };
 use crate::soundness::checksum::verified;
-use crate::table::{Change, Key, Read, Row, damaged_row};
+use crate::table::{Change, Key, Read, Row};
 use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement, Sums};
 use std::collections::{BTreeMap, BTreeSet};
 

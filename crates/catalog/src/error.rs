@@ -171,3 +171,13 @@ impl CatalogError {
         matches!(self, CatalogError::DamagedRow { .. } | CatalogError::DamagedFile(_))
     }
 }
+
+/// A row that is not as it was written, or that is missing though others name it.
+pub(crate) fn damaged_row(table: &'static str, key: &[u8], why: &str) -> CatalogError {
+    CatalogError::DamagedRow { table, key: hex(key), why: why.to_owned() }
+}
+
+/// Bytes, hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

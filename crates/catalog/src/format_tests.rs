@@ -11,6 +11,7 @@ use crate::rows::{
     PutRow, Recoding, RecoveryRow, ReturnsRow, SafeModeRow, SettledRow, StripeRow, TABLES, TaskRow, TermRow,
     ThrottleRow,
 };
+use crate::soundness::checksum::MARK;
 use crate::table::{Change, Read, decode_of_before};
 use crate::{Catalog, examine, restore};
 use disk::{CrashDisk, Disk, PowerSwitch};
@@ -463,7 +464,7 @@ fn programs_of_before_find_the_format_where_they_look_for_it() {
     let catalog = catalog(|_| Ok(()));
     let stored = catalog.view(|txn| txn.rows().get("meta", b"catalog")).unwrap().unwrap();
     let mark = decode_of_before::<MarkRow>(b"catalog", &stored).unwrap();
-    assert_eq!(mark.format, CATALOG_FORMAT);
+    assert_eq!((mark.format, &stored[..]), (CATALOG_FORMAT, &MARK[..]));
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! births" and "Terms, records, holders").
 
 use crate::Catalog;
+use crate::error::damaged_row;
 use crate::error::{CatalogError, Result};
 use crate::record::Record;
 use crate::rows::{Doubt, DoubtRow, HistoryRow, MetaKey, MetaRow, PositionRow, TermRow};
-use crate::table::{Change, Key, Read, Row, damaged_row};
+use crate::table::{Change, Key, Read, Row};
 use crate::{meta, put_block};
 use model::{Position, RecordHead, Stamp, Term};
 use std::sync::PoisonError;

@@ -366,7 +366,7 @@ fn meta_of_any(txn: &impl Read) -> Result<MetaRow> {
 }
 
 fn missing_meta() -> CatalogError {
-    table::damaged_row(MetaRow::TABLE, &MetaKey.to_bytes(), "it is missing")
+    error::damaged_row(MetaRow::TABLE, &MetaKey.to_bytes(), "it is missing")
 }
 
 /// Whether a file was just made: it has no row at all. A missing row is no proof of that.

@@ -25,10 +25,8 @@ pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
 pub(crate) use time::EndedPutRow;
 pub use time::{ClockRow, HeardRow, ReturnsRow};
 
-use crate::error::Result;
 use crate::form::{self, Stored, as_they_are};
-use crate::soundness::{Findings, Pace, check_rows};
-use crate::table::{Key, Row, Snapshot};
+use crate::table::{Key, Row};
 use model::{
     BlockCopy, BlockFacts, BlockId, ClusterId, FlowId, Incarnation, MemberState, NodeId, PutId, Reason,
     Stamp, StoreId, StripeId, Term,
@@ -89,50 +87,6 @@ pub(crate) const TABLES: [&str; 37] = [
     DamageRow::TABLE,
     MetaRow::TABLE,
 ];
-
-/// Checks the rows of every table.
-pub(crate) fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<()> {
-    let checks = [
-        check_rows::<MarkRow>,
-        check_rows::<NodeRow>,
-        check_rows::<ObjectRow>,
-        check_rows::<BlockFacts>,
-        check_rows::<HeldRow>,
-        check_rows::<StripeRow>,
-        check_rows::<PutRow>,
-        check_rows::<PutBlockRow>,
-        check_rows::<PlannedRow>,
-        check_rows::<IntentRow>,
-        check_rows::<JobRow>,
-        check_rows::<CandidateRow>,
-        check_rows::<LinksRow>,
-        check_rows::<AuditRow>,
-        check_rows::<LeavingRow>,
-        check_rows::<TaskRow>,
-        check_rows::<HistoryRow>,
-        check_rows::<TermRow>,
-        check_rows::<SafeModeRow>,
-        check_rows::<ThrottleRow>,
-        check_rows::<NodeTaskRow>,
-        check_rows::<ClockRow>,
-        check_rows::<EndedPutRow>,
-        check_rows::<PositionRow>,
-        check_rows::<HoldersRow>,
-        check_rows::<DoubtRow>,
-        check_rows::<ForgottenRow>,
-        check_rows::<GatheringRow>,
-        check_rows::<GatheredRow>,
-        check_rows::<BucketRow>,
-        check_rows::<DeadRow>,
-        check_rows::<DisksRow>,
-        check_rows::<LackRow>,
-        check_rows::<BudgetsRow>,
-        check_rows::<ReturnsRow>,
-        check_rows::<DamageRow>,
-        check_rows::<MetaRow>,
-    ];
-    checks.into_iter().try_for_each(|check| check(txn, pace, findings))
-}
 
 /// The one row about the catalog itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

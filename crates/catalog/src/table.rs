@@ -4,7 +4,7 @@
 //! that its byte order is the order wanted of a scan: numbers big-endian, names as they are.
 
 use crate::backend::{Rows, RowsMut, Scan, Visit};
-use crate::error::{CatalogError, Result};
+use crate::error::{CatalogError, Result, damaged_row};
 use crate::form::Stored;
 use crate::soundness::Soundness;
 use crate::soundness::checksum::{self, HAS_CHECKSUM};
@@ -231,14 +231,6 @@ fn parse<R: Row>(key: &[u8], version: u8, row: &[u8]) -> Result<R> {
     }
 }
 
-pub(crate) fn damaged_row(table: &'static str, key: &[u8], why: &str) -> CatalogError {
-    CatalogError::DamagedRow { table, key: hex(key), why: why.to_owned() }
-}
-
 pub(crate) fn malformed(what: &'static str, why: &str) -> CatalogError {
     CatalogError::Malformed { what, why: why.to_owned() }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

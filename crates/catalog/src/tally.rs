@@ -8,11 +8,12 @@
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::Result;
+use crate::error::damaged_row;
 use crate::history::position;
 use crate::record::{Record, follow};
 use crate::rows::{CandidateRow, ObjectRow, PlannedRow, StripeRow};
 use crate::survey::Survey;
-use crate::table::{Key, Read, Row, damaged_row, typed};
+use crate::table::{Key, Read, Row, typed};
 use codes::Codebook;
 use model::{BlockFacts, BlockId, Flaw, MemberState, NodeId, Position, StripeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -53,14 +53,35 @@ pub fn run(mut command: Command, patience: Duration) -> Result<Ran> {
     Ok(Ran { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
 }
 
+/// A time that comes.
+#[derive(Clone, Copy)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// So long from now.
+    pub fn after(time: Duration) -> Deadline {
+        Deadline(Instant::now() + time)
+    }
+
+    /// Whether it has come.
+    pub fn is_over(self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// The time until then.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
 /// Waits for the end of a process, for so long.
 pub fn ended(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + patience;
+    let deadline = Deadline::after(patience);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if Instant::now() >= deadline {
+        if deadline.is_over() {
             return Ok(None);
         }
         std::thread::sleep(POLL);

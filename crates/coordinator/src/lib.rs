@@ -37,6 +37,7 @@ mod healer;
 mod holders;
 mod job;
 mod jobs;
+mod lives;
 mod looks;
 mod membership;
 mod objects;
@@ -75,6 +76,7 @@ use gathering::{Gathering, Sealer};
 use healer::Healer;
 use holders::{Holders, Keeper};
 use jobs::{AgedArchivals, Balancer, Compactor, Jobs, Recoverer};
+use lives::{Ends, Lives, Slot};
 use looks::{Looker, Looks};
 use membership::Membership;
 use objects::Objects;
@@ -84,11 +86,11 @@ use reads::Reads;
 use records::Records;
 use recovering::Adopter;
 use renewer::Renewer;
-use service::{Away, Service};
+use service::Service;
 use settings::Settings;
 use settler::Settler;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use succession::{Found, Round, Succession};
 use tokio::net::TcpListener;
@@ -113,9 +115,6 @@ pub struct Coordinator {
     /// Why it cannot go on.
     end: mpsc::Receiver<CoordinatorError>,
 }
-
-/// Who serves now.
-type Slot = Arc<Mutex<Option<Serving>>>;
 
 #[derive(Debug)]
 struct Serving {
@@ -170,85 +169,6 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
         }
     });
     Ok(Coordinator { local_addr, serving, lives, end })
-}
-
-/// Who hears when a coordinator's life ends.
-#[derive(Clone)]
-struct Ends {
-    /// It cannot go on.
-    failed: mpsc::Sender<CoordinatorError>,
-    /// Its catalog was made anew, and it begins anew over that.
-    renewed: mpsc::Sender<()>,
-}
-
-/// The lives of a coordinator in one process: the next one begins when a damaged catalog was made anew.
-struct Lives {
-    config: Config,
-    /// It stays open, so that callers wait rather than fail in between.
-    listener: std::net::TcpListener,
-    serving: Slot,
-    ends: Ends,
-    renewals: mpsc::Receiver<()>,
-}
-
-impl Lives {
-    async fn run(&mut self, mut waits: Option<(Succession, String)>) -> Result<(), CoordinatorError> {
-        loop {
-            if let Some((succession, why)) = waits.take() {
-                let found = self.compare(succession, why).await?;
-                self.serve(found).await?;
-            }
-            if self.renewals.recv().await.is_none() {
-                return Ok(());
-            }
-            let serving = self.slot().take();
-            if let Some(serving) = serving {
-                serving.shut_down().await;
-            }
-            let succession = Succession::new(self.config.clone());
-            match succession.round().await? {
-                Round::Over(found) => self.serve(*found).await?,
-                Round::Wait(why) => waits = Some((succession, why)),
-            }
-        }
-    }
-
-    /// Answers that the catalog is compared, until it is.
-    async fn compare(&self, succession: Succession, why: String) -> Result<Found, CoordinatorError> {
-        let until_then = self.listener()?;
-        let succession = Arc::new(succession);
-        let away = Away::new(Arc::clone(&succession));
-        away.say(why);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tonic::transport::Server::builder()
-            .tcp_nodelay(true)
-            .add_service(away.clone().server())
-            .serve_with_incoming_shutdown(TcpIncoming::from(until_then).with_nodelay(Some(true)), async {
-                let _ = stopped.await;
-            });
-        let mut server = tokio::spawn(serving);
-        let found = succession.run(|why| away.say(why)).await;
-        let _ = stop.send(());
-        if tokio::time::timeout(SHUTDOWN_PATIENCE, &mut server).await.is_err() {
-            server.abort();
-        }
-        found
-    }
-
-    async fn serve(&self, found: Found) -> Result<(), CoordinatorError> {
-        let served = serve(self.config.clone(), found, self.listener()?, self.ends.clone()).await?;
-        *self.slot() = Some(served);
-        Ok(())
-    }
-
-    fn listener(&self) -> Result<TcpListener, CoordinatorError> {
-        let again = self.listener.try_clone().and_then(TcpListener::from_std);
-        again.map_err(|source| CoordinatorError::Listen { addr: self.config.listen, source })
-    }
-
-    fn slot(&self) -> MutexGuard<'_, Option<Serving>> {
-        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A new term begins, and whoever calls is served from this catalog.

@@ -5,10 +5,17 @@ use super::Soundness;
 use super::references;
 use crate::Catalog;
 use crate::backend::Scan;
+use crate::error::damaged_row;
 use crate::error::{CatalogError, Result};
-use crate::rows;
-use crate::table::{Read, Row, Snapshot, damaged_row, typed};
+use crate::rows::{
+    AuditRow, BucketRow, BudgetsRow, CandidateRow, ClockRow, DamageRow, DeadRow, DisksRow, DoubtRow,
+    EndedPutRow, ForgottenRow, GatheredRow, GatheringRow, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow,
+    LackRow, LeavingRow, LinksRow, MarkRow, MetaRow, NodeRow, NodeTaskRow, ObjectRow, PlannedRow,
+    PositionRow, PutBlockRow, PutRow, ReturnsRow, SafeModeRow, StripeRow, TaskRow, TermRow, ThrottleRow,
+};
+use crate::table::{Read, Row, Snapshot, typed};
 use disk::{PageDamage, PageVisitor};
+use model::BlockFacts;
 use std::cell::Cell;
 
 /// Rows between two calls of `goes_on`: some milliseconds.
@@ -37,7 +44,7 @@ pub struct Checked {
 }
 
 /// Reports how far a check has come, and ends it if the caller says so.
-pub(crate) struct Pace<'a> {
+pub(super) struct Pace<'a> {
     goes_on: &'a dyn Fn(&Progress) -> bool,
     seen: Cell<Progress>,
     is_ended: Cell<bool>,
@@ -61,7 +68,7 @@ impl Pace<'_> {
 }
 
 /// Notes each finding at once, before the check has ended.
-pub(crate) struct Findings<'a> {
+pub(super) struct Findings<'a> {
     soundness: &'a Soundness,
     count: Cell<u64>,
 }
@@ -113,7 +120,7 @@ impl Catalog {
         let viewed = self.backend.view(&mut |rows| {
             pages = self.check_pages(&pace, &findings)?;
             let snapshot = Snapshot::strict(rows);
-            rows::check_all(&snapshot, &pace, &findings)?;
+            check_all(&snapshot, &pace, &findings)?;
             references::check(&snapshot, &pace, &findings)
         });
         match viewed {
@@ -171,7 +178,7 @@ pub(crate) fn told(damage: &PageDamage) -> String {
 }
 
 /// Checks the rows of a table: their keys rise, their checksums hold, and each is a row of this table's kind.
-pub(crate) fn check_rows<R: Row>(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<()> {
+fn check_rows<R: Row>(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<()> {
     let mut last: Option<Vec<u8>> = None;
     let scanned = txn.raw_scan(R::TABLE, &[], &mut |key, value| {
         if let Err(error) = typed::<R>(key, value) {
@@ -187,4 +194,48 @@ pub(crate) fn check_rows<R: Row>(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: 
         Err(error) if error.is_damage() => findings.add(error),
         scanned => scanned,
     }
+}
+
+/// Checks the rows of every table.
+fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Result<()> {
+    let checks = [
+        check_rows::<MarkRow>,
+        check_rows::<NodeRow>,
+        check_rows::<ObjectRow>,
+        check_rows::<BlockFacts>,
+        check_rows::<HeldRow>,
+        check_rows::<StripeRow>,
+        check_rows::<PutRow>,
+        check_rows::<PutBlockRow>,
+        check_rows::<PlannedRow>,
+        check_rows::<IntentRow>,
+        check_rows::<JobRow>,
+        check_rows::<CandidateRow>,
+        check_rows::<LinksRow>,
+        check_rows::<AuditRow>,
+        check_rows::<LeavingRow>,
+        check_rows::<TaskRow>,
+        check_rows::<HistoryRow>,
+        check_rows::<TermRow>,
+        check_rows::<SafeModeRow>,
+        check_rows::<ThrottleRow>,
+        check_rows::<NodeTaskRow>,
+        check_rows::<ClockRow>,
+        check_rows::<EndedPutRow>,
+        check_rows::<PositionRow>,
+        check_rows::<HoldersRow>,
+        check_rows::<DoubtRow>,
+        check_rows::<ForgottenRow>,
+        check_rows::<GatheringRow>,
+        check_rows::<GatheredRow>,
+        check_rows::<BucketRow>,
+        check_rows::<DeadRow>,
+        check_rows::<DisksRow>,
+        check_rows::<LackRow>,
+        check_rows::<BudgetsRow>,
+        check_rows::<ReturnsRow>,
+        check_rows::<DamageRow>,
+        check_rows::<MetaRow>,
+    ];
+    checks.into_iter().try_for_each(|check| check(txn, pace, findings))
 }

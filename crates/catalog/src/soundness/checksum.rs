@@ -10,10 +10,7 @@
 //!
 //! One row has no checksum in this format either: the mark of the format, whose bytes are the same in every catalog.
 
-use crate::error::Result;
-use crate::rows::MarkRow;
-use crate::table::Row;
-use crate::table::damaged_row;
+use crate::error::{Result, damaged_row};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -22,9 +19,15 @@ pub(crate) const HAS_CHECKSUM: u8 = 0x80;
 
 const CHECKSUM_BYTES: usize = 8;
 
+/// The table of the mark of the format.
+pub(crate) const MARK_TABLE: &str = "meta";
+
+/// The mark of this format, as it is stored: a row of version 1, format 8, and nothing else.
+pub(crate) const MARK: [u8; 21] = [1, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
 /// Appends the checksum to a row, which begins with its version byte, and marks that byte.
 pub(crate) fn protect(table: &str, key: &[u8], row: &mut Vec<u8>) {
-    if table == MarkRow::TABLE {
+    if table == MARK_TABLE {
         return;
     }
     if let Some(version) = row.first_mut() {
@@ -40,8 +43,8 @@ pub(crate) fn protect(table: &str, key: &[u8], row: &mut Vec<u8>) {
 /// [`CatalogError::DamagedRow`](crate::CatalogError::DamagedRow) if the checksum fails, or if there is none.
 pub(crate) fn verified<'a>(table: &'static str, key: &[u8], stored: &'a [u8]) -> Result<&'a [u8]> {
     let bad = |why| Err(damaged_row(table, key, why));
-    if table == MarkRow::TABLE {
-        return if stored == mark() { Ok(stored) } else { bad("it is not the mark of this format") };
+    if table == MARK_TABLE {
+        return if stored == MARK { Ok(stored) } else { bad("it is not the mark of this format") };
     }
     let Some((row, stored_checksum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() else {
         return bad("it is too short for a row");
@@ -66,7 +69,7 @@ pub(crate) fn is_of_before(stored: &[u8]) -> bool {
 /// # Errors
 /// As [`verified`].
 pub(crate) fn protected<'a>(table: &'static str, key: &[u8], stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-    if table == MarkRow::TABLE {
+    if table == MARK_TABLE {
         return Ok(stored.into());
     }
     if is_of_before(stored) {
@@ -76,12 +79,6 @@ pub(crate) fn protected<'a>(table: &'static str, key: &[u8], stored: &'a [u8]) -
     }
     verified(table, key, stored)?;
     Ok(stored.into())
-}
-
-/// The mark of this format, as it is stored.
-fn mark() -> Vec<u8> {
-    // A struct of numbers always has an encoding.
-    postcard::to_extend(&MarkRow::OURS, vec![MarkRow::VERSION]).unwrap_or_default()
 }
 
 fn checksum(table: &str, key: &[u8], row: &[u8]) -> u64 {

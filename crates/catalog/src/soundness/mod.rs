@@ -18,7 +18,6 @@ mod touched;
 mod upgrade;
 
 pub use check::{Checked, Progress};
-pub(crate) use check::{Findings, Pace, check_rows};
 pub use offline::{Examined, FileKind, examine};
 pub(crate) use renew::exchange;
 pub use renew::{damaged_files, restore_name};

@@ -102,7 +102,7 @@ impl PageVisitor for Taking<'_> {
         let Some(table) = TABLES.into_iter().find(|known| *known == table) else { return };
         // A row without a checksum is covered by its page's alone.
         let row = match is_of_before(value) && !is_intact {
-            true => return self.found(format!("row {table} {}: it has no checksum", crate::table::hex(key))),
+            true => return self.found(format!("row {table} {}: it has no checksum", crate::error::hex(key))),
             false => protected(table, key, value),
         };
         match row {

@@ -10,6 +10,7 @@ use super::lives::end;
 use super::{DONE, NO_MARGIN, NOTHING, Outcome, last};
 use crate::catalog::{View, vanished};
 use crate::cluster::COMPARE_EVERY_MS;
+use crate::command::Deadline;
 use crate::damage;
 use crate::disks;
 use crate::plan::CatalogDamage;
@@ -24,7 +25,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// In the coordinator's folder of data.
 const FILE: &str = "catalog.redb";
@@ -134,15 +135,15 @@ fn hurt_alone(
 
 /// Whether what nodes keep of the catalog stays the same for a while, by the lengths of their files.
 fn is_quiet(world: &World) -> Result<bool> {
-    let deadline = Instant::now() + QUIET_PATIENCE;
-    let mut same = (world.kept_records()?, Instant::now());
-    while Instant::now() < deadline {
+    let deadline = Deadline::after(QUIET_PATIENCE);
+    let (mut kept, mut quiet) = (world.kept_records()?, Deadline::after(QUIET));
+    while !deadline.is_over() {
         std::thread::sleep(POLL);
         let now = world.kept_records()?;
-        if now != same.0 {
-            same = (now, Instant::now());
-        } else if same.1.elapsed() >= QUIET {
-            return Ok(!same.0.is_empty());
+        if now != kept {
+            (kept, quiet) = (now, Deadline::after(QUIET));
+        } else if quiet.is_over() {
+            return Ok(!kept.is_empty());
         }
     }
     Ok(false)
@@ -181,18 +182,18 @@ fn keys(world: &World) -> Result<Vec<Vec<u8>>> {
 
 /// Every object is read, each answer judged; and of what was counted on before nothing may go that is still needed.
 fn watch(world: &World, view: &View, whole: &BTreeSet<(String, u32)>) -> Result<()> {
-    let until = Instant::now()
-        + Duration::from_millis(COMPARE_EVERY_MS + world.plan.shape.garbage_grace_ms + WATCHED_MS);
+    let grace_ms = COMPARE_EVERY_MS + world.plan.shape.garbage_grace_ms + WATCHED_MS;
+    let until = Deadline::after(Duration::from_millis(grace_ms));
     for object in 0..world.objects.len() {
         let mut outcome = get(world, object, None)?;
         // Nodes come back to a coordinator that has started within a heartbeat or two.
-        while outcome == "failed" && Instant::now() < until {
+        while outcome == "failed" && !until.is_over() {
             std::thread::sleep(POLL);
             outcome = get(world, object, None)?;
         }
         world.count("read after damage", outcome);
     }
-    std::thread::sleep(until.saturating_duration_since(Instant::now()));
+    std::thread::sleep(until.left());
     // Looked at before the catalog is asked: what it says then is why they may be gone.
     let now = world.whole_copies()?;
     let after = world.view()?;
@@ -210,9 +211,9 @@ fn watch(world: &World, view: &View, whole: &BTreeSet<(String, u32)>) -> Result<
 
 /// Whether the coordinator answers, and does not doubt its catalog, within a moment: one that has just started may need it.
 pub(super) fn is_soon_believed(world: &World) -> Result<bool> {
-    let deadline = Instant::now() + BELIEVED_PATIENCE;
+    let deadline = Deadline::after(BELIEVED_PATIENCE);
     while !is_believed(world)? {
-        if Instant::now() > deadline {
+        if deadline.is_over() {
             return Ok(false);
         }
         std::thread::sleep(POLL);
@@ -227,12 +228,12 @@ fn is_believed(world: &World) -> Result<bool> {
 
 /// Waits until the coordinator does not doubt its catalog any more. How that went, for the tally.
 fn mended(world: &World) -> Result<&'static str> {
-    let deadline = Instant::now() + MENDED_PATIENCE;
+    let deadline = Deadline::after(MENDED_PATIENCE);
     let mut since = None;
-    while Instant::now() < deadline {
+    while !deadline.is_over() {
         if !is_believed(world)? {
             since = None;
-        } else if since.get_or_insert_with(Instant::now).elapsed() >= MENDED_FOR {
+        } else if since.get_or_insert_with(|| Deadline::after(MENDED_FOR)).is_over() {
             return Ok("soon");
         }
         std::thread::sleep(POLL);

@@ -1,0 +1,94 @@
+//! The lives of a coordinator in one process: it compares its catalog with what nodes keep, serves, and begins anew when a damaged
+//! catalog was made anew.
+
+use crate::config::Config;
+use crate::error::CoordinatorError;
+use crate::service::Away;
+use crate::succession::{Found, Round, Succession};
+use crate::{SHUTDOWN_PATIENCE, Serving, serve};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tonic::transport::server::TcpIncoming;
+
+/// Who serves now.
+pub(crate) type Slot = Arc<Mutex<Option<Serving>>>;
+
+/// Who hears when a coordinator's life ends.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    /// It cannot go on.
+    pub failed: mpsc::Sender<CoordinatorError>,
+    /// Its catalog was made anew, and it begins anew over that.
+    pub renewed: mpsc::Sender<()>,
+}
+
+/// The lives of a coordinator in one process: the next one begins when a damaged catalog was made anew.
+pub(crate) struct Lives {
+    pub config: Config,
+    /// It stays open, so that callers wait rather than fail in between.
+    pub listener: std::net::TcpListener,
+    pub serving: Slot,
+    pub ends: Ends,
+    pub renewals: mpsc::Receiver<()>,
+}
+
+impl Lives {
+    pub async fn run(&mut self, mut waits: Option<(Succession, String)>) -> Result<(), CoordinatorError> {
+        loop {
+            if let Some((succession, why)) = waits.take() {
+                let found = self.compare(succession, why).await?;
+                self.serve(found).await?;
+            }
+            if self.renewals.recv().await.is_none() {
+                return Ok(());
+            }
+            let serving = self.slot().take();
+            if let Some(serving) = serving {
+                serving.shut_down().await;
+            }
+            let succession = Succession::new(self.config.clone());
+            match succession.round().await? {
+                Round::Over(found) => self.serve(*found).await?,
+                Round::Wait(why) => waits = Some((succession, why)),
+            }
+        }
+    }
+
+    /// Answers that the catalog is compared, until it is.
+    async fn compare(&self, succession: Succession, why: String) -> Result<Found, CoordinatorError> {
+        let until_then = self.listener()?;
+        let succession = Arc::new(succession);
+        let away = Away::new(Arc::clone(&succession));
+        away.say(why);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tonic::transport::Server::builder()
+            .tcp_nodelay(true)
+            .add_service(away.clone().server())
+            .serve_with_incoming_shutdown(TcpIncoming::from(until_then).with_nodelay(Some(true)), async {
+                let _ = stopped.await;
+            });
+        let mut server = tokio::spawn(serving);
+        let found = succession.run(|why| away.say(why)).await;
+        let _ = stop.send(());
+        if tokio::time::timeout(SHUTDOWN_PATIENCE, &mut server).await.is_err() {
+            server.abort();
+        }
+        found
+    }
+
+    pub async fn serve(&self, found: Found) -> Result<(), CoordinatorError> {
+        let served = serve(self.config.clone(), found, self.listener()?, self.ends.clone()).await?;
+        *self.slot() = Some(served);
+        Ok(())
+    }
+
+    fn listener(&self) -> Result<TcpListener, CoordinatorError> {
+        let again = self.listener.try_clone().and_then(TcpListener::from_std);
+        again.map_err(|source| CoordinatorError::Listen { addr: self.config.listen, source })
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Serving>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
