@@ -1,6 +1,7 @@
 //! The task that checks the catalog's own file, at each start and once a week (HEALING.md, "The catalog's own file"). Nothing is let
 //! go before the check of the start has ended; puts and reads do not wait for it. What is checked: `catalog::Catalog::check`.
 
+use crate::clock;
 use crate::cluster::Cluster;
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
@@ -41,9 +42,9 @@ impl Checker {
         };
         let mut checking = std::pin::pin!(self.records.run(move |catalog: &Catalog| catalog.check(&pace)));
         loop {
-            match tokio::time::timeout(TICK, &mut checking).await {
-                Ok(checked) => return checked,
-                Err(_) => {
+            match clock::within(TICK, &mut checking).await {
+                Some(checked) => return checked,
+                None => {
                     goes_on.store(task.is_on(), Ordering::Relaxed);
                     let Progress { pages, rows } = *seen.lock().unwrap_or_else(PoisonError::into_inner);
                     task.note(|report| {

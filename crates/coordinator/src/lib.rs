@@ -76,7 +76,7 @@ use gathering::{Gathering, Sealer};
 use healer::Healer;
 use holders::{Holders, Keeper};
 use jobs::{AgedArchivals, Balancer, Compactor, Jobs, Recoverer};
-use lives::{Ends, Lives, Slot};
+use lives::{Ends, Listener, Lives, Slot};
 use looks::{Looker, Looks};
 use membership::Membership;
 use objects::Objects;
@@ -93,7 +93,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use succession::{Found, Round, Succession};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tonic::transport::server::TcpIncoming;
@@ -140,10 +139,7 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     let addr = config.listen;
     let succession = Succession::new(config.clone());
     let first = succession.round().await?;
-    let listen = |source| CoordinatorError::Listen { addr, source };
-    let listener = TcpListener::bind(addr).await.map_err(listen)?;
-    let local_addr = listener.local_addr().map_err(listen)?;
-    let listener = listener.into_std().map_err(listen)?;
+    let (listener, local_addr) = Listener::bind(addr).await?;
     let ((ends, end), (renewed, renewals)) = (mpsc::channel(1), mpsc::channel(1));
     let serving: Slot = Arc::default();
     let mut lives = Lives {
@@ -175,7 +171,7 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
 async fn serve(
     config: Config,
     found: Found,
-    listener: TcpListener,
+    incoming: TcpIncoming,
     ends: Ends,
 ) -> Result<Serving, CoordinatorError> {
     let (wall_ms, addr) = (config.wall_ms, config.listen);
@@ -210,7 +206,7 @@ async fn serve(
         .tcp_nodelay(true)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .add_service(service.server())
-        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
+        .serve_with_incoming_shutdown(incoming, async {
             let _ = stopped.await;
         });
     let server = tokio::spawn(async move {

@@ -1,11 +1,13 @@
 //! The lives of a coordinator in one process: it compares its catalog with what nodes keep, serves, and begins anew when a damaged
 //! catalog was made anew.
 
+use crate::clock;
 use crate::config::Config;
 use crate::error::CoordinatorError;
 use crate::service::Away;
 use crate::succession::{Found, Round, Succession};
 use crate::{SHUTDOWN_PATIENCE, Serving, serve};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -13,6 +15,28 @@ use tonic::transport::server::TcpIncoming;
 
 /// Who serves now.
 pub(crate) type Slot = Arc<Mutex<Option<Serving>>>;
+
+/// Where a coordinator listens, in all of its lives: callers wait rather than fail between two of them.
+pub(crate) struct Listener {
+    addr: SocketAddr,
+    listener: std::net::TcpListener,
+}
+
+impl Listener {
+    /// Also tells the address that it got.
+    pub async fn bind(addr: SocketAddr) -> Result<(Listener, SocketAddr), CoordinatorError> {
+        let listen = |source| CoordinatorError::Listen { addr, source };
+        let listener = TcpListener::bind(addr).await.map_err(listen)?;
+        let local_addr = listener.local_addr().map_err(listen)?;
+        Ok((Listener { addr, listener: listener.into_std().map_err(listen)? }, local_addr))
+    }
+
+    fn incoming(&self) -> Result<TcpIncoming, CoordinatorError> {
+        let again = self.listener.try_clone().and_then(TcpListener::from_std);
+        let again = again.map_err(|source| CoordinatorError::Listen { addr: self.addr, source })?;
+        Ok(TcpIncoming::from(again).with_nodelay(Some(true)))
+    }
+}
 
 /// Who hears when a coordinator's life ends.
 #[derive(Clone)]
@@ -26,8 +50,7 @@ pub(crate) struct Ends {
 /// The lives of a coordinator in one process: the next one begins when a damaged catalog was made anew.
 pub(crate) struct Lives {
     pub config: Config,
-    /// It stays open, so that callers wait rather than fail in between.
-    pub listener: std::net::TcpListener,
+    pub listener: Listener,
     pub serving: Slot,
     pub ends: Ends,
     pub renewals: mpsc::Receiver<()>,
@@ -57,7 +80,7 @@ impl Lives {
 
     /// Answers that the catalog is compared, until it is.
     async fn compare(&self, succession: Succession, why: String) -> Result<Found, CoordinatorError> {
-        let until_then = self.listener()?;
+        let until_then = self.listener.incoming()?;
         let succession = Arc::new(succession);
         let away = Away::new(Arc::clone(&succession));
         away.say(why);
@@ -65,27 +88,22 @@ impl Lives {
         let serving = tonic::transport::Server::builder()
             .tcp_nodelay(true)
             .add_service(away.clone().server())
-            .serve_with_incoming_shutdown(TcpIncoming::from(until_then).with_nodelay(Some(true)), async {
+            .serve_with_incoming_shutdown(until_then, async {
                 let _ = stopped.await;
             });
         let mut server = tokio::spawn(serving);
         let found = succession.run(|why| away.say(why)).await;
         let _ = stop.send(());
-        if tokio::time::timeout(SHUTDOWN_PATIENCE, &mut server).await.is_err() {
+        if clock::within(SHUTDOWN_PATIENCE, &mut server).await.is_none() {
             server.abort();
         }
         found
     }
 
     pub async fn serve(&self, found: Found) -> Result<(), CoordinatorError> {
-        let served = serve(self.config.clone(), found, self.listener()?, self.ends.clone()).await?;
+        let served = serve(self.config.clone(), found, self.listener.incoming()?, self.ends.clone()).await?;
         *self.slot() = Some(served);
         Ok(())
-    }
-
-    fn listener(&self) -> Result<TcpListener, CoordinatorError> {
-        let again = self.listener.try_clone().and_then(TcpListener::from_std);
-        again.map_err(|source| CoordinatorError::Listen { addr: self.config.listen, source })
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Serving>> {

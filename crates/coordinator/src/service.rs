@@ -11,7 +11,7 @@ use crate::holders::Holders;
 use crate::job;
 use crate::jobs::{self, Jobs, Wish};
 use crate::membership::Membership;
-use crate::objects::{Objects, Page};
+use crate::objects::Objects;
 use crate::operator::{self, Operator};
 use crate::succession::Succession;
 use catalog::Choices;
@@ -478,22 +478,18 @@ async fn list(
 ) {
     let (mut after, mut unlisted, mut first_error) = (None, 0, None);
     loop {
-        let Page { infos, last, unlisted: more, first_error: first } =
-            match objects.page(prefix.clone(), after, LIST_BATCH).await {
-                Ok(page) => page,
-                Err(error) => {
-                    let _ = listed.send(Err(error.into())).await;
-                    return;
-                }
-            };
-        for info in infos {
+        let page = match objects.page(prefix.clone(), after, LIST_BATCH).await {
+            Ok(page) => page,
+            Err(error) => return drop(listed.send(Err(error.into())).await),
+        };
+        for info in page.infos {
             if listed.send(Ok(info)).await.is_err() {
                 return;
             }
         }
-        unlisted += more;
-        first_error = first_error.or(first);
-        if last.is_none() {
+        unlisted += page.unlisted;
+        first_error = first_error.or(page.first_error);
+        if page.last.is_none() {
             // Last, so that whoever listens has seen all that can be listed.
             if let Some(error) = first_error {
                 let text = format!("{unlisted} objects cannot be listed: {error}");
@@ -501,7 +497,7 @@ async fn list(
             }
             return;
         }
-        after = last;
+        after = page.last;
     }
 }
 
