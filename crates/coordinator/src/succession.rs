@@ -82,6 +82,8 @@ struct Own {
     cluster: Option<ClusterId>,
     /// It is what was saved of a damaged file.
     is_damaged: bool,
+    /// Damaged files are kept in its folder.
+    keeps_damaged: bool,
     /// It was restored from a backup with this last change, and nothing has happened since.
     restored: Option<Stamp>,
     /// The last changes of those that are kept aside, and not settled.
@@ -143,7 +145,8 @@ impl Succession {
                 Ok((catalog, own))
             })
             .await?;
-            if own.is_new && self.config.founds {
+            // Where a damaged catalog is kept there was a cluster: the empty one is no new one.
+            if own.is_new && self.config.founds && !own.keeps_damaged {
                 return Ok(over(catalog, &own, 0, Vec::new(), None));
             }
             let answers = self.ask(&own).await;
@@ -476,6 +479,7 @@ impl Own {
             is_new: meta.as_ref().is_some_and(|meta| meta.unnamed) && !is_damaged,
             cluster: meta.map(|meta| meta.cluster),
             is_damaged,
+            keeps_damaged: !catalog::damaged_files(disk)?.is_empty(),
             restored: if is_damaged { None } else { catalog.restored_at()? },
             branches: open.map(|aside| aside.last).collect(),
             asides: asides.len(),

@@ -18,6 +18,9 @@ use std::path::Path;
 
 const DAMAGED: &str = "damaged-";
 
+/// What was saved of a damaged file, until it takes that one's place.
+pub(super) const SALVAGED: &str = "catalog.redb.salvaged";
+
 /// Damaged files that are kept. They only serve to find out what damaged them, and must not fill a disk that damages one after
 /// another.
 const MAX_KEPT: usize = 8;
@@ -99,7 +102,10 @@ pub fn restore_name(disk: &dyn Disk) -> Result<bool> {
     if disk.exists(own).map_err(failed)? {
         return Ok(false);
     }
-    let Some(last) = damaged_files(disk)?.pop() else { return Ok(false) };
+    // Between the two renames the other file has its former name yet. Without it somebody else took the catalog away.
+    let mut others = [Incoming::FILE, SALVAGED].into_iter().map(|other| disk.exists(Path::new(other)));
+    let was_exchanging = others.try_fold(false, |any, exists| Ok(any || exists?)).map_err(failed)?;
+    let Some(last) = damaged_files(disk)?.pop().filter(|_| was_exchanging) else { return Ok(false) };
     let _lock = aside::lock(disk)?;
     disk.rename(Path::new(&last), own).map_err(failed)?;
     disk.sync_folder(Path::new(""), SyncPoint::CatalogFolder).map_err(failed)?;
@@ -114,4 +120,28 @@ fn number(name: &str) -> Option<u64> {
 
 fn failed(error: DiskError) -> CatalogError {
     CatalogError::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::{CrashDisk, PowerSwitch};
+
+    fn make(disk: &CrashDisk, name: &str) {
+        drop(disk.create_new(Path::new(name)).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_file_gets_its_name_back_only_from_an_exchange_that_broke_off() {
+        let disk = CrashDisk::new(&PowerSwitch::new());
+        assert!(!restore_name(&disk).unwrap(), "an empty folder");
+        make(&disk, "catalog.redb.damaged-1");
+        make(&disk, "catalog.redb.damaged-12");
+        assert!(!restore_name(&disk).unwrap(), "the catalog was taken away: an old damaged one is none");
+        make(&disk, Incoming::FILE);
+        assert!(restore_name(&disk).unwrap() && disk.exists(Path::new(Redb::FILE)).unwrap());
+        assert_eq!(damaged_files(&disk).unwrap(), ["catalog.redb.damaged-1"]);
+        assert!(!restore_name(&disk).unwrap(), "it is there");
+        assert_eq!(exchange(&disk, Incoming::FILE).unwrap(), "catalog.redb.damaged-2");
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::check::told;
 use super::checksum::{is_of_before, protected};
-use super::renew::exchange;
+use super::renew::{SALVAGED as FILE, exchange};
 use super::{Damage, MAX_TOLD};
 use crate::backend::{Backend, Redb};
 use crate::error::{CatalogError, Result};
@@ -13,8 +13,6 @@ use crate::table::Change;
 use disk::{Disk, DiskError, PageDamage, PageVisitor};
 use std::path::Path;
 use std::sync::Arc;
-
-const FILE: &str = "catalog.redb.salvaged";
 
 /// Rows that are written in one transaction.
 const ROWS_AT_ONCE: usize = 16_384;
