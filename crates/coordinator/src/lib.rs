@@ -150,10 +150,7 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
         renewals,
     };
     let waits = match first {
-        Round::Over(found) => {
-            lives.serve(*found).await?;
-            None
-        }
+        Round::Over(found) => lives.serve(*found).await?,
         Round::Wait(why) => {
             tracing::info!(%local_addr, "{why}");
             Some((succession, why))

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::error::CoordinatorError;
 use crate::service::Away;
-use crate::succession::{Found, Round, Succession};
+use crate::succession::{self, Found, Round, Succession};
 use crate::{SHUTDOWN_PATIENCE, Serving, serve};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,9 +59,9 @@ pub(crate) struct Lives {
 impl Lives {
     pub async fn run(&mut self, mut waits: Option<(Succession, String)>) -> Result<(), CoordinatorError> {
         loop {
-            if let Some((succession, why)) = waits.take() {
+            while let Some((succession, why)) = waits.take() {
                 let found = self.compare(succession, why).await?;
-                self.serve(found).await?;
+                waits = self.serve(found).await?;
             }
             if self.renewals.recv().await.is_none() {
                 return Ok(());
@@ -71,10 +71,10 @@ impl Lives {
                 serving.shut_down().await;
             }
             let succession = Succession::new(self.config.clone());
-            match succession.round().await? {
+            waits = match succession.round().await? {
                 Round::Over(found) => self.serve(*found).await?,
-                Round::Wait(why) => waits = Some((succession, why)),
-            }
+                Round::Wait(why) => Some((succession, why)),
+            };
         }
     }
 
@@ -100,8 +100,23 @@ impl Lives {
         found
     }
 
-    pub async fn serve(&self, found: Found) -> Result<(), CoordinatorError> {
-        let served = serve(self.config.clone(), found, self.listener.incoming()?, self.ends.clone()).await?;
+    /// Serves. If the database breaks off over its file as soon as that is read, what passes its checks is served from a file of its own.
+    pub async fn serve(&mut self, found: Found) -> Result<Option<(Succession, String)>, CoordinatorError> {
+        let damage = match self.try_to_serve(found).await {
+            Err(CoordinatorError::Catalog(error)) if error.is_damage() => error,
+            served => return served.map(|()| None),
+        };
+        succession::salvage(&self.config.disk, damage).await?;
+        let succession = Succession::new(self.config.clone());
+        match succession.round().await? {
+            Round::Over(found) => self.try_to_serve(*found).await.map(|()| None),
+            Round::Wait(why) => Ok(Some((succession, why))),
+        }
+    }
+
+    async fn try_to_serve(&self, found: Found) -> Result<(), CoordinatorError> {
+        let incoming = self.listener.incoming()?;
+        let served = serve(self.config.clone(), found, incoming, self.ends.clone()).await?;
         *self.slot() = Some(served);
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::membership::MAX_ADDRESS_BYTES;
 use catalog::aside::{self, MAX_ASIDE};
 use catalog::rows::Doubt;
 use catalog::succession::{Answer, HOLDERS_NEEDED, Sight, Verdict, judge};
-use catalog::{Catalog, Condition, Former, Incoming};
+use catalog::{Catalog, CatalogError, Condition, Former, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -398,12 +398,24 @@ fn opened(disk: &Arc<dyn disk::Disk>) -> Result<Catalog> {
         Err(error) if error.is_damage() => error,
         opened => return Ok(opened?),
     };
+    salvaged(disk, &damage)?;
+    Ok(Catalog::open(disk, ClusterId(rand::random()))?)
+}
+
+/// Takes what passes its checks out of the catalog's file, which is closed, and keeps that aside.
+fn salvaged(disk: &Arc<dyn disk::Disk>, damage: &CatalogError) -> Result<()> {
     let (file, salvaged) = catalog::salvage(disk, &damage)?;
     tracing::error!(
         %damage, kept_aside = file, rows = salvaged.rows, findings = salvaged.damage.count,
         "the catalog's file is damaged: it is kept aside, and what passes its checks is read until it is made anew"
     );
-    Ok(Catalog::open(disk, ClusterId(rand::random()))?)
+    Ok(())
+}
+
+/// The same for a file that was opened, and that the database could then not read.
+pub(crate) async fn salvage(disk: &Arc<dyn disk::Disk>, damage: CatalogError) -> Result<()> {
+    let disk = Arc::clone(disk);
+    blocking(move || salvaged(&disk, &damage)).await
 }
 
 /// What follows for a catalog that was restored from a backup, in which nothing has happened since: what nodes keep of later changes is

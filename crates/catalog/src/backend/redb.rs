@@ -53,6 +53,13 @@ fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Opened> {
     })
 }
 
+impl Drop for Redb {
+    /// In a damaged file closing may break off, too.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl Backend for Redb {
     fn view(&self, view: &mut dyn FnMut(&dyn Rows) -> Result<()>) -> Result<()> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);

@@ -195,7 +195,7 @@ fn no_damaged_file_makes_the_opening_panic() {
             let mut damaged = file.clone();
             damaged[page * 4096 + at] = byte;
             match noting(&disk_with(&damaged)) {
-                Err(DatabaseError::Storage(StorageError::Corrupted(why))) if why.contains("panicked") => {
+                Err(DatabaseError::Storage(StorageError::Corrupted(why))) if why.contains("broke off") => {
                     panics += 1;
                 }
                 Err(_) => refused += 1,

@@ -161,11 +161,14 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The same, while the coordinator may still compare its catalog.
+    /// The same, while the coordinator may still compare its catalog, or begin anew over another one, which breaks calls off.
     async fn join_in_the_end(&mut self, node: u32) -> Result<(), Status> {
+        let is_over_soon = |status: &Status| {
+            status.code() == Code::Unavailable || status.message().contains("h2 protocol error")
+        };
         for _ in 0..200 {
             match self.join(node).await {
-                Err(status) if status.code() == Code::Unavailable => {
+                Err(status) if is_over_soon(&status) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 joined => return joined,
