@@ -404,7 +404,7 @@ fn opened(disk: &Arc<dyn disk::Disk>) -> Result<Catalog> {
 
 /// Takes what passes its checks out of the catalog's file, which is closed, and keeps that aside.
 fn salvaged(disk: &Arc<dyn disk::Disk>, damage: &CatalogError) -> Result<()> {
-    let (file, salvaged) = catalog::salvage(disk, &damage)?;
+    let (file, salvaged) = catalog::salvage(disk, damage)?;
     tracing::error!(
         %damage, kept_aside = file, rows = salvaged.rows, findings = salvaged.damage.count,
         "the catalog's file is damaged: it is kept aside, and what passes its checks is read until it is made anew"
