@@ -108,7 +108,7 @@ pub use settings::NodeSettings;
 pub use settling::Settled;
 pub use soundness::{
     Checked, Condition, Damage, Examined, FileKind, Progress, Salvaged, Touched, damaged_files, examine,
-    restore_name, salvage,
+    first_damaged_page, restore_name, salvage,
 };
 pub use spread::{IllSpread, Site, Sites, is_misplaced, would_spread};
 pub use staged::{Fate, Staged, StartOfStore};

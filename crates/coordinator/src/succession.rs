@@ -447,9 +447,15 @@ fn received(
         }
         aside = (!is_earlier).then_some(own);
     }
+    // A page that holds what it held before can make a file look like an earlier state.
+    let page =
+        if before.is_some() && !is_damaged { catalog::first_damaged_page(disk.as_ref())? } else { None };
+    if let Some(page) = &page {
+        tracing::error!(page, "the catalog's file is damaged: it is kept aside");
+    }
     let former = match aside {
         Some(last) => Former::Branch(last),
-        None if is_damaged => Former::Damaged,
+        None if is_damaged || page.is_some() => Former::Damaged,
         None => Former::Earlier,
     };
     Ok((incoming.finish(former)?, aside.is_some()))

@@ -4,7 +4,7 @@
 use super::Soundness;
 use super::references;
 use crate::Catalog;
-use crate::backend::Scan;
+use crate::backend::{Redb, Scan};
 use crate::error::damaged_row;
 use crate::error::{CatalogError, Result};
 use crate::rows::{
@@ -14,9 +14,10 @@ use crate::rows::{
     PositionRow, PutBlockRow, PutRow, ReturnsRow, SafeModeRow, StripeRow, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Read, Row, Snapshot, typed};
-use disk::{PageDamage, PageVisitor};
+use disk::{Disk, PageDamage, PageVisitor};
 use model::BlockFacts;
 use std::cell::Cell;
+use std::path::Path;
 
 /// Rows between two calls of `goes_on`: some milliseconds.
 const ROWS_AT_ONCE: u64 = 1_024;
@@ -238,4 +239,30 @@ fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Re
         check_rows::<MetaRow>,
     ];
     checks.into_iter().try_for_each(|check| check(txn, pace, findings))
+}
+
+/// The first damaged page of the catalog's file on this disk, for people. The file is only read; the catalog need not be open.
+///
+/// # Errors
+/// [`CatalogError::Failed`].
+pub fn first_damaged_page(disk: &dyn Disk) -> Result<Option<String>> {
+    let mut first = FirstDamage(None);
+    let walked = disk::walk_pages(disk, Path::new(Redb::FILE), &mut first);
+    walked.map_err(|error| CatalogError::Failed(error.to_string()))?;
+    Ok(first.0)
+}
+
+/// Keeps the first damage of a walk, and ends the walk there.
+pub(super) struct FirstDamage(pub(super) Option<String>);
+
+impl PageVisitor for FirstDamage {
+    fn row(&mut self, _: &str, _: &[u8], _: &[u8], _: bool) {}
+
+    fn damage(&mut self, damage: PageDamage) {
+        self.0.get_or_insert_with(|| told(&damage));
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.0.is_none()
+    }
 }

@@ -17,7 +17,7 @@ mod salvage;
 mod touched;
 mod upgrade;
 
-pub use check::{Checked, Progress};
+pub use check::{Checked, Progress, first_damaged_page};
 pub use offline::{Examined, FileKind, examine};
 pub(crate) use renew::exchange;
 pub use renew::{damaged_files, restore_name};

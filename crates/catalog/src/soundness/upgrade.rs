@@ -1,14 +1,13 @@
 //! The first start over a catalog of a format before 8: every page is checked, and every row gets a checksum. Each transaction takes
 //! some of the rows, and the mark of the new format is written last, so the next start goes on if this one breaks off.
 
-use super::check::told;
+use super::check::FirstDamage;
 use super::checksum::{is_of_before, protected};
 use crate::Catalog;
 use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
 use crate::rows::{CandidateRow, TABLES};
 use crate::table::{Change, Read};
-use disk::{PageDamage, PageVisitor};
 use model::{BlockFacts, BlockId, Reason};
 use std::collections::BTreeSet;
 
@@ -77,20 +76,5 @@ impl Change<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Keeps the first damage of a walk, and ends the walk there.
-struct FirstDamage(Option<String>);
-
-impl PageVisitor for FirstDamage {
-    fn row(&mut self, _: &str, _: &[u8], _: &[u8], _: bool) {}
-
-    fn damage(&mut self, damage: PageDamage) {
-        self.0.get_or_insert_with(|| told(&damage));
-    }
-
-    fn goes_on(&mut self) -> bool {
-        self.0.is_none()
     }
 }
