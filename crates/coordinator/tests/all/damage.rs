@@ -101,8 +101,9 @@ impl Scene {
             .await
             .unwrap_or_else(|error| panic!("{what}: it does not start: {error}"));
         let readable = self.read(&mut cluster, what).await;
-        let health = cluster.client.get_health(proto::Empty {}).await.unwrap().into_inner();
-        if is_well(&health) {
+        // While the database breaks off over its file nothing can be counted: that is an error, and nothing is called well.
+        let health = cluster.client.get_health(proto::Empty {}).await;
+        if health.is_ok_and(|health| is_well(health.get_ref())) {
             assert_eq!(
                 self.read(&mut cluster, what).await,
                 self.objects.len(),
