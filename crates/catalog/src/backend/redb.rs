@@ -8,6 +8,7 @@ use redb::{
     Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     WriteTransaction,
 };
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -224,6 +225,10 @@ fn scan(
 fn failed(error: impl Into<redb::Error>) -> CatalogError {
     match error.into() {
         redb::Error::Corrupted(why) => CatalogError::DamagedFile(why),
+        // A wrong reference leads beyond the end of the file.
+        redb::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            CatalogError::DamagedFile("a reference leads beyond its end".to_owned())
+        }
         other => CatalogError::Failed(other.to_string()),
     }
 }
