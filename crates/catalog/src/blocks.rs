@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Blocks of a node that are listed at a time.
 const HELD_AT_ONCE: usize = 1_024;
 
-/// Of a row: what that says of the catalog's file.
+/// Why a row that others name, and that is not there, is damage.
 pub(crate) const MISSING: &str = "other rows name it, and it is missing";
 
 impl Catalog {

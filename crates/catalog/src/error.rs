@@ -46,9 +46,9 @@ pub enum CatalogError {
         "the coordinator's disk has {free_bytes} bytes free, and a change needs {least_bytes}: changes wait, reads go on; make room on it"
     )]
     NoRoom {
-        /// What is free.
+        /// Free bytes on the disk.
         free_bytes: u64,
-        /// What must be.
+        /// Free bytes that a change needs.
         least_bytes: u64,
     },
     /// What may only be done with a catalog all of whose file was checked.

@@ -49,7 +49,7 @@ impl Drop for Within {
 /// Calls the database.
 ///
 /// # Errors
-/// Of the call; [`CatalogError::DamagedFile`] if it panics.
+/// Errors of the call; [`CatalogError::DamagedFile`] if it panics.
 pub(super) fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     let within = Within::begin();
     let called = catch_unwind(AssertUnwindSafe(call));

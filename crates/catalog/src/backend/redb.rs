@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub struct Redb {
     /// `None` once closed, so that the lock goes at a known moment and not with the last stray handle.
     database: RwLock<Option<Database>>,
-    /// What the file's header must tell at least: one that tells less is of before, for a write of it was lost.
+    /// The least commit that the file's header must tell. A header that tells an older one lost a write.
     last_commit: Mutex<LastCommit>,
     disk: Arc<dyn Disk>,
     path: PathBuf,
