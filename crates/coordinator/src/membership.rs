@@ -60,7 +60,8 @@ impl Membership {
         let cluster = self.records.run(move |c| c.register_node(node, &stored, cluster, seen)).await?;
         self.hear(node, hello.heard.map(Stamp::from).unwrap_or_default()).await?;
         // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
-        let placed = self.records.run(move |catalog| catalog.held_by(node)).await?;
+        let placed = self.records.run(move |catalog| catalog.held_by(node)).await;
+        let placed = unless_damaged(node, placed)?.unwrap_or_default();
         let Inventory { held, unjudged, strange } = inventory(&mut messages, node).await?;
         // An operator may have given it up while it listed what it has.
         let store = row.store;
@@ -70,7 +71,7 @@ impl Membership {
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
         let listed = Listed { whole: held, halves: unjudged };
         let compared = self.comparison.registered(node, listed, &placed);
-        self.while_it_waits(node, incarnation, compared).await?;
+        unless_damaged(node, self.while_it_waits(node, incarnation, compared).await)?;
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
@@ -264,6 +265,18 @@ fn start_of(hello: &proto::NodeHello) -> Result<Start> {
         tried: hello.tried.iter().copied().map(Incarnation).collect(),
         new: Incarnation(hello.incarnation),
     })
+}
+
+/// The result of a comparison with the catalog; `None` if the catalog's file is damaged. The node lives all the same, so that what it
+/// has can be read: nothing is deleted or noted until the file is made anew, and then the node registers again.
+fn unless_damaged<T>(node: NodeId, compared: Result<T>) -> Result<Option<T>> {
+    match compared {
+        Err(CoordinatorError::Catalog(error)) if error.is_damage() => {
+            tracing::warn!(%node, %error, "it registers without being compared with the catalog");
+            Ok(None)
+        }
+        compared => compared.map(Some),
+    }
 }
 
 /// What a node says it has.
