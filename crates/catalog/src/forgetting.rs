@@ -14,7 +14,7 @@ use crate::blocks::stripe;
 use crate::error::{CatalogError, Result};
 use crate::rows::{
     CandidateRow, ForgottenRow, HeldKey, HeldRow, HoldersRow, LeavingRow, MetaKey, NodeRow, NodeTaskRow,
-    PlannedRow,
+    OrderRow, PlannedRow,
 };
 use crate::table::{Change, Key, Read};
 use model::{BlockCopy, BlockFacts, BlockId, Incarnation, MemberState, NodeId, StoreId};
@@ -260,6 +260,7 @@ impl Catalog {
             if txn.get::<NodeRow>(&node)?.is_some_and(|row| row.store == store) {
                 txn.remove::<NodeRow>(&node)?;
                 txn.remove::<LeavingRow>(&node)?;
+                txn.remove::<OrderRow>(&node)?;
                 for (key, _) in txn.all::<NodeTaskRow>(&Key::to_bytes(&node))? {
                     txn.remove::<NodeTaskRow>(&key)?;
                 }

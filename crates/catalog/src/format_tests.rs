@@ -7,9 +7,9 @@ use crate::rows::{
     DeadKey, DeadRow, Difference, DisksRow, Doubt, DoubtRow, EncodingRow, EndedPutRow, ForgottenRow,
     GatherTerms, GatheredBlock, GatheredRow, GatheringRow, HeardRow, HeldKey, HeldRow, HistoryRow,
     HoldersRow, IntentRow, JobRow, LackRow, LeavingRow, LinksRow, MarkRow, MetaKey, MetaRow, NewStripe,
-    NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, PlannedRow, PositionRow, Purpose, PutBlockKey, PutBlockRow,
-    PutRow, Recoding, RecoveryRow, ReturnsRow, SafeModeRow, SettledRow, StripeRow, TABLES, TaskRow, TermRow,
-    ThrottleRow,
+    NodeRow, NodeTaskKey, NodeTaskRow, ObjectRow, OrderRow, PlannedRow, PositionRow, Purpose, PutBlockKey,
+    PutBlockRow, PutRow, Recoding, RecoveryRow, RepairRow, ReturnsRow, SafeModeRow, SettledRow, StripeRow,
+    TABLES, TaskRow, TermRow, ThrottleRow,
 };
 use crate::soundness::checksum::MARK;
 use crate::table::{Change, Read, decode_of_before};
@@ -316,6 +316,23 @@ fn put_latest(txn: &Change<'_>) -> Result<()> {
     txn.put(&10, &JobRow::Compact(compaction))
 }
 
+/// What has come since version 8 was written first. No row of it was there before.
+fn put_orders(txn: &Change<'_>) -> Result<()> {
+    let JobRow::RecoverNodes(how) = recovery(Assign::MPpr) else { unreachable!("it is one") };
+    txn.put(&NodeId(7), &OrderRow { how, is_stopped: true })?;
+    let repair = RepairRow {
+        blocks: vec![DATA, PARITY],
+        stripes: true,
+        scheme: "star".to_owned(),
+        slice_bytes: 32 << 10,
+        verify: true,
+        requestor: Some(NodeId(300)),
+        helpers: vec![NodeId(7)],
+        patient: true,
+    };
+    txn.put(&9, &JobRow::Repair(repair))
+}
+
 fn catalog(rows: impl Fn(&Change) -> Result<()>) -> Catalog {
     let disk: Arc<dyn Disk> = Arc::new(CrashDisk::new(&PowerSwitch::new()));
     let catalog = Catalog::open(&disk, ClusterId(1)).unwrap();
@@ -362,6 +379,7 @@ fn rows_are_stable() {
         put_since(txn)?;
         put_gathering(txn)?;
         put_latest(txn)?;
+        put_orders(txn)?;
         txn.put(
             &MetaKey,
             &DamageRow { findings: vec!["row blocks 00: its checksum fails".to_owned()], count: 300 },
@@ -404,7 +422,7 @@ fn a_catalog_of_format_7_is_rewritten_once_and_every_row_gets_a_checksum() {
     let taken_over = lines(&catalog);
     // The candidate of that time whose block is there stays, and so does every other row; the position is that of one more change.
     let changes = |line: &&str| {
-        !["position ", "meta ", "about ", "damage ", "candidates "]
+        !["position ", "meta ", "about ", "damage ", "candidates ", "orders ", "jobs 0000000000000009 "]
             .iter()
             .any(|table| line.starts_with(table))
     };

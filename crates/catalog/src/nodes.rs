@@ -1,9 +1,13 @@
 //! Nodes, which cluster they belong to, and what is known of the links between them.
 
+use crate::backend::Scan;
 use crate::error::{CatalogError, Result};
 use crate::forgetting::is_being_forgotten;
-use crate::rows::{DisksRow, ForgottenRow, LeavingRow, LinksRow, MetaKey, NodeRow};
-use crate::table::Read;
+use crate::rows::{
+    DisksRow, ForgottenRow, HeldRow, LeavingRow, LinksRow, MetaKey, NodeRow, OrderRow, PlannedRow,
+    RecoveryRow,
+};
+use crate::table::{Key, Read};
 use crate::{Catalog, meta};
 use model::{ClusterId, Incarnation, NodeId, StoreId};
 
@@ -110,22 +114,74 @@ impl Catalog {
         self.view(|txn| Ok(txn.all::<LeavingRow>(&[])?.into_iter().map(|(node, _)| node).collect()))
     }
 
-    /// Notes that a node is to hold nothing, or that it may hold blocks again.
-    ///
-    /// # Errors
-    /// [`CatalogError::BeingForgotten`] if it may again, and its store was given up.
-    pub fn set_leaving(&self, node: NodeId, leaves: bool, now_ms: u64) -> Result<()> {
+    /// The same, but for those whose stores were given up, with what an operator ordered; `None` for what a program of before noted.
+    pub fn leavers(&self) -> Result<Vec<(NodeId, Option<OrderRow>)>> {
+        self.view(|txn| {
+            let mut leavers = Vec::new();
+            for (node, _) in txn.all::<LeavingRow>(&[])? {
+                if !is_being_forgotten(txn, node)? {
+                    leavers.push((node, txn.get::<OrderRow>(&node)?));
+                }
+            }
+            Ok(leavers)
+        })
+    }
+
+    /// Notes that these nodes are to hold nothing, and how what they hold is moved.
+    pub fn order_to_leave(&self, how: &RecoveryRow, now_ms: u64) -> Result<()> {
         self.change(|txn| {
-            if !leaves && is_being_forgotten(txn, node)? {
-                return Err(CatalogError::BeingForgotten(node));
-            }
-            if !leaves {
-                return txn.remove::<LeavingRow>(&node).map(|_| ());
-            }
-            if txn.get::<LeavingRow>(&node)?.is_none() {
-                txn.put(&node, &LeavingRow { since_ms: now_ms })?;
+            for node in &how.nodes {
+                if txn.get::<LeavingRow>(node)?.is_none() {
+                    txn.put(node, &LeavingRow { since_ms: now_ms })?;
+                }
+                let how = RecoveryRow { nodes: vec![*node], ..how.clone() };
+                txn.put(node, &OrderRow { how, is_stopped: false })?;
             }
             Ok(())
+        })
+    }
+
+    /// Copies that are counted on there, or may yet be written.
+    pub fn left_on(&self, nodes: &[NodeId]) -> Result<u64> {
+        self.view(|txn| {
+            let mut left = 0;
+            for node in nodes {
+                txn.scan::<HeldRow>(&Key::to_bytes(node), |_, _| {
+                    left += 1;
+                    Ok(Scan::Next)
+                })?;
+            }
+            txn.scan::<PlannedRow>(&[], |copy, _| {
+                left += u64::from(nodes.contains(&copy.node));
+                Ok(Scan::Next)
+            })?;
+            Ok(left)
+        })
+    }
+
+    /// An operator stopped the moving of what these nodes hold: it goes on when that is ordered again.
+    pub fn stop_leaving(&self, nodes: &[NodeId]) -> Result<()> {
+        self.change(|txn| {
+            for node in nodes {
+                if let Some(order) = txn.get::<OrderRow>(node)? {
+                    txn.put(node, &OrderRow { is_stopped: true, ..order })?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// A node may hold blocks again.
+    ///
+    /// # Errors
+    /// [`CatalogError::BeingForgotten`] if its store was given up.
+    pub fn end_leaving(&self, node: NodeId) -> Result<()> {
+        self.change(|txn| {
+            if is_being_forgotten(txn, node)? {
+                return Err(CatalogError::BeingForgotten(node));
+            }
+            txn.remove::<OrderRow>(&node)?;
+            txn.remove::<LeavingRow>(&node).map(|_| ())
         })
     }
 }

@@ -18,7 +18,7 @@ pub(crate) use gathering::{GatheredRow, PutBlockRow};
 pub(crate) use intent::IntentRow;
 pub use intent::{NewStripe, Purpose, Recoding};
 pub(crate) use job::TaskRow;
-pub use job::{CompactionRow, EncodingRow, JobRow, RecoveryRow};
+pub use job::{CompactionRow, EncodingRow, JobRow, OrderRow, RecoveryRow, RepairRow};
 pub(crate) use lack::LackRow;
 pub use settings::{BudgetsRow, ThrottleRow};
 pub(crate) use settings::{NodeTaskKey, NodeTaskRow};
@@ -48,7 +48,7 @@ pub(crate) const FIRST_FORMAT_WITH_RECORDS: u32 = 4;
 pub(crate) const FORMAT_WITHOUT_RECORDS: u32 = 3;
 
 /// Every table, in the order in which a backup lists them. Append only: a backup names tables by their index.
-pub(crate) const TABLES: [&str; 37] = [
+pub(crate) const TABLES: [&str; 38] = [
     MarkRow::TABLE,
     NodeRow::TABLE,
     ObjectRow::TABLE,
@@ -86,6 +86,7 @@ pub(crate) const TABLES: [&str; 37] = [
     ReturnsRow::TABLE,
     DamageRow::TABLE,
     MetaRow::TABLE,
+    OrderRow::TABLE,
 ];
 
 /// The one row about the catalog itself.
@@ -414,13 +415,14 @@ tables! {
     BudgetsRow, "budgets", MetaKey;
     ReturnsRow, "returns", NodeId;
     DamageRow, "damage", MetaKey;
+    OrderRow, "orders", NodeId;
 }
 
 as_they_are! {
     MarkRow MetaRow NodeRow ObjectRow HeldRow StripeRow PutRow PutBlockRow PlannedRow IntentRow JobRow CandidateRow LinksRow
     AuditRow LeavingRow TaskRow HistoryRow TermRow SafeModeRow ThrottleRow NodeTaskRow ClockRow EndedPutRow
     PositionRow HoldersRow DoubtRow ForgottenRow GatheringRow GatheredRow BucketRow DeadRow
-    DisksRow LackRow BudgetsRow ReturnsRow DamageRow
+    DisksRow LackRow BudgetsRow ReturnsRow DamageRow OrderRow
 }
 
 impl Key for MetaKey {

@@ -67,6 +67,16 @@ pub enum CoordinatorError {
     /// A prefix that fits nothing.
     #[error("no object's name begins with {0:?}")]
     NoSuchPrefix(String),
+    /// Nothing that nodes hold, which are to hold nothing, can be moved now.
+    #[error("{nodes}: leaving ({left} left: {why}); it goes on by itself", left = blocks(*left))]
+    Leaving {
+        /// Which.
+        nodes: String,
+        /// Copies that are counted on there.
+        left: u64,
+        /// What is waited for.
+        why: String,
+    },
     /// An archival of which some stripes failed.
     #[error("{failed} of {all} stripes could not be encoded: {first}; {others}")]
     Encodings {
@@ -160,6 +170,39 @@ pub enum CoordinatorError {
     Bug(String),
 }
 
+impl CoordinatorError {
+    /// Whether somebody else makes the block just now.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self, CoordinatorError::Catalog(CatalogError::BeingRepaired(_)))
+    }
+
+    /// Whether it fails again as long as nodes and copies are as they are.
+    pub(crate) fn lasts(&self) -> bool {
+        use DecideError::{NoReplica, NoRoom, NotEnoughNodes, Plan, Unrecoverable};
+        matches!(
+            self,
+            CoordinatorError::Decide(
+                Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. } | NotEnoughNodes { .. } | Plan(_)
+            )
+        )
+    }
+
+    /// In few words, why blocks cannot be moved or made again now.
+    pub(crate) fn in_short(&self) -> String {
+        use DecideError::{NoReplica, NoRoom, NotEnoughNodes, Plan, Unrecoverable};
+        match self {
+            CoordinatorError::Decide(NoRoom { .. }) => "no node has room".to_owned(),
+            CoordinatorError::Decide(NotEnoughNodes { .. } | Plan(_)) => {
+                "no other node may take them".to_owned()
+            }
+            CoordinatorError::Decide(NoReplica { .. } | Unrecoverable { .. }) => {
+                "they cannot be read from the nodes that live".to_owned()
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 impl From<CatalogError> for CoordinatorError {
     fn from(error: CatalogError) -> Self {
         match error {
@@ -198,7 +241,7 @@ impl From<CoordinatorError> for tonic::Status {
             Invalid(_) => tonic::Status::invalid_argument(text),
             NoSuchTask(_) | NoSuchPrefix(_) => tonic::Status::not_found(text),
             Encodings { first, .. } => tonic::Status::new(tonic::Status::from(*first).code(), text),
-            CodeTooWide { .. } | Conflict(_) | StillLives(_) | StillNeeded { .. } => {
+            CodeTooWide { .. } | Conflict(_) | Leaving { .. } | StillLives(_) | StillNeeded { .. } => {
                 tonic::Status::failed_precondition(text)
             }
             Decide(error) => tonic::Status::new(code_of_decision(&error), text),
@@ -212,6 +255,11 @@ impl From<CoordinatorError> for tonic::Status {
             Listen { .. } | Disk(_) | Bug(_) => tonic::Status::internal(text),
         }
     }
+}
+
+/// For people: "1 block", "7 blocks".
+fn blocks(count: u64) -> String {
+    if count == 1 { "1 block".to_owned() } else { format!("{count} blocks") }
 }
 
 /// For people: " of 7 objects ('a', 'b', …)".

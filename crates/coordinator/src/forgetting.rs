@@ -73,7 +73,12 @@ impl Forgetting {
     }
 
     async fn begin(&self, node: NodeId, row: &NodeRow, accepts_loss: bool) -> Result<StoreId> {
-        self.jobs.none_moves(node)?;
+        if self.jobs.moves(node) {
+            return Err(CoordinatorError::Conflict(format!(
+                "{node}'s blocks are being moved away; take that order back first ('stripeline node recommission {}')",
+                node.0
+            )));
+        }
         self.cluster().wait_for_news_of(node).await;
         // A process that this coordinator does not hear may live all the same.
         if self.cluster().view().node(node)?.is_living || self.cluster().answers(node, row).await {

@@ -86,6 +86,15 @@ impl Job {
         self.report();
     }
 
+    /// So many fewer: they are counted once more when they are tried again.
+    pub fn take_off(&self, fewer: u64) {
+        {
+            let mut counts = self.counts();
+            counts.total = counts.total.saturating_sub(fewer);
+        }
+        self.report();
+    }
+
     /// One unit is over.
     pub fn count(&self, well: bool) {
         {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::healer::{Healing, Told};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
-use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, SafeModeRow, ThrottleRow};
+use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, RecoveryRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, Condition, FoundBlock, Health, Recovered, SafeMode, Survey};
 use model::{BlockCopy, BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
 use plan::decide::{NodeFacts, Planner, World};
@@ -351,12 +351,19 @@ impl Operator {
         receiver
     }
 
-    /// A node takes no more blocks, or takes them again.
-    pub async fn set_leaving(&self, node: NodeId, leaves: bool) -> Result<()> {
+    /// Nodes take no more blocks, and what they hold is moved so.
+    pub async fn leave(&self, how: &RecoveryRow) -> Result<()> {
+        let (now_ms, order) = (self.cluster.clock.now_ms(), how.clone());
+        self.records.run(move |catalog| catalog.order_to_leave(&order, now_ms)).await?;
+        how.nodes.iter().for_each(|node| self.cluster.health.set_leaving(*node, true));
+        Ok(())
+    }
+
+    /// A node may hold blocks again.
+    pub async fn stays(&self, node: NodeId) -> Result<()> {
         self.cluster.view().node(node)?;
-        let now_ms = self.cluster.clock.now_ms();
-        self.records.run(move |catalog| catalog.set_leaving(node, leaves, now_ms)).await?;
-        self.cluster.health.set_leaving(node, leaves);
+        self.records.run(move |catalog| catalog.end_leaving(node)).await?;
+        self.cluster.health.set_leaving(node, false);
         Ok(())
     }
 

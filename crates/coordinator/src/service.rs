@@ -217,8 +217,8 @@ impl Coordinator for Service {
 
     async fn recommission(&self, request: Request<proto::RecommissionRequest>) -> Answer<proto::Empty> {
         let node = NodeId(request.into_inner().node);
-        self.jobs.none_moves(node)?;
-        self.operator.set_leaving(node, false).await?;
+        self.jobs.stop_moving(node).await?;
+        self.operator.stays(node).await?;
         self.holders.acknowledge().await?;
         answer(Ok(proto::Empty {}))
     }
@@ -399,9 +399,7 @@ impl Service {
             }
             if row.moves {
                 // From here on nothing new goes there, whatever becomes of the job.
-                for &node in &row.nodes {
-                    self.operator.set_leaving(node, true).await?;
-                }
+                self.operator.leave(&row).await?;
             }
             return Ok(Wish::Lasting(JobRow::RecoverNodes(row)));
         }
@@ -433,7 +431,7 @@ impl Service {
             ..RepairOptions::default()
         };
         if !(request.stripe || request.whole_object) {
-            return Ok(Wish::Repair(block, options));
+            return Ok(Wish::of_block(block, options));
         }
         let members: Vec<u16> =
             request.members.iter().map(|&m| u16::try_from(m).unwrap_or(u16::MAX)).collect();
@@ -447,7 +445,7 @@ impl Service {
             return Err(DecideError::from(flow::FlowError::OneRequestor { scheme }).into());
         }
         let blocks = if request.whole_object { self.stripes_of(request.object).await? } else { vec![block] };
-        Ok(Wish::Stripes(blocks, members, options))
+        Ok(Wish::of_stripes(blocks, members, options))
     }
 
     /// Nodes to recover may have died a moment ago.

@@ -139,12 +139,7 @@ impl Succession {
     pub async fn round(&self) -> Result<Round> {
         loop {
             let disk = Arc::clone(&self.config.disk);
-            let (catalog, own) = blocking(move || {
-                let catalog = opened(&disk)?;
-                let own = Own::of(&catalog, disk.as_ref())?;
-                Ok((catalog, own))
-            })
-            .await?;
+            let (catalog, own) = blocking(move || opened(&disk)).await?;
             // Where a damaged catalog is kept there was a cluster: the empty one is no new one.
             if own.is_new && self.config.founds && !own.keeps_damaged {
                 return Ok(over(catalog, &own, 0, Vec::new(), None));
@@ -388,18 +383,24 @@ impl Succession {
     }
 }
 
-/// The catalog of this folder. One that the database does not open, or without whose rows it cannot be read, is kept aside, and what
-/// passes its checks takes its place.
-fn opened(disk: &Arc<dyn disk::Disk>) -> Result<Catalog> {
+/// The catalog of this folder, and what it says of itself. One that the database does not open, or without whose rows it cannot be read, is
+/// kept aside, and what passes its checks takes its place.
+fn opened(disk: &Arc<dyn disk::Disk>) -> Result<(Catalog, Own)> {
     if catalog::restore_name(disk.as_ref())? || aside::undo(disk.as_ref())? {
         tracing::warn!("the catalog was being kept aside when the last start ended: it has its name again");
     }
-    let damage = match Catalog::open(disk, ClusterId(rand::random())) {
-        Err(error) if error.is_damage() => error,
-        opened => return Ok(opened?),
+    let damage = match read(disk) {
+        Err(CoordinatorError::Catalog(error)) if error.is_damage() => error,
+        read => return read,
     };
     salvaged(disk, &damage)?;
-    Ok(Catalog::open(disk, ClusterId(rand::random()))?)
+    read(disk)
+}
+
+fn read(disk: &Arc<dyn disk::Disk>) -> Result<(Catalog, Own)> {
+    let catalog = Catalog::open(disk, ClusterId(rand::random()))?;
+    let own = Own::of(&catalog, disk.as_ref())?;
+    Ok((catalog, own))
 }
 
 /// Takes what passes its checks out of the catalog's file, which is closed, and keeps that aside.

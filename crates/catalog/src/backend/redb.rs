@@ -229,6 +229,11 @@ fn failed(error: impl Into<redb::Error>) -> CatalogError {
         redb::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
             CatalogError::DamagedFile("a reference leads beyond its end".to_owned())
         }
+        // The program makes each table in one way only.
+        error @ (redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TableIsMultimap(_)
+        | redb::Error::TableIsNotMultimap(_)
+        | redb::Error::TypeDefinitionChanged { .. }) => CatalogError::DamagedFile(error.to_string()),
         other => CatalogError::Failed(other.to_string()),
     }
 }

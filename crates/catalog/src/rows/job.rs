@@ -1,7 +1,7 @@
 //! Jobs that go on after a restart, and what operators want of tasks, as the catalog keeps them.
 
 use crate::form;
-use model::{Assign, NodeId, Switch};
+use model::{Assign, BlockId, NodeId, Switch};
 use serde::{Deserialize, Serialize};
 
 /// A job that goes on after a restart.
@@ -22,6 +22,41 @@ pub enum JobRow {
     Encode(EncodingRow),
     /// Make smaller what stripes keep of objects that are gone.
     Compact(CompactionRow),
+    /// Make what lacks of some blocks, as an operator asked for.
+    Repair(RepairRow),
+}
+
+/// A repair of blocks that an operator ordered.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RepairRow {
+    /// Which blocks, or one of each stripe.
+    #[serde(with = "form")]
+    pub blocks: Vec<BlockId>,
+    /// All that is lost of their stripes.
+    pub stripes: bool,
+    /// The scheme asked for; empty for the coordinator's choice.
+    pub scheme: String,
+    /// Bytes of a slice.
+    pub slice_bytes: u32,
+    /// Whether flows are checked by fingerprints.
+    pub verify: bool,
+    /// Who gets the block.
+    #[serde(with = "form")]
+    pub requestor: Option<NodeId>,
+    /// Nodes whose blocks are preferred, in the order of the chain.
+    #[serde(with = "form")]
+    pub helpers: Vec<NodeId>,
+    /// Helpers that are slow are waited for.
+    pub patient: bool,
+}
+
+/// What was ordered for a node that is to hold nothing. It stays until nothing is left there, or the node may hold blocks again.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct OrderRow {
+    /// How its blocks are moved.
+    pub how: RecoveryRow,
+    /// An operator stopped the moving: the node is given no blocks, and keeps those that it has.
+    pub is_stopped: bool,
 }
 
 /// A compaction of all stripes that are worth it.

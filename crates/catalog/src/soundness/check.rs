@@ -10,7 +10,7 @@ use crate::error::{CatalogError, Result};
 use crate::rows::{
     AuditRow, BucketRow, BudgetsRow, CandidateRow, ClockRow, DamageRow, DeadRow, DisksRow, DoubtRow,
     EndedPutRow, ForgottenRow, GatheredRow, GatheringRow, HeldRow, HistoryRow, HoldersRow, IntentRow, JobRow,
-    LackRow, LeavingRow, LinksRow, MarkRow, MetaRow, NodeRow, NodeTaskRow, ObjectRow, PlannedRow,
+    LackRow, LeavingRow, LinksRow, MarkRow, MetaRow, NodeRow, NodeTaskRow, ObjectRow, OrderRow, PlannedRow,
     PositionRow, PutBlockRow, PutRow, ReturnsRow, SafeModeRow, StripeRow, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Read, Row, Snapshot, typed};
@@ -237,6 +237,7 @@ fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Re
         check_rows::<ReturnsRow>,
         check_rows::<DamageRow>,
         check_rows::<MetaRow>,
+        check_rows::<OrderRow>,
     ];
     checks.into_iter().try_for_each(|check| check(txn, pace, findings))
 }

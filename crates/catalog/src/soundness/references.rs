@@ -6,8 +6,8 @@ use crate::blocks::{MISSING, dead_key};
 use crate::error::Result;
 use crate::rows::{
     CandidateRow, DeadRow, GatheredRow, GatheringRow, HeldKey, HeldRow, IntentRow, LackRow, LeavingRow,
-    MetaKey, MetaRow, NodeRow, ObjectRow, PlannedRow, PositionRow, PutBlockKey, PutBlockRow, PutRow,
-    StripeRow,
+    MetaKey, MetaRow, NodeRow, ObjectRow, OrderRow, PlannedRow, PositionRow, PutBlockKey, PutBlockRow,
+    PutRow, StripeRow,
 };
 use crate::table::{Read, Row, Snapshot, typed};
 use model::{BlockCopy, BlockFacts, NodeId};
@@ -111,6 +111,7 @@ impl Check<'_> {
             Ok(())
         })?;
         self.each::<LeavingRow>(|node, _| self.named::<NodeRow>(&node).map(|_| ()))?;
+        self.each::<OrderRow>(|node, _| self.named::<LeavingRow>(&node).map(|_| ()))?;
         Ok(nodes)
     }
 

@@ -103,7 +103,7 @@ fn nothing_names_a_forgotten_store_its_number_is_free_and_its_id_stays_refused()
         Err(CatalogError::BeingForgotten(GONE)),
         "copies of the former one would be taken for its own"
     );
-    assert_eq!(catalog.set_leaving(GONE, false, 0), Err(CatalogError::BeingForgotten(GONE)));
+    assert_eq!(catalog.end_leaving(GONE), Err(CatalogError::BeingForgotten(GONE)));
 
     assert_eq!(forget(&catalog), Pass::Over);
     for block in [blocks[0], blocks[1]] {

@@ -22,6 +22,7 @@ pub(crate) use lacking::lost;
 pub(crate) use usual::UsualTimes;
 
 use crate::audit::Audit;
+use crate::clock::{self, Began};
 use crate::cluster::{Cluster, Receiving, Word};
 use crate::comparison::Comparison;
 use crate::error::{CoordinatorError, Result};
@@ -35,7 +36,15 @@ use model::{BlockId, Cause, FlowId, NodeId, Placement, Token};
 use plan::decide::{Bounds, Course, DecideError, Next, Planner, World};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::time::Sleep;
+
+/// Between two looks whether a block is still being made by somebody else: a small block takes as long.
+const HELD_PAUSE: Duration = Duration::from_millis(250);
+
+/// Somebody else makes a block in this time, or has given it up: an attempt that does not advance ends long before. A job that comes to this
+/// end tells it, and what was ordered goes on by itself.
+const HELD_PATIENCE: Duration = Duration::from_secs(600);
 
 /// How blocks are to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -116,6 +125,27 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
+    /// The same as [`carry`](Self::carry), once nobody else makes the block: that is a reason to wait, and no failure.
+    ///
+    /// # Errors
+    /// As [`carry`](Self::carry).
+    pub async fn carry_when_free(
+        &self,
+        job: &Job,
+        wanted: Wanted<'_>,
+        options: &RepairOptions,
+    ) -> Result<Outcome> {
+        let began = Began::now();
+        loop {
+            match self.carry(job, wanted, options).await {
+                Err(error) if error.is_held() && began.elapsed() < HELD_PATIENCE => {
+                    held_or(job, clock::rest(HELD_PAUSE)).await?;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
     /// Makes what is wanted, in a bounded number of attempts, each around the nodes that failed before.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod health;
 mod lenders;
 mod links;
 mod load;
+mod scene;
 mod sites;
 
 pub(crate) use fleet::reference;
@@ -13,6 +14,7 @@ pub(crate) use health::{Report, Word};
 pub(crate) use lenders::placement;
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;
+pub(crate) use scene::Scene;
 pub(crate) use sites::sites;
 
 use crate::clock::Clock;

@@ -21,7 +21,7 @@ mod spreading;
 use crate::assigning::{Assigner, Lost, Pending, Terms};
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::clock::within;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Scene};
 use crate::config::{Config, PARALLEL_WHILE_READING};
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
@@ -30,7 +30,7 @@ use crate::under_way::UnderWay;
 use catalog::{CatalogError, Lack};
 use model::{BlockId, NodeId, Placement};
 use plan::Urgency;
-use plan::decide::{BATCH, DecideError, Planner, World};
+use plan::decide::{BATCH, Planner, World};
 use queue::{Queue, Standing, Why};
 use scout::{Scout, is_still_last};
 use spreading::Spreading;
@@ -55,10 +55,6 @@ const FEW: usize = 8;
 
 /// Failing blocks that are told of by name.
 const TOLD: usize = 16;
-
-/// Who lives, who takes blocks, and who of these has room for the longest one: what could not be done is tried again when that
-/// changes.
-type Scene = (BTreeSet<NodeId>, BTreeSet<NodeId>, BTreeSet<NodeId>);
 
 /// What nothing can be done about as long as nodes are as they are: why, how many blocks, one of them.
 type Blocked = BTreeMap<&'static str, (u64, BlockId)>;
@@ -90,6 +86,7 @@ pub(crate) struct Healer {
     sweep: Option<Sweep>,
     scout: Scout,
     blocked: Blocked,
+    /// What could not be done is tried again when it changes.
     scene: Scene,
     /// Changes of the catalog before the last sweep began.
     swept: Option<u64>,
@@ -194,7 +191,7 @@ impl Healer {
         let living = view.living();
         // A block that is gone by now is `None`.
         for placement in placements.into_iter().flatten() {
-            match hindrance(&placement, &self.scene.1) {
+            match hindrance(&placement, &self.scene.takers) {
                 Some(why) => sweep.blocked.entry(why).or_insert((0, placement.block)).0 += 1,
                 None => {
                     let standing =
@@ -337,13 +334,15 @@ impl Healer {
                 For::Spread => self.spreading.done(block),
             },
             Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => queue.interrupted(block),
+            // A job makes it, or another order that was noted before.
+            Err(error) if error.is_held() => queue.failed(block, String::new(), false, now_ms),
             Err(error) => {
                 if self.assigner.retried(pending, &error).is_none() {
                     return;
                 }
                 tracing::warn!(%block, %error, "{}, and none could be made", why.text());
                 task.note(|report| report.errors += 1);
-                queue.failed(block, error.to_string(), cannot_be(&error), now_ms);
+                queue.failed(block, error.to_string(), error.lasts(), now_ms);
             }
         }
     }
@@ -420,12 +419,6 @@ fn hindrance(placement: &Placement, takers: &BTreeSet<NodeId>) -> Option<&'stati
         .then_some("every node that takes blocks has a copy: more are wanted than there are nodes")
 }
 
-/// Whether it fails again as long as nodes and copies are as they are.
-fn cannot_be(error: &CoordinatorError) -> bool {
-    use DecideError::{NoReplica, NoRoom, Unrecoverable};
-    matches!(error, CoordinatorError::Decide(Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. }))
-}
-
 impl Worker for Healer {
     type Error = CoordinatorError;
 
@@ -442,9 +435,7 @@ impl Worker for Healer {
         if !is_settled(&self.attempts.cluster, &view) {
             return Ok(Step::Wait(LOOK));
         }
-        let taking = || view.nodes.iter().filter(|(_, node)| node.takes_blocks());
-        let roomy = taking().filter(|(_, node)| node.has_room(self.longest_bytes));
-        let scene = (view.living(), taking().map(|(id, _)| id).collect(), roomy.map(|(id, _)| id).collect());
+        let scene = Scene::of(&view, self.longest_bytes);
         if scene != self.scene {
             self.queue.all_may_go();
             (self.scene, self.swept) = (scene, None);
@@ -452,7 +443,7 @@ impl Worker for Healer {
         }
         let is_sweeping = self.scout(&view).await?
             | self.sweep(&view).await?
-            | self.spreading.sweep(&self.attempts, &view, &self.scene.1).await?;
+            | self.spreading.sweep(&self.attempts, &view, &self.scene.takers).await?;
         self.begin_some(&view).await?;
         if self.running.len() == 0 && !is_sweeping {
             return Ok(Step::Wait(LOOK));

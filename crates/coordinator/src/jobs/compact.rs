@@ -120,7 +120,7 @@ impl Worker for Compactor {
         task.note(|report| {
             report.detail = format!("{} stripes keep {bytes} bytes of deleted objects", deaths.len());
         });
-        if self.settled.as_ref() == Some(&deaths) {
+        if self.settled.as_ref() == Some(&deaths) || self.jobs.is_compacting() {
             return Ok(Step::Wait(self.pause()));
         }
         let chosen = choose(attempts).await?;

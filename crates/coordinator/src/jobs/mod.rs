@@ -14,19 +14,25 @@ pub(crate) use compact::Compactor;
 pub(crate) use recover::{Recoverer, check_dead, row_of, too_many_dead};
 
 use crate::attempt::{Attempts, RepairOptions};
+use crate::clock;
 use crate::config::MAX_JOBS;
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::Gathering;
 use crate::holders::Holders;
 use crate::job::{Events, Job, Sender};
+use crate::leaving::Leaving;
 use crate::reads::Reads;
-use catalog::rows::{EncodingRow, JobRow, RecoveryRow};
-use model::{BlockId, NodeId};
+use catalog::rows::{EncodingRow, JobRow, RecoveryRow, RepairRow};
+use model::{BlockId, NodeId, Switch};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::broadcast;
+use std::time::Duration;
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 use worker::{Group, Task, Tasks};
+
+/// What a job does ends within this time once it is told to stop: a flow is let go at once, and a commit takes milliseconds.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Events that a slow listener may lag behind before it misses some; a few kilobytes each.
 const MAX_EVENTS: usize = 1024;
@@ -40,6 +46,8 @@ pub(crate) struct Jobs {
     pub reads: Arc<Reads>,
     gathering: Arc<Gathering>,
     holders: Arc<Holders>,
+    /// Nodes that are to hold nothing, and of which something cannot be moved now.
+    pub leaving: Leaving,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
 }
@@ -48,7 +56,13 @@ pub(crate) struct Jobs {
 struct Running {
     wish: Wish,
     events: Sender,
+    task: Arc<Task>,
+    /// Closed when it has ended.
+    ended: watch::Sender<()>,
 }
+
+/// Jobs that are at the same, and were asked for before.
+type Others = Vec<(String, watch::Receiver<()>)>;
 
 /// What is to be done.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,6 +80,22 @@ pub(crate) enum Wish {
 }
 
 impl Wish {
+    /// The repair of a block. One that is to be measured needs no going on after a restart.
+    pub fn of_block(block: BlockId, options: RepairOptions) -> Wish {
+        match options.discard {
+            true => Wish::Repair(block, options),
+            false => Wish::Lasting(JobRow::Repair(repair_row(vec![block], false, options))),
+        }
+    }
+
+    /// The same of what is lost of stripes or, to measure, of these members.
+    pub fn of_stripes(blocks: Vec<BlockId>, members: Vec<u16>, options: RepairOptions) -> Wish {
+        match options.discard {
+            true => Wish::Stripes(blocks, members, options),
+            false => Wish::Lasting(JobRow::Repair(repair_row(blocks, true, options))),
+        }
+    }
+
     /// The name of the task of job `id`.
     fn task(&self, id: u64) -> String {
         let kind = match self {
@@ -74,7 +104,7 @@ impl Wish {
             Wish::Lasting(JobRow::RecoverNodes(row)) if row.moves => "decommission",
             Wish::Lasting(JobRow::RecoverNodes(_)) | Wish::Measured(_) => "recover",
             Wish::Rehearsed(_) => "dry-run",
-            Wish::Repair(..) | Wish::Stripes(..) => "repair",
+            Wish::Lasting(JobRow::Repair(_)) | Wish::Repair(..) | Wish::Stripes(..) => "repair",
         };
         format!("{kind}-{id}")
     }
@@ -86,8 +116,13 @@ fn of_before(name: &str, code: &str, slice_bytes: u32) -> EncodingRow {
     EncodingRow { name, code, slice_bytes, short: true, ..EncodingRow::default() }
 }
 
+fn repair_row(blocks: Vec<BlockId>, stripes: bool, options: RepairOptions) -> RepairRow {
+    let RepairOptions { scheme, slice_bytes, verify, requestor, helpers, patient, .. } = options;
+    RepairRow { blocks, stripes, scheme, slice_bytes, verify, requestor, helpers, patient }
+}
+
 enum Added {
-    New(Events, Job),
+    New(Events, Job, Others),
     Joined(Events),
 }
 
@@ -101,12 +136,13 @@ impl Jobs {
         tasks: Arc<Tasks>,
         group: Arc<Group>,
     ) -> Jobs {
-        Jobs { running: Mutex::default(), attempts, reads, gathering, holders, tasks, group }
+        let (running, leaving) = (Mutex::default(), Leaving::default());
+        Jobs { running, attempts, reads, gathering, holders, leaving, tasks, group }
     }
 
-    /// Starts a job, or joins the one that does the same already.
+    /// Starts a job, or joins the one that does the same already. One that is at the same otherwise is waited for.
     pub async fn start(self: &Arc<Self>, wish: Wish) -> Result<Events> {
-        if let Some(events) = self.join(&wish)? {
+        if let Some(events) = joined(&self.lock(), &wish) {
             return Ok(events);
         }
         let row = match &wish {
@@ -115,15 +151,15 @@ impl Jobs {
         };
         let id = self.attempts.records.run(move |catalog| catalog.begin_job(row.as_ref())).await?;
         let task = wish.task(id);
-        let (events, job) = match self.add(id, &wish)? {
-            Added::New(events, job) => (events, job),
+        let (events, job, others) = match self.add(id, &wish)? {
+            Added::New(events, job, others) => (events, job, others),
             // Somebody else was faster.
             Added::Joined(events) => {
                 self.attempts.records.run(move |catalog| catalog.end_job(id, &task)).await?;
                 return Ok(events);
             }
         };
-        self.run(job, wish);
+        self.run(job, wish, others);
         Ok(events)
     }
 
@@ -138,7 +174,7 @@ impl Jobs {
             let wish = Wish::Lasting(row);
             let task = wish.task(id);
             match self.add(id, &wish) {
-                Ok(Added::New(_, job)) => self.run(job, wish),
+                Ok(Added::New(_, job, others)) => self.run(job, wish, others),
                 // It was asked for again meanwhile, and has another row: this one would begin it anew at every restart.
                 Ok(Added::Joined(_)) => {
                     if let Err(error) =
@@ -152,13 +188,13 @@ impl Jobs {
         }
     }
 
-    fn run(self: &Arc<Self>, job: Job, wish: Wish) {
+    fn run(self: &Arc<Self>, job: Job, wish: Wish, others: Others) {
         let jobs = Arc::clone(self);
         self.group.spawn(async move {
             let job = Arc::new(job);
             job.task.note(|report| report.is_busy = true);
             // Its end is told and noted, whatever it is: while it counts as running others keep out of its way.
-            let outcome = worker::caught(jobs.carry_out(&job, &wish)).await;
+            let outcome = worker::caught(jobs.in_turn(&job, &wish, others)).await;
             let outcome = outcome.unwrap_or_else(|mistake| Err(CoordinatorError::Bug(mistake)));
             if matches!(outcome, Err(CoordinatorError::ShuttingDown)) {
                 return;
@@ -178,6 +214,17 @@ impl Jobs {
         });
     }
 
+    /// Waits for those that are at the same, then does it.
+    async fn in_turn(&self, job: &Arc<Job>, wish: &Wish, others: Others) -> Result<String> {
+        for (name, mut ended) in others {
+            let waits = format!("waits until {name} has ended, which is at the same");
+            job.task.note(|report| report.detail.clone_from(&waits));
+            job.say(waits);
+            while ended.changed().await.is_ok() {}
+        }
+        self.carry_out(job, wish).await
+    }
+
     async fn carry_out(&self, job: &Arc<Job>, wish: &Wish) -> Result<String> {
         let with = &self.attempts;
         match wish {
@@ -187,9 +234,10 @@ impl Jobs {
             Wish::Lasting(JobRow::Encode(row)) => archive::run(with, &self.gathering, job, row).await,
             Wish::Lasting(JobRow::Compact(row)) => compact::run(with, job, row).await,
             Wish::Lasting(JobRow::RecoverNodes(row)) => {
-                recover::run(with, &self.reads, job, row, false).await
+                recover::run(with, &self.reads, &self.leaving, job, row, false).await
             }
-            Wish::Measured(row) => recover::run(with, &self.reads, job, row, true).await,
+            Wish::Measured(row) => recover::run(with, &self.reads, &self.leaving, job, row, true).await,
+            Wish::Lasting(JobRow::Repair(row)) => repair::ordered(with, job, row).await,
             Wish::Rehearsed(row) => recover::rehearse(with, &self.reads, job, row).await,
             Wish::Repair(block, options) => repair::run(with, job, *block, options).await,
             Wish::Stripes(blocks, members, options) => {
@@ -213,30 +261,47 @@ impl Jobs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(&self, wish: &Wish) -> Result<Option<Events>> {
-        joined(&self.lock(), wish)
-    }
-
     /// Whether a job makes the blocks of this node anew.
     fn recovers(&self, node: NodeId) -> bool {
         let recovers = |running: &Running| matches!(&running.wish, Wish::Lasting(JobRow::RecoverNodes(row)) if row.nodes.contains(&node));
         self.lock().values().any(recovers)
     }
 
-    /// An error while a job moves the node's blocks away.
-    pub fn none_moves(&self, node: NodeId) -> Result<()> {
-        let moves = |running: &Running| matches!(&running.wish, Wish::Lasting(JobRow::RecoverNodes(row)) if row.moves && row.nodes.contains(&node));
-        match self.lock().iter().find(|(_, running)| moves(running)) {
-            None => Ok(()),
-            Some((id, _)) => Err(CoordinatorError::Conflict(format!(
-                "{node}'s blocks are being moved away; stop that first (`stripeline tasks stop decommission-{id}`)"
-            ))),
+    /// Whether a job moves the node's blocks away.
+    pub fn moves(&self, node: NodeId) -> bool {
+        self.lock().values().any(|running| running.moves(node))
+    }
+
+    /// Whether a compaction runs.
+    fn is_compacting(&self) -> bool {
+        let compacts = |running: &Running| matches!(&running.wish, Wish::Lasting(JobRow::Compact(_)));
+        self.lock().values().any(compacts)
+    }
+
+    /// Ends what moves the node's blocks away, and forgets what it waits for.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Conflict`] if it has not ended in time.
+    pub async fn stop_moving(&self, node: NodeId) -> Result<()> {
+        let moving = self.lock().values().find(|running| running.moves(node)).map(|running| {
+            running.task.obey(Switch::Stop);
+            (running.task.name().to_owned(), running.ended.subscribe())
+        });
+        if let Some((name, mut ended)) = moving {
+            let is_over = async { while ended.changed().await.is_ok() {} };
+            clock::within(STOP_PATIENCE, is_over).await.ok_or_else(|| {
+                CoordinatorError::Conflict(format!(
+                    "{node}'s blocks are being moved away, and {name} has not ended since it was told to: try again"
+                ))
+            })?;
         }
+        self.leaving.over(&[node]);
+        Ok(())
     }
 
     fn add(&self, id: u64, wish: &Wish) -> Result<Added> {
         let mut running = self.lock();
-        if let Some(events) = joined(&running, wish)? {
+        if let Some(events) = joined(&running, wish) {
             return Ok(Added::Joined(events));
         }
         if running.len() >= MAX_JOBS {
@@ -247,38 +312,54 @@ impl Jobs {
             Wish::Lasting(JobRow::Archive { .. } | JobRow::Encode(_) | JobRow::Compact(_)) => "stripes",
             _ => "blocks",
         };
-        running.insert(id, Running { wish: wish.clone(), events: events.clone() });
+        let others = running.iter().filter(|(_, other)| are_at_the_same(&other.wish, wish));
+        let others = others.map(|(id, other)| (other.wish.task(*id), other.ended.subscribe())).collect();
         let task = match wish {
             Wish::Lasting(_) => self.tasks.add(wish.task(id)),
             _ => self.tasks.add_passing(wish.task(id)),
         };
-        Ok(Added::New(receiver, Job::new(id, events, task, unit)))
+        let (ended, own) = (watch::Sender::new(()), Arc::clone(&task));
+        running.insert(id, Running { wish: wish.clone(), events: events.clone(), task: own, ended });
+        Ok(Added::New(receiver, Job::new(id, events, task, unit), others))
     }
 }
 
-/// The events of a running job that does what `wish` would. The same object or node with other parameters is an error.
-fn joined(running: &BTreeMap<u64, Running>, wish: &Wish) -> Result<Option<Events>> {
-    for (id, other) in running {
-        let same = match (&other.wish, wish) {
-            (Wish::Lasting(JobRow::Encode(a)), Wish::Lasting(JobRow::Encode(b))) => {
-                (&a.name, a.is_prefix) == (&b.name, b.is_prefix)
-            }
-            (Wish::Lasting(JobRow::Compact(_)), Wish::Lasting(JobRow::Compact(_))) => true,
-            (Wish::Lasting(JobRow::RecoverNodes(a)), Wish::Lasting(JobRow::RecoverNodes(b))) => {
-                a.nodes.iter().any(|node| b.nodes.contains(node))
-            }
-            _ => false,
-        };
-        if same && other.wish == *wish {
-            return Ok(Some(other.events.subscribe()));
-        }
-        if same {
-            return Err(CoordinatorError::Conflict(format!(
-                "job {id} is at that already, with other parameters; wait for it, or stop its task"
-            )));
-        }
+impl Running {
+    fn moves(&self, node: NodeId) -> bool {
+        matches!(&self.wish, Wish::Lasting(JobRow::RecoverNodes(row)) if row.moves && row.nodes.contains(&node))
     }
-    Ok(None)
+}
+
+/// The events of a running job that does what `wish` would.
+fn joined(running: &BTreeMap<u64, Running>, wish: &Wish) -> Option<Events> {
+    let same = |other: &&Running| are_at_the_same(&other.wish, wish) && other.wish == *wish;
+    running.values().find(same).map(|other| other.events.subscribe())
+}
+
+/// Whether two jobs are about the same objects, stripes or nodes, so that one waits for the other.
+fn are_at_the_same(a: &Wish, b: &Wish) -> bool {
+    match (a, b) {
+        (Wish::Lasting(JobRow::Encode(a)), Wish::Lasting(JobRow::Encode(b))) => overlap(a, b),
+        // A change of the code takes stripes, as a compaction does.
+        (Wish::Lasting(JobRow::Compact(_)), Wish::Lasting(JobRow::Encode(row)))
+        | (Wish::Lasting(JobRow::Encode(row)), Wish::Lasting(JobRow::Compact(_))) => row.change,
+        (Wish::Lasting(JobRow::Compact(_)), Wish::Lasting(JobRow::Compact(_))) => true,
+        (Wish::Lasting(JobRow::RecoverNodes(a)), Wish::Lasting(JobRow::RecoverNodes(b))) => {
+            a.nodes.iter().any(|node| b.nodes.contains(node))
+        }
+        (Wish::Lasting(JobRow::Repair(a)), Wish::Lasting(JobRow::Repair(b))) => a == b,
+        _ => false,
+    }
+}
+
+/// Whether an object may be named by both.
+fn overlap(a: &EncodingRow, b: &EncodingRow) -> bool {
+    match (a.is_prefix, b.is_prefix) {
+        (false, false) => a.name == b.name,
+        (true, false) => b.name.starts_with(&a.name),
+        (false, true) => a.name.starts_with(&b.name),
+        (true, true) => a.name.starts_with(&b.name) || b.name.starts_with(&a.name),
+    }
 }
 
 /// Does `work` for each item, at most `limit` at once, with a look at the operator's wish before each. Whether it came to

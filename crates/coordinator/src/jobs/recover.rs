@@ -24,6 +24,7 @@ use crate::cluster::Cluster;
 use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
+use crate::leaving::Leaving;
 use crate::reads::Reads;
 use crate::under_way::{BrokeOff, UnderWay};
 use catalog::rows::RecoveryRow;
@@ -31,7 +32,7 @@ use listing::{Piece, Place, lost_on};
 use model::{BlockId, NodeId};
 use plan::decide::BATCH;
 use progress::Progress;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -39,16 +40,19 @@ use tokio::task::JoinSet;
 /// Blocks that wait to be assigned; while there are more, no further ones are listed. Some twenty megabytes.
 const MAX_QUEUED: usize = 262_144;
 
-/// Times that the nodes' blocks are listed: puts that were planned before a node began to leave commit meanwhile.
-const MAX_PASSES: usize = 5;
+/// So often in a row all of the nodes' blocks are gone through though nothing of them can be moved or made: what fails for a passing reason is
+/// over by then, and the rest is told.
+const MAX_IN_VAIN: u32 = 3;
 
-/// Between two of them.
+/// Before blocks are gone through again: puts that were planned before a node began to leave commit meanwhile, and what failed for a
+/// passing reason may do better.
 const PASS_PAUSE: Duration = Duration::from_millis(500);
 
 /// The job. `discard`: blocks are made, verified and made durable elsewhere, and then thrown away; the nodes may live.
 pub(super) async fn run(
     with: &Arc<Attempts>,
     reads: &Reads,
+    leaving: &Leaving,
     job: &Arc<Job>,
     row: &RecoveryRow,
     discard: bool,
@@ -74,61 +78,69 @@ pub(super) async fn run(
         progress: Progress::default(),
         tried: BTreeSet::new(),
         repaired: 0,
-        failed: 0,
-        failure: None,
+        made: 0,
+        failures: BTreeMap::new(),
     };
-    for pass in 0..MAX_PASSES {
-        // What is thrown away is still lacking afterwards.
-        if pass > 0 && (discard || recovery.fresh == 0) {
-            break;
-        }
-        if pass > 1 {
-            tokio::time::sleep(PASS_PAUSE).await;
-        }
-        (recovery.fresh, recovery.at) = (0, Some(Place::default()));
-        if !recovery.all().await? {
-            let text = format!("the {} of {} was stopped", what(row), whose(row));
-            return Err(CoordinatorError::Conflict(text));
-        }
+    if row.moves {
+        leaving.moves(&row.nodes);
     }
-    let Recovery { repaired, failed, failure, .. } = recovery;
-    tracing::info!(nodes = whose(row), what = what(row), repaired, failed, "ended");
-    match failure {
+    if !recovery.until_nothing_moves().await? {
+        if row.moves {
+            let nodes = row.nodes.clone();
+            with.records.run(move |catalog| catalog.stop_leaving(&nodes)).await?;
+        }
+        let text = format!("the {} of {} was stopped", what(row), whose(row));
+        return Err(CoordinatorError::Conflict(text));
+    }
+    recovery.failures.values().for_each(|_| job.count(false));
+    let (repaired, failures) = (recovery.repaired, std::mem::take(&mut recovery.failures));
+    tracing::info!(nodes = whose(row), what = what(row), repaired, failed = failures.len(), "ended");
+    match row.moves && !discard {
+        true => leaving_or_left(with, leaving, row, repaired, failures).await,
+        false => rebuilt(row, discard, repaired, failures),
+    }
+}
+
+type Failures = BTreeMap<Lost, CoordinatorError>;
+
+fn rebuilt(row: &RecoveryRow, discard: bool, repaired: u64, failures: Failures) -> Result<String> {
+    match failures.values().next() {
         None if discard => {
             Ok(format!("{repaired} blocks of {} rebuilt, verified and thrown away", whose(row)))
         }
-        None if row.moves => match still_holds(with, row).await? {
-            false => Ok(format!("{repaired} blocks of {} moved; it holds nothing now", whose(row))),
-            true => Err(CoordinatorError::Conflict(format!(
-                "{repaired} blocks of {} moved, and others came or stayed meanwhile: order it once more",
-                whose(row)
-            ))),
-        },
         None => Ok(format!("{repaired} blocks of {} rebuilt", whose(row))),
         Some(first) => {
-            let (total, verb) = (repaired + failed, if row.moves { "moved" } else { "rebuilt" });
-            let text = format!(
-                "{failed} of {total} blocks of {} could not be {verb}; the first: {first}",
-                whose(row)
-            );
+            let (failed, total) = (failures.len(), repaired + failures.len() as u64);
+            let whose = whose(row);
+            let text =
+                format!("{failed} of {total} blocks of {whose} could not be rebuilt; the first: {first}");
             Err(CoordinatorError::Conflict(text))
         }
     }
 }
 
-/// Whether the catalog places any block on one of the nodes.
-async fn still_holds(with: &Attempts, row: &RecoveryRow) -> Result<bool> {
+/// Nodes that are to hold nothing hold nothing, or what keeps it from being so is told, and noted for who goes on when that has changed.
+async fn leaving_or_left(
+    with: &Attempts,
+    leaving: &Leaving,
+    row: &RecoveryRow,
+    moved: u64,
+    failures: Failures,
+) -> Result<String> {
     let nodes = row.nodes.clone();
-    let holds = move |catalog: &catalog::Catalog| {
-        for node in nodes {
-            if catalog.holds_any(node)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    };
-    with.records.run(holds).await
+    let left = with.records.run(move |catalog| catalog.left_on(&nodes)).await?;
+    if left == 0 {
+        leaving.over(&row.nodes);
+        return Ok(format!("{moved} blocks of {} moved; it holds nothing now", whose(row)));
+    }
+    let longest_bytes = failures.keys().map(|lost| lost.bytes).max().unwrap_or(0);
+    let why = failures.values().next().map_or_else(|| BUSY.to_owned(), CoordinatorError::in_short);
+    leaving.is_stuck(&with.cluster, &row.nodes, &why, longest_bytes);
+    Err(CoordinatorError::Leaving { nodes: whose(row), left, why })
 }
+
+/// Why copies are left though none failed.
+const BUSY: &str = "they are being written, or others came meanwhile";
 
 /// A node whose blocks are all made again must not be one that only nobody has heard of yet.
 pub(crate) fn check_dead(cluster: &Cluster, node: NodeId) -> Result<()> {
@@ -184,11 +196,46 @@ struct Recovery<'a> {
     /// Copies that were tried and are still there, as far as is known.
     tried: BTreeSet<(Option<NodeId>, BlockId)>,
     repaired: u64,
-    failed: u64,
-    failure: Option<CoordinatorError>,
+    /// Those of them of which a copy was made.
+    made: u64,
+    /// What failed last, and has not been tried again.
+    failures: Failures,
 }
 
 impl Recovery<'_> {
+    /// Goes through all that the nodes hold, until nothing of it can be moved or made that was not. Whether it came to that, and was not
+    /// stopped.
+    async fn until_nothing_moves(&mut self) -> Result<bool> {
+        let mut in_vain = 0;
+        loop {
+            let before = self.made;
+            (self.fresh, self.at) = (0, Some(Place::default()));
+            if !self.all().await? {
+                return Ok(false);
+            }
+            let lasts = self.failures.values().all(CoordinatorError::lasts);
+            in_vain = if self.made > before { 0 } else { in_vain + 1 };
+            let is_over = match self.failures.is_empty() {
+                true => self.fresh == 0,
+                false => in_vain >= MAX_IN_VAIN || (in_vain > 0 && lasts),
+            };
+            // What is thrown away is still lacking afterwards.
+            if self.discard || is_over {
+                return Ok(true);
+            }
+            tokio::time::sleep(PASS_PAUSE).await;
+            self.try_again();
+        }
+    }
+
+    /// What failed is listed and tried once more.
+    fn try_again(&mut self) {
+        for lost in std::mem::take(&mut self.failures).into_keys() {
+            self.tried.remove(&(lost.node, lost.block));
+            self.job.take_off(1);
+        }
+    }
+
     /// Has the next piece listed, if there is room for it.
     fn list(&mut self) {
         if self.listing.is_empty()
@@ -305,7 +352,7 @@ impl Recovery<'_> {
         });
         let (with, job) = (Arc::clone(self.with), Arc::clone(self.job));
         let block = pending.lost.block;
-        let repair = async move { with.carry(&job, Wanted::Block(block), &options).await };
+        let repair = async move { with.carry_when_free(&job, Wanted::Block(block), &options).await };
         self.running.begin(pending, repair);
     }
 
@@ -324,6 +371,7 @@ impl Recovery<'_> {
                     self.tried.insert((pending.lost.node, block));
                 }
                 self.repaired += 1;
+                self.made += outcome.made.len() as u64;
                 self.progress.done(pending.lost.bytes, self.now_ms());
                 self.job.count(true);
                 self.report("");
@@ -331,12 +379,10 @@ impl Recovery<'_> {
             Err(error) => {
                 let Some(pending) = self.assigner.retried(pending, &error) else { return Ok(()) };
                 tracing::warn!(%block, %error, "not rebuilt");
-                self.failed += 1;
                 self.tried.insert((pending.lost.node, block));
                 self.progress.given_up(pending.lost.bytes);
-                self.job.count(false);
                 self.job.say(format!("block {block} could not be rebuilt: {error}"));
-                self.failure.get_or_insert(error);
+                self.failures.insert(pending.lost, error);
             }
         }
         Ok(())

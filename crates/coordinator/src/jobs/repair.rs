@@ -3,7 +3,26 @@
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
 use crate::error::Result;
 use crate::job::Job;
+use catalog::rows::RepairRow;
 use model::BlockId;
+
+/// What an operator ordered, and is gone on with after a restart.
+pub(super) async fn ordered(with: &Attempts, job: &Job, row: &RepairRow) -> Result<String> {
+    let RepairRow { blocks, stripes, scheme, slice_bytes, verify, requestor, helpers, patient } = row.clone();
+    let options = RepairOptions {
+        scheme,
+        slice_bytes,
+        verify,
+        requestor,
+        helpers,
+        patient,
+        ..RepairOptions::default()
+    };
+    match blocks[..] {
+        [block] if !stripes => run(with, job, block, &options).await,
+        _ => run_stripes(with, job, &blocks, &[], &options).await,
+    }
+}
 
 /// One block, as often as copies are missing.
 pub(super) async fn run(
@@ -70,5 +89,5 @@ pub(super) async fn run_stripes(
 }
 
 async fn again(with: &Attempts, job: &Job, wanted: Wanted<'_>, options: &RepairOptions) -> Result<Outcome> {
-    job.unless_stopped(|| with.carry(job, wanted, options)).await
+    job.unless_stopped(|| with.carry_when_free(job, wanted, options)).await
 }

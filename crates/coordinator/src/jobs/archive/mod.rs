@@ -103,7 +103,7 @@ pub(super) async fn encode_all(
     job.expect(all as u64);
     let encode = |item: ToEncode| {
         let (with, job, options) = (Arc::clone(with), Arc::clone(job), options.clone());
-        async move { job.unless_stopped(|| with.carry(&job, Wanted::Coded(&item), &options)).await }
+        async move { job.unless_stopped(|| with.carry_when_free(&job, Wanted::Coded(&item), &options)).await }
     };
     let (mut failure, mut failed, mut total) = (None, 0, Encoded::default());
     let each = |outcome: Result<Outcome>| {
