@@ -9,7 +9,10 @@ use crate::rows::{
 };
 use crate::soundness::checksum::verified;
 use crate::table::{Change, Key, Read, Row};
-use model::{BlockCopy, BlockFacts, BlockId, NodeId, Placement, Reason, StripeId, StripePlacement, Sums};
+use model::{
+    BlockCopy, BlockFacts, BlockId, Flaw, MemberState, NodeId, Placement, Reason, StripeId, StripePlacement,
+    Sums, Unread,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks of a node that are listed at a time.
@@ -21,15 +24,17 @@ pub(crate) const MISSING: &str = "other rows name it, and it is missing";
 impl Catalog {
     /// Everything about a block.
     pub fn placement(&self, block: BlockId) -> Result<Placement> {
-        self.unless_damaged(self.view(|txn| placement(txn, block)))
+        let unread = self.unread();
+        self.unless_damaged(self.view(|txn| placement(txn, block)).map(|placed| without(&unread, placed)))
     }
 
     /// Everything about these blocks, in their order; `None` for one that is gone.
     pub fn placements(&self, blocks: &[BlockId]) -> Result<Vec<Option<Placement>>> {
+        let unread = self.unread();
         self.view(|txn| {
             let found = |&block: &BlockId| match placement(txn, block) {
                 Err(CatalogError::NoSuchBlock(_)) => Ok(None),
-                found => found.map(Some),
+                found => found.map(|placed| Some(without(&unread, placed))),
             };
             blocks.iter().map(found).collect()
         })
@@ -37,11 +42,12 @@ impl Catalog {
 
     /// Everything about all blocks of an object, in order.
     pub fn object(&self, name: &str) -> Result<(ObjectRow, Vec<Placement>)> {
+        let unread = self.unread();
         let found = self.view(|txn| {
             let object = object(txn, name)?;
             let placed = |&block: &BlockId| match placement(txn, block) {
                 Err(CatalogError::NoSuchBlock(block)) => Err(missing_block(block)),
-                placed => placed,
+                placed => placed.map(|placed| without(&unread, placed)),
             };
             let blocks = object.blocks.iter().map(placed).collect::<Result<_>>()?;
             Ok((object, blocks))
@@ -151,6 +157,20 @@ impl Catalog {
     }
 }
 
+/// What is known of a block, and of its stripe, without counting on copies that cannot be read now.
+fn without(unread: &Unread, mut placed: Placement) -> Placement {
+    if unread.is_empty() {
+        return placed;
+    }
+    unread.set_aside(placed.block, &mut placed.facts);
+    for member in placed.stripe.iter_mut().flat_map(|stripe| &mut stripe.members) {
+        if let MemberState::Stored((block, facts)) | MemberState::Virtual((block, facts)) = member {
+            unread.set_aside(*block, facts);
+        }
+    }
+    placed
+}
+
 pub(crate) fn object(txn: &impl Read, name: &str) -> Result<ObjectRow> {
     txn.get::<ObjectRow>(&name.to_owned())?.ok_or_else(|| CatalogError::NoSuchObject(name.to_owned()))
 }
@@ -227,6 +247,7 @@ impl Change<'_> {
 
     /// Writes a block's row and keeps the indexes: by node, of what is dead, of what lacks copies.
     pub(crate) fn set_block(&self, block: BlockId, row: &BlockFacts) -> Result<()> {
+        debug_assert!(row.flawed.iter().all(|flawed| flawed.flaw != Flaw::Unread), "no row says that");
         self.forget_indexed(block)?;
         self.index(block, row)?;
         for location in &row.locations {

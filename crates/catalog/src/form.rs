@@ -213,6 +213,6 @@ macro_rules! listed {
 listed! {
     Assign [Balanced, LeastRecent, MPpr, LowestIndex]
     Switch [Go, Pause, Stop]
-    Flaw [Missing, Damaged]
+    Flaw [Missing, Damaged, Unread]
     Reason [Deleted, GivenUp, Surplus, Archived, Found, LetGo, Unfinished, Operator]
 }

@@ -20,7 +20,7 @@ use crate::virtuals::stands_for_all;
 use codes::Codebook;
 use model::{
     BlockCopy, BlockFacts, BlockId, FlowId, Location, MemberState, NodeId, Reason, Stamp, StripeId,
-    StripePlace,
+    StripePlace, Unread,
 };
 use std::collections::BTreeSet;
 
@@ -113,6 +113,7 @@ impl Catalog {
         living: &BTreeSet<NodeId>,
         now_ms: u64,
     ) -> Result<Vec<(BlockId, Fate)>> {
+        let unread = self.unread();
         self.change(|txn| {
             txn.current(intent)?;
             check_history(txn, &intent.purpose)?;
@@ -120,7 +121,7 @@ impl Catalog {
             match &intent.purpose {
                 Purpose::Repair { replaces } => {
                     for staged in staged {
-                        let fate = txn.commit_repaired(staged, *replaces, living, now_ms)?;
+                        let fate = txn.commit_repaired(staged, *replaces, (living, &unread), now_ms)?;
                         fates.push((staged.copy.block, fate));
                     }
                 }
@@ -221,7 +222,7 @@ impl Change<'_> {
         &self,
         staged: &Staged,
         replaces: Option<NodeId>,
-        living: &BTreeSet<NodeId>,
+        (living, unread): (&BTreeSet<NodeId>, &Unread),
         now_ms: u64,
     ) -> Result<Fate> {
         let copy = staged.copy;
@@ -234,7 +235,8 @@ impl Change<'_> {
         }
         let goes = |l: &Location| row.stripe.is_some() || replaces == Some(l.node);
         let (gone, stay): (Vec<Location>, Vec<Location>) = row.locations.iter().partition(|l| goes(l));
-        if let Some(back) = gone.iter().find(|l| living.contains(&l.node)) {
+        let is_read = |l: &&Location| living.contains(&l.node) && !unread.contains(l.copy_of(copy.block));
+        if let Some(back) = gone.iter().find(is_read) {
             return Ok(Fate::Refused(format!("{} is back with block {}", back.node, copy.block)));
         }
         row.locations = [stay, vec![copy.location()]].concat();

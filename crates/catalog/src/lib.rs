@@ -119,7 +119,7 @@ use backend::{Backend, Redb, Transaction};
 use codes::Codebook;
 use disk::Disk;
 use group::Group;
-use model::{ClusterId, Position};
+use model::{ClusterId, Position, Unread};
 use record::Tail;
 use rows::{
     CATALOG_FORMAT, DamageRow, FIRST_FORMAT_WITH_LACKS, FIRST_FORMAT_WITH_RECORDS, FORMAT_WITHOUT_RECORDS,
@@ -148,6 +148,8 @@ pub struct Catalog {
     soundness: Soundness,
     /// What must be known though the rows that say it may be damaged.
     remembered: Mutex<Remembered>,
+    /// Copies that cannot be read now, as their nodes say. No row has that.
+    unread: Mutex<Arc<Unread>>,
 }
 
 /// Of the rows that a damaged catalog cannot do without, as they were read or written last.
@@ -158,6 +160,16 @@ struct Remembered {
 }
 
 impl Catalog {
+    /// Copies that cannot be read now.
+    pub fn unread(&self) -> Arc<Unread> {
+        Arc::clone(&self.unread.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on these copies cannot be read: what is told of their blocks does not count on them.
+    pub fn set_unread(&self, unread: Unread) {
+        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(unread);
+    }
+
     /// Opens the catalog on a disk, or makes an empty one of the cluster `new`. One of an older format is made one of this format.
     ///
     /// # Errors
@@ -205,6 +217,7 @@ impl Catalog {
             tally: Tallies::default(),
             soundness: Soundness::new(is_new),
             remembered: Mutex::default(),
+            unread: Mutex::default(),
         }
     }
 

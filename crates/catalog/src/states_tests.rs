@@ -58,6 +58,7 @@ fn states(txn: &Snapshot) -> Result<States> {
     for (block, row) in &blocks {
         for flawed in &row.flawed {
             let state = match flawed.flaw {
+                Flaw::Unread => unreachable!("no row says that"),
                 Flaw::Missing => "missing",
                 Flaw::Damaged => "damaged",
             };

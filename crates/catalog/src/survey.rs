@@ -62,6 +62,8 @@ pub struct Health {
     pub flawed: u64,
     /// The same of the missing ones among them.
     pub missing: u64,
+    /// Copies that are counted on, on nodes that live and cannot read them now.
+    pub unread: u64,
 }
 
 impl Catalog {

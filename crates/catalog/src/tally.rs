@@ -15,7 +15,7 @@ use crate::rows::{CandidateRow, ObjectRow, PlannedRow, StripeRow};
 use crate::survey::Survey;
 use crate::table::{Key, Read, Row, typed};
 use codes::Codebook;
-use model::{BlockFacts, BlockId, Flaw, MemberState, NodeId, Position, StripeId};
+use model::{BlockFacts, BlockId, Flaw, MemberState, NodeId, Position, StripeId, Unread};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +47,7 @@ pub(crate) struct Tallies {
 
 impl Tallies {
     pub fn survey(&self, catalog: &Catalog, living: &BTreeSet<NodeId>) -> Result<Survey> {
+        let unread = catalog.unread();
         let mut slot = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         self.behind.store(0, Ordering::Relaxed);
         // What fails halfway is not used again.
@@ -56,9 +57,9 @@ impl Tallies {
         };
         let mut tally = match led_along {
             Some(tally) => tally,
-            None => Tally::load(catalog, living)?,
+            None => Tally::load(catalog, (living, &unread))?,
         };
-        tally.live(living, &catalog.codes);
+        tally.live((living, &unread), &catalog.codes);
         Ok(slot.insert(tally).survey())
     }
 
@@ -78,9 +79,17 @@ impl Tallies {
     }
 }
 
+/// What can be read: nodes that live, and what of theirs cannot be read all the same.
+#[derive(Debug)]
+struct Present {
+    living: BTreeSet<NodeId>,
+    unread: Arc<Unread>,
+}
+
 /// What a block counts for.
 #[derive(Debug)]
 struct Block {
+    id: BlockId,
     nodes: Box<[NodeId]>,
     stored_bytes: u64,
     wanted: u32,
@@ -92,9 +101,10 @@ struct Block {
 }
 
 impl Block {
-    fn new(row: &BlockFacts) -> Block {
+    fn new(id: BlockId, row: &BlockFacts) -> Block {
         let flawed = |flaw| row.flawed.iter().filter(|flawed| flawed.flaw == flaw).count() as u32;
         Block {
+            id,
             nodes: row.locations.iter().map(|location| location.node).collect(),
             stored_bytes: row.stored_bytes,
             wanted: row.wanted() as u32,
@@ -106,11 +116,18 @@ impl Block {
         }
     }
 
-    fn copies(&self, living: &BTreeSet<NodeId>) -> u32 {
-        self.nodes.iter().filter(|node| living.contains(node)).count() as u32
+    fn copies(&self, present: &Present) -> u32 {
+        let living = self.nodes.iter().filter(|node| present.living.contains(node)).count() as u32;
+        living - self.unread(present)
     }
 
-    fn count(&self, sign: Sign, totals: &mut Survey, living: &BTreeSet<NodeId>) {
+    /// Copies on living nodes that cannot read them.
+    fn unread(&self, present: &Present) -> u32 {
+        let unread = present.unread.of(self.id).iter();
+        unread.filter(|l| present.living.contains(&l.node) && self.nodes.contains(&l.node)).count() as u32
+    }
+
+    fn count(&self, sign: Sign, totals: &mut Survey, present: &Present) {
         let Survey { counts, health } = totals;
         let (missing, damaged) = (u64::from(self.missing), u64::from(self.damaged));
         sign.of(&mut counts.blocks, 1);
@@ -118,7 +135,8 @@ impl Block {
         sign.of(&mut counts.damaged_copies, damaged);
         sign.of(&mut health.flawed, missing + damaged);
         sign.of(&mut health.missing, missing);
-        let copies = self.copies(living);
+        let copies = self.copies(present);
+        sign.of(&mut health.unread, self.unread(present).into());
         // Those of stripes are counted with these.
         let is_lost = u64::from(copies == 0 && self.stripe.is_none());
         sign.of(&mut counts.missing, is_lost);
@@ -155,15 +173,10 @@ impl Stripe {
     }
 
     /// One whose code is not known cannot be read.
-    fn standing(
-        &self,
-        blocks: &HashMap<BlockId, Block>,
-        living: &BTreeSet<NodeId>,
-        codes: &Codebook,
-    ) -> Standing {
+    fn standing(&self, blocks: &HashMap<BlockId, Block>, present: &Present, codes: &Codebook) -> Standing {
         let is_usable = |state: &MemberState<BlockId>| match state.block() {
             // One whose row is missing, or damaged, is a member that cannot be had.
-            Some(id) => blocks.get(id).is_some_and(|block| block.copies(living) > 0),
+            Some(id) => blocks.get(id).is_some_and(|block| block.copies(present) > 0),
             None => true,
         };
         let usable: Vec<bool> = self.members.iter().map(is_usable).collect();
@@ -231,7 +244,7 @@ impl Object {
 #[derive(Debug)]
 struct Tally {
     position: Position,
-    living: BTreeSet<NodeId>,
+    present: Present,
     blocks: HashMap<BlockId, Block>,
     stripes: HashMap<StripeId, Stripe>,
     objects: HashMap<Arc<str>, Object>,
@@ -279,11 +292,11 @@ impl Sign {
 
 impl Tally {
     /// Of the whole catalog, as it was at some time since this was called.
-    fn load(catalog: &Catalog, living: &BTreeSet<NodeId>) -> Result<Tally> {
+    fn load(catalog: &Catalog, (living, unread): (&BTreeSet<NodeId>, &Arc<Unread>)) -> Result<Tally> {
         catalog.view(|txn| {
             let mut tally = Tally {
                 position: position(txn)?,
-                living: living.clone(),
+                present: Present { living: living.clone(), unread: Arc::clone(unread) },
                 blocks: HashMap::new(),
                 stripes: HashMap::new(),
                 objects: HashMap::new(),
@@ -335,20 +348,25 @@ impl Tally {
         Ok(())
     }
 
-    /// Other nodes live.
-    fn live(&mut self, living: &BTreeSet<NodeId>, codes: &Codebook) {
-        if self.living == *living {
+    /// Other nodes live, or other copies cannot be read.
+    fn live(&mut self, (living, unread): (&BTreeSet<NodeId>, &Arc<Unread>), codes: &Codebook) {
+        if self.present.living == *living && Arc::ptr_eq(&self.present.unread, unread) {
             return;
         }
-        let others: BTreeSet<NodeId> = self.living.symmetric_difference(living).copied().collect();
-        let before = std::mem::replace(&mut self.living, living.clone());
-        for (&id, block) in &self.blocks {
-            if block.nodes.iter().any(|node| others.contains(node)) {
-                block.count(Sign::Minus, &mut self.totals, &before);
-                block.count(Sign::Plus, &mut self.totals, living);
-                self.stale.blocks.insert(id);
-                self.stale.stripes.extend(block.stripe);
-            }
+        let others: BTreeSet<NodeId> = self.present.living.symmetric_difference(living).copied().collect();
+        let present = Present { living: living.clone(), unread: Arc::clone(unread) };
+        let before = std::mem::replace(&mut self.present, present);
+        let mut changed: HashSet<BlockId> = before.unread.unlike(unread).collect();
+        if !others.is_empty() {
+            let on_them = |block: &Block| block.nodes.iter().any(|node| others.contains(node));
+            changed.extend(self.blocks.values().filter(|block| on_them(block)).map(|block| block.id));
+        }
+        for id in changed {
+            let Some(block) = self.blocks.get(&id) else { continue };
+            block.count(Sign::Minus, &mut self.totals, &before);
+            block.count(Sign::Plus, &mut self.totals, &self.present);
+            self.stale.blocks.insert(id);
+            self.stale.stripes.extend(block.stripe);
         }
         self.settle(codes)
     }
@@ -413,13 +431,13 @@ impl Tally {
     fn set_block(&mut self, id: BlockId, row: Option<&BlockFacts>) {
         let before = self.blocks.remove(&id);
         if let Some(before) = &before {
-            before.count(Sign::Minus, &mut self.totals, &self.living);
+            before.count(Sign::Minus, &mut self.totals, &self.present);
             self.stale.stripes.extend(before.stripe);
         }
         let Some(row) = row else { return };
         let (object, margin) = before.map_or((None, None), |before| (before.object, before.margin));
-        let block = Block { object, margin, ..Block::new(row) };
-        block.count(Sign::Plus, &mut self.totals, &self.living);
+        let block = Block { object, margin, ..Block::new(id, row) };
+        block.count(Sign::Plus, &mut self.totals, &self.present);
         self.stale.blocks.insert(id);
         self.stale.stripes.extend(block.stripe);
         self.blocks.insert(id, block);
@@ -444,7 +462,7 @@ impl Tally {
         let Stale { mut blocks, stripes, objects } = std::mem::take(&mut self.stale);
         for id in stripes {
             let Some(stripe) = self.stripes.get_mut(&id) else { continue };
-            let standing = stripe.standing(&self.blocks, &self.living, codes);
+            let standing = stripe.standing(&self.blocks, &self.present, codes);
             let before = stripe.now.replace(standing);
             if let Some(before) = before {
                 before.count(Sign::Minus, &mut self.totals);
@@ -479,7 +497,7 @@ impl Tally {
     fn settle_block(&mut self, id: &BlockId) {
         let Some(block) = self.blocks.get_mut(id) else { return };
         let of_stripe = block.stripe.and_then(|stripe| self.stripes.get(&stripe)?.now?.margin);
-        let margin = of_stripe.max(block.copies(&self.living).checked_sub(1));
+        let margin = of_stripe.max(block.copies(&self.present).checked_sub(1));
         let before = std::mem::replace(&mut block.margin, margin);
         let Some(name) = block.object.clone().filter(|_| margin != before) else { return };
         let Some(object) = self.objects.get_mut(&name) else { return };

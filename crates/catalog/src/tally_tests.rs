@@ -54,6 +54,7 @@ fn counts(catalog: &Catalog, txn: &Snapshot<'_>, living: &BTreeSet<NodeId>) -> R
         counts.blocks += 1;
         for flawed in &row.flawed {
             match flawed.flaw {
+                Flaw::Unread => unreachable!("no row says that"),
                 Flaw::Missing => counts.lost_copies += 1,
                 Flaw::Damaged => counts.damaged_copies += 1,
             }

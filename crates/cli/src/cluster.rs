@@ -203,10 +203,10 @@ fn status_json(status: &ClusterStatus) -> Value {
         let s = n.status.clone().unwrap_or_default();
         let throttle = s.throttle.unwrap_or_default();
         let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(copy_text).collect();
-        fields!(n => node rack host living leaving slow set_back forgotten ailment last_seen_ms_ago control_addr data_addr,
+        fields!(n => node rack host living leaving slow set_back forgotten ailment state blocks_left unread_copies control_addr data_addr,
             s => blocks stored_bytes free_bytes running_stages half_blocks,
             throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks,
-            "wishes": wishes(n))
+            "wishes": wishes(n), "last_seen_ms_ago": ago(n.last_seen_ms_ago))
     };
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
@@ -221,6 +221,11 @@ fn status_json(status: &ClusterStatus) -> Value {
 fn margins(counts: &[MarginCount]) -> Vec<Value> {
     let known = counts.iter().filter(|counted| counted.losses < u64::MAX);
     known.map(|counted| json!({"losses": counted.losses, "count": counted.count})).collect()
+}
+
+/// How long ago a sign of life came; `None` if none did since the coordinator's start.
+fn ago(ms: u64) -> Option<u64> {
+    Some(ms).filter(|ms| *ms < u64::MAX)
 }
 
 /// What operators want of a node's tasks: "scrub: pause".
@@ -285,14 +290,7 @@ fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {
     let mut table = table(["NODE", "RACK", "STATE", "BLOCKS", "STORED", "FREE", "LIMIT", "CONTROL"]);
     for n in &status.nodes {
         let s = n.status.clone().unwrap_or_default();
-        let state = match (n.living, n.leaving, n.slow) {
-            (true, false, false) => "living".to_owned(),
-            (true, false, true) => "living, slow".to_owned(),
-            (true, true, _) => "decommissioned".to_owned(),
-            (false, ..) if n.forgotten => "being forgotten".to_owned(),
-            (false, ..) if !n.ailment.is_empty() => "left: its disk failed".to_owned(),
-            (false, ..) => format!("dead for {} s", n.last_seen_ms_ago / 1000),
-        };
+        let state = if n.slow { format!("{}, slow", n.state_text) } else { n.state_text.clone() };
         let limit = Rate(s.throttle.unwrap_or_default().egress_bytes_per_s);
         table.add_row([
             format!("node-{}", n.node),
@@ -313,7 +311,10 @@ fn lenders_table(status: &ClusterStatus) -> comfy_table::Table {
     for lender in &status.lenders {
         let state = match lender.living {
             true => "living".to_owned(),
-            false => format!("silent for {} s", lender.last_seen_ms_ago / 1000),
+            false => match ago(lender.last_seen_ms_ago) {
+                Some(ms) => format!("silent for {} s", ms / 1000),
+                None => "not heard since the coordinator's start".to_owned(),
+            },
         };
         table.add_row([
             hex(&lender.datanode),
@@ -327,7 +328,8 @@ fn lenders_table(status: &ClusterStatus) -> comfy_table::Table {
 }
 
 fn lender_json(lender: &LenderInfo) -> Value {
-    fields!(lender => rack living last_seen_ms_ago control_addr running_stages; "datanode": hex(&lender.datanode))
+    fields!(lender => rack living control_addr running_stages; "datanode": hex(&lender.datanode),
+        "last_seen_ms_ago": ago(lender.last_seen_ms_ago))
 }
 
 fn set_by_operators(status: &ClusterStatus) -> impl Iterator<Item = String> {
@@ -383,6 +385,14 @@ fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
     let set_back = status.nodes.iter().filter(|node| node.set_back).map(|node| {
         format!("the folder of node-{} was set back or swapped: it does not know its last start", node.node)
     });
+    let unread = status.nodes.iter().filter(|node| node.unread_copies > 0).map(|node| {
+        format!(
+            "node-{} cannot read {} copies now: 'stripeline health' says why",
+            node.node, node.unread_copies
+        )
+    });
+    let leaving = status.nodes.iter().filter(|node| node.state == "leaving");
+    let leaving = leaving.map(|node| format!("node-{} is {}", node.node, node.state_text));
     let quarantined = status.quarantined.iter().map(|node| format!("{node} is quarantined"));
     let ailing = status.nodes.iter().filter(|node| !node.ailment.is_empty()).map(|node| {
         format!(
@@ -390,5 +400,5 @@ fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
             node.node, node.ailment
         )
     });
-    halves.chain(set_back).chain(quarantined).chain(ailing)
+    halves.chain(set_back).chain(quarantined).chain(ailing).chain(unread).chain(leaving)
 }

@@ -1,18 +1,18 @@
 //! `stripeline health`: how far everything is from being lost, with an exit code for monitors.
 
-use crate::amount::{Size, about, count};
+use crate::amount::{Size, about};
 use crate::context::Context;
 use crate::output::{fields, table};
 use anyhow::Result;
 use client::Health;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Something cannot be read now.
 const UNREADABLE: u8 = 4;
 
-/// Everything can be read, but not everything has all of its copies, or the catalog's history is in doubt.
+/// Everything can be read, but not everything has all of its copies, some cannot be read, an order is stuck, or the catalog's history is in doubt.
 const LACKING: u8 = 3;
 
 /// Not all is well: the program ends with another exit code than for an error.
@@ -38,26 +38,21 @@ pub fn run(context: &Context) -> Result<()> {
 }
 
 fn verdict(health: &Health) -> Option<Verdict> {
-    let (code, text) = match health {
-        _ if !health.is_readable() => {
-            let (objects, stripes) = (health.unreadable_objects, health.broken_stripes);
-            (
-                UNREADABLE,
-                format!("{objects} objects cannot be read now, and {stripes} stripes not made whole"),
-            )
-        }
-        _ if !health.is_whole() => (LACKING, format!("{} on living nodes", lack(health.short_blocks))),
-        _ if !health.safe_mode.is_empty() => {
-            (LACKING, format!("nothing is deleted, and all may not be known: {}", health.safe_mode))
-        }
-        _ => return None,
+    let code = match health.verdict() {
+        client::Verdict::Well => return None,
+        client::Verdict::Lacking => LACKING,
+        client::Verdict::Unreadable => UNREADABLE,
+    };
+    let told = health.attention();
+    let worst = told.iter().max_by_key(|told| (told.code.verdict(), std::cmp::Reverse(told.code)));
+    let text = match code {
+        UNREADABLE => format!(
+            "{} objects cannot be read now, and {} stripes not made whole",
+            health.unreadable_objects, health.broken_stripes
+        ),
+        _ => worst.map_or(String::new(), |worst| worst.text.clone()),
     };
     Some(Verdict { text, code })
-}
-
-fn lack(blocks: u64) -> String {
-    let verb = if blocks == 1 { "has not all of its copies" } else { "have not all of their copies" };
-    format!("{} {verb}", count(blocks, "block"))
 }
 
 fn document(health: &Health) -> Value {
@@ -68,9 +63,14 @@ fn document(health: &Health) -> Value {
     let hindrances: Vec<Value> = hindrances
         .map(|told| json!({"why": told.why, "blocks": told.blocks, "block": told.block.to_string()}))
         .collect();
+    let attention = health.attention().into_iter();
+    let attention: Vec<Value> = attention
+        .map(|told| json!({"code": told.code.name(), "count": told.count, "text": told.text}))
+        .collect();
     fields!(health => unreadable_objects unreadable_names broken_stripes short_blocks waiting_for_nodes missing_copies
-        damaged_copies safe_mode short_bytes healed_bytes_per_s; "left_s": left(health).map(|left| left.as_secs()), "objects": margins(&health.objects), "stripes": margins(&health.stripes),
-        "hindrances": hindrances, "whole": health.is_whole())
+        damaged_copies safe_mode short_bytes healed_bytes_per_s unread_copies at_unix_ms; "left_s": left(health).map(|left| left.as_secs()),
+        "objects": margins(&health.objects), "stripes": margins(&health.stripes),
+        "hindrances": hindrances, "attention": attention, "whole": health.is_whole())
 }
 
 /// How long it takes until nothing is short any more.
@@ -89,6 +89,11 @@ fn healing(health: &Health) -> String {
         ),
         None => format!("{bytes} of copies are to be made; hardly any were in the last minute"),
     }
+}
+
+/// The moment, as people write it.
+fn when(unix_ms: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(unix_ms))
 }
 
 /// Of what has no blocks nothing can be lost.
@@ -111,27 +116,13 @@ fn text(health: &Health) -> String {
             shown(losses).map_or("any: it is empty".to_owned(), |losses| format!("{losses} more losses"));
         table.add_row([survives, at(&health.objects, losses), at(&health.stripes, losses)]);
     }
-    let mut lines = vec![table.to_string()];
-    lines.extend(health.unreadable_names.iter().map(|name| format!("attention: {name} cannot be read now")));
+    let mut lines = vec![format!("as of {}", when(health.at_unix_ms)), table.to_string()];
+    lines.extend(health.attention().iter().map(|told| format!("attention: {}", told.text)));
     if health.short_blocks > 0 {
-        let (short, waiting) = (health.short_blocks, health.waiting_for_nodes);
-        let (missing, damaged) = (health.missing_copies, health.damaged_copies);
-        lines.push(format!(
-            "attention: {} on living nodes, {waiting} of them since nodes do not answer, which are \
-             recovered after a grace; {missing} copies are missing, {damaged} damaged",
-            lack(short)
-        ));
         lines.push(healing(health));
     }
-    for told in &health.hindrances {
-        let blocks = count(told.blocks, "block");
-        lines.push(format!("attention: {blocks}, {} for one: {}", told.block, told.why));
-    }
-    if !health.safe_mode.is_empty() {
-        lines.push(format!("attention: nothing is deleted, and all may not be known: {}", health.safe_mode));
-    }
     if health.is_whole() {
-        lines.push("everything has all of its copies noted, on nodes that live".to_owned());
+        lines.push("everything has all of its copies noted, on nodes that live and can read them".to_owned());
     }
     lines.join("\n")
 }

@@ -1,6 +1,6 @@
 //! How far everything in the cluster is from being lost; asked for in `metadata.rs`.
 
-use model::BlockId;
+use model::{BlockId, NodeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,6 +34,40 @@ pub struct Health {
     pub hindrances: Vec<Hindrance>,
     /// Why nothing is let go; empty if something is.
     pub safe_mode: String,
+    /// The catalog's file has not been checked since the coordinator's start: nothing is known to be whole before that.
+    pub is_unchecked: bool,
+    /// Copies that are counted on, on living nodes that cannot read them now.
+    pub unread_copies: u64,
+    /// The same by node.
+    pub unread: Vec<UnreadCopies>,
+    /// Orders of operators that cannot be carried out now.
+    pub stuck: Vec<StuckOrder>,
+    /// When all of this was counted, milliseconds since 1970.
+    pub at_unix_ms: u64,
+}
+
+/// What a living node cannot read now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnreadCopies {
+    /// The node.
+    pub node: NodeId,
+    /// Copies of it that are counted on.
+    pub copies: u64,
+    /// Why, of one of them.
+    pub why: String,
+    /// Until others are made. Of blocks that survive no further loss they are made within a minute or so.
+    pub grace_left: Duration,
+}
+
+/// An order for a node to hold nothing, of which nothing can be moved now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StuckOrder {
+    /// The node.
+    pub node: NodeId,
+    /// Copies there that are counted on.
+    pub blocks_left: u64,
+    /// What is waited for.
+    pub why: String,
 }
 
 /// Why blocks get no copies now.
@@ -45,6 +79,20 @@ pub struct Hindrance {
     pub blocks: u64,
     /// One of them.
     pub block: BlockId,
+}
+
+impl From<wire::proto::UnreadCopies> for UnreadCopies {
+    fn from(told: wire::proto::UnreadCopies) -> UnreadCopies {
+        let wire::proto::UnreadCopies { node, copies, why, grace_left_ms } = told;
+        UnreadCopies { node: NodeId(node), copies, why, grace_left: Duration::from_millis(grace_left_ms) }
+    }
+}
+
+impl From<wire::proto::StuckOrder> for StuckOrder {
+    fn from(told: wire::proto::StuckOrder) -> StuckOrder {
+        let wire::proto::StuckOrder { node, blocks_left, why } = told;
+        StuckOrder { node: NodeId(node), blocks_left, why }
+    }
 }
 
 impl Health {

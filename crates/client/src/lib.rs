@@ -21,6 +21,7 @@
 mod abreast;
 mod ask;
 mod attempts;
+mod attention;
 mod block;
 mod connect;
 mod covered;
@@ -47,13 +48,14 @@ mod together;
 mod unknown;
 mod writer;
 
+pub use attention::{Attention, Code as AttentionCode, Verdict};
 pub use connect::Client;
 pub use error::ClientError;
 pub use explain::ReadCost;
 pub use flight::Hedges;
 pub use get::GetReport;
 pub use group::{Found, GroupPieces, GroupRead, GroupReading, GroupReport};
-pub use health::{Health, Hindrance};
+pub use health::{Health, Hindrance, StuckOrder, UnreadCopies};
 pub use jobs::{Archival, CatalogChunks, Compaction, Events, JobEvents};
 pub use metadata::Gather;
 pub use options::{GetOptions, Progress};

@@ -115,6 +115,14 @@ impl Comparison {
         }
     }
 
+    /// Nodes do not call these copies damaged any more: they are counted on again if they are read and whole, and needed.
+    pub fn perhaps_back(&self, copies: Vec<BlockCopy>) {
+        if !copies.is_empty() {
+            let garbage = Arc::clone(&self.garbage);
+            self.group.spawn(async move { garbage.take_back(copies).await });
+        }
+    }
+
     /// A copy of the block is not found on the node, somebody says. Its folder is compared soon.
     pub fn seek(&self, node: NodeId, block: BlockId) {
         let now_ms = self.cluster.clock.now_ms();
@@ -268,10 +276,7 @@ impl Comparison {
             *counts.entry(folder_of(copy.block)).or_default() += 1;
         }
         self.cluster.health.found_unknown(node, &counts);
-        if !needed.is_empty() {
-            let garbage = Arc::clone(&self.garbage);
-            self.group.spawn(async move { garbage.take_back(needed).await });
-        }
+        self.perhaps_back(needed);
         Ok(())
     }
 

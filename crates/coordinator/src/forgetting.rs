@@ -8,7 +8,7 @@
 //! The note is durable, the rest is not: whoever starts again begins with the recovery, and finds what is left.
 
 use crate::clock;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Life};
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{Jobs, Wish, check_dead};
 use crate::records::Records;
@@ -81,7 +81,9 @@ impl Forgetting {
         }
         self.cluster().wait_for_news_of(node).await;
         // A process that this coordinator does not hear may live all the same.
-        if self.cluster().view().node(node)?.is_living || self.cluster().answers(node, row).await {
+        let life = self.cluster().health.life(node).ok_or(DecideError::NoSuchNode(node))?;
+        let answers = async || !life.is_by_its_own_word() && self.cluster().answers(node, row).await;
+        if life == Life::Living || answers().await {
             return Err(CoordinatorError::StillLives(node));
         }
         check_dead(self.cluster(), node)?;

@@ -214,6 +214,7 @@ impl Garbage {
             let _ordering = self.ordering.lock().await;
             match self.back(copy).await {
                 Ok(true) => {
+                    self.cluster.something_changed();
                     tracing::info!(block = %copy.block, node = %copy.node, "a copy is counted on again")
                 }
                 Ok(false) => {}

@@ -5,6 +5,7 @@
 use crate::cluster::{Cluster, Scene};
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{Jobs, Wish};
+use crate::records::Records;
 use catalog::rows::{JobRow, OrderRow, RecoveryRow};
 use model::{Assign, NodeId};
 use std::collections::BTreeMap;
@@ -18,6 +19,9 @@ pub(crate) const NAME: &str = "leaving";
 /// So often it is looked whether something can go on.
 const TICK: Duration = Duration::from_secs(1);
 
+/// What an order waits for that an operator stopped.
+const STOPPED: &str = "moving them was stopped; order it again, or take the node back";
+
 /// What could not be moved is tried again after this long, twice as long each further time …
 const AGAIN_MS: u64 = 5_000;
 
@@ -27,6 +31,31 @@ const AGAIN_AT_MOST_MS: u64 = 600_000;
 /// Nodes of which something could not be moved.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving(Mutex<BTreeMap<NodeId, Stuck>>);
+
+/// An order for a node to hold nothing, as it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ordered {
+    /// Copies there that are counted on, or may yet be written.
+    pub left: u64,
+    /// Why none of them moves; `None` if they do, or are about to.
+    pub waits: Option<String>,
+    /// An operator stopped it.
+    is_stopped: bool,
+}
+
+impl Ordered {
+    /// For people.
+    pub fn text(&self) -> String {
+        let left =
+            if self.left == 1 { "1 block left".to_owned() } else { format!("{} blocks left", self.left) };
+        match (&self.waits, self.is_stopped) {
+            _ if self.left == 0 => "decommissioned".to_owned(),
+            (None, _) => format!("leaving ({left}, being moved)"),
+            (Some(why), true) => format!("leaving ({left}: {why})"),
+            (Some(why), false) => format!("leaving ({left}: {why}); it goes on by itself"),
+        }
+    }
+}
 
 /// Why nothing of a node can be moved now.
 #[derive(Clone, Debug)]
@@ -65,7 +94,8 @@ impl Leaving {
 
     /// Nothing more of what these nodes hold can be moved now.
     pub fn is_stuck(&self, cluster: &Cluster, nodes: &[NodeId], why: &str, longest_bytes: u64) {
-        let (now_ms, scene) = (cluster.clock.now_ms(), Scene::of(&cluster.view(), longest_bytes));
+        let (now_ms, scene) =
+            (cluster.clock.now_ms(), Scene::of((&cluster.view(), cluster.changes()), longest_bytes));
         let mut all = self.lock();
         for node in nodes {
             let before = all.get(node).filter(|stuck| stuck.scene == scene);
@@ -76,6 +106,21 @@ impl Leaving {
         }
     }
 
+    /// All orders, by node.
+    pub async fn orders(&self, records: &Records) -> Result<BTreeMap<NodeId, Ordered>> {
+        let read = |catalog: &catalog::Catalog| {
+            let leavers = catalog.leavers()?.into_iter();
+            leavers.map(|(node, order)| Ok((node, order, catalog.left_on(&[node])?))).collect()
+        };
+        let found: Vec<(NodeId, Option<OrderRow>, u64)> = records.run(read).await?;
+        let ordered = |(node, order, left): (NodeId, Option<OrderRow>, u64)| {
+            let is_stopped = order.is_some_and(|order| order.is_stopped);
+            let waits = if is_stopped { Some(STOPPED.to_owned()) } else { self.why(node) };
+            (node, Ordered { left, waits, is_stopped })
+        };
+        Ok(found.into_iter().map(ordered).collect())
+    }
+
     /// Why nothing of the node can be moved; `None` if something can, as far as is known.
     pub fn why(&self, node: NodeId) -> Option<String> {
         self.lock().get(&node).map(|stuck| stuck.why.clone())
@@ -84,7 +129,7 @@ impl Leaving {
     /// Whether a job is to try it.
     fn is_due(&self, cluster: &Cluster, node: NodeId) -> bool {
         let Some(stuck) = self.lock().get(&node).cloned() else { return true };
-        let is_other = || Scene::of(&cluster.view(), stuck.longest_bytes) != stuck.scene;
+        let is_other = || Scene::of((&cluster.view(), cluster.changes()), stuck.longest_bytes) != stuck.scene;
         !stuck.is_tried && (cluster.clock.now_ms() >= stuck.again_ms || is_other())
     }
 }
@@ -113,7 +158,7 @@ impl Leaver {
         let OrderRow { how, is_stopped } = order.unwrap_or_else(|| self.usual_order(node));
         let told = |why: &str| Ok(Some(format!("{node}: {left} blocks left: {why}")));
         if is_stopped {
-            return told("moving them was stopped");
+            return told(STOPPED);
         }
         if !cluster.view().node(node).is_ok_and(|node| node.is_living) {
             return told("it does not live; they are made again after its grace");

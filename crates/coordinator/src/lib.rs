@@ -326,9 +326,8 @@ async fn orders(
     let Attempts { records, cluster, planner, .. } = &*attempts;
     let gathering = Gathering::new(records.clone(), Arc::clone(cluster), Arc::clone(planner));
     let gathering = Arc::new(gathering);
-    let (reads, holders) = (Arc::clone(reads), Arc::clone(holders));
-    let jobs =
-        Jobs::new(attempts, reads, Arc::clone(&gathering), holders, Arc::clone(tasks), Arc::clone(group));
+    let (reads, kept) = (Arc::clone(reads), (Arc::clone(holders), Arc::clone(&operator.leaving)));
+    let jobs = Jobs::new(attempts, reads, Arc::clone(&gathering), kept, Arc::clone(tasks), Arc::clone(group));
     Ok(Orders { operator, gathering, jobs: Arc::new(jobs) })
 }
 

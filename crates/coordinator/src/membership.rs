@@ -1,6 +1,6 @@
 //! Nodes come, report, and say what they hold.
 
-use crate::cluster::{Cluster, Listed};
+use crate::cluster::{Cluster, Listed, Told};
 use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
@@ -97,10 +97,11 @@ impl Membership {
     pub async fn heartbeat(&self, request: proto::HeartbeatRequest) -> Result<proto::HeartbeatReply> {
         let status = request.status.ok_or_else(|| invalid("a heartbeat without a status"))?;
         let (node, scrub_rounds) = (NodeId(status.node), status.scrub_rounds);
-        let Some(damaged) = self.cluster.health.heartbeat(status) else {
+        let Some(Told { damaged, cleared }) = self.cluster.health.heartbeat(status) else {
             return Ok(proto::HeartbeatReply { register_again: true, ..Default::default() });
         };
         self.comparison.scrubbed(node, scrub_rounds);
+        self.comparison.perhaps_back(cleared);
         let noted = self.damaged.found(damaged).await;
         self.cluster.health.dealt_with(&noted);
         let settings = Some(operator::told(self.settings.of_node(node)));

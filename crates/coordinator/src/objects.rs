@@ -481,13 +481,14 @@ fn block_infos(blocks: &[Placement], living: &BTreeSet<NodeId>) -> Vec<proto::Bl
     let mut offset = 0;
     let info = |(index, placement): (usize, &Placement)| {
         let row = &placement.facts;
-        let nodes: Vec<NodeId> = row.locations.iter().map(|l| l.node).collect();
+        let nodes: Vec<NodeId> = row.there().map(|l| l.node).collect();
+        let readable = row.locations.iter().map(|l| l.node).filter(|node| living.contains(node));
         let info = proto::BlockInfo {
             block: placement.block.to_vec(),
             index: index as u64,
             offset,
             stored_bytes: row.stored_bytes,
-            living_nodes: nodes.iter().filter(|node| living.contains(node)).map(|node| node.0).collect(),
+            living_nodes: readable.map(|node| node.0).collect(),
             nodes: nodes.iter().map(|node| node.0).collect(),
             stripe: placement.stripe.as_ref().map(|stripe| stripe_status(stripe, living)),
             digest: row.sums.digest.map(|digest| digest.to_vec()).unwrap_or_default(),
@@ -540,7 +541,7 @@ fn stripe_status(stripe: &StripePlacement, living: &BTreeSet<NodeId>) -> proto::
         let alive = row.locations.iter().find(|l| living.contains(&l.node));
         proto::StripeMemberStatus {
             block: block.to_vec(),
-            node: alive.or(row.locations.first()).map_or(0, |l| l.node.0),
+            node: alive.copied().or(row.there().next()).map_or(0, |l| l.node.0),
             living: alive.is_some(),
             stored_bytes: row.stored_bytes,
             is_virtual: state.is_virtual(),

@@ -2,10 +2,11 @@
 
 use crate::attempt::{Attempts, Healed, UsualTimes};
 use crate::branches::{Branches, ITSELF};
-use crate::cluster::{Cluster, LinkTable, Report};
+use crate::cluster::{Cluster, Life, LinkTable, Report};
 use crate::config::Config;
 use crate::error::Result;
-use crate::healer::{Healing, Told};
+use crate::healer::{Healing, Told, UnreadOf};
+use crate::leaving::{Leaving, Ordered};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, RecoveryRow, SafeModeRow, ThrottleRow};
@@ -47,6 +48,8 @@ pub(crate) struct Operator {
     pub planner: Arc<Planner>,
     pub branches: Branches,
     pub healing: Arc<Healing>,
+    /// Nodes that are to hold nothing, and of which something cannot be moved now.
+    pub leaving: Arc<Leaving>,
     /// One at a time: the first reads the whole catalog, and who comes meanwhile waits for that without a thread.
     surveys: tokio::sync::Mutex<()>,
     usual: Arc<UsualTimes>,
@@ -81,6 +84,7 @@ impl Operator {
             planner,
             branches,
             healing: Arc::default(),
+            leaving: Arc::default(),
             surveys: tokio::sync::Mutex::default(),
             usual,
             healed: Arc::clone(&with.healed),
@@ -105,8 +109,11 @@ impl Operator {
             .await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let mut reports = self.cluster.health.reports();
+        let orders = self.leaving.orders(&self.records).await?;
+        let unread = self.healing.told().unread;
         let node = |(id, node): (NodeId, &NodeFacts)| {
             let Report { rack, host, last_seen, status, is_set_back, ailment } = reports.remove(&id)?;
+            let (state, state_text) = self.state(id, orders.get(&id), forgotten.contains(&id));
             Some(proto::NodeInfo {
                 node: id.0,
                 rack,
@@ -122,6 +129,10 @@ impl Operator {
                 host,
                 ailment,
                 forgotten: forgotten.contains(&id),
+                state,
+                state_text,
+                blocks_left: orders.get(&id).map_or(0, |order| order.left),
+                unread_copies: unread.iter().filter(|of| of.node == id).map(|of| of.copies).sum(),
             })
         };
         let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
@@ -159,14 +170,9 @@ impl Operator {
         self.records.wait_for_check(CHECK_PATIENCE).await;
         let Survey { health, .. } = self.survey(&self.cluster.view()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
-        let mut safe_mode = self.why_safe(broken.as_ref()).await?;
-        if self.records.condition() == Condition::Unchecked {
-            let unchecked = "the catalog's file is being checked since the start ('stripeline tasks': catalog-check): nothing is known to \
-                             be whole before that has ended, and nothing is deleted";
-            safe_mode =
-                if safe_mode.is_empty() { unchecked.to_owned() } else { format!("{safe_mode}; {unchecked}") };
-        }
-        let Told { reasons, .. } = self.healing.told();
+        let safe_mode = self.why_safe(broken.as_ref()).await?;
+        let Told { reasons, unread: by_node, .. } = self.healing.told();
+        let stuck = self.stuck().await?;
         let hindrance = |(why, blocks, block): (String, u64, BlockId)| proto::Hindrance {
             why,
             blocks,
@@ -181,6 +187,7 @@ impl Operator {
             dead,
             flawed,
             missing,
+            unread,
             unreadable_names,
             objects,
             stripes,
@@ -199,7 +206,32 @@ impl Operator {
             safe_mode,
             short_bytes,
             healed_bytes_per_s,
+            unread_copies: unread,
+            unread: by_node.into_iter().map(unread_message).collect(),
+            stuck,
+            at_unix_ms: (self.wall_ms)(),
+            unchecked: self.records.condition() == Condition::Unchecked,
         })
+    }
+
+    /// How a node stands, for programs and for people: the one source for all that tell of it.
+    fn state(&self, node: NodeId, order: Option<&Ordered>, is_forgotten: bool) -> (String, String) {
+        let life = self.cluster.health.life(node).unwrap_or(Life::Unheard);
+        match order {
+            _ if is_forgotten => ("forgotten".to_owned(), "being forgotten".to_owned()),
+            Some(order) if order.left == 0 => ("decommissioned".to_owned(), order.text()),
+            Some(order) if life == Life::Living => ("leaving".to_owned(), order.text()),
+            _ => (life.name().to_owned(), life.in_list()),
+        }
+    }
+
+    /// Orders for nodes to hold nothing that cannot be carried out now.
+    async fn stuck(&self) -> Result<Vec<proto::StuckOrder>> {
+        let orders = self.leaving.orders(&self.records).await?.into_iter();
+        let stuck = orders.filter_map(|(node, Ordered { left, waits, .. })| {
+            Some(proto::StuckOrder { node: node.0, blocks_left: left, why: waits.filter(|_| left > 0)? })
+        });
+        Ok(stuck.collect())
     }
 
     /// As it is now.
@@ -496,6 +528,11 @@ fn why_broken(why: &SafeMode) -> String {
             "the catalog's file is damaged ({damage}): nothing is changed or deleted until it is made anew from what nodes keep of it"
         ),
     }
+}
+
+fn unread_message(of: UnreadOf) -> proto::UnreadCopies {
+    let UnreadOf { node, copies, why, grace_left_ms } = of;
+    proto::UnreadCopies { node: node.0, copies, why, grace_left_ms }
 }
 
 fn lender((datanode, facts, report): (StoreId, NodeFacts, Report)) -> proto::LenderInfo {

@@ -47,6 +47,8 @@ pub enum Flaw {
     Missing,
     /// Its node read it twice, and a checksum failed. What is sound of it can still be read.
     Damaged,
+    /// Its node cannot read it now ([`Unread`](crate::Unread)). No row says so: it is known as long as the node says it.
+    Unread,
 }
 
 /// A copy that is neither a source nor redundancy, until it is found whole again or another one has taken its place.
@@ -265,9 +267,15 @@ impl BlockFacts {
         BlockFacts { stored_bytes, sums, last_generation, locations, flawed, replicas, part, stripe, dead }
     }
 
-    /// The copy on a node.
+    /// The copy on a node, if it is counted on, or would be if it could be read.
     pub fn on(&self, node: NodeId) -> Option<Location> {
-        self.locations.iter().copied().find(|l| l.node == node)
+        self.there().find(|l| l.node == node)
+    }
+
+    /// Its copies that are counted on, or would be if they could be read.
+    pub fn there(&self) -> impl Iterator<Item = Location> {
+        let unread = self.flawed.iter().filter(|flawed| flawed.flaw == Flaw::Unread);
+        self.locations.iter().copied().chain(unread.map(|flawed| flawed.location))
     }
 
     /// Whether a living node holds a copy.
@@ -310,10 +318,10 @@ impl BlockFacts {
         self.flawed.iter().find(|flawed| flawed.location == location).map(|flawed| flawed.flaw)
     }
 
-    /// The same with damaged copies among those that can be read: what is sound of them is better than nothing.
+    /// The same with damaged and unread copies among those that can be read: what is sound of them is better than nothing.
     pub fn in_the_last_resort(&self) -> BlockFacts {
-        let damaged = self.flawed.iter().filter(|flawed| flawed.flaw == Flaw::Damaged);
-        let locations = self.locations.iter().copied().chain(damaged.map(|flawed| flawed.location));
+        let perhaps = self.flawed.iter().filter(|flawed| flawed.flaw != Flaw::Missing);
+        let locations = self.locations.iter().copied().chain(perhaps.map(|flawed| flawed.location));
         BlockFacts { locations: locations.collect(), ..self.clone() }
     }
 

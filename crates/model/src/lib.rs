@@ -16,6 +16,7 @@ mod record;
 mod stamp;
 mod switch;
 mod traffic;
+mod unread;
 
 pub use assign::Assign;
 pub use block::{
@@ -30,3 +31,4 @@ pub use record::{Position, RECORD_HEAD_BYTES, RecordHash, RecordHead};
 pub use stamp::{Stamp, Term};
 pub use switch::{BadAction, Switch};
 pub use traffic::{Budgets, Traffic};
+pub use unread::Unread;

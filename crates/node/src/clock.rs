@@ -8,6 +8,23 @@ pub async fn within<F: Future>(patience: Duration, wanted: F) -> Option<F::Outpu
     tokio::time::timeout(patience, wanted).await.ok()
 }
 
+/// Since when something is.
+#[derive(Clone, Copy, Debug)]
+pub struct Since(Instant);
+
+impl Default for Since {
+    fn default() -> Since {
+        Since(Instant::now())
+    }
+}
+
+impl Since {
+    /// How long that is, in milliseconds.
+    pub fn ms(&self) -> u64 {
+        self.0.elapsed().as_millis() as u64
+    }
+}
+
 /// When something last happened, if it has since the start.
 #[derive(Default, Debug)]
 pub struct Last(Mutex<Option<Instant>>);

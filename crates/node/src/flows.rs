@@ -45,6 +45,8 @@ impl FlowStore {
     fn fault(&self, copy: CopyId, error: StoreError) -> Fault {
         if matches!(error, StoreError::Corrupt { .. }) {
             self.report_corrupt(copy.block, copy.generation);
+        } else if error.says_nothing() {
+            self.suspects.suspect(copy);
         }
         fault_of(copy.block, &error)
     }
@@ -74,7 +76,7 @@ impl BlockStore for FlowStore {
         let reader = self.store.reader(block, generation).map_err(|e| self.fault(copy, e))?;
         if read.digest.is_some_and(|digest| digest != reader.meta().digest) {
             // It fits its sidecar; to read it again tells nothing.
-            self.suspects.condemn(copy);
+            self.suspects.condemn_for_good(copy);
             let what = "its sidecar has another digest than was recorded when it was written";
             return Err(Fault::new(Cause::CorruptBlock, what).about(block));
         }
@@ -118,7 +120,7 @@ struct OpenBlock {
 impl OpenBlock {
     /// A copy that cannot be read as its sidecar says is looked at again.
     fn fault(&self, error: &StoreError) -> Fault {
-        if matches!(error, StoreError::Corrupt { .. }) {
+        if matches!(error, StoreError::Corrupt { .. }) || error.says_nothing() {
             self.suspects.suspect(self.copy);
         }
         fault_of(self.copy.block, error)

@@ -21,6 +21,7 @@ pub mod hdfs;
 mod holding;
 pub mod membership;
 pub mod parts;
+mod probe;
 pub mod scrub;
 pub mod server;
 pub mod service;

@@ -68,7 +68,7 @@ impl Parts {
 
     /// How it is now.
     pub fn status(&self) -> proto::NodeStatus {
-        let usage = self.flows.store.usage();
+        let (usage, unread) = (self.flows.store.usage(), self.flows.suspects.unread());
         let (egress_bytes_per_s, ingress_bytes_per_s) = self.engine.throttle().rates();
         proto::NodeStatus {
             node: self.node.0,
@@ -80,6 +80,9 @@ impl Parts {
             budgets: Some(self.engine.throttle().budgets().into()),
             tasks: self.tasks.statuses(),
             corrupt_blocks: self.flows.suspects.corrupt().into_iter().map(named).collect(),
+            unread_blocks: unread.copies.into_iter().map(named).collect(),
+            unread_folders: unread.folders,
+            unread_why: unread.why,
             store: self.flows.store.identity().store.to_vec(),
             incarnation: self.flows.store.incarnation().0,
             half_blocks: usage.half_blocks,

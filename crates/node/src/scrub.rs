@@ -90,6 +90,7 @@ impl Round {
                 Err(StoreError::NotFound { .. }) => continue,
                 // Says nothing about the copy: too few descriptors, a version that is not known.
                 Err(error) => {
+                    self.store.suspects.suspect(copy);
                     self.missed(task, &error);
                     continue;
                 }
@@ -114,7 +115,10 @@ impl Round {
             let store = self.store.store.clone();
             match tokio::task::spawn_blocking(move || store.list_folder(first_byte)).await? {
                 Ok(listing) => self.left = listing.copies.into_iter(),
-                Err(error) => self.missed(task, &error),
+                Err(error) => {
+                    self.store.suspects.look_at(first_byte);
+                    self.missed(task, &error);
+                }
             }
         }
     }
@@ -156,6 +160,7 @@ fn read_twice(store: &FlowStore, copy: CopyId, mut wait: impl FnMut(u64)) -> Res
         store.suspects.condemn(copy);
         return Ok(Verdict::Damaged(again));
     }
+    store.suspects.is_whole(copy);
     Ok(Verdict::Whole)
 }
 

@@ -6,6 +6,7 @@ use crate::ending::{Ending, Serving};
 use crate::flows::FlowStore;
 use crate::membership::{self, Member, Refusal};
 use crate::parts::Parts;
+use crate::probe::{PROBE, Prober};
 use crate::scrub::{SCRUB, Scrubber};
 use crate::service::{ControlCalls, ControlServer, NodeService};
 use crate::store::{RESERVE_BYTES, Store, StoreError};
@@ -115,7 +116,7 @@ pub struct Node {
     _listener: DataListener,
     /// Ends with the reason when the coordinator refuses the node.
     membership: tokio::task::JoinHandle<Refusal>,
-    workers: [tokio::task::JoinHandle<()>; 3],
+    workers: [tokio::task::JoinHandle<()>; 4],
     server: tokio::task::JoinHandle<()>,
     /// Dropped to ask all of it to end.
     serving: Option<Serving>,
@@ -147,11 +148,13 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     };
     let scrubber = Scrubber::new(parts.flows.clone(), ending.clone());
     let rereader = Rereader { suspects: parts.flows.suspects.clone(), store: parts.flows.store.clone() };
+    let prober = Prober::new(parts.flows.clone());
     let trier = DiskTrier::new(parts.flows.store.clone(), parts.ailment.clone(), config.try_disk_every);
     let workers = [
         tokio::spawn(worker::run(trier, parts.tasks.add(DISK))),
         tokio::spawn(worker::run(scrubber, parts.tasks.add(SCRUB))),
         tokio::spawn(worker::run(rereader, parts.tasks.add(REREAD))),
+        tokio::spawn(worker::run(prober, parts.tasks.add(PROBE))),
     ];
     let service = NodeService::new(parts.clone(), ending.clone()).server();
     let server = serve_control(control, service, ending);

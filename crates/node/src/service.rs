@@ -472,7 +472,11 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
     let is_found = is_another || matches!(verdict, Some((true, _)));
     if is_found {
         tracing::warn!(%copy, "damaged, as a check found");
-        flows.suspects.condemn(copy);
+        // To read it again tells nothing of one that fits its own sidecar.
+        if is_another { flows.suspects.condemn_for_good(copy) } else { flows.suspects.condemn(copy) }
+    }
+    if reader.as_ref().is_err_and(StoreError::says_nothing) {
+        flows.suspects.suspect(copy);
     }
     let damaged = is_found || flows.suspects.is_corrupt(copy);
     let is_sound = verdict.is_none_or(|(_, verdict)| matches!(verdict, Ok(Verdict::Whole)));

@@ -1,6 +1,8 @@
-//! Copies in which wrong bytes were met. A flow's word, or one reading, is not enough: the node reads such a copy again
-//! itself, and only what fails twice is reported as corrupt. Meanwhile it vouches for none of them.
+//! Copies in which wrong bytes were met, and copies that cannot be read. A flow's word, or one reading, is not enough: the node reads such a
+//! copy again itself, and only what fails twice is reported as corrupt, or as unread. Meanwhile it vouches for none of them. What was reported is
+//! tried again with growing pauses, and one reading that succeeds takes the word back.
 
+use crate::clock::Since;
 use crate::store::{CopyId, Store, StoreError, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -17,8 +19,26 @@ const MAX_CORRUPT: usize = 1 << 18;
 /// Copies that wait to be read again. What does not fit is met again by the next flow or scrub.
 const MAX_SUSPECTS: usize = 4096;
 
-/// A copy that cannot be read for want of descriptors, memory or permission is tried so often: that says nothing about it.
+/// A copy that cannot be read for want of descriptors, memory or permission is tried so often before it is called unread.
 const MAX_TRIES: u32 = 10;
+
+/// Unread copies that are told of by name. With more, their folders are told of, and nothing in these counts as readable.
+const MAX_UNREAD: usize = 1_024;
+
+/// A folder that could not be listed so often in a row is called unread.
+const FOLDER_FAILURES: u32 = 2;
+
+/// A corrupt copy is read again after this time, for what failed may have been the disk's moment …
+const AGAIN_MS: u64 = 10_000;
+
+/// … and twice as long after each further time, up to this: to read all of the copy costs the disk as much as a scrub does.
+const AGAIN_AT_MOST_MS: u64 = 3_600_000;
+
+/// A folder in which something is unread is looked at again after this time, and twice as long each further time …
+const FOLDER_AGAIN_MS: u64 = 2_000;
+
+/// … up to this: what was mended is counted on again within a minute.
+const FOLDER_AGAIN_AT_MOST_MS: u64 = 60_000;
 
 /// Between two looks for suspects, and after a reading that failed for want of something.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -26,81 +46,237 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The name of the task that reads them again.
 pub const REREAD: &str = "reread";
 
-/// What is suspected, and what was found corrupt and is still here.
+/// What is suspected, what was found corrupt and is still here, and what cannot be read now.
 #[derive(Debug, Default)]
-pub struct Suspects(Mutex<State>);
+pub struct Suspects {
+    state: Mutex<State>,
+    since: Since,
+}
 
 #[derive(Debug, Default)]
 struct State {
     /// With the number of vain attempts to read it.
     suspected: BTreeMap<CopyId, u32>,
-    corrupt: BTreeSet<CopyId>,
+    corrupt: BTreeMap<CopyId, Retry>,
+    unread: BTreeSet<CopyId>,
+    /// Folders in which something is unread, or may be.
+    folders: BTreeMap<u8, Folder>,
+    /// Why one of those that are unread is.
+    why: String,
     /// There was no room for one of them, so any copy may be it, until the next start of the node finds them anew.
     has_lost_count: bool,
 }
 
-impl Suspects {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// When something is tried again.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    pause_ms: u64,
+    at_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Folder {
+    /// Times in a row that it could not be listed.
+    failures: u32,
+    /// More copies in it are unread than are told of by name.
+    is_whole: bool,
+    again: Retry,
+}
+
+/// What cannot be read now, for a reason that says nothing about it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unread {
+    /// Copies.
+    pub copies: Vec<CopyId>,
+    /// Folders nothing of which counts as readable, by the first byte of ids.
+    pub folders: Vec<u8>,
+    /// Why one of them cannot.
+    pub why: String,
+}
+
+impl Retry {
+    const NEVER: Retry = Retry { pause_ms: u64::MAX, at_ms: u64::MAX };
+
+    fn after(pause_ms: u64, now_ms: u64) -> Retry {
+        Retry { pause_ms, at_ms: now_ms.saturating_add(pause_ms) }
     }
 
-    /// Somebody met wrong bytes in it.
+    fn longer(self, at_most_ms: u64, now_ms: u64) -> Retry {
+        match self.at_ms {
+            u64::MAX => self,
+            _ => Retry::after(self.pause_ms.saturating_mul(2).min(at_most_ms), now_ms),
+        }
+    }
+}
+
+impl Suspects {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody met wrong bytes in it, or could not read it.
     pub fn suspect(&self, copy: CopyId) {
         let mut state = self.lock();
-        if state.suspected.len() < MAX_SUSPECTS && !state.corrupt.contains(&copy) {
+        let is_known = state.corrupt.contains_key(&copy) || state.unread.contains(&copy);
+        if state.suspected.len() < MAX_SUSPECTS && !is_known {
             state.suspected.entry(copy).or_insert(0);
         }
     }
 
-    /// It failed twice.
+    /// It failed twice. It is read again, with growing pauses.
     pub fn condemn(&self, copy: CopyId) {
+        self.condemned(copy, Retry::after(AGAIN_MS, self.since.ms()));
+    }
+
+    /// It is what was written, and that was something else than was recorded: to read it again tells nothing.
+    pub fn condemn_for_good(&self, copy: CopyId) {
+        self.condemned(copy, Retry::NEVER);
+    }
+
+    fn condemned(&self, copy: CopyId, retry: Retry) {
+        let now_ms = self.since.ms();
         let mut state = self.lock();
         state.suspected.remove(&copy);
-        if state.corrupt.len() < MAX_CORRUPT || state.corrupt.contains(&copy) {
-            state.corrupt.insert(copy);
+        state.unread.remove(&copy);
+        if let Some(before) = state.corrupt.get_mut(&copy) {
+            *before = if retry.at_ms == u64::MAX { retry } else { before.longer(AGAIN_AT_MOST_MS, now_ms) };
+        } else if state.corrupt.len() < MAX_CORRUPT {
+            state.corrupt.insert(copy, retry);
         } else if !std::mem::replace(&mut state.has_lost_count, true) {
             tracing::error!(%copy, "more than {MAX_CORRUPT} copies are corrupt: this node vouches for none any more");
         }
     }
 
-    /// It is whole, or not here any more.
+    /// It is not here any more.
     pub fn forget(&self, copy: CopyId) {
         let mut state = self.lock();
         state.suspected.remove(&copy);
         state.corrupt.remove(&copy);
+        state.unread.remove(&copy);
+    }
+
+    /// All of it was read, and it is as its sidecar says.
+    pub fn is_whole(&self, copy: CopyId) {
+        let mut state = self.lock();
+        state.suspected.remove(&copy);
+        state.unread.remove(&copy);
+        if state.corrupt.get(&copy).is_some_and(|retry| retry.at_ms < u64::MAX) {
+            state.corrupt.remove(&copy);
+            tracing::warn!(%copy, "it was found corrupt before, and now it is whole");
+        }
     }
 
     /// Found corrupt and still here: as many as are told of at once.
     pub fn corrupt(&self) -> Vec<CopyId> {
-        self.lock().corrupt.iter().take(MAX_TOLD).copied().collect()
+        self.lock().corrupt.keys().take(MAX_TOLD).copied().collect()
     }
 
     /// Whether it was found corrupt.
     pub fn is_corrupt(&self, copy: CopyId) -> bool {
-        self.lock().corrupt.contains(&copy)
+        self.lock().corrupt.contains_key(&copy)
     }
 
     /// Whether nothing is held against it.
     pub fn is_clear(&self, copy: CopyId) -> bool {
         let state = self.lock();
-        !state.has_lost_count && !state.corrupt.contains(&copy) && !state.suspected.contains_key(&copy)
+        let is_held = state.corrupt.contains_key(&copy)
+            || state.suspected.contains_key(&copy)
+            || state.unread.contains(&copy)
+            || state.folders.get(&folder_of(copy)).is_some_and(Folder::is_unread);
+        !(state.has_lost_count || is_held)
     }
 
-    /// The one that was tried least often.
-    fn next(&self) -> Option<CopyId> {
-        self.lock().suspected.iter().min_by_key(|(_, tries)| **tries).map(|(copy, _)| *copy)
+    /// What cannot be read now.
+    pub fn unread(&self) -> Unread {
+        let state = self.lock();
+        let folders: Vec<u8> =
+            state.folders.iter().filter(|(_, folder)| folder.is_unread()).map(|(first, _)| *first).collect();
+        let copies: Vec<CopyId> =
+            state.unread.iter().filter(|copy| !folders.contains(&folder_of(**copy))).copied().collect();
+        let is_none = copies.is_empty() && folders.is_empty();
+        Unread { why: if is_none { String::new() } else { state.why.clone() }, copies, folders }
     }
 
-    /// It could not be read, which says nothing about it. Whether it is given up.
-    fn tried_in_vain(&self, copy: CopyId) -> bool {
+    /// Something in the folder could not be listed or read: it is looked at soon.
+    pub fn look_at(&self, folder: u8) {
+        let now_ms = self.since.ms();
+        self.lock().folder(folder, now_ms);
+    }
+
+    /// Whether something in the folder is unread, or may be.
+    pub fn is_suspicious(&self, folder: u8) -> bool {
+        self.lock().folders.contains_key(&folder)
+    }
+
+    /// A folder that is to be looked at again by now.
+    pub fn due_folder(&self) -> Option<u8> {
+        let now_ms = self.since.ms();
+        let state = self.lock();
+        let due = state.folders.iter().filter(|(_, folder)| folder.again.at_ms <= now_ms);
+        due.min_by_key(|(_, folder)| folder.again.at_ms).map(|(first, _)| *first)
+    }
+
+    /// The folder could not be listed.
+    pub fn folder_failed(&self, folder: u8, why: &str) {
+        let now_ms = self.since.ms();
         let mut state = self.lock();
+        why.clone_into(&mut state.why);
+        let entry = state.folder(folder, now_ms);
+        entry.failures = entry.failures.saturating_add(1);
+        entry.again = entry.again.longer(FOLDER_AGAIN_AT_MOST_MS, now_ms);
+    }
+
+    /// Every copy in the folder was opened, and these failed twice.
+    pub fn folder_looked_at(&self, folder: u8, failing: &[CopyId], why: Option<String>) {
+        let now_ms = self.since.ms();
+        let mut state = self.lock();
+        state.unread.retain(|copy| folder_of(*copy) != folder);
+        if failing.is_empty() {
+            state.folders.remove(&folder);
+            return;
+        }
+        state.why = why.unwrap_or_default();
+        let has_room = state.unread.len() + failing.len() <= MAX_UNREAD;
+        let entry = state.folder(folder, now_ms);
+        (entry.failures, entry.is_whole) = (0, !has_room);
+        entry.again = entry.again.longer(FOLDER_AGAIN_AT_MOST_MS, now_ms);
+        if has_room {
+            state.unread.extend(failing);
+        }
+    }
+
+    /// The suspect that was tried least often, or a corrupt one whose time has come.
+    fn next(&self) -> Option<CopyId> {
+        let now_ms = self.since.ms();
+        let state = self.lock();
+        let suspect = state.suspected.iter().min_by_key(|(_, tries)| **tries).map(|(copy, _)| *copy);
+        let due = || state.corrupt.iter().find(|(_, retry)| retry.at_ms <= now_ms).map(|(copy, _)| *copy);
+        suspect.or_else(due)
+    }
+
+    /// It could not be read, which says nothing about it. Whether it is called unread now.
+    fn tried_in_vain(&self, copy: CopyId, why: &StoreError) -> bool {
+        let now_ms = self.since.ms();
+        let mut state = self.lock();
+        if let Some(retry) = state.corrupt.get_mut(&copy) {
+            *retry = retry.longer(AGAIN_AT_MOST_MS, now_ms);
+            return false;
+        }
+        // How many others of its folder cannot be read is seen there.
+        state.folder(folder_of(copy), now_ms);
         let tries = state.suspected.entry(copy).or_insert(0);
         *tries += 1;
-        let is_given_up = *tries >= MAX_TRIES;
-        if is_given_up {
+        let is_over = *tries >= MAX_TRIES;
+        if is_over {
             state.suspected.remove(&copy);
+            state.why = why.to_string();
+            if state.unread.len() < MAX_UNREAD {
+                state.unread.insert(copy);
+            } else {
+                state.folder(folder_of(copy), now_ms).is_whole = true;
+            }
         }
-        is_given_up
+        is_over
     }
 
     /// Reads the next suspect and judges it. False if there was none, or if it could not be read now.
@@ -109,7 +285,7 @@ impl Suspects {
         match store.verify(copy.block, copy.generation, |_| ()) {
             Ok(Verdict::Whole) => {
                 tracing::warn!(%copy, "wrong bytes were met in it, and now it is whole");
-                self.forget(copy);
+                self.is_whole(copy);
             }
             Ok(Verdict::Damaged(damage)) => {
                 tracing::warn!(%copy, %damage, "corrupt");
@@ -118,14 +294,32 @@ impl Suspects {
             // Deleted meanwhile.
             Err(StoreError::NotFound { .. }) => self.forget(copy),
             Err(error) => {
-                if self.tried_in_vain(copy) {
-                    tracing::warn!(%copy, %error, "it cannot be read, and nothing is said of it");
+                if self.tried_in_vain(copy, &error) {
+                    tracing::warn!(%copy, %error, "it cannot be read now, and nothing is said of it");
                 }
                 return false;
             }
         }
         true
     }
+}
+
+impl State {
+    /// The folder, which is looked at soon if it was not known.
+    fn folder(&mut self, folder: u8, now_ms: u64) -> &mut Folder {
+        let again = Retry { pause_ms: FOLDER_AGAIN_MS / 2, at_ms: now_ms };
+        self.folders.entry(folder).or_insert(Folder { failures: 0, is_whole: false, again })
+    }
+}
+
+impl Folder {
+    fn is_unread(&self) -> bool {
+        self.is_whole || self.failures >= FOLDER_FAILURES
+    }
+}
+
+fn folder_of(copy: CopyId) -> u8 {
+    copy.block.to_bytes()[0]
 }
 
 /// The worker that reads suspects again.
@@ -216,9 +410,13 @@ mod tests {
         let suspects = Suspects::default();
         suspects.suspect(COPY);
         disk.starve(true);
-        assert!((1..MAX_TRIES).all(|_| !suspects.judge_next(&store) && !suspects.is_clear(COPY)));
-        assert!(!suspects.judge_next(&store) && suspects.is_clear(COPY), "it is given up, not condemned");
+        assert!((1..MAX_TRIES).all(|_| !suspects.judge_next(&store) && suspects.unread().copies.is_empty()));
+        assert!(!suspects.judge_next(&store) && suspects.corrupt().is_empty());
+        assert_eq!(suspects.unread().copies, [COPY], "it is called unread, not condemned");
+        assert!(!suspects.is_clear(COPY) && suspects.is_suspicious(0));
         disk.starve(false);
+        suspects.folder_looked_at(0, &[], None);
+        assert!(suspects.is_clear(COPY) && suspects.unread() == Unread::default(), "it could be read");
         disk.damage(Path::new(&format!("blocks/00/{COPY}")), |bytes| bytes.truncate(2)).unwrap();
         suspects.suspect(COPY);
         assert!(suspects.judge_next(&store));
@@ -244,6 +442,61 @@ mod tests {
         assert!(suspects.is_clear(never_seen), "and one of them again");
         suspects.condemn(copy(MAX_CORRUPT as u64));
         assert!(!suspects.is_clear(never_seen) && !suspects.is_clear(copy(MAX_CORRUPT as u64)));
+    }
+
+    #[test]
+    fn what_was_condemned_is_read_again_and_one_good_reading_clears_it() {
+        let (disk, store) = store();
+        let suspects = Suspects::default();
+        flip(&disk);
+        suspects.suspect(COPY);
+        assert!(suspects.judge_next(&store) && !suspects.judge_next(&store), "not at once");
+        flip(&disk);
+        suspects.lock().corrupt.insert(COPY, Retry { pause_ms: AGAIN_MS, at_ms: 0 });
+        assert!(suspects.judge_next(&store));
+        assert!(suspects.is_clear(COPY) && suspects.corrupt().is_empty());
+        suspects.condemn_for_good(COPY);
+        suspects.is_whole(COPY);
+        assert_eq!(suspects.corrupt(), [COPY], "it is whole, and another block than was recorded");
+        assert!(!suspects.judge_next(&store));
+    }
+
+    #[test]
+    fn pauses_grow_to_a_bound() {
+        let mut retry = Retry::after(AGAIN_MS, 0);
+        let pauses: Vec<u64> = (0..12)
+            .map(|_| {
+                retry = retry.longer(AGAIN_AT_MOST_MS, retry.at_ms);
+                retry.pause_ms
+            })
+            .collect();
+        assert_eq!((pauses[0], pauses[11]), (2 * AGAIN_MS, AGAIN_AT_MOST_MS));
+        assert!(pauses.is_sorted());
+    }
+
+    #[test]
+    fn many_unread_copies_are_told_of_by_their_folders() {
+        let suspects = Suspects::default();
+        let copies = |first: u128, count: u128| -> Vec<CopyId> {
+            (0..count).map(|n| CopyId { block: BlockId(first << 120 | n), generation: 1 }).collect()
+        };
+        suspects.folder_looked_at(3, &copies(3, 2), Some("a permission".to_owned()));
+        assert_eq!(
+            suspects.unread(),
+            Unread { copies: copies(3, 2), folders: vec![], why: "a permission".to_owned() }
+        );
+        let many = copies(5, MAX_UNREAD as u128);
+        suspects.folder_looked_at(5, &many, Some("a permission".to_owned()));
+        assert_eq!((suspects.unread().copies.len(), suspects.unread().folders), (2, vec![5]));
+        assert!(!suspects.is_clear(many[0]));
+        suspects.folder_failed(7, "an error");
+        assert!(suspects.is_clear(copies(7, 1)[0]), "once says nothing");
+        suspects.folder_failed(7, "an error");
+        assert_eq!(suspects.unread().folders, [5, 7]);
+        for folder in [3, 5, 7] {
+            suspects.folder_looked_at(folder, &[], None);
+        }
+        assert_eq!(suspects.unread(), Unread::default());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The world that decisions see, kept: which nodes live, where they are, whom flows blame, who helped when, and what is known
 //! of the links.
 
+use super::Life;
+use super::told::{Told, Unreadable, named};
 use catalog::rows::NodeRow;
 use flow::Proved;
 use model::{BlockCopy, BlockId, Cause, Fault, Incarnation, NodeId, Peer, StoreId};
@@ -241,6 +243,26 @@ impl Health {
         self.nodes().by_id.get(&node)?.last_seen
     }
 
+    /// Whether a node lives; `None` if nobody knows it.
+    pub fn life(&self, node: NodeId) -> Option<Life> {
+        let nodes = self.nodes();
+        let node = nodes.by_id.get(&node)?;
+        Some(match node.last_seen {
+            _ if node.is_living(self.dead_after) => Life::Living,
+            _ if !node.ailment.is_empty() => Life::Failed(node.ailment.clone()),
+            _ if node.left.is_some() => Life::Left,
+            Some(seen) => Life::Dead(seen.elapsed()),
+            None => Life::Unheard,
+        })
+    }
+
+    /// What nodes say that they cannot read now.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        let nodes = self.nodes();
+        let of = |(&node, known): (&NodeId, &Node)| Unreadable::of(node, known.status.as_ref()?);
+        nodes.by_id.iter().filter_map(of).collect()
+    }
+
     /// For how long each node that was ever heard has said nothing.
     pub fn silences(&self) -> Vec<(NodeId, Duration)> {
         let nodes = self.nodes();
@@ -291,7 +313,7 @@ impl Health {
     /// Takes a heartbeat. Returns the damaged copies that are reported for the first time, and some of those of which nothing
     /// came so far ([`dealt_with`](Self::dealt_with)); or `None` if the node must register (again). That of another start than
     /// the accepted one keeps no node alive.
-    pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Vec<BlockCopy>> {
+    pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Told> {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&NodeId(status.node))?;
         let is_of_it =
@@ -306,9 +328,9 @@ impl Health {
             return None;
         }
         node.last_seen = Some(Instant::now());
-        let offered = node.damaged_now(&status);
+        let told = node.damaged_now(&status);
         node.status = Some(status);
-        Some(offered)
+        Some(told)
     }
 
     /// The catalog has these damaged copies noted: they are not offered again while their node reports them.
@@ -486,12 +508,9 @@ impl Node {
     }
 
     /// Takes what it says to be damaged. Returns what is new of it, and the next ones of which nothing came.
-    fn damaged_now(&mut self, status: &proto::NodeStatus) -> Vec<BlockCopy> {
-        let copy = |copy: &proto::BlockRef| {
-            let block = BlockId::from_slice(&copy.block).ok()?;
-            Some(BlockCopy { block, node: NodeId(status.node), generation: copy.generation })
-        };
-        let told: BTreeSet<BlockCopy> = status.corrupt_blocks.iter().filter_map(copy).collect();
+    fn damaged_now(&mut self, status: &proto::NodeStatus) -> Told {
+        let told: BTreeSet<BlockCopy> = named(NodeId(status.node), &status.corrupt_blocks).collect();
+        let cleared = self.damaged.keys().filter(|copy| !told.contains(copy)).copied().collect();
         self.damaged.retain(|copy, _| told.contains(copy));
         // In turn: the first of many are not to keep the others from being noted.
         let (until, after): (Vec<_>, Vec<_>) = self
@@ -508,7 +527,7 @@ impl Node {
                 false
             });
         }
-        offered
+        Told { damaged: offered, cleared }
     }
 
     fn facts(&self, rack: u32, dead_after: Duration) -> NodeFacts {

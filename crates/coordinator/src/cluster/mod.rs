@@ -3,19 +3,23 @@
 mod fleet;
 mod health;
 mod lenders;
+mod life;
 mod links;
 mod load;
 mod scene;
 mod sites;
+mod told;
 
 pub(crate) use fleet::reference;
 pub use fleet::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub(crate) use health::{Report, Word};
 pub(crate) use lenders::placement;
+pub(crate) use life::Life;
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;
 pub(crate) use scene::Scene;
 pub(crate) use sites::sites;
+pub(crate) use told::{Told, Unreadable};
 
 use crate::clock::Clock;
 use crate::error::Result;
@@ -28,6 +32,7 @@ use model::NodeId;
 use plan::decide::{NodeFacts, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Whoever waits for news of a node looks this often.
@@ -47,6 +52,8 @@ pub(crate) struct Cluster {
     started: Instant,
     started_ms: u64,
     dead_after: Duration,
+    /// So often something may have become possible though nodes are as they were: a copy is counted on again.
+    changes: AtomicU64,
 }
 
 impl Cluster {
@@ -70,7 +77,18 @@ impl Cluster {
             started_ms: clock.now_ms(),
             clock: Arc::new(clock),
             dead_after,
+            changes: AtomicU64::new(0),
         })
+    }
+
+    /// A copy is counted on again, or not any more: what could not be done is tried again.
+    pub fn something_changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that happened.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// The world that decisions see.

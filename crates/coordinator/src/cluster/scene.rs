@@ -10,17 +10,20 @@ pub(crate) struct Scene {
     living: BTreeSet<NodeId>,
     pub takers: BTreeSet<NodeId>,
     roomy: BTreeSet<NodeId>,
+    /// So often copies were counted on again.
+    changes: u64,
 }
 
 impl Scene {
-    /// As it is now.
-    pub fn of(view: &World, longest_bytes: u64) -> Scene {
+    /// As it is now, after so many changes of what can be read.
+    pub fn of((view, changes): (&World, u64), longest_bytes: u64) -> Scene {
         let taking = || view.nodes.iter().filter(|(_, node)| node.takes_blocks());
         let roomy = taking().filter(|(_, node)| node.has_room(longest_bytes));
         Scene {
             living: view.living(),
             takers: taking().map(|(id, _)| id).collect(),
             roomy: roomy.map(|(id, _)| id).collect(),
+            changes,
         }
     }
 }

@@ -17,6 +17,7 @@
 mod queue;
 mod scout;
 mod spreading;
+mod unread;
 
 use crate::assigning::{Assigner, Lost, Pending, Terms};
 use crate::attempt::{Attempts, Outcome, RepairOptions, Wanted};
@@ -38,6 +39,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast;
+pub(crate) use unread::UnreadOf;
+use unread::UnreadWatch;
 use worker::{Step, Task, Worker};
 
 /// The name of its task.
@@ -85,6 +88,7 @@ pub(crate) struct Healer {
     running: UnderWay<(Pending, For), Result<Outcome>>,
     sweep: Option<Sweep>,
     scout: Scout,
+    unread: UnreadWatch,
     blocked: Blocked,
     /// What could not be done is tried again when it changes.
     scene: Scene,
@@ -113,6 +117,8 @@ pub(crate) struct Told {
     pub due: u64,
     /// Why repairs failed or cannot be begun, of how many blocks, and one of them.
     pub reasons: Vec<(String, u64, BlockId)>,
+    /// What nodes cannot read now.
+    pub unread: Vec<UnreadOf>,
 }
 
 impl For {
@@ -161,6 +167,7 @@ impl Healer {
             running: UnderWay::default(),
             sweep: None,
             scout: Scout::new(config.recovery_grace_ms),
+            unread: UnreadWatch::new(config.recovery_grace_ms),
             blocked: Blocked::new(),
             scene: Scene::default(),
             swept: None,
@@ -310,6 +317,16 @@ impl Healer {
         Ok(is_under_way)
     }
 
+    /// Takes what nodes say that they cannot read.
+    async fn unread(&mut self, view: &World) -> Result<()> {
+        let due = self.unread.look(&self.attempts, view).await?;
+        let now_ms = self.attempts.cluster.clock.now_ms();
+        for (block, standing) in due {
+            self.queue.found(block, Why::Unread, standing, now_ms);
+        }
+        Ok(())
+    }
+
     fn settle(&mut self, pending: Pending, why: For, outcome: Result<Outcome>) {
         let block = pending.lost.block;
         self.assigner.end(&pending);
@@ -368,7 +385,8 @@ impl Healer {
         let detail = waiting.into_iter().flatten().collect::<Vec<String>>().join("; ");
         // What only moves was not lost: it does not count.
         self.job.task.note(|report| (report.total, report.detail) = (report.done + lacking, detail));
-        *self.healing.lock() = Told { open, due, reasons };
+        let unread = self.unread.by_node(self.attempts.cluster.clock.now_ms());
+        *self.healing.lock() = Told { open, due, reasons, unread };
     }
 }
 
@@ -435,7 +453,8 @@ impl Worker for Healer {
         if !is_settled(&self.attempts.cluster, &view) {
             return Ok(Step::Wait(LOOK));
         }
-        let scene = Scene::of(&view, self.longest_bytes);
+        self.unread(&view).await?;
+        let scene = Scene::of((&view, self.attempts.cluster.changes()), self.longest_bytes);
         if scene != self.scene {
             self.queue.all_may_go();
             (self.scene, self.swept) = (scene, None);
@@ -446,6 +465,7 @@ impl Worker for Healer {
             | self.spreading.sweep(&self.attempts, &view, &self.scene.takers).await?;
         self.begin_some(&view).await?;
         if self.running.len() == 0 && !is_sweeping {
+            self.tell();
             return Ok(Step::Wait(LOOK));
         }
         let mut patience = if is_sweeping { Duration::ZERO } else { LOOK };

@@ -34,6 +34,8 @@ pub(super) enum Why {
     Lacks,
     /// A copy is on a dead node, and no further loss is survived as long as that is so. The index does not know of it.
     Last,
+    /// A copy cannot be read, and was waited for long enough. The index does not know of it either.
+    Unread,
 }
 
 /// See the module.
@@ -85,8 +87,8 @@ impl Queue {
         };
         match why {
             Why::Lacks => (entry.why, entry.sweep) = (why, sweep),
-            Why::Last if entry.why == Why::Lacks => return,
-            Why::Last => {}
+            Why::Last | Why::Unread if entry.why == Why::Lacks => return,
+            Why::Last | Why::Unread => entry.why = why,
         }
         let (before, place) = (entry.standing, entry.place);
         if standing == before || place == Place::Running {

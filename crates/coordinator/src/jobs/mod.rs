@@ -47,7 +47,7 @@ pub(crate) struct Jobs {
     gathering: Arc<Gathering>,
     holders: Arc<Holders>,
     /// Nodes that are to hold nothing, and of which something cannot be moved now.
-    pub leaving: Leaving,
+    pub leaving: Arc<Leaving>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
 }
@@ -132,11 +132,11 @@ impl Jobs {
         attempts: Arc<Attempts>,
         reads: Arc<Reads>,
         gathering: Arc<Gathering>,
-        holders: Arc<Holders>,
+        (holders, leaving): (Arc<Holders>, Arc<Leaving>),
         tasks: Arc<Tasks>,
         group: Arc<Group>,
     ) -> Jobs {
-        let (running, leaving) = (Mutex::default(), Leaving::default());
+        let running = Mutex::default();
         Jobs { running, attempts, reads, gathering, holders, leaving, tasks, group }
     }
 

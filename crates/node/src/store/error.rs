@@ -195,6 +195,20 @@ pub enum StoreError {
     Disk(#[from] DiskError),
 }
 
+impl StoreError {
+    /// Whether a copy could not be opened or read for a reason that says nothing about it: a version that is not known, a permission, too few
+    /// descriptors, a folder that answers with errors.
+    pub fn says_nothing(&self) -> bool {
+        match self {
+            StoreError::UnknownVersion { .. } => true,
+            StoreError::Disk(error) => {
+                !matches!(error, DiskError::NoSpace { .. } | DiskError::NotFound { .. })
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What is wrong with a stored block.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Damage {

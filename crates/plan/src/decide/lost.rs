@@ -81,7 +81,7 @@ impl Planner {
         };
         let holders: Vec<NodeId> = match &placement.stripe {
             Some(stripe) => stripe.holders.iter().copied().collect(),
-            None => placement.facts.locations.iter().map(|l| l.node).collect(),
+            None => placement.facts.there().map(|l| l.node).collect(),
         };
         // From a place that the block determines.
         let from = (placement.block.0 % (1 << 32)) as usize;

@@ -76,7 +76,7 @@ pub fn requestor(
 ) -> Result<NodeId> {
     let holders: BTreeSet<NodeId> = match &placement.stripe {
         Some(stripe) => stripe.holders.clone(),
-        None => placement.facts.locations.iter().map(|l| l.node).collect(),
+        None => placement.facts.there().map(|l| l.node).collect(),
     };
     let bytes = placement.facts.stored_bytes;
     let hosts = world.topology.hosts(holders.iter().copied());

@@ -926,6 +926,15 @@ pub struct NodeStatus {
     /// in which the node read everything unasked, since its start
     #[prost(uint64, tag = "20")]
     pub scrub_rounds: u64,
+    /// that it failed to open or judge twice, for a reason that says nothing about them
+    #[prost(message, repeated, tag = "22")]
+    pub unread_blocks: ::prost::alloc::vec::Vec<BlockRef>,
+    /// … and the first bytes of the ids of others: nothing in these folders can be read
+    #[prost(bytes = "vec", tag = "23")]
+    pub unread_folders: ::prost::alloc::vec::Vec<u8>,
+    /// for people, of one of them
+    #[prost(string, tag = "24")]
+    pub unread_why: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubRequest {}
@@ -1832,6 +1841,18 @@ pub struct NodeInfo {
     /// its store was given up for good, and what names it goes
     #[prost(bool, tag = "14")]
     pub forgotten: bool,
+    /// living, leaving, decommissioned, left, failed, dead, unheard, forgotten
+    #[prost(string, tag = "15")]
+    pub state: ::prost::alloc::string::String,
+    /// the same for people, with what is waited for
+    #[prost(string, tag = "16")]
+    pub state_text: ::prost::alloc::string::String,
+    /// of a node that is to hold nothing: copies there that are counted on, or may yet be written
+    #[prost(uint64, tag = "17")]
+    pub blocks_left: u64,
+    /// that are counted on, and that it cannot read now
+    #[prost(uint64, tag = "18")]
+    pub unread_copies: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CompareNodeRequest {
@@ -1969,6 +1990,44 @@ pub struct HealthReply {
     /// of copies that lacked, as they were made in the last minute; absent: hardly any were
     #[prost(double, optional, tag = "13")]
     pub healed_bytes_per_s: ::core::option::Option<f64>,
+    /// that are counted on, on living nodes that cannot read them now
+    #[prost(uint64, tag = "14")]
+    pub unread_copies: u64,
+    /// by node
+    #[prost(message, repeated, tag = "15")]
+    pub unread: ::prost::alloc::vec::Vec<UnreadCopies>,
+    /// orders of operators that cannot be carried out now
+    #[prost(message, repeated, tag = "16")]
+    pub stuck: ::prost::alloc::vec::Vec<StuckOrder>,
+    /// when all of this was counted
+    #[prost(uint64, tag = "17")]
+    pub at_unix_ms: u64,
+    /// the catalog's file has not been checked since the start
+    #[prost(bool, tag = "18")]
+    pub unchecked: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnreadCopies {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(uint64, tag = "2")]
+    pub copies: u64,
+    /// of one of them
+    #[prost(string, tag = "3")]
+    pub why: ::prost::alloc::string::String,
+    /// until others are made; those that survive no further loss are made sooner
+    #[prost(uint64, tag = "4")]
+    pub grace_left_ms: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StuckOrder {
+    /// which is to hold nothing
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(uint64, tag = "2")]
+    pub blocks_left: u64,
+    #[prost(string, tag = "3")]
+    pub why: ::prost::alloc::string::String,
 }
 /// So many survive any `losses` further losses of copies, and perhaps not one more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

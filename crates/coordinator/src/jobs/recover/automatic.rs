@@ -1,7 +1,7 @@
 //! Recovery that nobody asked for: of nodes that stay dead.
 
 use crate::attempt::Attempts;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Life};
 use crate::config::{Config, MAX_PARALLEL_REPAIRS, tick};
 use crate::error::{CoordinatorError, Result};
 use crate::jobs::{Jobs, Wish};
@@ -47,8 +47,9 @@ pub(crate) fn row_of(
     for &node in &nodes {
         match request.decommission {
             true if !view.node(node)?.is_living => {
+                let life = cluster.health.life(node).unwrap_or(Life::Unheard);
                 return Err(CoordinatorError::Conflict(format!(
-                    "{node} is dead: there is nothing to move; `stripeline repair node {}` rebuilds its blocks",
+                    "{node} is {life}. Nothing can be moved from it; `stripeline repair node {}` rebuilds its blocks",
                     node.0
                 )));
             }
@@ -150,9 +151,10 @@ fn told(&(node, left_ms, why): &(NodeId, u64, Why), jobs: &Jobs) -> String {
         Why::Returns(returns) => format!(", and came back {returns} times lately"),
         Why::Together => ", and fell silent with its rack or a third of all hosts".to_owned(),
     };
+    let life = jobs.attempts.cluster.health.life(node).unwrap_or(Life::Unheard);
     match jobs.recovers(node) {
-        true => format!("{node} is dead{how}; it is being recovered"),
-        false => format!("{node} is dead{how}; its recovery begins in {} s", left_ms / 1_000),
+        true => format!("{node} is {life}{how}; it is being recovered"),
+        false => format!("{node} is {life}{how}; its recovery begins in {} s", left_ms / 1_000),
     }
 }
 

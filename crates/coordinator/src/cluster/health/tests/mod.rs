@@ -105,7 +105,7 @@ fn a_heartbeat_that_waited_during_a_pause_counts() {
         nodes.looked = long_ago;
         nodes.by_id.values_mut().for_each(|node| node.last_seen = Some(long_ago));
     }
-    assert_eq!(health.heartbeat(status(1)), Some(vec![]), "it need not register");
+    assert_eq!(health.heartbeat(status(1)), Some(Told::default()), "it need not register");
     assert_eq!(health.view().living().len(), 4);
 }
 
@@ -182,15 +182,16 @@ fn a_damaged_copy_is_offered_until_it_is_noted_or_the_node_no_longer_lists_it() 
         |generation| BlockCopy { block: BlockId::from_slice(&[7; 16]).unwrap(), node: NodeId(2), generation };
     let lists = |copies: &[u64]| {
         let corrupt_blocks = copies.iter().map(|generation| copy(*generation)).collect();
-        health.heartbeat(proto::NodeStatus { corrupt_blocks, ..status(2) })
+        let told = health.heartbeat(proto::NodeStatus { corrupt_blocks, ..status(2) }).unwrap();
+        (told.damaged, told.cleared)
     };
-    assert_eq!(lists(&[1]), Some(vec![of(1)]));
-    assert_eq!(lists(&[1]), Some(vec![of(1)]), "nothing came of it: it may not be committed yet");
+    assert_eq!(lists(&[1]), (vec![of(1)], vec![]));
+    assert_eq!(lists(&[1]), (vec![of(1)], vec![]), "nothing came of it: it may not be committed yet");
     health.dealt_with(&[of(1)]);
-    assert_eq!(lists(&[1]), Some(vec![]));
-    assert_eq!(lists(&[1, 2]), Some(vec![of(2)]), "another copy of it");
-    assert_eq!(lists(&[]), Some(vec![]));
-    assert_eq!(lists(&[1]), Some(vec![of(1)]));
+    assert_eq!(lists(&[1]), (vec![], vec![]));
+    assert_eq!(lists(&[1, 2]), (vec![of(2)], vec![]), "another copy of it");
+    assert_eq!(lists(&[]), (vec![], vec![of(1), of(2)]), "it may have read them again, and found them whole");
+    assert_eq!(lists(&[1]), (vec![of(1)], vec![]));
 }
 
 #[test]
@@ -200,7 +201,7 @@ fn of_many_damaged_copies_of_which_nothing_comes_each_is_offered_in_turn() {
     let all: Vec<proto::BlockRef> = (0..count).map(copy).collect();
     let offered = || {
         let told = proto::NodeStatus { corrupt_blocks: all.clone(), ..status(2) };
-        health.heartbeat(told).unwrap().into_iter().map(|copy| copy.generation).collect::<Vec<_>>()
+        health.heartbeat(told).unwrap().damaged.into_iter().map(|copy| copy.generation).collect::<Vec<_>>()
     };
     assert_eq!(offered(), (0..count).collect::<Vec<_>>(), "what is new is offered at once");
     let turns = [offered(), offered(), offered()];

@@ -1,0 +1,214 @@
+//! What an operator is to know, each with a code that stays the same, so that monitors need not read sentences (`docs/health.md`).
+
+use crate::health::{Health, StuckOrder, UnreadCopies};
+use std::time::Duration;
+
+/// What is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Code {
+    /// Objects that cannot be read now.
+    UnreadableObjects,
+    /// Stripes some blocks of which cannot be had now.
+    BrokenStripes,
+    /// Blocks that have not all of their copies on living nodes.
+    ShortBlocks,
+    /// Copies on living nodes that cannot be read now.
+    UnreadCopies,
+    /// An order that cannot be carried out now.
+    StuckWish,
+    /// Blocks that get no copies, or none that lie better, as things are.
+    StuckHealing,
+    /// Nothing is deleted, and all may not be known.
+    SafeMode,
+    /// The catalog's file was not checked yet.
+    UncheckedCatalog,
+}
+
+impl Code {
+    /// All of them.
+    pub const ALL: [Code; 8] = [
+        Code::UnreadableObjects,
+        Code::BrokenStripes,
+        Code::ShortBlocks,
+        Code::UnreadCopies,
+        Code::StuckWish,
+        Code::StuckHealing,
+        Code::SafeMode,
+        Code::UncheckedCatalog,
+    ];
+
+    /// As programs see it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Code::UnreadableObjects => "UNREADABLE_OBJECTS",
+            Code::BrokenStripes => "BROKEN_STRIPES",
+            Code::ShortBlocks => "SHORT_BLOCKS",
+            Code::UnreadCopies => "UNREAD_COPIES",
+            Code::StuckWish => "STUCK_WISH",
+            Code::StuckHealing => "STUCK_HEALING",
+            Code::SafeMode => "SAFE_MODE",
+            Code::UncheckedCatalog => "UNCHECKED_CATALOG",
+        }
+    }
+
+    /// How bad it is.
+    pub fn verdict(self) -> Verdict {
+        match self {
+            Code::UnreadableObjects | Code::BrokenStripes => Verdict::Unreadable,
+            // A cluster of one rack, say: nothing lacks.
+            Code::StuckHealing => Verdict::Well,
+            _ => Verdict::Lacking,
+        }
+    }
+}
+
+/// How all stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verdict {
+    /// Everything has all of its copies, can be read, and no order is stuck.
+    Well,
+    /// Everything can be read, and something is not as it is to be.
+    Lacking,
+    /// Something cannot be read now.
+    Unreadable,
+}
+
+/// One thing that an operator is to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attention {
+    /// What it is.
+    pub code: Code,
+    /// Of how many objects, stripes, blocks, copies.
+    pub count: u64,
+    /// For people.
+    pub text: String,
+}
+
+impl Health {
+    /// What an operator is to know, the worst first.
+    pub fn attention(&self) -> Vec<Attention> {
+        let names = self.unreadable_names.iter().map(|name| format!("{name} cannot be read now"));
+        let unreadable = names.chain(self.more_unreadable());
+        let mut all: Vec<Attention> = unreadable.map(|text| of(Code::UnreadableObjects, 1, text)).collect();
+        if let Some(more) = all.last_mut().filter(|_| self.more_unreadable().is_some()) {
+            more.count = self.unreadable_objects - self.unreadable_names.len() as u64;
+        }
+        if self.broken_stripes > 0 {
+            let text = format!("{} stripes have blocks that cannot be had now", self.broken_stripes);
+            all.push(of(Code::BrokenStripes, self.broken_stripes, text));
+        }
+        if self.short_blocks > 0 {
+            all.push(of(Code::ShortBlocks, self.short_blocks, self.short()));
+        }
+        all.extend(self.unread.iter().map(unread));
+        all.extend(self.stuck.iter().map(stuck));
+        for told in &self.hindrances {
+            let text = match told.blocks {
+                1 => format!("block {}: {}", told.block, told.why),
+                blocks => format!("{blocks} blocks, {} for one: {}", told.block, told.why),
+            };
+            all.push(of(Code::StuckHealing, told.blocks, text));
+        }
+        if !self.safe_mode.is_empty() {
+            let text = format!("nothing is deleted, and all may not be known: {}", self.safe_mode);
+            all.push(of(Code::SafeMode, 1, text));
+        }
+        if self.is_unchecked {
+            all.push(of(Code::UncheckedCatalog, 1, UNCHECKED.to_owned()));
+        }
+        all
+    }
+
+    /// How all stands.
+    pub fn verdict(&self) -> Verdict {
+        self.attention().iter().map(|told| told.code.verdict()).max().unwrap_or(Verdict::Well)
+    }
+
+    fn more_unreadable(&self) -> Option<String> {
+        let more = self.unreadable_objects.saturating_sub(self.unreadable_names.len() as u64);
+        (more > 0).then(|| format!("{more} more objects cannot be read now"))
+    }
+
+    fn short(&self) -> String {
+        let Health { short_blocks, waiting_for_nodes, missing_copies, damaged_copies, .. } = self;
+        let (blocks, have) = match short_blocks {
+            1 => ("block", "has not all of its copies"),
+            _ => ("blocks", "have not all of their copies"),
+        };
+        format!(
+            "{short_blocks} {blocks} {have} on living nodes that can read them, {waiting_for_nodes} of them since nodes do not answer, or \
+             cannot read, which are waited for; {missing_copies} copies are missing, {damaged_copies} damaged"
+        )
+    }
+}
+
+const UNCHECKED: &str = "the catalog's file is being checked since the coordinator's start ('stripeline tasks': catalog-check): nothing is known \
+                         to be whole before that has ended, and nothing is deleted";
+
+fn of(code: Code, count: u64, text: String) -> Attention {
+    Attention { code, count, text }
+}
+
+fn unread(told: &UnreadCopies) -> Attention {
+    let UnreadCopies { node, copies, why, grace_left } = told;
+    let then = match *grace_left {
+        Duration::ZERO => "others are being made".to_owned(),
+        left => format!(
+            "others are made in {} s, and sooner where no further loss is survived",
+            left.as_secs() + 1
+        ),
+    };
+    let noun = if *copies == 1 { "copy" } else { "copies" };
+    of(Code::UnreadCopies, *copies, format!("{node} cannot read {copies} {noun} now: {why}; {then}"))
+}
+
+fn stuck(order: &StuckOrder) -> Attention {
+    let StuckOrder { node, blocks_left, why } = order;
+    let left = if *blocks_left == 1 {
+        "1 block is left".to_owned()
+    } else {
+        format!("{blocks_left} blocks are left")
+    };
+    of(Code::StuckWish, *blocks_left, format!("{node} is to hold nothing, and {left}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::NodeId;
+
+    #[test]
+    fn the_worst_decides_and_what_only_lies_badly_is_no_lack() {
+        let well = Health::default();
+        assert_eq!((well.attention(), well.verdict()), (vec![], Verdict::Well));
+        let hindrance = crate::Hindrance { why: "w".to_owned(), blocks: 2, block: model::BlockId(7) };
+        let badly = Health { hindrances: vec![hindrance], ..Health::default() };
+        assert_eq!((badly.attention().len(), badly.verdict()), (1, Verdict::Well));
+        let stuck = StuckOrder { node: NodeId(5), blocks_left: 3, why: "no node has room".to_owned() };
+        let stuck = Health { stuck: vec![stuck], ..badly };
+        assert_eq!(stuck.verdict(), Verdict::Lacking);
+        assert_eq!(
+            stuck.attention()[0].text,
+            "node-5 is to hold nothing, and 3 blocks are left: no node has room"
+        );
+        let unreadable =
+            Health { unreadable_objects: 3, unreadable_names: vec!["a".to_owned(), "b".to_owned()], ..stuck };
+        assert_eq!(unreadable.verdict(), Verdict::Unreadable);
+        let counts: Vec<u64> = unreadable.attention().iter().map(|told| told.count).collect();
+        assert_eq!(counts, [1, 1, 1, 3, 2]);
+        let unread = UnreadCopies {
+            node: NodeId(2),
+            copies: 1,
+            why: "w".to_owned(),
+            grace_left: Duration::from_secs(3),
+        };
+        let unread = Health { unread: vec![unread], unread_copies: 1, ..Health::default() };
+        assert_eq!((unread.verdict(), unread.attention()[0].code), (Verdict::Lacking, Code::UnreadCopies));
+    }
+
+    #[test]
+    fn each_code_is_listed_once() {
+        let names: std::collections::BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+    }
+}

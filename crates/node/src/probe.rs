@@ -1,0 +1,194 @@
+//! Whether what the node has can be read at all: a worker lists its folders in turn and opens a copy of each. Where that fails it opens all
+//! copies of the folder, so that it is soon known how much cannot be read. It reads next to nothing, and judges no bytes: that is the scrub's.
+
+use crate::clock::Since;
+use crate::flows::FlowStore;
+use crate::store::{CopyId, Store, StoreError};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinError;
+use worker::{Step, Task, Worker};
+
+/// The name of its task.
+pub const PROBE: &str = "probe";
+
+/// A round through all folders takes about a minute …
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// … but the first one after a start, and one in which something fails, a few seconds.
+const HASTE: Duration = Duration::from_millis(20);
+
+/// It rests so many times what a look took: a percent of a core and of the disk, however many blocks there are.
+const REST: u32 = 100;
+
+/// What fails is tried once more after this time.
+const SECOND_TRY: Duration = Duration::from_millis(500);
+
+/// See the module.
+pub struct Prober {
+    flows: Arc<FlowStore>,
+    folder: u8,
+    round: usize,
+    /// Something failed in this round.
+    fails: bool,
+}
+
+/// What came of a look at a folder.
+enum Looked {
+    Unlisted(String),
+    /// Copies that could not be opened, and why the first could not. `all`: every copy was tried.
+    Listed {
+        failing: Vec<CopyId>,
+        why: Option<String>,
+        all: bool,
+    },
+}
+
+impl Prober {
+    /// Of a store.
+    pub fn new(flows: Arc<FlowStore>) -> Prober {
+        Prober { flows, folder: 0, round: 0, fails: false }
+    }
+
+    fn next(&mut self) -> u8 {
+        if let Some(folder) = self.flows.suspects.due_folder() {
+            return folder;
+        }
+        let folder = self.folder;
+        self.folder = folder.wrapping_add(1);
+        if self.folder == 0 {
+            (self.round, self.fails) = (self.round + 1, false);
+        }
+        folder
+    }
+
+    async fn look(&self, folder: u8, all: bool) -> Result<Looked, JoinError> {
+        let (store, round) = (self.flows.store.clone(), self.round);
+        tokio::task::spawn_blocking(move || look(&store, folder, round, all)).await
+    }
+
+    /// What a folder is like; what fails is tried twice.
+    async fn probe(&mut self, folder: u8) -> Result<(), JoinError> {
+        let suspects = Arc::clone(&self.flows.suspects);
+        let is_suspicious = suspects.is_suspicious(folder);
+        let mut looked = self.look(folder, is_suspicious).await?;
+        let failed = |looked: &Looked| match looked {
+            Looked::Unlisted(_) => true,
+            Looked::Listed { failing, .. } => !failing.is_empty(),
+        };
+        if failed(&looked) {
+            self.fails = true;
+            tokio::time::sleep(SECOND_TRY).await;
+            looked = self.look(folder, true).await?;
+        }
+        match looked {
+            Looked::Unlisted(why) => suspects.folder_failed(folder, &why),
+            Looked::Listed { failing, why, all } if all => suspects.folder_looked_at(folder, &failing, why),
+            Looked::Listed { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+fn look(store: &Store, folder: u8, round: usize, all: bool) -> Looked {
+    let copies = match store.list_folder(folder) {
+        Ok(listing) => listing.copies,
+        Err(error) => return Looked::Unlisted(error.to_string()),
+    };
+    let one = copies.len().checked_sub(1).map(|last| round % (last + 1));
+    let tried = match one {
+        Some(one) if !all => &copies[one..=one],
+        _ => &copies[..],
+    };
+    let (mut failing, mut why) = (Vec::new(), None);
+    for copy in tried {
+        if let Some(error) = unreadable(store, *copy) {
+            why.get_or_insert_with(|| error.to_string());
+            failing.push(*copy);
+        }
+    }
+    Looked::Listed { failing, why, all }
+}
+
+/// Why the copy cannot be opened or its beginning not be read, if that says nothing about it.
+fn unreadable(store: &Store, copy: CopyId) -> Option<StoreError> {
+    let mut first = [0; 1];
+    let read = store.reader(copy.block, copy.generation).and_then(|reader| match reader.stored_bytes() {
+        0 => Ok(()),
+        _ => reader.read_at(0, &mut first),
+    });
+    read.err().filter(StoreError::says_nothing)
+}
+
+impl Worker for Prober {
+    type Error = JoinError;
+
+    fn name(&self) -> &'static str {
+        PROBE
+    }
+
+    fn pause(&self) -> Duration {
+        PAUSE
+    }
+
+    async fn step(&mut self, task: &Task) -> Result<Step, JoinError> {
+        let folder = self.next();
+        let began = Since::default();
+        self.probe(folder).await?;
+        let took = Duration::from_millis(began.ms());
+        let unread = self.flows.suspects.unread();
+        task.note(|report| {
+            report.done += 1;
+            report.detail = match (unread.copies.len(), unread.folders.len()) {
+                (0, 0) => String::new(),
+                (copies, folders) => {
+                    format!("{copies} copies and {folders} of 256 folders cannot be read: {}", unread.why)
+                }
+            };
+        });
+        let least = if self.round == 0 || self.fails { HASTE } else { PAUSE };
+        Ok(Step::Wait(least.max(took.saturating_sub(SECOND_TRY) * REST)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::NewBlock;
+    use disk::{CrashDisk, Disk, PowerSwitch};
+    use model::{BlockId, NodeId, Stamp};
+    use std::path::Path;
+    use worker::Tasks;
+
+    #[tokio::test]
+    async fn a_sidecar_of_an_unknown_version_is_found_within_a_round_and_counts_again_once_it_is_read() {
+        let disk = CrashDisk::new(&PowerSwitch::new());
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        Store::format(&shared, NodeId(1)).unwrap();
+        let store = Store::open(shared, NodeId(1), 0).unwrap();
+        let copy = CopyId { block: BlockId(5), generation: 2 };
+        let mut writer = store.writer(copy.block, copy.generation, 3).unwrap();
+        writer.write(0, b"abc", None).unwrap();
+        let (birth, part, note) = (Stamp::default(), None, Vec::new());
+        let facts = NewBlock { birth, stored_bytes: 3, alpha: 1, symbol_bytes: 3, part, note };
+        writer.finish(facts, None).unwrap();
+        let flip = || {
+            disk.damage(Path::new("blocks/00/00000000000000000000000000000005.2.meta"), |bytes| {
+                bytes[9] ^= 0xff
+            })
+        };
+        let flows = Arc::new(FlowStore::new(store, 0));
+        let (mut prober, task) = (Prober::new(Arc::clone(&flows)), Tasks::default().add(PROBE));
+        prober.step(&task).await.unwrap();
+        assert!(flows.suspects.is_clear(copy));
+        flip().unwrap();
+        for _ in 0..256 {
+            prober.step(&task).await.unwrap();
+        }
+        assert_eq!((flows.suspects.unread().copies, flows.suspects.corrupt()), (vec![copy], vec![]));
+        assert!(flows.suspects.unread().why.contains("version"), "{}", flows.suspects.unread().why);
+        flip().unwrap();
+        prober.probe(0).await.unwrap();
+        assert!(flows.suspects.is_clear(copy) && flows.suspects.unread().copies.is_empty());
+    }
+}
