@@ -1,5 +1,6 @@
 //! What the catalog says, asked through `ls` and `stat`: where it counts on copies, and what may be hurt without losing anything.
 
+use crate::plan::codes;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ pub struct View {
     pub missing: u64,
     /// Blocks of objects, and parities, that have fewer copies on living nodes than they are to have.
     pub short: u64,
-    /// Stripes by the ids of their members: those that are stored, how many more are known to be zero, and k.
+    /// Stripes by their ids.
     stripes: BTreeMap<String, Stripe>,
     /// Which stripe a block is in.
     stripe_of: BTreeMap<String, String>,
@@ -31,11 +32,9 @@ pub struct View {
 
 #[derive(Clone, Debug, Default)]
 struct Stripe {
+    code: String,
+    /// Members that are stored; others are known to be zero, or stand for themselves nowhere.
     stored: Vec<String>,
-    absent: usize,
-    k: usize,
-    /// Of a code that stores no data: what it survives the loss of, and when the stripe is short perhaps no more.
-    tolerance: Option<usize>,
 }
 
 impl View {
@@ -69,16 +68,13 @@ impl View {
         if self.stripes.contains_key(&id) {
             return;
         }
-        let code = status["code"].as_str().unwrap_or_default();
-        let mut stripe = Stripe { k: k_of(code), tolerance: piped(code), ..Stripe::default() };
+        let code = status["code"].as_str().unwrap_or_default().to_owned();
+        let mut stripe = Stripe { code, stored: Vec::new() };
         // What stands for virtual members is what counts.
         let members = status["members"].as_array().into_iter().flatten();
         for member in members.filter(|member| member["is_virtual"] != true) {
             let bytes = member["stored_bytes"].as_u64().unwrap_or(0);
-            let Some(member_id) = member["block"].as_str().filter(|_| bytes > 0) else {
-                stripe.absent += 1;
-                continue;
-            };
+            let Some(member_id) = member["block"].as_str().filter(|_| bytes > 0) else { continue };
             let is_missing = u64::from(member["living"] != true);
             (self.missing, self.short) = (self.missing + is_missing, self.short + is_missing);
             self.lengths.insert(member_id.to_owned(), bytes);
@@ -88,6 +84,26 @@ impl View {
             stripe.stored.push(member_id.to_owned());
         }
         self.stripes.insert(id, stripe);
+    }
+
+    /// How many stripes of which code there are.
+    pub fn stripes_by_code(&self) -> BTreeMap<&str, u64> {
+        let mut counts = BTreeMap::new();
+        self.stripes.values().for_each(|stripe| *counts.entry(stripe.code.as_str()).or_default() += 1);
+        counts
+    }
+
+    /// Copies that are counted on at a node.
+    pub fn counted_at(&self, node: u32) -> impl Iterator<Item = &str> {
+        self.places.iter().filter(move |(_, at)| *at == node).map(|(block, _)| block.as_str())
+    }
+
+    /// On how many machines a block, and what stands beside it, must lie.
+    pub fn hosts_needed(&self, block: &str) -> usize {
+        match self.stripe_of.get(block).and_then(|id| self.stripes.get(id)) {
+            Some(stripe) => stripe.stored.len(),
+            None => self.wanted.get(block).copied().unwrap_or(1),
+        }
     }
 
     /// How many more copies of this block, or members of its stripe, may be lost while `is_whole` holds for the others. A
@@ -100,10 +116,9 @@ impl View {
         };
         match self.stripe_of.get(block).and_then(|id| self.stripes.get(id)) {
             Some(stripe) => {
-                let there = stripe.stored.iter().filter(|member| whole(member) > 0).count();
-                let lost = stripe.stored.len() - there;
-                let any_k = (there + stripe.absent).saturating_sub(stripe.k);
-                stripe.tolerance.map_or(any_k, |most| most.saturating_sub(lost))
+                let lost = stripe.stored.iter().filter(|member| whole(member) == 0).count();
+                // A short stripe survives no less: what is zero is never lost.
+                codes::tolerance(&stripe.code).saturating_sub(lost)
             }
             None if self.lengths.contains_key(block) => whole(block).saturating_sub(1),
             None => usize::MAX,
@@ -144,17 +159,6 @@ pub fn vanished(
     vanished
 }
 
-/// k of a code's name, such as `rs-4+2`.
-fn k_of(code: &str) -> usize {
-    let digits = code.split(['-', '+']).nth(1);
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX)
-}
-
-/// m of the name of a pipeline's code.
-fn piped(code: &str) -> Option<usize> {
-    code.strip_prefix("rapidraid-")?.split_once('+')?.1.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,9 +184,9 @@ mod tests {
         assert_eq!(view.missing, 1);
         let stands = |block: &str| json!({"block": block, "node": 0, "living": false, "stored_bytes": 5, "is_virtual": true});
         view.add(&json!({"name": "y", "blocks": [{"block": "d", "stored_bytes": 5, "nodes": [], "living_nodes": [], "stripe":
-            {"code": "rapidraid-1+1", "stripe": "t", "members": [stands("d"), member("u", 1, 5), member("v", 2, 5)]}}]}));
-        assert_eq!((view.margin("d", all), view.missing), (1, 1));
-        assert_eq!(view.margin("d", |place| place.0 != "u"), 0);
+            {"code": "rapidraid-2+2", "stripe": "t", "members": [stands("d"), member("u", 1, 5), member("v", 2, 5)]}}]}));
+        assert_eq!((view.margin("d", all), view.missing), (2, 1));
+        assert_eq!(view.margin("d", |place| place.0 != "u"), 1);
     }
 
     #[test]
@@ -195,7 +199,7 @@ mod tests {
             |block: &str, node: u32| json!({"block": block, "node": node, "living": true, "stored_bytes": 5});
         let coded = |block: &str| {
             json!({"block": block, "stored_bytes": 5, "nodes": [1], "living_nodes": [1], "stripe":
-            {"code": "rs-1+1", "stripe": "s", "members": [member(block, 1), member("p", 2)]}})
+            {"code": "rs-2+2", "stripe": "s", "members": [member(block, 1), member("p", 2)]}})
         };
         let view = |blocks: Value| {
             let mut view = View::default();

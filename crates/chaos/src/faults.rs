@@ -7,6 +7,8 @@ pub mod folders;
 mod lives;
 mod records;
 mod shims;
+pub mod trial;
+mod unread;
 
 use crate::plan::{Fault, Step};
 use crate::world::{World, locked};
@@ -58,8 +60,13 @@ fn apply(world: &World, fault: &Fault) -> Outcome {
         Fault::HurtRecords { nodes, count, damage, for_ms, draw } => {
             return records::hurt(world, nodes, *count, *damage, *for_ms, *draw);
         }
+        Fault::Trial { unread, taking, draw } => {
+            return trial::in_the_middle(world, unread.as_ref(), *taking, *draw);
+        }
         _ => {}
     }
+    // What disks do stays as it is while somebody asks what is known of it.
+    let _disks = fault.is_beside_processes().then(|| world.disks.read());
     let _silence = fault.has().is_none().then(|| world.working.write());
     let _held = world.hold(fault.has());
     match *fault {
@@ -95,13 +102,15 @@ fn apply(world: &World, fault: &Fault) -> Outcome {
         }
         Fault::NoPermission { node, for_ms } => shims::no_permission(world, node, for_ms),
         Fault::HurtIdentity { node, for_ms, draw } => records::hurt_identity(world, node, for_ms, draw),
+        Fault::Unread { ref unread, for_ms, draw } => unread::happens(world, unread, for_ms, draw),
         Fault::Vandalize => files::vandalize(world),
         Fault::SetBackNode { .. }
         | Fault::SetBackCoordinator { .. }
         | Fault::SetBackCluster { .. }
         | Fault::SecondCoordinator { .. }
         | Fault::HurtCatalog { .. }
-        | Fault::HurtRecords { .. } => Ok(NOTHING),
+        | Fault::HurtRecords { .. }
+        | Fault::Trial { .. } => Ok(NOTHING),
     }
 }
 

@@ -14,10 +14,13 @@
 mod catalog;
 mod cluster;
 mod command;
+pub mod coverage;
 mod damage;
 mod disks;
 mod faults;
+mod leaving;
 mod network;
+mod numbers;
 pub mod oracle;
 pub mod plan;
 mod report;
@@ -127,7 +130,7 @@ fn begin(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Clients and faults, each in a thread of its own.
+/// Clients, operators and faults, each in a thread of its own.
 fn perform(world: &World) -> Result<()> {
     world.begins();
     std::thread::scope(|scope| {
@@ -135,7 +138,10 @@ fn perform(world: &World) -> Result<()> {
             world.plan.clients.iter().map(|steps| scope.spawn(move || work::client(world, steps))).collect();
         let faults: Vec<_> =
             world.plan.faults.iter().map(|step| scope.spawn(move || faults::happen(world, step))).collect();
-        for thread in clients.into_iter().chain(faults) {
+        let operators: Vec<_> = (0..world.plan.operators.len())
+            .map(|number| scope.spawn(move || work::operator(world, number)))
+            .collect();
+        for thread in clients.into_iter().chain(operators).chain(faults) {
             match thread.join() {
                 Ok(result) => result?,
                 Err(panic) => std::panic::resume_unwind(panic),

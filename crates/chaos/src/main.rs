@@ -1,14 +1,18 @@
 //! `stripeline-chaos`: runs schedules by their seeds, or one that was written down, and sums up what they found.
 
 use anyhow::{Context, Result, bail};
+use chaos::coverage::Coverage;
 use chaos::{Plan, Settings, Summary};
 use clap::Parser;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// Enough to tell builds.
+const DIGEST_DIGITS: usize = 12;
 
 /// Run seeded schedules of work and faults over a cluster of processes.
 #[derive(Parser, Debug)]
@@ -44,6 +48,12 @@ struct Arguments {
     /// Keep the folders of schedules that found something
     #[arg(long)]
     keep: bool,
+    /// Write what was covered, as JSON
+    #[arg(long, value_name = "FILE")]
+    coverage: Option<PathBuf>,
+    /// Run nothing, and add up what runs covered, as --coverage wrote it
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    add_up: Vec<PathBuf>,
     /// Tell what happens while it happens
     #[arg(long, short)]
     verbose: bool,
@@ -61,6 +71,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<bool> {
+    if !arguments.add_up.is_empty() {
+        return conclude(arguments, &add_up(&arguments.add_up)?);
+    }
     let mut plans = match &arguments.plan {
         Some(file) => {
             let text =
@@ -94,13 +107,38 @@ fn run(arguments: &Arguments) -> Result<bool> {
         speaks: arguments.verbose,
         ..Settings::new(program)
     };
-    let summary = run_all(&plans, &settings, arguments.parallel);
+    conclude(arguments, &run_all(&plans, &settings, arguments.parallel)?)
+}
+
+fn conclude(arguments: &Arguments, summary: &Summary) -> Result<bool> {
     println!("{summary}");
+    if let Some(file) = &arguments.coverage {
+        summary.coverage().write(file)?;
+    }
     Ok(summary.is_good())
 }
 
-fn run_all(plans: &[Plan], settings: &Settings, parallel: usize) -> Summary {
-    let (next, summary) = (AtomicUsize::new(0), Mutex::new(Summary::default()));
+fn add_up(files: &[PathBuf]) -> Result<Summary> {
+    let mut sum = Coverage::new();
+    for file in files {
+        sum.add(&Coverage::read(file)?);
+    }
+    Ok(Summary::of(sum))
+}
+
+/// What the program says of itself.
+fn build(program: &Path) -> Result<String> {
+    let said = Command::new(program).arg("--version").output();
+    let said = said.with_context(|| format!("cannot run {}", program.display()))?;
+    let bytes = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+    // Builds of one version are told by their bytes.
+    let digest = blake3::hash(&bytes).to_hex();
+    Ok(format!("{}, {}", String::from_utf8_lossy(&said.stdout).trim(), &digest[..DIGEST_DIGITS]))
+}
+
+fn run_all(plans: &[Plan], settings: &Settings, parallel: usize) -> Result<Summary> {
+    let summary = Summary::of_build(build(&settings.program)?);
+    let (next, summary) = (AtomicUsize::new(0), Mutex::new(summary));
     std::thread::scope(|scope| {
         for _ in 0..parallel.max(1) {
             scope.spawn(|| {
@@ -121,7 +159,7 @@ fn run_all(plans: &[Plan], settings: &Settings, parallel: usize) -> Summary {
             });
         }
     });
-    summary.into_inner().unwrap_or_default()
+    Ok(summary.into_inner().unwrap_or_default())
 }
 
 fn seeds(text: &str) -> Result<Vec<u64>> {

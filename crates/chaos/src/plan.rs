@@ -1,10 +1,14 @@
 //! A plan: what a schedule does, and when. It is a pure function of its seed, and is written and read as JSON, so that a seed
 //! that found something replays, and can be cut down by hand.
 
+pub mod codes;
 mod draw;
+mod extend;
 mod fault;
+mod work;
 
-pub use fault::{CatalogDamage, Fault, Files, RecordsDamage};
+pub use fault::{CatalogDamage, Fault, Files, RecordsDamage, Taking, Unread, Unreadable};
+pub use work::Work;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -24,10 +28,19 @@ pub struct Plan {
     pub shape: Shape,
     /// What clients do, each one thing after the other. A step begins at its time, or when the one before has ended.
     pub clients: Vec<Vec<Step<Work>>>,
+    /// What operators order meanwhile, each one thing after the other, beside the clients and each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<Vec<Step<Work>>>,
     /// What happens to the cluster meanwhile; each begins at its time, whatever else goes on.
     pub faults: Vec<Step<Fault>>,
     /// After this time clients begin nothing, milliseconds.
     pub ends_ms: u64,
+    /// When all faults are undone daemons go on as they are, instead of starting anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
+    /// What is taken away at the end, as far as `health` allows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<(Taking, u64)>,
 }
 
 /// Something at its time.
@@ -69,145 +82,6 @@ pub struct Shape {
     pub recovery_grace_s: u64,
 }
 
-/// What a client does.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "work", rename_all = "kebab-case")]
-pub enum Work {
-    /// Store an object, perhaps over an older version.
-    Put {
-        /// Which object.
-        object: usize,
-        /// What its content is made of, together with the seed; no two are the same.
-        content: u64,
-        /// Its length.
-        bytes: usize,
-        /// Kill the client after this time.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        killed_after_ms: Option<u64>,
-        /// Code it as it is written.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        coded: bool,
-    },
-    /// Remove an object.
-    Delete {
-        /// Which object.
-        object: usize,
-    },
-    /// Read all of it.
-    Get {
-        /// Which object.
-        object: usize,
-    },
-    /// Read a part, given in thousandths of its length.
-    GetRange {
-        /// Which object.
-        object: usize,
-        /// Where it begins.
-        from_permille: u64,
-        /// Where it ends.
-        to_permille: u64,
-    },
-    /// Turn replicas into a code.
-    Archive {
-        /// Which object.
-        object: usize,
-        /// By a pipeline: the code of the same shape that stores no data as they are.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        piped: bool,
-    },
-    /// Give what is archived another code, and archive the rest with it.
-    Change {
-        /// Which object.
-        object: usize,
-        /// The code.
-        code: String,
-    },
-    /// Give back what stripes keep of deleted objects.
-    Compact,
-    /// Rebuild a block.
-    RepairBlock {
-        /// Which object.
-        object: usize,
-        /// Which of its blocks.
-        index: usize,
-        /// How.
-        scheme: String,
-        /// Throw it away then.
-        discard: bool,
-    },
-    /// Rebuild what an object lost.
-    RepairObject {
-        /// Which object.
-        object: usize,
-    },
-    /// Rebuild what a dead node held.
-    RepairNode {
-        /// Which node.
-        node: u32,
-    },
-    /// Move a living node's blocks elsewhere.
-    Decommission {
-        /// Which node.
-        node: u32,
-    },
-    /// Let it hold blocks again.
-    Recommission {
-        /// Which node.
-        node: u32,
-    },
-    /// Read all that nodes store.
-    Scrub,
-    /// List objects.
-    List,
-}
-
-impl Work {
-    /// Its name in tables.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Work::Put { killed_after_ms: Some(_), .. } => "put, killed",
-            Work::Put { coded: true, .. } => "put, coded",
-            Work::Put { .. } => "put",
-            Work::Delete { .. } => "delete",
-            Work::Get { .. } => "get",
-            Work::GetRange { .. } => "get range",
-            Work::Archive { piped: true, .. } => "archive, piped",
-            Work::Archive { .. } => "archive",
-            Work::Change { .. } => "change the code",
-            Work::Compact => "compact",
-            Work::RepairBlock { .. } => "repair block",
-            Work::RepairObject { .. } => "repair object",
-            Work::RepairNode { .. } => "repair node",
-            Work::Decommission { .. } => "decommission",
-            Work::Recommission { .. } => "recommission",
-            Work::Scrub => "scrub",
-            Work::List => "list",
-        }
-    }
-}
-
-impl Work {
-    /// The object that it names, if it names one.
-    pub fn object(&self) -> Option<usize> {
-        match self {
-            Work::Put { object, .. }
-            | Work::Delete { object }
-            | Work::Get { object }
-            | Work::GetRange { object, .. }
-            | Work::Archive { object, .. }
-            | Work::Change { object, .. }
-            | Work::RepairBlock { object, .. }
-            | Work::RepairObject { object } => Some(*object),
-            Work::RepairNode { .. }
-            | Work::Decommission { .. }
-            | Work::Recommission { .. }
-            | Work::Compact
-            | Work::Scrub
-            | Work::List => None,
-        }
-    }
-}
-
 impl Plan {
     /// Whether blocks wait in stripes that they are placed for: in every second seed whose racks suffice for that.
     pub fn gathers(&self) -> bool {
@@ -218,6 +92,11 @@ impl Plan {
     /// As many blocks of a stripe in one rack as the stripe can lose.
     pub fn rack_capacity(&self) -> u32 {
         self.code().map_or(1, |(_, parities)| parities)
+    }
+
+    /// As many blocks of a stripe of this code in one rack as it takes to find room in all racks.
+    pub fn rack_capacity_of(&self, code: &str) -> u32 {
+        codes::known(code).map_or(1, |code| code.stored.div_ceil(self.shape.racks.max(1)))
     }
 
     /// Data blocks and parities of the code, which is `rs-K+M`.
@@ -233,14 +112,14 @@ impl Plan {
 
     /// The plan of a seed.
     pub fn of(seed: u64) -> Plan {
-        draw::plan(seed)
+        extend::plan(seed)
     }
 
     /// The same schedule with nothing going wrong: what fails then is the harness, or the product at its plainest.
     #[must_use]
     pub fn without_faults(mut self) -> Plan {
         self.faults.clear();
-        for step in self.clients.iter_mut().flatten() {
+        for step in self.steps_mut() {
             if let Work::Put { killed_after_ms, .. } = &mut step.does {
                 *killed_after_ms = None;
             }
@@ -250,8 +129,17 @@ impl Plan {
 
     /// How many objects it names. Some may never be put: they are absent, rightly.
     pub fn objects(&self) -> usize {
-        let named = self.clients.iter().flatten().filter_map(|step| step.does.object());
+        let named = self.steps().filter_map(|step| step.does.object());
         named.map(|object| object + 1).max().unwrap_or(0)
+    }
+
+    /// All that clients and operators do.
+    pub fn steps(&self) -> impl Iterator<Item = &Step<Work>> {
+        self.clients.iter().chain(&self.operators).flatten()
+    }
+
+    fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step<Work>> {
+        self.clients.iter_mut().chain(&mut self.operators).flatten()
     }
 
     /// Whether a fault needs the library that daemons are started with.
@@ -280,10 +168,20 @@ impl fmt::Display for Plan {
                 writeln!(f, "  {at_ms:>6} ms  client {number}  {does:?}")?;
             }
         }
+        for (number, operator) in self.operators.iter().enumerate() {
+            for Step { at_ms, does } in operator {
+                writeln!(f, "  {at_ms:>6} ms  operator {number}  {does:?}")?;
+            }
+        }
         for Step { at_ms, does } in &self.faults {
             writeln!(f, "  {at_ms:>6} ms  {:<22}  {does:?}", does.kind())?;
         }
-        Ok(())
+        let end = if self.goes_on { "all goes on" } else { "all is started again" };
+        write!(f, "  at the end {end}")?;
+        match &self.trial {
+            Some((taking, _)) => writeln!(f, "; then {taking:?} as much as health allows"),
+            None => writeln!(f),
+        }
     }
 }
 
@@ -309,9 +207,10 @@ mod tests {
         for seed in 0..1000 {
             let plan = Plan::of(seed);
             faults.extend(plan.faults.iter().map(|step| step.does.kind()));
-            work.extend(plan.clients.iter().flatten().map(|step| step.does.kind()));
+            work.extend(plan.steps().map(|step| step.does.kind()));
         }
-        assert_eq!((faults.len(), work.len()), (44, 17), "{faults:?} {work:?}");
+        assert_eq!(faults, Fault::KINDS.iter().copied().collect());
+        assert_eq!(work, Work::KINDS.iter().copied().collect());
     }
 
     #[test]
@@ -319,26 +218,22 @@ mod tests {
         for seed in 0..2_000 {
             let plan = Plan::of(seed);
             let (objects, nodes) = (plan.objects(), 1..=plan.shape.nodes);
-            for Step { does, .. } in plan.clients.iter().flatten() {
+            for Step { does, .. } in plan.steps() {
                 assert!(does.object().is_none_or(|object| object < objects), "{plan}");
-                if let Work::RepairNode { node } | Work::Decommission { node } | Work::Recommission { node } =
-                    does
-                {
-                    assert!(nodes.contains(node), "{plan}");
-                }
+                assert!(does.node().is_none_or(|node| nodes.contains(&node)), "{plan}");
             }
         }
         // Nobody ever puts object 5 of this one, and somebody asks for it.
         let is_put = |step: &Step<Work>| matches!(step.does, Work::Put { object: 5, .. });
         let plan = Plan::of(442);
-        assert!(!plan.clients.iter().flatten().any(is_put) && plan.objects() == 6, "{plan}");
+        assert!(!plan.steps().any(is_put) && plan.objects() == 6, "{plan}");
     }
 
     #[test]
     fn what_the_shim_does_and_hosts_are_drawn_beside_the_rest() {
         let (mut with, mut hosts, mut puts, mut piped_ones, mut beside_blocks) = (0, 0, 0, 0, 0);
         for seed in 0..200 {
-            let mut plan = Plan::of(seed);
+            let mut plan = draw::plan(seed);
             with += u32::from(plan.needs_shim());
             beside_blocks += u32::from(plan.faults.iter().any(|step| step.does.is_beside_blocks()));
             plan.faults.retain(|step| !step.does.is_by_shim() && !step.does.is_beside_blocks());

@@ -1,10 +1,11 @@
 //! What a schedule came to, and many of them together.
 
+use crate::coverage::Coverage;
 use crate::switches::SWITCHES;
 use crate::violation::{Kind, Violation};
 use crate::world::{Tally, World};
 use comfy_table::{Table, presets};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -48,47 +49,60 @@ impl fmt::Display for Report {
 }
 
 /// Many schedules together.
-#[derive(Clone, Debug, Default)]
-pub struct Summary {
-    runs: u64,
-    took: Duration,
-    tally: Tally,
-    /// By kind: how many violations, in which seeds.
-    failures: BTreeMap<Kind, (u64, BTreeSet<u64>)>,
-    /// By switch: how many violations it let pass, in which seeds.
-    passed: BTreeMap<&'static str, (u64, BTreeSet<u64>)>,
-    /// Schedules that the harness could not run.
-    broken: Vec<String>,
+#[derive(Clone, Debug)]
+pub struct Summary(Coverage);
+
+impl Default for Summary {
+    fn default() -> Summary {
+        Summary(Coverage::new())
+    }
 }
 
 impl Summary {
+    /// Of runs of this build, as the program says it.
+    pub fn of_build(build: String) -> Summary {
+        let mut summary = Summary::default();
+        summary.0.builds.insert(build);
+        summary
+    }
+
+    /// Of what others covered.
+    pub fn of(coverage: Coverage) -> Summary {
+        Summary(coverage)
+    }
+
+    /// What was covered.
+    pub fn coverage(&self) -> &Coverage {
+        &self.0
+    }
+
     /// Adds a schedule.
     pub fn add(&mut self, report: &Report) {
-        self.runs += 1;
-        self.took += report.took;
+        let Summary(sum) = self;
+        sum.schedules += 1;
+        sum.seeds.insert(report.seed);
+        sum.seconds += report.took.as_secs_f64();
         for (what, outcomes) in &report.tally {
-            for (outcome, times) in outcomes {
-                *self.tally.entry(what.clone()).or_default().entry(outcome).or_default() += times;
-            }
+            outcomes.iter().for_each(|(outcome, times)| sum.count(what, outcome, *times));
         }
         for violation in &report.violations {
-            let (count, seeds) = match violation.switch {
-                Some(switch) => self.passed.entry(switch).or_default(),
-                None => self.failures.entry(violation.kind).or_default(),
+            let seen = match violation.switch {
+                Some(switch) => sum.switched_off.entry(switch.to_owned()).or_default(),
+                None => sum.failures.entry(violation.kind).or_default(),
             };
-            *count += 1;
-            seeds.insert(report.seed);
+            seen.times += 1;
+            seen.seeds.insert(report.seed);
         }
     }
 
     /// Adds one that could not be run.
     pub fn add_broken(&mut self, seed: u64, why: &anyhow::Error) {
-        self.broken.push(format!("seed {seed}: {why:#}"));
+        self.0.not_run.push(format!("seed {seed}: {why:#}"));
     }
 
     /// Whether nothing went wrong that is held against the product, or the harness.
     pub fn is_good(&self) -> bool {
-        self.failures.is_empty() && self.broken.is_empty()
+        self.0.failures.is_empty() && self.0.not_run.is_empty()
     }
 }
 
@@ -99,34 +113,44 @@ fn listed(seeds: &BTreeSet<u64>) -> String {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Summary(sum) = self;
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_header(["WHAT", "TIMES", "OUTCOMES"]);
-        for (what, outcomes) in &self.tally {
+        for (what, outcomes) in &sum.tally {
             let times: u64 = outcomes.values().sum();
             let parts: Vec<String> = outcomes.iter().map(|(how, times)| format!("{how} {times}")).collect();
             table.add_row([what.clone(), times.to_string(), parts.join(", ")]);
         }
         writeln!(f, "{table}\n")?;
-        writeln!(f, "{} schedules, {:.0} s of them", self.runs, self.took.as_secs_f64())?;
+        let never = sum.never();
+        let never: Vec<&str> = never.iter().map(String::as_str).collect();
+        writeln!(
+            f,
+            "never done: {}",
+            if never.is_empty() { "nothing".to_owned() } else { never.join("; ") }
+        )?;
+        let builds: Vec<&str> = sum.builds.iter().map(String::as_str).collect();
+        writeln!(f, "{} schedules, {:.0} s of them; {}", sum.schedules, sum.seconds, builds.join(", "))?;
         for kind in Kind::ALL {
-            match self.failures.get(&kind) {
+            match sum.failures.get(&kind) {
                 None => writeln!(f, "{kind:<14} 0", kind = kind.name())?,
-                Some((count, seeds)) => {
-                    writeln!(f, "{:<14} {count}, in seeds {}", kind.name(), listed(seeds))?;
+                Some(seen) => {
+                    writeln!(f, "{:<14} {}, in seeds {}", kind.name(), seen.times, listed(&seen.seeds))?;
                 }
             }
         }
         for switch in SWITCHES {
-            let (count, seeds) = self.passed.get(switch.name).cloned().unwrap_or_default();
-            let seeds_text = if seeds.is_empty() { String::new() } else { format!(" ({})", listed(&seeds)) };
-            let name = switch.name;
+            let seen = sum.switched_off.get(switch.name).cloned().unwrap_or_default();
+            let seeds =
+                if seen.seeds.is_empty() { String::new() } else { format!(" ({})", listed(&seen.seeds)) };
+            let (name, count) = (switch.name, seen.seeds.len());
             writeln!(
                 f,
-                "switched off: {name}: would have failed in {} seeds{seeds_text}, {count} times",
-                seeds.len()
+                "switched off: {name}: would have failed in {count} seeds{seeds}, {} times",
+                seen.times
             )?;
         }
-        for broken in &self.broken {
+        for broken in &sum.not_run {
             writeln!(f, "not run: {broken}")?;
         }
         Ok(())

@@ -1,15 +1,20 @@
 //! After a schedule: everything is put right and started again, and then, within a bound, all must be as it should be.
 
+mod accounting;
+mod scrub;
+
 use crate::catalog::View;
-use crate::disks;
+use crate::coverage::CODE;
 use crate::faults::folders::all_live;
+use crate::faults::trial;
+use crate::leaving;
 use crate::plan::Fault;
 use crate::violation::Kind;
 use crate::work::get;
 use crate::world::{World, locked, object_name};
 use anyhow::Result;
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -46,22 +51,41 @@ type Findings = BTreeSet<(Kind, String)>;
 
 /// Puts everything right, waits for quiet for at most `quiet`, and judges what is there.
 pub fn settle(world: &World, quiet: Duration) -> Result<()> {
-    world.tell("everything is put right and started again");
-    restart(world)?;
+    if world.plan.goes_on {
+        world.tell("everything is put right, and goes on");
+        go_on(world)?;
+    } else {
+        world.tell("everything is put right and started again");
+        restart(world)?;
+    }
     if !all_live(world)? {
         let status = world.ask(&["cluster", "status"])?;
         let why = String::from_utf8_lossy(&status.stdout).into_owned() + &status.stderr;
         world.violated(Kind::NotEnded, format!("not every node comes back: {why}"));
     }
-    recommission(world, READ_PATIENCE.min(quiet))?;
     read_all(world, READ_PATIENCE.min(quiet))?;
+    leaving::settle(world, quiet)?;
+    recommission(world, READ_PATIENCE.min(quiet))?;
     become_quiet(world, quiet)?;
-    scrub(world, quiet)?;
+    scrub::settle(world, quiet)?;
+    count_codes(world)?;
+    if let Some((taking, draw)) = world.plan.trial {
+        trial::at_the_end(world, taking, draw)?;
+    }
     // Repairs and deletions went on meanwhile.
     read_all(world, READ_AGAIN_PATIENCE.min(quiet))?;
     listed(world)?;
     kept_aside(world)?;
     end(world)
+}
+
+/// Counts the stripes that are there at the end, by their codes.
+fn count_codes(world: &World) -> Result<()> {
+    let Some(view) = world.view()? else { return Ok(()) };
+    for (code, stripes) in view.stripes_by_code() {
+        world.count_many(&format!("{CODE}{code}"), "stripes at the end", stripes);
+    }
+    Ok(())
 }
 
 /// Counts the damaged files of the catalog that were replaced.
@@ -74,7 +98,24 @@ fn kept_aside(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// Nothing is started but what has ended by itself.
+fn go_on(world: &World) -> Result<()> {
+    world.count("the end", "all goes on");
+    for daemon in world.cluster.daemons() {
+        daemon.signal(Signal::CONT);
+        if daemon.runs() {
+            continue;
+        }
+        world.count("the end", "a daemon had ended, and is started");
+        if !world.start(daemon, false)? {
+            world.violated(Kind::NotEnded, format!("{} does not start again", daemon.folder.display()));
+        }
+    }
+    Ok(())
+}
+
 fn restart(world: &World) -> Result<()> {
+    world.count("the end", "all is started again");
     for daemon in world.cluster.daemons() {
         daemon.signal(Signal::CONT);
     }
@@ -129,7 +170,7 @@ fn recommission(world: &World, patience: Duration) -> Result<()> {
     }
 }
 
-fn nodes(status: &Value) -> &[Value] {
+pub(crate) fn nodes(status: &Value) -> &[Value] {
     status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -296,7 +337,7 @@ fn look(world: &World) -> Result<Findings> {
         findings.insert((Kind::UntrueStatus, format!("status says that {living} nodes live; all run")));
     }
     jobs(world, &mut findings)?;
-    disks(world, &status, &view, &mut findings)?;
+    accounting::disks(world, &status, &view, &mut findings)?;
     whole(world, &view, &mut findings)?;
     spread(&status, &view, &mut findings);
     Ok(findings)
@@ -347,6 +388,13 @@ fn whole(world: &World, view: &View, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
+/// Whether no job runs.
+pub fn are_jobs_over(world: &World) -> Result<bool> {
+    let mut findings = Findings::new();
+    jobs(world, &mut findings)?;
+    Ok(findings.is_empty())
+}
+
 /// Jobs have ended. Tasks with a number in their name are jobs; others are workers, which never end.
 fn jobs(world: &World, findings: &mut Findings) -> Result<()> {
     let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
@@ -359,136 +407,10 @@ fn jobs(world: &World, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// What lies on disks is what the catalog counts on, and what nodes say of themselves.
-fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) -> Result<()> {
-    let unknown = status["unknown"].as_u64().unwrap_or(0) + status["unknown_copies"].as_u64().unwrap_or(0);
-    let mut unaccounted = (0, Vec::new());
-    for node in world.cluster.nodes() {
-        let found = disks::find(&node.folder)?;
-        for path in &found.temporary {
-            findings.insert((Kind::Unaccounted, format!("{} is left over", path.display())));
-        }
-        let mut halves: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        let mut strangers = Vec::new();
-        let (mut present, mut whole_bytes) = (BTreeSet::new(), 0);
-        for file in &found.files {
-            let entry = halves.entry(&file.copy).or_default();
-            *(if file.is_sidecar { &mut entry.0 } else { &mut entry.1 }) += 1;
-            if !file.is_sidecar {
-                present.insert(file.block.as_str());
-            }
-            if !view.places.contains(&(file.block.clone(), node.number)) {
-                strangers.push(file);
-            }
-        }
-        if let Some(first) = strangers.first() {
-            let hurt = strangers.iter().filter(|file| world.hurt.has(&file.path)).count();
-            let (node, count) = (node.number, strangers.len());
-            unaccounted.0 += count as u64;
-            unaccounted.1.push(format!(
-                "node-{node} has {count} files that the catalog does not account for, {hurt} of them hurt, such as {}",
-                first.path.display()
-            ));
-        }
-        for file in found.files.iter().filter(|file| !file.is_sidecar) {
-            whole_bytes += if halves[file.copy.as_str()].0 > 0 { file.bytes } else { 0 };
-        }
-        for (block, _) in view.places.iter().filter(|(_, at)| *at == node.number) {
-            if !present.contains(block.as_str()) {
-                let what = format!("node-{} is said to have block {block}, and has not", node.number);
-                findings.insert((Kind::Unaccounted, what));
-            }
-        }
-        let half = halves.values().filter(|(sidecars, data)| sidecars + data == 1).count() as u64;
-        let whole = halves.len() as u64 - half;
-        let said = nodes(status).iter().find(|said| said["node"] == node.number);
-        let said = |key: &str| said.and_then(|said| said[key].as_u64()).unwrap_or(0);
-        let told = (said("blocks"), said("stored_bytes"), said("half_blocks"));
-        if told != (whole, whole_bytes, half) {
-            let what = format!(
-                "node-{} says (blocks, bytes, halves) {told:?}, its disk has {:?}",
-                node.number,
-                (whole, whole_bytes, half)
-            );
-            findings.insert((Kind::UntrueStatus, what));
-        }
-    }
-    // Status tells of damaged ones, which stay until their blocks have all copies without them.
-    let damaged = status["damaged_copies"].as_u64().unwrap_or(0);
-    // A copy has two files at most.
-    if unaccounted.0 > (unknown + damaged) * 2 {
-        findings.extend(unaccounted.1.into_iter().map(|what| (Kind::Unaccounted, what)));
-    }
-    Ok(())
-}
-
-/// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known
-/// there and stays the same is not waited for.
-fn scrub(world: &World, quiet: Duration) -> Result<()> {
-    let deadline = Instant::now() + quiet;
-    let mut same: (Vec<Value>, Instant) = (Vec::new(), Instant::now());
-    loop {
-        let ran = world.ask(&["scrub"])?;
-        if ran.is_ok() {
-            return sound_is_not_hurt(world);
-        }
-        let lines = String::from_utf8_lossy(&ran.stdout).into_owned();
-        let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let unsound = events.filter(|event| event["problem"].is_string());
-        let unsound: Vec<Value> = unsound
-            .map(|e| json!({"node": e["node"], "block": e["block"], "problem": e["problem"]}))
-            .collect();
-        if unsound != same.0 {
-            same = (unsound.clone(), Instant::now());
-        }
-        let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
-        let unknown: Vec<&Value> = unsound.iter().filter(|event| !is_known(&status, event)).collect();
-        let in_vain = !unsound.is_empty() && unknown.is_empty() && same.1.elapsed() > SAME_FOR;
-        if in_vain || Instant::now() > deadline {
-            if unsound.is_empty() {
-                world.violated(Kind::NotEnded, format!("scrub fails: {}", ran.stderr.trim()));
-            }
-            for event in unknown {
-                world.violated(Kind::UntrueStatus, format!("unsound, and not in status: {event}"));
-            }
-            unsound.iter().for_each(|_| world.count("unsound at the end", "in status"));
-            return Ok(());
-        }
-        std::thread::sleep(POLL);
-    }
-}
-
-/// Whether status names a copy that scrub found unsound.
-fn is_known(status: &Value, event: &Value) -> bool {
-    let is_missing = event["problem"].as_str().is_some_and(|problem| problem.starts_with("missing"));
-    if is_missing && status["lost_copies"].as_u64().unwrap_or(0) > 0 {
-        return true;
-    }
-    let known = nodes(status).iter().filter(|node| node["node"] == event["node"]);
-    let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
-    // There copies are named as their files are, by block and generation.
-    let block = |copy: &Value| copy.as_str().and_then(|name| name.split('.').next()).map(str::to_owned);
-    known.any(|copy| block(copy).is_some_and(|known| event["block"] == known))
-}
-
-/// What scrub calls sound is not what was hurt.
-fn sound_is_not_hurt(world: &World) -> Result<()> {
-    let Some(view) = world.view()? else { return Ok(()) };
-    for node in world.cluster.nodes() {
-        for file in disks::find(&node.data())?.files {
-            let counted = view.places.contains(&(file.block.clone(), node.number));
-            if counted && world.hurt.has(&file.path) {
-                let what = format!("scrub says that {} is sound; it was hurt", file.path.display());
-                world.violated(Kind::UntrueStatus, what);
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn replicas_that_share_a_rack_or_a_host_are_found() {
@@ -503,13 +425,5 @@ mod tests {
         };
         assert!(found(&[1, 3]) && found(&[1, 4, 5]), "one rack, one host");
         assert!(!found(&[1, 2]) && !found(&[1, 3, 4]) && !found(&[1]));
-    }
-
-    #[test]
-    fn a_damaged_copy_is_in_status_by_the_name_of_its_file() {
-        let status = json!({"nodes": [{"node": 2, "corrupt_blocks": ["07d3.1", "26.99"]}, {"node": 3}]});
-        let event = |node: u32, block: &str| json!({"node": node, "block": block, "problem": "a checksum"});
-        assert!(is_known(&status, &event(2, "07d3")) && is_known(&status, &event(2, "26")));
-        assert!(!is_known(&status, &event(3, "07d3")) && !is_known(&status, &event(2, "07")));
     }
 }

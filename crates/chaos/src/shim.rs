@@ -36,7 +36,25 @@ pub enum Number {
     WriteDraw,
     /// Nothing of blocks may be opened, listed, renamed or removed.
     NoPermission,
+    /// The same of so many of a thousand folders of blocks.
+    FolderPermille,
+    /// Which ones.
+    FolderDraw,
+    /// With which error.
+    FolderErrno,
+    /// Files of so many of a thousand blocks cannot be opened.
+    OpenPermille,
+    /// Which ones.
+    OpenDraw,
+    /// With which error.
+    OpenErrno,
 }
+
+/// The disk cannot.
+pub const EIO: i64 = 5;
+
+/// It is not allowed.
+pub const EACCES: i64 = 13;
 
 /// The library, compiled.
 #[derive(Debug)]
@@ -73,6 +91,15 @@ pub fn set(folder: &Path, numbers: &[(Number, i64)]) -> Result<()> {
         file.write_all_at(&value.to_ne_bytes(), number as u64 * 8)?;
     }
     Ok(())
+}
+
+/// Whether the library's draw hits a name: FNV-1a, as `is_drawn` in C.
+pub fn is_drawn(name: &str, draw: u64, permille: u32) -> bool {
+    let bytes = name.bytes().chain(draw.to_le_bytes());
+    let hash = bytes.fold(14_695_981_039_346_656_037_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)
+    });
+    (hash >> 16) % 1000 < u64::from(permille)
 }
 
 #[cfg(test)]
@@ -122,6 +149,24 @@ mod tests {
         assert!(head(&folder.path().join("shim.c"), &all_data).1, "blocks alone");
         let (said, ended_well) = head(&data, &[(Number::NoPermission, 1)]);
         assert!(!ended_well && said.contains("Permission denied"), "{said}");
+        let refused = |permille, errno| {
+            [(Number::OpenPermille, permille), (Number::OpenDraw, 0), (Number::OpenErrno, errno)]
+        };
+        assert!(!head(&data, &refused(1000, EACCES)).1 && !head(&sidecar, &refused(1000, EIO)).1);
+        assert!(head(&folder.path().join("shim.c"), &refused(1000, EIO)).1, "blocks alone");
+        for draw in 0..40 {
+            let numbers = [(Number::OpenPermille, 500), (Number::OpenDraw, draw), (Number::OpenErrno, EIO)];
+            assert_eq!(head(&data, &numbers).1, !is_drawn(id, draw.cast_unsigned(), 500), "{draw}");
+        }
+        let list = |path: &Path, permille, errno| {
+            let numbers = [(Number::FolderPermille, permille), (Number::FolderErrno, errno)];
+            ran(&shim, folder.path(), &numbers, &["ls", path.to_str().unwrap()])
+        };
+        let (said, ended_well) = list(&blocks, 1000, EIO);
+        assert!(!ended_well && said.contains("Input/output error"), "{said}");
+        let above = blocks.parent().unwrap();
+        assert!(!list(above, 1000, EACCES).1 && list(above, 999, EACCES).1, "all of them, or some");
+        assert!(list(&blocks, 0, EIO).1);
         let copy = blocks.join("ffeeddccbbaa99887766554433221100.1");
         let write = |numbers: &[(Number, i64)]| {
             let program = format!("echo y > {}", copy.display());

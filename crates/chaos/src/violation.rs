@@ -1,10 +1,10 @@
 //! What a schedule can find, by kinds that stay the same; and the switches that say what is not held against the product yet.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What went wrong.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// An acknowledged content cannot be read though everything was put right and runs.

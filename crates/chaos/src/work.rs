@@ -1,6 +1,8 @@
 //! What clients do: each step is one command, and what it answers is judged at once.
 
-use crate::command::{PATIENCE, Ran};
+use crate::command::Ran;
+use crate::coverage::CODE;
+use crate::leaving;
 use crate::oracle::{Content, Read, content};
 use crate::plan::{Step, Work};
 use crate::violation::Kind;
@@ -27,9 +29,9 @@ pub fn client(world: &World, steps: &[Step<Work>]) -> Result<()> {
 fn work(world: &World, work: &Work) -> Result<()> {
     let kind = work.kind();
     let ran = match work {
-        Work::Put { object, content, bytes, killed_after_ms, coded } => {
+        Work::Put { object, content, bytes, killed_after_ms, .. } => {
             let content = Content { number: *content, bytes: *bytes };
-            put(world, *object, content, (*killed_after_ms, *coded))?
+            put(world, *object, content, *killed_after_ms, &layout(world, work))?
         }
         Work::Delete { object } => delete(world, *object)?,
         Work::Get { object } => return get(world, *object, None).map(|outcome| world.count(kind, outcome)),
@@ -38,10 +40,22 @@ fn work(world: &World, work: &Work) -> Result<()> {
             world.count(kind, outcome);
             return Ok(());
         }
-        Work::Archive { object, piped } => {
-            let code = if *piped { world.plan.pipeline() } else { world.plan.shape.code.clone() };
+        Work::Archive { object, piped, code, scheme } => {
+            let code = match code {
+                Some(code) => code.clone(),
+                None if *piped => world.plan.pipeline(),
+                None => world.plan.shape.code.clone(),
+            };
+            let name = object_name(*object);
             // Stripes that lack blocks too: objects are small, and the room that they take is not what is looked at here.
-            world.ask(&["archive", &object_name(*object), "--code", &code, "--short"])?
+            let mut arguments = vec!["archive", &name, "--code", &code, "--short"];
+            arguments.extend(scheme.iter().flat_map(|scheme| ["--scheme", scheme]));
+            world.ask(&arguments)?
+        }
+        Work::ArchiveAll { code, change } => {
+            let mut arguments = vec!["archive", "--prefix", "object-", "--code", code, "--short"];
+            arguments.extend(change.then_some("--change"));
+            world.ask(&arguments)?
         }
         Work::Change { object, code } => {
             world.ask(&["archive", &object_name(*object), "--code", code, "--short", "--change"])?
@@ -55,13 +69,51 @@ fn work(world: &World, work: &Work) -> Result<()> {
         }
         Work::RepairObject { object } => world.ask(&["repair", "object", &object_name(*object)])?,
         Work::RepairNode { node } => world.ask(&["repair", "node", &node.to_string()])?,
-        Work::Decommission { node } => world.ask(&["node", "decommission", &node.to_string()])?,
-        Work::Recommission { node } => world.ask(&["node", "recommission", &node.to_string()])?,
+        Work::Decommission { node } => leaving::order(world, *node)?,
+        Work::Recommission { node } => leaving::take_back(world, *node)?,
         Work::Scrub => world.ask(&["scrub"])?,
         Work::List => world.ask(&["ls"])?,
     };
     world.tell(format!("{work:?}: {}", said(&ran)));
     world.count(kind, if ran.is_ok() { "done" } else { "failed" });
+    count_layout(world, work, ran.is_ok());
+    Ok(())
+}
+
+/// Which codes and layouts that was about.
+fn count_layout(world: &World, work: &Work, is_done: bool) {
+    let shape = &world.plan.shape.code;
+    let (code, done, failed) = match work {
+        Work::Put { coded: true, code, .. } => (code.as_ref().unwrap_or(shape), "put", "put failed"),
+        Work::Put { code: Some(code), policy: Some(policy), .. } => {
+            world.count(&format!("policy {policy}"), if is_done { "put" } else { "put failed" });
+            (code, "placed for it", "placed failed")
+        }
+        Work::Archive { code: Some(code), scheme, .. } => {
+            if let Some(scheme) = scheme {
+                world.count(&format!("encoding by {scheme}"), if is_done { "archived" } else { "failed" });
+            }
+            (code, "archived", "archive failed")
+        }
+        Work::Archive { piped: false, .. } => (shape, "archived", "archive failed"),
+        Work::Change { code, .. } => (code, "changed", "change failed"),
+        Work::ArchiveAll { code, .. } => (code, "all archived", "all failed"),
+        _ => return,
+    };
+    world.count(&format!("{CODE}{code}"), if is_done { done } else { failed });
+}
+
+/// Does an operator's steps, beside the clients' and other operators'.
+pub fn operator(world: &World, number: usize) -> Result<()> {
+    for step in world.plan.operators.get(number).into_iter().flatten() {
+        world.wait_until(step.at_ms);
+        if world.now_ms() >= world.plan.ends_ms {
+            break;
+        }
+        let _working = world.working.read().unwrap_or_else(PoisonError::into_inner);
+        let _busy = world.is_busy(number, step.does.kind());
+        work(world, &step.does)?;
+    }
     Ok(())
 }
 
@@ -83,11 +135,35 @@ fn said(ran: &Ran) -> String {
     }
 }
 
+/// The options of a put that say where its blocks lie.
+fn layout(world: &World, work: &Work) -> Vec<String> {
+    let Work::Put { coded, code, policy, .. } = work else { return Vec::new() };
+    let plan = &world.plan;
+    let of_seed = plan.gathers().then_some("ear");
+    let code = code.as_deref();
+    let (policy, capacity) = match (coded, policy) {
+        // Short stripes too, as archivals have.
+        (true, _) => return words(&["--code", code.unwrap_or(&plan.shape.code), "--short"]),
+        (false, Some(policy)) => (policy.as_str(), plan.rack_capacity_of(code.unwrap_or_default())),
+        (false, None) => match of_seed {
+            Some(policy) => (policy, plan.rack_capacity()),
+            None => return Vec::new(),
+        },
+    };
+    let code = code.unwrap_or(&plan.shape.code);
+    words(&["--policy", policy, "--code", code, "--rack-capacity", &capacity.to_string()])
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
 fn put(
     world: &World,
     object: usize,
     new: Content,
-    (killed_after_ms, coded): (Option<u64>, bool),
+    killed_after_ms: Option<u64>,
+    layout: &[String],
 ) -> Result<Ran> {
     let file = world.scratch();
     fs::write(&file, content(world.plan.seed, new))?;
@@ -96,14 +172,8 @@ fn put(
     let _changing = locked(&known.changing);
     let change = locked(&known.name).begins(Some(new), world.cluster.life());
     let name = object_name(object);
-    let (code, capacity) = (world.plan.shape.code.as_str(), world.plan.rack_capacity().to_string());
     let mut arguments = vec!["put", &path, &name];
-    if coded {
-        // Short stripes too, as archivals have.
-        arguments.extend(["--code", code, "--short"]);
-    } else if world.plan.gathers() {
-        arguments.extend(["--policy", "ear", "--code", code, "--rack-capacity", &capacity]);
-    }
+    arguments.extend(layout.iter().map(String::as_str));
     let ran = match killed_after_ms {
         Some(after_ms) => world.cluster.ask(&arguments, Duration::from_millis(after_ms))?,
         None => world.ask(&arguments)?,
@@ -161,9 +231,8 @@ pub fn get(world: &World, object: usize, range: Option<(u64, u64)>) -> Result<&'
     let text = part.map(|(first, last)| format!("{first}-{last}"));
     let mut arguments = vec!["get", &object_name, &path];
     arguments.extend(text.iter().flat_map(|text| ["--range", text]));
-    let ran = world.cluster.ask(&arguments, PATIENCE)?;
+    let ran = world.ask_quietly(&arguments)?;
     if ran.status.is_none() {
-        world.violated(Kind::Hang, format!("{arguments:?} did not end in {} s", PATIENCE.as_secs()));
         return Ok("hung");
     }
     let read = match (ran.is_ok(), is_absent(&ran)) {

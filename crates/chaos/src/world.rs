@@ -4,10 +4,12 @@ use crate::Settings;
 use crate::catalog::{Place, View};
 use crate::cluster::{Cluster, Daemon, Started, records_of};
 use crate::command::{PATIENCE, Ran};
+use crate::coverage::OPERATORS;
 use crate::disks::{self, Hurt};
+use crate::numbers;
 use crate::oracle::{Name, Names};
 use crate::plan::Plan;
-use crate::switches::passing;
+use crate::switches::{GOES_ON, passing};
 use crate::violation::{Kind, Violation};
 use anyhow::Result;
 use serde_json::Value;
@@ -47,6 +49,14 @@ pub struct World {
     pub destroying: Mutex<()>,
     /// Held while what the catalog could be made of again is hurt (`Fault::hurts_history`).
     pub history: Mutex<()>,
+    /// Read by whatever makes disks fail beside other faults; written by what needs them to stay as they are.
+    pub disks: RwLock<()>,
+    /// Nodes were taken back so often: what was said of one that leaves may be over.
+    pub taken_back: AtomicU64,
+    /// Commands that answered with numbers that are too large.
+    large: Mutex<BTreeSet<String>>,
+    /// What each operator is at.
+    busy: Mutex<BTreeMap<usize, &'static str>>,
     /// Milliseconds of the schedule are counted from here.
     started: Mutex<Instant>,
     files: AtomicU64,
@@ -73,6 +83,10 @@ impl World {
             working: RwLock::default(),
             destroying: Mutex::default(),
             history: Mutex::default(),
+            disks: RwLock::default(),
+            taken_back: AtomicU64::new(0),
+            large: Mutex::default(),
+            busy: Mutex::default(),
             started: Mutex::new(Instant::now()),
             files: AtomicU64::new(0),
             violations: Mutex::default(),
@@ -109,7 +123,24 @@ impl World {
 
     /// Counts how something went.
     pub fn count(&self, what: &str, outcome: &'static str) {
-        *locked(&self.tally).entry(what.to_owned()).or_default().entry(outcome).or_default() += 1;
+        self.count_many(what, outcome, 1);
+    }
+
+    /// Counts so many.
+    pub fn count_many(&self, what: &str, outcome: &'static str, times: u64) {
+        *locked(&self.tally).entry(what.to_owned()).or_default().entry(outcome).or_default() += times;
+    }
+
+    /// An operator is at something until this is dropped; what others are at is counted.
+    pub fn is_busy(&self, operator: usize, kind: &'static str) -> Busy<'_> {
+        let mut busy = locked(&self.busy);
+        for other in busy.values() {
+            let mut both = [kind, *other];
+            both.sort_unstable();
+            self.count(&format!("{OPERATORS}{} beside {}", both[0], both[1]), "at once");
+        }
+        busy.insert(operator, kind);
+        Busy { world: self, operator }
     }
 
     /// Notes that something went wrong.
@@ -122,7 +153,8 @@ impl World {
     }
 
     fn faults(&self) -> Vec<&'static str> {
-        self.plan.faults.iter().map(|step| step.does.kind()).collect()
+        let faults = self.plan.faults.iter().map(|step| step.does.kind());
+        faults.chain(self.plan.goes_on.then_some(GOES_ON)).collect()
     }
 
     /// Whether all of this would be let pass.
@@ -168,14 +200,31 @@ impl World {
 
     /// Runs a command within its bound; one that hangs or panics is a violation.
     pub fn ask(&self, arguments: &[&str]) -> Result<Ran> {
-        let ran = self.cluster.ask(arguments, PATIENCE)?;
-        if ran.status.is_none() {
-            self.violated(Kind::Hang, format!("{arguments:?} did not end in {} s", PATIENCE.as_secs()));
-        }
+        let ran = self.ask_quietly(arguments)?;
         if ran.stderr.contains("panicked") {
             self.violated(Kind::Panic, format!("{arguments:?}: {}", ran.stderr));
         }
         Ok(ran)
+    }
+
+    /// The same, but for panics, which its caller finds.
+    pub fn ask_quietly(&self, arguments: &[&str]) -> Result<Ran> {
+        let ran = self.cluster.ask(arguments, PATIENCE)?;
+        if ran.status.is_none() {
+            self.violated(Kind::Hang, format!("{arguments:?} did not end in {} s", PATIENCE.as_secs()));
+        }
+        self.look_at_numbers(arguments, &ran.stdout);
+        Ok(ran)
+    }
+
+    /// A number that is too large is told once of each command: the same answer comes again and again.
+    fn look_at_numbers(&self, arguments: &[&str], answer: &[u8]) {
+        let Some(number) = numbers::beyond(answer) else { return };
+        let command: Vec<&str> = arguments.iter().take(2).copied().collect();
+        if locked(&self.large).insert(command.join(" ")) {
+            let what = format!("{command:?} answers {} {number}", numbers::TOO_LARGE);
+            self.violated(Kind::UntrueStatus, what);
+        }
     }
 
     /// The same for an answer in JSON; `None` if the command failed.
@@ -240,6 +289,18 @@ impl World {
                 Ok(false)
             }
         }
+    }
+}
+
+/// An operator that is at something.
+pub struct Busy<'a> {
+    world: &'a World,
+    operator: usize,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        locked(&self.world.busy).remove(&self.operator);
     }
 }
 

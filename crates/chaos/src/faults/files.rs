@@ -1,6 +1,7 @@
 //! Files of one node: hidden, hurt, from the future, out of reach; a full disk.
 
 use super::{DONE, NO_MARGIN, NOTHING, Outcome, last};
+use crate::cluster::Daemon;
 use crate::disks::{self, BlockFile};
 use crate::plan::Files;
 use crate::world::{World, locked};
@@ -21,6 +22,9 @@ const MARGIN: usize = 2;
 const VERSION_AT: u64 = 8;
 const FUTURE: [u8; 2] = [0xee, 0xee];
 
+/// In a node's folder while its blocks are taken away.
+const TAKEN: &str = "taken";
+
 impl Files {
     fn has(self, file: &BlockFile) -> bool {
         match self {
@@ -32,7 +36,7 @@ impl Files {
 }
 
 /// A node's files of blocks in an order that `draw` says.
-fn drawn(world: &World, node: u32, files: Files, draw: u64) -> Result<Vec<BlockFile>> {
+pub(super) fn drawn(world: &World, node: u32, files: Files, draw: u64) -> Result<Vec<BlockFile>> {
     let mut found = disks::find(&world.cluster.daemon(node).data())?.files;
     found.retain(|file| files.has(file));
     found.shuffle(&mut StdRng::seed_from_u64(draw));
@@ -102,16 +106,8 @@ pub(super) fn hurt(world: &World, node: u32, files: Files, count: usize, draw: u
 pub(super) fn future_version(world: &World, node: u32, count: usize, for_ms: u64, draw: u64) -> Outcome {
     let daemon = world.cluster.daemon(node);
     world.cluster.kill(daemon)?;
-    let mut before: Vec<(PathBuf, [u8; 2])> = Vec::new();
-    for file in drawn(world, node, Files::Sidecars, draw)?.into_iter().take(count) {
-        let mut version = [0; 2];
-        let sidecar = File::options().read(true).write(true).open(&file.path)?;
-        // One that was cut has none.
-        if sidecar.read_exact_at(&mut version, VERSION_AT).is_ok() {
-            sidecar.write_all_at(&FUTURE, VERSION_AT)?;
-            before.push((file.path, version));
-        }
-    }
+    let sidecars = drawn(world, node, Files::Sidecars, draw)?;
+    let before = to_future(sidecars.into_iter().take(count))?;
     if before.is_empty() {
         world.start(daemon, false)?;
         return Ok(NOTHING);
@@ -120,6 +116,30 @@ pub(super) fn future_version(world: &World, node: u32, count: usize, for_ms: u64
     world.start(daemon, false)?;
     last(for_ms);
     world.cluster.kill(daemon)?;
+    from_future(world, before)?;
+    world.start(daemon, false)?;
+    Ok(DONE)
+}
+
+/// Sidecars, and the versions that they had.
+pub(super) type Versions = Vec<(PathBuf, [u8; 2])>;
+
+/// Gives sidecars a version that nobody reads. Those that are gone, or have none since they were cut, are left out.
+pub(super) fn to_future(sidecars: impl Iterator<Item = BlockFile>) -> Result<Versions> {
+    let mut before = Vec::new();
+    for file in sidecars {
+        let mut version = [0; 2];
+        let Ok(sidecar) = File::options().read(true).write(true).open(&file.path) else { continue };
+        if sidecar.read_exact_at(&mut version, VERSION_AT).is_ok() {
+            sidecar.write_all_at(&FUTURE, VERSION_AT)?;
+            before.push((file.path, version));
+        }
+    }
+    Ok(before)
+}
+
+/// Gives them back what they had, but for those that were written anew.
+pub(super) fn from_future(world: &World, before: Versions) -> Result<()> {
     for (path, version) in before {
         match File::options().read(true).write(true).open(&path) {
             Ok(sidecar) => {
@@ -132,8 +152,26 @@ pub(super) fn future_version(world: &World, node: u32, count: usize, for_ms: u64
             Err(error) => world.tell(format!("a sidecar from the future is gone: {error}")),
         }
     }
-    world.start(daemon, false)?;
-    Ok(DONE)
+    Ok(())
+}
+
+/// Moves all that a running node has of blocks elsewhere.
+pub(super) fn take_blocks(world: &World, daemon: &Daemon) -> Result<()> {
+    let (data, taken) = (daemon.data(), daemon.folder.join(TAKEN));
+    for file in disks::find(&data)?.files {
+        let to = taken.join(file.path.strip_prefix(&data)?);
+        let moved = world.hurt.move_file(&file.path, &to);
+        // The node deletes, too.
+        if file.path.exists() {
+            moved?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves it back.
+pub(super) fn give_blocks_back(world: &World, daemon: &Daemon) -> Result<()> {
+    world.hurt.move_back(&daemon.folder.join(TAKEN), &daemon.data())
 }
 
 /// The folders `blocks` of a node, one for each store.

@@ -6,7 +6,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
 /// Few, so that every object sees many changes.
-const OBJECTS: usize = 6;
+pub(super) const OBJECTS: usize = 6;
 
 /// Two stripes of the shortest code, and then some.
 const MAX_BLOCKS: u64 = 5;
@@ -59,6 +59,7 @@ const CATALOG_ONE_IN: u32 = 2;
 /// Clocks are wrong by thirty of these at most, before or after.
 const DAY_MS: i64 = 86_400_000;
 
+/// Plans as they were before there was `extend.rs`.
 pub(super) fn plan(seed: u64) -> Plan {
     let mut plan = without_shim(seed);
     let mut random = StdRng::seed_from_u64(seed ^ SHIM_STREAM);
@@ -218,7 +219,8 @@ pub(super) fn without_shim(seed: u64) -> Plan {
     let mut contents = 0;
     let clients = (0..clients).map(|_| client(&mut random, &shape, ends_ms, &mut contents)).collect();
     let faults = faults(&mut random, &shape, ends_ms);
-    Plan { format: FORMAT, seed, shape, clients, faults, ends_ms }
+    let operators = Vec::new();
+    Plan { format: FORMAT, seed, shape, clients, operators, faults, ends_ms, goes_on: false, trial: None }
 }
 
 fn shape(random: &mut StdRng) -> Shape {
@@ -263,7 +265,15 @@ fn client(random: &mut StdRng, shape: &Shape, ends_ms: u64, contents: &mut u64) 
 fn put(random: &mut StdRng, shape: &Shape, object: usize, contents: &mut u64) -> Work {
     *contents += 1;
     let bytes = random.random_range(1..=MAX_BLOCKS * shape.block_bytes) as usize;
-    Work::Put { object, content: *contents, bytes, killed_after_ms: None, coded: false }
+    Work::Put {
+        object,
+        content: *contents,
+        bytes,
+        killed_after_ms: None,
+        coded: false,
+        code: None,
+        policy: None,
+    }
 }
 
 fn work(random: &mut StdRng, shape: &Shape, contents: &mut u64) -> Work {
@@ -272,8 +282,9 @@ fn work(random: &mut StdRng, shape: &Shape, contents: &mut u64) -> Work {
     match random.random_range(0..100) {
         0..22 => put(random, shape, object, contents),
         22..25 => match put(random, shape, object, contents) {
-            Work::Put { object, content, bytes, coded, .. } => {
-                Work::Put { object, content, bytes, killed_after_ms: Some(random.random_range(1..60)), coded }
+            Work::Put { object, content, bytes, coded, code, policy, .. } => {
+                let killed_after_ms = Some(random.random_range(1..60));
+                Work::Put { object, content, bytes, killed_after_ms, coded, code, policy }
             }
             other => other,
         },
@@ -283,7 +294,7 @@ fn work(random: &mut StdRng, shape: &Shape, contents: &mut u64) -> Work {
             let (a, b) = (random.random_range(0..1000), random.random_range(0..1000));
             Work::GetRange { object, from_permille: a.min(b), to_permille: a.max(b) + 1 }
         }
-        58..78 => Work::Archive { object, piped: false },
+        58..78 => Work::Archive { object, piped: false, code: None, scheme: None },
         78..85 => {
             let scheme = ["auto", "conventional", "pipeline"].choose(random).unwrap_or(&"auto");
             Work::RepairBlock {

@@ -54,6 +54,45 @@ pub enum RecordsDamage {
     },
 }
 
+/// Why a running node cannot read some of what it has, for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unreadable {
+    /// The disk cannot list folders of blocks, nor open what is in them (EIO).
+    Folders,
+    /// They belong to somebody else (EACCES).
+    FoldersRefused,
+    /// Files cannot be opened (EIO).
+    Copies,
+    /// They belong to somebody else (EACCES).
+    CopiesRefused,
+    /// Their sidecars are of a version that nobody reads.
+    Versions,
+}
+
+/// Copies that nodes cannot read for a while.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unread {
+    /// Whose.
+    pub nodes: Vec<u32>,
+    /// Why.
+    pub why: Unreadable,
+    /// How many of a thousand folders or copies.
+    pub permille: u32,
+}
+
+/// How nodes are taken away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Taking {
+    /// SIGSTOP.
+    Stop,
+    /// kill −9.
+    Kill,
+    /// They run, and their blocks are gone.
+    Hide,
+}
+
 /// What happens to the cluster. Node 0 is the coordinator. `draw` picks files, among those that are there when it happens.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
@@ -116,11 +155,71 @@ pub enum Fault {
     HurtRecords { nodes: Vec<u32>, count: usize, damage: RecordsDamage, for_ms: u64, draw: u64 },
     /// A bit of the identity is flipped for one start, which must be refused.
     HurtIdentity { node: u32, for_ms: u64, draw: u64 },
+    /// A running node cannot read some of its copies.
+    Unread { unread: Unread, for_ms: u64, draw: u64 },
+    /// Nothing else happens. Perhaps copies become unreadable. Then as many nodes are taken away as `health` allows: all that it
+    /// called readable must be read, and nothing else.
+    Trial { unread: Option<Unread>, taking: Taking, draw: u64 },
     /// All data of blocks are gone, whatever that costs. No seed draws it: it is how the harness is tried out.
     Vandalize,
 }
 
 impl Fault {
+    /// The names of all that seeds draw.
+    pub const KINDS: &[&str] = &[
+        "kill coordinator",
+        "kill node",
+        "kill two nodes",
+        "restart coordinator",
+        "restart node",
+        "stop coordinator",
+        "stop node",
+        "cut connections",
+        "partition",
+        "cut pair",
+        "hide pairs",
+        "hide data",
+        "hide sidecars",
+        "flip sidecar",
+        "flip data",
+        "truncate sidecar",
+        "truncate data",
+        "future version",
+        "folder away",
+        "few descriptors, coordinator",
+        "few descriptors over a restart",
+        "few descriptors",
+        "full disk",
+        "clone node",
+        "set back node",
+        "set back coordinator",
+        "set back cluster",
+        "swap folders",
+        "second coordinator",
+        "lose catalog",
+        "clock jump, coordinator",
+        "clock jump",
+        "read errors",
+        "write errors",
+        "no permission",
+        "flip catalog",
+        "flip catalog row",
+        "flip catalog rows",
+        "set back catalog page",
+        "set back catalog pages",
+        "flip records",
+        "truncate records",
+        "set back records",
+        "flip identity",
+        "unreadable folders (EIO)",
+        "unreadable folders (EACCES)",
+        "unreadable copies (EIO)",
+        "unreadable copies (EACCES)",
+        "unknown versions",
+        "trial of health, unread copies",
+        "trial of health",
+    ];
+
     /// Its name in tables and switches.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -170,19 +269,36 @@ impl Fault {
             Fault::HurtRecords { damage: RecordsDamage::Tail, .. } => "truncate records",
             Fault::HurtRecords { damage: RecordsDamage::Back { .. }, .. } => "set back records",
             Fault::HurtIdentity { .. } => "flip identity",
+            Fault::Unread { unread: Unread { why, .. }, .. } => match why {
+                Unreadable::Folders => "unreadable folders (EIO)",
+                Unreadable::FoldersRefused => "unreadable folders (EACCES)",
+                Unreadable::Copies => "unreadable copies (EIO)",
+                Unreadable::CopiesRefused => "unreadable copies (EACCES)",
+                Unreadable::Versions => "unknown versions",
+            },
+            Fault::Trial { unread: Some(_), .. } => "trial of health, unread copies",
+            Fault::Trial { .. } => "trial of health",
             Fault::Vandalize => "vandalize",
         }
     }
 
     /// Whether the library does it that daemons are started with.
     pub fn is_by_shim(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Fault::ClockJump { .. }
-                | Fault::ReadErrors { .. }
-                | Fault::WriteErrors { .. }
-                | Fault::NoPermission { .. }
-        )
+            | Fault::ReadErrors { .. }
+            | Fault::WriteErrors { .. }
+            | Fault::NoPermission { .. } => true,
+            Fault::Unread { unread, .. } | Fault::Trial { unread: Some(unread), .. } => {
+                unread.why != Unreadable::Versions
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it lasts whatever becomes of the process, which has no fault for itself then.
+    pub fn is_beside_processes(&self) -> bool {
+        self.is_by_shim() && !matches!(self, Fault::Trial { .. })
     }
 
     /// Whether it is drawn beside the rest, as damage to what is not a block's is.
@@ -214,6 +330,7 @@ impl Fault {
             Fault::SetBackCluster { .. }
             | Fault::HurtCatalog { .. }
             | Fault::LoseCatalog
+            | Fault::Trial { .. }
             | Fault::Vandalize => None,
             // Which of them keep records is seen when it happens.
             Fault::HurtRecords { nodes, .. } => Some(nodes.clone()),
@@ -221,10 +338,13 @@ impl Fault {
                 Some(nodes.to_vec())
             }
             Fault::SetBackCoordinator { .. } => Some(vec![0]),
+            // Files that are changed are not copied, moved or set back meanwhile.
+            Fault::Unread { unread, .. } if unread.why == Unreadable::Versions => Some(unread.nodes.clone()),
             // They last whatever becomes of the process.
             Fault::ClockJump { .. }
             | Fault::ReadErrors { .. }
             | Fault::WriteErrors { .. }
+            | Fault::Unread { .. }
             | Fault::NoPermission { .. } => Some(Vec::new()),
             Fault::SecondCoordinator { nodes, .. } => Some([&[0], &nodes[..]].concat()),
             Fault::FewDescriptors { node, restart_coordinator: true, .. } => Some(vec![0, *node]),

@@ -30,6 +30,8 @@ struct control {
     int64_t read_permille, read_draw, read_files;
     int64_t write_permille, write_draw;
     int64_t no_permission;
+    int64_t folder_permille, folder_draw, folder_errno;
+    int64_t open_permille, open_draw, open_errno;
 };
 
 static const struct control nothing;
@@ -123,11 +125,41 @@ static int write_fails(int fd)
     return fails;
 }
 
+/* A drawn folder of blocks, or what is in it. With all of a thousand the folder of these folders is one, too. */
+static int is_in_drawn_folder(const char *path)
+{
+    int64_t permille = control->folder_permille;
+    const char *at = permille ? strstr(path, "/blocks") : NULL;
+    if (!at || (at[7] != 0 && at[7] != '/'))
+        return 0;
+    const char *name = at[7] ? at + 8 : at + 7;
+    size_t length = strcspn(name, "/");
+    return length ? is_drawn(name, length, control->folder_draw, permille) : permille >= 1000;
+}
+
 static int is_refused(const char *path)
 {
-    if (!control->no_permission || !path || path[0] != '/' || !(is_under_blocks(path) || is_temporary(path)))
+    if (!path || path[0] != '/')
         return 0;
-    errno = EACCES;
+    if (control->no_permission && (is_under_blocks(path) || is_temporary(path)))
+        errno = EACCES;
+    else if (is_in_drawn_folder(path))
+        errno = (int)control->folder_errno;
+    else
+        return 0;
+    return 1;
+}
+
+/* Files of drawn blocks cannot be opened, but listed, renamed and removed. */
+static int is_closed(const char *path)
+{
+    int64_t permille = control->open_permille;
+    if (!permille || !path || path[0] != '/' || !is_under_blocks(path))
+        return 0;
+    const char *name = name_of(path);
+    if (strlen(name) < ID_DIGITS || !is_drawn(name, ID_DIGITS, control->open_draw, permille))
+        return 0;
+    errno = (int)control->open_errno;
     return 1;
 }
 
@@ -179,14 +211,14 @@ WRITES(pwrite64, (int fd, const void *from, size_t bytes, off64_t at), (fd, from
     {                                                                                                                  \
         REAL(name);                                                                                                    \
         MODE                                                                                                           \
-        return is_refused(path) ? -1 : real(path, flags, mode);                                                        \
+        return is_refused(path) || is_closed(path) ? -1 : real(path, flags, mode);                                     \
     }
 #define OPENS_AT(name)                                                                                                 \
     int name(int folder, const char *path, int flags, ...)                                                             \
     {                                                                                                                  \
         REAL(name);                                                                                                    \
         MODE                                                                                                           \
-        return is_refused(path) ? -1 : real(folder, path, flags, mode);                                                \
+        return is_refused(path) || is_closed(path) ? -1 : real(folder, path, flags, mode);                             \
     }
 
 OPENS(open)

@@ -50,7 +50,7 @@ fn part(number: u64) {
 fn what_is_lost_is_found() {
     let mut plan = Plan::of(1).without_faults();
     plan.ends_ms = 600;
-    let put = Work::Put { object: 0, content: 1, bytes: 200_000, killed_after_ms: None, coded: false };
+    let put = Work::Put { object: 0, content: 1, bytes: 200_000, killed_after_ms: None, coded: false, code: None, policy: None };
     plan.clients = vec![vec![Step { at_ms: 0, does: put }]];
     let settings =
         Settings { quiet: Duration::from_secs(3), ..Settings::new(env!("CARGO_BIN_EXE_stripeline")) };

@@ -1,0 +1,300 @@
+//! Trials of what `health` says: what it calls readable with a margin is read after so many nodes are taken away, and what it
+//! calls unreadable is not read. Nothing else happens meanwhile.
+
+use super::files::{give_blocks_back, take_blocks};
+use super::folders::{all_live, start_all};
+use super::unread::{self, Begun};
+use super::{DONE, NO_MARGIN, NOTHING, Outcome, catalog, last};
+use crate::cluster::Daemon;
+use crate::command::Deadline;
+use crate::plan::{Taking, Unread};
+use crate::settle::are_jobs_over;
+use crate::switches::{MARGIN, UNTOLD};
+use crate::violation::Kind;
+use crate::work::get;
+use crate::world::{World, locked, object_name};
+use anyhow::Result;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// Nothing was under way for so long before.
+const JOBS_PATIENCE: Duration = Duration::from_secs(6);
+
+/// What a scrub found is known after some heartbeats.
+const KNOWN_MS: u64 = 1_000;
+
+/// What cannot be read counts as away after the grace of a dead node, and this time: nodes look again, and others are made.
+const UNREAD_MS: u64 = 2_500;
+
+/// What can be read is read within this time after nodes were taken away: their death is found out, and gone around.
+const READ_PATIENCE: Duration = Duration::from_secs(25);
+
+/// So many nodes at most are taken away, whatever `health` allows.
+const MOST: u64 = 4;
+
+const POLL: Duration = Duration::from_millis(200);
+
+/// For the tally: how many nodes were taken away.
+const TAKEN: [&str; MOST as usize + 1] = ["none", "one", "two", "three", "four"];
+
+/// A trial while the schedule runs.
+pub(super) fn in_the_middle(world: &World, unread: Option<&Unread>, taking: Taking, draw: u64) -> Outcome {
+    // What takes daemons and silence the other way round hurts the history (`catalog.rs`); who has a disk holds no daemon.
+    let _alone = locked(&world.history);
+    let _disks = world.disks.write().unwrap_or_else(PoisonError::into_inner);
+    let _held = world.hold(None);
+    let _silence = world.working.write().unwrap_or_else(PoisonError::into_inner);
+    start_all(world)?;
+    if !all_live(world)? {
+        return Ok(NOTHING);
+    }
+    if !catalog::is_soon_believed(world)? || !jobs_end(world)? {
+        return Ok(NO_MARGIN);
+    }
+    let Some(unread) = unread else { return try_health(world, None, taking, draw) };
+    let begun = match unread::begin(world, unread, draw)? {
+        Ok(begun) => begun,
+        Err(outcome) => return Ok(outcome),
+    };
+    let outcome = try_health(world, Some((unread, &begun)), taking, draw);
+    unread::end(world, begun)?;
+    outcome
+}
+
+/// A trial of a cluster in which all is as it should be.
+pub fn at_the_end(world: &World, taking: Taking, draw: u64) -> Result<()> {
+    let outcome = try_health(world, None, taking, draw)?;
+    world.count("trial of health, at the end", outcome);
+    Ok(())
+}
+
+fn jobs_end(world: &World) -> Result<bool> {
+    let deadline = Deadline::after(JOBS_PATIENCE);
+    while !are_jobs_over(world)? {
+        if deadline.is_over() {
+            return Ok(false);
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(true)
+}
+
+fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, draw: u64) -> Outcome {
+    // What was hurt in silence is found, and what cannot be read was tried twice.
+    world.ask(&["scrub"])?;
+    world.ask(&["scrub"])?;
+    last(KNOWN_MS);
+    if let Some((unread, begun)) = unread {
+        last(world.plan.shape.recovery_grace_s * 1000 + UNREAD_MS);
+        is_told(world, unread, draw, begun)?;
+    }
+    let Some(claim) = Claim::ask(world)? else { return Ok(NOTHING) };
+    world.tell(format!("health: {claim:?}"));
+    claim.judge(world);
+    unreadable_is_not_read(world, &claim)?;
+    read_all(world, &claim, "nothing taken away")?;
+    // Asked again: copies that were one too many may have gone meanwhile.
+    let Some(again) = Claim::ask(world)? else { return Ok(NOTHING) };
+    let margin = claim.margin.min(again.margin).min(MOST);
+    let avoid = unread.map(|(unread, _)| &unread.nodes[..]).unwrap_or_default();
+    let victims = victims(world, margin, avoid, draw);
+    world.count("nodes that health lets be taken away", TAKEN[victims.len().min(TAKEN.len() - 1)]);
+    if victims.is_empty() {
+        return Ok(DONE);
+    }
+    victims.iter().try_for_each(|daemon| take(world, daemon, taking))?;
+    let numbers: Vec<u32> = victims.iter().map(|daemon| daemon.number).collect();
+    let result = read_all(world, &claim, &format!("without nodes {numbers:?} ({taking:?})"));
+    victims.iter().try_for_each(|daemon| give_back(world, daemon, taking))?;
+    result?;
+    Ok(if all_live(world)? { DONE } else { "not all nodes come back" })
+}
+
+/// Copies that are counted on and cannot be read are no health.
+fn is_told(world: &World, unread: &Unread, draw: u64, begun: &Begun) -> Result<()> {
+    let counted = || -> Result<usize> {
+        let Some(view) = world.view()? else { return Ok(0) };
+        Ok(unread::places(world, unread, draw, begun)?.intersection(&view.places).count())
+    };
+    let before = counted()?;
+    let ran = world.ask(&["health"])?;
+    let after = counted()?;
+    let copies = before.min(after);
+    world.count("health over unread copies", if copies == 0 { "none counted on" } else { "asked" });
+    if copies > 0 && ran.is_ok() {
+        let said = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
+        let what = format!(
+            "{UNTOLD} {copies} copies that are counted on cannot be read, and health is content: {said}"
+        );
+        world.violated(Kind::UntrueStatus, what);
+    }
+    Ok(())
+}
+
+/// What `health` says of objects.
+#[derive(Clone, Debug)]
+struct Claim {
+    /// Losses that every object survives that can be read now.
+    margin: u64,
+    unreadable: u64,
+    /// The names of those, or of some.
+    names: BTreeSet<String>,
+    broken_stripes: u64,
+    exit_code: Option<i32>,
+}
+
+impl Claim {
+    /// `None` if it has no answer, or there are no objects.
+    fn ask(world: &World) -> Result<Option<Claim>> {
+        let ran = world.ask(&["health"])?;
+        let exit_code = ran.status.and_then(|status| status.code());
+        Ok(serde_json::from_slice(&ran.stdout).ok().and_then(|said| Claim::of(&said, exit_code)))
+    }
+
+    fn of(said: &Value, exit_code: Option<i32>) -> Option<Claim> {
+        let number = |key: &str| said[key].as_u64().unwrap_or(0);
+        let objects = said["objects"].as_array()?;
+        let margins = objects.iter().filter_map(|counted| counted["losses"].as_u64());
+        let names = said["unreadable_names"].as_array().into_iter().flatten();
+        let unreadable = number("unreadable_objects");
+        let margin = margins.min();
+        (margin.is_some() || unreadable > 0).then(|| Claim {
+            margin: margin.unwrap_or(0),
+            unreadable,
+            names: names.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            broken_stripes: number("broken_stripes"),
+            exit_code,
+        })
+    }
+
+    /// Whether the exit code is that of what it says.
+    fn judge(&self, world: &World) {
+        let is_broken = self.unreadable > 0 || self.broken_stripes > 0;
+        if is_broken != (self.exit_code == Some(UNREADABLE)) {
+            world.violated(
+                Kind::UntrueStatus,
+                format!("health ends with another code than it says: {self:?}"),
+            );
+        }
+    }
+
+    /// Whether this object can be read. `None`: it may be one of those that are not named.
+    fn is_readable(&self, name: &str) -> Option<bool> {
+        match self.names.contains(name) {
+            true => Some(false),
+            false if self.names.len() as u64 == self.unreadable => Some(true),
+            false => None,
+        }
+    }
+}
+
+/// What `health` ends with when something cannot be read.
+const UNREADABLE: i32 = 4;
+
+fn unreadable_is_not_read(world: &World, claim: &Claim) -> Result<()> {
+    for object in 0..world.objects.len() {
+        let name = object_name(object);
+        if claim.is_readable(&name) != Some(false) {
+            continue;
+        }
+        let outcome = get(world, object, None)?;
+        world.count("read what health calls unreadable", outcome);
+        if outcome == "failed" {
+            continue;
+        }
+        // Others may have been made just now.
+        let still = Claim::ask(world)?.and_then(|again| again.is_readable(&name));
+        if still == Some(false) {
+            world.violated(
+                Kind::UntrueStatus,
+                format!("health calls {name} unreadable, and it is read: {outcome}"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn read_all(world: &World, claim: &Claim, how: &str) -> Result<()> {
+    let deadline = Deadline::after(READ_PATIENCE);
+    for object in 0..world.objects.len() {
+        let name = object_name(object);
+        if claim.is_readable(&name) != Some(true) {
+            continue;
+        }
+        let mut outcome = get(world, object, None)?;
+        while outcome == "failed" && !deadline.is_over() {
+            std::thread::sleep(POLL);
+            outcome = get(world, object, None)?;
+        }
+        world.count("read what health calls readable", outcome);
+        if outcome == "failed" {
+            let what = format!(
+                "{MARGIN} health says that all that can be read survives {} losses; {how} {name} cannot be read: {claim:?}",
+                claim.margin
+            );
+            world.violated(Kind::UntrueStatus, what);
+        }
+    }
+    Ok(())
+}
+
+/// Nodes that are taken away, those of one process together: as many as `margin`, or fewer.
+fn victims<'a>(world: &'a World, margin: u64, avoid: &[u32], draw: u64) -> Vec<&'a Daemon> {
+    let mut leaders: Vec<&Daemon> =
+        world.cluster.nodes().iter().filter(|daemon| daemon.leader() == daemon.number).collect();
+    leaders.shuffle(&mut StdRng::seed_from_u64(draw));
+    let mut victims = Vec::new();
+    for leader in leaders {
+        let of_it = || world.cluster.nodes().iter().filter(|daemon| daemon.leader() == leader.number);
+        let is_lost = of_it().any(|daemon| avoid.contains(&daemon.number));
+        if !is_lost && victims.len() + of_it().count() <= margin as usize {
+            victims.extend(of_it());
+        }
+    }
+    victims
+}
+
+fn take(world: &World, daemon: &Daemon, taking: Taking) -> Result<()> {
+    match taking {
+        Taking::Stop => daemon.signal(Signal::STOP),
+        Taking::Kill => world.cluster.kill(daemon)?,
+        Taking::Hide => take_blocks(world, daemon)?,
+    }
+    Ok(())
+}
+
+fn give_back(world: &World, daemon: &Daemon, taking: Taking) -> Result<()> {
+    match taking {
+        Taking::Stop => daemon.signal(Signal::CONT),
+        Taking::Kill => _ = world.start(daemon, false)?,
+        Taking::Hide => give_blocks_back(world, daemon)?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_claim_is_what_every_object_survives() {
+        let said = json!({"objects": [{"losses": 2, "count": 5}, {"losses": 1, "count": 1}, {"losses": null, "count": 1}],
+            "unreadable_objects": 1, "unreadable_names": ["x"], "broken_stripes": 0});
+        let claim = Claim::of(&said, Some(4)).unwrap();
+        assert_eq!(
+            (claim.margin, claim.is_readable("x"), claim.is_readable("y")),
+            (1, Some(false), Some(true))
+        );
+        let more = json!({"objects": [], "unreadable_objects": 2, "unreadable_names": ["x"]});
+        assert_eq!(Claim::of(&more, Some(4)).unwrap().is_readable("y"), None);
+        assert!(Claim::of(&json!({"objects": [], "unreadable_objects": 0}), Some(0)).is_none());
+    }
+}

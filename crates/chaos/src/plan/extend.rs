@@ -1,0 +1,274 @@
+//! What is drawn beside the rest of a plan, each from a stream of its own, so that the rest of a seed's plan stays as it was:
+//! codes and layouts, operators, copies that cannot be read, trials of what `health` says, and the end.
+
+use super::codes::{self, Known};
+use super::draw::{self, OBJECTS};
+use super::{Fault, Plan, Step, Taking, Unread, Unreadable, Work};
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, SeedableRng};
+use std::ops::Range;
+
+/// Codes, and how stripes are made.
+const CODES_STREAM: u64 = 0x636f_6465;
+
+/// Of so many plans these have codes of all families.
+const CODES_OF: (u32, u32) = (2, 3);
+
+/// Codes of such a plan.
+const CODES: usize = 3;
+
+/// A cluster grows for wide codes to so many nodes at most, each of which is a process.
+const MAX_NODES: u32 = 11;
+
+/// Operators beside each other.
+const OPERATOR_STREAM: u64 = 0x6f70_6572;
+
+/// One plan in two has some.
+const OPERATORS_ONE_IN: u32 = 2;
+
+/// The second of two operators begins so long after the first at most.
+const APART_MS: u64 = 150;
+
+/// Copies that cannot be read.
+const UNREAD_STREAM: u64 = 0x756e_7265_6164;
+
+/// One plan in two has some.
+const UNREAD_ONE_IN: u32 = 2;
+
+/// Some last longer than a node's death, its grace and the recovery take, some not.
+const UNREAD_MS: Range<u64> = 300..6_000;
+
+/// Trials of what `health` says while the schedule runs.
+const TRIAL_STREAM: u64 = 0x74_7269_616c;
+
+/// One plan in four has one: it takes seconds in which nothing else happens.
+const TRIAL_ONE_IN: u32 = 4;
+
+/// How a plan ends.
+const END_STREAM: u64 = 0x65_6e64;
+
+pub(super) fn plan(seed: u64) -> Plan {
+    let mut plan = draw::plan(seed);
+    let stream = |stream: u64| StdRng::seed_from_u64(seed ^ stream);
+    draw_codes(&mut stream(CODES_STREAM), &mut plan);
+    plan.operators = draw_operators(&mut stream(OPERATOR_STREAM), &plan);
+    let unread = draw_unread(&mut stream(UNREAD_STREAM), &plan);
+    let trial = draw_trial(&mut stream(TRIAL_STREAM), &plan);
+    plan.faults.extend(unread.into_iter().chain(trial));
+    plan.faults.sort_by_key(|step| step.at_ms);
+    let mut random = stream(END_STREAM);
+    plan.goes_on = random.random();
+    plan.trial = random.random_ratio(1, 2).then(|| (taking(&mut random), random.random()));
+    plan
+}
+
+fn draw_codes(random: &mut StdRng, plan: &mut Plan) {
+    if !random.random_ratio(CODES_OF.0, CODES_OF.1) {
+        return;
+    }
+    let drawn = (0..CODES).filter_map(|_| codes::draw(random));
+    let drawn: Vec<&Known> = drawn.filter(|code| code.stored < MAX_NODES).collect();
+    // A node more, so that a member that is lost has somewhere to go.
+    let needed = drawn.iter().map(|code| code.stored + 1).max().unwrap_or(0);
+    grow(plan, needed);
+    for step in plan.clients.iter_mut().flatten() {
+        change(random, &drawn, &mut step.does);
+    }
+}
+
+/// Adds nodes until there are so many.
+fn grow(plan: &mut Plan, needed: u32) {
+    let new = plan.shape.nodes + 1..=needed;
+    for step in &mut plan.faults {
+        if let Fault::HurtRecords { nodes, .. } = &mut step.does {
+            nodes.extend(new.clone());
+        }
+    }
+    plan.shape.nodes = plan.shape.nodes.max(needed);
+}
+
+/// Gives a step one of these codes, perhaps.
+fn change(random: &mut StdRng, drawn: &[&Known], work: &mut Work) {
+    let Some(known) = drawn.choose(random) else { return };
+    let name = || Some(known.name.to_owned());
+    // All are drawn, whatever the step is: a step that is cut out changes no other.
+    let (is_this, is_placed) = (random.random_ratio(3, 5), random.random_ratio(1, 6));
+    let scheme = ["pipeline", "pipeline-lanes", "star-lanes"].choose(random).filter(|_| random.random());
+    let placed = *["random", "ear-preliminary", "ear"].choose(random).unwrap_or(&"ear");
+    match work {
+        Work::Put { coded: true, code, .. } if is_this && !known.is_virtual => *code = name(),
+        Work::Put { coded: false, code, policy, .. } if is_placed => {
+            let piped = known.name.starts_with("rapidraid");
+            (*code, *policy) = match known.is_virtual {
+                true if piped => (name(), Some("rapidraid".to_owned())),
+                true => (None, None),
+                false => (name(), Some(placed.to_owned())),
+            };
+        }
+        Work::Archive { piped: false, code, scheme: by, .. } if is_this => {
+            *code = name();
+            *by = scheme.filter(|_| !known.is_virtual).map(|scheme| (*scheme).to_owned());
+        }
+        Work::Change { code, .. } if is_this && !known.is_virtual => known.name.clone_into(code),
+        _ => {}
+    }
+}
+
+/// Two operators, and what they order at about the same time.
+fn draw_operators(random: &mut StdRng, plan: &Plan) -> Vec<Vec<Step<Work>>> {
+    if !random.random_ratio(1, OPERATORS_ONE_IN) {
+        return Vec::new();
+    }
+    let mut operators = vec![Vec::new(), Vec::new()];
+    for _ in 0..random.random_range(1..=3) {
+        let at_ms = random.random_range(500..plan.ends_ms - 500);
+        for (operator, does) in two_orders(random, plan).into_iter().enumerate() {
+            let apart_ms = if operator == 0 { 0 } else { random.random_range(0..APART_MS) };
+            if let (Work::Decommission { node }, true) = (&does, random.random_ratio(1, 3)) {
+                let at_ms = at_ms + random.random_range(500..3_000);
+                operators[operator].push(Step { at_ms, does: Work::Recommission { node: *node } });
+            }
+            operators[operator].push(Step { at_ms: at_ms + apart_ms, does });
+        }
+    }
+    operators.iter_mut().for_each(|steps| steps.sort_by_key(|step| step.at_ms));
+    operators
+}
+
+fn two_orders(random: &mut StdRng, plan: &Plan) -> [Work; 2] {
+    let nodes = plan.shape.nodes;
+    let node = random.random_range(1..=nodes);
+    let other = (node + random.random_range(0..nodes - 1)) % nodes + 1;
+    // Codes that the plan names anyway, so that no cluster is too small for them.
+    let named: Vec<&str> = plan.steps().filter_map(|step| step.does.code()).collect();
+    let code = named.choose(random).copied().unwrap_or(&plan.shape.code).to_owned();
+    let plain = Work::ArchiveAll { code: code.clone(), change: false };
+    let changing = Work::ArchiveAll { code, change: true };
+    match random.random_range(0..10) {
+        0..3 => [Work::Decommission { node }, Work::Decommission { node: other }],
+        3 => [Work::Decommission { node }, Work::RepairNode { node }],
+        4 => [Work::Decommission { node }, Work::RepairNode { node: other }],
+        5 => [Work::RepairNode { node }, Work::RepairNode { node }],
+        6 | 7 => [plain.clone(), plain],
+        8 => [Work::Compact, changing],
+        _ => [Work::Decommission { node }, Work::RepairObject { object: random.random_range(0..OBJECTS) }],
+    }
+}
+
+fn draw_unread(random: &mut StdRng, plan: &Plan) -> Vec<Step<Fault>> {
+    if !random.random_ratio(1, UNREAD_ONE_IN) {
+        return Vec::new();
+    }
+    let count = random.random_range(1..=2);
+    let one = |random: &mut StdRng| {
+        let at_ms = random.random_range(300..plan.ends_ms - 500);
+        let (unread, for_ms) = (unread(random, plan), random.random_range(UNREAD_MS));
+        Step { at_ms, does: Fault::Unread { unread, for_ms, draw: random.random() } }
+    };
+    (0..count).map(|_| one(random)).collect()
+}
+
+fn unread(random: &mut StdRng, plan: &Plan) -> Unread {
+    let mut nodes: Vec<u32> = (1..=plan.shape.nodes).collect();
+    nodes.shuffle(random);
+    // Now and then so many that something cannot be read at all.
+    nodes.truncate(*[1, 1, 1, 2, 2, 3].choose(random).unwrap_or(&1));
+    let why = [
+        Unreadable::Folders,
+        Unreadable::FoldersRefused,
+        Unreadable::Copies,
+        Unreadable::CopiesRefused,
+        Unreadable::Versions,
+    ];
+    Unread {
+        nodes,
+        why: *why.choose(random).unwrap_or(&Unreadable::Versions),
+        permille: *[200, 500, 1000].choose(random).unwrap_or(&500),
+    }
+}
+
+fn draw_trial(random: &mut StdRng, plan: &Plan) -> Option<Step<Fault>> {
+    if !random.random_ratio(1, TRIAL_ONE_IN) {
+        return None;
+    }
+    let at_ms = random.random_range(1_500..plan.ends_ms - 500);
+    let unread = random.random_ratio(2, 3).then(|| unread(random, plan));
+    let does = Fault::Trial { unread, taking: taking(random), draw: random.random() };
+    Some(Step { at_ms, does })
+}
+
+fn taking(random: &mut StdRng) -> Taking {
+    *[Taking::Stop, Taking::Kill, Taking::Hide].choose(random).unwrap_or(&Taking::Kill)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A seed's plan without what is drawn here.
+    fn without(mut plan: Plan, nodes: u32) -> Plan {
+        plan.operators.clear();
+        plan.faults.retain(|step| !matches!(step.does, Fault::Unread { .. } | Fault::Trial { .. }));
+        (plan.goes_on, plan.trial, plan.shape.nodes) = (false, None, nodes);
+        for step in &mut plan.faults {
+            if let Fault::HurtRecords { nodes: all, .. } = &mut step.does {
+                all.retain(|node| *node <= nodes);
+            }
+        }
+        for step in plan.clients.iter_mut().flatten() {
+            match &mut step.does {
+                Work::Put { code, policy, .. } => (*code, *policy) = (None, None),
+                Work::Archive { code, scheme, .. } => (*code, *scheme) = (None, None),
+                Work::Change { code, .. } => code.clear(),
+                _ => {}
+            }
+        }
+        plan
+    }
+
+    #[test]
+    fn the_rest_of_a_plan_is_as_it_was() {
+        for seed in 0..500 {
+            let before = draw::plan(seed);
+            let nodes = before.shape.nodes;
+            assert_eq!(without(plan(seed), nodes), without(before, nodes), "{seed}");
+        }
+    }
+
+    #[test]
+    fn five_hundred_seeds_draw_every_code_policy_and_pair_of_orders() {
+        let (mut codes, mut policies, mut orders) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut trials, mut on, mut ends, mut wide) = (0, 0, 0, 0);
+        for seed in 0..500 {
+            let plan = plan(seed);
+            codes.extend(plan.steps().filter_map(|step| step.does.code().map(str::to_owned)));
+            for step in plan.steps() {
+                if let Work::Put { policy: Some(policy), .. } = &step.does {
+                    policies.insert(policy.clone());
+                }
+            }
+            orders.extend(plan.operators.iter().flatten().map(|step| step.does.kind()));
+            trials += u32::from(plan.faults.iter().any(|step| matches!(step.does, Fault::Trial { .. })));
+            (on, ends) = (on + u32::from(plan.goes_on), ends + u32::from(plan.trial.is_some()));
+            wide += u32::from(plan.shape.nodes > 8);
+        }
+        let known = codes::all().filter(|code| code.name != "rapidraid-2+2" && !code.is_virtual);
+        assert!(known.map(|code| code.name).all(|name| codes.contains(name)), "{codes:?}");
+        let virtuals = codes::all().filter(|code| code.is_virtual && codes.contains(code.name)).count();
+        assert!(virtuals >= 8 && policies.len() == 4 && orders.len() >= 7, "{policies:?} {orders:?}");
+        assert!((80..170).contains(&trials) && (200..300).contains(&on) && (200..300).contains(&ends));
+        assert!((20..200).contains(&wide), "{wide}");
+    }
+
+    #[test]
+    fn every_code_fits_its_cluster() {
+        for seed in 0..500 {
+            let plan = plan(seed);
+            let named = plan.steps().filter_map(|step| step.does.code());
+            let widest = named.filter_map(codes::known).map(|code| code.stored).max().unwrap_or(0);
+            assert!(widest <= plan.shape.nodes && plan.shape.nodes <= MAX_NODES, "{plan}");
+        }
+    }
+}
