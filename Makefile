@@ -6,7 +6,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MVN := mvn -B -q $(if $(HADOOP),-Dhadoop.version=$(HADOOP))
 NEXTEST_VERSION := 0.9.151
 
-.PHONY: demo test chaos lint bench build dist tools toolchain testbed hdfs-jar hdfs-classes hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-patterns hdfs-measure hdfs-measure-encoding hdfs-measure-leave java
+.PHONY: demo test chaos cases lint bench build dist tools toolchain testbed hdfs-jar hdfs-classes hdfs-demo hdfs-test hdfs-fetch hdfs-schedules hdfs-patterns hdfs-measure hdfs-measure-encoding hdfs-measure-leave java
 
 # Stores a real file on 16 node processes, archives it, loses a node, reads, repairs, recovers; prints a table.
 # Another file: make demo FILE=/path/to/file
@@ -25,6 +25,19 @@ test: toolchain tools
 chaos: toolchain
 	$(CARGO) build --release --locked -p cli -p chaos
 	$(TARGET)/release/stripeline-chaos $(if $(PLAN),--plan "$(PLAN)",--seeds "$(or $(SEEDS),1..30)") $(CHAOS)
+
+# Every script in CASES (../shared/cases), each with the built program as its argument: fails if one does. They take minutes each.
+CASES ?= ../shared/cases
+cases: toolchain
+	@[ -d "$(CASES)" ] || { echo "there are no cases: no folder $(CASES)"; exit 0; }; \
+	$(if $(STRIPELINE),,$(CARGO) build --release --locked -p cli || exit 1;) \
+	ran=0; failed=0; for case in "$(CASES)"/*.sh "$(CASES)"/*.py; do \
+		[ -f "$$case" ] || continue; \
+		case "$$case" in *.py) run=python3;; *) run=sh;; esac; \
+		echo "$$case"; ran=$$((ran + 1)); \
+		if $$run "$$case" "$(abspath $(or $(STRIPELINE),$(TARGET)/release/stripeline))"; then echo "  passed"; \
+		else echo "  FAILED, exit $$?"; failed=$$((failed + 1)); fi; \
+	done; echo "$$ran cases, $$failed of them failed"; [ $$failed = 0 ]
 
 # The jar that an operator adds to Hadoop, tested without daemons: integrations/hdfs/target/stripeline-hdfs-*.jar
 hdfs-jar: java

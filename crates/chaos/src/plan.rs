@@ -94,9 +94,9 @@ impl Plan {
         self.code().map_or(1, |(_, parities)| parities)
     }
 
-    /// As many blocks of a stripe of this code in one rack as it takes to find room in all racks.
+    /// The same of this code.
     pub fn rack_capacity_of(&self, code: &str) -> u32 {
-        codes::known(code).map_or(1, |code| code.stored.div_ceil(self.shape.racks.max(1)))
+        codes::known(code).map_or(1, |code| code.tolerance)
     }
 
     /// Data blocks and parities of the code, which is `rs-K+M`.
@@ -225,7 +225,7 @@ mod tests {
         }
         // Nobody ever puts object 5 of this one, and somebody asks for it.
         let is_put = |step: &Step<Work>| matches!(step.does, Work::Put { object: 5, .. });
-        let plan = Plan::of(442);
+        let plan = draw::plan(442);
         assert!(!plan.steps().any(is_put) && plan.objects() == 6, "{plan}");
     }
 

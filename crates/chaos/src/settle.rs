@@ -336,6 +336,14 @@ fn look(world: &World) -> Result<Findings> {
     if living != world.plan.shape.nodes as usize {
         findings.insert((Kind::UntrueStatus, format!("status says that {living} nodes live; all run")));
     }
+    for node in
+        nodes(&status).iter().filter(|node| node["state"].as_str().is_some_and(|state| state != "living"))
+    {
+        findings.insert((
+            Kind::UntrueStatus,
+            format!("node-{} lives, and is called {}", node["node"], node["state"]),
+        ));
+    }
     jobs(world, &mut findings)?;
     accounting::disks(world, &status, &view, &mut findings)?;
     whole(world, &view, &mut findings)?;

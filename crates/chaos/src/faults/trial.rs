@@ -8,7 +8,7 @@ use super::{DONE, NO_MARGIN, NOTHING, Outcome, catalog, last};
 use crate::cluster::Daemon;
 use crate::command::Deadline;
 use crate::plan::{Taking, Unread};
-use crate::settle::are_jobs_over;
+use crate::settle::{are_jobs_over, nodes};
 use crate::switches::{MARGIN, UNTOLD};
 use crate::violation::Kind;
 use crate::work::get;
@@ -34,6 +34,12 @@ const UNREAD_MS: u64 = 2_500;
 
 /// What can be read is read within this time after nodes were taken away: their death is found out, and gone around.
 const READ_PATIENCE: Duration = Duration::from_secs(25);
+
+/// Nothing that is drawn survives the loss of so many nodes, if it lies on them.
+const FAR_TOO_MANY: u64 = 4;
+
+/// A node that was killed is dead after this time.
+const DEATH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// So many nodes at most are taken away, whatever `health` allows.
 const MOST: u64 = 4;
@@ -71,7 +77,46 @@ pub(super) fn in_the_middle(world: &World, unread: Option<&Unread>, taking: Taki
 pub fn at_the_end(world: &World, taking: Taking, draw: u64) -> Result<()> {
     let outcome = try_health(world, None, taking, draw)?;
     world.count("trial of health, at the end", outcome);
+    if outcome == DONE {
+        try_too_few(world, draw)?;
+    }
+    if !all_live(world)? {
+        world.violated(Kind::NotEnded, "nodes that were taken away for a trial of health do not come back");
+    }
     Ok(())
+}
+
+/// Kills more nodes than anything survives: what `health` says then is so too.
+fn try_too_few(world: &World, draw: u64) -> Result<()> {
+    let victims = victims(world, FAR_TOO_MANY, &[], !draw);
+    victims.iter().try_for_each(|daemon| world.cluster.kill(daemon))?;
+    let is_seen = is_death_seen(world, world.cluster.nodes().len() - victims.len())?;
+    let claim = Claim::ask(world)?.filter(|_| is_seen);
+    let result = claim.map_or(Ok(()), |claim| {
+        world.tell(format!("health without {} nodes: {claim:?}", victims.len()));
+        world.count(
+            "health without too many nodes",
+            if claim.unreadable > 0 { "not all readable" } else { "readable" },
+        );
+        claim.judge(world);
+        unreadable_is_not_read(world, &claim)?;
+        read_all(world, &claim, "with those nodes killed")
+    });
+    victims.iter().try_for_each(|daemon| world.start(daemon, false).map(|_| ()))?;
+    result
+}
+
+/// Waits until so many nodes live.
+fn is_death_seen(world: &World, living: usize) -> Result<bool> {
+    let deadline = Deadline::after(DEATH_PATIENCE);
+    while !deadline.is_over() {
+        let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
+        if nodes(&status).iter().filter(|node| node["living"] == true).count() == living {
+            return Ok(true);
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(false)
 }
 
 fn jobs_end(world: &World) -> Result<bool> {
@@ -91,6 +136,7 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     world.ask(&["scrub"])?;
     last(KNOWN_MS);
     if let Some((unread, begun)) = unread {
+        is_told(world, unread, draw, begun)?;
         last(world.plan.shape.recovery_grace_s * 1000 + UNREAD_MS);
         is_told(world, unread, draw, begun)?;
     }
@@ -113,7 +159,7 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     let result = read_all(world, &claim, &format!("without nodes {numbers:?} ({taking:?})"));
     victims.iter().try_for_each(|daemon| give_back(world, daemon, taking))?;
     result?;
-    Ok(if all_live(world)? { DONE } else { "not all nodes come back" })
+    Ok(DONE)
 }
 
 /// Copies that are counted on and cannot be read are no health.
@@ -147,6 +193,8 @@ struct Claim {
     names: BTreeSet<String>,
     broken_stripes: u64,
     exit_code: Option<i32>,
+    /// Why not all is well, by codes; absent where there are none yet.
+    attention: Option<Vec<String>>,
 }
 
 impl Claim {
@@ -170,18 +218,29 @@ impl Claim {
             names: names.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
             broken_stripes: number("broken_stripes"),
             exit_code,
+            attention: said["attention"].as_array().map(|all| all.iter().map(code_of).collect()),
         })
     }
 
-    /// Whether the exit code is that of what it says.
+    /// The exit code, and the reasons, are those of what it says.
     fn judge(&self, world: &World) {
+        if let Some(what) = self.contradiction() {
+            world.violated(Kind::UntrueStatus, format!("{what}: {self:?}"));
+        }
+    }
+
+    fn contradiction(&self) -> Option<&'static str> {
         let is_broken = self.unreadable > 0 || self.broken_stripes > 0;
         if is_broken != (self.exit_code == Some(UNREADABLE)) {
-            world.violated(
-                Kind::UntrueStatus,
-                format!("health ends with another code than it says: {self:?}"),
-            );
+            return Some("health ends with another code than it says");
         }
+        let attention = self.attention.as_ref()?;
+        let names_objects = attention.iter().any(|code| code == "UNREADABLE_OBJECTS");
+        let is_known = attention.iter().all(|code| ATTENTION.contains(&&**code));
+        if (self.exit_code == Some(0)) != attention.is_empty() || names_objects != (self.unreadable > 0) {
+            return Some("health gives other reasons than it says");
+        }
+        (!is_known).then_some("health gives a reason that it does not document")
     }
 
     /// Whether this object can be read. `None`: it may be one of those that are not named.
@@ -193,6 +252,22 @@ impl Claim {
         }
     }
 }
+
+fn code_of(attention: &Value) -> String {
+    attention["code"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The codes of what `health` calls attention to.
+const ATTENTION: [&str; 8] = [
+    "UNREADABLE_OBJECTS",
+    "BROKEN_STRIPES",
+    "SHORT_BLOCKS",
+    "UNREAD_COPIES",
+    "STUCK_WISH",
+    "STUCK_HEALING",
+    "SAFE_MODE",
+    "UNCHECKED_CATALOG",
+];
 
 /// What `health` ends with when something cannot be read.
 const UNREADABLE: i32 = 4;
@@ -296,5 +371,14 @@ mod tests {
         let more = json!({"objects": [], "unreadable_objects": 2, "unreadable_names": ["x"]});
         assert_eq!(Claim::of(&more, Some(4)).unwrap().is_readable("y"), None);
         assert!(Claim::of(&json!({"objects": [], "unreadable_objects": 0}), Some(0)).is_none());
+        assert!(claim.contradiction().is_none());
+        let contradicts = |codes: &[&str], exit_code| {
+            let attention: Vec<Value> = codes.iter().map(|code| json!({"code": code})).collect();
+            let said = json!({"objects": [{"losses": 2, "count": 5}], "unreadable_objects": 0, "attention": attention});
+            Claim::of(&said, Some(exit_code)).unwrap().contradiction().is_some()
+        };
+        assert!(!contradicts(&[], 0) && !contradicts(&["UNREAD_COPIES"], 3));
+        assert!(contradicts(&["UNREAD_COPIES"], 0) && contradicts(&[], 3) && contradicts(&[], 4));
+        assert!(contradicts(&["UNREADABLE_OBJECTS"], 3) && contradicts(&["WHATEVER"], 3));
     }
 }

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 pub(super) const OBJECTS: usize = 6;
 
 /// Two stripes of the shortest code, and then some.
-const MAX_BLOCKS: u64 = 5;
+pub(super) const MAX_BLOCKS: u64 = 5;
 
 /// A schedule is short, so that many fit into the time of a test run.
 const ENDS_MS: std::ops::Range<u64> = 4_000..7_000;

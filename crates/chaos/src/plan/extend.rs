@@ -2,7 +2,7 @@
 //! codes and layouts, operators, copies that cannot be read, trials of what `health` says, and the end.
 
 use super::codes::{self, Known};
-use super::draw::{self, OBJECTS};
+use super::draw::{self, MAX_BLOCKS, OBJECTS};
 use super::{Fault, Plan, Step, Taking, Unread, Unreadable, Work};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -20,6 +20,15 @@ const CODES: usize = 3;
 
 /// A cluster grows for wide codes to so many nodes at most, each of which is a process.
 const MAX_NODES: u32 = 11;
+
+/// What is done with objects of these codes, by a client that nobody else's work comes between.
+const OWN_STREAM: u64 = 0x6f_776e;
+
+/// Contents of its objects are numbered from here.
+const OWN_CONTENTS: u64 = 1_000_000;
+
+/// How often it does something with them later.
+const OWN_STEPS: Range<usize> = 4..10;
 
 /// Operators beside each other.
 const OPERATOR_STREAM: u64 = 0x6f70_6572;
@@ -51,7 +60,9 @@ const END_STREAM: u64 = 0x65_6e64;
 pub(super) fn plan(seed: u64) -> Plan {
     let mut plan = draw::plan(seed);
     let stream = |stream: u64| StdRng::seed_from_u64(seed ^ stream);
-    draw_codes(&mut stream(CODES_STREAM), &mut plan);
+    let drawn = draw_codes(&mut stream(CODES_STREAM), &mut plan);
+    let own = draw_own(&mut stream(OWN_STREAM), &plan, &drawn);
+    plan.clients.extend((!own.is_empty()).then_some(own));
     plan.operators = draw_operators(&mut stream(OPERATOR_STREAM), &plan);
     let unread = draw_unread(&mut stream(UNREAD_STREAM), &plan);
     let trial = draw_trial(&mut stream(TRIAL_STREAM), &plan);
@@ -63,9 +74,10 @@ pub(super) fn plan(seed: u64) -> Plan {
     plan
 }
 
-fn draw_codes(random: &mut StdRng, plan: &mut Plan) {
+/// Returns the codes of this plan, none for most of the rest.
+fn draw_codes(random: &mut StdRng, plan: &mut Plan) -> Vec<&'static Known> {
     if !random.random_ratio(CODES_OF.0, CODES_OF.1) {
-        return;
+        return Vec::new();
     }
     let drawn = (0..CODES).filter_map(|_| codes::draw(random));
     let drawn: Vec<&Known> = drawn.filter(|code| code.stored < MAX_NODES).collect();
@@ -73,7 +85,53 @@ fn draw_codes(random: &mut StdRng, plan: &mut Plan) {
     let needed = drawn.iter().map(|code| code.stored + 1).max().unwrap_or(0);
     grow(plan, needed);
     for step in plan.clients.iter_mut().flatten() {
-        change(random, &drawn, &mut step.does);
+        change(random, &drawn, plan.shape.racks, &mut step.does);
+    }
+    drawn
+}
+
+/// A client with an object for each of the codes, which it makes of replicas or as it writes, reads, repairs, and recodes.
+fn draw_own(random: &mut StdRng, plan: &Plan, drawn: &[&Known]) -> Vec<Step<Work>> {
+    let mut steps = Vec::new();
+    let objects = || (OBJECTS..).zip(drawn);
+    for (object, code) in objects() {
+        let bytes = random.random_range(1..=MAX_BLOCKS * plan.shape.block_bytes) as usize;
+        let coded = !code.is_virtual && random.random();
+        let (content, name) = (OWN_CONTENTS + object as u64, Some(code.name.to_owned()));
+        let put_code = if coded { name.clone() } else { None };
+        let put =
+            Work::Put { object, content, bytes, killed_after_ms: None, coded, code: put_code, policy: None };
+        steps.push(Step { at_ms: 0, does: put });
+        if !coded {
+            steps.push(Step {
+                at_ms: 0,
+                does: Work::Archive { object, piped: false, code: name, scheme: None },
+            });
+        }
+    }
+    if let Some(last) = drawn.len().checked_sub(1) {
+        for _ in 0..random.random_range(OWN_STEPS) {
+            let at_ms = random.random_range(300..plan.ends_ms);
+            let object = OBJECTS + random.random_range(0..=last);
+            steps.push(Step { at_ms, does: own(random, drawn, object) });
+        }
+    }
+    steps.sort_by_key(|step| step.at_ms);
+    steps
+}
+
+fn own(random: &mut StdRng, drawn: &[&Known], object: usize) -> Work {
+    let scheme = *["auto", "conventional", "pipeline"].choose(random).unwrap_or(&"auto");
+    let index = random.random_range(0..MAX_BLOCKS as usize);
+    match random.random_range(0..10) {
+        0..4 => Work::RepairBlock { object, index, scheme: scheme.to_owned(), discard: random.random() },
+        4 => Work::RepairObject { object },
+        5 => match drawn.choose(random) {
+            Some(code) if !code.is_virtual => Work::Change { object, code: code.name.to_owned() },
+            _ => Work::RepairObject { object },
+        },
+        6..8 => Work::Get { object },
+        _ => Work::GetRange { object, from_permille: 200, to_permille: random.random_range(201..=1000) },
     }
 }
 
@@ -89,7 +147,7 @@ fn grow(plan: &mut Plan, needed: u32) {
 }
 
 /// Gives a step one of these codes, perhaps.
-fn change(random: &mut StdRng, drawn: &[&Known], work: &mut Work) {
+fn change(random: &mut StdRng, drawn: &[&Known], racks: u32, work: &mut Work) {
     let Some(known) = drawn.choose(random) else { return };
     let name = || Some(known.name.to_owned());
     // All are drawn, whatever the step is: a step that is cut out changes no other.
@@ -99,12 +157,14 @@ fn change(random: &mut StdRng, drawn: &[&Known], work: &mut Work) {
     match work {
         Work::Put { coded: true, code, .. } if is_this && !known.is_virtual => *code = name(),
         Work::Put { coded: false, code, policy, .. } if is_placed => {
-            let piped = known.name.starts_with("rapidraid");
-            (*code, *policy) = match known.is_virtual {
-                true if piped => (name(), Some("rapidraid".to_owned())),
-                true => (None, None),
-                false => (name(), Some(placed.to_owned())),
+            let policy_of_it = match known.is_virtual {
+                true if known.name.starts_with("rapidraid") => Some("rapidraid"),
+                false if racks * known.tolerance >= known.stored => Some(placed),
+                _ => None,
             };
+            if let Some(of_it) = policy_of_it {
+                (*code, *policy) = (name(), Some(of_it.to_owned()));
+            }
         }
         Work::Archive { piped: false, code, scheme: by, .. } if is_this => {
             *code = name();
@@ -145,13 +205,14 @@ fn two_orders(random: &mut StdRng, plan: &Plan) -> [Work; 2] {
     let code = named.choose(random).copied().unwrap_or(&plan.shape.code).to_owned();
     let plain = Work::ArchiveAll { code: code.clone(), change: false };
     let changing = Work::ArchiveAll { code, change: true };
-    match random.random_range(0..10) {
+    match random.random_range(0..11) {
         0..3 => [Work::Decommission { node }, Work::Decommission { node: other }],
         3 => [Work::Decommission { node }, Work::RepairNode { node }],
         4 => [Work::Decommission { node }, Work::RepairNode { node: other }],
         5 => [Work::RepairNode { node }, Work::RepairNode { node }],
         6 | 7 => [plain.clone(), plain],
         8 => [Work::Compact, changing],
+        9 => [Work::Decommission { node }, plain],
         _ => [Work::Decommission { node }, Work::RepairObject { object: random.random_range(0..OBJECTS) }],
     }
 }
@@ -193,7 +254,9 @@ fn draw_trial(random: &mut StdRng, plan: &Plan) -> Option<Step<Fault>> {
         return None;
     }
     let at_ms = random.random_range(1_500..plan.ends_ms - 500);
-    let unread = random.random_ratio(2, 3).then(|| unread(random, plan));
+    let mut unread = random.random_ratio(2, 3).then(|| unread(random, plan));
+    // All of them: some would often be none that counts.
+    unread.iter_mut().for_each(|unread| unread.permille = 1000);
     let does = Fault::Trial { unread, taking: taking(random), draw: random.random() };
     Some(Step { at_ms, does })
 }
@@ -208,8 +271,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// A seed's plan without what is drawn here.
-    fn without(mut plan: Plan, nodes: u32) -> Plan {
+    fn without(mut plan: Plan, nodes: u32, clients: usize) -> Plan {
         plan.operators.clear();
+        plan.clients.truncate(clients);
         plan.faults.retain(|step| !matches!(step.does, Fault::Unread { .. } | Fault::Trial { .. }));
         (plan.goes_on, plan.trial, plan.shape.nodes) = (false, None, nodes);
         for step in &mut plan.faults {
@@ -232,8 +296,8 @@ mod tests {
     fn the_rest_of_a_plan_is_as_it_was() {
         for seed in 0..500 {
             let before = draw::plan(seed);
-            let nodes = before.shape.nodes;
-            assert_eq!(without(plan(seed), nodes), without(before, nodes), "{seed}");
+            let (nodes, clients) = (before.shape.nodes, before.clients.len());
+            assert_eq!(without(plan(seed), nodes, clients), without(before, nodes, clients), "{seed}");
         }
     }
 
@@ -254,10 +318,9 @@ mod tests {
             (on, ends) = (on + u32::from(plan.goes_on), ends + u32::from(plan.trial.is_some()));
             wide += u32::from(plan.shape.nodes > 8);
         }
-        let known = codes::all().filter(|code| code.name != "rapidraid-2+2" && !code.is_virtual);
-        assert!(known.map(|code| code.name).all(|name| codes.contains(name)), "{codes:?}");
-        let virtuals = codes::all().filter(|code| code.is_virtual && codes.contains(code.name)).count();
-        assert!(virtuals >= 8 && policies.len() == 4 && orders.len() >= 7, "{policies:?} {orders:?}");
+        let known = codes::FAMILIES.iter().flat_map(|(_, codes)| *codes).map(|code| code.name);
+        assert!(known.into_iter().all(|name| codes.contains(name)), "{codes:?}");
+        assert!(policies.len() == 4 && orders.len() >= 7, "{policies:?} {orders:?}");
         assert!((80..170).contains(&trials) && (200..300).contains(&on) && (200..300).contains(&ends));
         assert!((20..200).contains(&wide), "{wide}");
     }

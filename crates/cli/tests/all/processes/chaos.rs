@@ -2,10 +2,12 @@
 //!
 //! Five tests, so that each ends well within the time that a test has, and a failure names few seeds.
 
-use chaos::plan::{Fault, Step, Work};
+use chaos::plan::{Fault, Step, Work, codes};
 use chaos::violation::Kind;
 use chaos::{Plan, Settings, Summary};
+use serde_json::Value;
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -50,7 +52,15 @@ fn part(number: u64) {
 fn what_is_lost_is_found() {
     let mut plan = Plan::of(1).without_faults();
     plan.ends_ms = 600;
-    let put = Work::Put { object: 0, content: 1, bytes: 200_000, killed_after_ms: None, coded: false, code: None, policy: None };
+    let put = Work::Put {
+        object: 0,
+        content: 1,
+        bytes: 200_000,
+        killed_after_ms: None,
+        coded: false,
+        code: None,
+        policy: None,
+    };
     plan.clients = vec![vec![Step { at_ms: 0, does: put }]];
     let settings =
         Settings { quiet: Duration::from_secs(3), ..Settings::new(env!("CARGO_BIN_EXE_stripeline")) };
@@ -62,6 +72,31 @@ fn what_is_lost_is_found() {
     plan.faults = vec![Step { at_ms: 1_000, does: Fault::Vandalize }];
     let found = kinds(&plan);
     assert!(found.contains(&Kind::Lost), "{found:?}");
+}
+
+/// A margin that is wrong would let the harness destroy what nothing stands in for, and a family that is not drawn is never tried.
+#[test]
+fn the_codes_that_are_drawn_are_those_that_there_are() {
+    let ask = |arguments: &[&str]| -> Value {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_stripeline"));
+        let ran = program.args(["--json", "codes"]).args(arguments).output().unwrap();
+        serde_json::from_slice(&ran.stdout).unwrap()
+    };
+    for code in codes::all() {
+        let said = ask(&["inspect", code.name]);
+        let number = |key: &str| said[key].as_u64().unwrap();
+        let stored = number("n") - number("virtuals");
+        let known = (u64::from(code.stored), u64::from(code.tolerance), code.is_virtual);
+        assert_eq!((stored, number("tolerance"), number("virtuals") > 0), known, "{}", code.name);
+    }
+    let listed = ask(&["list"]);
+    let patterns = listed.as_array().unwrap().iter().map(|family| family["pattern"].as_str().unwrap());
+    let prefixes: BTreeSet<&str> = patterns
+        .map(|pattern| pattern.split(|letter: char| letter.is_ascii_uppercase()).next().unwrap())
+        .collect();
+    let drawn = codes::FAMILIES.iter().map(|(prefix, _)| *prefix);
+    let left_out = codes::LEFT_OUT.iter().map(|(prefix, _)| *prefix);
+    assert_eq!(prefixes, drawn.chain(left_out).collect());
 }
 
 #[test]
