@@ -2,7 +2,7 @@
 
 use crate::catalog::View;
 use crate::command::{Deadline, Ran};
-use crate::settle::nodes;
+use crate::status::nodes;
 use crate::switches::ORDER_TO_LEAVE;
 use crate::violation::Kind;
 use crate::world::World;
@@ -10,9 +10,9 @@ use anyhow::Result;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// An order that does not get on for so long stays where it is: so long takes every grace, lease and pause of these clusters.
+/// Where nothing is to be waited for, or what stays is not held against the product, it is to stay the same for so long.
 const SAME_FOR: Duration = Duration::from_secs(8);
 
 const POLL: Duration = Duration::from_millis(300);
@@ -76,6 +76,19 @@ impl Leaver {
         self.state == DECOMMISSIONED && self.counted == 0
     }
 
+    /// It has left, or has nowhere to go; or it is not held against the product that it stays.
+    fn is_waited_for_in_vain(&self, world: &World) -> bool {
+        let stays = (Kind::NotEnded, self.stays());
+        self.is_gone() || self.counted > 0 && !self.may_go || world.are_switched_off([&stays])
+    }
+
+    fn stays(&self) -> String {
+        let Leaver { node, counted, .. } = self;
+        format!(
+            "{ORDER_TO_LEAVE} node-{node} stays with {counted} copies, though nodes enough are there for them"
+        )
+    }
+
     fn is_untrue(&self) -> bool {
         self.state == DECOMMISSIONED && self.counted > 0
     }
@@ -115,7 +128,7 @@ fn leavers(status: &Value, view: &View) -> Vec<Leaver> {
 /// anything.
 pub fn settle(world: &World, quiet: Duration) -> Result<()> {
     let deadline = Deadline::after(quiet);
-    let mut same = (Vec::new(), Instant::now());
+    let mut same = (Vec::new(), Deadline::after(SAME_FOR));
     let mut untrue: BTreeMap<u32, u32> = BTreeMap::new();
     loop {
         let Some(leavers) = look(world)? else {
@@ -139,10 +152,11 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
             }
         }
         if leavers != same.0 {
-            same = (leavers.clone(), Instant::now());
+            same = (leavers.clone(), Deadline::after(SAME_FOR));
         }
         let is_over = leavers.iter().all(Leaver::is_gone);
-        if is_over || same.1.elapsed() > SAME_FOR || deadline.is_over() {
+        let in_vain = same.1.is_over() && leavers.iter().all(|leaver| leaver.is_waited_for_in_vain(world));
+        if is_over || in_vain || deadline.is_over() {
             return leavers.iter().try_for_each(|leaver| judge(world, leaver));
         }
         std::thread::sleep(POLL);
@@ -161,10 +175,7 @@ fn judge(world: &World, leaver: &Leaver) -> Result<()> {
             "has left, and is not called so"
         }
         (_, true) => {
-            let what = format!(
-                "{ORDER_TO_LEAVE} node-{node} stays with {counted} copies, though nodes enough are there for them"
-            );
-            world.violated(Kind::NotEnded, what);
+            world.violated(Kind::NotEnded, leaver.stays());
             "stays"
         }
         (_, false) => "stays: too few nodes",

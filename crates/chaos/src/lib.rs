@@ -26,6 +26,7 @@ pub mod plan;
 mod report;
 mod settle;
 mod shim;
+mod status;
 pub mod switches;
 pub mod violation;
 mod work;

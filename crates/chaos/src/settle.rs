@@ -9,6 +9,7 @@ use crate::faults::folders::all_live;
 use crate::faults::trial;
 use crate::leaving;
 use crate::plan::Fault;
+use crate::status::{nodes, running_jobs};
 use crate::violation::Kind;
 use crate::work::get;
 use crate::world::{World, locked, object_name};
@@ -168,10 +169,6 @@ fn recommission(world: &World, patience: Duration) -> Result<()> {
         }
         std::thread::sleep(POLL);
     }
-}
-
-pub(crate) fn nodes(status: &Value) -> &[Value] {
-    status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Reads every object, whole and in part.
@@ -344,7 +341,8 @@ fn look(world: &World) -> Result<Findings> {
             format!("node-{} lives, and is called {}", node["node"], node["state"]),
         ));
     }
-    jobs(world, &mut findings)?;
+    let jobs = running_jobs(world)?.into_iter();
+    findings.extend(jobs.map(|job| (Kind::NotEnded, job)));
     accounting::disks(world, &status, &view, &mut findings)?;
     whole(world, &view, &mut findings)?;
     spread(&status, &view, &mut findings);
@@ -392,25 +390,6 @@ fn whole(world: &World, view: &View, findings: &mut Findings) -> Result<()> {
     } else if !ran.is_ok() {
         // As it does while the catalog's file is damaged, or not looked through yet.
         findings.insert((Kind::NotEnded, format!("health is not content: {}", ran.stderr.trim())));
-    }
-    Ok(())
-}
-
-/// Whether no job runs.
-pub fn are_jobs_over(world: &World) -> Result<bool> {
-    let mut findings = Findings::new();
-    jobs(world, &mut findings)?;
-    Ok(findings.is_empty())
-}
-
-/// Jobs have ended. Tasks with a number in their name are jobs; others are workers, which never end.
-fn jobs(world: &World, findings: &mut Findings) -> Result<()> {
-    let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
-    for task in tasks.as_array().into_iter().flatten() {
-        let name = task["name"].as_str().unwrap_or_default();
-        if name.ends_with(|last: char| last.is_ascii_digit()) && task["state"] == "running" {
-            findings.insert((Kind::NotEnded, format!("{name} still runs: {}", task["detail"])));
-        }
     }
     Ok(())
 }

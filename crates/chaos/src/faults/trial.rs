@@ -8,7 +8,7 @@ use super::{DONE, NO_MARGIN, NOTHING, Outcome, catalog, last};
 use crate::cluster::Daemon;
 use crate::command::Deadline;
 use crate::plan::{Taking, Unread};
-use crate::settle::{are_jobs_over, nodes};
+use crate::status::{nodes, running_jobs};
 use crate::switches::{MARGIN, UNTOLD};
 use crate::violation::Kind;
 use crate::work::get;
@@ -33,7 +33,7 @@ const KNOWN_MS: u64 = 1_000;
 const UNREAD_MS: u64 = 2_500;
 
 /// What can be read is read within this time after nodes were taken away: their death is found out, and gone around.
-const READ_PATIENCE: Duration = Duration::from_secs(25);
+const READ_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Nothing that is drawn survives the loss of so many nodes, if it lies on them.
 const FAR_TOO_MANY: u64 = 4;
@@ -121,7 +121,7 @@ fn is_death_seen(world: &World, living: usize) -> Result<bool> {
 
 fn jobs_end(world: &World) -> Result<bool> {
     let deadline = Deadline::after(JOBS_PATIENCE);
-    while !are_jobs_over(world)? {
+    while !running_jobs(world)?.is_empty() {
         if deadline.is_over() {
             return Ok(false);
         }

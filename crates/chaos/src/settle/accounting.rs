@@ -1,9 +1,10 @@
 //! Every file on a disk is accounted for, and nodes say of themselves what is so.
 
-use super::{Findings, nodes};
+use super::Findings;
 use crate::catalog::View;
 use crate::cluster::Daemon;
 use crate::disks::{self, BlockFile, Found};
+use crate::status::nodes;
 use crate::violation::Kind;
 use crate::world::World;
 use anyhow::Result;

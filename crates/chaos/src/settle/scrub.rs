@@ -1,18 +1,20 @@
 //! What a scrub finds at the end.
 
-use super::{POLL, SAME_FOR, nodes};
+use super::{POLL, SAME_FOR};
+use crate::command::Deadline;
 use crate::disks;
+use crate::status::nodes;
 use crate::violation::Kind;
 use crate::world::World;
 use anyhow::Result;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known
 /// there and stays the same is not waited for.
 pub(super) fn settle(world: &World, quiet: Duration) -> Result<()> {
-    let deadline = Instant::now() + quiet;
-    let mut same: (Vec<Value>, Instant) = (Vec::new(), Instant::now());
+    let deadline = Deadline::after(quiet);
+    let mut same: (Vec<Value>, Deadline) = (Vec::new(), Deadline::after(SAME_FOR));
     loop {
         let ran = world.ask(&["scrub"])?;
         if ran.is_ok() {
@@ -25,12 +27,12 @@ pub(super) fn settle(world: &World, quiet: Duration) -> Result<()> {
             .map(|e| json!({"node": e["node"], "block": e["block"], "problem": e["problem"]}))
             .collect();
         if unsound != same.0 {
-            same = (unsound.clone(), Instant::now());
+            same = (unsound.clone(), Deadline::after(SAME_FOR));
         }
         let status = world.ask_json(&["cluster", "status"])?.unwrap_or_default();
         let unknown: Vec<&Value> = unsound.iter().filter(|event| !is_known(&status, event)).collect();
-        let in_vain = !unsound.is_empty() && unknown.is_empty() && same.1.elapsed() > SAME_FOR;
-        if in_vain || Instant::now() > deadline {
+        let in_vain = !unsound.is_empty() && unknown.is_empty() && same.1.is_over();
+        if in_vain || deadline.is_over() {
             if unsound.is_empty() {
                 world.violated(Kind::NotEnded, format!("scrub fails: {}", ran.stderr.trim()));
             }
