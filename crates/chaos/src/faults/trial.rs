@@ -29,6 +29,9 @@ const JOBS_PATIENCE: Duration = Duration::from_secs(6);
 /// What a scrub found is known after some heartbeats.
 const KNOWN_MS: u64 = 1_000;
 
+/// … and what cannot be read after so long: nodes try it some times first.
+const TOLD_PATIENCE: Duration = Duration::from_secs(12);
+
 /// What cannot be read counts as away after the grace of a dead node, and this time: nodes look again, and others are made.
 const UNREAD_MS: u64 = 2_500;
 
@@ -162,25 +165,32 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     Ok(DONE)
 }
 
-/// Copies that are counted on and cannot be read are no health.
+/// Copies that are counted on and cannot be read are no health, once their nodes have tried them often enough.
 fn is_told(world: &World, unread: &Unread, draw: u64, begun: &Begun) -> Result<()> {
     let counted = || -> Result<usize> {
         let Some(view) = world.view()? else { return Ok(0) };
         Ok(unread::places(world, unread, draw, begun)?.intersection(&view.places).count())
     };
-    let before = counted()?;
-    let ran = world.ask(&["health"])?;
-    let after = counted()?;
-    let copies = before.min(after);
-    world.count("health over unread copies", if copies == 0 { "none counted on" } else { "asked" });
-    if copies > 0 && ran.is_ok() {
-        let said = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
-        let what = format!(
-            "{UNTOLD} {copies} copies that are counted on cannot be read, and health is content: {said}"
-        );
-        world.violated(Kind::UntrueStatus, what);
+    let deadline = Deadline::after(TOLD_PATIENCE);
+    loop {
+        let before = counted()?;
+        let ran = world.ask(&["health"])?;
+        let copies = before.min(counted()?);
+        if copies == 0 || !ran.is_ok() {
+            world.count("health over unread copies", if copies == 0 { "none counted on" } else { "told" });
+            return Ok(());
+        }
+        if deadline.is_over() {
+            let said = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
+            let what = format!(
+                "{UNTOLD} {copies} copies that are counted on cannot be read, and health is content: {said}"
+            );
+            world.count("health over unread copies", "untold");
+            world.violated(Kind::UntrueStatus, what);
+            return Ok(());
+        }
+        std::thread::sleep(POLL);
     }
-    Ok(())
 }
 
 /// What `health` says of objects.
