@@ -3,7 +3,6 @@
 use crate::catalog::View;
 use crate::command::{Deadline, Ran};
 use crate::status::nodes;
-use crate::switches::ORDER_TO_LEAVE;
 use crate::violation::Kind;
 use crate::world::World;
 use anyhow::Result;
@@ -57,9 +56,8 @@ pub fn order(world: &World, node: u32) -> Result<Ran> {
         std::thread::sleep(POLL);
     }
     if let Some(Leaver { counted, .. }) = seen {
-        let what = format!(
-            "{ORDER_TO_LEAVE} node-{node} {HAS_COPIES} {counted} copies there are counted on, as the order ends well"
-        );
+        let what =
+            format!("node-{node} {HAS_COPIES} {counted} copies there are counted on, as the order ends well");
         world.violated(Kind::UntrueStatus, what);
     }
     Ok(ran)
@@ -84,9 +82,7 @@ impl Leaver {
 
     fn stays(&self) -> String {
         let Leaver { node, counted, .. } = self;
-        format!(
-            "{ORDER_TO_LEAVE} node-{node} stays with {counted} copies, though nodes enough are there for them"
-        )
+        format!("node-{node} stays with {counted} copies, though nodes enough are there for them")
     }
 
     fn is_untrue(&self) -> bool {
@@ -145,7 +141,7 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
             *looks += 1;
             if *looks == LOOKS {
                 let what = format!(
-                    "{ORDER_TO_LEAVE} node-{} {HAS_COPIES} {} copies there are counted on",
+                    "node-{} {HAS_COPIES} {} copies there are counted on",
                     leaver.node, leaver.counted
                 );
                 world.violated(Kind::UntrueStatus, what);
@@ -168,9 +164,7 @@ fn judge(world: &World, leaver: &Leaver) -> Result<()> {
     let outcome = match (counted, may_go) {
         (0, _) if leaver.is_gone() => "nothing is left there",
         (0, _) => {
-            let what = format!(
-                "{ORDER_TO_LEAVE} node-{node} has nothing left that is counted on, and is called '{state}'"
-            );
+            let what = format!("node-{node} has nothing left that is counted on, and is called '{state}'");
             world.violated(Kind::NotEnded, what);
             "has left, and is not called so"
         }
@@ -182,13 +176,11 @@ fn judge(world: &World, leaver: &Leaver) -> Result<()> {
     };
     world.count("decommissioned at the end", outcome);
     if *counted > 0 && told.is_some_and(|told| told != *counted) {
-        let what = format!(
-            "{ORDER_TO_LEAVE} status says that {told:?} blocks are left on node-{node}; stat shows {counted}"
-        );
+        let what = format!("status says that {told:?} blocks are left on node-{node}; stat shows {counted}");
         world.violated(Kind::UntrueStatus, what);
     }
     if *counted > 0 && world.ask(&["health"])?.is_ok() {
-        let what = format!("{ORDER_TO_LEAVE} node-{node} cannot leave, and health is content");
+        let what = format!("node-{node} cannot leave, and health is content");
         world.violated(Kind::UntrueStatus, what);
     }
     Ok(())

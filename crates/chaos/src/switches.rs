@@ -21,15 +21,6 @@ pub struct Switch {
 /// In plans whose daemons are not started again at the end, as if it were a fault.
 pub const GOES_ON: &str = "all goes on";
 
-/// What is said of nodes that are decommissioned begins so.
-pub const ORDER_TO_LEAVE: &str = "an order to leave:";
-
-/// What is said of copies that cannot be read, and of which `health` says nothing, begins so.
-pub const UNTOLD: &str = "unread and untold:";
-
-/// What is said of a margin that is none begins so.
-pub const MARGIN: &str = "a margin that is none:";
-
 /// Faults that leave files that the node may not remove just then.
 const LEAVING_FILES: &[&str] =
     &["no permission", "write errors", "unreadable folders (EIO)", "unreadable folders (EACCES)"];
@@ -37,32 +28,11 @@ const LEAVING_FILES: &[&str] =
 /// Those there are.
 pub const SWITCHES: &[Switch] = &[
     Switch {
-        name: "orders-are-forgotten",
-        faults: &[],
-        kinds: &[Kind::UntrueStatus, Kind::NotEnded],
-        says: ORDER_TO_LEAVE,
-        why: "a decommission ends with its job, whatever stays behind (issue 46, 1: orders are durable)",
-    },
-    Switch {
-        name: "unread-is-untold",
-        faults: &[],
-        kinds: &[Kind::UntrueStatus],
-        says: UNTOLD,
-        why: "copies that cannot be read are no flaw for health (issue 46, 2: unread copies)",
-    },
-    Switch {
-        name: "unread-is-redundancy",
+        name: "remade-where-unread",
         faults: &["trial of health, unread copies"],
         kinds: &[Kind::UntrueStatus],
-        says: MARGIN,
-        why: "copies that cannot be read are counted into margins (issue 46, 2: unread copies)",
-    },
-    Switch {
-        name: "numbers-beyond-2-53",
-        faults: &[],
-        kinds: &[Kind::UntrueStatus],
-        says: crate::numbers::TOO_LARGE,
-        why: "last_seen_ms_ago of a node that was never heard is 2^64-1 (issue 46, 10)",
+        says: "copies unread: EIO",
+        why: "copies are made anew on the very node that cannot read them, and believed until somebody reads them (issue 46, 2)",
     },
     Switch {
         name: "stored-bytes-drift",

@@ -6,10 +6,9 @@ use super::folders::{all_live, start_all};
 use super::unread::{self, Begun};
 use super::{DONE, NO_MARGIN, NOTHING, Outcome, catalog, last};
 use crate::cluster::Daemon;
-use crate::command::Deadline;
+use crate::command::{Deadline, Ran};
 use crate::plan::{Taking, Unread};
 use crate::status::{nodes, running_jobs};
-use crate::switches::{MARGIN, UNTOLD};
 use crate::violation::Kind;
 use crate::work::get;
 use crate::world::{World, locked, object_name};
@@ -30,7 +29,7 @@ const JOBS_PATIENCE: Duration = Duration::from_secs(6);
 const KNOWN_MS: u64 = 1_000;
 
 /// … and what cannot be read after so long: nodes try it some times first.
-const TOLD_PATIENCE: Duration = Duration::from_secs(12);
+const TOLD_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What cannot be read counts as away after the grace of a dead node, and this time: nodes look again, and others are made.
 const UNREAD_MS: u64 = 2_500;
@@ -147,7 +146,8 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     world.tell(format!("health: {claim:?}"));
     claim.judge(world);
     unreadable_is_not_read(world, &claim)?;
-    read_all(world, &claim, "nothing taken away")?;
+    let kept = unread.map_or("", |(unread, _)| unread.why.marker());
+    read_all(world, &claim, &format!("with nothing taken away ({kept})"))?;
     // Asked again: copies that were one too many may have gone meanwhile.
     let Some(again) = Claim::ask(world)? else { return Ok(NOTHING) };
     let margin = claim.margin.min(again.margin).min(MOST);
@@ -159,7 +159,7 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     }
     victims.iter().try_for_each(|daemon| take(world, daemon, taking))?;
     let numbers: Vec<u32> = victims.iter().map(|daemon| daemon.number).collect();
-    let result = read_all(world, &claim, &format!("without nodes {numbers:?} ({taking:?})"));
+    let result = read_all(world, &claim, &format!("without nodes {numbers:?} ({taking:?}; {kept})"));
     victims.iter().try_for_each(|daemon| give_back(world, daemon, taking))?;
     result?;
     Ok(DONE)
@@ -176,20 +176,30 @@ fn is_told(world: &World, unread: &Unread, draw: u64, begun: &Begun) -> Result<(
         let before = counted()?;
         let ran = world.ask(&["health"])?;
         let copies = before.min(counted()?);
-        if copies == 0 || !ran.is_ok() {
+        if copies == 0 || tells_of_copies(&ran) {
             world.count("health over unread copies", if copies == 0 { "none counted on" } else { "told" });
             return Ok(());
         }
         if deadline.is_over() {
             let said = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
             let what = format!(
-                "{UNTOLD} {copies} copies that are counted on cannot be read, and health is content: {said}"
+                "{copies} copies that are counted on cannot be read ({}), and health says nothing of them: {said}",
+                unread.why.marker()
             );
             world.count("health over unread copies", "untold");
             world.violated(Kind::UntrueStatus, what);
             return Ok(());
         }
         std::thread::sleep(POLL);
+    }
+}
+
+/// Whether `health` is not content with copies. An order that is stuck is another thing.
+fn tells_of_copies(ran: &Ran) -> bool {
+    let said: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+    match said["attention"].as_array() {
+        Some(attention) => attention.iter().any(|told| OF_COPIES.contains(&code_of(told).as_str())),
+        None => !ran.is_ok(),
     }
 }
 
@@ -267,6 +277,9 @@ fn code_of(attention: &Value) -> String {
     attention["code"].as_str().unwrap_or_default().to_owned()
 }
 
+/// Those of copies that are away, or cannot be read.
+const OF_COPIES: [&str; 4] = ["UNREADABLE_OBJECTS", "BROKEN_STRIPES", "SHORT_BLOCKS", "UNREAD_COPIES"];
+
 /// The codes of what `health` calls attention to.
 const ATTENTION: [&str; 8] = [
     "UNREADABLE_OBJECTS",
@@ -320,7 +333,7 @@ fn read_all(world: &World, claim: &Claim, how: &str) -> Result<()> {
         world.count("read what health calls readable", outcome);
         if outcome == "failed" {
             let what = format!(
-                "{MARGIN} health says that all that can be read survives {} losses; {how} {name} cannot be read: {claim:?}",
+                "health says that all that can be read survives {} losses; {how} {name} cannot be read: {claim:?}",
                 claim.margin
             );
             world.violated(Kind::UntrueStatus, what);

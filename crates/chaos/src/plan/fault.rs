@@ -70,6 +70,19 @@ pub enum Unreadable {
     Versions,
 }
 
+impl Unreadable {
+    /// What is said of it where it comes to light: switches know it by that.
+    pub fn marker(self) -> &'static str {
+        match self {
+            Unreadable::Folders => "folders unread: EIO",
+            Unreadable::FoldersRefused => "folders unread: EACCES",
+            Unreadable::Copies => "copies unread: EIO",
+            Unreadable::CopiesRefused => "copies unread: EACCES",
+            Unreadable::Versions => "copies unread: unknown versions",
+        }
+    }
+}
+
 /// Copies that nodes cannot read for a while.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unread {
