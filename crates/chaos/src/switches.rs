@@ -8,7 +8,7 @@ use crate::violation::Kind;
 pub struct Switch {
     /// Its name, for `--on`.
     pub name: &'static str,
-    /// Where the plan has one of these faults; everywhere, if there are none.
+    /// Where the plan has one of these faults, or codes (`code xcode-5`); everywhere, if there are none.
     pub faults: &'static [&'static str],
     /// Violations of these kinds.
     pub kinds: &'static [Kind],
@@ -33,6 +33,13 @@ pub const SWITCHES: &[Switch] = &[
         kinds: &[Kind::UntrueStatus],
         says: "copies unread: EIO",
         why: "copies are made anew on the very node that cannot read them, and believed until somebody reads them (issue 46, 2)",
+    },
+    Switch {
+        name: "xcode-short-stripes",
+        faults: &["code xcode-5", "code xcode-7"],
+        kinds: &[Kind::Lost, Kind::NotEnded, Kind::Unaccounted, Kind::UntrueStatus],
+        says: "",
+        why: "some short stripes of X-Code cannot be read, nor moved: a block 'cannot be absent' (found for issue 46, 10)",
     },
     Switch {
         name: "stored-bytes-drift",

@@ -4,12 +4,12 @@ use crate::Settings;
 use crate::catalog::{Place, View};
 use crate::cluster::{Cluster, Daemon, Started, records_of};
 use crate::command::{PATIENCE, Ran};
-use crate::coverage::OPERATORS;
+use crate::coverage::{CODE, OPERATORS};
 use crate::disks::{self, Hurt};
 use crate::numbers;
 use crate::oracle::{Name, Names};
 use crate::plan::Plan;
-use crate::switches::{GOES_ON, passing};
+use crate::switches::{GOES_ON, SWITCHES, passing};
 use crate::violation::{Kind, Violation};
 use anyhow::Result;
 use serde_json::Value;
@@ -152,9 +152,14 @@ impl World {
         locked(&self.violations).push(violation);
     }
 
+    /// Faults of the plan, its codes, and how it ends, for switches.
     fn faults(&self) -> Vec<&'static str> {
         let faults = self.plan.faults.iter().map(|step| step.does.kind());
-        faults.chain(self.plan.goes_on.then_some(GOES_ON)).collect()
+        let named: BTreeSet<&str> = self.plan.steps().filter_map(|step| step.does.code()).collect();
+        let of_switches = SWITCHES.iter().flat_map(|switch| switch.faults).copied();
+        let codes =
+            of_switches.filter(|what| what.strip_prefix(CODE).is_some_and(|code| named.contains(code)));
+        faults.chain(codes).chain(self.plan.goes_on.then_some(GOES_ON)).collect()
     }
 
     /// Whether all of this would be let pass.
