@@ -74,7 +74,8 @@ impl View {
         let members = status["members"].as_array().into_iter().flatten();
         for member in members.filter(|member| member["is_virtual"] != true) {
             let bytes = member["stored_bytes"].as_u64().unwrap_or(0);
-            let Some(member_id) = member["block"].as_str().filter(|_| bytes > 0) else { continue };
+            // One that is stored may have no bytes, and is not absent for that.
+            let Some(member_id) = member["block"].as_str().filter(|id| !id.is_empty()) else { continue };
             let is_missing = u64::from(member["living"] != true);
             (self.missing, self.short) = (self.missing + is_missing, self.short + is_missing);
             self.lengths.insert(member_id.to_owned(), bytes);

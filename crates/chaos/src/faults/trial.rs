@@ -40,6 +40,9 @@ const READ_PATIENCE: Duration = Duration::from_secs(15);
 /// Nothing that is drawn survives the loss of so many nodes, if it lies on them.
 const FAR_TOO_MANY: u64 = 4;
 
+/// Nodes that come back are compared, and what was away is counted on, in this time.
+const CONTENT_PATIENCE: Duration = Duration::from_secs(15);
+
 /// A node that was killed is dead after this time.
 const DEATH_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -90,6 +93,11 @@ pub fn at_the_end(world: &World, taking: Taking, draw: u64) -> Result<()> {
 
 /// Kills more nodes than anything survives: what `health` says then is so too.
 fn try_too_few(world: &World, draw: u64) -> Result<()> {
+    // What was taken away is compared first, and counted on again.
+    if !becomes_content(world)? {
+        world.count("health without too many nodes", "left out: not whole in time");
+        return Ok(());
+    }
     let victims = victims(world, FAR_TOO_MANY, &[], !draw);
     victims.iter().try_for_each(|daemon| world.cluster.kill(daemon))?;
     let is_seen = is_death_seen(world, world.cluster.nodes().len() - victims.len())?;
@@ -106,6 +114,18 @@ fn try_too_few(world: &World, draw: u64) -> Result<()> {
     });
     victims.iter().try_for_each(|daemon| world.start(daemon, false).map(|_| ()))?;
     result
+}
+
+/// Waits until health is content, for a while.
+fn becomes_content(world: &World) -> Result<bool> {
+    let deadline = Deadline::after(CONTENT_PATIENCE);
+    while !world.ask(&["health"])?.is_ok() {
+        if deadline.is_over() {
+            return Ok(false);
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(true)
 }
 
 /// Waits until so many nodes live.
