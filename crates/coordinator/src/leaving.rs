@@ -68,23 +68,11 @@ struct Stuck {
     tries: u32,
     /// On the cluster's clock.
     again_ms: u64,
-    /// A job tries it again just now.
-    is_tried: bool,
 }
 
 impl Leaving {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Stuck>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A job has begun to move what these nodes hold.
-    pub fn moves(&self, nodes: &[NodeId]) {
-        let mut all = self.lock();
-        for node in nodes {
-            if let Some(stuck) = all.get_mut(node) {
-                stuck.is_tried = true;
-            }
-        }
     }
 
     /// Nothing is left there, or something may be again.
@@ -102,7 +90,7 @@ impl Leaving {
             let tries = before.map_or(0, |stuck| stuck.tries.saturating_add(1));
             let pause_ms = AGAIN_MS.saturating_mul(1 << tries.min(16)).min(AGAIN_AT_MOST_MS);
             let (why, scene, again_ms) = (why.to_owned(), scene.clone(), now_ms.saturating_add(pause_ms));
-            all.insert(*node, Stuck { why, longest_bytes, scene, tries, again_ms, is_tried: false });
+            all.insert(*node, Stuck { why, longest_bytes, scene, tries, again_ms });
         }
     }
 
@@ -130,7 +118,7 @@ impl Leaving {
     fn is_due(&self, cluster: &Cluster, node: NodeId) -> bool {
         let Some(stuck) = self.lock().get(&node).cloned() else { return true };
         let is_other = || Scene::of((&cluster.view(), cluster.changes()), stuck.longest_bytes) != stuck.scene;
-        !stuck.is_tried && (cluster.clock.now_ms() >= stuck.again_ms || is_other())
+        cluster.clock.now_ms() >= stuck.again_ms || is_other()
     }
 }
 

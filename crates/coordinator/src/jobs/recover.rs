@@ -81,16 +81,18 @@ pub(super) async fn run(
         made: 0,
         failures: BTreeMap::new(),
     };
-    if row.moves {
-        leaving.moves(&row.nodes);
-    }
-    if !recovery.until_nothing_moves().await? {
-        if row.moves {
-            let nodes = row.nodes.clone();
-            with.records.run(move |catalog| catalog.stop_leaving(&nodes)).await?;
+    let is_stopped = match recovery.until_nothing_moves().await {
+        Err(CoordinatorError::ShuttingDown) => return Err(CoordinatorError::ShuttingDown),
+        Err(error) => {
+            if row.moves {
+                leaving.is_stuck(&with.cluster, &row.nodes, &error.in_short(), 0);
+            }
+            return Err(error);
         }
-        let text = format!("the {} of {} was stopped", what(row), whose(row));
-        return Err(CoordinatorError::Conflict(text));
+        Ok(came_to_the_end) => !came_to_the_end,
+    };
+    if is_stopped || (row.moves && !recovery.failures.is_empty() && !job.task.may_go_on().await) {
+        return stopped(with, row).await;
     }
     recovery.failures.values().for_each(|_| job.count(false));
     let (repaired, failures) = (recovery.repaired, std::mem::take(&mut recovery.failures));
@@ -99,6 +101,16 @@ pub(super) async fn run(
         true => leaving_or_left(with, leaving, row, repaired, failures).await,
         false => rebuilt(row, discard, repaired, failures),
     }
+}
+
+/// An operator stopped it: what was ordered of nodes that leave is not gone on with by itself either.
+async fn stopped(with: &Attempts, row: &RecoveryRow) -> Result<String> {
+    if row.moves {
+        let nodes = row.nodes.clone();
+        with.records.run(move |catalog| catalog.stop_leaving(&nodes)).await?;
+    }
+    let text = format!("the {} of {} was stopped", what(row), whose(row));
+    Err(CoordinatorError::Conflict(text))
 }
 
 type Failures = BTreeMap<Lost, CoordinatorError>;

@@ -41,6 +41,9 @@ struct State {
     /// The node that says nothing of the next block that it stores.
     silent: Option<u32>,
     corrupt: BTreeSet<Key>,
+    /// Copies that their nodes cannot read, and folders.
+    unread: BTreeSet<Key>,
+    unread_folders: BTreeSet<(u32, u8)>,
     flows: Vec<proto::FlowPlan>,
     /// Flows that were ordered, also those that failed.
     ordered: u64,
@@ -162,6 +165,33 @@ impl World {
         let mut state = self.state();
         let copy = state.newest(node, block).expect("the copy");
         state.corrupt.insert(copy);
+    }
+
+    /// The node has read its copy again, and found it whole.
+    pub fn clear(&self, node: u32, block: &[u8]) {
+        self.state().corrupt.retain(|(at, of, _)| (*at, of.as_slice()) != (node, block));
+    }
+
+    /// The node cannot read its copy now, or can again.
+    pub fn set_unread(&self, node: u32, block: &[u8], is_unread: bool) {
+        let mut state = self.state();
+        let copy = state.newest(node, block).expect("the copy");
+        if is_unread {
+            state.unread.insert(copy)
+        } else {
+            state.unread.remove(&copy)
+        };
+    }
+
+    /// The same of all that is in a folder.
+    pub fn set_unread_folder(&self, node: u32, folder: u8, is_unread: bool) {
+        let mut state = self.state();
+        let key = (node, folder);
+        if is_unread {
+            state.unread_folders.insert(key)
+        } else {
+            state.unread_folders.remove(&key)
+        };
     }
 
     /// The node loses its copy.
@@ -289,17 +319,24 @@ impl World {
         let state = self.state();
         let own = state.blocks.iter().filter(|((at, ..), _)| *at == node);
         let stored: u64 = own.map(|(_, stored)| stored.bytes.len() as u64).sum();
-        let corrupt = state.corrupt.iter().filter(|(at, ..)| *at == node);
-        let corrupt_blocks = corrupt.map(|(_, block, generation)| proto::BlockRef {
-            block: block.clone(),
-            generation: *generation,
-            ..Default::default()
-        });
+        let named = |copies: &BTreeSet<Key>| -> Vec<proto::BlockRef> {
+            let own = copies.iter().filter(|(at, ..)| *at == node);
+            own.map(|(_, block, generation)| proto::BlockRef {
+                block: block.clone(),
+                generation: *generation,
+                ..Default::default()
+            })
+            .collect()
+        };
+        let folders = state.unread_folders.iter().filter(|(at, _)| *at == node);
         proto::NodeStatus {
             node,
             stored_bytes: stored,
             free_bytes: state.capacity.map(|capacity| capacity.saturating_sub(stored)),
-            corrupt_blocks: corrupt_blocks.collect(),
+            corrupt_blocks: named(&state.corrupt),
+            unread_blocks: named(&state.unread),
+            unread_folders: folders.map(|(_, folder)| *folder).collect(),
+            unread_why: "a permission".to_owned(),
             store: store(node).to_vec(),
             incarnation,
             heard: state.heard.get(&node).copied(),
