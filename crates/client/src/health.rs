@@ -81,20 +81,6 @@ pub struct Hindrance {
     pub block: BlockId,
 }
 
-impl From<wire::proto::UnreadCopies> for UnreadCopies {
-    fn from(told: wire::proto::UnreadCopies) -> UnreadCopies {
-        let wire::proto::UnreadCopies { node, copies, why, grace_left_ms } = told;
-        UnreadCopies { node: NodeId(node), copies, why, grace_left: Duration::from_millis(grace_left_ms) }
-    }
-}
-
-impl From<wire::proto::StuckOrder> for StuckOrder {
-    fn from(told: wire::proto::StuckOrder) -> StuckOrder {
-        let wire::proto::StuckOrder { node, blocks_left, why } = told;
-        StuckOrder { node: NodeId(node), blocks_left, why }
-    }
-}
-
 impl Health {
     /// Everything has all of its copies, as far as is noted, on nodes that live.
     pub fn is_whole(&self) -> bool {

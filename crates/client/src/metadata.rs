@@ -2,7 +2,7 @@
 
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
-use crate::health::{Health, Hindrance};
+use crate::health::{Health, Hindrance, StuckOrder, UnreadCopies};
 use model::{BlockId, NodeId, StoreId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -281,4 +281,18 @@ impl Client {
 
 fn by_margin(counts: &[MarginCount]) -> BTreeMap<u64, u64> {
     counts.iter().map(|counted| (counted.losses, counted.count)).collect()
+}
+
+impl From<wire::proto::UnreadCopies> for UnreadCopies {
+    fn from(told: wire::proto::UnreadCopies) -> UnreadCopies {
+        let wire::proto::UnreadCopies { node, copies, why, grace_left_ms } = told;
+        UnreadCopies { node: NodeId(node), copies, why, grace_left: Duration::from_millis(grace_left_ms) }
+    }
+}
+
+impl From<wire::proto::StuckOrder> for StuckOrder {
+    fn from(told: wire::proto::StuckOrder) -> StuckOrder {
+        let wire::proto::StuckOrder { node, blocks_left, why } = told;
+        StuckOrder { node: NodeId(node), blocks_left, why }
+    }
 }

@@ -1,26 +1,17 @@
 //! Nodes that are to hold nothing, by an operator's order (HEALING.md, "Wishes"). The order is a row of the catalog until nothing is left there or
-//! it is withdrawn; a job (`jobs/recover.rs`) moves what can be moved, and ends when nothing can be. The worker here begins another one when
-//! nodes or room have come, and at growing intervals.
+//! it is withdrawn; a job (`jobs/recover.rs`) moves what can be moved, and ends when nothing can be. What that waits for is known
+//! here, and a worker (`jobs/leaver.rs`) begins another one when nodes or room have come, and at growing intervals.
 
 use crate::cluster::{Cluster, Scene};
-use crate::error::{CoordinatorError, Result};
-use crate::jobs::{Jobs, Wish};
+use crate::error::Result;
 use crate::records::Records;
-use catalog::rows::{JobRow, OrderRow, RecoveryRow};
-use model::{Assign, NodeId};
+use catalog::rows::OrderRow;
+use model::NodeId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use worker::{Step, Task, Worker};
-
-/// The name of its task.
-pub(crate) const NAME: &str = "leaving";
-
-/// So often it is looked whether something can go on.
-const TICK: Duration = Duration::from_secs(1);
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What an order waits for that an operator stopped.
-const STOPPED: &str = "moving them was stopped; order it again, or take the node back";
+pub(crate) const STOPPED: &str = "moving them was stopped; order it again, or take the node back";
 
 /// What could not be moved is tried again after this long, twice as long each further time …
 const AGAIN_MS: u64 = 5_000;
@@ -115,84 +106,9 @@ impl Leaving {
     }
 
     /// Whether a job is to try it.
-    fn is_due(&self, cluster: &Cluster, node: NodeId) -> bool {
+    pub fn is_due(&self, cluster: &Cluster, node: NodeId) -> bool {
         let Some(stuck) = self.lock().get(&node).cloned() else { return true };
         let is_other = || Scene::of((&cluster.view(), cluster.changes()), stuck.longest_bytes) != stuck.scene;
         cluster.clock.now_ms() >= stuck.again_ms || is_other()
-    }
-}
-
-/// The worker.
-pub(crate) struct Leaver {
-    jobs: Arc<Jobs>,
-    /// Stripes that a recovery repairs at once, and how helpers are assigned.
-    usual: (usize, Assign),
-}
-
-impl Leaver {
-    pub fn new(jobs: Arc<Jobs>, usual: (usize, Assign)) -> Leaver {
-        Leaver { jobs, usual }
-    }
-
-    /// Has moved what the node holds, if anything of it can be. What is waited for, for people.
-    async fn look(&self, node: NodeId, order: Option<OrderRow>) -> Result<Option<String>> {
-        let (jobs, attempts) = (&self.jobs, &self.jobs.attempts);
-        let cluster = &attempts.cluster;
-        let left = attempts.records.run(move |catalog| catalog.left_on(&[node])).await?;
-        if left == 0 {
-            jobs.leaving.over(&[node]);
-            return Ok(None);
-        }
-        let OrderRow { how, is_stopped } = order.unwrap_or_else(|| self.usual_order(node));
-        let told = |why: &str| Ok(Some(format!("{node}: {left} blocks left: {why}")));
-        if is_stopped {
-            return told(STOPPED);
-        }
-        if !cluster.view().node(node).is_ok_and(|node| node.is_living) {
-            return told("it does not live; they are made again after its grace");
-        }
-        if !jobs.moves(node) && jobs.leaving.is_due(cluster, node) {
-            let begun = jobs.start(Wish::Lasting(JobRow::RecoverNodes(how))).await;
-            match begun {
-                Ok(_) => {}
-                Err(error @ CoordinatorError::TooMany { .. }) => return told(&error.to_string()),
-                Err(error) => return Err(error),
-            }
-        }
-        told(jobs.leaving.why(node).as_deref().unwrap_or("they are being moved"))
-    }
-
-    /// What a program of before noted says only that the node leaves.
-    fn usual_order(&self, node: NodeId) -> OrderRow {
-        let parallel = u32::try_from(self.usual.0).unwrap_or(u32::MAX);
-        let (nodes, assign) = (vec![node], self.usual.1);
-        let how =
-            RecoveryRow { nodes, moves: true, verify: true, parallel, assign, ..RecoveryRow::default() };
-        OrderRow { how, is_stopped: false }
-    }
-}
-
-impl Worker for Leaver {
-    type Error = CoordinatorError;
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn pause(&self) -> Duration {
-        TICK
-    }
-
-    async fn step(&mut self, task: &Task) -> Result<Step> {
-        let attempts = &self.jobs.attempts;
-        if attempts.cluster.has_just_started() {
-            return Ok(Step::Wait(TICK));
-        }
-        let mut waits = Vec::new();
-        for (node, order) in attempts.records.run(|catalog| catalog.leavers()).await? {
-            waits.extend(self.look(node, order).await?);
-        }
-        task.note(|report| report.detail = waits.join("; "));
-        Ok(Step::Wait(TICK))
     }
 }

@@ -8,6 +8,11 @@ pub async fn within<F: Future>(patience: Duration, wanted: F) -> Option<F::Outpu
     tokio::time::timeout(patience, wanted).await.ok()
 }
 
+/// Waits so long.
+pub async fn rest(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 /// Since when something is.
 #[derive(Clone, Copy, Debug)]
 pub struct Since(Instant);

@@ -1,7 +1,7 @@
 //! Whether what the node has can be read at all: a worker lists its folders in turn and opens a copy of each. Where that fails it opens all
 //! copies of the folder, so that it is soon known how much cannot be read. It reads next to nothing, and judges no bytes: that is the scrub's.
 
-use crate::clock::Since;
+use crate::clock::{Since, rest};
 use crate::flows::FlowStore;
 use crate::store::{CopyId, Store, StoreError};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Prober {
         };
         if failed(&looked) {
             self.fails = true;
-            tokio::time::sleep(SECOND_TRY).await;
+            rest(SECOND_TRY).await;
             looked = self.look(folder, true).await?;
         }
         match looked {

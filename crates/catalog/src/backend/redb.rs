@@ -229,6 +229,10 @@ fn failed(error: impl Into<redb::Error>) -> CatalogError {
         redb::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
             CatalogError::DamagedFile("a reference leads beyond its end".to_owned())
         }
+        // It broke off over the file before, and does not get over that.
+        redb::Error::LockPoisoned(_) => {
+            CatalogError::DamagedFile("the database broke off over it before".to_owned())
+        }
         // The program makes each table in one way only.
         error @ (redb::Error::TableTypeMismatch { .. }
         | redb::Error::TableIsMultimap(_)

@@ -2,7 +2,7 @@
 //! of the links.
 
 use super::Life;
-use super::told::{Told, Unreadable, named};
+use super::told::{Told, Unreadable};
 use catalog::rows::NodeRow;
 use flow::Proved;
 use model::{BlockCopy, BlockId, Cause, Fault, Incarnation, NodeId, Peer, StoreId};
@@ -259,7 +259,7 @@ impl Health {
     /// What nodes say that they cannot read now.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let nodes = self.nodes();
-        let of = |(&node, known): (&NodeId, &Node)| Unreadable::of(node, known.status.as_ref()?);
+        let of = |(&node, known): (&NodeId, &Node)| unreadable(node, known.status.as_ref()?);
         nodes.by_id.iter().filter_map(of).collect()
     }
 
@@ -465,6 +465,22 @@ impl Health {
         };
         self.nodes().by_id.iter().map(|(&id, node)| (id, report(node))).collect()
     }
+}
+
+/// What its status says that it cannot read; `None` if there is nothing.
+fn unreadable(node: NodeId, status: &proto::NodeStatus) -> Option<Unreadable> {
+    let (copies, folders) = (named(node, &status.unread_blocks).collect(), status.unread_folders.clone());
+    let told = Unreadable { node, copies, folders, why: status.unread_why.clone() };
+    (!(told.copies.is_empty() && told.folders.is_empty())).then_some(told)
+}
+
+/// Copies on a node, as it names them; names that are none are left out.
+fn named(node: NodeId, blocks: &[proto::BlockRef]) -> impl Iterator<Item = BlockCopy> {
+    let copy = move |copy: &proto::BlockRef| {
+        let block = BlockId::from_slice(&copy.block).ok()?;
+        Some(BlockCopy { block, node, generation: copy.generation })
+    };
+    blocks.iter().filter_map(copy)
 }
 
 impl Nodes {

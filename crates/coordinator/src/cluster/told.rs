@@ -1,7 +1,6 @@
 //! What nodes tell of their copies in heartbeats.
 
-use model::{BlockCopy, BlockId, NodeId};
-use wire::proto;
+use model::{BlockCopy, NodeId};
 
 /// What a node says that it cannot read now.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,22 +19,4 @@ pub(crate) struct Told {
     pub damaged: Vec<BlockCopy>,
     /// No more: their node may have found them whole.
     pub cleared: Vec<BlockCopy>,
-}
-
-impl Unreadable {
-    /// As its status says; `None` if there is nothing.
-    pub fn of(node: NodeId, status: &proto::NodeStatus) -> Option<Unreadable> {
-        let (copies, folders) = (named(node, &status.unread_blocks).collect(), status.unread_folders.clone());
-        let told = Unreadable { node, copies, folders, why: status.unread_why.clone() };
-        (!(told.copies.is_empty() && told.folders.is_empty())).then_some(told)
-    }
-}
-
-/// Copies on a node, as it names them; names that are none are left out.
-pub(super) fn named(node: NodeId, blocks: &[proto::BlockRef]) -> impl Iterator<Item = BlockCopy> {
-    let copy = move |copy: &proto::BlockRef| {
-        let block = BlockId::from_slice(&copy.block).ok()?;
-        Some(BlockCopy { block, node, generation: copy.generation })
-    };
-    blocks.iter().filter_map(copy)
 }

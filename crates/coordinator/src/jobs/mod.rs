@@ -4,6 +4,7 @@
 mod archive;
 mod balance;
 mod compact;
+mod leaver;
 mod recover;
 mod regroup;
 mod repair;
@@ -11,6 +12,7 @@ mod repair;
 pub(crate) use archive::{AgedArchivals, Cost, archival_code, choose, too_dear};
 pub(crate) use balance::{Balancer, NAME as BALANCE};
 pub(crate) use compact::Compactor;
+pub(crate) use leaver::Leaver;
 pub(crate) use recover::{Recoverer, check_dead, row_of, too_many_dead};
 
 use crate::attempt::{Attempts, RepairOptions};
