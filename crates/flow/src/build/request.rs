@@ -16,7 +16,7 @@ pub struct Helper {
     pub member: Member,
     /// Where it is stored.
     pub site: Site,
-    /// Bytes stored; 0 makes it an absent block, which costs nothing.
+    /// Bytes stored; 0 makes it an absent block, which costs nothing, where it follows from data that are zero.
     pub stored_bytes: u64,
     /// What a symbol of it costs to read, beside those of others: codes that can choose read more of those that cost less,
     /// and none of one that costs [`codes::ONLY_IN_NEED`] if others suffice.
@@ -67,11 +67,30 @@ impl RepairRequest<'_> {
         members.iter().flat_map(block).collect()
     }
 
-    /// Blocks that are all zero: the absent ones and those of which nothing is stored.
+    /// Blocks that are all zero: the absent ones, and those of which nothing is stored as far as that follows from data that are zero. Of a
+    /// code whose blocks have parities of others, one may be zero though data that are present contribute to it: it is read like any other. So
+    /// are all where the wanted ones are zero too: of nothing that is read, nothing can be made.
     pub(super) fn zero_members(&self) -> Vec<Member> {
-        let empty = self.helpers.iter().filter(|helper| helper.stored_bytes == 0).map(|helper| helper.member);
-        let zero: BTreeSet<Member> = self.absent.iter().copied().chain(empty).collect();
-        zero.into_iter().collect()
+        let empty = self.helpers.iter().filter(|helper| helper.stored_bytes == 0);
+        let mut empty: BTreeSet<Member> = empty.map(|helper| helper.member).collect();
+        loop {
+            let zero: BTreeSet<Member> = self.absent.iter().copied().chain(empty.iter().copied()).collect();
+            let zero: Vec<Member> = zero.into_iter().collect();
+            match Present::new(self.code, &zero) {
+                Err(FlowError::NotAllZero { member }) if empty.remove(&member) => {}
+                Ok(present) if !empty.is_empty() && self.want_zero(&present) => empty.clear(),
+                _ => return zero,
+            }
+        }
+    }
+
+    /// Whether all that is wanted is known to be zero.
+    fn want_zero(&self, present: &Present<'_>) -> bool {
+        let exists = |symbol: &Symbol| usize::from(symbol.member.0) < self.code.n();
+        self.wanted
+            .iter()
+            .filter(|symbol| exists(symbol))
+            .all(|symbol| present.row(*symbol).iter().all(|&c| c == 0))
     }
 
     /// Solves for the wanted rows. One share per site that is needed, in order of preference.

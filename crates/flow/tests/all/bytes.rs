@@ -148,6 +148,25 @@ fn short_stripes_need_only_what_they_store() {
     );
 }
 
+/// In a short stripe of an X-Code a member may be zero though others are not whose parities it would have: it is read, and made again.
+#[test]
+fn members_that_store_nothing_are_read_where_zeros_elsewhere_do_not_explain_it() {
+    let code = code("xcode-5");
+    let g = geometry(&code, 300, 64);
+    let mut lengths = vec![0; code.virtuals()];
+    (lengths[0], lengths[1]) = (60, 30);
+    let stripe = Stripe::new(&code, g, &lengths);
+    let empty: Vec<Member> =
+        (code.virtuals()..code.n()).map(|m| Member(m as u16)).filter(|m| stripe.stored(*m) == 0).collect();
+    assert!(!empty.is_empty());
+    for wanted in (0..2).chain(empty.iter().map(|member| member.0)) {
+        let mut alive = helpers((code.virtuals() as u16..code.n() as u16).filter(|m| *m != wanted), 0);
+        alive.iter_mut().for_each(|helper| helper.stored_bytes = stripe.stored(helper.member));
+        let flow = build(Scheme::Conventional, &request(&code, g, &[wanted], &alive, &[], Sink::Write)).unwrap();
+        stripe.check(&flow);
+    }
+}
+
 /// A local parity of absent blocks is zero: it is made without sending a byte, beside one that is not.
 #[test]
 fn a_parity_of_nothing_costs_nothing() {
