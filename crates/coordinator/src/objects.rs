@@ -9,8 +9,12 @@ use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
 use crate::records::Records;
+use crate::written::{self, Told};
 use catalog::rows::{BucketRow, GatherTerms, GatheringRow, ObjectRow, PutRow};
-use catalog::{Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
+use catalog::{
+    Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd, StartOfStore,
+};
+use codes::Code;
 use flow::{Member, limits};
 use model::hdfs::BlockGroup;
 use model::{
@@ -19,7 +23,7 @@ use model::{
 };
 use plan::Draw;
 use plan::decide::{DecideError, Planner, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::{Message as _, proto};
 
@@ -241,11 +245,8 @@ impl Objects {
             return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
         }
         let block = |written: &proto::WrittenBlock| {
-            let by = |by: &proto::WrittenBy| {
-                Some((NodeId(by.node), wire::codec::block::start_of_store(&by.store, by.incarnation)?))
-            };
             Ok(CommittedBlock {
-                by: written.by.iter().filter_map(by).collect(),
+                by: BTreeMap::new(),
                 block: BlockId::from_slice(&written.block)?,
                 stored_bytes: written.stored_bytes,
                 sums: sums(&written.digest, &written.fingerprint)?,
@@ -254,13 +255,15 @@ impl Objects {
         };
         let copies = request.blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
         let written = request.blocks.iter().chain(&request.parities);
-        let blocks: Vec<CommittedBlock> = written.map(block).collect::<Result<_>>()?;
+        let mut blocks: Vec<CommittedBlock> = written.clone().map(block).collect::<Result<_>>()?;
+        let told =
+            blocks.iter().zip(written).flat_map(|(block, written)| told(block.block, written)).collect();
         let digest: [u8; 32] = request
             .digest
             .as_slice()
             .try_into()
             .map_err(|_| invalid("the digest of an object is a BLAKE3 of 32 bytes".to_owned()))?;
-        let coded = self.coded.check_margin(put, &blocks).await?;
+        let coded = self.check_put(put, &mut blocks, told).await?;
         let coded = coded.map_or_else(String::new, |code| code.name().to_owned());
         let first = blocks.first().map_or(BlockId(0), |block| block.block);
         let end = PutEnd {
@@ -287,6 +290,17 @@ impl Objects {
             blocks: Vec::new(),
             block_count: put.block_count,
         })
+    }
+
+    /// Leaves of the copies that a client names those that were written, and says whether a coded put may be acknowledged with them:
+    /// its code, if it is one. A put that is over was checked when it was committed.
+    async fn check_put(&self, put: PutId, blocks: &mut [CommittedBlock], told: Told) -> Result<Option<Code>> {
+        let (pending, planned) = match self.records.run(move |catalog| catalog.planned_put(put)).await {
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchPut)) => return Ok(None),
+            pending => pending?,
+        };
+        written::keep_written(&self.cluster, blocks, &planned, told).await?;
+        self.coded.check_margin(put, &pending, blocks).await
     }
 
     /// An object as the catalog knows it, with as many of its blocks as one answer holds, if any are asked for.
@@ -445,6 +459,17 @@ fn sums(digest: &[u8], fingerprint: &[u8]) -> Result<Sums> {
     let sums = wire::codec::block::sums(digest, fingerprint);
     sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some()).ok_or_else(|| {
         invalid("a block needs its BLAKE3 digest (32 bytes) and its fingerprint (128 bytes)".to_owned())
+    })
+}
+
+/// Who says of this block that it is written, under which start, with which MAC.
+fn told(
+    block: BlockId,
+    written: &proto::WrittenBlock,
+) -> impl Iterator<Item = ((BlockId, NodeId), (StartOfStore, Vec<u8>))> {
+    written.by.iter().filter_map(move |by| {
+        let start = wire::codec::block::start_of_store(&by.store, by.incarnation)?;
+        Some(((block, NodeId(by.node)), (start, by.mac.clone())))
     })
 }
 

@@ -162,7 +162,8 @@ fn members_that_store_nothing_are_read_where_zeros_elsewhere_do_not_explain_it()
     for wanted in (0..2).chain(empty.iter().map(|member| member.0)) {
         let mut alive = helpers((code.virtuals() as u16..code.n() as u16).filter(|m| *m != wanted), 0);
         alive.iter_mut().for_each(|helper| helper.stored_bytes = stripe.stored(helper.member));
-        let flow = build(Scheme::Conventional, &request(&code, g, &[wanted], &alive, &[], Sink::Write)).unwrap();
+        let flow =
+            build(Scheme::Conventional, &request(&code, g, &[wanted], &alive, &[], Sink::Write)).unwrap();
         stripe.check(&flow);
     }
 }
