@@ -60,8 +60,10 @@ pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
         StoreError::DigestDiffers { .. } => Cause::WrongDigest,
         // Another writing has these names: here the copy cannot be, elsewhere it can.
         StoreError::Exists { .. } | StoreError::Half { .. } => Cause::Disk,
-        StoreError::NoRoom { .. } | StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
-        StoreError::Disk(_) => Cause::Disk,
+        StoreError::NoRoom { .. }
+        | StoreError::TakesNoWrites { .. }
+        | StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
+        StoreError::Disk(_) | StoreError::NotMounted => Cause::Disk,
         StoreError::BadGeometry { .. } => Cause::Invalid,
         StoreError::UnknownVersion { .. } => Cause::Disk,
         _ => Cause::Bug,

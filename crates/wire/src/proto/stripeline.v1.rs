@@ -935,6 +935,9 @@ pub struct NodeStatus {
     /// for people, of one of them
     #[prost(string, tag = "24")]
     pub unread_why: ::prost::alloc::string::String,
+    /// why its disk takes none; what it holds can be read. Empty: it takes them
+    #[prost(string, tag = "30")]
+    pub takes_no_writes: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubRequest {}

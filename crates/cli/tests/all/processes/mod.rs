@@ -10,6 +10,7 @@ mod chaos;
 mod coded;
 mod daemons;
 mod damage;
+mod full;
 mod hosts;
 mod incarnations;
 mod journey;
