@@ -107,6 +107,9 @@ pub struct BlockRef {
     /// of a block of HDFS to read, where block tokens are used
     #[prost(message, optional, tag = "5")]
     pub permit: ::core::option::Option<BlockPermit>,
+    /// the block's, 128 bytes, where it is known: it tells what is sound of a damaged copy
+    #[prost(bytes = "vec", tag = "6")]
+    pub fingerprint: ::prost::alloc::vec::Vec<u8>,
 }
 /// That whoever announces a flow has the block token of a block, without its password.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -17,4 +17,5 @@ mod journey;
 mod kill;
 mod noise;
 mod rig;
+mod salvage;
 mod unknown;

@@ -12,6 +12,7 @@ mod records_failing;
 mod records_power_cut;
 mod refusing;
 mod room;
+mod salvage;
 mod write_read;
 
 use super::*;
