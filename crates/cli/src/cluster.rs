@@ -204,7 +204,7 @@ fn status_json(status: &ClusterStatus) -> Value {
         let throttle = s.throttle.unwrap_or_default();
         let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(copy_text).collect();
         fields!(n => node rack host living leaving slow set_back forgotten ailment state blocks_left unread_copies control_addr data_addr,
-            s => blocks stored_bytes free_bytes running_stages half_blocks,
+            s => blocks stored_bytes free_bytes takes_no_writes running_stages half_blocks,
             throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks,
             "wishes": wishes(n), "last_seen_ms_ago": ago(n.last_seen_ms_ago))
     };
@@ -298,7 +298,11 @@ fn nodes_table(status: &ClusterStatus) -> comfy_table::Table {
             state,
             s.blocks.to_string(),
             Size(s.stored_bytes).to_string(),
-            s.free_bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string()),
+            match s.free_bytes {
+                _ if !s.takes_no_writes.is_empty() => "takes no writes".to_owned(),
+                Some(bytes) => Size(bytes).to_string(),
+                None => "unknown".to_owned(),
+            },
             limit.to_string(),
             n.control_addr.clone(),
         ]);
@@ -383,7 +387,10 @@ fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
         })
     });
     let set_back = status.nodes.iter().filter(|node| node.set_back).map(|node| {
-        format!("the folder of node-{} was set back or swapped: it does not know its last start", node.node)
+        format!(
+            "the folder of node-{} was set back or swapped, or its last start could not write to it: it does not know that start",
+            node.node
+        )
     });
     let unread = status.nodes.iter().filter(|node| node.unread_copies > 0).map(|node| {
         format!(
@@ -400,5 +407,11 @@ fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
             node.node, node.ailment
         )
     });
-    halves.chain(set_back).chain(quarantined).chain(ailing).chain(unread).chain(leaving)
+    let full = status.nodes.iter().filter(|node| node.living).filter_map(|node| {
+        let why = &node.status.as_ref()?.takes_no_writes;
+        (!why.is_empty()).then(|| {
+            format!("the disk of node-{} takes no writes; what it holds can be read: {why}", node.node)
+        })
+    });
+    halves.chain(set_back).chain(quarantined).chain(ailing).chain(unread).chain(leaving).chain(full)
 }

@@ -15,6 +15,7 @@ use disk::{Disk, RealDisk};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,13 +147,13 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
         config.waits_for_holders = args.catalog_sync.or(file.catalog_sync) == Some(CatalogSync::Holders);
         args.hasty.apply(&mut config);
         let mut handle = coordinator::start(config).await?;
-        announce(&dir, handle.local_addr(), None)?;
+        announce(&dir, handle.local_addr(), None);
         let end = tokio::select! {
             told = until_told_to_end() => told,
             why = handle.ended() => Err(why.into()),
         };
         handle.shutdown().await;
-        dir.forget_ready()?;
+        end_announcement(&dir);
         end
     })
 }
@@ -163,7 +164,7 @@ pub fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<()> {
 fn allow_many_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        eprintln!("the limit of open files stays at {:?}: {error}", limit.current);
+        let _ = writeln!(Unfailing, "the limit of open files stays at {:?}: {error}", limit.current);
     }
 }
 
@@ -174,14 +175,23 @@ fn open(dir: Option<PathBuf>) -> Result<(DaemonDir, Arc<dyn Disk>)> {
     Ok((dir, Arc::new(disk)))
 }
 
-fn announce(dir: &DaemonDir, control: SocketAddr, data: Option<SocketAddr>) -> Result<()> {
+/// Says in the daemon's folder where it listens. It serves all the same if nothing can be written there.
+fn announce(dir: &DaemonDir, control: SocketAddr, data: Option<SocketAddr>) {
     let (pid, start_ticks) = own_start();
-    dir.announce(&Ready {
-        pid,
-        start_ticks,
-        control: control.to_string(),
-        data: data.map(|data| data.to_string()),
-    })
+    let (control, data) = (control.to_string(), data.map(|data| data.to_string()));
+    let announced = dir.announce(&Ready { pid, start_ticks, control: control.clone(), data });
+    if let Err(error) = announced {
+        tracing::warn!(
+            "{error:#}; it serves at {control}, and commands of 'stripeline cluster' do not find it"
+        );
+    }
+}
+
+/// Takes back what was announced. What stays names a process that is gone, and nobody believes it.
+fn end_announcement(dir: &DaemonDir) {
+    if let Err(error) = dir.forget_ready() {
+        tracing::warn!("{error:#}");
+    }
 }
 
 /// SIGTERM, or Ctrl-C in a terminal.
@@ -193,11 +203,26 @@ async fn until_told_to_end() -> Result<()> {
     }
 }
 
+/// Standard error, of which what cannot be written is lost: a daemon's log may lie on a full disk, and that is no reason to end.
+/// (Whoever reports such a failure on standard error, as `eprintln` and tracing do, panics.)
+struct Unfailing;
+
+impl Write for Unfailing {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _ = std::io::stderr().write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Levels by module as `RUST_LOG` says; without it, what an operator should see.
 fn log_to_stderr() {
     let filter = std::env::var("RUST_LOG").ok().and_then(|levels| levels.parse().ok());
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let layer = tracing_subscriber::fmt::layer().with_writer(|| Unfailing).with_ansi(false);
     // A second daemon in one process (tests) logs through the first one's subscriber.
     let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
 }

@@ -37,6 +37,7 @@ use clap::{Args, Parser, Subcommand};
 use context::Context;
 use output::{ClosedStdout, Output};
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -183,7 +184,8 @@ pub fn ended(result: anyhow::Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<ClosedStdout>() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", sentence(&error));
+            // Standard error may be a log on a full disk.
+            let _ = writeln!(std::io::stderr(), "error: {}", sentence(&error));
             error.downcast_ref::<health::Verdict>().map_or(ExitCode::FAILURE, |verdict| verdict.code.into())
         }
     }

@@ -9,6 +9,7 @@ use crate::intake::{InOrder, Intake};
 use crate::options::GetOptions;
 use crate::outlet::ROOM_BYTES;
 use crate::writer::Pieces;
+use gf::CHUNK_BYTES;
 use model::{BlockId, Cause, NodeId, Peer};
 use plan::decide::{Bounds, Course};
 use std::collections::BTreeSet;
@@ -84,6 +85,27 @@ impl Sum {
     }
 }
 
+/// How much is asked for at once: all, or, where copies are damaged here and there, little that soon becomes more.
+#[derive(Default)]
+struct Steps(Option<u64>);
+
+impl Steps {
+    fn shorten(&mut self) {
+        self.0 = Some(CHUNK_BYTES as u64);
+    }
+
+    fn lengthen(&mut self) {
+        self.0 = self.0.and_then(|bytes| bytes.checked_mul(2));
+    }
+
+    /// The end of what is asked for from `start` on, at the end of a chunk or of all.
+    fn end_after(&self, start: u64, end: u64) -> u64 {
+        let step =
+            self.0.map(|bytes| (start / CHUNK_BYTES as u64 * CHUNK_BYTES as u64).saturating_add(bytes));
+        step.unwrap_or(end).min(end)
+    }
+}
+
 impl Client {
     /// Begins to send the bytes of `read` to `pieces`, in order. What has been sent is never sent again, whatever fails.
     pub(crate) fn begin_read(&self, read: BlockRead, pieces: Pieces, options: &GetOptions) -> Reading {
@@ -111,7 +133,9 @@ impl Client {
     ) -> Result<HowRead> {
         let mut how = HowRead::default();
         let mut attempts = Attempts::new(what, Course::new(Bounds::READ, patient));
-        while !ask.range.is_empty() {
+        let (end, mut steps) = (ask.range.end, Steps::default());
+        while ask.range.start < end {
+            ask.range.end = steps.end_after(ask.range.start, end);
             ask.avoid = attempts.avoid();
             if !patient {
                 ask.late = self.hedging().late(self.now()).into_iter().map(|node| node.0).collect();
@@ -120,6 +144,8 @@ impl Client {
                 Ok(reply) => ask.answer(reply)?,
                 Err(error) => {
                     attempts.refused(error).await?;
+                    // Nobody is left who was not found damaged: what is sound of each is read chunk by chunk.
+                    steps.shorten();
                     continue;
                 }
             };
@@ -142,7 +168,7 @@ impl Client {
             ask.held = received.held;
             ask.range.start = received.reached.min(ask.range.end);
             match outcome {
-                Ok(()) => {}
+                Ok(()) => steps.lengthen(),
                 Err(fault) if fault.cause == Cause::Slow => {
                     tracing::info!(%fault, "a node is slow: going around it");
                     let slow = attempts.broke(fault, &[Peer::Client]).await?;

@@ -56,6 +56,11 @@ impl CrashDisk {
         self.media().is_starved = on;
     }
 
+    /// From now on (or no longer) nothing can be changed or synced, as on a file system that is mounted read-only.
+    pub fn set_read_only(&self, on: bool) {
+        self.media().is_read_only = on;
+    }
+
     fn media(&self) -> MutexGuard<'_, Media> {
         self.media.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,7 +78,7 @@ impl CrashDisk {
     fn change<T>(&self, call: impl FnOnce(&mut Media) -> Result<T>) -> Result<T> {
         let mut media = self.media();
         match self.power.spend(self.life) {
-            Verdict::Go => call(&mut media),
+            Verdict::Go => media.is_writable().and_then(|()| call(&mut media)),
             Verdict::Interrupted => {
                 let _ = call(&mut media);
                 Err(DiskError::PowerCut)
@@ -87,7 +92,7 @@ impl CrashDisk {
     fn sync_with(&self, point: SyncPoint, call: impl FnOnce(&mut Media) -> Result<()>) -> Result<()> {
         let mut media = self.media();
         match self.power.spend(self.life) {
-            Verdict::Go if self.power.heeds(point) => call(&mut media),
+            Verdict::Go if self.power.heeds(point) => media.is_writable().and_then(|()| call(&mut media)),
             Verdict::Go => Ok(()),
             Verdict::Interrupted | Verdict::Dead => Err(DiskError::PowerCut),
         }
@@ -135,6 +140,10 @@ impl Disk for CrashDisk {
 
     fn create_folder(&self, path: &Path) -> Result<()> {
         self.change(|media| media.create_folder(path))
+    }
+
+    fn remove_folder(&self, path: &Path) -> Result<()> {
+        self.change(|media| media.remove_folder(path))
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<Entry>> {

@@ -69,6 +69,20 @@ impl DiskError {
         }
     }
 
+    /// Whether the disk takes no writes now, which says nothing of what is read from it: it is full, read-only, or forbids it.
+    pub fn refuses_writes(&self) -> bool {
+        match self {
+            DiskError::NoSpace { .. } => true,
+            DiskError::Io { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::ReadOnlyFilesystem
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::NotADirectory
+            ),
+            _ => false,
+        }
+    }
+
     /// The kind of `std::io` error that says the same.
     fn kind(&self) -> io::ErrorKind {
         match self {

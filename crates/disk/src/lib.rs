@@ -25,6 +25,7 @@ mod pages;
 mod power;
 mod real;
 mod redb;
+mod replace;
 mod sync_point;
 
 pub use crash::{CrashDisk, KeptPages};
@@ -33,6 +34,7 @@ pub use pages::{PageDamage, PageReport, PageVisitor, walk_pages};
 pub use power::PowerSwitch;
 pub use real::RealDisk;
 pub use redb::{LastCommit, Opened, RedbBackend, open_database, open_database_noting};
+pub use replace::{Durably, keep_spare, replace, set_aside};
 pub use sync_point::SyncPoint;
 
 use std::any::Any;
@@ -64,6 +66,9 @@ pub trait Disk: Send + Sync + Debug {
     /// Makes a folder within an existing one.
     fn create_folder(&self, path: &Path) -> Result<()>;
 
+    /// Removes a folder that is empty; one that is not is [`DiskError::Io`].
+    fn remove_folder(&self, path: &Path) -> Result<()>;
+
     /// The entries of a folder, in no particular order; names that are not UTF-8 are left out (nothing here makes any).
     fn list(&self, folder: &Path) -> Result<Vec<Entry>>;
 
@@ -74,7 +79,8 @@ pub trait Disk: Send + Sync + Debug {
     fn exists(&self, path: &Path) -> Result<bool>;
 
     /// Takes an exclusive advisory lock that lasts as long as the guard and the process;
-    /// [`DiskError::AlreadyLocked`] at once if another holds it. The file `path` is made if missing and never removed.
+    /// [`DiskError::AlreadyLocked`] at once if another holds it. The file `path` is made if missing and never removed. On a
+    /// disk that takes no writes it may be missing: then the root of the disk is locked against all others.
     fn lock(&self, path: &Path) -> Result<LockGuard>;
 
     /// Bytes that can still be written.

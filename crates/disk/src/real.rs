@@ -64,6 +64,15 @@ fn make_durable(folder: &Path) -> std::io::Result<()> {
     File::open(above)?.sync_all()
 }
 
+/// Locks an open file, or does not wait for whoever has it.
+fn locked(path: &Path, file: &File, how: FlockOperation) -> Result<()> {
+    match rustix::fs::flock(file, how) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::AlreadyLocked { path: path.into() }),
+        Err(error) => Err(DiskError::from_io(path, error.into())),
+    }
+}
+
 /// Runs a sync and complains in the log if it is slow.
 fn timed(path: &Path, point: SyncPoint, sync: impl FnOnce() -> rustix::io::Result<()>) -> Result<()> {
     let start = Instant::now();
@@ -105,6 +114,10 @@ impl Disk for RealDisk {
         fs::create_dir(self.resolve(path)?).map_err(|e| DiskError::from_io(path, e))
     }
 
+    fn remove_folder(&self, path: &Path) -> Result<()> {
+        fs::remove_dir(self.resolve(path)?).map_err(|e| DiskError::from_io(path, e))
+    }
+
     fn list(&self, folder: &Path) -> Result<Vec<Entry>> {
         let typed = |e| DiskError::from_io(folder, e);
         let mut entries = Vec::new();
@@ -127,17 +140,22 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> Result<LockGuard> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(self.resolve(path)?)
-            .map_err(|e| DiskError::from_io(path, e))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(LockGuard::new(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::AlreadyLocked { path: path.into() }),
-            Err(error) => Err(DiskError::from_io(path, error.into())),
-        }
+        let resolved = self.resolve(path)?;
+        let made = OpenOptions::new().write(true).create(true).truncate(false).open(&resolved);
+        let made = made.map_err(|e| DiskError::from_io(path, e));
+        let root = File::open(&self.root).map_err(|e| DiskError::from_io(&self.root, e))?;
+        let file = match made {
+            Err(refused) if refused.refuses_writes() => File::open(&resolved).ok(),
+            made => Some(made?),
+        };
+        // Whoever could not have the file has the root alone: it may be made meanwhile, and somebody else lock it.
+        let Some(file) = file else {
+            return locked(path, &root, FlockOperation::NonBlockingLockExclusive)
+                .map(|()| LockGuard::new(root));
+        };
+        locked(path, &root, FlockOperation::NonBlockingLockShared)?;
+        locked(path, &file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(LockGuard::new([file, root]))
     }
 
     fn free_bytes(&self) -> Result<u64> {

@@ -1,17 +1,19 @@
 //! The block store as the flow executor sees it.
 
 use crate::cache::BlockCache;
-use crate::store::{BlockMeta, BlockReader, BlockWriter, CopyId, NewBlock, Staged, Store, StoreError};
+use crate::store::{
+    BlockMeta, BlockReader, BlockWriter, CopyId, NewBlock, Salvaged, Staged, Store, StoreError,
+};
 use crate::suspects::Suspects;
 use disk::DiskError;
 use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite, FlowHeader};
-use gf::{CHUNK_BYTES, Fingerprint};
+use gf::{CHUNK_BYTES, FINGERPRINT_BYTES, Fingerprint};
 use model::{BlockId, Cause, Fault, FlowId, Incarnation, Stamp, StoreId, StoredCopy, Sums, note};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use wire::mac::{Mac, Secret, WrittenCopy};
 use wire::proto;
 
@@ -45,13 +47,30 @@ impl FlowStore {
         self.suspects.forget(copy);
     }
 
-    fn fault(&self, copy: CopyId, error: StoreError) -> Fault {
+    /// What is sound of a copy that cannot be opened, if its block's fingerprint tells. The copy is damaged all the same.
+    fn salvaged(&self, read: &BlockRead, error: StoreError) -> Result<Box<dyn BlockSource>, Fault> {
+        let StoredCopy { block, generation, stored_bytes } = read.copy;
+        let fault = self.fault(CopyId { block, generation }, &error);
+        if !matches!(error, StoreError::Corrupt { .. } | StoreError::UnknownVersion { .. }) {
+            return Err(fault);
+        }
+        let Some(fingerprint) = &read.fingerprint else { return Err(fault) };
+        match self.store.salvage(block, generation, stored_bytes, fingerprint) {
+            Ok(salvaged) => Ok(Box::new(salvaged)),
+            Err(unusable) => {
+                tracing::debug!(%block, generation, %unusable, "nothing tells what is sound of a damaged copy");
+                Err(fault)
+            }
+        }
+    }
+
+    fn fault(&self, copy: CopyId, error: &StoreError) -> Fault {
         if matches!(error, StoreError::Corrupt { .. }) {
             self.report_corrupt(copy.block, copy.generation);
         } else if error.says_nothing() {
             self.suspects.suspect(copy);
         }
-        fault_of(copy.block, &error)
+        fault_of(copy.block, error)
     }
 }
 
@@ -63,8 +82,10 @@ pub fn fault_of(block: BlockId, error: &StoreError) -> Fault {
         StoreError::DigestDiffers { .. } => Cause::WrongDigest,
         // Another writing has these names: here the copy cannot be, elsewhere it can.
         StoreError::Exists { .. } | StoreError::Half { .. } => Cause::Disk,
-        StoreError::NoRoom { .. } | StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
-        StoreError::Disk(_) => Cause::Disk,
+        StoreError::NoRoom { .. }
+        | StoreError::TakesNoWrites { .. }
+        | StoreError::Disk(DiskError::NoSpace { .. }) => Cause::NoSpace,
+        StoreError::Disk(_) | StoreError::NotMounted => Cause::Disk,
         StoreError::BadGeometry { .. } => Cause::Invalid,
         StoreError::UnknownVersion { .. } => Cause::Disk,
         _ => Cause::Bug,
@@ -76,15 +97,25 @@ impl BlockStore for FlowStore {
     fn open(&self, read: &BlockRead, _: FlowId) -> Result<Box<dyn BlockSource>, Fault> {
         let StoredCopy { block, generation, .. } = read.copy;
         let copy = CopyId { block, generation };
-        let reader = self.store.reader(block, generation).map_err(|e| self.fault(copy, e))?;
+        let reader = match self.store.reader(block, generation) {
+            Ok(reader) => reader,
+            Err(error) => return self.salvaged(read, error),
+        };
         if read.digest.is_some_and(|digest| digest != reader.meta().digest) {
             // It fits its sidecar; to read it again tells nothing.
             self.suspects.condemn_for_good(copy);
             let what = "its sidecar has another digest than was recorded when it was written";
             return Err(Fault::new(Cause::CorruptBlock, what).about(block));
         }
-        let (cache, suspects) = (Arc::clone(&self.cache), Arc::clone(&self.suspects));
-        Ok(Box::new(OpenBlock { reader, copy, cache, suspects }))
+        Ok(Box::new(OpenBlock {
+            reader,
+            store: self.store.clone(),
+            fingerprint: read.fingerprint,
+            salvaged: OnceLock::new(),
+            copy,
+            cache: Arc::clone(&self.cache),
+            suspects: Arc::clone(&self.suspects),
+        }))
     }
 
     fn create(&self, write: &BlockWrite, header: &FlowHeader) -> Result<Box<dyn BlockSink>, Fault> {
@@ -120,6 +151,11 @@ impl BlockStore for FlowStore {
 
 struct OpenBlock {
     reader: BlockReader,
+    store: Store,
+    /// The block's, where it is known.
+    fingerprint: Option<Fingerprint>,
+    /// In place of the sidecar, if entries of it are damaged.
+    salvaged: OnceLock<Salvaged>,
     copy: CopyId,
     cache: Arc<BlockCache>,
     suspects: Arc<Suspects>,
@@ -132,6 +168,56 @@ impl OpenBlock {
             self.suspects.suspect(self.copy);
         }
         fault_of(self.copy.block, error)
+    }
+
+    /// Fingerprints of chunks some of whose entries are damaged: as the bytes say, if those of all chunks fold to the block's; else
+    /// damaged ones are such that no bytes have, and spoil no others.
+    fn salvaged_fingerprints(
+        &self,
+        first: u64,
+        out: &mut [Fingerprint],
+        error: &StoreError,
+    ) -> Result<(), Fault> {
+        let fault = self.fault(error);
+        let CopyId { block, generation } = self.copy;
+        if let (None, Some(expected)) = (self.salvaged.get(), &self.fingerprint)
+            && let Ok(salvaged) = self.store.salvage(block, generation, self.reader.stored_bytes(), expected)
+        {
+            let _ = self.salvaged.set(salvaged);
+        }
+        if let Some(salvaged) = self.salvaged.get() {
+            return salvaged.fingerprints(first, out).map_err(|e| fault_of(block, &e));
+        }
+        if out.len() == 1 {
+            return Err(fault);
+        }
+        for (chunk, out) in (first..).zip(out) {
+            let entry =
+                self.reader.entries(chunk..chunk + 1).ok().and_then(|entries| entries.first().copied());
+            *out = entry.map_or(UNKNOWN, |entry| entry.fingerprint);
+        }
+        Ok(())
+    }
+}
+
+/// In place of a fingerprint that is not known: bytes that have it are found by no accident.
+const UNKNOWN: Fingerprint = Fingerprint::from_bytes([0xff; FINGERPRINT_BYTES]);
+
+impl BlockSource for Salvaged {
+    fn stored_bytes(&self) -> u64 {
+        self.stored_bytes()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.read_at(offset, out).map_err(|e| fault_of(self.block(), &e))
+    }
+
+    fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<(), Fault> {
+        self.fingerprints(first, out).map_err(|e| fault_of(self.block(), &e))
+    }
+
+    fn will_need(&self, range: Range<u64>) {
+        self.will_need(range);
     }
 }
 
@@ -151,8 +237,10 @@ impl BlockSource for OpenBlock {
     }
 
     fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<(), Fault> {
-        let entries = self.reader.entries(first..first + out.len() as u64);
-        let entries = entries.map_err(|e| self.fault(&e))?;
+        let entries = match self.reader.entries(first..first + out.len() as u64) {
+            Err(error @ StoreError::Corrupt { .. }) => return self.salvaged_fingerprints(first, out, &error),
+            entries => entries.map_err(|e| self.fault(&e))?,
+        };
         out.iter_mut().zip(entries).for_each(|(to, entry)| *to = entry.fingerprint);
         Ok(())
     }

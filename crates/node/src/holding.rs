@@ -126,7 +126,9 @@ fn status(error: StoreError) -> Status {
         StoreError::OlderTerm { .. } | StoreError::UnheardTerm { .. } => Status::failed_precondition(why),
         StoreError::BadRecord { .. } => Status::invalid_argument(why),
         StoreError::HeldDamaged { .. } => Status::data_loss(why),
-        StoreError::Disk(DiskError::NoSpace { .. }) => Status::resource_exhausted(why),
+        StoreError::Disk(DiskError::NoSpace { .. }) | StoreError::TakesNoWrites { .. } => {
+            Status::resource_exhausted(why)
+        }
         _ => Status::unavailable(why),
     }
 }

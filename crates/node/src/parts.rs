@@ -86,6 +86,7 @@ impl Parts {
             store: self.flows.store.identity().store.to_vec(),
             incarnation: self.flows.store.incarnation().0,
             half_blocks: usage.half_blocks,
+            takes_no_writes: self.flows.store.refusal().unwrap_or_default(),
             scrub_rounds: self.flows.scrub_rounds.load(Ordering::Relaxed),
             cached_blocks: self.flows.cache.whole().into_iter().map(BlockId::to_vec).collect(),
             heard: Some(self.flows.store.heard().into()),

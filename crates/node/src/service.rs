@@ -504,7 +504,7 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
     }
     let damaged = is_found || flows.suspects.is_corrupt(copy);
     let is_sound = verdict.is_none_or(|(_, verdict)| matches!(verdict, Ok(Verdict::Whole)));
-    let sound = reader.ok().filter(|_| is_sound && flows.suspects.is_clear(copy));
+    let sound = reader.ok().filter(|_| is_sound && flows.store.vouches() && flows.suspects.is_clear(copy));
     Ok(match sound {
         Some(reader) => proto::CheckedBlock {
             there: true,

@@ -1,7 +1,7 @@
 //! `stripeline node --store hdfs`: a helper beside a DataNode, and the gateway through which the DataNode asks for blocks.
 
 use super::node::NodeArgs;
-use super::{announce, until_told_to_end};
+use super::{announce, end_announcement, until_told_to_end};
 use crate::amount::Rate;
 use crate::context::{Context, run};
 use crate::local::folder_of;
@@ -53,13 +53,13 @@ pub fn run_helper(context: &Context, coordinator: String, args: &NodeArgs, file:
         tracing::info!(node = %helper.number(), datanode = %datanode.0, gateway = %gateway.addr(), "lends the blocks of a DataNode");
         let dir = dir.as_deref().map(folder_of);
         if let Some(dir) = &dir {
-            announce(dir, helper.control_addr(), Some(helper.data_addr()))?;
+            announce(dir, helper.control_addr(), Some(helper.data_addr()));
         }
         let end = until_told_to_end().await;
         drop(gateway);
         helper.shutdown().await;
         if let Some(dir) = &dir {
-            dir.forget_ready()?;
+            end_announcement(dir);
         }
         end
     })

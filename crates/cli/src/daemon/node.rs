@@ -1,7 +1,9 @@
 //! `stripeline node`: one node, or those of one host, each with a disk of its own, in one process.
 
 use super::hdfs::run_helper;
-use super::{allow_many_descriptors, announce, log_to_stderr, open, read_config, until_told_to_end};
+use super::{
+    allow_many_descriptors, announce, end_announcement, log_to_stderr, open, read_config, until_told_to_end,
+};
 use crate::amount::{Rate, Size};
 use crate::context::{Context, run_on_one_thread};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -326,14 +328,14 @@ async fn serve(
 ) -> Result<()> {
     let (dir, disk) = open(Some(store.folder.clone()))?;
     let mut handle = node::start(options.config(NodeId(store.number), nth, disk)?).await?;
-    announce(&dir, handle.control_addr(), Some(handle.data_addr()))?;
+    announce(&dir, handle.control_addr(), Some(handle.data_addr()));
     started();
     let end = tokio::select! {
         _ = told.wait_for(|told| *told) => Ok(()),
         why = handle.refused() => Err(why.into()),
     };
     handle.shutdown().await;
-    dir.forget_ready()?;
+    end_announcement(&dir);
     end
 }
 

@@ -162,20 +162,23 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     }
 }
 
-/// Replaces a file at once: readers see the old or the new one.
+/// Replaces a file at once, on a full disk too: readers see the old or the new one.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value)? + "\n";
-    let temporary = path.with_extension("json.new");
-    fs::write(&temporary, text)
-        .and_then(|()| fs::rename(&temporary, path))
+    if fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        return Ok(());
+    }
+    let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+    RealDisk::open(folder)
+        .and_then(|disk| disk::replace(&disk, Path::new(name), text.as_bytes(), None))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Removes a file, whose room stays for the next of its name.
 fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", path.display()))
-        }
-        _ => Ok(()),
+    let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+    match RealDisk::open(folder).and_then(|disk| disk::set_aside(&disk, Path::new(name))) {
+        Ok(()) | Err(DiskError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot remove {}", path.display())),
     }
 }

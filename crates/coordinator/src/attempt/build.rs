@@ -5,8 +5,9 @@ use super::{Attempt, Noted, Wanted, held_or, lacks_nodes, scheme, token};
 use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
 use catalog::{Intent, Purpose};
+use gf::CHUNK_BYTES;
 use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer};
-use plan::decide::{InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
+use plan::decide::{DecideError, InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
@@ -34,7 +35,11 @@ impl Attempt<'_> {
             let fault = match flown.map(|flown| flown.map(Made::from)) {
                 Err(CoordinatorError::Flow(fault)) if self.course.is_mendable(&fault, &requestors) => fault,
                 // Nothing was begun: it is still the same attempt.
-                Err(error) if lacks_nodes(&error) && self.course.wait_for_slow() => continue,
+                Err(error)
+                    if lacks_nodes(&error) && (self.course.wait_for_slow() || self.course.pardon()) =>
+                {
+                    continue;
+                }
                 result => return result,
             };
             self.note_fault(fault, &requestors, era).await;
@@ -135,6 +140,44 @@ impl Attempt<'_> {
     }
 
     fn plan_around(
+        &self,
+        view: &World,
+        noted: &Noted,
+        avoid: &BTreeSet<NodeId>,
+    ) -> Result<Option<RepairPlan>> {
+        match self.plan_of_sound_copies(view, noted, avoid) {
+            Err(CoordinatorError::Decide(DecideError::Unrecoverable { .. })) if self.may_salvage(noted) => {
+                self.plan_of_damaged_copies(view, noted, avoid).map(Some)
+            }
+            planned => planned,
+        }
+    }
+
+    /// Whether the block may be put together of what is sound of damaged copies: something will tell that it came out right.
+    fn may_salvage(&self, noted: &Noted) -> bool {
+        let [block] = &noted.order.blocks[..] else { return false };
+        block.facts.sums.digest.is_some() && block.facts.sums.fingerprint.is_some()
+    }
+
+    /// From damaged copies too, its own and those of its stripe, in slices of a chunk: who meets a damaged one is gone around until
+    /// nobody is left, and then asked again for what follows.
+    fn plan_of_damaged_copies(
+        &self,
+        view: &World,
+        noted: &Noted,
+        avoid: &BTreeSet<NodeId>,
+    ) -> Result<RepairPlan> {
+        let planner = &self.with.planner;
+        let (Some(block), Some(&copy)) = (noted.order.blocks.first(), noted.intent.copies.first()) else {
+            return Err(CoordinatorError::Bug("an order without a block".to_owned()));
+        };
+        let placement = block.in_the_last_resort();
+        let slices = planner.slice_length(CHUNK_BYTES as u32)?;
+        let spec = RepairSpec { slices, scheme: None, moves: true, ..self.spec(&noted.intent, copy)? };
+        Ok(planner.repair(view, &(&placement, spec), avoid, &mut token)?)
+    }
+
+    fn plan_of_sound_copies(
         &self,
         view: &World,
         noted: &Noted,

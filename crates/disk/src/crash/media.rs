@@ -33,6 +33,8 @@ pub(super) struct Media {
     pub(super) capacity: Option<u64>,
     /// No file can be opened and no folder listed.
     pub(super) is_starved: bool,
+    /// Nothing can be changed.
+    pub(super) is_read_only: bool,
     number: u64,
     life: u64,
 }
@@ -75,6 +77,7 @@ impl Media {
             used: 0,
             capacity: None,
             is_starved: false,
+            is_read_only: false,
             number,
             life,
         }
@@ -170,6 +173,26 @@ impl Media {
         self.names(folder)?.remove(&name);
         self.unlink(node);
         Ok(())
+    }
+
+    pub(super) fn remove_folder(&mut self, path: &Path) -> Result<()> {
+        let node = self.find(path)?;
+        match &self.nodes[node] {
+            Node::Folder { live, .. } if live.is_empty() => {}
+            Node::Folder { .. } => return Err(io(path, ErrorKind::DirectoryNotEmpty)),
+            Node::File { .. } => return Err(io(path, ErrorKind::NotADirectory)),
+        }
+        let (folder, name) = split(path)?;
+        self.names(folder)?.remove(&name);
+        Ok(())
+    }
+
+    /// An error if nothing can be changed.
+    pub(super) fn is_writable(&self) -> Result<()> {
+        match self.is_read_only {
+            true => Err(io(Path::new(""), ErrorKind::ReadOnlyFilesystem)),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn sync_folder(&mut self, path: &Path) -> Result<()> {

@@ -64,7 +64,13 @@ fn names_are_taken_missing_replaced_and_removed() {
         assert_eq!(names, [("d".to_owned(), true)]);
         disk.remove(p("d/x")).unwrap();
         assert!(!disk.exists(p("d/x")).unwrap() && disk.exists(p("d")).unwrap());
+        assert!(matches!(disk.remove_folder(p("")), Err(DiskError::Io { .. })));
+        disk.create_folder(p("d/e")).unwrap();
+        assert!(matches!(disk.remove_folder(p("d")), Err(DiskError::Io { .. })), "it is not empty");
+        disk.remove_folder(p("d/e")).unwrap();
+        assert!(disk.exists(p("d")).unwrap() && !disk.exists(p("d/e")).unwrap());
         for error in [
+            disk.remove_folder(p("d/e")).err(),
             disk.open(p("d/x")).err(),
             disk.open_write(p("no/x")).err(),
             disk.remove(p("d/x")).err(),
@@ -101,4 +107,26 @@ fn a_lock_is_exclusive_until_its_guard_is_dropped() {
         disk.lock(p("lock")).unwrap();
         assert!(disk.free_bytes().unwrap() > 0);
     });
+}
+
+/// A file system that refuses files is one that is full or read-only; a folder without permission does for anybody but root, and a
+/// file in the way of the lock's folder for root too.
+#[test]
+fn a_disk_that_takes_no_writes_is_locked_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("in-the-way"), b"").unwrap();
+    let disk = RealDisk::open(folder.path()).unwrap();
+    let unmade = p("in-the-way/lock");
+    let guard = disk.lock(unmade).unwrap();
+    assert!(matches!(disk.lock(unmade), Err(DiskError::AlreadyLocked { .. })));
+    assert!(
+        matches!(disk.lock(p("lock")), Err(DiskError::AlreadyLocked { .. })),
+        "the file could be made since"
+    );
+    drop(guard);
+    let guard = disk.lock(p("lock")).unwrap();
+    disk.lock(p("another")).unwrap();
+    assert!(matches!(disk.lock(unmade), Err(DiskError::AlreadyLocked { .. })));
+    drop(guard);
+    disk.lock(unmade).unwrap();
 }

@@ -128,7 +128,16 @@ impl LocalBlock {
         r.buffer.resize((to - from) as usize, 0);
         r.first = from;
         let about = |f: Fault| f.about(self.block).suspecting(self.node, self.node);
-        self.source.read_at(r.base + from, &mut r.buffer).map_err(about)?;
+        let mut read = self.source.read_at(r.base + from, &mut r.buffer);
+        let mut to = to;
+        if to > wanted_end && read.as_ref().is_err_and(|fault| fault.cause == Cause::CorruptBlock) {
+            // What cannot be read may lie ahead of what is wanted now.
+            to = if self.check_on_read { wanted_end.next_multiple_of(CHUNK) } else { wanted_end }
+                .min(r.extent);
+            r.buffer.truncate((to - from) as usize);
+            read = self.source.read_at(r.base + from, &mut r.buffer);
+        }
+        read.map_err(about)?;
         self.read_bytes += to - from;
         if !verify {
             return Ok(());

@@ -7,6 +7,7 @@ use crate::prove::Proved;
 use crate::validate;
 use core::ops::{Deref, Range};
 use core::time::Duration;
+use gf::Fingerprint;
 use model::hdfs::Permit;
 use model::{BlockId, Cause, Fault, Part, Peer, Stamp, StoredCopy, Sums, Token};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,13 +52,15 @@ pub struct BlockRead {
     pub copy: StoredCopy,
     /// BLAKE3 of the block, where it is known: the sidecar must say the same, or the copy is not what it passes for.
     pub digest: Option<[u8; 32]>,
+    /// The block's fingerprint, where it is known: what is sound of a damaged copy is found out by it.
+    pub fingerprint: Option<Fingerprint>,
     /// Of a block of HDFS, where block tokens are used: what the helper beside its DataNode is shown.
     pub permit: Option<Permit>,
 }
 
 impl From<StoredCopy> for BlockRead {
     fn from(copy: StoredCopy) -> BlockRead {
-        BlockRead { copy, digest: None, permit: None }
+        BlockRead { copy, digest: None, fingerprint: None, permit: None }
     }
 }
 

@@ -40,6 +40,15 @@ pub enum StoreError {
         /// What there is, the reserve and what open writers will still write taken off.
         free_bytes: u64,
     },
+    /// The disk takes no writes: it is full, read-only, or forbids it. What it holds can be read.
+    #[error("the disk takes no writes: {why}")]
+    TakesNoWrites {
+        /// What it answered.
+        why: String,
+    },
+    /// The store's identity is no longer in its folder, so nothing is made there.
+    #[error("the block store is not in its folder any more: is its disk mounted?")]
+    NotMounted,
     /// Bytes came that do not fit to what was written before: out of order within a chunk, or a second time.
     #[error("block {block}: the bytes at {offset} came out of order or twice")]
     OutOfOrder {
@@ -238,6 +247,18 @@ pub enum Damage {
     /// The medium returns no bytes.
     #[error("the disk cannot read it: {0}")]
     Unreadable(String),
+}
+
+impl StoreError {
+    /// Types an error of a file that could not be begun, wherever the disk may have more room than it gives.
+    pub(super) fn of_writing(self) -> StoreError {
+        match self {
+            StoreError::Disk(refused @ DiskError::Io { .. }) if refused.refuses_writes() => {
+                StoreError::TakesNoWrites { why: refused.to_string() }
+            }
+            other => other,
+        }
+    }
 }
 
 fn hex(digest: &Digest) -> String {

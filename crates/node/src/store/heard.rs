@@ -46,15 +46,9 @@ impl Store {
         Ok(())
     }
 
-    /// Makes durable what was heard, if it is not.
+    /// Makes durable what was heard, if it is not, and if the disk takes writes.
     pub fn note_heard(&self) -> Result<()> {
         let heard = self.heard();
-        let mut identity = self.locked_identity();
-        if identity.heard != heard {
-            let noted = Identity { heard, ..identity.clone() };
-            noted.save(self.folder.disk.as_ref())?;
-            *identity = noted;
-        }
-        Ok(())
+        self.folder.change(|identity| Identity { heard, ..identity.clone() })
     }
 }

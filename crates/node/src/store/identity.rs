@@ -12,16 +12,17 @@
 //! crc32c f097421e                                  (of the lines above)
 //! ```
 
-use super::names::remove_if_there;
 use super::{Result, StoreError};
-use disk::{Disk, DiskError, SyncPoint};
+use disk::{Disk, DiskError, Durably, SyncPoint};
 use model::{ClusterId, Incarnation, NodeId, Stamp, StoreId, Term};
 use std::fmt::Write;
 use std::path::Path;
 use wire::frame::crc32c;
 
 const FILE: &str = "identity";
-const NEW_FILE: &str = "identity.new";
+
+/// The syncs of a new identity.
+const DURABLY: Durably = Durably { file: SyncPoint::Format, folder: SyncPoint::FormatFolder };
 
 /// The first line, before the version.
 const MAGIC: &str = "stripeline-store ";
@@ -160,13 +161,13 @@ impl Identity {
 
     /// Makes it the folder's identity, durably. A power cut leaves the old one or this one.
     pub(super) fn save(&self, disk: &dyn Disk) -> Result<()> {
-        remove_if_there(disk, Path::new(NEW_FILE))?;
-        let file = disk.create_new(Path::new(NEW_FILE))?;
-        file.write_at(0, self.encode().as_bytes())?;
-        file.sync(SyncPoint::Format)?;
-        disk.rename(Path::new(NEW_FILE), Path::new(FILE))?;
-        Ok(disk.sync_folder(Path::new(""), SyncPoint::FormatFolder)?)
+        Ok(disk::replace(disk, Path::new(FILE), self.encode().as_bytes(), Some(DURABLY))?)
     }
+}
+
+/// Makes sure that there is room for the next identity, if the disk has any.
+pub(super) fn keep_spare(disk: &dyn Disk) {
+    disk::keep_spare(disk, Path::new(FILE), Some(DURABLY));
 }
 
 fn words(text: &str) -> Option<Vec<Incarnation>> {

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   <folder>/identity                   whose store it is, which one, and its starts
+//!            identity.spare             a block of the disk for the next identity, should the disk be full
 //!            lock                       held while a process uses it
-//!            tmp/                       files without a final name; emptied on opening
+//!            tmp/                       files without a final name; made, or emptied, on opening
 //!            blocks/3f/3f…9c.2          the bytes of generation 2 of a block (the folder is the id's first two digits)
 //!            blocks/3f/3f…9c.2.meta     its sidecar: who it is; checksum and fingerprint of every chunk
 //!            records/                   what it keeps of the catalog, if a coordinator wants it to: a snapshot, and records
@@ -14,7 +15,8 @@
 //! - both names exist only after the contents of both are durable, and both belong to the same write;
 //! - a new copy of a block lies beside the old ones: nothing is ever replaced in place;
 //! - after [`BlockWriter::finish`] returned, the copy survives a power cut; before, it exists whole or not at all;
-//! - inventories and deletions go by names alone: they open no file.
+//! - inventories and deletions go by names alone: they open no file;
+//! - reading needs no writing: a store on a disk that takes no writes opens, and its copies can be read.
 //!
 //! All calls block; async callers run them where blocking is allowed.
 
@@ -28,8 +30,10 @@ mod names;
 mod reader;
 mod records;
 mod room;
+mod salvage;
 mod scrub;
 mod sidecar;
+mod starts;
 mod tally;
 mod temp;
 mod trial;
@@ -46,19 +50,20 @@ pub use names::CopyId;
 pub use reader::BlockReader;
 pub use records::{Held, HeldReader, MAX_RECORD_BYTES, PIECE_BYTES, RecordsWriter, SnapshotWriter};
 pub use room::RESERVE_BYTES;
+pub use salvage::Salvaged;
 pub use scrub::Verdict;
 pub use sidecar::{ChunkEntry, ENTRY_BYTES, MAX_META_BYTES, chunks_of};
 pub use writer::{BlockWriter, Staged};
 
 use disk::{Disk, DiskError, LockGuard, SyncPoint};
 use identity::Loaded;
-use model::{BlockId, ClusterId, Incarnation, NodeId, Stamp, StoreId};
+use model::{BlockId, Incarnation, NodeId, Stamp, StoreId};
 use names::{BLOCKS, Names, folder_path};
 use records::Records;
 use room::Room;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// BLAKE3 of a block's bytes.
 pub type Digest = [u8; 32];
@@ -77,6 +82,12 @@ struct Folder {
     disk: Arc<dyn Disk>,
     names: Names,
     identity: Mutex<Identity>,
+    /// The identity is not noted as it is: the disk took no writes.
+    is_unnoted: AtomicBool,
+    /// Names that an earlier process made may not be durable: the disk refused a sync at the opening.
+    is_unsynced: bool,
+    /// Why the disk takes no writes, as it was tried last.
+    refusal: Mutex<Option<String>>,
     /// Of this start.
     incarnation: Incarnation,
     /// The last change of the catalog that was heard of; what is noted of it is in the identity.
@@ -101,14 +112,11 @@ impl Store {
             }
             Err(error) => return Err(error),
         }
+        names::must_be_empty(disk.as_ref())?;
         make_folder(disk.as_ref(), Path::new(temp::FOLDER))?;
         make_folder(disk.as_ref(), Path::new(BLOCKS))?;
         for first_byte in 0..=u8::MAX {
-            let folder = folder_path(first_byte);
-            make_folder(disk.as_ref(), &folder)?;
-            if !disk.list(&folder)?.is_empty() {
-                return Err(StoreError::AlreadyFormatted);
-            }
+            make_folder(disk.as_ref(), &folder_path(first_byte))?;
         }
         disk.sync_folder(Path::new(BLOCKS), SyncPoint::FormatFolders)?;
         disk.sync_folder(Path::new(""), SyncPoint::FormatFolders)?;
@@ -116,7 +124,8 @@ impl Store {
     }
 
     /// Opens the store of `node`, removes temporary files that a crash left, and makes durable what is there. A store of an
-    /// older version becomes one of this version. This start of it has a word of its own from here on.
+    /// older version becomes one of this version. This start of it has a word of its own from here on. A disk that takes no
+    /// writes keeps no store of this version from being opened and read.
     ///
     /// `reserve_bytes` of the disk are never given to blocks.
     ///
@@ -132,10 +141,8 @@ impl Store {
             return Err(StoreError::WrongNode { expected: node, found });
         }
         // The process that made the name may have died before it synced it.
-        disk.sync_folder(Path::new(""), SyncPoint::FormatFolder)?;
-        for entry in disk.list(Path::new(temp::FOLDER))? {
-            disk.remove(&Path::new(temp::FOLDER).join(entry.name))?;
-        }
+        let root = unless_refused(disk.sync_folder(Path::new(""), SyncPoint::FormatFolder))?;
+        temp::make_or_empty(disk.as_ref());
         let identity = match loaded {
             Loaded::Current(identity) => identity,
             Loaded::Version1 { node, cluster } => {
@@ -145,7 +152,8 @@ impl Store {
                 identity
             }
         };
-        let names = Names::load(disk.as_ref())?;
+        identity::keep_spare(disk.as_ref());
+        let (names, synced) = Names::load(disk.as_ref())?;
         let records = Records::load(disk.as_ref(), identity.cluster);
         let folder = Folder {
             disk,
@@ -153,6 +161,9 @@ impl Store {
             records,
             heard: Mutex::new(identity.heard),
             identity: Mutex::new(identity),
+            is_unnoted: AtomicBool::new(false),
+            is_unsynced: !(root && synced),
+            refusal: Mutex::default(),
             incarnation: Incarnation(rand::random()),
             room: Arc::new(Room::new(reserve_bytes)),
             temps: AtomicU64::new(0),
@@ -161,53 +172,9 @@ impl Store {
         Ok(Self { folder: Arc::new(folder) })
     }
 
-    fn locked_identity(&self) -> MutexGuard<'_, Identity> {
-        self.folder.identity.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whose store it is, which one, and the words of its starts.
-    pub fn identity(&self) -> Identity {
-        self.locked_identity().clone()
-    }
-
-    /// The word of this start.
-    pub fn incarnation(&self) -> Incarnation {
-        self.folder.incarnation
-    }
-
-    /// Notes, durably, that this start is about to register: should it be accepted and nobody here hear of it, the next
-    /// start can show its word. Returns the identity as it was before.
-    pub fn try_start(&self) -> Result<Identity> {
-        let mut identity = self.locked_identity();
-        let before = identity.clone();
-        let word = self.folder.incarnation;
-        if identity.accepted != Some(word) && !identity.tried.contains(&word) {
-            let tried = identity.with_tried(word);
-            tried.save(self.folder.disk.as_ref())?;
-            *identity = tried;
-        }
-        Ok(before)
-    }
-
-    /// Notes, durably, that the coordinator of `cluster` welcomed this start. The store belongs to that cluster for good.
-    /// [`StoreError::WrongCluster`] if it belongs to another.
-    pub fn welcomed(&self, cluster: ClusterId) -> Result<()> {
-        let mut identity = self.locked_identity();
-        if let Some(found) = identity.cluster.filter(|found| *found != cluster) {
-            return Err(StoreError::WrongCluster { expected: cluster, found });
-        }
-        let accepted = Some(self.folder.incarnation);
-        let welcomed = Identity { cluster: Some(cluster), accepted, tried: Vec::new(), ..identity.clone() };
-        if *identity != welcomed {
-            welcomed.save(self.folder.disk.as_ref())?;
-            *identity = welcomed;
-        }
-        Ok(())
-    }
-
     /// Begins to write a copy of `stored_bytes`. Nothing of it has a final name before [`BlockWriter::finish`].
     ///
-    /// Errors: [`StoreError::NoRoom`], the disk's.
+    /// Errors: [`StoreError::NoRoom`], [`StoreError::TakesNoWrites`], the disk's.
     pub fn writer(&self, block: BlockId, generation: u64, stored_bytes: u64) -> Result<BlockWriter> {
         BlockWriter::begin(&self.folder, CopyId { block, generation }, stored_bytes)
     }
@@ -247,9 +214,32 @@ impl Store {
         self.folder.names.delete(self.folder.disk.as_ref(), CopyId { block, generation })
     }
 
-    /// Bytes that blocks can still take: what the disk says, the reserve and what is being written taken off.
+    /// Bytes that blocks can still take: what the disk says, the reserve and what is being written taken off. None if the disk
+    /// takes no writes.
     pub fn free_bytes(&self) -> Result<u64> {
-        self.folder.room.free_bytes(self.folder.disk.as_ref())
+        match self.refusal() {
+            Some(_) => Ok(0),
+            None => self.folder.room.free_bytes(self.folder.disk.as_ref()),
+        }
+    }
+
+    /// Why the disk takes no writes, as it was tried last; `None` if it takes them. What it holds can be read all the same.
+    pub fn refusal(&self) -> Option<String> {
+        self.folder.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the names of all copies are known to be durable, so that others may be let go on their account.
+    pub fn vouches(&self) -> bool {
+        !self.folder.is_unsynced
+    }
+}
+
+/// Whether a sync was made; a disk that takes no writes refuses it.
+fn unless_refused(synced: disk::Result<()>) -> Result<bool> {
+    match synced {
+        Ok(()) => Ok(true),
+        Err(error) if error.refuses_writes() => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

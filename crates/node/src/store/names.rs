@@ -4,7 +4,7 @@ use super::error::reading;
 use super::sidecar::Sidecar;
 use super::tally::{Tally, Totals};
 use super::temp::TempFile;
-use super::{Damage, Result, StoreError};
+use super::{Damage, Result, StoreError, unless_refused};
 use disk::{Disk, DiskError, DiskFile, SyncPoint};
 use model::{BlockId, Stamp};
 use std::collections::BTreeMap;
@@ -44,6 +44,24 @@ impl CopyId {
     }
 }
 
+/// Whether it is the name of a copy's data file.
+pub(super) fn is_copy(name: &str) -> bool {
+    CopyId::parse(name).is_some()
+}
+
+/// [`StoreError::AlreadyFormatted`] if there are files among the blocks.
+pub(super) fn must_be_empty(disk: &dyn Disk) -> Result<()> {
+    for first_byte in 0..=u8::MAX {
+        match disk.list(&folder_path(first_byte)) {
+            Ok(entries) if entries.is_empty() => {}
+            Ok(_) => return Err(StoreError::AlreadyFormatted),
+            Err(DiskError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// The folder of the blocks whose ids begin with that byte.
 pub(super) fn folder_path(first_byte: u8) -> PathBuf {
     Path::new(BLOCKS).join(format!("{first_byte:02x}"))
@@ -70,9 +88,10 @@ pub(super) struct Names {
 
 impl Names {
     /// Syncs every folder and counts what is there, by names and lengths: no file is opened. Half a pair is no copy, and it
-    /// is kept: its other half may have been moved away by hand.
-    pub(super) fn load(disk: &dyn Disk) -> Result<Self> {
-        let totals = Totals::default();
+    /// is kept: its other half may have been moved away by hand. Says whether all was synced: a disk that takes no writes may
+    /// refuse it.
+    pub(super) fn load(disk: &dyn Disk) -> Result<(Self, bool)> {
+        let (totals, mut synced) = (Totals::default(), true);
         for first_byte in 0..=u8::MAX {
             let found = found(disk, first_byte)?;
             for (copy, pair) in found.pairs.iter().filter(|(_, pair)| !pair.is_whole()) {
@@ -83,10 +102,10 @@ impl Names {
                 tracing::warn!(name, first_byte, "a file that is no block lies among the blocks");
             }
             // Names that an earlier process made may not be durable yet if it died without a power cut.
-            disk.sync_folder(&folder_path(first_byte), SyncPoint::BlockFolder)?;
+            synced &= unless_refused(disk.sync_folder(&folder_path(first_byte), SyncPoint::BlockFolder))?;
         }
         let folders = std::iter::repeat_with(RwLock::default).take(FOLDERS).collect();
-        Ok(Self { folders, totals })
+        Ok((Self { folders, totals }, synced))
     }
 
     /// What is there, as it was counted.

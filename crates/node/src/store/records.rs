@@ -26,7 +26,7 @@ pub use read::{HeldReader, PIECE_BYTES};
 pub use snapshot::SnapshotWriter;
 
 use super::names::remove_if_there;
-use super::{Folder, Result, Store, StoreError, make_folder};
+use super::{Folder, Result, Store, StoreError, make_folder, unless_refused};
 use disk::{Disk, SyncPoint};
 use model::{ClusterId, Position};
 use snapshot::Judged;
@@ -159,7 +159,7 @@ impl Store {
     /// What is held of the catalog, durably; nothing as long as that is not known after a failure. No disk access.
     pub fn held(&self) -> Option<Held> {
         match self.folder.records.state().known {
-            Known::Yes(counting) => counting.map(|counting| counting.held),
+            Known::Yes(counting) => counting.map(|counting| counting.held).filter(|_| self.vouches()),
             Known::No { .. } => None,
         }
     }
@@ -169,6 +169,7 @@ impl Store {
     ///
     /// Errors: [`StoreError::HoldBusy`], the disk's.
     pub fn hold_snapshot(&self, cluster: ClusterId, at: Position) -> Result<SnapshotWriter> {
+        self.folder.must_be_noted()?;
         let turn = Turn::take(&self.folder)?;
         make_folder(turn.disk(), Path::new(FOLDER))?;
         turn.disk().sync_folder(Path::new(""), SyncPoint::HeldFolder)?;
@@ -179,6 +180,7 @@ impl Store {
     ///
     /// Errors: [`StoreError::HoldBusy`], the disk's.
     pub fn hold_records(&self, at: Position) -> Result<Option<RecordsWriter>> {
+        self.folder.must_be_noted()?;
         let turn = Turn::take(&self.folder)?;
         let counting = turn.known()?.filter(|counting| counting.held.last == at);
         Ok(counting.map(|counting| RecordsWriter::begin(turn, counting)))
@@ -244,8 +246,9 @@ fn load(
     if !disk.exists(Path::new(FOLDER))? {
         return Ok(None);
     }
-    // Names that an earlier process made may not be durable yet if it died without a power cut.
-    disk.sync_folder(Path::new(FOLDER), SyncPoint::HeldFolder)?;
+    // Names that an earlier process made may not be durable yet if it died without a power cut. A store whose disk refuses to sync
+    // them is read, and says of nothing that it is held.
+    unless_refused(disk.sync_folder(Path::new(FOLDER), SyncPoint::HeldFolder))?;
     let mut counting = None;
     for (number, is_snapshot) in numbers(disk)?.into_iter().rev() {
         if !is_snapshot {

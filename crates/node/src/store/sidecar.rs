@@ -63,7 +63,7 @@ impl ChunkEntry {
     }
 
     /// None if the entry's own checksum fails.
-    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
         let (body, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
         if crc32c(body) != u32::from_le_bytes(*crc) {
             return None;

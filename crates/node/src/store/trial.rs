@@ -1,27 +1,46 @@
 //! Whether the disk does what a store needs of it.
 
 use super::temp::TempFile;
-use super::{Identity, Result, Store, StoreError};
-use disk::DiskError;
+use super::{Identity, Result, Store, StoreError, identity};
+use std::sync::PoisonError;
 
 /// A page: less is not written by any file system.
 const TRIAL_BYTES: [u8; 4096] = [0x5a; 4096];
 
 impl Store {
     /// Writes a file and removes it, reads whose store it is, and lists one folder of blocks. Nothing of it is durable, so it
-    /// costs no sync. A disk that is full does all that it should.
+    /// costs no sync. A disk that takes no writes does all that reading needs: [`refusal`](Self::refusal) says so from then on.
     ///
     /// # Errors
     /// The disk's; [`StoreError::BadIdentity`] or another one if the folder is not this store's any more.
     pub fn try_disk(&self, folder: u8) -> Result<()> {
         let written =
             TempFile::create(&self.folder).and_then(|file| Ok(file.file().write_at(0, &TRIAL_BYTES)?));
-        match written {
-            Ok(()) | Err(StoreError::Disk(DiskError::NoSpace { .. })) => {}
+        let refusal = match written {
+            Ok(()) => None,
+            Err(StoreError::Disk(error)) if error.refuses_writes() => Some(error.to_string()),
+            Err(StoreError::TakesNoWrites { why }) => Some(why),
             Err(error) => return Err(error),
-        }
+        };
+        self.note_refusal(refusal);
         Identity::load(self.folder.disk.as_ref())?;
         self.list_folder(folder).map(|_| ())
+    }
+
+    fn note_refusal(&self, refusal: Option<String>) {
+        if refusal.is_none() {
+            // Room that was used up by an earlier start.
+            identity::keep_spare(self.folder.disk.as_ref());
+        }
+        let before = {
+            let mut last = self.folder.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *last, refusal.clone())
+        };
+        match (before, refusal) {
+            (None, Some(why)) => tracing::warn!("the disk takes no writes, and is read: {why}"),
+            (Some(_), None) => tracing::info!("the disk takes writes again"),
+            _ => {}
+        }
     }
 }
 

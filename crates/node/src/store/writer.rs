@@ -58,13 +58,14 @@ pub struct Staged {
 impl BlockWriter {
     pub(super) fn begin(folder: &Arc<Folder>, copy: CopyId, stored_bytes: u64) -> Result<Self> {
         let CopyId { block, generation } = copy;
+        folder.must_be_noted()?;
         let room = Room::take(&folder.room, folder.disk.as_ref(), block, stored_bytes)?;
         Ok(Self {
             folder: Arc::clone(folder),
             block,
             generation,
             room,
-            data: TempFile::create(folder)?,
+            data: TempFile::create(folder).map_err(StoreError::of_writing)?,
             chunks: Vec::new(),
             begun: BTreeMap::new(),
             hasher: blake3::Hasher::new(),

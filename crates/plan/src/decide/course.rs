@@ -2,12 +2,15 @@
 //! client answers for its puts and reads, the coordinator for all that it orders.
 
 use core::time::Duration;
-use model::{Cause, Fault, NodeId, Peer};
+use model::{BlockId, Cause, Fault, NodeId, Peer};
 use std::collections::BTreeSet;
 
 /// Slow nodes are gone around at most this often for the same bytes. A flow that is slow even then is as fast as
 /// flows are here, or waits for its own end.
 const MAX_DETOURS: usize = 3;
+
+/// Damaged places that are told from each other. Each takes a flow to find, so a copy with more of them is better given up.
+const MAX_DAMAGE: usize = 1024;
 
 /// A helper or two may be unable to find out whether they may read. When more refuse, the others will not do otherwise.
 const MAX_DENIED: u32 = 2;
@@ -81,6 +84,10 @@ pub struct Course {
     is_patient: bool,
     /// Helpers that were not permitted to read.
     denied: u32,
+    /// Damage that was met: who reported it, and what it said.
+    damage: BTreeSet<(Peer, Option<BlockId>, u64, String)>,
+    /// Some of it was met since the last pardon.
+    has_new_damage: bool,
 }
 
 impl Course {
@@ -97,6 +104,8 @@ impl Course {
             holdups: Vec::new(),
             is_patient,
             denied: 0,
+            damage: BTreeSet::new(),
+            has_new_damage: false,
         }
     }
 
@@ -151,6 +160,10 @@ impl Course {
         if !is_slow {
             self.failed.extend(blamed(fault));
         }
+        if fault.cause == Cause::CorruptBlock && self.damage.len() < MAX_DAMAGE {
+            let what = (fault.reporter, fault.block, fault.slice, fault.detail.clone());
+            self.has_new_damage |= self.damage.insert(what);
+        }
         if mends {
             self.mends += 1;
             return Next::Mend { slow };
@@ -193,10 +206,21 @@ impl Course {
 
     /// There is no plan around all of them. A slow node is better than none, and so is a suspect.
     pub fn refused(&mut self) -> Next {
-        if self.wait_for_slow() {
+        if self.wait_for_slow() || self.pardon() {
             return Next::Mend { slow: None };
         }
         if std::mem::take(&mut self.failed).is_empty() { Next::GiveUp } else { self.again() }
+    }
+
+    /// There is no plan around all of them, and what was made so far stays of use. Those that failed help again if damage was met
+    /// that had not been met before: a copy that is damaged in one chunk gives the others. Returns whether they do.
+    pub fn pardon(&mut self) -> bool {
+        let pardons = std::mem::take(&mut self.has_new_damage) && !self.failed.is_empty();
+        if pardons {
+            self.failed.clear();
+            (self.attempts, self.mends) = (0, 0);
+        }
+        pardons
     }
 
     /// An attempt ended badly, and nobody is to blame.
@@ -298,6 +322,24 @@ mod tests {
         assert_eq!((course.around(), course.watches()), (nodes([1]), false));
         assert_eq!(course.refused(), pause(400));
         assert_eq!((course.around(), course.refused()), (nodes([]), Next::GiveUp));
+    }
+
+    #[test]
+    fn new_damage_is_forgiven_and_known_damage_is_not() {
+        let mut course = Course::new(Bounds::REPAIR, false);
+        let damaged = |node, slice| Fault { slice, ..fault(Cause::CorruptBlock, node, node, node) };
+        assert!(!course.pardon(), "nobody failed");
+        for (node, slice) in [(1, 3), (2, 5), (3, 3)] {
+            assert_eq!(course.broke(&damaged(node, slice), &[REQUESTOR]), Next::Mend { slow: None });
+        }
+        assert_eq!(course.around(), nodes([1, 2, 3]));
+        assert!(course.pardon() && course.around().is_empty());
+        course.broke(&damaged(1, 3), &[REQUESTOR]);
+        assert!(!course.pardon(), "it is the same damage again");
+        course.broke(&damaged(1, 4), &[REQUESTOR]);
+        assert_eq!((course.refused(), course.around()), (Next::Mend { slow: None }, nodes([])));
+        course.broke(&fault(Cause::Disconnected, 9, 1, 9), &[REQUESTOR]);
+        assert!(!course.pardon(), "who is away is no better further on");
     }
 
     #[test]

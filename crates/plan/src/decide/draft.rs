@@ -3,7 +3,7 @@
 use super::{CLIENT, Result, World, site};
 use flow::bound::{Binding, BlockRead, BlockWrite, FlowHeader, Participant};
 use flow::{Cost, Flow, FlowPlan, Geometry, Helper, Member, Proved, Site, limits};
-use model::{BlockFacts, BlockId, Location, NodeId, Peer, Token};
+use model::{BlockFacts, BlockId, Location, NodeId, Peer, Sums, Token};
 use std::collections::BTreeMap;
 
 /// Where the tokens of edges come from: they are secrets, so from the randomness of the operating system.
@@ -31,7 +31,8 @@ impl Source<'_> {
     /// What its node is to read, and how it knows that it is this.
     fn read(&self) -> BlockRead {
         let copy = self.facts.copy_at(self.block, self.location);
-        BlockRead { copy, digest: self.facts.sums.digest, permit: None }
+        let Sums { digest, fingerprint } = self.facts.sums;
+        BlockRead { copy, digest, fingerprint, permit: None }
     }
 
     pub fn helper(&self) -> Helper {

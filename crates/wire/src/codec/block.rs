@@ -11,15 +11,16 @@ use model::{BlockId, Fault, Incarnation, Part, Position, Stamp, StoreId, StoredC
 impl From<StoredCopy> for proto::BlockRef {
     fn from(copy: StoredCopy) -> proto::BlockRef {
         let StoredCopy { block, generation, stored_bytes } = copy;
-        proto::BlockRef { block: block.to_vec(), generation, stored_bytes, digest: Vec::new(), permit: None }
+        proto::BlockRef { block: block.to_vec(), generation, stored_bytes, ..Default::default() }
     }
 }
 
 impl From<BlockRead> for proto::BlockRef {
     fn from(read: BlockRead) -> proto::BlockRef {
-        let digest = read.digest.map(|digest| digest.to_vec()).unwrap_or_default();
+        let sums = Sums { digest: read.digest, fingerprint: read.fingerprint };
+        let (digest, fingerprint) = sums_fields(&sums);
         let message = |Permit { identifier, proof }| proto::BlockPermit { identifier, proof: proof.to_vec() };
-        proto::BlockRef { digest, permit: read.permit.map(message), ..read.copy.into() }
+        proto::BlockRef { digest, fingerprint, permit: read.permit.map(message), ..read.copy.into() }
     }
 }
 
@@ -118,10 +119,12 @@ pub(super) fn write(write: &proto::BlockWrite) -> Result<BlockWrite, Fault> {
 
 pub(super) fn read(read: &proto::BlockRef) -> Result<BlockRead, Fault> {
     let (generation, stored_bytes) = (read.generation, read.stored_bytes);
-    let sums = sums(&read.digest, &[]).ok_or_else(|| invalid("digest of a block to read"))?;
+    let sums = sums(&read.digest, &read.fingerprint);
+    let sums = sums.ok_or_else(|| invalid("digest or fingerprint of a block to read"))?;
     Ok(BlockRead {
         copy: StoredCopy { block: id(&read.block)?, generation, stored_bytes },
         digest: sums.digest,
+        fingerprint: sums.fingerprint,
         permit: read.permit.as_ref().map(permit).transpose()?,
     })
 }

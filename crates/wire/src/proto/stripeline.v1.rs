@@ -107,6 +107,9 @@ pub struct BlockRef {
     /// of a block of HDFS to read, where block tokens are used
     #[prost(message, optional, tag = "5")]
     pub permit: ::core::option::Option<BlockPermit>,
+    /// the block's, 128 bytes, where it is known: it tells what is sound of a damaged copy
+    #[prost(bytes = "vec", tag = "6")]
+    pub fingerprint: ::prost::alloc::vec::Vec<u8>,
 }
 /// That whoever announces a flow has the block token of a block, without its password.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -938,6 +941,9 @@ pub struct NodeStatus {
     /// for people, of one of them
     #[prost(string, tag = "24")]
     pub unread_why: ::prost::alloc::string::String,
+    /// why its disk takes none; what it holds can be read. Empty: it takes them
+    #[prost(string, tag = "30")]
+    pub takes_no_writes: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Challenge {

@@ -59,6 +59,7 @@ fn stages() -> Vec<proto::Stage> {
         generation: 300,
         stored_bytes: 70_000,
         digest: Vec::new(),
+        fingerprint: Vec::new(),
         permit: None,
     };
     let local = proto::LocalInput { member: 1, symbols: vec![0, 300], block: Some(block) };

@@ -32,6 +32,7 @@ fn nearly_right() -> impl Strategy<Value = proto::Prepare> {
                 generation: 1,
                 stored_bytes,
                 digest: Vec::new(),
+                fingerprint: Vec::new(),
                 permit: None,
             });
             let local = proto::LocalInput { member: 0, symbols: vec![alpha % 3], block };

@@ -69,12 +69,12 @@ fn a_disk_that_fails_is_its_blocks_loss_and_not_its_host_s() {
     assert!(refused.contains("needs 6 nodes"), "ten nodes are five hosts: {refused}");
 
     let victim = homes(&rig, "archived")[0][0];
-    let tmp = rig.home().join(format!("node-{victim}/data/tmp"));
-    fs::remove_dir_all(&tmp).unwrap();
-    fs::write(&tmp, b"in the way").unwrap();
+    let data = rig.home().join(format!("node-{victim}/data"));
+    let (identity, elsewhere) = (data.join("identity"), data.join("elsewhere"));
+    fs::rename(&identity, &elsewhere).unwrap();
     rig.until("the node leaves", || node(&rig, victim)["living"] == false);
     let ailment = node(&rig, victim)["ailment"].as_str().unwrap().to_owned();
-    assert!(ailment.contains("tmp"), "{ailment}");
+    assert!(ailment.contains("no block store"), "{ailment}");
     let shown = rig.ok(&["cluster", "status"]);
     assert!(
         shown.contains("its disk failed") && shown.contains(&format!("disk of node-{victim} failed")),
@@ -89,8 +89,7 @@ fn a_disk_that_fails_is_its_blocks_loss_and_not_its_host_s() {
     let hosts: BTreeSet<u64> = stripe.iter().map(|&node| host_of(node)).collect();
     assert_eq!(hosts.len(), stripe.len(), "on a host each: {stripe:?}");
 
-    fs::remove_file(&tmp).unwrap();
-    fs::create_dir(&tmp).unwrap();
+    fs::rename(&elsewhere, &identity).unwrap();
     rig.until("it is back", || node(&rig, victim)["living"] == true);
     assert_eq!(node(&rig, victim)["ailment"], "");
     rig.until("what was made twice is gone", || rig.json(&["cluster", "status"])["garbage"] == 0);

@@ -10,13 +10,15 @@ mod power_cut;
 mod records;
 mod records_failing;
 mod records_power_cut;
+mod refusing;
 mod room;
+mod salvage;
 mod write_read;
 
 use super::*;
 use disk::{CrashDisk, Disk, PowerSwitch};
 use gf::CHUNK_BYTES;
-use model::Stamp;
+use model::{ClusterId, Stamp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -63,6 +63,9 @@ impl Disk for Failing {
     fn create_folder(&self, path: &Path) -> disk::Result<()> {
         self.disk.create_folder(path)
     }
+    fn remove_folder(&self, path: &Path) -> disk::Result<()> {
+        self.disk.remove_folder(path)
+    }
     fn list(&self, folder: &Path) -> disk::Result<Vec<Entry>> {
         self.disk.list(folder)
     }
