@@ -28,20 +28,6 @@ const LEAVING_FILES: &[&str] =
 /// Those there are.
 pub const SWITCHES: &[Switch] = &[
     Switch {
-        name: "remade-where-unread",
-        faults: &["trial of health, unread copies"],
-        kinds: &[Kind::UntrueStatus],
-        says: "copies unread: EIO",
-        why: "copies are made anew on the very node that cannot read them, and believed until somebody reads them (issue 46, 2)",
-    },
-    Switch {
-        name: "xcode-short-stripes",
-        faults: &["code xcode-5", "code xcode-7"],
-        kinds: &[Kind::Lost, Kind::NotEnded, Kind::Unaccounted, Kind::UntrueStatus],
-        says: "",
-        why: "some short stripes of X-Code cannot be read, nor moved: a block 'cannot be absent' (found for issue 46, 10)",
-    },
-    Switch {
         name: "stored-bytes-drift",
         faults: &["truncate data", "truncate sidecar"],
         kinds: &[Kind::UntrueStatus],

@@ -313,6 +313,11 @@ impl BlockFacts {
         self.needs(living) > 0
     }
 
+    /// Nodes on which a copy of it is flawed: what went wrong there may go wrong again.
+    pub fn flawed_on(&self) -> impl Iterator<Item = NodeId> {
+        self.flawed.iter().map(|flawed| flawed.location.node)
+    }
+
     /// What is wrong with that copy, if it is known to be flawed.
     pub fn flaw_of(&self, location: Location) -> Option<Flaw> {
         self.flawed.iter().find(|flawed| flawed.location == location).map(|flawed| flawed.flaw)

@@ -6,6 +6,7 @@ use crate::error::{CoordinatorError, Result};
 use catalog::{CatalogError, Purpose, is_misplaced, would_spread};
 use model::{BlockId, MemberState, NodeId, Placement, StripePlacement};
 use plan::decide::{World, requestors};
+use std::collections::BTreeSet;
 
 /// What is to be made.
 enum Lacking {
@@ -57,7 +58,12 @@ impl Attempt<'_> {
         };
         let asked = self.options.requestor;
         // Who is slow to send may well receive.
-        let nodes = requestors(view, blocks.iter(), asked, self.course.failed(), load)?;
+        let failed = self.course.failed();
+        // Where a copy of it is flawed another one may come to be so too: elsewhere, if there is such a place.
+        let flawed = blocks.iter().flat_map(|placement| placement.facts.flawed_on());
+        let doubtful: BTreeSet<NodeId> = failed.iter().copied().chain(flawed).collect();
+        let nodes = requestors(view, blocks.iter(), asked, &doubtful, load)
+            .or_else(|_| requestors(view, blocks.iter(), asked, failed, load))?;
         if self.options.spreads {
             let sites = sites(view);
             let mut pairs = blocks.iter().zip(&nodes);

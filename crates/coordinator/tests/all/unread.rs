@@ -95,6 +95,21 @@ async fn a_folder_that_cannot_be_read_takes_its_replicas_out_of_the_count_and_ou
     assert_eq!(cluster.get("object").await.unwrap().0, content);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn another_copy_of_a_damaged_one_is_made_on_another_node_if_there_is_one() {
+    let mut cluster = Cluster::new(8, HASTY).await;
+    let content = archived(&mut cluster).await;
+    let before = members(&mut cluster, "object").await;
+    for (node, block) in &before[..2] {
+        cluster.world.corrupt(*node, block);
+    }
+    cluster.until("they are made again", async |c| health(c).await.damaged_copies == 0).await;
+    cluster.until("all is well", async |c| health(c).await.short_blocks == 0).await;
+    let now = members(&mut cluster, "object").await;
+    assert!((0..2).all(|index| now[index].0 != before[index].0), "{before:?} {now:?}");
+    assert_eq!(cluster.get("object").await.unwrap().0, content);
+}
+
 /// A passing fault of a disk condemned them; their nodes have read them again.
 #[tokio::test(flavor = "multi_thread")]
 async fn condemned_copies_that_are_whole_again_are_counted_on_again_without_a_restart() {

@@ -87,7 +87,13 @@ impl Planner {
         let from = (placement.block.0 % (1 << 32)) as usize;
         let requestors = match takers.asked.as_mut().map(|asked| asked.allowed(&holders, 0, usize::MAX)) {
             Some(Ok(asked)) => asked,
-            _ => takers.all.allowed(&holders, from, MAX_REQUESTORS)?,
+            _ => {
+                // Where a copy of it is flawed another one may come to be so too: elsewhere, if there is such a place.
+                let doubtful: Vec<NodeId> =
+                    holders.iter().copied().chain(placement.facts.flawed_on()).collect();
+                let elsewhere = takers.all.allowed(&doubtful, from, MAX_REQUESTORS);
+                elsewhere.or_else(|_| takers.all.allowed(&holders, from, MAX_REQUESTORS))?
+            }
         };
         let is_cached = |node: &NodeId| held_in_memory(world, placement, *node);
         let cached = survivors.iter().copied().filter(is_cached).collect();
