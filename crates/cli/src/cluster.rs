@@ -155,7 +155,11 @@ fn forgotten_text(id: u32, reply: &ForgetNodeReply) -> String {
 fn stop_node(home: &Home, id: u32, kill: bool) -> Result<bool> {
     let _lock = home.lock()?;
     if !home.cluster()?.is_some_and(|cluster| cluster.nodes.iter().any(|node| node.id == id)) {
-        bail!("there is no node {id} in the cluster of {}", home.path().display());
+        bail!(
+            "there is no node {id} that the cluster of {} started: one that runs elsewhere, or whose store shares a process with others, ends \
+             with that process",
+            home.path().display()
+        );
     }
     Ok(stop_all(&[home.node(id)], kill)? > 0)
 }
