@@ -206,9 +206,23 @@ mod tests {
         assert_eq!((unread.verdict(), unread.attention()[0].code), (Verdict::Lacking, Code::UnreadCopies));
     }
 
+    /// `docs/health.md` has each code with the exit code that follows, and no other.
     #[test]
-    fn each_code_is_listed_once() {
-        let names: std::collections::BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
-        assert_eq!(names.len(), Code::ALL.len());
+    fn the_page_for_monitors_has_each_code_with_its_exit_code() {
+        let page = include_str!("../../../docs/health.md");
+        let rows = page.lines().filter(|line| line.starts_with("| `") && line.contains('_'));
+        let told: Vec<(&str, &str)> = rows
+            .filter_map(|row| {
+                let mut cells = row.split('|').map(str::trim).skip(1);
+                Some((cells.next()?.trim_matches('`'), cells.next()?))
+            })
+            .collect();
+        let code_of = |code: Code| match code.verdict() {
+            Verdict::Well => "0",
+            Verdict::Lacking => "3",
+            Verdict::Unreadable => "4",
+        };
+        let now: Vec<(&str, &str)> = Code::ALL.iter().map(|code| (code.name(), code_of(*code))).collect();
+        assert_eq!(told, now);
     }
 }
