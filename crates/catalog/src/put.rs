@@ -50,6 +50,19 @@ impl Catalog {
         self.view(|txn| txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut))
     }
 
+    /// The same with the blocks that it has planned so far.
+    pub fn planned_put(&self, put: PutId) -> Result<(PutRow, BTreeMap<BlockId, PlannedBlock>)> {
+        self.view(|txn| {
+            let row = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
+            let planned = txn.all::<PutBlockRow>(&put.to_bytes())?;
+            let block = |(PutBlockKey { block, .. }, row): (PutBlockKey, PutBlockRow)| {
+                let PutBlockRow { index, stored_bytes, sums, last, nodes, flow } = row;
+                (block, PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow })
+            };
+            Ok((row, planned.into_iter().map(block).collect()))
+        })
+    }
+
     /// Notes that copies of a block may appear, and extends the put's lease. Durable before the plan goes out. Returns the
     /// change that noted them: the copies' birth.
     pub fn plan_block(

@@ -83,7 +83,7 @@ pub struct HastyArgs {
     /// Milliseconds between heartbeats
     #[arg(long, value_name = "MS", hide = true)]
     heartbeat_ms: Option<u64>,
-    /// Milliseconds of silence after which a node is dead
+    /// Milliseconds after which a node that answers no call is dead
     #[arg(long, value_name = "MS", hide = true)]
     dead_after_ms: Option<u64>,
     /// Milliseconds for which a copy that is not counted on is kept

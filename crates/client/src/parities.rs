@@ -200,5 +200,6 @@ pub(crate) fn as_written(result: DriveResult, block: &Block) -> Result<WrittenBl
 
 /// The start of its store that says so.
 fn written_by(copy: &Staged) -> WrittenBy {
-    WrittenBy { node: copy.node, store: copy.store.clone(), incarnation: copy.incarnation }
+    let Staged { node, incarnation, .. } = *copy;
+    WrittenBy { node, store: copy.store.clone(), incarnation, mac: copy.mac.clone() }
 }

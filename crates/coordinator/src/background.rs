@@ -17,15 +17,37 @@ use worker::{Step, Task, Worker};
 /// Idle puts are looked for this often, and more often when their lease is shorter.
 const PUT_TICK_MS: u64 = 10_000;
 
+/// Between two calls of a node it is looked so often who is to be called, so that many nodes are not called at one moment.
+const TURNS: u32 = 16;
+
+/// No turn is shorter: timers are late by some milliseconds on a busy machine.
+const MIN_TURN: Duration = Duration::from_millis(5);
+
 /// Puts that are forgotten in one transaction, so that others do not wait long.
 const FORGOTTEN_AT_ONCE: usize = 4_096;
 
-/// A coordinator that was stopped, or whose machine was, hears no heartbeats meanwhile; its nodes are not dead for that.
+/// A coordinator that was stopped, or whose machine was, calls nobody meanwhile; its nodes are not dead for that.
 pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
     loop {
         tokio::time::sleep(cluster.health.look_every()).await;
         cluster.health.look();
         cluster.lenders.look();
+    }
+}
+
+/// Calls all nodes and lenders that live, each in its turn: whoever answers lives on.
+pub(crate) async fn call_nodes(cluster: Arc<Cluster>) {
+    let every = cluster.calls.every();
+    loop {
+        for due in cluster.health.due(every, TURNS) {
+            let cluster = Arc::clone(&cluster);
+            tokio::spawn(async move { cluster.call(due).await });
+        }
+        for due in cluster.lenders.due(every, TURNS) {
+            let cluster = Arc::clone(&cluster);
+            tokio::spawn(async move { cluster.call_lender(due).await });
+        }
+        tokio::time::sleep((every / TURNS).max(MIN_TURN)).await;
     }
 }
 
@@ -38,13 +60,7 @@ pub(crate) async fn notice_successors(
     let silence = cluster.dead_after();
     loop {
         tokio::time::sleep(silence).await;
-        let view = cluster.view();
-        let away: Vec<(NodeId, String)> = view
-            .nodes
-            .iter()
-            .filter(|(_, node)| !node.is_living)
-            .map(|(id, node)| (id, node.control_addr.clone()))
-            .collect();
+        let away = cluster.health.quiet(silence);
         let Ok(own) = records.run(|catalog| catalog.last_change()).await else { return };
         for (node, addr) in away {
             let Some(answer) = cluster.fleet.ask(node, &addr).await else { continue };

@@ -151,17 +151,19 @@ impl Coded {
     }
 
     /// Whether what a put has written may be acknowledged: each stripe must outlive one more loss, as replicas do of which two are
-    /// durable. All were; of nodes that have died since nobody knows when they come back. `None`: it is not coded, or over.
+    /// durable. All were; of nodes that have died since nobody knows when they come back. `None`: it is not coded.
     ///
     /// # Errors
     /// [`CoordinatorError::Conflict`].
-    pub async fn check_margin(&self, put: PutId, blocks: &[CommittedBlock]) -> Result<Option<Code>> {
-        let pending = match self.records.run(move |catalog| catalog.pending_put(put)).await {
-            Err(CoordinatorError::Catalog(CatalogError::NoSuchPut)) => return Ok(None),
-            pending => pending?,
-        };
-        let Some(terms) = pending.gathers.filter(GatherTerms::is_on_write) else { return Ok(None) };
-        let (code, living) = (self.code(&terms)?, self.cluster.view().living());
+    pub async fn check_margin(
+        &self,
+        put: PutId,
+        pending: &PutRow,
+        blocks: &[CommittedBlock],
+    ) -> Result<Option<Code>> {
+        let terms = pending.gathers.as_ref().filter(|terms| terms.is_on_write());
+        let Some(terms) = terms else { return Ok(None) };
+        let (code, living) = (self.code(terms)?, self.cluster.view().living());
         if blocks.iter().flat_map(|block| &block.nodes).all(|node| living.contains(node)) {
             return Ok(Some(code));
         }

@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often nodes report: a dead one is noticed within seconds, and a thousand nodes are a thousand small messages.
+/// How often nodes report how they are: a thousand nodes are a thousand small messages.
 pub const HEARTBEAT_MS: u64 = 1_000;
 
-/// Silence after which a node counts as dead: five heartbeats, so that one lost packet or a long pause is no death.
+/// A node that answers no call for so long counts as dead. It is called four times meanwhile, so that one lost packet or a long pause is no
+/// death.
 pub const DEAD_AFTER_MS: u64 = 5_000;
 
 /// Garbage is kept this long: longer than any lease of a flow ([`limits::LEASE_MS`]), so that no reader with an older
@@ -119,7 +120,7 @@ pub struct Config {
     pub fleet: Arc<dyn Fleet>,
     /// Milliseconds between the heartbeats that nodes are asked for; default [`HEARTBEAT_MS`].
     pub heartbeat_ms: u64,
-    /// Milliseconds of silence after which a node is dead; default [`DEAD_AFTER_MS`].
+    /// Milliseconds after which a node that answers no call is dead; default [`DEAD_AFTER_MS`].
     pub dead_after_ms: u64,
     /// Milliseconds that garbage is kept; default [`GARBAGE_GRACE_MS`].
     pub garbage_grace_ms: u64,

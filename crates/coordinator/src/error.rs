@@ -1,7 +1,7 @@
 //! Everything that can go wrong here, and what a caller is told about it.
 
 use catalog::CatalogError;
-use model::{Fault, NodeId, StripeId};
+use model::{BlockId, Fault, NodeId, StripeId};
 use plan::decide::DecideError;
 use std::net::SocketAddr;
 
@@ -101,6 +101,37 @@ pub enum CoordinatorError {
         /// The node.
         node: NodeId,
         /// What happened.
+        why: String,
+    },
+    /// Whoever wants to register does not answer there as the start that it says it is.
+    #[error(
+        "nobody answers at {addr} as {node} in the start that wants to register: this coordinator must reach each node at its \
+         control address; let connections to that port pass, or give the node another address"
+    )]
+    Unanswered {
+        /// The node that it says it is.
+        node: NodeId,
+        /// The address that it names.
+        addr: String,
+    },
+    /// A commit names a copy that its node did not write.
+    #[error("block {block} of the put: {node} {why}; nothing was changed, put it again")]
+    NotWritten {
+        /// The block.
+        block: BlockId,
+        /// Who is said to have it.
+        node: NodeId,
+        /// What is known of it.
+        why: String,
+    },
+    /// A commit names a copy of which its node could not be asked.
+    #[error("block {block} of the put: {node} does not say whether it wrote it: {why}; ask again")]
+    NotToldYet {
+        /// The block.
+        block: BlockId,
+        /// Who is said to have it.
+        node: NodeId,
+        /// Why it was not asked.
         why: String,
     },
     /// The catalog.
@@ -241,12 +272,17 @@ impl From<CoordinatorError> for tonic::Status {
             Invalid(_) => tonic::Status::invalid_argument(text),
             NoSuchTask(_) | NoSuchPrefix(_) => tonic::Status::not_found(text),
             Encodings { first, .. } => tonic::Status::new(tonic::Status::from(*first).code(), text),
-            CodeTooWide { .. } | Conflict(_) | Leaving { .. } | StillLives(_) | StillNeeded { .. } => {
-                tonic::Status::failed_precondition(text)
-            }
+            CodeTooWide { .. }
+            | Conflict(_)
+            | Leaving { .. }
+            | StillLives(_)
+            | StillNeeded { .. }
+            | NotWritten { .. } => tonic::Status::failed_precondition(text),
             Decide(error) => tonic::Status::new(code_of_decision(&error), text),
             Paused => tonic::Status::cancelled(text),
-            ShuttingDown | Node { .. } | NotKept | Comparing(_) => tonic::Status::unavailable(text),
+            ShuttingDown | Node { .. } | NotKept | Comparing(_) | Unanswered { .. } | NotToldYet { .. } => {
+                tonic::Status::unavailable(text)
+            }
             TakenOver { .. } | Branched { .. } => tonic::Status::failed_precondition(text),
             TooMany { .. } => tonic::Status::resource_exhausted(text),
             WrongParity { .. } => tonic::Status::data_loss(text),

@@ -176,6 +176,7 @@ impl Forgetter {
             Pass::Over => {
                 self.forgetting.settings.forget(node);
                 self.forgetting.cluster().health.forget(node, store);
+                self.forgetting.cluster().calls.forget(node, store);
                 tracing::warn!(%node, %store, "nothing names it any more: its number is free");
                 return Ok(None);
             }

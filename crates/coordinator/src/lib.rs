@@ -54,10 +54,11 @@ mod settler;
 mod succession;
 mod under_way;
 mod unknown;
+mod written;
 
 pub use catalog::backend::quiet_panics;
 pub use catalog::{Examined, FileKind, RESERVE_BYTES, Touched, examine, restore};
-pub use cluster::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
+pub use cluster::{Call, Check, Fleet, Grpc, Held, Listed, Looked, Order, Over, Seen};
 pub use config::Config;
 pub use error::CoordinatorError;
 
@@ -425,6 +426,7 @@ impl Work {
         begin(group, tasks, settler);
         group.spawn(jobs.resume());
         group.spawn(background::notice_own_pauses(Arc::clone(cluster)));
+        group.spawn(background::call_nodes(Arc::clone(cluster)));
         group.spawn(background::keep_time(records.clone(), Arc::clone(cluster), config.clock_note_ms));
     }
 }

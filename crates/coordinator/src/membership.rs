@@ -1,6 +1,7 @@
 //! Nodes come, report, and say what they hold.
 
-use crate::cluster::{Cluster, Listed, Told};
+use crate::clock::Began;
+use crate::cluster::{Cluster, Listed, Told, row_of};
 use crate::comparison::Comparison;
 use crate::damaged::Damaged;
 use crate::error::{CoordinatorError, Result};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::Streaming;
 use wire::codec::group::Lender;
+use wire::mac::Secret;
 use wire::proto::register_message::Kind;
 use wire::{PROTOCOL_VERSION, proto};
 
@@ -44,7 +46,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Hello, then the inventory; from the end of it the node lives.
+    /// Hello, then the inventory; from the end of it the node lives. Before anything of it is noted it answers a call of this
+    /// coordinator, as the start that it says it is.
     pub async fn register(
         &self,
         mut messages: Streaming<proto::RegisterMessage>,
@@ -54,8 +57,14 @@ impl Membership {
         };
         let (row, cluster) = self.check_hello(&hello)?;
         let node = NodeId(hello.node);
+        let secret = Secret::from_slice(&hello.secret);
+        let secret = secret.ok_or_else(|| invalid("the secret of the node's start has another length"))?;
         self.refuse_another_cluster(node, cluster).await?;
+        let unanswered = self.cluster.calls.admit()?;
         let admitted = self.admit(node, &row, start_of(&hello)?).await?;
+        self.cluster.calls.answers_at_first(node, &row, secret).await?;
+        drop(unanswered);
+        let answered = Began::now();
         let (stored, seen) = (row.clone(), admitted.seen);
         let cluster = self.records.run(move |c| c.register_node(node, &stored, cluster, seen)).await?;
         self.hear(node, hello.heard.map(Stamp::from).unwrap_or_default()).await?;
@@ -66,31 +75,17 @@ impl Membership {
         // An operator may have given it up while it listed what it has.
         let store = row.store;
         self.records.run(move |catalog| catalog.may_register(node, store)).await?;
-        let incarnation = row.incarnation;
+        if answered.elapsed() > self.cluster.calls.every() {
+            self.cluster.calls.answers_at_first(node, &row, secret).await?;
+        }
+        self.cluster.calls.remember(node, (store, row.incarnation), secret);
         self.cluster.health.registered(node, row, admitted.is_set_back);
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
         let listed = Listed { whole: held, halves: unjudged };
-        let compared = self.comparison.registered(node, listed, &placed);
-        unless_damaged(node, self.while_it_waits(node, incarnation, compared).await)?;
+        unless_damaged(node, self.comparison.registered(node, listed, &placed).await)?;
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
-    }
-
-    /// A node that waits for an answer sends no heartbeat, and lives: the call ends with it.
-    async fn while_it_waits<T>(
-        &self,
-        node: NodeId,
-        incarnation: Incarnation,
-        answer: impl Future<Output = T>,
-    ) -> T {
-        let mut answer = std::pin::pin!(answer);
-        loop {
-            match tokio::time::timeout(self.cluster.health.look_every(), &mut answer).await {
-                Ok(answer) => return answer,
-                Err(_) => self.cluster.health.waits(node, incarnation),
-            }
-        }
     }
 
     /// A heartbeat; newly damaged blocks are dealt with.
@@ -109,13 +104,28 @@ impl Membership {
         Ok(proto::HeartbeatReply { register_again: false, settings, now })
     }
 
-    /// A helper beside a DataNode of HDFS gives a sign of life. Nothing of it is kept.
-    pub fn lend(&self, lender: proto::Lender) -> Result<proto::LenderReply> {
+    /// A helper beside a DataNode of HDFS reports. Nothing of it is kept. One that is new, or was taken for dead, answers a call first.
+    pub async fn lend(&self, lender: proto::Lender) -> Result<proto::LenderReply> {
         let lender = Lender::try_from(lender)?;
-        self.cluster.lenders.lends(&lender).map_err(CoordinatorError::Conflict)?;
+        if !self.cluster.lenders.reports(&lender) {
+            self.admit_lender(&lender).await?;
+        }
         let (_, budgets) = self.settings.limits();
         let budgets = budgets.map(|row| Budgets::from(row).into());
         Ok(proto::LenderReply { heartbeat_ms: self.heartbeat_ms, budgets })
+    }
+
+    async fn admit_lender(&self, lender: &Lender) -> Result<()> {
+        let (node, calls) = (lender.node(), &self.cluster.calls);
+        if !lender.leaves {
+            let _unanswered = calls.admit()?;
+            calls.answers_at_first(node, &row_of(lender), lender.secret).await?;
+        }
+        self.cluster.lenders.lends(lender).map_err(CoordinatorError::Conflict)?;
+        if !lender.leaves {
+            calls.remember(node, (lender.datanode.0, lender.incarnation), lender.secret);
+        }
+        Ok(())
     }
 
     /// A node says which change it has heard of. If nothing is known of it here, this catalog was set back, or another one is

@@ -9,8 +9,10 @@ use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
 use crate::records::Records;
+use crate::written::{self, Named};
 use catalog::rows::{BucketRow, GatherTerms, GatheringRow, ObjectRow, PutRow};
 use catalog::{Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
+use codes::Code;
 use flow::{Member, limits};
 use model::hdfs::BlockGroup;
 use model::{
@@ -19,7 +21,7 @@ use model::{
 };
 use plan::Draw;
 use plan::decide::{DecideError, Planner, Price, ReadPlan, ReadRequest, World, WriteRequest, replica_nodes};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::{Message as _, proto};
 
@@ -241,11 +243,8 @@ impl Objects {
             return Err(invalid(format!("an object has at most {MAX_OBJECT_BLOCKS} blocks")));
         }
         let block = |written: &proto::WrittenBlock| {
-            let by = |by: &proto::WrittenBy| {
-                Some((NodeId(by.node), wire::codec::block::start_of_store(&by.store, by.incarnation)?))
-            };
             Ok(CommittedBlock {
-                by: written.by.iter().filter_map(by).collect(),
+                by: BTreeMap::new(),
                 block: BlockId::from_slice(&written.block)?,
                 stored_bytes: written.stored_bytes,
                 sums: sums(&written.digest, &written.fingerprint)?,
@@ -254,13 +253,14 @@ impl Objects {
         };
         let copies = request.blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
         let written = request.blocks.iter().chain(&request.parities);
-        let blocks: Vec<CommittedBlock> = written.map(block).collect::<Result<_>>()?;
+        let mut blocks: Vec<CommittedBlock> = written.clone().map(block).collect::<Result<_>>()?;
+        let told = written.flat_map(wire::codec::mac::told).collect();
         let digest: [u8; 32] = request
             .digest
             .as_slice()
             .try_into()
             .map_err(|_| invalid("the digest of an object is a BLAKE3 of 32 bytes".to_owned()))?;
-        let coded = self.coded.check_margin(put, &blocks).await?;
+        let coded = self.check_put(put, &mut blocks, told).await?;
         let coded = coded.map_or_else(String::new, |code| code.name().to_owned());
         let first = blocks.first().map_or(BlockId(0), |block| block.block);
         let end = PutEnd {
@@ -287,6 +287,22 @@ impl Objects {
             blocks: Vec::new(),
             block_count: put.block_count,
         })
+    }
+
+    /// Leaves of the copies that a client names those that were written, and says whether a coded put may be acknowledged with them:
+    /// its code, if it is one. A put that is over was checked when it was committed.
+    async fn check_put(
+        &self,
+        put: PutId,
+        blocks: &mut [CommittedBlock],
+        told: Named,
+    ) -> Result<Option<Code>> {
+        let (pending, planned) = match self.records.run(move |catalog| catalog.planned_put(put)).await {
+            Err(CoordinatorError::Catalog(CatalogError::NoSuchPut)) => return Ok(None),
+            pending => pending?,
+        };
+        written::keep_written(&self.cluster, blocks, &planned, told).await?;
+        self.coded.check_margin(put, &pending, blocks).await
     }
 
     /// An object as the catalog knows it, with as many of its blocks as one answer holds, if any are asked for.

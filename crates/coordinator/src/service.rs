@@ -81,7 +81,7 @@ impl Coordinator for Service {
     }
 
     async fn lend(&self, request: Request<proto::Lender>) -> Answer<proto::LenderReply> {
-        answer(self.membership.lend(request.into_inner()))
+        answer(self.membership.lend(request.into_inner()).await)
     }
 
     async fn plan_group(&self, request: Request<proto::PlanGroupRequest>) -> Answer<proto::PlanReply> {

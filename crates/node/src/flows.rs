@@ -8,10 +8,11 @@ use exec::{BlockSink, BlockSource, BlockStore};
 use flow::Member;
 use flow::bound::{BlockRead, BlockWrite, FlowHeader};
 use gf::{CHUNK_BYTES, Fingerprint};
-use model::{BlockId, Cause, Fault, FlowId, Stamp, StoredCopy, Sums, note};
+use model::{BlockId, Cause, Fault, FlowId, Incarnation, Stamp, StoreId, StoredCopy, Sums, note};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use wire::mac::{Mac, Secret, WrittenCopy};
 use wire::proto;
 
 /// A [`Store`] for flows, and what was met in it.
@@ -26,6 +27,8 @@ pub struct FlowStore {
     pub suspects: Arc<Suspects>,
     /// So often everything was read unasked.
     pub scrub_rounds: AtomicU64,
+    /// What this start proves with that it wrote a copy, or that it lives.
+    pub secret: Secret,
 }
 
 impl FlowStore {
@@ -33,7 +36,7 @@ impl FlowStore {
     pub fn new(store: Store, cache_bytes: u64) -> FlowStore {
         let cache = Arc::new(BlockCache::new(cache_bytes));
         let (fence, suspects, scrub_rounds) = (Mutex::default(), Arc::default(), AtomicU64::default());
-        FlowStore { fence, store, cache, suspects, scrub_rounds }
+        FlowStore { fence, store, cache, suspects, scrub_rounds, secret: Secret::draw() }
     }
 
     /// The copy was deleted.
@@ -100,8 +103,13 @@ impl BlockStore for FlowStore {
         };
         let writer = self.store.writer(block, write.generation, write.stored_bytes);
         let writer = writer.map_err(|e| fault_of(block, &e))?;
-        let store = self.store.clone();
-        Ok(Box::new(Sink { block, member: write.member, writer, facts, sums: write.sums, store }))
+        let by = By {
+            flow: header.flow,
+            store: self.store.identity().store,
+            incarnation: self.store.incarnation(),
+            secret: self.secret,
+        };
+        Ok(Box::new(Sink { block, member: write.member, writer, facts, sums: write.sums, by }))
     }
 
     fn report_corrupt(&self, block: BlockId, generation: u64) {
@@ -160,7 +168,30 @@ struct Sink {
     writer: BlockWriter,
     facts: NewBlock,
     sums: Sums,
-    store: Store,
+    by: By,
+}
+
+/// Who writes, and for what.
+struct By {
+    flow: FlowId,
+    store: StoreId,
+    incarnation: Incarnation,
+    secret: Secret,
+}
+
+impl By {
+    /// The MAC that this start has made the copy durable.
+    fn mac(&self, meta: &BlockMeta) -> Mac {
+        self.secret.of_copy(&WrittenCopy {
+            flow: self.flow,
+            block: meta.block,
+            generation: meta.generation,
+            stored_bytes: meta.stored_bytes,
+            sums: &Sums { digest: Some(meta.digest), fingerprint: Some(meta.fingerprint) },
+            store: self.store,
+            incarnation: self.incarnation,
+        })
+    }
 }
 
 impl BlockSink for Sink {
@@ -196,8 +227,9 @@ impl BlockSink for Sink {
             digest: meta.digest.to_vec(),
             fingerprint: meta.fingerprint.as_bytes().to_vec(),
             symbol_fingerprints: symbols.iter().map(|f| f.as_bytes().to_vec()).collect(),
-            store: self.store.identity().store.to_vec(),
-            incarnation: self.store.incarnation().0,
+            store: self.by.store.to_vec(),
+            incarnation: self.by.incarnation.0,
+            mac: self.by.mac(&meta).to_vec(),
             ..Default::default()
         })
     }

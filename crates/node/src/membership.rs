@@ -147,6 +147,7 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         incarnation: incarnation.0,
         // What it keeps is what it has heard of, whoever told it last.
         heard: Some(kept.map_or(heard, |kept| kept.last.stamp.max(heard)).into()),
+        secret: flows.secret.to_vec(),
     };
     let listed = Arc::clone(flows);
     let inventory = tokio::task::spawn_blocking(move || send_inventory(&listed, hello, &messages));

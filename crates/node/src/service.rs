@@ -15,7 +15,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
+use wire::codec::mac::Identified;
 use wire::codec::records::Carried;
+use wire::mac::{Secret, Whose};
 use wire::names::folder_digest;
 pub use wire::proto::node_server::{Node as ControlCalls, NodeServer as ControlServer};
 use wire::{limits, proto};
@@ -27,13 +29,18 @@ const MAX_MESSAGES: usize = 256;
 /// Answers of the [`proto::node_server::Node`] service.
 pub struct NodeService {
     parts: Parts,
+    /// Known without asking the store, which may wait for its disk.
+    whose: Whose,
     ending: Ending,
 }
 
 impl NodeService {
     /// Of a node that serves until it is asked to end.
     pub(crate) fn new(parts: Parts, ending: Ending) -> NodeService {
-        NodeService { parts, ending }
+        let store = &parts.flows.store;
+        let (node, incarnation) = (parts.node, store.incarnation());
+        let whose = Whose { node, store: store.identity().store, incarnation };
+        NodeService { parts, whose, ending }
     }
 
     /// Within the bounds of messages.
@@ -265,6 +272,10 @@ impl ControlCalls for NodeService {
         Ok(Response::new(self.parts.status()))
     }
 
+    async fn identify(&self, request: Request<proto::Challenge>) -> Answer<proto::Identified> {
+        identified(request.get_ref(), self.whose, &self.parts.flows.secret)
+    }
+
     async fn obey(&self, request: Request<proto::NodeSettings>) -> Answer<proto::Empty> {
         self.parts.obey(request.get_ref(), false);
         Ok(Response::new(proto::Empty {}))
@@ -343,6 +354,14 @@ async fn scrub_all(
     }
 }
 
+/// Who this is, proved to whoever drew the challenge.
+fn identified(challenge: &proto::Challenge, whose: Whose, secret: &Secret) -> Answer<proto::Identified> {
+    let challenge = wire::codec::mac::challenge(challenge);
+    let challenge = challenge.ok_or_else(|| Status::invalid_argument("a challenge of another length"))?;
+    let mac = secret.of_start(&challenge, &whose);
+    Ok(Response::new(Identified { whose, mac }.into()))
+}
+
 fn run_stages(
     node: NodeId,
     engine: &Engine,
@@ -356,15 +375,16 @@ fn run_stages(
 
 /// Answers of a helper that keeps nothing of the cluster's: it runs stages, and says how it is.
 pub struct LenderService {
-    node: NodeId,
+    whose: Whose,
+    secret: Secret,
     engine: Engine,
     ending: Ending,
 }
 
 impl LenderService {
     /// Of a helper that serves until it is asked to end.
-    pub(crate) fn new(node: NodeId, engine: Engine, ending: Ending) -> LenderService {
-        LenderService { node, engine, ending }
+    pub(crate) fn new(whose: Whose, secret: Secret, engine: Engine, ending: Ending) -> LenderService {
+        LenderService { whose, secret, engine, ending }
     }
 
     /// Within the bounds of messages.
@@ -389,13 +409,17 @@ macro_rules! keeps_nothing {
                 &self,
                 request: Request<Streaming<proto::DriverMessage>>,
             ) -> Answer<Self::RunStagesStream> {
-                Ok(run_stages(self.node, &self.engine, &self.ending, request))
+                Ok(run_stages(self.whose.node, &self.engine, &self.ending, request))
+            }
+
+            async fn identify(&self, request: Request<proto::Challenge>) -> Answer<proto::Identified> {
+                identified(request.get_ref(), self.whose, &self.secret)
             }
 
             async fn get_status(&self, _: Request<proto::Empty>) -> Answer<proto::NodeStatus> {
                 let (egress_bytes_per_s, ingress_bytes_per_s) = self.engine.throttle().rates();
                 Ok(Response::new(proto::NodeStatus {
-                    node: self.node.0,
+                    node: self.whose.node.0,
                     running_stages: self.engine.running_stages() as u32,
                     throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
                     ..Default::default()

@@ -7,12 +7,13 @@ pub mod call;
 pub mod codec;
 pub mod frame;
 pub mod limits;
+pub mod mac;
 pub mod names;
 
 pub use prost::Message;
 
 /// Version of both protocols; a peer that speaks another is refused.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The messages and services of `proto/stripeline.proto`, generated: `tests/all/generated.rs` compares them, and renews them.
 #[allow(missing_docs, clippy::all, clippy::too_many_lines, unused_qualifications)]

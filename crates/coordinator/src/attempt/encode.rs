@@ -1,7 +1,7 @@
 //! A new stripe: one flow makes its parities, data blocks that cannot stay where they are are copied before, and the catalog
 //! takes all of it at once. Where new stripes take the place of others, it takes all of these at once.
 
-use super::outcome::{Flown, Made, check};
+use super::outcome::{Flown, Made};
 use super::{Attempt, Noted, Order, Outcome, Step, held_or, token};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::layout;
@@ -319,7 +319,7 @@ impl Attempt<'_> {
             let mut progress = |_, _| {};
             let drive = self.with.cluster.fleet.drive(view, copy.node, &plan, &mut progress);
             let result = held_or(self.job, drive).await??;
-            for (_, checked) in check(&plan, &result, &noted.intent) {
+            for (_, checked) in self.checked(&plan, &result, &noted.intent).await {
                 staged.push(checked?);
             }
         }

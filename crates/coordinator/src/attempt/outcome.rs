@@ -4,6 +4,7 @@
 use super::{Attempt, Attempts, Encoded, Noted, Outcome, Wanted};
 use crate::cluster::Order;
 use crate::error::{CoordinatorError, Result};
+use crate::written::{self, Claim, Verdict};
 use catalog::{Fate, Intent, Staged};
 use flow::bound::BlockWrite;
 use flow::{Cost, FlowPlan};
@@ -38,7 +39,10 @@ impl Attempt<'_> {
         let mut outcome = Outcome::default();
         let all_or_none = noted.order.writes.len() == 1 || matches!(self.wanted, Wanted::Coded(..));
         let mut staged = made.before;
-        let checked = made.flown.iter().flat_map(|flown| check(&flown.plan, &flown.result, &noted.intent));
+        let mut checked = Vec::new();
+        for flown in &made.flown {
+            checked.extend(self.checked(&flown.plan, &flown.result, &noted.intent).await);
+        }
         for (block, checked) in checked {
             match checked {
                 Ok(copy) => staged.push(copy),
@@ -83,6 +87,30 @@ impl Attempt<'_> {
         Ok(outcome)
     }
 
+    /// Each block that the plan was to write, as its node says that it holds it: just what was planned, or an error. What the driver
+    /// passes on is believed as far as it proves that the node said so.
+    pub(super) async fn checked(
+        &self,
+        plan: &FlowPlan,
+        result: &proto::DriveResult,
+        intent: &Intent,
+    ) -> Vec<(BlockId, Result<Staged>)> {
+        let told = check(plan, result, intent);
+        let claims: Vec<Claim> = told.iter().filter_map(|(_, told)| told.as_ref().ok().cloned()).collect();
+        let verdicts = written::judge(&self.with.cluster, &claims).await;
+        let judged = |told: Result<Claim>| {
+            let claim = told?;
+            match verdicts.get(&claim.copy) {
+                Some(Verdict::Written(start)) => {
+                    let Claim { copy, stored_bytes, sums, .. } = claim;
+                    Ok(Staged { copy, stored_bytes, sums, by: Some(*start) })
+                }
+                verdict => Err(not_written(claim.copy, verdict)),
+            }
+        };
+        told.into_iter().map(|(block, told)| (block, judged(told))).collect()
+    }
+
     /// Deletes the copy at once instead of after the grace, and without asking whether others are there: this flow made
     /// it to be measured, nothing ever counted on it, and the node deletes exactly this generation.
     async fn throw_away(&self, view: &World, copy: BlockCopy) -> Result<()> {
@@ -103,16 +131,28 @@ impl Attempt<'_> {
     }
 }
 
-/// Each block that the plan was to write, as its node says that it holds it: just what was planned, or an error.
-pub(super) fn check(
-    plan: &FlowPlan,
-    result: &proto::DriveResult,
-    intent: &Intent,
-) -> Vec<(BlockId, Result<Staged>)> {
+/// Why a copy does not count.
+fn not_written(copy: BlockCopy, verdict: Option<&Verdict>) -> CoordinatorError {
+    let BlockCopy { block, node, .. } = copy;
+    let (cause, why) = match verdict {
+        Some(Verdict::False) => {
+            (Cause::WrongDigest, "did not say that it stored the block: the MAC is not its own".to_owned())
+        }
+        Some(Verdict::NotTold(why)) => {
+            (Cause::Unreachable, format!("does not say whether it stored the block: {why}"))
+        }
+        _ => (Cause::NotFound, "does not have the block that it is said to have stored".to_owned()),
+    };
+    let fault = Fault::new(cause, format!("{node} {why}"));
+    CoordinatorError::Flow(fault.suspecting(node, node).about(block))
+}
+
+/// Each block that the plan was to write, as the driver says that its node stored it, or an error.
+fn check(plan: &FlowPlan, result: &proto::DriveResult, intent: &Intent) -> Vec<(BlockId, Result<Claim>)> {
     let checked = |write: &BlockWrite| {
         let copy = intent.copies.iter().find(|copy| copy.block == write.block);
         let unknown = || CoordinatorError::Bug(format!("block {} was not to be written", write.block));
-        (write.block, copy.ok_or_else(unknown).and_then(|copy| check_one(write, *copy, result, intent)))
+        (write.block, copy.ok_or_else(unknown).and_then(|copy| check_one(write, *copy, plan, result, intent)))
     };
     plan.binding.writes.values().map(checked).collect()
 }
@@ -120,9 +160,10 @@ pub(super) fn check(
 fn check_one(
     write: &BlockWrite,
     copy: BlockCopy,
+    plan: &FlowPlan,
     result: &proto::DriveResult,
     intent: &Intent,
-) -> Result<Staged> {
+) -> Result<Claim> {
     let BlockCopy { block, node, generation } = copy;
     let wrong = |what: &str| {
         let fault = Fault::new(Cause::WrongDigest, format!("{node} {what}"));
@@ -144,7 +185,8 @@ fn check_one(
     match tells_all && is_right && sums.agrees(&write.sums) {
         true => {
             let by = wire::codec::block::start_of_store(&staged.store, staged.incarnation);
-            Ok(Staged { copy, stored_bytes: staged.stored_bytes, sums, by })
+            let (flow, stored_bytes) = (plan.binding.header.flow, staged.stored_bytes);
+            Ok(Claim { copy, flow, stored_bytes, sums, by, mac: staged.mac.clone() })
         }
         false => Err(wrong("stored something else than what was planned")),
     }

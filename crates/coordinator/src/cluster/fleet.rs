@@ -1,5 +1,6 @@
 //! Calls to the nodes.
 
+use super::connection::{Call, Over, connect};
 use crate::error::{CoordinatorError, Result};
 use catalog::succession::Answer;
 use flow::FlowPlan;
@@ -13,9 +14,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
+use wire::codec::mac::Identified;
 use wire::codec::plan::order;
 use wire::codec::records::Carried;
+use wire::mac::Challenge;
 use wire::names::{FOLDERS, FolderDigest, folder_of};
 use wire::proto::node_client::NodeClient;
 use wire::{limits, proto};
@@ -24,7 +27,7 @@ use wire::{limits, proto};
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A node that registers waits for its number's process of before to answer, or not to: one that lives takes milliseconds.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reading a block of the largest size at 40 MB/s.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -45,9 +48,6 @@ const DIGEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// A driver that says nothing for this long is lost: it reports stalls after [`flow::limits::STALL_MS`] and ends by itself
 /// after [`flow::limits::LEASE_MS`]; syncing a block of the largest size to a slow disk is what takes longest.
 const DRIVE_SILENCE: Duration = Duration::from_secs(120);
-
-/// TCP and HTTP/2 signs of life, so that a connection to a dead machine is noticed.
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Blocks that a node may list for one call, so that a broken node cannot take all memory: 100 TB of small blocks.
 const MAX_LISTED_BLOCKS: usize = 10_000_000;
@@ -145,6 +145,15 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// What answers at that address, if a node of that number does within a bounded time.
     async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus>;
 
+    /// Has whatever answers at that address say which start of which store it is, and prove it; `None` if nothing does in time.
+    async fn identify(
+        &self,
+        node: NodeId,
+        control_addr: &str,
+        challenge: Challenge,
+        call: Call,
+    ) -> Option<Identified>;
+
     /// Has the node read its copy, in the start of its store that the view knows, and compare it with the block's `digest`.
     async fn look(
         &self,
@@ -203,16 +212,20 @@ pub struct Grpc {
 impl Grpc {
     /// A client of a node; connects when first used.
     fn client(&self, view: &World, node: NodeId) -> Result<NodeClient<Channel>> {
-        let addr = &view.node(node)?.control_addr;
+        self.client_at(node, &view.node(node)?.control_addr, Over::Kept)
+    }
+
+    /// The same at that address.
+    fn client_at(&self, node: NodeId, addr: &str, over: Over) -> Result<NodeClient<Channel>> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        let channel = match channels.get(&node) {
-            Some((known, channel)) if known == addr => channel.clone(),
-            _ => {
-                let channel = connect(node, addr)?;
-                channels.insert(node, (addr.clone(), channel.clone()));
-                channel
-            }
+        let kept = channels.get(&node).filter(|(known, _)| known == addr && over == Over::Kept);
+        let channel = match kept {
+            Some((_, channel)) => channel.clone(),
+            None => connect(node, addr)?,
         };
+        if over != Over::Once {
+            channels.insert(node, (addr.to_owned(), channel.clone()));
+        }
         Ok(NodeClient::new(channel)
             .max_decoding_message_size(limits::MAX_CONTROL_BYTES)
             .max_encoding_message_size(limits::MAX_CONTROL_BYTES))
@@ -342,6 +355,18 @@ impl Fleet for Grpc {
         (answer.node == node.0).then_some(answer)
     }
 
+    async fn identify(
+        &self,
+        node: NodeId,
+        control_addr: &str,
+        challenge: Challenge,
+        call: Call,
+    ) -> Option<Identified> {
+        let mut client = self.client_at(node, control_addr, call.over).ok()?;
+        let answer = answered_within(call.patience, node, client.identify(proto::Challenge::from(challenge)));
+        wire::codec::mac::identified(&answer.await.ok()?)
+    }
+
     async fn list(&self, view: &World, node: NodeId, with_meta: bool) -> Result<Vec<proto::StoredBlock>> {
         let mut client = self.client(view, node)?;
         let stream = answered(node, client.list_blocks(proto::ListBlocksRequest { with_meta })).await?;
@@ -427,17 +452,6 @@ impl Fleet for Grpc {
         let mut client = self.client(view, node)?;
         answered(node, client.control_task(control)).await
     }
-}
-
-fn connect(node: NodeId, addr: &str) -> Result<Channel> {
-    let endpoint = Endpoint::from_shared(format!("http://{addr}"))
-        .map_err(|_| failed(node, "its control address is none"))?
-        .connect_timeout(Duration::from_millis(limits::CONNECT_TIMEOUT_MS))
-        .tcp_keepalive(Some(KEEP_ALIVE))
-        .http2_keep_alive_interval(KEEP_ALIVE)
-        .keep_alive_timeout(KEEP_ALIVE)
-        .tcp_nodelay(true);
-    Ok(endpoint.connect_lazy())
 }
 
 async fn answered<T>(

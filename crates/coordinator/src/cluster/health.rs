@@ -1,11 +1,15 @@
 //! The world that decisions see, kept: which nodes live, where they are, whom flows blame, who helped when, and what is known
 //! of the links.
 
+mod answering;
+
+pub(crate) use answering::Due;
+
 use super::Life;
 use super::told::{Told, Unreadable};
 use catalog::rows::NodeRow;
 use flow::Proved;
-use model::{BlockCopy, BlockId, Cause, Fault, Incarnation, NodeId, Peer, StoreId};
+use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer, StoreId};
 use plan::decide::{NodeFacts, World, helpers_of};
 use plan::{ByNode, Host, LeastRecent, LinkRates, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +24,7 @@ const LOOK_EDGES: usize = 2;
 /// links may be what is wrong. What clients say never does that: nobody knows who they are.
 const QUARANTINE_EDGES: usize = 3;
 
-/// What heartbeats change shows in views this much later, or a tenth of the time after which a node is dead: a view of a
+/// What heartbeats and answers change shows in views this much later, or a tenth of the time after which a node is dead: a view of a
 /// thousand nodes takes a third of a millisecond to make, and every plan asks for one.
 const MAX_VIEW_AGE: Duration = Duration::from_millis(50);
 
@@ -68,8 +72,12 @@ struct Nodes {
 #[derive(Debug)]
 struct Node {
     row: NodeRow,
-    /// Last sign of life since the coordinator started.
+    /// When it last answered a call of this coordinator.
     last_seen: Option<Instant>,
+    /// When it was called last.
+    called: Option<Instant>,
+    /// When it last registered or sent a heartbeat.
+    reported: Option<Instant>,
     /// Its inventory is known, so its heartbeats count.
     is_registered: bool,
     /// `None` until its first heartbeat.
@@ -164,7 +172,7 @@ impl Health {
             let lives = state.is_living(self.dead_after);
             if state.told_living && !lives && state.left.is_none() {
                 let silent_ms = state.last_seen.map_or(0, |seen| seen.elapsed().as_millis() as u64);
-                tracing::warn!(%node, silent_ms, "dead: it says nothing");
+                tracing::warn!(%node, silent_ms, "dead: it does not answer");
             }
             state.told_living = lives;
         }
@@ -194,16 +202,8 @@ impl Health {
         entry.is_set_back = is_set_back || (entry.is_set_back && entry.row.incarnation == row.incarnation);
         entry.row = row;
         entry.is_registered = true;
-        entry.last_seen = Some(Instant::now());
-    }
-
-    /// A node that has registered waits for an answer, with this start of it: a sign of life. One that is taken for dead has to register anew.
-    pub fn waits(&self, node: NodeId, incarnation: Incarnation) {
-        let mut nodes = self.nodes();
-        let node = nodes.by_id.get_mut(&node).filter(|node| node.row.incarnation == incarnation);
-        if let Some(node) = node.filter(|node| node.is_living(self.dead_after)) {
-            node.last_seen = Some(Instant::now());
-        }
+        let now = Some(now());
+        (entry.last_seen, entry.called, entry.reported) = (now, now, now);
     }
 
     /// A node leaves, by its own word, and from where it registered. Whether it lived until now. `ailment`: what its disk failed with; empty if it did not.
@@ -238,7 +238,7 @@ impl Health {
         }
     }
 
-    /// When a node was heard last; `None` if it never was.
+    /// When a node answered last; `None` if it never did.
     pub fn heard(&self, node: NodeId) -> Option<Instant> {
         self.nodes().by_id.get(&node)?.last_seen
     }
@@ -263,7 +263,7 @@ impl Health {
         nodes.by_id.iter().filter_map(of).collect()
     }
 
-    /// For how long each node that was ever heard has said nothing.
+    /// For how long each node that ever answered has not.
     pub fn silences(&self) -> Vec<(NodeId, Duration)> {
         let nodes = self.nodes();
         let silence = |(id, node): (&NodeId, &Node)| Some((*id, node.last_seen?.elapsed()));
@@ -310,9 +310,8 @@ impl Health {
         others.find(|(_, other)| other.lives(self.dead_after)).map(|(id, _)| *id)
     }
 
-    /// Takes a heartbeat. Returns the damaged copies that are reported for the first time, and some of those of which nothing
-    /// came so far ([`dealt_with`](Self::dealt_with)); or `None` if the node must register (again). That of another start than
-    /// the accepted one keeps no node alive.
+    /// Takes a heartbeat: a report, which keeps no node alive. Returns the damaged copies that are reported for the first time, and some of
+    /// those of which nothing came so far ([`dealt_with`](Self::dealt_with)); or `None` if the node must register (again).
     pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Told> {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&NodeId(status.node))?;
@@ -327,7 +326,7 @@ impl Health {
             *self.last_view() = None;
             return None;
         }
-        node.last_seen = Some(Instant::now());
+        node.reported = Some(Instant::now());
         let told = node.damaged_now(&status);
         node.status = Some(status);
         Some(told)
@@ -483,6 +482,11 @@ fn named(node: NodeId, blocks: &[proto::BlockRef]) -> impl Iterator<Item = Block
     blocks.iter().filter_map(copy)
 }
 
+/// On the clock by which silence is told.
+fn now() -> Instant {
+    Instant::now()
+}
+
 impl Nodes {
     /// A process that looks less often than every `every` stood still, or its machine did, and heard nobody: for that time
     /// nobody was silent. Whoever was dead before stays so. Returns how long it was.
@@ -506,6 +510,8 @@ impl Node {
         Node {
             row,
             last_seen: None,
+            called: None,
+            reported: None,
             is_registered: false,
             status: None,
             suspected: BTreeSet::new(),

@@ -2,12 +2,13 @@
 //! request says which DataNode has which block. They are never given blocks, never in the catalog, and unknown after a restart
 //! until they give their next sign of life.
 
-use super::health::{Health, Report, Word};
+use super::health::{Due, Health, Report, Word};
 use catalog::rows::NodeRow;
 use flow::Proved;
 use model::hdfs::BlockGroup;
 use model::{
-    BlockFacts, Fault, Location, MemberState, NodeId, Peer, Placement, StoreId, StripePlacement, Sums,
+    BlockFacts, Fault, Incarnation, Location, MemberState, NodeId, Peer, Placement, StoreId, StripePlacement,
+    Sums,
 };
 use plan::LinkRates;
 use plan::decide::{NodeFacts, World};
@@ -35,7 +36,27 @@ impl Lenders {
         self.health.look();
     }
 
-    /// A sign of life, the first one or another. The error says why it is not welcome.
+    /// As [`Health::due`].
+    pub fn due(&self, every: Duration, turns: u32) -> Vec<Due> {
+        self.health.due(every, turns)
+    }
+
+    /// As [`Health::answered`].
+    pub fn answered(&self, node: NodeId, incarnation: Incarnation) {
+        self.health.answered(node, incarnation);
+    }
+
+    /// Takes the report of a helper that is known as it is and lives. Returns false for any other.
+    pub fn reports(&self, lender: &Lender) -> bool {
+        let known = self.health.row(lender.node());
+        let is_as_known = known.is_some_and(|row| {
+            (row.store, &row.control_addr, &row.data_addr)
+                == (lender.datanode.0, &lender.control_addr, &lender.data_addr)
+        });
+        is_as_known && !lender.leaves && self.health.heartbeat(lender.status()).is_some()
+    }
+
+    /// Takes a helper that has just answered a call, or one that leaves. The error says why it is not welcome.
     pub fn lends(&self, lender: &Lender) -> Result<(), String> {
         let node = lender.node();
         let known = self.health.row(node);
@@ -49,24 +70,10 @@ impl Lenders {
             self.health.goodbye(node, &lender.control_addr, "");
             return Ok(());
         }
-        let is_as_known = known.as_ref().is_some_and(|row| {
-            (&row.control_addr, &row.data_addr) == (&lender.control_addr, &lender.data_addr)
-        });
-        if is_as_known && self.health.heartbeat(lender.status()).is_some() {
-            return Ok(());
-        }
         if known.is_none() && self.health.reports().len() >= MAX_LENDERS {
             return Err(format!("{MAX_LENDERS} helpers are known already"));
         }
-        let row = NodeRow {
-            control_addr: lender.control_addr.clone(),
-            data_addr: lender.data_addr.clone(),
-            rack: lender.rack.clone(),
-            store: lender.datanode.0,
-            incarnation: lender.incarnation,
-            host: String::new(),
-        };
-        self.health.registered(node, row, false);
+        self.health.registered(node, row_of(lender), false);
         self.health.heartbeat(lender.status());
         tracing::info!(%node, datanode = %lender.datanode.0, at = lender.control_addr, "lends blocks of HDFS");
         Ok(())
@@ -102,6 +109,18 @@ impl Lenders {
             self.health.suspect(fault, Word::Client);
         }
         is_about_one
+    }
+}
+
+/// What a helper says of itself, as a node's row.
+pub(crate) fn row_of(lender: &Lender) -> NodeRow {
+    NodeRow {
+        control_addr: lender.control_addr.clone(),
+        data_addr: lender.data_addr.clone(),
+        rack: lender.rack.clone(),
+        store: lender.datanode.0,
+        incarnation: lender.incarnation,
+        host: String::new(),
     }
 }
 
@@ -144,9 +163,9 @@ pub(crate) fn placement(group: &BlockGroup, n: usize, wanted: &[u16]) -> Placeme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Incarnation;
     use model::hdfs::{Datanode, Held, Layout, PoolMark, Replica};
     use std::collections::BTreeMap;
+    use wire::mac::Secret;
 
     fn lender(uuid: u128, port: u16) -> Lender {
         Lender {
@@ -157,6 +176,7 @@ mod tests {
             incarnation: Incarnation(u64::from(port)),
             running_stages: 0,
             leaves: false,
+            secret: Secret::draw(),
         }
     }
 

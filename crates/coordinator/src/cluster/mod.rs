@@ -1,5 +1,7 @@
 //! The nodes: who lives and where, what is known of the links, how they are reached, and what repairs they are receiving.
 
+mod calls;
+mod connection;
 mod fleet;
 mod health;
 mod lenders;
@@ -10,10 +12,11 @@ mod scene;
 mod sites;
 mod told;
 
+pub use connection::{Call, Over};
 pub(crate) use fleet::reference;
 pub use fleet::{Check, Fleet, Grpc, Held, Listed, Looked, Order, Seen};
 pub(crate) use health::{Report, Word};
-pub(crate) use lenders::placement;
+pub(crate) use lenders::{placement, row_of};
 pub(crate) use life::Life;
 pub(crate) use links::LinkTable;
 pub(crate) use load::Receiving;
@@ -23,9 +26,10 @@ pub(crate) use told::{Told, Unreadable};
 
 use crate::clock::Clock;
 use crate::error::Result;
+use calls::Calls;
 use catalog::Catalog;
 use catalog::rows::{HeardRow, NodeRow};
-use health::Health;
+use health::{Due, Health};
 use lenders::Lenders;
 use load::Load;
 use model::NodeId;
@@ -45,6 +49,7 @@ pub(crate) struct Cluster {
     /// Helpers that are no nodes of the cluster.
     pub lenders: Lenders,
     pub fleet: Arc<dyn Fleet>,
+    pub calls: Calls,
     pub load: Load,
     pub clock: Arc<Clock>,
     /// When nodes were heard last before this coordinator started, on the cluster's clock.
@@ -70,6 +75,7 @@ impl Cluster {
         Ok(Cluster {
             health: Health::new(dead_after, catalog.nodes()?, &catalog.leaving()?, links),
             lenders: Lenders::new(dead_after),
+            calls: Calls::new(Arc::clone(&fleet), dead_after),
             fleet,
             load: Load::default(),
             heard_before: heard.into_iter().map(|row| (row.node, row.at_ms)).collect(),
@@ -134,8 +140,22 @@ impl Cluster {
         heard.into_iter().map(|(node, at_ms)| HeardRow { node, at_ms }).collect()
     }
 
+    /// Calls a node that is taken for living.
+    pub async fn call(&self, due: Due) {
+        if self.calls.answers(&due).await {
+            self.health.answered(due.node, due.row.incarnation);
+        }
+    }
+
+    /// The same for a lender.
+    pub async fn call_lender(&self, due: Due) {
+        if self.calls.answers(&due).await {
+            self.lenders.answered(due.node, due.row.incarnation);
+        }
+    }
+
     /// Whoever lives as far as is known may have died a moment ago, and after a start nobody is known. Returns when the node
-    /// was heard again or is dead, and in any case within a bounded time.
+    /// has answered a call again or is dead, and in any case within a bounded time.
     pub async fn wait_for_news_of(&self, node: NodeId) {
         let (asked, heard) = (Instant::now(), self.health.heard(node));
         let is_unknown = || {
@@ -146,8 +166,20 @@ impl Cluster {
                 false => !state.was_seen && self.has_just_started(),
             }
         };
-        while is_unknown() && asked.elapsed() < 2 * self.dead_after {
-            tokio::time::sleep(NEWS_TICK).await;
+        let call = async {
+            if let Some(due) = self.health.due_now(node) {
+                self.call(due).await;
+            }
+            std::future::pending().await
+        };
+        let known = async {
+            while is_unknown() && asked.elapsed() < 2 * self.dead_after {
+                tokio::time::sleep(NEWS_TICK).await;
+            }
+        };
+        tokio::select! {
+            () = known => {}
+            () = call => {}
         }
     }
 

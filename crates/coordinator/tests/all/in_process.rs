@@ -3,7 +3,7 @@
 
 use crate::support::world::{FakeNode, World};
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
-use coordinator::{Check, Config, CoordinatorError, Fleet, Held, Listed, Looked, Order, Seen};
+use coordinator::{Call, Check, Config, CoordinatorError, Fleet, Held, Listed, Looked, Order, Seen};
 use flow::FlowPlan;
 use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Position};
 use plan::decide::World as View;
@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status};
+use wire::codec::mac::Identified;
 use wire::codec::plan::order;
 use wire::codec::records::Carried;
+use wire::mac::Challenge;
 use wire::names::FolderDigest;
 use wire::proto;
 use wire::proto::node_server::Node;
@@ -70,6 +72,10 @@ impl Fleet for InProcess {
 
     async fn who_answers(&self, node: NodeId, _: &str) -> Option<proto::NodeStatus> {
         self.0.lives(node.0).then(|| self.0.status(node.0))
+    }
+
+    async fn identify(&self, node: NodeId, _: &str, challenge: Challenge, _: Call) -> Option<Identified> {
+        self.0.lives(node.0).then(|| self.0.identify(node.0, challenge))
     }
 
     async fn delete(

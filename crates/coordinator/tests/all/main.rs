@@ -3,6 +3,7 @@
 // Helper functions of tests may fail loudly; the lint's exception covers only the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod answering;
 mod archival;
 mod balance;
 mod catalog;
@@ -21,3 +22,4 @@ mod support;
 mod time;
 mod unknown;
 mod unread;
+mod written;

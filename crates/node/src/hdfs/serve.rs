@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::codec::group::Lender as Word;
+use wire::mac::{Secret, Whose};
 use worker::{Step, Task, Tasks, Worker};
 
 /// The name of its task.
@@ -113,8 +114,6 @@ pub async fn start(config: Config) -> Result<Lender, LenderError> {
     let (control, control_addr) = listen_control(config.listen_control).await?;
     let data_addr = listener.addr();
     let (serving, ending) = Ending::new();
-    let service = LenderService::new(node, engine.clone(), ending.clone());
-    let server = serve_control(control, service.server(), ending);
     let word = Word {
         datanode,
         control_addr: control_addr.to_string(),
@@ -123,7 +122,11 @@ pub async fn start(config: Config) -> Result<Lender, LenderError> {
         incarnation: Incarnation(rand::random()),
         running_stages: 0,
         leaves: false,
+        secret: Secret::draw(),
     };
+    let whose = Whose { node, store: datanode.0, incarnation: word.incarnation };
+    let service = LenderService::new(whose, word.secret, engine.clone(), ending.clone());
+    let server = serve_control(control, service.server(), ending);
     let coordinator: Arc<str> = config.coordinator.into();
     let signs = Signs::to(coordinator.clone());
     let lending = Lending { signs, word: word.clone(), engine: engine.clone(), is_known: None };

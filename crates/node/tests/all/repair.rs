@@ -2,7 +2,8 @@
 
 use crate::rig::{Rig, WRITTEN, read, remove};
 use flow::{Scheme, limits};
-use model::Cause;
+use model::{BlockId, Cause, FlowId};
+use wire::mac::{Mac, WrittenCopy};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_member_is_rebuilt_by_every_scheme() {
@@ -43,6 +44,31 @@ async fn several_lost_blocks_come_from_one_flow() {
             assert!(rig.repaired(member));
             remove(&rig.requestor.flows().store, rig.ids[member]);
         }
+    }
+}
+
+/// By which whoever plans knows that the node wrote it, whoever passes it on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_copy_that_is_written_comes_with_the_mac_of_its_node() {
+    let rig = Rig::new("rs-4+2", &[100_000, 99_999, 3, 70_000], 32 * 1024).await;
+    let plan = rig.plan(Scheme::Conventional, &[1, 4], true);
+    let flow = FlowId::from_slice(&plan.header.as_ref().unwrap().flow).unwrap();
+    let staged = rig.repair(plan).await.unwrap().staged;
+    assert_eq!(staged.len(), 2);
+    let flows = rig.requestor.flows();
+    for staged in staged {
+        let sums = wire::codec::block::sums(&staged.digest, &staged.fingerprint).unwrap();
+        let copy = WrittenCopy {
+            flow,
+            block: BlockId::from_slice(&staged.block).unwrap(),
+            generation: staged.generation,
+            stored_bytes: staged.stored_bytes,
+            sums: &sums,
+            store: flows.store.identity().store,
+            incarnation: flows.store.incarnation(),
+        };
+        assert!(flows.secret.of_copy(&copy).is(&Mac::from_slice(&staged.mac).unwrap()));
+        assert!(sums.digest.is_some() && sums.fingerprint.is_some());
     }
 }
 

@@ -1,6 +1,7 @@
 //! Block groups of HDFS, and who lends their blocks, as messages.
 
 use super::{invalid, narrow};
+use crate::mac::Secret;
 use crate::proto;
 use model::hdfs::{BlockGroup, Datanode, Held, Layout, PoolMark, Replica};
 use model::{Fault, Incarnation, NodeId, StoreId};
@@ -29,6 +30,8 @@ pub struct Lender {
     pub running_stages: u32,
     /// It ends.
     pub leaves: bool,
+    /// Of this start.
+    pub secret: Secret,
 }
 
 impl Lender {
@@ -61,6 +64,7 @@ impl From<&Lender> for proto::Lender {
             incarnation: lender.incarnation.0,
             running_stages: lender.running_stages,
             leaves: lender.leaves,
+            secret: lender.secret.to_vec(),
         }
     }
 }
@@ -80,6 +84,8 @@ impl TryFrom<proto::Lender> for Lender {
             incarnation: Incarnation(message.incarnation),
             running_stages: message.running_stages,
             leaves: message.leaves,
+            secret: Secret::from_slice(&message.secret)
+                .ok_or_else(|| invalid("the secret of the helper's start has another length"))?,
         };
         if lender.node().0 != message.node {
             return Err(invalid("the helper's number is not that of its DataNode's uuid"));
@@ -199,6 +205,7 @@ mod tests {
             incarnation: Incarnation(3),
             running_stages: 2,
             leaves: false,
+            secret: Secret::draw(),
         };
         assert_eq!(Lender::try_from(proto::Lender::from(&lender)), Ok(lender.clone()));
         let message = || proto::Lender::from(&lender);

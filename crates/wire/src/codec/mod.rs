@@ -5,6 +5,7 @@ mod budgets;
 pub mod fault;
 pub mod group;
 pub mod header;
+pub mod mac;
 pub mod part;
 pub mod plan;
 pub mod records;

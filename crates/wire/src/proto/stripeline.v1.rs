@@ -404,6 +404,9 @@ pub struct Staged {
     /// … and the word of its start
     #[prost(uint64, tag = "12")]
     pub incarnation: u64,
+    /// by the secret of that start, 16 bytes: see mac.rs
+    #[prost(bytes = "vec", tag = "13")]
+    pub mac: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StageStats {
@@ -936,6 +939,26 @@ pub struct NodeStatus {
     #[prost(string, tag = "24")]
     pub unread_why: ::prost::alloc::string::String,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Challenge {
+    /// 16 random bytes
+    #[prost(bytes = "vec", tag = "1")]
+    pub nonce: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Identified {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// 16 bytes
+    #[prost(bytes = "vec", tag = "2")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
+    /// the word of its start
+    #[prost(uint64, tag = "3")]
+    pub incarnation: u64,
+    /// of the challenge, by the secret of that start, 16 bytes: see mac.rs
+    #[prost(bytes = "vec", tag = "4")]
+    pub mac: ::prost::alloc::vec::Vec<u8>,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScrubRequest {}
 /// Of a copy that was read; the last one, which is of none, says that everything that is here was looked at. A stream that ends
@@ -987,6 +1010,9 @@ pub struct Lender {
     /// the last word of this start
     #[prost(bool, tag = "9")]
     pub leaves: bool,
+    /// of this start, 32 bytes, as in NodeHello
+    #[prost(bytes = "vec", tag = "10")]
+    pub secret: ::prost::alloc::vec::Vec<u8>,
 }
 /// A helper, as it was heard last.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1119,6 +1145,9 @@ pub struct NodeHello {
     /// the machine that it shares with other nodes; empty if with none
     #[prost(string, tag = "12")]
     pub host: ::prost::alloc::string::String,
+    /// of this start, 32 bytes: what its MACs are made with
+    #[prost(bytes = "vec", tag = "13")]
+    pub secret: ::prost::alloc::vec::Vec<u8>,
 }
 /// What lies in the store, by its names: nothing was opened.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1365,6 +1394,9 @@ pub struct WrittenBy {
     pub store: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint64, tag = "3")]
     pub incarnation: u64,
+    /// the node's, as in Staged; without it the node is asked
+    #[prost(bytes = "vec", tag = "4")]
+    pub mac: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitPutRequest {
@@ -2339,6 +2371,28 @@ pub mod node_client {
                 .insert(GrpcMethod::new("stripeline.v1.Node", "GetStatus"));
             self.inner.unary(req, path, codec).await
         }
+        /// Says which start of which store this is, and proves it: who answers the coordinator lives.
+        pub async fn identify(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Challenge>,
+        ) -> std::result::Result<tonic::Response<super::Identified>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/stripeline.v1.Node/Identify",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("stripeline.v1.Node", "Identify"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn obey(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeSettings>,
@@ -2566,6 +2620,11 @@ pub mod node_server {
             &self,
             request: tonic::Request<super::Empty>,
         ) -> std::result::Result<tonic::Response<super::NodeStatus>, tonic::Status>;
+        /// Says which start of which store this is, and proves it: who answers the coordinator lives.
+        async fn identify(
+            &self,
+            request: tonic::Request<super::Challenge>,
+        ) -> std::result::Result<tonic::Response<super::Identified>, tonic::Status>;
         async fn obey(
             &self,
             request: tonic::Request<super::NodeSettings>,
@@ -2955,6 +3014,49 @@ pub mod node_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetStatusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/stripeline.v1.Node/Identify" => {
+                    #[allow(non_camel_case_types)]
+                    struct IdentifySvc<T: Node>(pub Arc<T>);
+                    impl<T: Node> tonic::server::UnaryService<super::Challenge>
+                    for IdentifySvc<T> {
+                        type Response = super::Identified;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Challenge>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::identify(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = IdentifySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -503,7 +503,8 @@ pub fn written(staged: &[proto::Staged]) -> proto::WrittenBlock {
 }
 
 fn written_by(staged: &proto::Staged) -> proto::WrittenBy {
-    proto::WrittenBy { node: staged.node, store: staged.store.clone(), incarnation: staged.incarnation }
+    let proto::Staged { node, store, incarnation, mac, .. } = staged.clone();
+    proto::WrittenBy { node, store, incarnation, mac }
 }
 
 /// Bytes that differ from seed to seed.

@@ -1,6 +1,7 @@
 //! The nodes: what they hold, and how they compute a flow.
 
 mod fake_node;
+mod macs;
 
 pub use fake_node::FakeNode;
 
@@ -8,11 +9,15 @@ use crate::support::holding::Kept;
 use flow::Member;
 use flow::interpret::{self, Outcome};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
-use model::{Cause, Fault, NodeId, Peer, StoreId};
+use macs::{mac, secret};
+use model::{Cause, Fault, Incarnation, NodeId, Peer, StoreId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tonic::transport::server::TcpIncoming;
+use wire::codec::mac::Identified;
+use wire::mac::{Challenge, Secret, Whose};
 use wire::proto;
 use wire::proto::node_server::NodeServer;
 
@@ -58,6 +63,14 @@ struct State {
     starts: BTreeMap<u32, (u64, Vec<u64>)>,
     /// What each keeps of the catalog.
     kept: BTreeMap<u32, Kept>,
+    /// Whose control ports nobody reaches; they send heartbeats all the same.
+    cut_off: BTreeSet<u32>,
+    /// Who answers calls as somebody else.
+    poses: BTreeMap<u32, (Whose, Secret)>,
+    /// So long they wait before they answer.
+    late: BTreeMap<u32, Duration>,
+    /// The driver of the next flow stores nothing, and says that all is stored.
+    forges: bool,
 }
 
 impl State {
@@ -124,6 +137,51 @@ impl World {
 
     pub fn kill(&self, node: u32) {
         self.state().dead.insert(node);
+    }
+
+    /// Whether calls reach the node.
+    pub fn is_reached(&self, node: u32) -> bool {
+        self.lives(node) && !self.state().cut_off.contains(&node)
+    }
+
+    /// Nobody reaches its control port from now on; it sends what it sends.
+    pub fn cut_off(&self, node: u32) {
+        self.state().cut_off.insert(node);
+    }
+
+    /// Its control port is reached again.
+    pub fn reconnect(&self, node: u32) {
+        self.state().cut_off.remove(&node);
+    }
+
+    /// What answers at its address is this from now on.
+    pub fn pose(&self, node: u32, whose: Whose, secret: Secret) {
+        self.state().poses.insert(node, (whose, secret));
+    }
+
+    /// Which start of which store it is.
+    pub fn whose(&self, node: u32) -> Whose {
+        Whose { node: NodeId(node), store: store(node), incarnation: Incarnation(self.word(node)) }
+    }
+
+    /// The secret of its start.
+    pub fn secret(&self, node: u32) -> Secret {
+        secret(node, self.word(node))
+    }
+
+    /// It answers that question so late from now on.
+    pub fn delay(&self, node: u32, late: Duration) {
+        self.state().late.insert(node, late);
+    }
+
+    /// How late it answers.
+    pub fn delay_of(&self, node: u32) -> Duration {
+        self.state().late.get(&node).copied().unwrap_or_default()
+    }
+
+    /// The driver of the next flow stores nothing, and says that all is stored.
+    pub fn forge(&self) {
+        self.state().forges = true;
     }
 
     pub fn revive(&self, node: u32) {
@@ -268,6 +326,7 @@ impl World {
             incarnation,
             heard: state.heard.get(&node).copied(),
             host: String::new(),
+            secret: secret(node, incarnation).to_vec(),
         }
     }
 
@@ -346,6 +405,13 @@ impl World {
         }
     }
 
+    /// What answers for the node says who it is.
+    pub fn identify(&self, node: u32, challenge: Challenge) -> Identified {
+        let pose = self.state().poses.get(&node).copied();
+        let (whose, secret) = pose.unwrap_or_else(|| (self.whose(node), self.secret(node)));
+        Identified { whose, mac: secret.of_start(&challenge, &whose) }
+    }
+
     /// The node keeps what was sent of the catalog; `None` if that broke off and it keeps nothing.
     pub fn keep(&self, node: u32, messages: Vec<proto::RecordsMessage>) -> Option<proto::HeldRecords> {
         let mut state = self.state();
@@ -391,10 +457,12 @@ impl World {
         let mut state = self.state();
         state.flows.push(plan.clone());
         let written = plan.stages.iter().flat_map(|s| s.outputs.iter().map(move |o| (s, o)));
+        let flow = &plan.header.as_ref().expect("a header").flow;
         let staged = written.filter_map(|(stage, output)| match &output.kind {
             Some(proto::stage_output::Kind::Write(write)) => {
                 let stored = &state.blocks[&(stage.site, write.block.clone(), write.generation)];
                 Some(proto::Staged {
+                    mac: mac(flow, stored, (stage.site, word(&state, stage.site))).to_vec(),
                     lane: stage.lane,
                     stage: stage.stage,
                     member: write.member,
@@ -412,6 +480,12 @@ impl World {
             _ => None,
         });
         let mut staged: Vec<proto::Staged> = staged.collect();
+        if std::mem::take(&mut state.forges) {
+            for made_up in &mut staged {
+                state.blocks.remove(&(made_up.node, made_up.block.clone(), made_up.generation));
+                made_up.mac = vec![7; 16];
+            }
+        }
         let told = staged.len();
         staged.retain(|s| state.silent != Some(s.node));
         if staged.len() < told {

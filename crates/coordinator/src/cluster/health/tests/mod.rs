@@ -45,6 +45,43 @@ fn a_heartbeat_of_another_start_or_store_keeps_nobody_alive() {
 }
 
 #[test]
+fn heartbeats_keep_nobody_alive_and_answers_of_the_start_that_registered_do() {
+    let health = health(60);
+    let word = |n: u32| row(n).incarnation;
+    while health.view().living().len() > 1 {
+        (1..=4).for_each(|n| _ = health.heartbeat(status(n)));
+        health.answered(NodeId(1), word(1));
+        health.answered(NodeId(2), Incarnation(7));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    health.answered(NodeId(3), word(3));
+    assert_eq!(
+        health.view().living(),
+        BTreeSet::from([NodeId(1)]),
+        "one that was taken for dead registers first"
+    );
+}
+
+#[test]
+fn each_living_node_is_called_in_its_turn_and_a_silent_one_over_a_new_connection() {
+    let health = health(60_000);
+    let called = |every: u64, turns| {
+        let due = health.due(Duration::from_millis(every), turns);
+        due.iter().map(|due| (due.node.0, due.is_silent)).collect::<Vec<_>>()
+    };
+    assert_eq!(called(30_000, 1), [], "they have just registered");
+    health.goodbye(NodeId(4), "10.0.0.4:1", "");
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!(called(1, 4), [(1, false), (2, false)], "no more than their part of a turn");
+    health.answered(NodeId(1), row(1).incarnation);
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!(called(1, 1), [(3, false), (1, false), (2, true)], "the longest first");
+    assert!(
+        health.due_now(NodeId(4)).is_none() && health.due_now(NodeId(3)).is_some_and(|due| due.is_silent)
+    );
+}
+
+#[test]
 fn a_store_that_was_set_back_is_shown_until_its_next_start() {
     let health = health(60_000);
     let shown = || health.reports()[&NodeId(1)].is_set_back;

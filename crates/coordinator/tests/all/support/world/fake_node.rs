@@ -24,7 +24,7 @@ fn stream<T: Send + 'static>(items: Vec<T>) -> Response<Events<T>> {
 
 impl FakeNode {
     fn alive(&self) -> Result<(), Status> {
-        if self.world.lives(self.node) { Ok(()) } else { Err(Status::unavailable("dead")) }
+        if self.world.is_reached(self.node) { Ok(()) } else { Err(Status::unavailable("dead")) }
     }
 
     fn is_meant(&self, asked: &[u8], incarnation: u64) -> Result<(), Status> {
@@ -199,6 +199,16 @@ impl Node for FakeNode {
     async fn get_status(&self, _: Request<proto::Empty>) -> Result<Response<proto::NodeStatus>, Status> {
         self.alive()?;
         Ok(Response::new(self.world.status(self.node)))
+    }
+
+    async fn identify(
+        &self,
+        request: Request<proto::Challenge>,
+    ) -> Result<Response<proto::Identified>, Status> {
+        self.alive()?;
+        tokio::time::sleep(self.world.delay_of(self.node)).await;
+        let challenge = wire::codec::mac::challenge(request.get_ref()).expect("a challenge");
+        Ok(Response::new(self.world.identify(self.node, challenge).into()))
     }
 
     async fn obey(&self, request: Request<proto::NodeSettings>) -> Result<Response<proto::Empty>, Status> {
