@@ -9,11 +9,9 @@ use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
 use crate::records::Records;
-use crate::written::{self, Told};
+use crate::written::{self, Named};
 use catalog::rows::{BucketRow, GatherTerms, GatheringRow, ObjectRow, PutRow};
-use catalog::{
-    Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd, StartOfStore,
-};
+use catalog::{Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
 use codes::Code;
 use flow::{Member, limits};
 use model::hdfs::BlockGroup;
@@ -256,8 +254,7 @@ impl Objects {
         let copies = request.blocks.iter().map(|b| b.nodes.len()).max().unwrap_or(0);
         let written = request.blocks.iter().chain(&request.parities);
         let mut blocks: Vec<CommittedBlock> = written.clone().map(block).collect::<Result<_>>()?;
-        let told =
-            blocks.iter().zip(written).flat_map(|(block, written)| told(block.block, written)).collect();
+        let told = written.flat_map(wire::codec::mac::told).collect();
         let digest: [u8; 32] = request
             .digest
             .as_slice()
@@ -294,7 +291,12 @@ impl Objects {
 
     /// Leaves of the copies that a client names those that were written, and says whether a coded put may be acknowledged with them:
     /// its code, if it is one. A put that is over was checked when it was committed.
-    async fn check_put(&self, put: PutId, blocks: &mut [CommittedBlock], told: Told) -> Result<Option<Code>> {
+    async fn check_put(
+        &self,
+        put: PutId,
+        blocks: &mut [CommittedBlock],
+        told: Named,
+    ) -> Result<Option<Code>> {
         let (pending, planned) = match self.records.run(move |catalog| catalog.planned_put(put)).await {
             Err(CoordinatorError::Catalog(CatalogError::NoSuchPut)) => return Ok(None),
             pending => pending?,
@@ -459,17 +461,6 @@ fn sums(digest: &[u8], fingerprint: &[u8]) -> Result<Sums> {
     let sums = wire::codec::block::sums(digest, fingerprint);
     sums.filter(|s| s.digest.is_some() && s.fingerprint.is_some()).ok_or_else(|| {
         invalid("a block needs its BLAKE3 digest (32 bytes) and its fingerprint (128 bytes)".to_owned())
-    })
-}
-
-/// Who says of this block that it is written, under which start, with which MAC.
-fn told(
-    block: BlockId,
-    written: &proto::WrittenBlock,
-) -> impl Iterator<Item = ((BlockId, NodeId), (StartOfStore, Vec<u8>))> {
-    written.by.iter().filter_map(move |by| {
-        let start = wire::codec::block::start_of_store(&by.store, by.incarnation)?;
-        Some(((block, NodeId(by.node)), (start, by.mac.clone())))
     })
 }
 

@@ -47,7 +47,7 @@ pub(crate) enum Verdict {
 }
 
 /// What a client says of a copy that its put wrote: under which start, and by which MAC.
-pub(crate) type Told = BTreeMap<(BlockId, NodeId), (StartOfStore, Vec<u8>)>;
+pub(crate) type Named = BTreeMap<(BlockId, NodeId), (StartOfStore, Vec<u8>)>;
 
 impl Claim {
     /// `None`: its node is to be asked.
@@ -148,7 +148,7 @@ pub(crate) async fn keep_written(
     cluster: &Cluster,
     blocks: &mut [CommittedBlock],
     planned: &BTreeMap<BlockId, PlannedBlock>,
-    mut told: Told,
+    mut told: Named,
 ) -> Result<()> {
     let mut claims = Vec::new();
     for block in blocks.iter() {

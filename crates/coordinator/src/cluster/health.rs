@@ -310,8 +310,8 @@ impl Health {
         others.find(|(_, other)| other.lives(self.dead_after)).map(|(id, _)| *id)
     }
 
-    /// Takes a heartbeat: a report, which keeps no node alive. Returns the damaged copies that are reported for the first time, and some of those of which nothing
-    /// came so far ([`dealt_with`](Self::dealt_with)); or `None` if the node must register (again).
+    /// Takes a heartbeat: a report, which keeps no node alive. Returns the damaged copies that are reported for the first time, and some of
+    /// those of which nothing came so far ([`dealt_with`](Self::dealt_with)); or `None` if the node must register (again).
     pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Told> {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&NodeId(status.node))?;

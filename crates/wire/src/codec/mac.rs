@@ -2,7 +2,7 @@
 
 use crate::mac::{Challenge, Mac, Whose};
 use crate::proto;
-use model::{Incarnation, NodeId, StoreId};
+use model::{BlockId, Incarnation, NodeId, StoreId};
 
 /// An answer to a [`Challenge`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,4 +37,19 @@ pub fn identified(message: &proto::Identified) -> Option<Identified> {
     let (node, incarnation) = (NodeId(message.node), Incarnation(message.incarnation));
     let whose = Whose { node, store: StoreId::from_slice(&message.store).ok()?, incarnation };
     Some(Identified { whose, mac: Mac::from_slice(&message.mac)? })
+}
+
+/// A block and the node that is said to have written it.
+type By = (BlockId, NodeId);
+
+/// Under which start, and the MAC, which may be none.
+type Said = ((StoreId, Incarnation), Vec<u8>);
+
+/// Who is said to have written the block, and how it says so.
+pub fn told(written: &proto::WrittenBlock) -> impl Iterator<Item = (By, Said)> {
+    let block = BlockId::from_slice(&written.block).ok();
+    written.by.iter().filter_map(move |by| {
+        let start = super::block::start_of_store(&by.store, by.incarnation)?;
+        Some(((block?, NodeId(by.node)), (start, by.mac.clone())))
+    })
 }

@@ -1,6 +1,7 @@
 //! The nodes: what they hold, and how they compute a flow.
 
 mod fake_node;
+mod macs;
 
 pub use fake_node::FakeNode;
 
@@ -8,14 +9,15 @@ use crate::support::holding::Kept;
 use flow::Member;
 use flow::interpret::{self, Outcome};
 use gf::{CHUNK_BYTES, Fingerprint, kernels};
-use model::{BlockId, Cause, Fault, FlowId, Incarnation, NodeId, Peer, StoreId, Sums};
+use macs::{mac, secret};
+use model::{Cause, Fault, Incarnation, NodeId, Peer, StoreId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tonic::transport::server::TcpIncoming;
 use wire::codec::mac::Identified;
-use wire::mac::{Challenge, Mac, Secret, Whose, WrittenCopy};
+use wire::mac::{Challenge, Secret, Whose};
 use wire::proto;
 use wire::proto::node_server::NodeServer;
 
@@ -563,26 +565,6 @@ impl World {
         state.blocks.insert((node, write.block.clone(), write.generation), stored);
         Ok(())
     }
-}
-
-/// What a start of a node proves with that it wrote a copy, or that it lives.
-fn secret(node: u32, word: u64) -> Secret {
-    let drawn = blake3::hash(format!("{node} {word}").as_bytes());
-    Secret::from_slice(drawn.as_bytes()).expect("as long as a digest")
-}
-
-/// That this start of a node wrote the copy.
-fn mac(flow: &[u8], stored: &Stored, (node, word): (u32, u64)) -> Mac {
-    let digest = Some(*blake3::hash(&stored.bytes).as_bytes());
-    secret(node, word).of_copy(&WrittenCopy {
-        flow: FlowId::from_slice(flow).expect("an id"),
-        block: BlockId::from_slice(&stored.write.block).expect("an id"),
-        generation: stored.generation,
-        stored_bytes: stored.bytes.len() as u64,
-        sums: &Sums { digest, fingerprint: Some(fingerprint(&stored.bytes)) },
-        store: store(node),
-        incarnation: Incarnation(word),
-    })
 }
 
 /// The word of a node's present start.
