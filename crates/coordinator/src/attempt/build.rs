@@ -6,7 +6,7 @@ use crate::cluster::Word;
 use crate::error::{CoordinatorError, Result};
 use catalog::{Intent, Purpose};
 use gf::CHUNK_BYTES;
-use model::{BlockCopy, BlockId, Cause, Fault, NodeId, Peer};
+use model::{BlockCopy, BlockFacts, BlockId, Cause, Fault, Flaw, NodeId, Peer, Placement};
 use plan::decide::{DecideError, InTheory, Next, Price, RepairPlan, RepairSpec, SeveralPlan, Usual, World};
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
@@ -149,6 +149,12 @@ impl Attempt<'_> {
             Err(CoordinatorError::Decide(DecideError::Unrecoverable { .. })) if self.may_salvage(noted) => {
                 self.plan_of_damaged_copies(view, noted, avoid).map(Some)
             }
+            // Each may be put together by itself.
+            Err(CoordinatorError::Decide(DecideError::Unrecoverable { .. }))
+                if noted.order.blocks.len() > 1 && noted.order.blocks.iter().any(has_damaged_copies) =>
+            {
+                Ok(None)
+            }
             planned => planned,
         }
     }
@@ -264,6 +270,13 @@ impl Attempt<'_> {
             }
         }
     }
+}
+
+/// Whether copies of the block, or of its stripe, are damaged and may be sound in part.
+fn has_damaged_copies(placement: &Placement) -> bool {
+    let is_damaged = |facts: &BlockFacts| facts.flawed.iter().any(|flawed| flawed.flaw == Flaw::Damaged);
+    let of_stripe = placement.stripe.iter().flat_map(|stripe| stripe.stored()).map(|(_, facts)| facts);
+    of_stripe.chain([&placement.facts]).any(is_damaged)
 }
 
 fn in_theory(price: &Price, block_bytes: u64) -> InTheory {
