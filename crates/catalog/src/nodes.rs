@@ -10,6 +10,7 @@ use crate::rows::{
 use crate::table::{Key, Read};
 use crate::{Catalog, meta};
 use model::{ClusterId, Incarnation, NodeId, StoreId};
+use std::collections::BTreeMap;
 
 impl Catalog {
     /// Notes a node that registers. A node that was never part of a cluster joins this one; one of another cluster is
@@ -141,7 +142,19 @@ impl Catalog {
         })
     }
 
-    /// Copies that are counted on there, or may yet be written.
+    /// Copies that may yet be written, by node: few, for each belongs to a plan that is under way.
+    pub fn planned_on(&self) -> Result<BTreeMap<NodeId, u64>> {
+        self.view(|txn| {
+            let mut planned = BTreeMap::new();
+            txn.scan::<PlannedRow>(&[], |copy, _| {
+                *planned.entry(copy.node).or_default() += 1;
+                Ok(Scan::Next)
+            })?;
+            Ok(planned)
+        })
+    }
+
+    /// Copies that are counted on there, or may yet be written: goes through all of them.
     pub fn left_on(&self, nodes: &[NodeId]) -> Result<u64> {
         self.view(|txn| {
             let mut left = 0;

@@ -13,6 +13,8 @@ pub struct Survey {
     pub counts: Counts,
     /// How far everything is from being lost.
     pub health: Health,
+    /// Copies that are counted on, by node, whether it lives or not.
+    pub held: BTreeMap<NodeId, u64>,
 }
 
 /// What there is, and what is missing.

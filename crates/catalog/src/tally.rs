@@ -128,7 +128,10 @@ impl Block {
     }
 
     fn count(&self, sign: Sign, totals: &mut Survey, present: &Present) {
-        let Survey { counts, health } = totals;
+        let Survey { counts, health, held } = totals;
+        for node in &self.nodes {
+            sign.of_one(held, *node);
+        }
         let (missing, damaged) = (u64::from(self.missing), u64::from(self.damaged));
         sign.of(&mut counts.blocks, 1);
         sign.of(&mut counts.lost_copies, missing);
@@ -196,12 +199,12 @@ impl Stripe {
 
 impl Standing {
     fn count(&self, sign: Sign, totals: &mut Survey) {
-        let Survey { counts, health } = totals;
+        let Survey { counts, health, .. } = totals;
         sign.of(&mut counts.stripes, 1);
         sign.of(&mut counts.missing, self.missing);
         sign.of(&mut counts.unrecoverable, self.lost);
         match self.margin {
-            Some(margin) => sign.of_margin(&mut health.stripes, margin.into()),
+            Some(margin) => sign.of_one(&mut health.stripes, margin.into()),
             None => sign.of(&mut health.broken_stripes, 1),
         }
     }
@@ -281,11 +284,11 @@ impl Sign {
         };
     }
 
-    fn of_margin(self, totals: &mut BTreeMap<u64, u64>, margin: u64) {
-        let total = totals.entry(margin).or_default();
+    fn of_one<K: Ord + Copy>(self, totals: &mut BTreeMap<K, u64>, key: K) {
+        let total = totals.entry(key).or_default();
         self.of(total, 1);
         if *total == 0 {
-            totals.remove(&margin);
+            totals.remove(&key);
         }
     }
 }
@@ -512,10 +515,10 @@ impl Tally {
     }
 
     fn count_object(&mut self, sign: Sign, name: &Arc<str>, margin: Option<u64>) {
-        let Survey { counts, health } = &mut self.totals;
+        let Survey { counts, health, .. } = &mut self.totals;
         sign.of(&mut counts.objects, 1);
         match (margin, sign) {
-            (Some(margin), _) => return sign.of_margin(&mut health.objects, margin),
+            (Some(margin), _) => return sign.of_one(&mut health.objects, margin),
             (None, Sign::Plus) => _ = self.unreadable.insert(Arc::clone(name)),
             (None, Sign::Minus) => _ = self.unreadable.remove(name),
         }

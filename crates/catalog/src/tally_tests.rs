@@ -28,7 +28,11 @@ pub(crate) fn tally_is_right(catalog: &Catalog) {
 
 fn walk(catalog: &Catalog, living: &BTreeSet<NodeId>) -> Result<Survey> {
     catalog.view(|txn| {
-        Ok(Survey { counts: counts(catalog, txn, living)?, health: health(catalog, txn, living)? })
+        let mut held = BTreeMap::new();
+        for (_, row) in txn.all::<BlockFacts>(&[])? {
+            row.locations.iter().for_each(|l| *held.entry(l.node).or_default() += 1);
+        }
+        Ok(Survey { counts: counts(catalog, txn, living)?, health: health(catalog, txn, living)?, held })
     })
 }
 

@@ -28,6 +28,13 @@ const LEAVING_FILES: &[&str] =
 /// Those there are.
 pub const SWITCHES: &[Switch] = &[
     Switch {
+        name: "unread-is-told-late",
+        faults: &["trial of health, unread copies"],
+        kinds: &[Kind::UntrueStatus],
+        says: "copies unread",
+        why: "a copy that cannot be read is told once its node has tried it, within a minute or two: until then margins count it (issue 46, 2)",
+    },
+    Switch {
         name: "stored-bytes-drift",
         faults: &["truncate data", "truncate sidecar"],
         kinds: &[Kind::UntrueStatus],

@@ -87,7 +87,8 @@ pub struct Attention {
 impl Health {
     /// What an operator is to know, the worst first.
     pub fn attention(&self) -> Vec<Attention> {
-        let names = self.unreadable_names.iter().map(|name| format!("{name} cannot be read now"));
+        let names =
+            self.unreadable_names.iter().map(|name| format!("{name} cannot be read from sound copies now"));
         let unreadable = names.chain(self.more_unreadable());
         let mut all: Vec<Attention> = unreadable.map(|text| of(Code::UnreadableObjects, 1, text)).collect();
         if let Some(more) = all.last_mut().filter(|_| self.more_unreadable().is_some()) {
@@ -126,7 +127,7 @@ impl Health {
 
     fn more_unreadable(&self) -> Option<String> {
         let more = self.unreadable_objects.saturating_sub(self.unreadable_names.len() as u64);
-        (more > 0).then(|| format!("{more} more objects cannot be read now"))
+        (more > 0).then(|| format!("{more} more objects cannot be read from sound copies now"))
     }
 
     fn short(&self) -> String {
@@ -210,7 +211,10 @@ mod tests {
     #[test]
     fn the_page_for_monitors_has_each_code_with_its_exit_code() {
         let page = include_str!("../../../docs/health.md");
-        let rows = page.lines().filter(|line| line.starts_with("| `") && line.contains('_'));
+        let is_code = |line: &&str| {
+            line.strip_prefix("| `").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        };
+        let rows = page.lines().filter(is_code);
         let told: Vec<(&str, &str)> = rows
             .filter_map(|row| {
                 let mut cells = row.split('|').map(str::trim).skip(1);

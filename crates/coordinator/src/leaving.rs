@@ -85,19 +85,25 @@ impl Leaving {
         }
     }
 
-    /// All orders, by node.
-    pub async fn orders(&self, records: &Records) -> Result<BTreeMap<NodeId, Ordered>> {
+    /// All orders, by node; so many copies are counted on there.
+    pub async fn orders(
+        &self,
+        records: &Records,
+        held: &BTreeMap<NodeId, u64>,
+    ) -> Result<BTreeMap<NodeId, Ordered>> {
         let read = |catalog: &catalog::Catalog| {
-            let leavers = catalog.leavers()?.into_iter();
-            leavers.map(|(node, order)| Ok((node, order, catalog.left_on(&[node])?))).collect()
+            let leavers = catalog.leavers()?;
+            let planned = if leavers.is_empty() { BTreeMap::new() } else { catalog.planned_on()? };
+            Ok((leavers, planned))
         };
-        let found: Vec<(NodeId, Option<OrderRow>, u64)> = records.run(read).await?;
-        let ordered = |(node, order, left): (NodeId, Option<OrderRow>, u64)| {
+        let (leavers, planned) = records.run(read).await?;
+        let ordered = |(node, order): (NodeId, Option<OrderRow>)| {
+            let left = [held, &planned].into_iter().filter_map(|copies| copies.get(&node)).sum();
             let is_stopped = order.is_some_and(|order| order.is_stopped);
             let waits = if is_stopped { Some(STOPPED.to_owned()) } else { self.why(node) };
             (node, Ordered { left, waits, is_stopped })
         };
-        Ok(found.into_iter().map(ordered).collect())
+        Ok(leavers.into_iter().map(ordered).collect())
     }
 
     /// Why nothing of the node can be moved; `None` if something can, as far as is known.

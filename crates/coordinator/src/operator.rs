@@ -100,7 +100,7 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        let Survey { counts, health } = self.survey(&view).await?;
+        let Survey { counts, health, held } = self.survey(&view).await?;
         let (meta, broken, forgotten, gathers) = self
             .records
             .run(|catalog| {
@@ -109,7 +109,7 @@ impl Operator {
             .await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let mut reports = self.cluster.health.reports();
-        let orders = self.leaving.orders(&self.records).await?;
+        let orders = self.leaving.orders(&self.records, &held).await?;
         let unread = self.healing.told().unread;
         let node = |(id, node): (NodeId, &NodeFacts)| {
             let Report { rack, host, last_seen, status, is_set_back, ailment } = reports.remove(&id)?;
@@ -168,11 +168,11 @@ impl Operator {
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
         self.records.wait_for_check(CHECK_PATIENCE).await;
-        let Survey { health, .. } = self.survey(&self.cluster.view()).await?;
+        let Survey { health, held, .. } = self.survey(&self.cluster.view()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let Told { reasons, unread: by_node, .. } = self.healing.told();
-        let stuck = self.stuck().await?;
+        let stuck = self.stuck(&held).await?;
         let hindrance = |(why, blocks, block): (String, u64, BlockId)| proto::Hindrance {
             why,
             blocks,
@@ -226,8 +226,8 @@ impl Operator {
     }
 
     /// Orders for nodes to hold nothing that cannot be carried out now.
-    async fn stuck(&self) -> Result<Vec<proto::StuckOrder>> {
-        let orders = self.leaving.orders(&self.records).await?.into_iter();
+    async fn stuck(&self, held: &BTreeMap<NodeId, u64>) -> Result<Vec<proto::StuckOrder>> {
+        let orders = self.leaving.orders(&self.records, held).await?.into_iter();
         let stuck = orders.filter_map(|(node, Ordered { left, waits, .. })| {
             Some(proto::StuckOrder { node: node.0, blocks_left: left, why: waits.filter(|_| left > 0)? })
         });

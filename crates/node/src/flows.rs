@@ -140,7 +140,9 @@ impl BlockStore for FlowStore {
             incarnation: self.store.incarnation(),
             secret: self.secret,
         };
-        Ok(Box::new(Sink { block, member: write.member, writer, facts, sums: write.sums, by }))
+        let (store, suspects) = (self.store.clone(), Arc::clone(&self.suspects));
+        let (member, sums) = (write.member, write.sums);
+        Ok(Box::new(Sink { block, member, writer, facts, sums, by, store, suspects }))
     }
 
     fn report_corrupt(&self, block: BlockId, generation: u64) {
@@ -257,6 +259,8 @@ struct Sink {
     facts: NewBlock,
     sums: Sums,
     by: By,
+    store: Store,
+    suspects: Arc<Suspects>,
 }
 
 /// Who writes, and for what.
@@ -303,6 +307,11 @@ impl BlockSink for Sink {
     fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
         let staged = self.writer.finish(self.facts, self.sums.digest);
         let Staged { meta, symbols } = staged.map_err(|e| fault_of(self.block, &e))?;
+        // What cannot be opened again is not told to be there.
+        self.store.reader(self.block, meta.generation).map_err(|error| {
+            self.suspects.suspect(CopyId { block: self.block, generation: meta.generation });
+            Fault::new(Cause::Disk, format!("it cannot be read back: {error}")).about(self.block)
+        })?;
         if self.sums.fingerprint.is_some_and(|f| f != meta.fingerprint) {
             let what = "its fingerprint is not the one recorded when it was written";
             return Err(Fault::new(Cause::WrongDigest, what).about(self.block));

@@ -1,4 +1,4 @@
-//! Whether what the node has can be read at all: a worker lists its folders in turn and opens a copy of each. Where that fails it opens all
+//! Whether what the node has can be read at all: a worker lists its folders in turn and opens a few copies of each. Where that fails it opens all
 //! copies of the folder, so that it is soon known how much cannot be read. It reads next to nothing, and judges no bytes: that is the scrub's.
 
 use crate::clock::{Since, rest};
@@ -21,6 +21,9 @@ const HASTE: Duration = Duration::from_millis(20);
 /// It rests so many times what a look took: a percent of a core and of the disk, however many blocks there are.
 const REST: u32 = 100;
 
+/// Copies of a folder that are opened at each look.
+const FEW: usize = 16;
+
 /// What fails is tried once more after this time.
 const SECOND_TRY: Duration = Duration::from_millis(500);
 
@@ -36,10 +39,11 @@ pub struct Prober {
 /// What came of a look at a folder.
 enum Looked {
     Unlisted(String),
-    /// Copies that could not be opened, and why the first could not. `all`: every copy was tried.
+    /// Copies that could not be opened, and why the first could not; copies that look damaged. `all`: every copy was tried.
     Listed {
         failing: Vec<CopyId>,
         why: Option<String>,
+        damaged: Vec<CopyId>,
         all: bool,
     },
 }
@@ -83,8 +87,12 @@ impl Prober {
         }
         match looked {
             Looked::Unlisted(why) => suspects.folder_failed(folder, &why),
-            Looked::Listed { failing, why, all } if all => suspects.folder_looked_at(folder, &failing, why),
-            Looked::Listed { .. } => {}
+            Looked::Listed { failing, why, damaged, all } => {
+                damaged.into_iter().for_each(|copy| suspects.suspect(copy));
+                if all {
+                    suspects.folder_looked_at(folder, &failing, why);
+                }
+            }
         }
         Ok(())
     }
@@ -95,29 +103,32 @@ fn look(store: &Store, folder: u8, round: usize, all: bool) -> Looked {
         Ok(listing) => listing.copies,
         Err(error) => return Looked::Unlisted(error.to_string()),
     };
-    let one = copies.len().checked_sub(1).map(|last| round % (last + 1));
-    let tried = match one {
-        Some(one) if !all => &copies[one..=one],
-        _ => &copies[..],
-    };
-    let (mut failing, mut why) = (Vec::new(), None);
+    // In turn, a few in each round.
+    let few = copies.chunks(FEW);
+    let turn = round.checked_rem(few.len()).unwrap_or(0);
+    let tried = if all { &copies[..] } else { few.into_iter().nth(turn).unwrap_or_default() };
+    let (mut failing, mut why, mut damaged) = (Vec::new(), None, Vec::new());
     for copy in tried {
-        if let Some(error) = unreadable(store, *copy) {
-            why.get_or_insert_with(|| error.to_string());
-            failing.push(*copy);
+        match unreadable(store, *copy) {
+            Some(StoreError::Corrupt { .. }) => damaged.push(*copy),
+            Some(error) if error.says_nothing() => {
+                why.get_or_insert_with(|| error.to_string());
+                failing.push(*copy);
+            }
+            _ => {}
         }
     }
-    Looked::Listed { failing, why, all }
+    Looked::Listed { failing, why, damaged, all }
 }
 
-/// Why the copy cannot be opened or its beginning not be read, if that says nothing about it.
+/// Why the copy cannot be opened, or its beginning not be read.
 fn unreadable(store: &Store, copy: CopyId) -> Option<StoreError> {
     let mut first = [0; 1];
     let read = store.reader(copy.block, copy.generation).and_then(|reader| match reader.stored_bytes() {
         0 => Ok(()),
         _ => reader.read_at(0, &mut first),
     });
-    read.err().filter(StoreError::says_nothing)
+    read.err()
 }
 
 impl Worker for Prober {

@@ -46,6 +46,8 @@ pub(super) struct UnreadWatch {
     told: Vec<Unreadable>,
     /// Since when each cannot be read, on the cluster's clock.
     since: BTreeMap<BlockCopy, u64>,
+    /// Of each node that has some: how many, and since when the first.
+    counts: BTreeMap<NodeId, (u64, u64)>,
     looks_ms: u64,
     anew_ms: u64,
     /// Where the walk through the blocks goes on.
@@ -61,6 +63,7 @@ impl UnreadWatch {
             grace_ms,
             told: Vec::new(),
             since: BTreeMap::new(),
+            counts: BTreeMap::new(),
             looks_ms: 0,
             anew_ms: 0,
             at: None,
@@ -104,6 +107,11 @@ impl UnreadWatch {
             };
             attempts.records.run(set).await?;
             attempts.cluster.something_changed();
+        }
+        self.counts.clear();
+        for (copy, since_ms) in &self.since {
+            let (copies, first_ms) = self.counts.entry(copy.node).or_insert((0, u64::MAX));
+            (*copies, *first_ms) = (*copies + 1, (*first_ms).min(*since_ms));
         }
         self.told = told;
         Ok(())
@@ -150,15 +158,11 @@ impl UnreadWatch {
     /// By node, for who asks.
     pub fn by_node(&self, now_ms: u64) -> Vec<UnreadOf> {
         let of = |told: &Unreadable| {
-            let own = self.since.iter().filter(|(copy, _)| copy.node == told.node);
-            let (mut copies, mut first_ms) = (0, u64::MAX);
-            for (_, since_ms) in own {
-                (copies, first_ms) = (copies + 1, first_ms.min(*since_ms));
-            }
+            let &(copies, first_ms) = self.counts.get(&told.node)?;
             let grace_left_ms = first_ms.saturating_add(self.grace_ms).saturating_sub(now_ms);
-            UnreadOf { node: told.node, copies, why: told.why.clone(), grace_left_ms }
+            Some(UnreadOf { node: told.node, copies, why: told.why.clone(), grace_left_ms })
         };
-        self.told.iter().map(of).filter(|of| of.copies > 0).collect()
+        self.told.iter().filter_map(of).collect()
     }
 }
 

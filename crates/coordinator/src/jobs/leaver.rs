@@ -28,13 +28,12 @@ impl Leaver {
     async fn look(&self, node: NodeId, order: Option<OrderRow>) -> Result<Option<String>> {
         let (jobs, attempts) = (&self.jobs, &self.jobs.attempts);
         let cluster = &attempts.cluster;
-        let left = attempts.records.run(move |catalog| catalog.left_on(&[node])).await?;
-        if left == 0 {
+        if !attempts.records.run(move |catalog| catalog.holds_any(node)).await? {
             jobs.leaving.over(&[node]);
             return Ok(None);
         }
         let OrderRow { how, is_stopped } = order.unwrap_or_else(|| self.usual_order(node));
-        let told = |why: &str| Ok(Some(format!("{node}: {left} blocks left: {why}")));
+        let told = |why: &str| Ok(Some(format!("{node}: blocks are left: {why}")));
         if is_stopped {
             return told(STOPPED);
         }
