@@ -20,7 +20,7 @@ test: toolchain tools
 	$(CARGO) nextest run --workspace --locked --no-fail-fast
 	$(CARGO) test --workspace --locked --doc --quiet
 
-# Schedules of work and faults over processes, beyond the thirty that `make test` runs: SEEDS=17, SEEDS=1..1000, PLAN=file, and
+# Schedules of work and faults over processes, beyond the twenty-four that `make test` runs: SEEDS=17, SEEDS=1..1000, PLAN=file, and
 # CHAOS for further options, such as CHAOS="--keep --verbose" (docs/chaos.md). Partitions and full disks need root.
 chaos: toolchain
 	$(CARGO) build --release --locked -p cli -p chaos

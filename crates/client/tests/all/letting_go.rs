@@ -174,7 +174,7 @@ async fn a_member_that_its_node_cannot_read_is_looked_at_now_and_then_and_is_nei
     let most = 1 + began.elapsed().as_secs() / LOOKS_EVERY_SECS;
     assert!(task("looks").await.done <= most, "once for each copy, however often the collector asks");
     let status = rig.status().await;
-    assert_eq!((status.lost_copies, status.missing_blocks), (0, 0));
+    assert_eq!((status.lost_copies, status.damaged_copies), (0, 0), "it is unread, and neither of these");
     let waits = task("gc").await.detail;
     assert!(status.garbage >= 4 && waits.contains("a member of their stripes was not seen"), "{waits}");
     rig.machines[&node].disk.starve(false);
