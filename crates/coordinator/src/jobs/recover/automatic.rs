@@ -49,7 +49,7 @@ pub(crate) fn row_of(
             true if !view.node(node)?.is_living => {
                 let life = cluster.health.life(node).unwrap_or(Life::Unheard);
                 return Err(CoordinatorError::Conflict(format!(
-                    "{node} is {life}. Nothing can be moved from it; `stripeline repair node {}` rebuilds its blocks",
+                    "{node} is {life}; there is nothing to move: `stripeline repair node {}` rebuilds its blocks",
                     node.0
                 )));
             }
@@ -151,7 +151,11 @@ fn told(&(node, left_ms, why): &(NodeId, u64, Why), jobs: &Jobs) -> String {
         Why::Returns(returns) => format!(", and came back {returns} times lately"),
         Why::Together => ", and fell silent with its rack or a third of all hosts".to_owned(),
     };
-    let life = jobs.attempts.cluster.health.life(node).unwrap_or(Life::Unheard);
+    // How long it has been silent is said by what is left of its grace.
+    let life = match jobs.attempts.cluster.health.life(node) {
+        None | Some(Life::Dead(_) | Life::Unheard) => "dead".to_owned(),
+        Some(life) => life.to_string(),
+    };
     match jobs.recovers(node) {
         true => format!("{node} is {life}{how}; it is being recovered"),
         false => format!("{node} is {life}{how}; its recovery begins in {} s", left_ms / 1_000),
