@@ -103,10 +103,12 @@ async fn another_copy_of_a_damaged_one_is_made_on_another_node_if_there_is_one()
     for (node, block) in &before[..2] {
         cluster.world.corrupt(*node, block);
     }
-    cluster.until("they are made again", async |c| health(c).await.damaged_copies == 0).await;
-    cluster.until("all is well", async |c| health(c).await.short_blocks == 0).await;
-    let now = members(&mut cluster, "object").await;
-    assert!((0..2).all(|index| now[index].0 != before[index].0), "{before:?} {now:?}");
+    cluster
+        .until("they are made again elsewhere", async |c| {
+            let now = members(c, "object").await;
+            (0..2).all(|index| now[index].0 != before[index].0)
+        })
+        .await;
     assert_eq!(cluster.get("object").await.unwrap().0, content);
 }
 
@@ -133,23 +135,28 @@ async fn a_store_whose_disk_failed_is_told_of_in_one_way_and_can_be_given_up() {
     let world = World::start(7).await;
     let mut cluster = Cluster::with(Arc::clone(&world), HASTY).await.unwrap();
     archived(&mut cluster).await;
-    let control_addr = world.hello(3).control_addr;
-    cluster.hush(3);
+    let ill = members(&mut cluster, "object").await[0].0;
+    let control_addr = world.hello(ill).control_addr;
+    cluster.hush(ill);
     let ailment = "an error of the disk".to_owned();
-    cluster.client.goodbye(proto::GoodbyeRequest { node: 3, control_addr, ailment }).await.unwrap();
-    let node = async |c: &mut Cluster| c.status().await.nodes.into_iter().find(|n| n.node == 3);
+    cluster.client.goodbye(proto::GoodbyeRequest { node: ill, control_addr, ailment }).await.unwrap();
+    let node = async |c: &mut Cluster| c.status().await.nodes.into_iter().find(|n| n.node == ill);
     let told = node(&mut cluster).await.unwrap();
     assert_eq!((told.state.as_str(), told.state_text.as_str()), ("failed", "left: its disk failed"));
-    let order = proto::RepairRequest { node: 3, decommission: true, ..Default::default() };
+    let order = proto::RepairRequest { node: ill, decommission: true, ..Default::default() };
     let refused = cluster.repair(order).await.unwrap_err();
     assert!(refused.message().contains("its disk failed (an error of the disk)"), "{refused:?}");
     cluster
         .until("tasks say the same", async |c| {
-            c.status().await.tasks.iter().any(|task| task.detail.contains("node-3 is gone: its disk failed"))
+            c.status()
+                .await
+                .tasks
+                .iter()
+                .any(|task| task.detail.contains(&format!("node-{ill} is gone: its disk failed")))
         })
         .await;
     // Its process still answers for its other disks.
-    let forget = proto::ForgetNodeRequest { node: 3, accept_loss: false };
+    let forget = proto::ForgetNodeRequest { node: ill, accept_loss: false };
     cluster
         .until("it is given up", async |c| c.client.forget_node(forget).await.unwrap().get_ref().over)
         .await;
