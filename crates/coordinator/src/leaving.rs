@@ -5,6 +5,7 @@
 use crate::cluster::{Cluster, Scene};
 use crate::error::Result;
 use crate::records::Records;
+use catalog::Condition;
 use catalog::rows::OrderRow;
 use model::NodeId;
 use std::collections::BTreeMap;
@@ -12,6 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What an order waits for that an operator stopped.
 pub(crate) const STOPPED: &str = "moving them was stopped; order it again, or take the node back";
+
+/// Reason while the catalog cannot prove that a node is empty.
+pub(crate) const UNKNOWN: &str = "the catalog's file is damaged, or has not been checked since the start";
 
 /// What could not be moved is tried again after this long, twice as long each further time …
 const AGAIN_MS: u64 = 5_000;
@@ -26,8 +30,10 @@ pub(crate) struct Leaving(Mutex<BTreeMap<NodeId, Stuck>>);
 /// An order for a node to hold nothing, as it stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ordered {
-    /// Copies there that are counted on, or may yet be written.
+    /// Copies there that are counted on, or may yet be written, as far as is known.
     pub left: u64,
+    /// The catalog's file is sound. Otherwise rows may be missing, and no count proves that nothing is left.
+    is_known: bool,
     /// Why none of them moves; `None` if they do, or are about to.
     pub waits: Option<String>,
     /// An operator stopped it.
@@ -35,12 +41,17 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
+    /// Returns whether nothing is left there.
+    pub fn is_over(&self) -> bool {
+        self.left == 0 && self.is_known
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let left =
             if self.left == 1 { "1 block left".to_owned() } else { format!("{} blocks left", self.left) };
         match (&self.waits, self.is_stopped) {
-            _ if self.left == 0 => "decommissioned".to_owned(),
+            _ if self.is_over() => "decommissioned".to_owned(),
             (None, _) => format!("leaving ({left}, being moved)"),
             (Some(why), true) => format!("leaving ({left}: {why})"),
             (Some(why), false) => format!("leaving ({left}: {why}); it goes on by itself"),
@@ -96,12 +107,17 @@ impl Leaving {
             let planned = if leavers.is_empty() { BTreeMap::new() } else { catalog.planned_on()? };
             Ok((leavers, planned))
         };
+        let is_known = records.condition() == Condition::Sound;
         let (leavers, planned) = records.run(read).await?;
         let ordered = |(node, order): (NodeId, Option<OrderRow>)| {
             let left = [held, &planned].into_iter().filter_map(|copies| copies.get(&node)).sum();
             let is_stopped = order.is_some_and(|order| order.is_stopped);
-            let waits = if is_stopped { Some(STOPPED.to_owned()) } else { self.why(node) };
-            (node, Ordered { left, waits, is_stopped })
+            let waits = match is_stopped {
+                true => Some(STOPPED.to_owned()),
+                false if !is_known => Some(UNKNOWN.to_owned()),
+                false => self.why(node),
+            };
+            (node, Ordered { left, is_known, waits, is_stopped })
         };
         Ok(leavers.into_iter().map(ordered).collect())
     }

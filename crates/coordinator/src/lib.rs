@@ -54,6 +54,7 @@ mod settler;
 mod succession;
 mod under_way;
 mod unknown;
+mod unread;
 mod written;
 
 pub use catalog::backend::quiet_panics;
@@ -412,7 +413,9 @@ impl Work {
         begin(group, tasks, Comparer::new(comparison));
         let (task, healing) = (tasks.add(healer::NAME), Arc::clone(&operator.healing));
         let (attempts, reads) = (Arc::clone(&jobs.attempts), Arc::clone(&jobs.reads));
-        let healer = Healer::new(attempts, reads, healing, config, &task);
+        let unread = Arc::clone(&operator.unread);
+        group.spawn(unread::follow_reports(Arc::clone(&unread), records.clone(), Arc::clone(cluster)));
+        let healer = Healer::new(attempts, reads, (healing, unread), config, &task);
         group.spawn(worker::run(healer, task));
         let (task, healing) = (tasks.add(jobs::BALANCE), Arc::clone(&operator.healing));
         let Config { balance_threshold, balance_every_ms, .. } = *config;

@@ -5,10 +5,11 @@ use crate::branches::{Branches, ITSELF};
 use crate::cluster::{Cluster, Life, LinkTable, Report};
 use crate::config::Config;
 use crate::error::Result;
-use crate::healer::{Healing, Told, UnreadOf};
+use crate::healer::{Healing, Told};
 use crate::leaving::{Leaving, Ordered};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
+use crate::unread::{UnreadCopies, UnreadOf};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, RecoveryRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, Condition, FoundBlock, Health, Recovered, SafeMode, Survey};
 use model::{BlockCopy, BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
@@ -50,6 +51,7 @@ pub(crate) struct Operator {
     pub healing: Arc<Healing>,
     /// Nodes that are to hold nothing, and of which something cannot be moved now.
     pub leaving: Arc<Leaving>,
+    pub unread: Arc<UnreadCopies>,
     /// One at a time: the first reads the whole catalog, and who comes meanwhile waits for that without a thread.
     surveys: tokio::sync::Mutex<()>,
     usual: Arc<UsualTimes>,
@@ -85,6 +87,7 @@ impl Operator {
             branches,
             healing: Arc::default(),
             leaving: Arc::default(),
+            unread: Arc::new(UnreadCopies::new(config.recovery_grace_ms)),
             surveys: tokio::sync::Mutex::default(),
             usual,
             healed: Arc::clone(&with.healed),
@@ -110,7 +113,7 @@ impl Operator {
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let mut reports = self.cluster.health.reports();
         let orders = self.leaving.orders(&self.records, &held).await?;
-        let unread = self.healing.told().unread;
+        let unread = self.unread.by_node(self.cluster.clock.now_ms());
         let node = |(id, node): (NodeId, &NodeFacts)| {
             let Report { rack, host, last_seen, status, is_set_back, ailment } = reports.remove(&id)?;
             let (state, state_text) = self.state(id, orders.get(&id), forgotten.contains(&id));
@@ -171,7 +174,8 @@ impl Operator {
         let Survey { health, held, .. } = self.survey(&self.cluster.view()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
-        let Told { reasons, unread: by_node, .. } = self.healing.told();
+        let Told { reasons, .. } = self.healing.told();
+        let by_node = self.unread.by_node(self.cluster.clock.now_ms());
         let stuck = self.stuck(&held).await?;
         let hindrance = |(why, blocks, block): (String, u64, BlockId)| proto::Hindrance {
             why,
@@ -219,7 +223,7 @@ impl Operator {
         let life = self.cluster.health.life(node).unwrap_or(Life::Unheard);
         match order {
             _ if is_forgotten => ("forgotten".to_owned(), "being forgotten".to_owned()),
-            Some(order) if order.left == 0 => ("decommissioned".to_owned(), order.text()),
+            Some(order) if order.is_over() => ("decommissioned".to_owned(), order.text()),
             Some(order) if life == Life::Living => ("leaving".to_owned(), order.text()),
             _ => (life.name().to_owned(), life.in_list()),
         }
@@ -228,8 +232,9 @@ impl Operator {
     /// Orders for nodes to hold nothing that cannot be carried out now.
     async fn stuck(&self, held: &BTreeMap<NodeId, u64>) -> Result<Vec<proto::StuckOrder>> {
         let orders = self.leaving.orders(&self.records, held).await?.into_iter();
-        let stuck = orders.filter_map(|(node, Ordered { left, waits, .. })| {
-            Some(proto::StuckOrder { node: node.0, blocks_left: left, why: waits.filter(|_| left > 0)? })
+        let stuck = orders.filter_map(|(node, order)| {
+            let (is_over, Ordered { left, waits, .. }) = (order.is_over(), order);
+            Some(proto::StuckOrder { node: node.0, blocks_left: left, why: waits.filter(|_| !is_over)? })
         });
         Ok(stuck.collect())
     }

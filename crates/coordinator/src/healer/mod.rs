@@ -28,6 +28,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
 use crate::reads::Reads;
 use crate::under_way::UnderWay;
+use crate::unread::UnreadCopies;
 use catalog::{CatalogError, Lack};
 use model::{BlockId, NodeId, Placement};
 use plan::Urgency;
@@ -39,8 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast;
-pub(crate) use unread::UnreadOf;
-use unread::UnreadWatch;
+use unread::UnreadWalk;
 use worker::{Step, Task, Worker};
 
 /// The name of its task.
@@ -88,7 +88,7 @@ pub(crate) struct Healer {
     running: UnderWay<(Pending, For), Result<Outcome>>,
     sweep: Option<Sweep>,
     scout: Scout,
-    unread: UnreadWatch,
+    unread: UnreadWalk,
     blocked: Blocked,
     /// What could not be done is tried again when it changes.
     scene: Scene,
@@ -117,8 +117,6 @@ pub(crate) struct Told {
     pub due: u64,
     /// Why repairs failed or cannot be begun, of how many blocks, and one of them.
     pub reasons: Vec<(String, u64, BlockId)>,
-    /// What nodes cannot read now.
-    pub unread: Vec<UnreadOf>,
 }
 
 impl For {
@@ -146,7 +144,7 @@ impl Healer {
     pub fn new(
         attempts: Arc<Attempts>,
         reads: Arc<Reads>,
-        healing: Arc<Healing>,
+        (healing, unread): (Arc<Healing>, Arc<UnreadCopies>),
         config: &Config,
         task: &Arc<Task>,
     ) -> Healer {
@@ -167,7 +165,7 @@ impl Healer {
             running: UnderWay::default(),
             sweep: None,
             scout: Scout::new(config.recovery_grace_ms),
-            unread: UnreadWatch::new(config.recovery_grace_ms),
+            unread: UnreadWalk::new(unread),
             blocked: Blocked::new(),
             scene: Scene::default(),
             swept: None,
@@ -317,8 +315,8 @@ impl Healer {
         Ok(is_under_way)
     }
 
-    /// Takes what nodes say that they cannot read.
-    async fn unread(&mut self, view: &World) -> Result<()> {
+    /// Queues blocks whose unread copies are overdue.
+    async fn queue_unread(&mut self, view: &World) -> Result<()> {
         let due = self.unread.look(&self.attempts, view).await?;
         let now_ms = self.attempts.cluster.clock.now_ms();
         for (block, standing) in due {
@@ -385,8 +383,7 @@ impl Healer {
         let detail = waiting.into_iter().flatten().collect::<Vec<String>>().join("; ");
         // What only moves was not lost: it does not count.
         self.job.task.note(|report| (report.total, report.detail) = (report.done + lacking, detail));
-        let unread = self.unread.by_node(self.attempts.cluster.clock.now_ms());
-        *self.healing.lock() = Told { open, due, reasons, unread };
+        *self.healing.lock() = Told { open, due, reasons };
     }
 }
 
@@ -453,7 +450,7 @@ impl Worker for Healer {
         if !is_settled(&self.attempts.cluster, &view) {
             return Ok(Step::Wait(LOOK));
         }
-        self.unread(&view).await?;
+        self.queue_unread(&view).await?;
         let scene = Scene::of((&view, self.attempts.cluster.changes()), self.longest_bytes);
         if scene != self.scene {
             self.queue.all_may_go();
@@ -465,7 +462,6 @@ impl Worker for Healer {
             | self.spreading.sweep(&self.attempts, &view, &self.scene.takers).await?;
         self.begin_some(&view).await?;
         if self.running.len() == 0 && !is_sweeping {
-            self.tell();
             return Ok(Step::Wait(LOOK));
         }
         let mut patience = if is_sweeping { Duration::ZERO } else { LOOK };

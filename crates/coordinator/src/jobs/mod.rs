@@ -222,9 +222,31 @@ impl Jobs {
             let waits = format!("waits until {name} has ended, which is at the same");
             job.task.note(|report| report.detail.clone_from(&waits));
             job.say(waits);
-            while ended.changed().await.is_ok() {}
+            loop {
+                tokio::select! {
+                    changed = ended.changed() => if changed.is_err() { break },
+                    goes_on = job.task.may_go_on(), if !job.task.is_on() => {
+                        if !goes_on {
+                            return self.stopped_while_waiting(wish, &name).await;
+                        }
+                    }
+                    // A pause or a stop is heeded when it comes.
+                    () = job.task.held(), if job.task.is_on() => {}
+                }
+            }
         }
         self.carry_out(job, wish).await
+    }
+
+    /// Ends a job that was stopped before its turn. An order for a node to leave stays stopped.
+    async fn stopped_while_waiting(&self, wish: &Wish, name: &str) -> Result<String> {
+        if let Wish::Lasting(JobRow::RecoverNodes(row)) = wish
+            && row.moves
+        {
+            let nodes = row.nodes.clone();
+            self.attempts.records.run(move |catalog| catalog.stop_leaving(&nodes)).await?;
+        }
+        Err(CoordinatorError::Conflict(format!("it was stopped while it waited for {name}")))
     }
 
     async fn carry_out(&self, job: &Arc<Job>, wish: &Wish) -> Result<String> {

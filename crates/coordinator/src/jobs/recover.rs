@@ -24,9 +24,10 @@ use crate::cluster::Cluster;
 use crate::config::PARALLEL_WHILE_READING;
 use crate::error::{CoordinatorError, Result};
 use crate::job::Job;
-use crate::leaving::Leaving;
+use crate::leaving::{Leaving, UNKNOWN};
 use crate::reads::Reads;
 use crate::under_way::{BrokeOff, UnderWay};
+use catalog::Condition;
 use catalog::rows::RecoveryRow;
 use listing::{Piece, Place, lost_on};
 use model::{BlockId, NodeId};
@@ -141,12 +142,17 @@ async fn leaving_or_left(
 ) -> Result<String> {
     let nodes = row.nodes.clone();
     let left = with.records.run(move |catalog| catalog.left_on(&nodes)).await?;
-    if left == 0 {
+    let is_known = with.records.condition() == Condition::Sound;
+    if left == 0 && is_known {
         leaving.over(&row.nodes);
         return Ok(format!("{moved} blocks of {} moved; it holds nothing now", whose(row)));
     }
     let longest_bytes = failures.keys().map(|lost| lost.bytes).max().unwrap_or(0);
-    let why = failures.values().next().map_or_else(|| BUSY.to_owned(), CoordinatorError::in_short);
+    let why = match failures.values().next() {
+        Some(first) => first.in_short(),
+        None if !is_known => UNKNOWN.to_owned(),
+        None => BUSY.to_owned(),
+    };
     leaving.is_stuck(&with.cluster, &row.nodes, &why, longest_bytes);
     Err(CoordinatorError::Leaving { nodes: whose(row), left, why })
 }

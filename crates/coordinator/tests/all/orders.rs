@@ -156,3 +156,43 @@ async fn what_is_at_the_same_waits_for_its_turn() {
     assert_eq!((first.state.as_str(), second.state.as_str()), ("done", "done"), "{first:?} {second:?}");
     assert_eq!(first.done + second.done, 4, "each stripe is made once: {first:?} {second:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_for_another_can_be_stopped() {
+    let mut cluster = Cluster::new(6, HASTY).await;
+    for object in 0..40 {
+        cluster.put(&format!("a/{object}"), &bytes(object, 4 * BLOCK_BYTES as usize)).await.unwrap();
+    }
+    let archive = |parallel| proto::ArchiveRequest {
+        name: "a/".to_owned(),
+        is_prefix: true,
+        code: "rs-4+2".to_owned(),
+        parallel,
+        ..Default::default()
+    };
+    let mut first = cluster.client.archive(archive(1)).await.unwrap().into_inner();
+    cluster.control("archive-1", "pause").await.unwrap();
+    let mut second = cluster.client.archive(archive(2)).await.unwrap().into_inner();
+    cluster
+        .until("the second waits", async |c| {
+            c.status()
+                .await
+                .tasks
+                .iter()
+                .any(|task| task.name == "archive-2" && task.detail.contains("archive-1"))
+        })
+        .await;
+    cluster.control("archive-2", "stop").await.unwrap();
+    let last = async |events: &mut tonic::Streaming<proto::JobEvent>| {
+        let mut last = proto::JobEvent::default();
+        while let Some(event) = events.message().await.unwrap() {
+            last = event;
+        }
+        last
+    };
+    let stopped = last(&mut second).await;
+    assert!(stopped.state == "failed" && stopped.message.contains("stopped while it waited"), "{stopped:?}");
+    cluster.control("archive-1", "resume").await.unwrap();
+    let done = last(&mut first).await;
+    assert_eq!((done.state.as_str(), done.done), ("done", 40));
+}

@@ -32,6 +32,8 @@ async fn what_cannot_be_read_is_told_at_once_and_comes_back_with_the_next_good_r
     // The grace of nodes is longer than the test.
     let mut cluster = Cluster::waiting(7, HASTY, 600_000).await;
     let content = archived(&mut cluster).await;
+    // Margins are true while nothing is healed.
+    cluster.control("healer", "pause").await.unwrap();
     let members = members(&mut cluster, "object").await;
     for (node, block) in &members[..3] {
         cluster.world.set_unread(*node, block, true);
