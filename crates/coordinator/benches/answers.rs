@@ -1,7 +1,7 @@
-//! What it costs the coordinator to know which nodes live: `cargo bench -p coordinator --bench answers [-- NODES]`, by default 1,000 nodes
-//! that hold nothing, called and reporting as by default.
+//! Measures the processor time that the coordinator spends on knowing which nodes live: `cargo bench -p coordinator --bench answers [-- NODES]`.
+//! The default is 1,000 empty nodes with the default call and report intervals.
 //!
-//! The nodes are stubs in a process of their own, which this one starts: what is counted is the coordinator's processor time.
+//! The nodes are stubs in a separate process that this one starts, so the figure covers the coordinator alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,16 +22,16 @@ use support::world::World;
 use wire::proto;
 use wire::proto::coordinator_client::CoordinatorClient;
 
-/// As in the coordinator's process.
+/// Same allocator as in the coordinator's process.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The process of the stubs is given this and the coordinator's address.
+/// Argument that starts the stubs' process; the coordinator's address follows it.
 const STUBS_OF: &str = "--stubs-of";
 const NODES: u32 = 1_000;
-/// Of `getconf CLK_TCK`, everywhere.
+/// `getconf CLK_TCK`; 100 on every Linux.
 const TICKS_PER_S: f64 = 100.0;
-/// After the last registration, until all is as it stays.
+/// Time from the last registration to a steady state.
 const SETTLES: Duration = Duration::from_secs(10);
 const LASTS: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_millis(coordinator::config::HEARTBEAT_MS);
@@ -89,14 +89,14 @@ async fn living(client: &mut support::Client) -> usize {
     status.nodes.iter().filter(|node| node.living).count()
 }
 
-/// Of this process, since it began.
+/// Returns the processor seconds of this process since its start.
 fn processor_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
     fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_S
 }
 
-/// Nodes that register, answer, and send heartbeats, each over a connection of its own.
+/// Runs nodes that register, answer calls and send heartbeats, each over its own connection.
 async fn stubs(address: String, nodes: u32) {
     let world = World::start(nodes).await;
     for node in 1..=nodes {

@@ -17,16 +17,16 @@ use worker::{Step, Task, Worker};
 /// Idle puts are looked for this often, and more often when their lease is shorter.
 const PUT_TICK_MS: u64 = 10_000;
 
-/// Between two calls of a node it is looked so often who is to be called, so that many nodes are not called at one moment.
+/// Turns per call interval. Each turn calls some of the nodes, so that they are not all called at one moment.
 const TURNS: u32 = 16;
 
-/// No turn is shorter: timers are late by some milliseconds on a busy machine.
+/// Shortest turn: timers are some milliseconds late on a busy machine.
 const MIN_TURN: Duration = Duration::from_millis(5);
 
 /// Puts that are forgotten in one transaction, so that others do not wait long.
 const FORGOTTEN_AT_ONCE: usize = 4_096;
 
-/// A coordinator that was stopped, or whose machine was, calls nobody meanwhile; its nodes are not dead for that.
+/// Notices pauses of this coordinator. While it or its machine is stopped it calls no node, so silence from that time does not make nodes dead.
 pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
     loop {
         tokio::time::sleep(cluster.health.look_every()).await;
@@ -35,7 +35,7 @@ pub(crate) async fn notice_own_pauses(cluster: Arc<Cluster>) {
     }
 }
 
-/// Calls all nodes and lenders that live, each in its turn: whoever answers lives on.
+/// Calls all living nodes and lenders in turn. A node that answers stays alive.
 pub(crate) async fn call_nodes(cluster: Arc<Cluster>) {
     let every = cluster.calls.every();
     loop {

@@ -115,7 +115,7 @@ impl Comparison {
         }
     }
 
-    /// Nodes do not call these copies damaged any more: they are counted on again if they are read and whole, and needed.
+    /// Takes copies that their nodes no longer call damaged. A copy counts again if it can be read, is whole, and is needed.
     pub fn perhaps_back(&self, copies: Vec<BlockCopy>) {
         if !copies.is_empty() {
             let garbage = Arc::clone(&self.garbage);

@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often nodes report how they are: a thousand nodes are a thousand small messages.
+/// Interval of the nodes' reports: a thousand nodes send a thousand small messages per interval.
 pub const HEARTBEAT_MS: u64 = 1_000;
 
-/// A node that answers no call for so long counts as dead. It is called four times meanwhile, so that one lost packet or a long pause is no
-/// death.
+/// Time without an answer after which a node counts as dead. It is called four times in that time, so one lost packet or a long pause does not
+/// make it dead.
 pub const DEAD_AFTER_MS: u64 = 5_000;
 
 /// Garbage is kept this long: longer than any lease of a flow ([`limits::LEASE_MS`]), so that no reader with an older

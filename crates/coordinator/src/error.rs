@@ -67,14 +67,14 @@ pub enum CoordinatorError {
     /// A prefix that fits nothing.
     #[error("no object's name begins with {0:?}")]
     NoSuchPrefix(String),
-    /// Nothing that nodes hold, which are to hold nothing, can be moved now.
+    /// Nodes that are ordered to hold nothing still hold blocks, and none of these can be moved now.
     #[error("{nodes}: leaving ({left} left: {why}); it goes on by itself", left = blocks(*left))]
     Leaving {
-        /// Which.
+        /// The nodes.
         nodes: String,
-        /// Copies that are counted on there.
+        /// Number of copies that count there.
         left: u64,
-        /// What is waited for.
+        /// What the order waits for.
         why: String,
     },
     /// An archival of which some stripes failed.
@@ -103,13 +103,13 @@ pub enum CoordinatorError {
         /// What happened.
         why: String,
     },
-    /// Whoever wants to register does not answer there as the start that it says it is.
+    /// The registering process does not answer at its address as the start that it claims to be.
     #[error(
         "nobody answers at {addr} as {node} in the start that wants to register: this coordinator must reach each node at its \
          control address; let connections to that port pass, or give the node another address"
     )]
     Unanswered {
-        /// The node that it says it is.
+        /// The node that it claims to be.
         node: NodeId,
         /// The address that it names.
         addr: String,
@@ -119,19 +119,19 @@ pub enum CoordinatorError {
     NotWritten {
         /// The block.
         block: BlockId,
-        /// Who is said to have it.
+        /// The node that is said to have the copy.
         node: NodeId,
-        /// What is known of it.
+        /// What is known of the copy.
         why: String,
     },
-    /// A commit names a copy of which its node could not be asked.
+    /// A commit names a copy whose node could not be asked.
     #[error("block {block} of the put: {node} does not say whether it wrote it: {why}; ask again")]
     NotToldYet {
         /// The block.
         block: BlockId,
-        /// Who is said to have it.
+        /// The node that is said to have the copy.
         node: NodeId,
-        /// Why it was not asked.
+        /// Why the node was not asked.
         why: String,
     },
     /// The catalog.
@@ -202,12 +202,12 @@ pub enum CoordinatorError {
 }
 
 impl CoordinatorError {
-    /// Whether somebody else makes the block just now.
+    /// Whether somebody else is making the block now.
     pub(crate) fn is_held(&self) -> bool {
         matches!(self, CoordinatorError::Catalog(CatalogError::BeingRepaired(_)))
     }
 
-    /// Whether it fails again as long as nodes and copies are as they are.
+    /// Whether the same work fails again until nodes or copies change.
     pub(crate) fn lasts(&self) -> bool {
         use DecideError::{NoReplica, NoRoom, NotEnoughNodes, Plan, Unrecoverable};
         matches!(
@@ -218,7 +218,7 @@ impl CoordinatorError {
         )
     }
 
-    /// In few words, why blocks cannot be moved or made again now.
+    /// Returns in a few words why blocks cannot be moved or re-created now.
     pub(crate) fn in_short(&self) -> String {
         use DecideError::{NoReplica, NoRoom, NotEnoughNodes, Plan, Unrecoverable};
         match self {
@@ -293,7 +293,7 @@ impl From<CoordinatorError> for tonic::Status {
     }
 }
 
-/// For people: "1 block", "7 blocks".
+/// Formats a count for people: "1 block", "7 blocks".
 fn blocks(count: u64) -> String {
     if count == 1 { "1 block".to_owned() } else { format!("{count} blocks") }
 }

@@ -86,7 +86,7 @@ impl Job {
         self.report();
     }
 
-    /// So many fewer: they are counted once more when they are tried again.
+    /// Reduces the total by `fewer` units that will be counted again when they are retried.
     pub fn take_off(&self, fewer: u64) {
         {
             let mut counts = self.counts();

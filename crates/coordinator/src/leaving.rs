@@ -1,6 +1,6 @@
-//! Nodes that are to hold nothing, by an operator's order (HEALING.md, "Wishes"). The order is a row of the catalog until nothing is left there or
-//! it is withdrawn; a job (`jobs/recover.rs`) moves what can be moved, and ends when nothing can be. What that waits for is known
-//! here, and a worker (`jobs/leaver.rs`) begins another one when nodes or room have come, and at growing intervals.
+//! Nodes that an operator ordered to hold nothing (HEALING.md, "Wishes"). The order is a row of the catalog until nothing is left on the node or
+//! the order is withdrawn. A job (`jobs/recover.rs`) moves what it can and ends when nothing more can be moved. This module keeps what the rest
+//! waits for. A worker (`jobs/leaver.rs`) starts another job when nodes or room appear, and at growing intervals.
 
 use crate::cluster::{Cluster, Scene};
 use crate::error::Result;
@@ -11,42 +11,42 @@ use model::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What an order waits for that an operator stopped.
+/// Reason for an order that an operator stopped.
 pub(crate) const STOPPED: &str = "moving them was stopped; order it again, or take the node back";
 
 /// Reason while the catalog cannot prove that a node is empty.
 pub(crate) const UNKNOWN: &str = "the catalog's file is damaged, or has not been checked since the start";
 
-/// What could not be moved is tried again after this long, twice as long each further time …
+/// First pause before another try; each further pause is twice as long …
 const AGAIN_MS: u64 = 5_000;
 
-/// … up to this: a try costs a plan for each block that is left.
+/// … up to this one, because a try costs one plan per remaining block.
 const AGAIN_AT_MOST_MS: u64 = 600_000;
 
-/// Nodes of which something could not be moved.
+/// Nodes with blocks that could not be moved.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving(Mutex<BTreeMap<NodeId, Stuck>>);
 
-/// An order for a node to hold nothing, as it stands.
+/// State of an order for a node to hold nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ordered {
-    /// Copies there that are counted on, or may yet be written, as far as is known.
+    /// Number of copies on the node that count or may still be written, as far as is known.
     pub left: u64,
-    /// The catalog's file is sound. Otherwise rows may be missing, and no count proves that nothing is left.
+    /// Whether the catalog's file is sound. Otherwise rows may be missing, and no count proves that nothing is left.
     is_known: bool,
-    /// Why none of them moves; `None` if they do, or are about to.
+    /// Why no block moves; `None` if blocks are moving or are about to.
     pub waits: Option<String>,
-    /// An operator stopped it.
+    /// Whether an operator stopped the order.
     is_stopped: bool,
 }
 
 impl Ordered {
-    /// Returns whether nothing is left there.
+    /// Whether nothing is left on the node.
     pub fn is_over(&self) -> bool {
         self.left == 0 && self.is_known
     }
 
-    /// For people.
+    /// Returns the state as text for people.
     pub fn text(&self) -> String {
         let left =
             if self.left == 1 { "1 block left".to_owned() } else { format!("{} blocks left", self.left) };
@@ -59,16 +59,16 @@ impl Ordered {
     }
 }
 
-/// Why nothing of a node can be moved now.
+/// Why no block of a node can be moved now.
 #[derive(Clone, Debug)]
 struct Stuck {
     why: String,
-    /// Of the blocks that are left.
+    /// Length of the longest remaining block.
     longest_bytes: u64,
-    /// As it was then.
+    /// The cluster at the time of the last try.
     scene: Scene,
     tries: u32,
-    /// On the cluster's clock.
+    /// Time of the next try, on the cluster's clock.
     again_ms: u64,
 }
 
@@ -77,12 +77,12 @@ impl Leaving {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is left there, or something may be again.
+    /// Forgets these nodes: nothing is left on them, or blocks may be movable again.
     pub fn over(&self, nodes: &[NodeId]) {
         self.lock().retain(|node, _| !nodes.contains(node));
     }
 
-    /// Nothing more of what these nodes hold can be moved now.
+    /// Notes that no more blocks of these nodes can be moved now.
     pub fn is_stuck(&self, cluster: &Cluster, nodes: &[NodeId], why: &str, longest_bytes: u64) {
         let (now_ms, scene) =
             (cluster.clock.now_ms(), Scene::of((&cluster.view(), cluster.changes()), longest_bytes));
@@ -96,7 +96,7 @@ impl Leaving {
         }
     }
 
-    /// All orders, by node; so many copies are counted on there.
+    /// Returns all orders by node. `held` is the number of copies that count on each node.
     pub async fn orders(
         &self,
         records: &Records,
@@ -122,12 +122,12 @@ impl Leaving {
         Ok(leavers.into_iter().map(ordered).collect())
     }
 
-    /// Why nothing of the node can be moved; `None` if something can, as far as is known.
+    /// Returns why no block of the node can be moved; `None` if some can, as far as is known.
     pub fn why(&self, node: NodeId) -> Option<String> {
         self.lock().get(&node).map(|stuck| stuck.why.clone())
     }
 
-    /// Whether a job is to try it.
+    /// Whether a job should try again.
     pub fn is_due(&self, cluster: &Cluster, node: NodeId) -> bool {
         let Some(stuck) = self.lock().get(&node).cloned() else { return true };
         let is_other = || Scene::of((&cluster.view(), cluster.changes()), stuck.longest_bytes) != stuck.scene;

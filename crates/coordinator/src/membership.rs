@@ -46,8 +46,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Hello, then the inventory; from the end of it the node lives. Before anything of it is noted it answers a call of this
-    /// coordinator, as the start that it says it is.
+    /// Registers a node: first its hello, then its inventory. The node lives once the inventory is complete. Before anything is noted, it must
+    /// answer a call of this coordinator as the start that it claims to be.
     pub async fn register(
         &self,
         mut messages: Streaming<proto::RegisterMessage>,
@@ -104,7 +104,8 @@ impl Membership {
         Ok(proto::HeartbeatReply { register_again: false, settings, now })
     }
 
-    /// A helper beside a DataNode of HDFS reports. Nothing of it is kept. One that is new, or was taken for dead, answers a call first.
+    /// Takes the report of a helper beside a DataNode of HDFS. Nothing of it is stored. A helper that is new, or counts as dead, must answer a
+    /// call first.
     pub async fn lend(&self, lender: proto::Lender) -> Result<proto::LenderReply> {
         let lender = Lender::try_from(lender)?;
         if !self.cluster.lenders.reports(&lender) {
@@ -278,8 +279,8 @@ fn start_of(hello: &proto::NodeHello) -> Result<Start> {
     })
 }
 
-/// The result of a comparison with the catalog; `None` if the catalog's file is damaged. The node lives all the same, so that what it
-/// has can be read: nothing is deleted or noted until the file is made anew, and then the node registers again.
+/// Returns the result of a comparison with the catalog; `None` if the catalog's file is damaged. The node lives all the same, so that its copies
+/// can be read. Nothing is deleted or noted until the file is rebuilt; then the node registers again.
 fn unless_damaged<T>(node: NodeId, compared: Result<T>) -> Result<Option<T>> {
     match compared {
         Err(CoordinatorError::Catalog(error)) if error.is_damage() => {

@@ -289,8 +289,8 @@ impl Objects {
         })
     }
 
-    /// Leaves of the copies that a client names those that were written, and says whether a coded put may be acknowledged with them:
-    /// its code, if it is one. A put that is over was checked when it was committed.
+    /// Removes from the client's list the copies that were not written, and checks whether a coded put may be acknowledged with the rest. Returns
+    /// the put's code, if it has one. A finished put was checked when it was committed.
     async fn check_put(
         &self,
         put: PutId,

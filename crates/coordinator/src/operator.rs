@@ -49,7 +49,7 @@ pub(crate) struct Operator {
     pub planner: Arc<Planner>,
     pub branches: Branches,
     pub healing: Arc<Healing>,
-    /// Nodes that are to hold nothing, and of which something cannot be moved now.
+    /// Nodes that are ordered to hold nothing and have blocks that cannot be moved now.
     pub leaving: Arc<Leaving>,
     pub unread: Arc<UnreadCopies>,
     /// One at a time: the first reads the whole catalog, and who comes meanwhile waits for that without a thread.
@@ -218,7 +218,7 @@ impl Operator {
         })
     }
 
-    /// How a node stands, for programs and for people: the one source for all that tell of it.
+    /// Returns a node's state for programs and for people. All commands take it from here.
     fn state(&self, node: NodeId, order: Option<&Ordered>, is_forgotten: bool) -> (String, String) {
         let life = self.cluster.health.life(node).unwrap_or(Life::Unheard);
         match order {
@@ -229,7 +229,7 @@ impl Operator {
         }
     }
 
-    /// Orders for nodes to hold nothing that cannot be carried out now.
+    /// Returns the orders for nodes to hold nothing that cannot proceed now.
     async fn stuck(&self, held: &BTreeMap<NodeId, u64>) -> Result<Vec<proto::StuckOrder>> {
         let orders = self.leaving.orders(&self.records, held).await?.into_iter();
         let stuck = orders.filter_map(|(node, order)| {
@@ -388,7 +388,7 @@ impl Operator {
         receiver
     }
 
-    /// Nodes take no more blocks, and what they hold is moved so.
+    /// Makes nodes take no more blocks, and notes how their blocks are to be moved.
     pub async fn leave(&self, how: &RecoveryRow) -> Result<()> {
         let (now_ms, order) = (self.cluster.clock.now_ms(), how.clone());
         self.records.run(move |catalog| catalog.order_to_leave(&order, now_ms)).await?;
@@ -396,7 +396,7 @@ impl Operator {
         Ok(())
     }
 
-    /// A node may hold blocks again.
+    /// Lets a node hold blocks again.
     pub async fn stays(&self, node: NodeId) -> Result<()> {
         self.cluster.view().node(node)?;
         self.records.run(move |catalog| catalog.end_leaving(node)).await?;

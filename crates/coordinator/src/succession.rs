@@ -383,8 +383,8 @@ impl Succession {
     }
 }
 
-/// The catalog of this folder, and what it says of itself. One that the database does not open, or without whose rows it cannot be read, is
-/// kept aside, and what passes its checks takes its place.
+/// Opens the catalog of this folder and reads its own facts. A catalog that the database cannot open, or that lacks rows it needs, is kept aside,
+/// and the rows that pass their checks replace it.
 fn opened(disk: &Arc<dyn disk::Disk>) -> Result<(Catalog, Own)> {
     if catalog::restore_name(disk.as_ref())? || aside::undo(disk.as_ref())? {
         tracing::warn!("the catalog was being kept aside when the last start ended: it has its name again");
@@ -448,7 +448,7 @@ fn received(
         }
         aside = (!is_earlier).then_some(own);
     }
-    // A page that holds what it held before can make a file look like an earlier state.
+    // A stale page, which still has its former content, can make a file look like an earlier state.
     let page =
         if before.is_some() && !is_damaged { catalog::first_damaged_page(disk.as_ref())? } else { None };
     if let Some(page) = &page {

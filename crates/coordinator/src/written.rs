@@ -1,4 +1,4 @@
-//! Whether copies were written that somebody says were: drivers and clients pass on what nodes told, and may pass on anything.
+//! Checks whether copies were written. Drivers and clients relay what nodes said, and may relay anything.
 //!
 //! | the copy comes with | it counts |
 //! |---|---|
@@ -16,41 +16,41 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use wire::mac::{Mac, WrittenCopy};
 
-/// Copies that a node is asked for in one call.
+/// Copies that one call asks a node about.
 const ASKED_AT_ONCE: usize = 1_024;
 
-/// A copy that is said to be durable.
+/// A copy that a driver or client says is durable.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub copy: BlockCopy,
-    /// The flow that was to write it.
+    /// The flow that should have written the copy.
     pub flow: FlowId,
     pub stored_bytes: u64,
     pub sums: Sums,
-    /// Under which start of its store; `None` if that is not told.
+    /// The start of its store that wrote the copy; `None` if it is not named.
     pub by: Option<StartOfStore>,
-    /// As it came; empty if it came without.
+    /// The MAC as received; empty if there is none.
     pub mac: Vec<u8>,
 }
 
-/// What is known of it.
+/// Result of the check of a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Its node wrote it, and said so under this start; or has it, and says so under this one.
+    /// The node wrote the copy and said so under this start, or has it and says so under this start.
     Written(StartOfStore),
-    /// Its MAC is none.
+    /// The MAC does not fit.
     False,
-    /// Its node was asked and has no such copy.
+    /// The node was asked and has no such copy.
     Absent,
-    /// Its node could not be asked.
+    /// The node could not be asked, for this reason.
     NotTold(String),
 }
 
-/// What a client says of a copy that its put wrote: under which start, and by which MAC.
+/// What a client names for a copy that its put wrote: the start, and the MAC.
 pub(crate) type Named = BTreeMap<(BlockId, NodeId), (StartOfStore, Vec<u8>)>;
 
 impl Claim {
-    /// `None`: its node is to be asked.
+    /// Returns `None` if the node must be asked.
     fn judge(&self, cluster: &Cluster) -> Option<Verdict> {
         let by = self.by.filter(|_| !self.mac.is_empty())?;
         let secret = cluster.calls.secret(self.copy.node, by)?;
@@ -68,7 +68,7 @@ impl Claim {
     }
 }
 
-/// Judges all of them. Nodes are asked only for what MACs do not tell.
+/// Checks all claims. Nodes are asked only where MACs do not decide.
 pub(crate) async fn judge(cluster: &Cluster, claims: &[Claim]) -> BTreeMap<BlockCopy, Verdict> {
     let (mut verdicts, mut open): (_, BTreeMap<NodeId, Vec<&Claim>>) = (BTreeMap::new(), BTreeMap::new());
     for claim in claims {
@@ -99,7 +99,7 @@ async fn ask(
         answers.extend(answer);
     }
     for (node, claims) in open {
-        // The start that was asked: the node answers for no other.
+        // This is the start that was asked; the node answers for no other.
         let start = view.node(node).ok().and_then(|facts| facts.store);
         for claim in claims {
             let verdict = match (answers.get(&node), start) {
@@ -122,7 +122,7 @@ fn found(claim: &Claim, seen: &BTreeMap<BlockCopy, Vec<u8>>, start: StartOfStore
 
 type Digests = std::result::Result<BTreeMap<BlockCopy, Vec<u8>>, String>;
 
-/// Digests of those of these copies that the node has now.
+/// Returns the digests of those copies that the node has now.
 async fn on_node(
     fleet: Arc<dyn Fleet>,
     view: World,
@@ -139,11 +139,10 @@ async fn on_node(
     (node, Ok(there))
 }
 
-/// Leaves of the copies of a put's blocks those that were written. `planned` are the put's own blocks.
+/// Keeps only the written copies of a put's blocks. `planned` holds the put's own blocks.
 ///
-/// # Errors
-/// [`CoordinatorError::NotWritten`] if a MAC is none, or too few copies of a block were written; [`CoordinatorError::NotToldYet`] if
-/// nodes that did not answer may have those that lack.
+/// # Errors [`CoordinatorError::NotWritten`] if a MAC does not fit, or too few copies of a block were written; [`CoordinatorError::NotToldYet`]
+/// if nodes that did not answer may have the missing ones.
 pub(crate) async fn keep_written(
     cluster: &Cluster,
     blocks: &mut [CommittedBlock],
@@ -152,13 +151,13 @@ pub(crate) async fn keep_written(
 ) -> Result<()> {
     let mut claims = Vec::new();
     for block in blocks.iter() {
-        // What was not planned is refused by the catalog.
+        // The catalog refuses blocks that were not planned.
         let Some(plan) = planned.get(&block.block) else { continue };
         let nodes: BTreeSet<NodeId> = block.nodes.iter().copied().collect();
         for node in nodes.into_iter().filter(|node| plan.nodes.contains(node)) {
             let (by, mac) = told.remove(&(block.block, node)).unzip();
             let copy = BlockCopy { block: block.block, node, generation: FIRST_GENERATION };
-            // As it was planned: a client that names other sums is refused by the catalog.
+            // The sums are those of the plan; the catalog refuses a client that names others.
             let PlannedBlock { flow, stored_bytes, sums, .. } = *plan;
             claims.push(Claim { copy, flow, stored_bytes, sums, by, mac: mac.unwrap_or_default() });
         }
@@ -196,7 +195,7 @@ fn keep(written: &mut CommittedBlock, needed: usize, verdicts: &BTreeMap<BlockCo
         (true, None, Some(node)) => {
             Err(CoordinatorError::NotWritten { block, node, why: "does not have it".to_owned() })
         }
-        // What lacks copies without any of them being in doubt is refused by the catalog.
+        // The catalog refuses a block that lacks copies although none of those named is in doubt.
         _ => {
             written.nodes = kept;
             Ok(())

@@ -149,7 +149,7 @@ impl Attempt<'_> {
             Err(CoordinatorError::Decide(DecideError::Unrecoverable { .. })) if self.may_salvage(noted) => {
                 self.plan_of_damaged_copies(view, noted, avoid).map(Some)
             }
-            // Each may be put together by itself.
+            // Each block may still be assembled alone.
             Err(CoordinatorError::Decide(DecideError::Unrecoverable { .. }))
                 if noted.order.blocks.len() > 1 && noted.order.blocks.iter().any(has_damaged_copies) =>
             {
@@ -159,14 +159,15 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether the block may be put together of what is sound of damaged copies: something will tell that it came out right.
+    /// Whether the block may be assembled from the sound parts of damaged copies: its digest and fingerprint are known, so the result can be
+    /// verified.
     fn may_salvage(&self, noted: &Noted) -> bool {
         let [block] = &noted.order.blocks[..] else { return false };
         block.facts.sums.digest.is_some() && block.facts.sums.fingerprint.is_some()
     }
 
-    /// From damaged copies too, its own and those of its stripe, in slices of a chunk: who meets a damaged one is gone around until
-    /// nobody is left, and then asked again for what follows.
+    /// Plans a repair that also reads damaged copies of the block and of its stripe, in slices of one chunk. A helper that meets a damaged chunk
+    /// is replaced. When none is left, all are asked again for the chunks that follow.
     fn plan_of_damaged_copies(
         &self,
         view: &World,
@@ -272,7 +273,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether copies of the block, or of its stripe, are damaged and may be sound in part.
+/// Whether copies of the block, or of its stripe, are damaged and may be partly sound.
 fn has_damaged_copies(placement: &Placement) -> bool {
     let is_damaged = |facts: &BlockFacts| facts.flawed.iter().any(|flawed| flawed.flaw == Flaw::Damaged);
     let of_stripe = placement.stripe.iter().flat_map(|stripe| stripe.stored()).map(|(_, facts)| facts);

@@ -59,7 +59,7 @@ impl Attempt<'_> {
         let asked = self.options.requestor;
         // Who is slow to send may well receive.
         let failed = self.course.failed();
-        // Where a copy of it is flawed another one may come to be so too: elsewhere, if there is such a place.
+        // A node with a flawed copy of a block may spoil the next one too, so other nodes are preferred.
         let flawed = blocks.iter().flat_map(|placement| placement.facts.flawed_on());
         let doubtful: BTreeSet<NodeId> = failed.iter().copied().chain(flawed).collect();
         let nodes = requestors(view, blocks.iter(), asked, &doubtful, load)

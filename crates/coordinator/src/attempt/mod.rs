@@ -39,11 +39,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// Between two looks whether a block is still being made by somebody else: a small block takes as long.
+/// Time between two checks whether somebody else is still making the block. A small block takes about as long.
 const HELD_PAUSE: Duration = Duration::from_millis(250);
 
-/// Somebody else makes a block in this time, or has given it up: an attempt that does not advance ends long before. A job that comes to this
-/// end tells it, and what was ordered goes on by itself.
+/// Longest wait for somebody else who makes the block. An attempt that does not advance ends long before. A job that reaches this limit reports
+/// it, and ordered work continues automatically.
 const HELD_PATIENCE: Duration = Duration::from_secs(600);
 
 /// How blocks are to be repaired.
@@ -125,10 +125,9 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// The same as [`carry`](Self::carry), once nobody else makes the block: that is a reason to wait, and no failure.
+    /// Does the same as [`carry`](Self::carry), but waits while somebody else makes the block instead of failing.
     ///
-    /// # Errors
-    /// As [`carry`](Self::carry).
+    /// # Errors As [`carry`](Self::carry).
     pub async fn carry_when_free(
         &self,
         job: &Job,

@@ -87,8 +87,8 @@ impl Attempt<'_> {
         Ok(outcome)
     }
 
-    /// Each block that the plan was to write, as its node says that it holds it: just what was planned, or an error. What the driver
-    /// passes on is believed as far as it proves that the node said so.
+    /// Returns each block of the plan with its verified copy, or with the error that disqualifies it. A copy counts only if the driver proves
+    /// that its node stored exactly what was planned.
     pub(super) async fn checked(
         &self,
         plan: &FlowPlan,
@@ -131,7 +131,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Why a copy does not count.
+/// Returns the error for a copy that does not count.
 fn not_written(copy: BlockCopy, verdict: Option<&Verdict>) -> CoordinatorError {
     let BlockCopy { block, node, .. } = copy;
     let (cause, why) = match verdict {
@@ -147,7 +147,7 @@ fn not_written(copy: BlockCopy, verdict: Option<&Verdict>) -> CoordinatorError {
     CoordinatorError::Flow(fault.suspecting(node, node).about(block))
 }
 
-/// Each block that the plan was to write, as the driver says that its node stored it, or an error.
+/// Returns each block of the plan with what the driver says that its node stored, or with an error.
 fn check(plan: &FlowPlan, result: &proto::DriveResult, intent: &Intent) -> Vec<(BlockId, Result<Claim>)> {
     let checked = |write: &BlockWrite| {
         let copy = intent.copies.iter().find(|copy| copy.block == write.block);

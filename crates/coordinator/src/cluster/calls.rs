@@ -1,13 +1,12 @@
-//! The coordinator's own calls to nodes: a node lives as long as it answers them. Whatever a node sends by itself is a report, and
-//! keeps nobody alive.
+//! The coordinator's calls to nodes. A node lives as long as it answers them. Heartbeats are only reports and keep no node alive.
 //!
 //! ```text
 //!   each node, four times in the time after which it is dead:
 //!     coordinator ── challenge ──▶ its control address ── MAC by the secret of its start ──▶ it lives
 //! ```
 //!
-//! The secret comes with the registration, and the same call comes before it is believed: a process that does not answer at the address
-//! that it names, as the start that it says it is, is no node.
+//! The secret comes with the registration. The coordinator makes the same call before it accepts the registration: a process that does not answer
+//! at its own control address, as the start that it claims to be, is not accepted as a node.
 
 use super::connection::{Call, Over};
 use super::fleet::{ANSWER_PATIENCE, Fleet};
@@ -22,14 +21,14 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use wire::mac::{Challenge, Secret, Whose};
 
-/// A node is called so often in the time after which it is dead: three calls may be lost.
+/// Calls per node within the time after which it is dead: three may be lost.
 const CALLS: u32 = 4;
 
-/// Processes that want to register and have not answered yet. A node that lives answers within milliseconds; each of the others holds
-/// its place for the time that an answer is waited for.
+/// Largest number of registering processes that have not answered yet. A living node answers within milliseconds; any other process occupies a
+/// place until the call times out.
 const MAX_UNANSWERED: usize = 128;
 
-/// Starts of a node whose secrets are kept: what an earlier one wrote may be committed after the next one began.
+/// Number of starts per node whose secrets are kept: a copy written by one start may be committed after the next start began.
 const STARTS_KEPT: usize = 4;
 
 /// See the module.
@@ -47,24 +46,23 @@ impl Calls {
         Calls { fleet, dead_after, secrets: Mutex::default(), unanswered }
     }
 
-    /// Between two calls of a node.
+    /// Returns the time between two calls of a node.
     pub fn every(&self) -> Duration {
         self.dead_after / CALLS
     }
 
-    /// A place among those that want to register and have not answered.
+    /// Takes a place among the registering processes that have not answered yet.
     ///
-    /// # Errors
-    /// [`CoordinatorError::TooMany`].
+    /// # Errors [`CoordinatorError::TooMany`] if all places are taken.
     pub fn admit(&self) -> Result<SemaphorePermit<'_>> {
         let what = "processes that want to register and have not answered a call";
         self.unanswered.try_acquire().map_err(|_| CoordinatorError::TooMany { what, limit: MAX_UNANSWERED })
     }
 
-    /// Has whoever wants to register as this node answer at the address that it names.
+    /// Checks that the registering process answers at the address that it names.
     ///
-    /// # Errors
-    /// [`CoordinatorError::Unanswered`]; [`CoordinatorError::Conflict`] if another process has registered under the same word.
+    /// # Errors [`CoordinatorError::Unanswered`] if it does not; [`CoordinatorError::Conflict`] if another process has registered under the same
+    /// start.
     pub async fn answers_at_first(&self, node: NodeId, row: &NodeRow, secret: Secret) -> Result<()> {
         if self.secret(node, (row.store, row.incarnation)).is_some_and(|known| known != secret) {
             return Err(CoordinatorError::Conflict(format!(
@@ -78,7 +76,7 @@ impl Calls {
         }
     }
 
-    /// Keeps the secret of a start that is accepted.
+    /// Keeps the secret of an accepted start.
     pub fn remember(&self, node: NodeId, start: StartOfStore, secret: Secret) {
         let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         let starts = secrets.entry(node).or_default();
@@ -87,13 +85,13 @@ impl Calls {
         starts.truncate(STARTS_KEPT);
     }
 
-    /// The secret of a start that this coordinator has accepted, unless many others followed.
+    /// Returns the secret of a start that this coordinator accepted; only the last few starts of a node are kept.
     pub fn secret(&self, node: NodeId, start: StartOfStore) -> Option<Secret> {
         let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         secrets.get(&node)?.iter().find(|(known, _)| *known == start).map(|(_, secret)| *secret)
     }
 
-    /// A store was given up; another one may have its number.
+    /// Forgets the secrets of a store that was given up; another store may get its number.
     pub fn forget(&self, node: NodeId, store: StoreId) {
         let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(starts) = secrets.get_mut(&node) {
@@ -105,7 +103,7 @@ impl Calls {
     /// Whether that start of the node answers a call now.
     pub async fn answers(&self, due: &Due) -> bool {
         let Some(secret) = self.secret(due.node, (due.row.store, due.row.incarnation)) else { return false };
-        // Longer than until the next call: a late answer counts too.
+        // The wait is longer than the time to the next call, because a late answer counts too.
         let over = if due.is_silent { Over::New } else { Over::Kept };
         let call = Call { over, patience: self.every() * (CALLS - 1) };
         self.proves(due.node, &due.row, secret, call).await

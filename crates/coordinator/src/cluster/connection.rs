@@ -6,30 +6,30 @@ use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use wire::limits;
 
-/// TCP and HTTP/2 signs of life, so that a connection to a dead machine is noticed.
+/// Interval of TCP and HTTP/2 keep-alives, which reveal a dead machine.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// Over which connection a node is called.
+/// Connection over which a node is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Over {
-    /// That which is kept for it.
+    /// The connection that is kept for the node.
     Kept,
-    /// A new one, which is kept in its place: the other one may lead nowhere.
+    /// A new connection, which replaces the kept one because that may lead nowhere.
     New,
-    /// A new one for this call only: nobody knows yet whose address it is.
+    /// A new connection for this call only, because nobody knows yet whose address it is.
     Once,
 }
 
-/// How an answer is asked for.
+/// Options of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// The connection.
     pub over: Over,
-    /// The answer is waited for so long.
+    /// Time to wait for the answer.
     pub patience: Duration,
 }
 
-/// To a node there; made when it is first used.
+/// Returns a channel to a node at `addr`. It connects on first use.
 pub(super) fn connect(node: NodeId, addr: &str) -> Result<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{addr}"))
         .map_err(|_| CoordinatorError::Node { node, why: "its control address is none".to_owned() })?

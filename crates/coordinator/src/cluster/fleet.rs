@@ -145,7 +145,7 @@ pub trait Fleet: Send + Sync + fmt::Debug {
     /// What answers at that address, if a node of that number does within a bounded time.
     async fn who_answers(&self, node: NodeId, control_addr: &str) -> Option<proto::NodeStatus>;
 
-    /// Has whatever answers at that address say which start of which store it is, and prove it; `None` if nothing does in time.
+    /// Asks the process at that address which start of which store it is, with a proof. Returns `None` if nothing answers in time.
     async fn identify(
         &self,
         node: NodeId,
@@ -215,7 +215,7 @@ impl Grpc {
         self.client_at(node, &view.node(node)?.control_addr, Over::Kept)
     }
 
-    /// The same at that address.
+    /// Returns a client of a node at the given address.
     fn client_at(&self, node: NodeId, addr: &str, over: Over) -> Result<NodeClient<Channel>> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = channels.get(&node).filter(|(known, _)| known == addr && over == Over::Kept);

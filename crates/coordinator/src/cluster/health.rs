@@ -72,11 +72,11 @@ struct Nodes {
 #[derive(Debug)]
 struct Node {
     row: NodeRow,
-    /// When it last answered a call of this coordinator.
+    /// Time of the last answer to a call of this coordinator.
     last_seen: Option<Instant>,
-    /// When it was called last.
+    /// Time of the last call.
     called: Option<Instant>,
-    /// When it last registered or sent a heartbeat.
+    /// Time of the last registration or heartbeat.
     reported: Option<Instant>,
     /// Its inventory is known, so its heartbeats count.
     is_registered: bool,
@@ -238,12 +238,12 @@ impl Health {
         }
     }
 
-    /// When a node answered last; `None` if it never did.
+    /// Returns when a node last answered; `None` if it never did.
     pub fn heard(&self, node: NodeId) -> Option<Instant> {
         self.nodes().by_id.get(&node)?.last_seen
     }
 
-    /// Whether a node lives; `None` if nobody knows it.
+    /// Returns whether a node lives; `None` if the node is unknown.
     pub fn life(&self, node: NodeId) -> Option<Life> {
         let nodes = self.nodes();
         let node = nodes.by_id.get(&node)?;
@@ -256,14 +256,14 @@ impl Health {
         })
     }
 
-    /// What nodes say that they cannot read now.
+    /// Returns what nodes report that they cannot read now.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let nodes = self.nodes();
         let of = |(&node, known): (&NodeId, &Node)| unreadable(node, known.status.as_ref()?);
         nodes.by_id.iter().filter_map(of).collect()
     }
 
-    /// For how long each node that ever answered has not.
+    /// Returns the time since the last answer, for each node that ever answered.
     pub fn silences(&self) -> Vec<(NodeId, Duration)> {
         let nodes = self.nodes();
         let silence = |(id, node): (&NodeId, &Node)| Some((*id, node.last_seen?.elapsed()));
@@ -310,8 +310,8 @@ impl Health {
         others.find(|(_, other)| other.lives(self.dead_after)).map(|(id, _)| *id)
     }
 
-    /// Takes a heartbeat: a report, which keeps no node alive. Returns the damaged copies that are reported for the first time, and some of
-    /// those of which nothing came so far ([`dealt_with`](Self::dealt_with)); or `None` if the node must register (again).
+    /// Takes a heartbeat, which is a report and keeps no node alive. Returns the damaged copies that are reported for the first time, and some
+    /// reported earlier that the catalog has not noted yet ([`dealt_with`](Self::dealt_with)). Returns `None` if the node must register (again).
     pub fn heartbeat(&self, status: proto::NodeStatus) -> Option<Told> {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&NodeId(status.node))?;
@@ -466,14 +466,14 @@ impl Health {
     }
 }
 
-/// What its status says that it cannot read; `None` if there is nothing.
+/// Returns what the status reports as unreadable; `None` if that is nothing.
 fn unreadable(node: NodeId, status: &proto::NodeStatus) -> Option<Unreadable> {
     let (copies, folders) = (named(node, &status.unread_blocks).collect(), status.unread_folders.clone());
     let told = Unreadable { node, copies, folders, why: status.unread_why.clone() };
     (!(told.copies.is_empty() && told.folders.is_empty())).then_some(told)
 }
 
-/// Copies on a node, as it names them; names that are none are left out.
+/// Returns the copies that a node names. Invalid ids are left out.
 fn named(node: NodeId, blocks: &[proto::BlockRef]) -> impl Iterator<Item = BlockCopy> {
     let copy = move |copy: &proto::BlockRef| {
         let block = BlockId::from_slice(&copy.block).ok()?;
@@ -482,7 +482,7 @@ fn named(node: NodeId, blocks: &[proto::BlockRef]) -> impl Iterator<Item = Block
     blocks.iter().filter_map(copy)
 }
 
-/// On the clock by which silence is told.
+/// Returns the time on the clock that measures silence.
 fn now() -> Instant {
     Instant::now()
 }

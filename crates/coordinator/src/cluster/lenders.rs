@@ -36,17 +36,17 @@ impl Lenders {
         self.health.look();
     }
 
-    /// As [`Health::due`].
+    /// Returns the helpers to call, as [`Health::due`] does for nodes.
     pub fn due(&self, every: Duration, turns: u32) -> Vec<Due> {
         self.health.due(every, turns)
     }
 
-    /// As [`Health::answered`].
+    /// Notes an answer, as [`Health::answered`] does for nodes.
     pub fn answered(&self, node: NodeId, incarnation: Incarnation) {
         self.health.answered(node, incarnation);
     }
 
-    /// Takes the report of a helper that is known as it is and lives. Returns false for any other.
+    /// Takes the report of a living helper whose addresses and store are as known. Returns false for any other helper.
     pub fn reports(&self, lender: &Lender) -> bool {
         let known = self.health.row(lender.node());
         let is_as_known = known.is_some_and(|row| {
@@ -56,7 +56,7 @@ impl Lenders {
         is_as_known && !lender.leaves && self.health.heartbeat(lender.status()).is_some()
     }
 
-    /// Takes a helper that has just answered a call, or one that leaves. The error says why it is not welcome.
+    /// Adds a helper that has just answered a call, or removes one that leaves. The error says why it is rejected.
     pub fn lends(&self, lender: &Lender) -> Result<(), String> {
         let node = lender.node();
         let known = self.health.row(node);
@@ -112,7 +112,7 @@ impl Lenders {
     }
 }
 
-/// What a helper says of itself, as a node's row.
+/// Converts a helper's report to a node's row.
 pub(crate) fn row_of(lender: &Lender) -> NodeRow {
     NodeRow {
         control_addr: lender.control_addr.clone(),

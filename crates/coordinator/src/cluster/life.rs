@@ -1,4 +1,4 @@
-//! Whether a node lives, in the words that all commands use.
+//! Whether a node lives, in the terms that all commands use.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
     Living,
-    /// It said goodbye, and has not come back.
+    /// The node said goodbye and has not come back.
     Left,
-    /// It left by itself, because its disk failed so.
+    /// The node left because its disk failed, with the reason.
     Failed(String),
-    /// It has said nothing for so long.
+    /// The node has been silent for this long.
     Dead(Duration),
-    /// Nobody has heard of it since the coordinator's start.
+    /// The node has not been heard since the coordinator's start.
     Unheard,
 }
 
 impl Life {
-    /// For programs.
+    /// Returns the name for programs.
     pub fn name(&self) -> &'static str {
         match self {
             Life::Living => "living",
@@ -29,7 +29,7 @@ impl Life {
         }
     }
 
-    /// In a list of nodes.
+    /// Returns the text for a list of nodes.
     pub fn in_list(&self) -> String {
         match self {
             Life::Living => "living".to_owned(),
@@ -40,13 +40,14 @@ impl Life {
         }
     }
 
-    /// Whether its own word was that it does not serve, so that an answer of its process says nothing: a process may serve other disks.
+    /// Whether the node itself said that it does not serve. An answer of its process then proves nothing, because a process may serve other
+    /// disks.
     pub fn is_by_its_own_word(&self) -> bool {
         matches!(self, Life::Left | Life::Failed(_))
     }
 }
 
-/// As in "node-5 is …".
+/// Completes the sentence "node-5 is …".
 impl fmt::Display for Life {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -57,7 +57,7 @@ pub(crate) struct Cluster {
     started: Instant,
     started_ms: u64,
     dead_after: Duration,
-    /// So often something may have become possible though nodes are as they were: a copy is counted on again.
+    /// Number of times that a copy became usable or unusable while the nodes stayed the same.
     changes: AtomicU64,
 }
 
@@ -87,12 +87,12 @@ impl Cluster {
         })
     }
 
-    /// A copy is counted on again, or not any more: what could not be done is tried again.
+    /// Records that a copy is counted on again, or no longer, so that failed work is tried again.
     pub fn something_changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often that happened.
+    /// Returns the number of such changes.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
@@ -140,14 +140,14 @@ impl Cluster {
         heard.into_iter().map(|(node, at_ms)| HeardRow { node, at_ms }).collect()
     }
 
-    /// Calls a node that is taken for living.
+    /// Calls a node that counts as living.
     pub async fn call(&self, due: Due) {
         if self.calls.answers(&due).await {
             self.health.answered(due.node, due.row.incarnation);
         }
     }
 
-    /// The same for a lender.
+    /// Calls a lender that counts as living.
     pub async fn call_lender(&self, due: Due) {
         if self.calls.answers(&due).await {
             self.lenders.answered(due.node, due.row.incarnation);

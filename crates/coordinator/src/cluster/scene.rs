@@ -1,21 +1,21 @@
-//! What decides whether something that could not be done may be tried again.
+//! The facts that decide whether failed work may be tried again.
 
 use model::NodeId;
 use plan::decide::World;
 use std::collections::BTreeSet;
 
-/// Who lives, who takes blocks, and who of these has room for the longest one.
+/// Living nodes, nodes that take blocks, and those of them that have room for the longest block.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Scene {
     living: BTreeSet<NodeId>,
     pub takers: BTreeSet<NodeId>,
     roomy: BTreeSet<NodeId>,
-    /// So often copies were counted on again.
+    /// Number of changes of what can be read ([`Cluster::changes`](super::Cluster::changes)).
     changes: u64,
 }
 
 impl Scene {
-    /// As it is now, after so many changes of what can be read.
+    /// Returns the current scene for a view and its number of changes.
     pub fn of((view, changes): (&World, u64), longest_bytes: u64) -> Scene {
         let taking = || view.nodes.iter().filter(|(_, node)| node.takes_blocks());
         let roomy = taking().filter(|(_, node)| node.has_room(longest_bytes));

@@ -1,22 +1,22 @@
-//! What nodes tell of their copies in heartbeats.
+//! What nodes report about their copies in heartbeats.
 
 use model::{BlockCopy, NodeId};
 
-/// What a node says that it cannot read now.
+/// Copies and folders that a node cannot read now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unreadable {
     pub node: NodeId,
     pub copies: Vec<BlockCopy>,
-    /// Nothing in these can be read, by the first byte of ids.
+    /// Folders in which nothing can be read, as first bytes of block ids.
     pub folders: Vec<u8>,
     pub why: String,
 }
 
-/// What a heartbeat tells of damaged copies.
+/// News of damaged copies in one heartbeat.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Told {
-    /// For the first time, and some of those of which nothing came so far.
+    /// Copies that are reported for the first time, and some reported earlier that are not dealt with yet.
     pub damaged: Vec<BlockCopy>,
-    /// No more: their node may have found them whole.
+    /// Copies that are no longer reported: their node may have found them whole.
     pub cleared: Vec<BlockCopy>,
 }

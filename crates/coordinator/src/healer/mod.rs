@@ -90,7 +90,7 @@ pub(crate) struct Healer {
     scout: Scout,
     unread: UnreadWalk,
     blocked: Blocked,
-    /// What could not be done is tried again when it changes.
+    /// Failed work is tried again when this changes.
     scene: Scene,
     /// Changes of the catalog before the last sweep began.
     swept: Option<u64>,
@@ -349,7 +349,7 @@ impl Healer {
                 For::Spread => self.spreading.done(block),
             },
             Err(CoordinatorError::Paused | CoordinatorError::ShuttingDown) => queue.interrupted(block),
-            // A job makes it, or another order that was noted before.
+            // A job, or an order that was noted earlier, makes this block.
             Err(error) if error.is_held() => queue.failed(block, String::new(), false, now_ms),
             Err(error) => {
                 if self.assigner.retried(pending, &error).is_none() {

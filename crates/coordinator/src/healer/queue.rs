@@ -34,7 +34,7 @@ pub(super) enum Why {
     Lacks,
     /// A copy is on a dead node, and no further loss is survived as long as that is so. The index does not know of it.
     Last,
-    /// A copy cannot be read, and was waited for long enough. The index does not know of it either.
+    /// A copy has been unreadable for its whole grace. The index does not know of it either.
     Unread,
 }
 

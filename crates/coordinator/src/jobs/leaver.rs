@@ -1,4 +1,4 @@
-//! Goes on with orders for nodes to hold nothing: over restarts, and whenever what a job could not move may be moved (`leaving.rs`).
+//! Resumes orders for nodes to hold nothing: after restarts, and whenever blocks that a job could not move may be movable (`leaving.rs`).
 
 use super::{Jobs, Wish};
 use crate::error::{CoordinatorError, Result};
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use worker::{Step, Task, Worker};
 
-/// So often it is looked whether something can go on.
+/// Time between two checks whether an order can continue.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The worker.
 pub(crate) struct Leaver {
     jobs: Arc<Jobs>,
-    /// Stripes that a recovery repairs at once, and how helpers are assigned.
+    /// Number of stripes that a recovery repairs at once, and how helpers are assigned.
     usual: (usize, Assign),
 }
 
@@ -24,7 +24,7 @@ impl Leaver {
         Leaver { jobs, usual }
     }
 
-    /// Has moved what the node holds, if anything of it can be. What is waited for, for people.
+    /// Starts a job that moves the node's blocks, if any of them can be moved. Returns, as text for people, what the order waits for.
     async fn look(&self, node: NodeId, order: Option<OrderRow>) -> Result<Option<String>> {
         let (jobs, attempts) = (&self.jobs, &self.jobs.attempts);
         let cluster = &attempts.cluster;
@@ -51,7 +51,7 @@ impl Leaver {
         told(jobs.leaving.why(node).as_deref().unwrap_or("they are being moved"))
     }
 
-    /// What a program of before noted says only that the node leaves.
+    /// Returns the order for a node whose row, written by an earlier version, says only that it leaves.
     fn usual_order(&self, node: NodeId) -> OrderRow {
         let parallel = u32::try_from(self.usual.0).unwrap_or(u32::MAX);
         let (nodes, assign) = (vec![node], self.usual.1);

@@ -33,7 +33,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 use worker::{Group, Task, Tasks};
 
-/// What a job does ends within this time once it is told to stop: a flow is let go at once, and a commit takes milliseconds.
+/// Longest time in which a stopped job ends: it abandons a flow at once, and a commit takes milliseconds.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Events that a slow listener may lag behind before it misses some; a few kilobytes each.
@@ -48,7 +48,7 @@ pub(crate) struct Jobs {
     pub reads: Arc<Reads>,
     gathering: Arc<Gathering>,
     holders: Arc<Holders>,
-    /// Nodes that are to hold nothing, and of which something cannot be moved now.
+    /// Nodes that are ordered to hold nothing and have blocks that cannot be moved now.
     pub leaving: Arc<Leaving>,
     tasks: Arc<Tasks>,
     group: Arc<Group>,
@@ -59,11 +59,11 @@ struct Running {
     wish: Wish,
     events: Sender,
     task: Arc<Task>,
-    /// Closed when it has ended.
+    /// Closed when the job has ended.
     ended: watch::Sender<()>,
 }
 
-/// Jobs that are at the same, and were asked for before.
+/// Earlier jobs that work on the same objects, stripes or nodes.
 type Others = Vec<(String, watch::Receiver<()>)>;
 
 /// What is to be done.
@@ -82,7 +82,7 @@ pub(crate) enum Wish {
 }
 
 impl Wish {
-    /// The repair of a block. One that is to be measured needs no going on after a restart.
+    /// Returns a wish to repair a block. A repair that only measures does not survive a restart.
     pub fn of_block(block: BlockId, options: RepairOptions) -> Wish {
         match options.discard {
             true => Wish::Repair(block, options),
@@ -90,7 +90,7 @@ impl Wish {
         }
     }
 
-    /// The same of what is lost of stripes or, to measure, of these members.
+    /// Returns a wish to repair the lost members of stripes or, to measure, the given members.
     pub fn of_stripes(blocks: Vec<BlockId>, members: Vec<u16>, options: RepairOptions) -> Wish {
         match options.discard {
             true => Wish::Stripes(blocks, members, options),
@@ -142,7 +142,7 @@ impl Jobs {
         Jobs { running, attempts, reads, gathering, holders, leaving, tasks, group }
     }
 
-    /// Starts a job, or joins the one that does the same already. One that is at the same otherwise is waited for.
+    /// Starts a job, or joins a running one that does the same. The job waits for others that work on the same things in another way.
     pub async fn start(self: &Arc<Self>, wish: Wish) -> Result<Events> {
         if let Some(events) = joined(&self.lock(), &wish) {
             return Ok(events);
@@ -216,7 +216,7 @@ impl Jobs {
         });
     }
 
-    /// Waits for those that are at the same, then does it.
+    /// Waits for the other jobs that work on the same things, then runs this one.
     async fn in_turn(&self, job: &Arc<Job>, wish: &Wish, others: Others) -> Result<String> {
         for (name, mut ended) in others {
             let waits = format!("waits until {name} has ended, which is at the same");
@@ -230,7 +230,7 @@ impl Jobs {
                             return self.stopped_while_waiting(wish, &name).await;
                         }
                     }
-                    // A pause or a stop is heeded when it comes.
+                    // Obeys a pause or a stop while it waits.
                     () = job.task.held(), if job.task.is_on() => {}
                 }
             }
@@ -238,7 +238,7 @@ impl Jobs {
         self.carry_out(job, wish).await
     }
 
-    /// Ends a job that was stopped before its turn. An order for a node to leave stays stopped.
+    /// Ends a job that was stopped before its turn. A stopped order for a node to leave stays stopped.
     async fn stopped_while_waiting(&self, wish: &Wish, name: &str) -> Result<String> {
         if let Wish::Lasting(JobRow::RecoverNodes(row)) = wish
             && row.moves
@@ -296,16 +296,15 @@ impl Jobs {
         self.lock().values().any(|running| running.moves(node))
     }
 
-    /// Whether a compaction runs.
+    /// Whether a compaction is running.
     fn is_compacting(&self) -> bool {
         let compacts = |running: &Running| matches!(&running.wish, Wish::Lasting(JobRow::Compact(_)));
         self.lock().values().any(compacts)
     }
 
-    /// Ends what moves the node's blocks away, and forgets what it waits for.
+    /// Stops the job that moves the node's blocks away, and forgets what it waits for.
     ///
-    /// # Errors
-    /// [`CoordinatorError::Conflict`] if it has not ended in time.
+    /// # Errors [`CoordinatorError::Conflict`] if the job does not end in time.
     pub async fn stop_moving(&self, node: NodeId) -> Result<()> {
         let moving = self.lock().values().find(|running| running.moves(node)).map(|running| {
             running.task.obey(Switch::Stop);
@@ -354,17 +353,17 @@ impl Running {
     }
 }
 
-/// The events of a running job that does what `wish` would.
+/// Returns the events of a running job that does the same as `wish`.
 fn joined(running: &BTreeMap<u64, Running>, wish: &Wish) -> Option<Events> {
     let same = |other: &&Running| are_at_the_same(&other.wish, wish) && other.wish == *wish;
     running.values().find(same).map(|other| other.events.subscribe())
 }
 
-/// Whether two jobs are about the same objects, stripes or nodes, so that one waits for the other.
+/// Whether two jobs work on the same objects, stripes or nodes, so that one waits for the other.
 fn are_at_the_same(a: &Wish, b: &Wish) -> bool {
     match (a, b) {
         (Wish::Lasting(JobRow::Encode(a)), Wish::Lasting(JobRow::Encode(b))) => overlap(a, b),
-        // A change of the code takes stripes, as a compaction does.
+        // Both a code change and a compaction replace stripes.
         (Wish::Lasting(JobRow::Compact(_)), Wish::Lasting(JobRow::Encode(row)))
         | (Wish::Lasting(JobRow::Encode(row)), Wish::Lasting(JobRow::Compact(_))) => row.change,
         (Wish::Lasting(JobRow::Compact(_)), Wish::Lasting(JobRow::Compact(_))) => true,
@@ -376,7 +375,7 @@ fn are_at_the_same(a: &Wish, b: &Wish) -> bool {
     }
 }
 
-/// Whether an object may be named by both.
+/// Whether both rows may name the same object.
 fn overlap(a: &EncodingRow, b: &EncodingRow) -> bool {
     match (a.is_prefix, b.is_prefix) {
         (false, false) => a.name == b.name,

@@ -41,12 +41,10 @@ use tokio::task::JoinSet;
 /// Blocks that wait to be assigned; while there are more, no further ones are listed. Some twenty megabytes.
 const MAX_QUEUED: usize = 262_144;
 
-/// So often in a row all of the nodes' blocks are gone through though nothing of them can be moved or made: what fails for a passing reason is
-/// over by then, and the rest is told.
+/// Passes in a row without any progress after which a recovery ends. Passing faults are over by then; lasting ones are reported.
 const MAX_IN_VAIN: u32 = 3;
 
-/// Before blocks are gone through again: puts that were planned before a node began to leave commit meanwhile, and what failed for a
-/// passing reason may do better.
+/// Pause between two passes over the blocks. In the meantime puts that were planned before a node began to leave commit, and passing faults end.
 const PASS_PAUSE: Duration = Duration::from_millis(500);
 
 /// The job. `discard`: blocks are made, verified and made durable elsewhere, and then thrown away; the nodes may live.
@@ -104,7 +102,7 @@ pub(super) async fn run(
     }
 }
 
-/// An operator stopped it: what was ordered of nodes that leave is not gone on with by itself either.
+/// Reports that an operator stopped the job, and stops the orders for nodes to leave, so that they do not resume automatically.
 async fn stopped(with: &Attempts, row: &RecoveryRow) -> Result<String> {
     if row.moves {
         let nodes = row.nodes.clone();
@@ -132,7 +130,7 @@ fn rebuilt(row: &RecoveryRow, discard: bool, repaired: u64, failures: Failures) 
     }
 }
 
-/// Nodes that are to hold nothing hold nothing, or what keeps it from being so is told, and noted for who goes on when that has changed.
+/// Reports that the nodes hold nothing now. Otherwise reports what prevents it, and notes that for the worker that resumes the order.
 async fn leaving_or_left(
     with: &Attempts,
     leaving: &Leaving,
@@ -157,7 +155,7 @@ async fn leaving_or_left(
     Err(CoordinatorError::Leaving { nodes: whose(row), left, why })
 }
 
-/// Why copies are left though none failed.
+/// Reason given when blocks are left though no move failed.
 const BUSY: &str = "they are being written, or others came meanwhile";
 
 /// A node whose blocks are all made again must not be one that only nobody has heard of yet.
@@ -214,15 +212,14 @@ struct Recovery<'a> {
     /// Copies that were tried and are still there, as far as is known.
     tried: BTreeSet<(Option<NodeId>, BlockId)>,
     repaired: u64,
-    /// Those of them of which a copy was made.
+    /// Number of those for which a copy was made.
     made: u64,
-    /// What failed last, and has not been tried again.
+    /// Latest failures that have not been retried.
     failures: Failures,
 }
 
 impl Recovery<'_> {
-    /// Goes through all that the nodes hold, until nothing of it can be moved or made that was not. Whether it came to that, and was not
-    /// stopped.
+    /// Repeats passes over all blocks of the nodes until nothing more can be moved or re-created. Returns false if the job was stopped first.
     async fn until_nothing_moves(&mut self) -> Result<bool> {
         let mut in_vain = 0;
         loop {
@@ -237,7 +234,7 @@ impl Recovery<'_> {
                 true => self.fresh == 0,
                 false => in_vain >= MAX_IN_VAIN || (in_vain > 0 && lasts),
             };
-            // What is thrown away is still lacking afterwards.
+            // Discarded blocks are still missing afterwards, so another pass would repeat them.
             if self.discard || is_over {
                 return Ok(true);
             }
@@ -246,7 +243,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// What failed is listed and tried once more.
+    /// Lets failed blocks be listed and tried once more.
     fn try_again(&mut self) {
         for lost in std::mem::take(&mut self.failures).into_keys() {
             self.tried.remove(&(lost.node, lost.block));

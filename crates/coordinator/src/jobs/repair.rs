@@ -6,7 +6,7 @@ use crate::job::Job;
 use catalog::rows::RepairRow;
 use model::BlockId;
 
-/// What an operator ordered, and is gone on with after a restart.
+/// Runs a repair that an operator ordered; it resumes after a restart.
 pub(super) async fn ordered(with: &Attempts, job: &Job, row: &RepairRow) -> Result<String> {
     let RepairRow { blocks, stripes, scheme, slice_bytes, verify, requestor, helpers, patient } = row.clone();
     let options = RepairOptions {

@@ -1,4 +1,5 @@
-//! A node lives as long as it answers the coordinator's own calls, as the start that registered; and it is a node once it has.
+//! A node lives as long as it answers the coordinator's calls as the start that registered; a process becomes a node only after it has answered
+//! one.
 
 use crate::support::{Cluster, Settings};
 use model::hdfs::Datanode;
@@ -38,7 +39,7 @@ async fn heartbeats_in_the_name_of_a_dead_node_do_not_keep_it_alive() {
             !living(c).await.contains(&2)
         })
         .await;
-    // Nor do they bring it back, and no registration does.
+    // Heartbeats do not bring it back, and no registration does either.
     for _ in 0..20 {
         let status = Some(cluster.world.status(2));
         let reply = cluster.client.heartbeat(proto::HeartbeatRequest { status }).await.unwrap();
@@ -57,7 +58,7 @@ async fn processes_that_answer_nobody_become_no_nodes() {
     let real = cluster.world.hello(1);
     let mut registering = JoinSet::new();
     for node in 1_000..1_300 {
-        // Where nobody listens, and where another node does.
+        // Nobody listens at one address; another node listens at the other.
         let control_addr = if node % 2 == 0 { "127.0.0.1:1".to_owned() } else { real.control_addr.clone() };
         let data_addr = format!("10.1.{}.{}:7", node / 250, node % 250);
         let hello = proto::NodeHello { node, control_addr, data_addr, store: vec![9; 16], ..real.clone() };
@@ -75,7 +76,7 @@ async fn processes_that_answer_nobody_become_no_nodes() {
     cluster.stop().await;
 }
 
-/// Its address takes connections and says nothing.
+/// The address accepts connections but never answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_so_many_processes_that_do_not_answer_are_waited_for_at_once() {
     let mut cluster = Cluster::new(3, Settings::default()).await;
@@ -112,7 +113,7 @@ async fn a_node_that_nobody_reaches_is_dead_and_comes_back_by_itself() {
         cluster.until("it is dead", async |c| !living(c).await.contains(&2)).await;
         let took = began.elapsed();
         assert!(took < Duration::from_millis(3 * HASTY.dead_after_ms), "{took:?}");
-        // It sends heartbeats, and would register.
+        // It still sends heartbeats, and would register.
         tokio::time::sleep(Duration::from_millis(HASTY.dead_after_ms)).await;
         assert!(!living(&mut cluster).await.contains(&2));
         cluster.world.reconnect(2);
@@ -128,7 +129,7 @@ async fn who_answers_as_another_store_or_start_does_not_live() {
     let others = [
         (Whose { store: StoreId(9), ..own }, secret),
         (Whose { incarnation: Incarnation(9), ..own }, secret),
-        // Who says that it is that start, and does not know its secret.
+        // This one claims to be that start but does not know its secret.
         (own, Secret::draw()),
     ];
     for (whose, secret) in others {
@@ -141,7 +142,7 @@ async fn who_answers_as_another_store_or_start_does_not_live() {
     cluster.stop().await;
 }
 
-/// It takes longer than the time between two calls, and less than that after which nodes are dead.
+/// Answers take longer than the time between two calls, and less than the time after which nodes are dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_answers_are_no_death() {
     let slow = Settings { dead_after_ms: 4_000, ..HASTY };
@@ -155,7 +156,7 @@ async fn slow_answers_are_no_death() {
     cluster.stop().await;
 }
 
-/// As nodes do: they go on while they answer, whatever else comes from them.
+/// The node answers calls; only its heartbeats stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_answers_lives_without_heartbeats() {
     let mut cluster = Cluster::new(3, HASTY).await;
@@ -182,7 +183,7 @@ async fn helpers_beside_datanodes_live_as_long_as_they_answer_too() {
         leaves: false,
         secret: secret.to_vec(),
     };
-    // Another process answers there.
+    // Another process answers at that address.
     let refused = cluster.client.lend(lender.clone()).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     assert!(cluster.status().await.lenders.is_empty());

@@ -101,7 +101,7 @@ impl Scene {
             .await
             .unwrap_or_else(|error| panic!("{what}: it does not start: {error}"));
         let readable = self.read(&mut cluster, what).await;
-        // While the database breaks off over its file nothing can be counted: that is an error, and nothing is called well.
+        // When the database gives up on its file, counting fails: that is an error, and the cluster does not report itself well.
         let health = cluster.client.get_health(proto::Empty {}).await;
         if health.is_ok_and(|health| is_well(health.get_ref())) {
             assert_eq!(

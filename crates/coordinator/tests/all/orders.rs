@@ -1,4 +1,4 @@
-//! What operators order stays ordered until it is done or withdrawn.
+//! An operator's order stands until it is done or withdrawn.
 
 use crate::support::world::World;
 use crate::support::{BLOCK_BYTES, Client, Cluster, Settings, bytes};
@@ -120,7 +120,7 @@ async fn an_order_that_was_stopped_stays_stopped_until_it_is_withdrawn() {
     assert!(told.0 == "leaving" && told.2 > 0 && told.1.contains("moving them was stopped"), "{told:?}");
     let mut cluster = cluster.restart().await;
     cluster.until("nodes are back", async |c| c.status().await.nodes.iter().all(|n| n.living)).await;
-    // Longer than the worker takes to look.
+    // The sleep is longer than the worker's interval.
     tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
     assert_eq!((state(&mut cluster, 6).await, jobs(&mut cluster).await), (told, vec![]));
     assert_eq!(stuck(&mut cluster).await.len(), 1);

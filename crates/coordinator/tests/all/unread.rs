@@ -1,4 +1,4 @@
-//! Copies that their nodes cannot read are not counted on, and nothing is deleted for it.
+//! Unread copies do not count, and nothing is deleted because of them.
 
 use crate::support::world::World;
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
@@ -12,7 +12,7 @@ async fn health(cluster: &mut Cluster) -> proto::HealthReply {
     cluster.client.get_health(proto::Empty {}).await.unwrap().into_inner()
 }
 
-/// Node and block of the members of an object's stripe.
+/// Returns node and block of each member of an object's stripe.
 async fn members(cluster: &mut Cluster, name: &str) -> Vec<(u32, Vec<u8>)> {
     let object = cluster.lookup(name).await.unwrap();
     let stripe = object.blocks[0].stripe.clone().unwrap();
@@ -29,10 +29,10 @@ async fn archived(cluster: &mut Cluster) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_told_at_once_and_comes_back_with_the_next_good_reading() {
-    // The grace of nodes is longer than the test.
+    // The grace of nodes exceeds the test's duration.
     let mut cluster = Cluster::waiting(7, HASTY, 600_000).await;
     let content = archived(&mut cluster).await;
-    // Margins are true while nothing is healed.
+    // Healing is paused; margins stay true.
     cluster.control("healer", "pause").await.unwrap();
     let members = members(&mut cluster, "object").await;
     for (node, block) in &members[..3] {
@@ -44,7 +44,7 @@ async fn what_cannot_be_read_is_told_at_once_and_comes_back_with_the_next_good_r
     assert!(told.unread.iter().all(|of| of.why == "a permission" && of.grace_left_ms > 300_000), "{told:?}");
     assert_eq!(cluster.world.copies().len(), 6, "nothing is deleted for it");
 
-    // With one of them back the object can be read, and survives no further loss.
+    // With one copy back the object can be read, but survives no further loss.
     cluster.world.set_unread(members[0].0, &members[0].1, false);
     cluster.until("it is readable", async |c| health(c).await.unreadable_objects == 0).await;
     assert_eq!(cluster.get("object").await.unwrap().0, content);
@@ -59,7 +59,7 @@ async fn what_cannot_be_read_is_told_at_once_and_comes_back_with_the_next_good_r
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_their_grace_others_are_made_and_before_it_those_that_survive_no_further_loss() {
-    // A fifteenth of the grace of nodes: a block that survives no further loss waits for 0.4 s.
+    // A block that survives no further loss waits for a fifteenth of the nodes' grace: 0.4 s.
     let mut cluster = Cluster::waiting(9, HASTY, 6_000).await;
     let content = archived(&mut cluster).await;
     let members = members(&mut cluster, "object").await;
@@ -114,7 +114,7 @@ async fn another_copy_of_a_damaged_one_is_made_on_another_node_if_there_is_one()
     assert_eq!(cluster.get("object").await.unwrap().0, content);
 }
 
-/// A passing fault of a disk condemned them; their nodes have read them again.
+/// A passing disk fault condemned the copies; then their nodes read them again.
 #[tokio::test(flavor = "multi_thread")]
 async fn condemned_copies_that_are_whole_again_are_counted_on_again_without_a_restart() {
     let mut cluster = Cluster::new(6, HASTY).await;
@@ -157,7 +157,7 @@ async fn a_store_whose_disk_failed_is_told_of_in_one_way_and_can_be_given_up() {
                 .any(|task| task.detail.contains(&format!("node-{ill} is gone: its disk failed")))
         })
         .await;
-    // Its process still answers for its other disks.
+    // The node's process still answers for its other disks.
     let forget = proto::ForgetNodeRequest { node: ill, accept_loss: false };
     cluster
         .until("it is given up", async |c| c.client.forget_node(forget).await.unwrap().get_ref().over)

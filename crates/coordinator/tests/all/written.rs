@@ -1,4 +1,4 @@
-//! What is committed was written: clients and drivers pass on what nodes told, and are believed as far as it is proved.
+//! Commits contain only written copies: the coordinator believes clients and drivers only as far as they prove what nodes said.
 
 use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
 use tonic::{Code, Status};
@@ -36,7 +36,7 @@ impl Planned {
         cluster.client.commit_put(commit).await.map(|_| ())
     }
 
-    /// What a client may say that has written nothing: all of it is known to it, but for the MACs.
+    /// Returns what a client that wrote nothing could claim: it knows everything but the MACs.
     fn invented(&self, cluster: &Cluster, mac: &[u8]) -> proto::WrittenBlock {
         let outputs = self.plan.stages.iter().flat_map(|stage| stage.outputs.iter().map(move |o| (stage, o)));
         let by = |node: u32| {
@@ -72,7 +72,7 @@ async fn a_commit_of_what_nobody_wrote_is_refused_and_the_former_object_stays() 
     for mac in [&[][..], &[7; 16], &[7; 5]] {
         let invented = planned.invented(&cluster, mac);
         assert_refused(planned.commit(&mut cluster, invented.clone()).await);
-        // Of starts that nobody knows, or of none.
+        // Starts that nobody knows, or none.
         let mut unknown = invented.clone();
         unknown.by.iter_mut().for_each(|by| by.incarnation += 1);
         assert_refused(planned.commit(&mut cluster, unknown).await);
@@ -81,7 +81,7 @@ async fn a_commit_of_what_nobody_wrote_is_refused_and_the_former_object_stays() 
         );
     }
     assert_eq!(cluster.get("object").await.unwrap().0, b"the former");
-    // It is the same put yet: what is written is committed.
+    // The put is still the same, so copies that are written afterwards are committed.
     let staged = planned.staged(&cluster);
     planned.commit(&mut cluster, written(&staged)).await.unwrap();
     assert_eq!(cluster.get("object").await.unwrap().0, b"never written");
@@ -97,16 +97,16 @@ async fn a_mac_of_another_copy_is_none() {
     let staged = true_one.staged(&cluster);
     let told = written(&staged);
     let invented = planned.invented(&cluster, &[]);
-    // Of another flow and block, at the same nodes and of the same bytes.
+    // MACs of another flow and block, at the same nodes and of the same bytes.
     let mac_of = |node: u32| told.by.iter().find(|by| by.node == node).unwrap().mac.clone();
     let mut replayed = invented.clone();
     replayed.by.iter_mut().for_each(|by| by.mac = mac_of(by.node));
     assert_refused(planned.commit(&mut cluster, replayed).await);
-    // Of another node.
+    // A MAC of another node.
     let mut swapped = told.clone();
     swapped.by[0].mac = told.by[1].mac.clone();
     assert_refused(true_one.commit(&mut cluster, swapped).await);
-    // Of another generation.
+    // A MAC of another generation.
     let mut generation = staged.clone();
     for copy in &mut generation {
         let whose = cluster.world.whose(copy.node);
@@ -123,7 +123,7 @@ async fn a_mac_of_another_copy_is_none() {
         copy.mac = cluster.world.secret(copy.node).of_copy(&other).to_vec();
     }
     assert_refused(true_one.commit(&mut cluster, written(&generation)).await);
-    // Of a start that came after: it did not write.
+    // A MAC of a later start, which did not write the copy.
     let node = staged[0].node;
     let last = cluster.world.word(node);
     cluster.world.restart(node, vec![last]);
@@ -172,7 +172,7 @@ async fn what_was_written_is_committed_over_restarts() {
     }
 }
 
-/// The coordinator was started again, and nodes that have not registered yet answer at their addresses all the same, or are waited for.
+/// After the coordinator's restart, nodes that have not registered yet still answer at their addresses, or the client is told to wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_whose_secrets_are_not_known_are_asked() {
     let mut cluster = Cluster::new(3, Settings::default()).await;
@@ -188,7 +188,7 @@ async fn nodes_whose_secrets_are_not_known_are_asked() {
             refused.message().contains("does not say whether it wrote it")
         })
         .await;
-    // They answer before they register. What one of them does not have does not count.
+    // Nodes answer before they register. A copy that a node does not have does not count.
     cluster.world.lose(gone, &staged[0].block);
     [gone, away].into_iter().for_each(|node| cluster.world.revive(node));
     planned.commit(&mut cluster, written(&staged)).await.unwrap();
@@ -198,7 +198,7 @@ async fn nodes_whose_secrets_are_not_known_are_asked() {
     cluster.stop().await;
 }
 
-/// A client from before MACs names none.
+/// A client from before MACs sends none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_without_macs_is_believed_as_far_as_nodes_have_what_it_says() {
     let mut cluster = Cluster::new(3, Settings::default()).await;
@@ -216,7 +216,7 @@ async fn a_driver_that_makes_things_up_replaces_nothing() {
     cluster.control("healer", "pause").await.unwrap();
     let object = bytes(3, 4 * BLOCK_BYTES as usize);
     cluster.put("object", &object).await.unwrap();
-    // It says that the parities are written: no replica goes for them.
+    // The driver claims that the parities are written; no replica may be deleted because of it.
     cluster.world.forge();
     cluster.archive("object", "rs-4+2").await.unwrap();
     assert!(cluster.world.ordered() >= 2, "it is encoded again");

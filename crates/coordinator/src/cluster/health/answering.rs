@@ -1,4 +1,4 @@
-//! Which nodes are to be called, and what follows from their answers.
+//! Chooses the nodes to call and takes their answers.
 
 use super::{Health, Node, now};
 use catalog::rows::NodeRow;
@@ -10,13 +10,13 @@ use std::time::Duration;
 pub(crate) struct Due {
     pub node: NodeId,
     pub row: NodeRow,
-    /// It has not answered the call before this one.
+    /// The node has not answered the previous call.
     pub is_silent: bool,
 }
 
 impl Health {
-    /// Living nodes that were not called for so long, the longest first, and notes that they are called now. At most a fair part of all
-    /// for one of so many turns, so that they are not all called at one moment.
+    /// Returns living nodes whose last call is at least `every` ago, the oldest first, and marks them as called. Returns at most twice a fair
+    /// share of all nodes for one of `turns` turns, so that they are not all called at one moment.
     pub fn due(&self, every: Duration, turns: u32) -> Vec<Due> {
         let mut nodes = self.nodes();
         let at = now();
@@ -24,7 +24,7 @@ impl Health {
             node.is_living(self.dead_after)
                 && node.called.is_none_or(|called| at.saturating_duration_since(called) >= every)
         };
-        // Twice its part: what was late is made up for.
+        // Twice the fair share, to catch up after a late turn.
         let most = 2 * nodes.by_id.len().div_ceil(turns as usize);
         let mut due: Vec<(&NodeId, &mut Node)> =
             nodes.by_id.iter_mut().filter(|(_, node)| is_due(node)).collect();
@@ -32,14 +32,14 @@ impl Health {
         due.into_iter().take(most).map(|(id, node)| node.call(*id)).collect()
     }
 
-    /// A node that lives, to be called at once.
+    /// Returns the node, marked as called now, if it lives.
     pub fn due_now(&self, node: NodeId) -> Option<Due> {
         let mut nodes = self.nodes();
         let living = nodes.by_id.get_mut(&node).filter(|node| node.is_living(self.dead_after));
         living.map(|living| living.call(node))
     }
 
-    /// Nodes that are dead, or have reported nothing for so long, and where they are: they may be led by somebody else.
+    /// Returns the nodes that are dead or have not reported for `silence`, with their control addresses. Another coordinator may lead them.
     pub fn quiet(&self, silence: Duration) -> Vec<(NodeId, String)> {
         let is_quiet = |node: &Node| {
             !node.is_living(self.dead_after) || node.reported.is_none_or(|at| at.elapsed() >= silence)
@@ -49,7 +49,7 @@ impl Health {
         quiet.map(|(id, node)| (*id, node.row.control_addr.clone())).collect()
     }
 
-    /// This start of a node has answered a call. One that is taken for dead has to register anew.
+    /// Notes that this start of a node answered a call. A node that already counts as dead must register again.
     pub fn answered(&self, node: NodeId, incarnation: Incarnation) {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&node).filter(|node| node.row.incarnation == incarnation);
@@ -60,7 +60,7 @@ impl Health {
 }
 
 impl Node {
-    /// It is called now.
+    /// Marks the node as called now.
     fn call(&mut self, id: NodeId) -> Due {
         let is_silent = self.called > self.last_seen;
         self.called = Some(now());

@@ -151,7 +151,7 @@ fn told(&(node, left_ms, why): &(NodeId, u64, Why), jobs: &Jobs) -> String {
         Why::Returns(returns) => format!(", and came back {returns} times lately"),
         Why::Together => ", and fell silent with its rack or a third of all hosts".to_owned(),
     };
-    // How long it has been silent is said by what is left of its grace.
+    // The text names no silence: the rest of the grace implies it.
     let life = match jobs.attempts.cluster.health.life(node) {
         None | Some(Life::Dead(_) | Life::Unheard) => "dead".to_owned(),
         Some(life) => life.to_string(),

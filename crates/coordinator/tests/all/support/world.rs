@@ -46,7 +46,7 @@ struct State {
     /// The node that says nothing of the next block that it stores.
     silent: Option<u32>,
     corrupt: BTreeSet<Key>,
-    /// Copies that their nodes cannot read, and folders.
+    /// Copies, and below it folders, that their nodes cannot read.
     unread: BTreeSet<Key>,
     unread_folders: BTreeSet<(u32, u8)>,
     flows: Vec<proto::FlowPlan>,
@@ -63,13 +63,13 @@ struct State {
     starts: BTreeMap<u32, (u64, Vec<u64>)>,
     /// What each keeps of the catalog.
     kept: BTreeMap<u32, Kept>,
-    /// Whose control ports nobody reaches; they send heartbeats all the same.
+    /// Nodes whose control ports are unreachable; they still send heartbeats.
     cut_off: BTreeSet<u32>,
-    /// Who answers calls as somebody else.
+    /// Nodes that answer calls as somebody else.
     poses: BTreeMap<u32, (Whose, Secret)>,
-    /// So long they wait before they answer.
+    /// Delay before each of these nodes answers a call.
     late: BTreeMap<u32, Duration>,
-    /// The driver of the next flow stores nothing, and says that all is stored.
+    /// Whether the driver of the next flow stores nothing and reports that all is stored.
     forges: bool,
 }
 
@@ -144,42 +144,42 @@ impl World {
         self.lives(node) && !self.state().cut_off.contains(&node)
     }
 
-    /// Nobody reaches its control port from now on; it sends what it sends.
+    /// Makes the node's control port unreachable; the node still sends heartbeats.
     pub fn cut_off(&self, node: u32) {
         self.state().cut_off.insert(node);
     }
 
-    /// Its control port is reached again.
+    /// Makes the node's control port reachable again.
     pub fn reconnect(&self, node: u32) {
         self.state().cut_off.remove(&node);
     }
 
-    /// What answers at its address is this from now on.
+    /// Makes the process at the node's address answer as this start, with this secret.
     pub fn pose(&self, node: u32, whose: Whose, secret: Secret) {
         self.state().poses.insert(node, (whose, secret));
     }
 
-    /// Which start of which store it is.
+    /// Returns the node's start and its store.
     pub fn whose(&self, node: u32) -> Whose {
         Whose { node: NodeId(node), store: store(node), incarnation: Incarnation(self.word(node)) }
     }
 
-    /// The secret of its start.
+    /// Returns the secret of the node's start.
     pub fn secret(&self, node: u32) -> Secret {
         secret(node, self.word(node))
     }
 
-    /// It answers that question so late from now on.
+    /// Delays the node's answers to calls from now on.
     pub fn delay(&self, node: u32, late: Duration) {
         self.state().late.insert(node, late);
     }
 
-    /// How late it answers.
+    /// Returns the delay of the node's answers.
     pub fn delay_of(&self, node: u32) -> Duration {
         self.state().late.get(&node).copied().unwrap_or_default()
     }
 
-    /// The driver of the next flow stores nothing, and says that all is stored.
+    /// Makes the driver of the next flow store nothing and report that all is stored.
     pub fn forge(&self) {
         self.state().forges = true;
     }
@@ -225,12 +225,12 @@ impl World {
         state.corrupt.insert(copy);
     }
 
-    /// The node has read its copy again, and found it whole.
+    /// Ends the report of a damaged copy: the node has read it again and found it whole.
     pub fn clear(&self, node: u32, block: &[u8]) {
         self.state().corrupt.retain(|(at, of, _)| (*at, of.as_slice()) != (node, block));
     }
 
-    /// The node cannot read its copy now, or can again.
+    /// Sets whether the node can read its copy now.
     pub fn set_unread(&self, node: u32, block: &[u8], is_unread: bool) {
         let mut state = self.state();
         let copy = state.newest(node, block).expect("the copy");
@@ -241,7 +241,7 @@ impl World {
         };
     }
 
-    /// The same of all that is in a folder.
+    /// Sets whether the node can read anything in a folder now.
     pub fn set_unread_folder(&self, node: u32, folder: u8, is_unread: bool) {
         let mut state = self.state();
         let key = (node, folder);
@@ -405,7 +405,7 @@ impl World {
         }
     }
 
-    /// What answers for the node says who it is.
+    /// Returns the answer of the process at the node's address to a challenge.
     pub fn identify(&self, node: u32, challenge: Challenge) -> Identified {
         let pose = self.state().poses.get(&node).copied();
         let (whose, secret) = pose.unwrap_or_else(|| (self.whose(node), self.secret(node)));

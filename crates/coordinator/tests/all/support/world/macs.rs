@@ -1,16 +1,16 @@
-//! What nodes prove with that they live, and that they wrote.
+//! Secrets and MACs with which fake nodes prove that they live and that they wrote copies.
 
 use super::{Stored, fingerprint, store};
 use model::{BlockId, FlowId, Incarnation, Sums};
 use wire::mac::{Mac, Secret, WrittenCopy};
 
-/// What a start of a node proves with that it wrote a copy, or that it lives.
+/// Returns the secret of a node's start.
 pub(super) fn secret(node: u32, word: u64) -> Secret {
     let drawn = blake3::hash(format!("{node} {word}").as_bytes());
     Secret::from_slice(drawn.as_bytes()).expect("as long as a digest")
 }
 
-/// That this start of a node wrote the copy.
+/// Returns the MAC that proves that this start of a node wrote the copy.
 pub(super) fn mac(flow: &[u8], stored: &Stored, (node, word): (u32, u64)) -> Mac {
     let digest = Some(*blake3::hash(&stored.bytes).as_bytes());
     secret(node, word).of_copy(&WrittenCopy {
